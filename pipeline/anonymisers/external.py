@@ -1,0 +1,20 @@
+"""Somebody's anonymised speech: a folder of audio files, taken as it is."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pipeline.registry import ComponentSettings, numeric, runtime
+
+
+class Settings(ComponentSettings):
+    """Where the files are. Their bytes enter keys, the folder does not.
+
+    Attributes:
+        root: folder with ``SET_suffix/wav/UTT.wav``, or any ``**/UTT.ext``.
+        level: printed in tables: how pseudo-voices were given ('speaker', 'utterance', ...).
+    """
+
+    name: Literal["external"] = numeric("external")
+    root: str = runtime(..., min_length=1)
+    level: str = numeric("unknown")

@@ -1,0 +1,175 @@
+"""McAdams anonymisation: baseline B2 of the VoicePrivacy Challenges, its randomised form B2r, and their editions.
+
+The transform itself is :mod:`pipeline.models.mcadams`. What the modes add to it:
+
+``default``
+    Covers the whole file, leaves digital silence silent, gives float samples that nothing clips, and one gain per
+    file that restores the RMS of the original. The transform itself changes the level by 5 dB (3 dB standard deviation over
+    files) at alpha 0.8 and by 41 dB (7 dB) at 0.5, measured on 429 files of LibriSpeech, since poles move away from the
+    strong low partials that made them; with the RMS kept, peaks reach 2.9.
+``vpc2020``, ``vpc2022``, ``vpc2024``
+    As the challenges' code: eps added, the first frame skipped (2020, 2022), angles clipped (2020, 2022), the tail after
+    the last whole frame left zero, the peak brought to full scale, 16 bits (2020 rounded; 2022 and 2024 times 32766,
+    truncated).
+
+In all modes what cannot be processed passes through and is counted: files shorter than a window, frames below
+-100 dBFS, frames whose new filter is not stable. Passed frames share the gain of their file.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+from pydantic import model_validator
+
+from pipeline.anonymisers._types import Anonymised, Utterance
+from pipeline.registry import ComponentSettings, generator, numeric
+
+
+class Settings(ComponentSettings):
+    """Settings of the McAdams anonymiser.
+
+    Attributes:
+        mode: see the module.
+        level: who has a pseudo-voice of their own: nobody ('fixed'), each speaker, or each utterance.
+        alpha: the coefficient at level 'fixed' (0.8 unless given).
+        alpha_range: lower and upper end of the uniform distribution at the other levels.
+        alpha_seeding: 'by_id' draws from (seed, set, id); 'vpc2024' as that challenge does: from the speaker's id
+            alone, or, at level 'utterance', the n-th number of one sequence for the n-th line of every wav.scp.
+        share_pseudo: leaves the set out of 'by_id' seeding, so that enrolment and trials share their pseudo-voices.
+        seed: of 'by_id' seeding.
+        window_ms, hop_ms: frames.
+        order: of linear prediction.
+    """
+
+    name: Literal["mcadams"] = numeric("mcadams")
+    mode: Literal["default", "vpc2020", "vpc2022", "vpc2024"] = numeric("default")
+    level: Literal["fixed", "speaker", "utterance"] = numeric("fixed")
+    alpha: float | None = numeric(None, gt=0, le=1.5)
+    alpha_range: tuple[float, float] | None = numeric(None)
+    alpha_seeding: Literal["by_id", "vpc2024"] = numeric("by_id")
+    share_pseudo: bool = numeric(False)
+    seed: int = numeric(0, ge=0)
+    window_ms: float = numeric(20.0, gt=0)
+    hop_ms: float = numeric(10.0, gt=0)
+    order: int = numeric(20, ge=2, le=60)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _usual_alpha(cls, given: Any) -> Any:
+        if isinstance(given, dict) and given.get("level", "fixed") == "fixed" and given.get("alpha") is None:
+            return {**given, "alpha": 0.8}
+        return given
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Settings:
+        if self.level == "fixed" and self.alpha_range is not None:
+            raise ValueError("alpha_range needs level 'speaker' or 'utterance'; level 'fixed' takes alpha")
+        if self.level != "fixed":
+            if self.alpha is not None:
+                raise ValueError(f"level '{self.level}' draws alpha from alpha_range; alpha needs level 'fixed'")
+            if self.alpha_range is None:
+                raise ValueError(f"level '{self.level}' needs alpha_range, for instance [0.5, 0.9]")
+            low, high = self.alpha_range
+            if not 0 < low <= high <= 1.5:
+                raise ValueError("alpha_range is [low, high] with 0 < low <= high <= 1.5")
+        if self.hop_ms > self.window_ms / 2:
+            raise ValueError("hop_ms is at most half of window_ms")
+        return self
+
+
+class Anonymiser:
+    """McAdams' transform with the alpha of the utterance. Objects may be shared by threads."""
+
+    version: ClassVar[int] = 1
+    libraries: ClassVar[tuple[str, ...]] = ("numpy", "numba")
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+
+    @property
+    def level(self) -> str:
+        """'fixed, shared', 'speaker', 'speaker, shared', 'utterance' and so on: shared by enrolment and trials."""
+        chosen = self.settings
+        if chosen.level == "fixed":
+            return "fixed, shared"
+        if chosen.alpha_seeding == "vpc2024":
+            return "speaker, shared" if chosen.level == "speaker" else "utterance, shared by position"
+        return f"{chosen.level}, shared" if chosen.share_pseudo else chosen.level
+
+    def alpha(self, utterance: Utterance) -> float:
+        """McAdams' coefficient of an utterance."""
+        chosen = self.settings
+        if chosen.level == "fixed":
+            assert chosen.alpha is not None
+            return chosen.alpha
+        assert chosen.alpha_range is not None
+        if chosen.alpha_seeding == "vpc2024":
+            random = _challenge_generator(utterance.speaker if chosen.level == "speaker" else "VPC2024")
+            if chosen.level == "utterance":
+                # one draw is one step of the bit generator
+                bits = random.bit_generator
+                assert isinstance(bits, np.random.PCG64)
+                bits.advance(utterance.position)
+        else:
+            whose = utterance.speaker if chosen.level == "speaker" else utterance.id
+            sets = () if chosen.share_pseudo else (utterance.set,)
+            random = generator(chosen.seed, f"mcadams alpha, {chosen.level}", *sets, whose)
+        return float(random.uniform(*chosen.alpha_range))
+
+    def anonymise(self, wave: np.ndarray, rate: int, utterance: Utterance) -> Anonymised:
+        """Anonymise a waveform.
+
+        Args:
+            wave: float [n], full scale 1.
+            rate: Hz.
+            utterance: whose it is.
+
+        Returns:
+            A waveform of the same length; ``parameters`` holds alpha and the gain applied; ``passed`` counts frames,
+            near_silent, unstable and short (the whole file).
+        """
+        from pipeline.models.mcadams import EPS, Framing, transform
+
+        chosen = self.settings
+        challenge = chosen.mode != "default"
+        early = chosen.mode in ("vpc2020", "vpc2022")
+        framing = Framing(
+            window=int(chosen.window_ms * rate / 1000),
+            hop=int(chosen.hop_ms * rate / 1000),
+            order=chosen.order,
+            eps=EPS if challenge else 0.0,
+            edges=not challenge,
+            first=1 if early else 0,
+            clip=chosen.mode != "vpc2024",
+        )
+        alpha = self.alpha(utterance)
+        original = np.asarray(wave, np.float64)
+        shortest = framing.window + (framing.hop if early else 0)
+        if len(wave) < shortest or framing.window <= chosen.order + 1:
+            counts = {"frames": 0, "near_silent": 0, "unstable": 0, "short": 1}
+            return self._finish(original, rate, {"alpha": alpha, "gain": 1.0}, counts)
+        made, counts = transform(original, alpha, framing)
+        counts["short"] = 0
+        if counts["frames"] == counts["near_silent"] + counts["unstable"]:
+            return self._finish(original, rate, {"alpha": alpha, "gain": 1.0}, counts)
+        gain = 1.0 / float(np.abs(made).max()) if challenge else float(np.sqrt(np.sum(original**2) / np.sum(made**2)))
+        return self._finish(made * gain, rate, {"alpha": alpha, "gain": gain}, counts, scaled=True)
+
+    def _finish(
+        self, made: np.ndarray, rate: int, parameters: dict[str, float], counts: dict[str, int], scaled: bool = False
+    ) -> Anonymised:
+        if self.settings.mode == "default":
+            return Anonymised(made.astype(np.float32), rate, "FLOAT", parameters, counts)
+        if scaled and self.settings.mode != "vpc2020":
+            steps = np.trunc(made * 32766.0)
+        else:
+            steps = np.clip(np.rint(made * 32768.0), -32768, 32767)
+        return Anonymised((steps / 32768.0).astype(np.float32), rate, "PCM_16", parameters, counts)
+
+
+def _challenge_generator(text: str) -> np.random.Generator:
+    """VPC 2024: numpy's default generator from the first 8 hexadecimal digits of sha256."""
+    return np.random.default_rng(int(hashlib.sha256(text.encode()).hexdigest()[:8], 16))

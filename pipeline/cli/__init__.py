@@ -1,0 +1,92 @@
+"""The command line: verbs, exit statuses, and errors said to people.
+
+The first argument is looked at before anything heavy is imported, so that ``--help`` answers at once.
+"""
+
+from __future__ import annotations
+
+import difflib
+import sys
+from collections.abc import Sequence
+
+from pipeline import __version__
+from pipeline.errors import ConfigError, PipelineError
+
+VERBS = {
+    "run": "evaluate: prepare, anonymise, extract, train, score, measure, report (the default)",
+    "prepare": "read and check the data set, print what it holds",
+    "train": "train the extractors whose source is `trained`, print where the weights are",
+    "plan": "print what a run would reuse and compute",
+    "validate": "check the configuration",
+    "report": "report RUN...: one report of one or more finished runs",
+    "compare": "compare RUN RUN: numbers with equal signatures side by side",
+    "doctor": "say what this machine has",
+    "fetch-models": "get the weights of the chosen extractors (the only verb that downloads)",
+}
+
+HELP = f"""usage: python -m pipeline [VERB] [hydra flags] [overrides]      (voice-privacy is the same)
+
+verbs:
+{chr(10).join(f"  {verb:13} {text}" for verb, text in VERBS.items())}
+
+examples:
+  python -m pipeline recipe=demo
+  python -m pipeline recipe=kaldi dataset.root=DIR 'system=[original,b2,b2r]' 'extractor=[ge2e,f0]'
+  python -m pipeline recipe=kaldi dataset.root=DIR '+system.t8={{name: external, root: WAVS}}'
+  python -m pipeline -m recipe=kaldi dataset.root=DIR system=[original,b2],[original,b2r]
+
+groups: dataset train executor recipe (one each), system extractor attacker backend metric (lists)
+hydra flags: --cfg job prints the composed configuration, -m sweeps, --config-dir DIR adds your own options
+exit status: 0 done, 1 our bug, 2 usage or configuration, 3 data, 4 model missing, 5 a stage failed, 6 partial result
+"""
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Carry out a command line; the exit status."""
+    try:
+        return _dispatch(list(arguments))
+    except PipelineError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return error.status
+    except KeyboardInterrupt:
+        return 130
+    except BrokenPipeError:
+        return 0
+    except SystemExit as error:
+        return error.code if isinstance(error.code, int) else 2
+    except Exception as error:
+        from pipeline.engine.stop import Stopped
+
+        if isinstance(error, Stopped):
+            return error.status
+        import traceback
+
+        traceback.print_exc()
+        print(
+            f"error: {type(error).__name__}: {error}. This is a bug of the pipeline: please report it with the lines above.",
+            file=sys.stderr,
+        )
+        return 1
+
+
+def _dispatch(arguments: list[str]) -> int:
+    if any(argument in ("-h", "--help") for argument in arguments):
+        print(HELP, end="")
+        return 0
+    if arguments == ["--version"]:
+        print(__version__)
+        return 0
+    verb = "run"
+    if arguments and not arguments[0].startswith("-") and "=" not in arguments[0]:
+        verb = arguments.pop(0)
+        if verb not in VERBS:
+            near = difflib.get_close_matches(verb, VERBS, n=1)
+            hint = f"did you mean `{near[0]}`? " if near else ""
+            raise ConfigError(f"there is no verb `{verb}`", remedy=f"{hint}known: {', '.join(VERBS)}")
+    folders = []
+    if verb in ("report", "compare"):
+        folders = [argument for argument in arguments if not argument.startswith("-") and "=" not in argument]
+        arguments = [argument for argument in arguments if argument not in folders]
+    from pipeline.cli.verbs import act
+
+    return act(verb, arguments, folders)

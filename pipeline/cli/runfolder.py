@@ -1,0 +1,118 @@
+"""The folder of one run: what was asked, what happened, what came out. A new one each run, even when all is reused."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import platform
+import socket
+import sys
+import time
+import uuid
+from collections.abc import Mapping, Sequence
+from importlib.metadata import distributions
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from pipeline import __version__
+from pipeline.engine.store import write_atomically
+from pipeline.errors import ConfigError
+
+LIBRARIES = (
+    "torch", "torchaudio", "speechbrain", "numpy", "scipy", "librosa", "pandas", "pyarrow", "soundfile", "soxr", "numba",
+    "hydra-core", "pydantic", "safetensors", "matplotlib",
+)  # fmt: skip
+
+
+class RunFolder:
+    """``ROOT/runs/<UTC>-<recipe>-<Slurm job id or 6 hex>/`` with its log and its status."""
+
+    def __init__(self, runs: Path, recipe: str) -> None:
+        self.id = f"{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime())}-{recipe}-{job() or uuid.uuid4().hex[:6]}"
+        self.path = runs / self.id
+        try:
+            runs.mkdir(parents=True, exist_ok=True)
+            self.path.mkdir(exist_ok=False)
+        except FileExistsError as error:
+            raise ConfigError(
+                f"the run folder {self.path} exists already", remedy="run the same command again"
+            ) from error
+        except OSError as error:
+            raise ConfigError(
+                f"no run folder can be made: {error}",
+                where=str(runs),
+                remedy="set paths.root to a folder that is yours",
+            ) from error
+        self._status: dict[str, Any] = {"run_id": self.id, "state": "running", "started": utc()}
+        self._handler = logging.FileHandler(self.path / "run.log")
+        self._handler.setFormatter(
+            _Utc(f"%(asctime)s {socket.gethostname()} {job() or '-'} %(levelname)s %(name)s: %(message)s")
+        )
+        logging.getLogger("pipeline").addHandler(self._handler)
+
+    def describe(self, config: Mapping[str, Any], arguments: Sequence[str]) -> None:
+        """Write ``config.yaml``, ``overrides.txt`` and ``environment.json``."""
+        (self.path / "config.yaml").write_text(yaml.safe_dump(dict(config), sort_keys=False))
+        (self.path / "overrides.txt").write_text("".join(f"{argument}\n" for argument in arguments))
+        versions = {item.metadata["Name"].lower(): item.version for item in distributions() if item.metadata["Name"]}
+        environment = {
+            "pipeline": __version__,
+            "python": platform.python_version(),
+            "platform": platform.platform(),
+            "host": socket.gethostname(),
+            "cores": len(os.sched_getaffinity(0)),
+            "slurm_job": job(),
+            "libraries": {name: versions.get(name, "absent") for name in LIBRARIES},
+        }
+        (self.path / "environment.json").write_text(json.dumps(environment, indent=1) + "\n")
+        self.status()
+
+    def status(self, **changes: Any) -> None:
+        """Replace ``status.json``."""
+        self._status.update(changes, updated=utc())
+        write_atomically(self.path / "status.json", json.dumps(self._status, indent=1) + "\n")
+
+    def close(self) -> None:
+        logging.getLogger("pipeline").removeHandler(self._handler)
+        self._handler.close()
+
+
+def job() -> str:
+    """The Slurm job, with the task of an array; '' outside Slurm."""
+    array = os.environ.get("SLURM_ARRAY_JOB_ID")
+    if array:
+        return f"{array}_{os.environ.get('SLURM_ARRAY_TASK_ID', '0')}"
+    return os.environ.get("SLURM_JOB_ID", "")
+
+
+def utc() -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+
+
+class _Utc(logging.Formatter):
+    converter = staticmethod(time.gmtime)
+    default_time_format = "%Y-%m-%dT%H:%M:%SZ"
+    default_msec_format = ""
+
+
+class _Plain(logging.Formatter):
+    """People read messages; tracebacks are in run.log."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        text = record.getMessage()
+        return f"{record.levelname.lower()}: {text}" if record.levelno >= logging.WARNING else text
+
+
+def log_to_stderr() -> None:
+    """Send the project's messages to standard error, once."""
+    root = logging.getLogger("pipeline")
+    if not any(getattr(handler, "voice_privacy", False) for handler in root.handlers):
+        handler = logging.StreamHandler(sys.stderr)
+        handler.setFormatter(_Plain())
+        handler.voice_privacy = True  # type: ignore[attr-defined]
+        root.addHandler(handler)
+        root.setLevel(logging.INFO)
+        root.propagate = False

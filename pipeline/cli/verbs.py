@@ -1,0 +1,247 @@
+"""What each verb does."""
+
+from __future__ import annotations
+
+import functools
+import logging
+import os
+import signal
+import sys
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from pipeline import config
+from pipeline.cli.runfolder import RunFolder, log_to_stderr
+from pipeline.engine.execute import Outcome, execute, standing
+from pipeline.engine.stop import Stop, Stopped, listening
+from pipeline.engine.store import Store
+from pipeline.errors import ConfigError, PartialResult, PipelineError
+from pipeline.plan import Evaluation, Machine
+from pipeline.stages.prepare import Prepared
+
+log = logging.getLogger(__name__)
+
+
+def act(verb: str, arguments: Sequence[str], folders: Sequence[str]) -> int:
+    """Compose the configuration and carry out a verb; the exit status."""
+    log_to_stderr()
+    if verb in ("report", "compare"):
+        runs = [_run_folder(folder) for folder in folders]
+        action = functools.partial(report if verb == "report" else compare, runs)
+    else:
+        actions: dict[str, Any] = {
+            "run": functools.partial(run, arguments), "prepare": prepare, "train": train, "plan": plan,
+            "validate": validate, "doctor": doctor, "fetch-models": fetch_models,
+        }  # fmt: skip
+        action = actions[verb]
+    statuses: list[int] = []
+
+    def once(evaluation: Evaluation, values: dict[str, Any]) -> None:
+        statuses.append(action(evaluation, values) or 0)
+
+    config.enter(arguments, once)
+    return max(statuses, default=0)
+
+
+def machine(evaluation: Evaluation) -> Machine:
+    """The device and the number of threads of this process; sets the thread pools of the numerical libraries."""
+    import torch
+
+    device = evaluation.runtime.device
+    if device == "auto":
+        device = "cuda" if torch.cuda.is_available() else "cpu"
+    if device.startswith("cuda") and not torch.cuda.is_available():
+        raise ConfigError(
+            f"runtime.device={device}, but torch sees no CUDA device",
+            remedy="set runtime.device=cpu or auto, or ask for a GPU node",
+        )
+    threads = evaluation.runtime.threads or int(os.environ.get("SLURM_CPUS_PER_TASK") or len(os.sched_getaffinity(0)))
+    torch.set_num_threads(threads)
+    return Machine(device, threads)
+
+
+def run(arguments: Sequence[str], evaluation: Evaluation, values: dict[str, Any]) -> int:
+    """Evaluate and report. The last line of standard output is the report's path, the one before it counts the tasks."""
+    folder = RunFolder(evaluation.paths.runs, evaluation.recipe)
+    try:
+        folder.describe(values, arguments)
+        with listening(lambda number: folder.status(state="stopped", signal=signal.Signals(number).name)) as stop:
+            return _run(folder, stop, evaluation, values)
+    except Stopped as error:
+        folder.status(state="stopped", reason=str(error))
+        log.warning("%s; run the same command again to go on", error)
+        raise
+    except PipelineError as error:
+        folder.status(state="failed", status=error.status, reason=str(error))
+        log.debug("failed", exc_info=True)
+        raise
+    except BaseException as error:
+        folder.status(state="failed", status=1, reason=f"{type(error).__name__}: {error}")
+        logging.getLogger("pipeline").debug("failed", exc_info=True)
+        raise
+    finally:
+        folder.close()
+
+
+def _run(folder: RunFolder, stop: Stop, evaluation: Evaluation, values: dict[str, Any]) -> int:
+    from pipeline import plan as plans
+    from pipeline.report import html, tables
+    from pipeline.stages import gather
+
+    device = machine(evaluation)
+    log.info("run %s on %s with %d threads", folder.id, device.device, device.threads)
+    store = Store(evaluation.paths.store)
+    outcome = Outcome()
+
+    def changed(label: str, done: int, total: int) -> None:
+        folder.status(task=label, tasks_done=done, tasks_total=total)
+
+    execute(plans.data_tasks(evaluation), store, stop, outcome, changed)
+    data = plans.prepared(evaluation, list(outcome.artefacts.values()), device)
+    for note in data.notes:
+        log.info("%s", note)
+    made = plans.graph(evaluation, data, device)
+    log.info("%d tasks over %d utterances", len(made.tasks), len(data.manifest))
+    execute(made.tasks, store, stop, outcome, changed)
+    lost = gather.lost(made.tasks, outcome)
+    rows = gather.run(
+        made.sources, data, outcome, folder.path, folder.id, device.device, values, evaluation.allow_partial, lost
+    )
+    report_path = html.render([folder.path], folder.path / "report.html")
+    counts = f"tasks: {outcome.reused} reused, {outcome.computed} computed"
+    partial = bool((rows["status"] == "partial").any())
+    folder.status(
+        state="partial" if partial else "done", status=6 if partial else 0, tasks=counts, report=str(report_path)
+    )
+    log.info("%s", counts)
+    print(tables.to_text(rows))
+    print(counts)
+    print(report_path.resolve())
+    sys.stdout.flush()
+    if partial:
+        error = PartialResult(
+            f"{len(data.dropped)} utterances are not in the result (allow_partial=true); every row says how many were used",
+            where=str(report_path),
+        )
+        print(f"error: {error}", file=sys.stderr)
+        return error.status
+    return 0
+
+
+def _data(evaluation: Evaluation, device: Machine) -> tuple[Prepared, Outcome]:
+    """The data set, with whatever has to be made for it; for verbs that make no run folder."""
+    from pipeline import plan as plans
+
+    with listening() as stop:
+        outcome = execute(plans.data_tasks(evaluation), Store(evaluation.paths.store), stop)
+    return plans.prepared(evaluation, list(outcome.artefacts.values()), device), outcome
+
+
+def prepare(evaluation: Evaluation, values: dict[str, Any]) -> int:
+    """Read and check the data set and print what it holds."""
+    data, _ = _data(evaluation, machine(evaluation))
+    for note in data.notes:
+        log.info("%s", note)
+    for (name, role), rows in data.manifest.groupby(["set", "role"], sort=True):
+        minutes = (rows["samples"] / rows["sample_rate"]).sum() / 60
+        print(f"{name}  {role}  {rows['speaker'].nunique()} speakers  {len(rows)} utterances  {minutes:.1f} min")
+    for trials in data.trials.values():
+        print(f"{trials.name}  trials  {trials.n_target} target  {trials.n_nontarget} non-target")
+    return 0
+
+
+def train(evaluation: Evaluation, values: dict[str, Any]) -> int:
+    """Train the extractors whose source is ``trained``; prints the folder of the weights."""
+    from pipeline import plan as plans
+
+    device = machine(evaluation)
+    data, outcome = _data(evaluation, device)
+    made = plans.graph(evaluation, data, device)
+    tasks = list(made.trained.values())
+    if not tasks:
+        raise ConfigError(
+            "no chosen extractor is trained", remedy="set extractor.<label>.source=trained and train=ecapa"
+        )
+    with listening() as stop:
+        execute(tasks, Store(evaluation.paths.store), stop, outcome)
+    print(f"tasks: {outcome.reused} reused, {outcome.computed} computed")
+    for task in tasks:
+        print(outcome.artefact(task.ref()).folder)
+    return 0
+
+
+def plan(evaluation: Evaluation, values: dict[str, Any]) -> int:
+    """Print what a run would do, stage by stage; what stands on work not yet done counts as to compute."""
+    from pipeline import plan as plans
+
+    device = machine(evaluation)
+    data, outcome = _data(evaluation, device)
+    made = plans.graph(evaluation, data, device)
+    states = standing(made.tasks, Store(evaluation.paths.store), outcome)
+    counts = Counter((task.name, reused) for task, reused in states)
+    for name in dict.fromkeys(task.name for task in made.tasks):
+        print(f"{name}: {counts[(name, True)]} reused, {counts[(name, False)]} to compute")
+    return 0
+
+
+def validate(evaluation: Evaluation, values: dict[str, Any]) -> int:
+    """The configuration has been checked when this is reached."""
+    print(
+        f"valid: dataset {evaluation.dataset.name}, systems {', '.join(evaluation.systems)}, "
+        f"extractors {', '.join(evaluation.extractors)}, attackers {', '.join(evaluation.attackers)}"
+    )
+    return 0
+
+
+def _run_folder(name: str) -> Path:
+    path = Path(name).expanduser()
+    if not (path / "results.parquet").is_file():
+        raise ConfigError(
+            f"'{name}' is no finished run: it has no results.parquet",
+            remedy="name folders under paths.root/runs whose status.json says done",
+        )
+    return path.resolve()
+
+
+def report(runs: Sequence[Path], evaluation: Evaluation, values: dict[str, Any]) -> int:
+    """One report of one or more finished runs, beside the first of them."""
+    from pipeline.report import html
+
+    if not runs:
+        raise ConfigError("report needs run folders", remedy="python -m pipeline report exp/runs/RUN [RUN ...]")
+    name = "report.html" if len(runs) == 1 else "report-merged.html"
+    print(html.render(list(runs), runs[0] / name).resolve())
+    return 0
+
+
+def compare(runs: Sequence[Path], evaluation: Evaluation, values: dict[str, Any]) -> int:
+    """Numbers of two runs side by side where their signatures are equal."""
+    from pipeline.report import comparison
+
+    if len(runs) != 2:
+        raise ConfigError(
+            "compare needs two run folders", remedy="python -m pipeline compare exp/runs/RUN exp/runs/RUN"
+        )
+    print(comparison.to_text(*runs))
+    return 0
+
+
+def doctor(evaluation: Evaluation, values: dict[str, Any]) -> int:
+    """Say what this machine has."""
+    from pipeline.cli.examine import lines
+
+    for line in lines(evaluation):
+        print(line)
+    return 0
+
+
+def fetch_models(evaluation: Evaluation, values: dict[str, Any]) -> int:
+    """Get the weights of the chosen extractors into ``paths.models``."""
+    from pipeline.models import fetch
+
+    for label, settings in evaluation.extractors.items():
+        found = fetch.fetch(settings.name, settings, evaluation.paths.weights)
+        print(f"{label}: {found.folder if found else 'needs no weights'}")
+    return 0

@@ -1,0 +1,113 @@
+"""All faults of a data set, gathered and raised at once, with the likely cause and the edit that mends each kind."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from pipeline.errors import DataError, Fault
+
+# kind: (likely cause, what mends it)
+KINDS = {
+    "root": ("a misspelt or unmounted folder", "set dataset.root=DIR to the folder of the data"),
+    "no-sets": (
+        "dataset.root lies one level too high or too low, or belongs to another kind of data set",
+        "set dataset.root to the folder that holds the sets (X_enrolls with its X_trials_*, each with a wav.scp), or choose "
+        "dataset=librispeech for a tree SPEAKER/CHAPTER/UTTERANCE.ext",
+    ),
+    "unknown-set": ("a misspelt name", "correct dataset.sets=[…], or leave it out to take every set"),
+    "layout": (
+        "another layout than SPEAKER/CHAPTER/UTTERANCE.ext",
+        "move the files to SPEAKER/CHAPTER/UTTERANCE.ext, or write a Kaldi set for them (dataset=kaldi)",
+    ),
+    "missing-table": ("an incomplete copy of the set", "restore the table"),
+    "malformed": ("a damaged or hand-edited table", "correct the line"),
+    "pipe": (
+        "a wav.scp made by a Kaldi recipe; a run starts no commands that stand in data",
+        "make plain files with the command given with each set, run from the folder in which the recipe ran",
+    ),
+    "segments": (
+        "utterances that are cuts of longer recordings",
+        "cut plain files of them (Kaldi: extract-segments), list those in wav.scp and remove the table segments",
+    ),
+    "leaves-root": (
+        "a path with '..' or a link that points elsewhere",
+        "set dataset.audio_root=DIR to a folder that holds all the audio, or write absolute paths into wav.scp",
+    ),
+    "missing-audio": (
+        "a moved or incomplete copy, or relative paths that start from another folder",
+        "restore the files, or set dataset.audio_root=DIR to where relative paths start, or take the utterances out of the "
+        "tables; allow_partial=true goes on without them and marks the results",
+    ),
+    "bad-audio": (
+        "an interrupted copy or conversion",
+        "copy or convert the files again, or take the utterances out of the tables; allow_partial=true goes on without them "
+        "and marks the results",
+    ),
+    "no-audio-line": ("tables cut down to different utterances", "add the utterances to wav.scp or take them out"),
+    "no-speaker": ("tables cut down to different utterances", "add the utterances to utt2spk or take them out of wav.scp"),
+    "no-sex": (
+        "an incomplete table of speakers",
+        "add a line for each speaker (spk2gender: SPEAKER f|m; SPEAKERS.TXT: ID | F|M | …), or remove the table",
+    ),
+    "duplicate-id": (
+        "tables joined twice, or file names that differ only by folder, extension or blanks",
+        "keep one of them; rename files so that each name is unique",
+    ),
+    "duplicate-audio": ("one recording under two names", "keep one of the utterances"),
+    "disagrees": (
+        "sets from different sources put together",
+        "make the sets agree, or evaluate them separately with dataset.sets=[…]",
+    ),
+    "unknown-model": (
+        "enrolment and trial lists of different data sets",
+        "add the models' utterances to the enrolment set or take the trials out",
+    ),
+    "unknown-utterance": ("lists made for a larger copy of the data", "add the utterances to the set or take the lines out"),
+    "duplicate-trial": ("lists joined twice", "sort -u trials -o trials"),
+    "label": (
+        "a mistake in the list or in utt2spk: a trial is a target if and only if model and speaker are the same",
+        "correct the label, or leave the third column out everywhere: labels then follow from the speakers",
+    ),
+    "no-class": (
+        "a list cut down too far, or a set of a single speaker",
+        "add trials of the class, or leave the set out with dataset.sets=[…]",
+    ),
+    "unknown-sex": ("speakers of known and of unknown sex in one set", "give the sex of all speakers, or a list of trials"),
+    "empty": ("an incomplete copy", "restore the files, or leave the set out with dataset.sets=[…]"),
+    "ambiguous": ("results of several systems or formats in one folder", "keep one, or name the system's folder suffix"),
+}
+
+
+class Faults:
+    """Faults of a data set, in the order in which they were found."""
+
+    def __init__(self) -> None:
+        self.found: list[Fault] = []
+
+    def add(self, kind: str, what: str, where: str | Path = "") -> None:
+        if kind not in KINDS:
+            raise KeyError(kind)
+        self.found.append(Fault(what, str(where), kind))
+
+    def has(self, kind: str) -> bool:
+        return any(fault.kind == kind for fault in self.found)
+
+    def stop(self, root: str | Path) -> None:
+        """Raise what was found, if anything.
+
+        Raises:
+            DataError: with all the faults, the likely cause and the remedy of each kind.
+        """
+        if not self.found:
+            return
+        kinds = list(dict.fromkeys(fault.kind for fault in self.found))
+        named = len(kinds) > 1
+        count = len(self.found)
+        raise DataError(
+            f"the data set has {count} fault{'s' if count > 1 else ''}",
+            where=str(root),
+            cause="; ".join(f"[{kind}] {KINDS[kind][0]}" if named else KINDS[kind][0] for kind in kinds),
+            remedy="; ".join(f"[{kind}] {KINDS[kind][1]}" if named else KINDS[kind][1] for kind in kinds),
+            faults=[Fault(f"[{fault.kind}] {fault.what}" if named else fault.what, fault.where, fault.kind)
+                    for fault in self.found],
+        )  # fmt: skip

@@ -1,0 +1,36 @@
+"""Settings of the evaluation data: one schema for all kinds of data set."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pipeline.registry import ComponentSettings, numeric, runtime
+
+
+class DatasetSettings(ComponentSettings):
+    """What to evaluate on.
+
+    Attributes:
+        name: the importer: ``kaldi`` (a folder of Kaldi sets), ``librispeech`` (a tree SPEAKER/CHAPTER/UTTERANCE.ext) or
+            ``synthetic`` (rendered here).
+        root: the folder of the data; synthetic data need none. It stays out of keys: the content of the audio enters them.
+        audio_root: where relative paths of a ``wav.scp`` start; by default the first of root, its parent and the current
+            folder under which all relative paths exist.
+        sets: names of the trial sets to evaluate, e.g. ``[libri_dev_trials_f]``; by default all that are found.
+        seed: of the halving into enrolment and trial where a data set has no lists, of the SRD halves, and of synthetic
+            speakers.
+        speakers: synthetic speakers to evaluate.
+        train_speakers: further synthetic speakers to train on, disjoint from those.
+        utterances: utterances of each synthetic speaker.
+        seconds: length of a synthetic utterance.
+    """
+
+    name: Literal["kaldi", "librispeech", "synthetic"] = numeric()
+    root: str = runtime("")
+    audio_root: str | None = runtime(None)
+    sets: list[str] | None = numeric(None)
+    seed: int = numeric(0, ge=0)
+    speakers: int = numeric(12, ge=2)
+    train_speakers: int = numeric(24, ge=0)
+    utterances: int = numeric(20, ge=2)
+    seconds: float = numeric(3.0, gt=0, le=60)

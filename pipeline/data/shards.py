@@ -1,0 +1,39 @@
+"""Shards of a manifest: the units in which audio is anonymised and features are extracted.
+
+Rows are ordered by (duration band, audio digest, set, utterance) and cut after each digest whose last byte is 0, which
+happens once in 256 digests on average. A border depends on the digest at it alone: neither the size nor the order of the
+corpus nor the number of workers moves it, and a new file touches one shard.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+import pandas as pd
+
+
+def band(samples: np.ndarray, rates: np.ndarray) -> np.ndarray:
+    """Duration band of each utterance: floor(log2(seconds)), so utterances of a band differ by less than a factor of two.
+
+    ``frexp`` gives it exactly, where a logarithm could round across a border.
+    """
+    exponent: np.ndarray = np.frexp(np.asarray(samples, float) / np.asarray(rates, float))[1]
+    return exponent - 1
+
+
+def shards(manifest: pd.DataFrame) -> list[pd.DataFrame]:
+    """The manifest's rows as shards, in order; together they are the manifest, and equal digests stay together.
+
+    Row labels are renumbered from 0 in each shard.
+    """
+    order = manifest.assign(band=band(manifest["samples"].to_numpy(), manifest["sample_rate"].to_numpy()))
+    order = order.sort_values(["band", "sha256", "set", "utterance"], kind="stable").drop(columns="band")
+    digests = order["sha256"].to_numpy(str)
+    last = np.array([digest.endswith("00") for digest in digests], bool)
+    # The last of a run of equal digests.
+    last &= np.append(digests[1:] != digests[:-1], True) if len(digests) else last
+    borders = [0, *(np.flatnonzero(last) + 1).tolist()]
+    if borders[-1] < len(order):
+        borders.append(len(order))
+    return [order.iloc[start:stop].reset_index(drop=True) for start, stop in pairwise(borders)]

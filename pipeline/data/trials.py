@@ -1,0 +1,80 @@
+"""Trial sets: who is enrolled with which utterances, and which model is compared with which trial utterance."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+import pandas as pd
+
+from pipeline.registry import digest
+
+
+@dataclass(frozen=True, eq=False)
+class TrialSet:
+    """One list of trials.
+
+    Attributes:
+        name: the trial set's name as the data set has it, e.g. ``libri_dev_trials_f``; its utterances are in the manifest
+            under this set.
+        enrolment_set: the set of the enrolment utterances, e.g. ``libri_dev_enrolls``.
+        enrolment: columns model, utterance: the utterances of ``enrolment_set`` that make each model.
+        trials: columns model, utterance, target (bool).
+        expected: trials in the list, before any were dropped with their utterances (``allow_partial``).
+    """
+
+    name: str
+    enrolment_set: str
+    enrolment: pd.DataFrame
+    trials: pd.DataFrame
+    expected: int
+
+    @property
+    def n_target(self) -> int:
+        return int(self.trials["target"].sum())
+
+    @property
+    def n_nontarget(self) -> int:
+        return len(self.trials) - self.n_target
+
+    @cached_property
+    def digest(self) -> str:
+        """sha256 of names, enrolment and trials, whatever their order."""
+        enrolment = sorted([str(model), str(utterance)] for model, utterance in self.enrolment.to_numpy(object))
+        trials = sorted([str(m), str(u), bool(t)] for m, u, t in self.trials.to_numpy(object))
+        return digest("trials", self.name, self.enrolment_set, enrolment, trials, self.expected)
+
+
+def make(
+    name: str,
+    enrolment_set: str,
+    enrolment: Iterable[tuple[str, str]],
+    trials: Iterable[tuple[str, str, bool]],
+    expected: int,
+) -> TrialSet:
+    """A trial set from tuples (model, utterance) and (model, utterance, target), each ordered by model and utterance."""
+    enrolled = pd.DataFrame(sorted(enrolment), columns=["model", "utterance"]).astype("str")
+    compared = pd.DataFrame(sorted(trials), columns=["model", "utterance", "target"])
+    compared = compared.astype({"model": "str", "utterance": "str", "target": "bool"})
+    return TrialSet(name, enrolment_set, enrolled, compared, expected)
+
+
+def same_sex_pairs(
+    models: Mapping[str, str], utterances: Iterable[tuple[str, str, str]]
+) -> list[tuple[str, str, bool]]:
+    """All pairs of an enrolled speaker and a trial utterance of the same sex, as the VoicePrivacy libri lists are.
+
+    Args:
+        models: sex of each enrolled speaker.
+        utterances: (utterance, speaker, sex) of the trial set.
+
+    Returns:
+        (model, utterance, target).
+    """
+    return [
+        (model, utterance, model == speaker)
+        for utterance, speaker, sex in utterances
+        for model, model_sex in models.items()
+        if model_sex == sex
+    ]

@@ -1,0 +1,92 @@
+"""What goes wrong, said to people: one exception class an exit status.
+
+Every error names what happened, where, the likely cause and the command or edit that mends it.
+``PipelineError.status`` is the exit status of the process (DESIGN, contract "Errors").
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Fault:
+    """One fault among several that are reported together."""
+
+    what: str
+    where: str = ""
+    kind: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.where}: {self.what}" if self.where else self.what
+
+
+class PipelineError(Exception):
+    """An error with its explanation. ``str()`` of it is one paragraph for people."""
+
+    status = 1
+
+    def __init__(
+        self,
+        what: str,
+        *,
+        where: str = "",
+        cause: str = "",
+        remedy: str = "",
+        faults: Sequence[Fault] = (),
+    ) -> None:
+        self.what, self.where, self.cause, self.remedy = what, where, cause, remedy
+        self.faults = tuple(faults)
+        super().__init__(self.paragraph())
+
+    def paragraph(self) -> str:
+        parts = [self.what.rstrip(".") + "."]
+        if self.where:
+            parts.append(f"Where: {self.where}.")
+        if self.cause:
+            parts.append(f"Likely cause: {self.cause.rstrip('.')}.")
+        if self.remedy:
+            parts.append(f"To mend it: {self.remedy.rstrip('.')}.")
+        text = " ".join(parts)
+        return "\n".join([text, *(f"  - {fault}" for fault in self.faults)])
+
+    def __reduce__(self) -> tuple[object, ...]:
+        # Keyword-only arguments do not survive the default pickling between processes.
+        return (_rebuild, (type(self), self.what, self.where, self.cause, self.remedy, self.faults))
+
+
+def _rebuild(
+    cls: type[PipelineError], what: str, where: str, cause: str, remedy: str, faults: Iterable[Fault]
+) -> PipelineError:
+    return cls(what, where=where, cause=cause, remedy=remedy, faults=tuple(faults))
+
+
+class ConfigError(PipelineError):
+    """A fault of usage or configuration."""
+
+    status = 2
+
+
+class DataError(PipelineError):
+    """A fault of the data; all faults of a data set are reported at once."""
+
+    status = 3
+
+
+class ModelMissing(PipelineError):
+    """Weights that a run needs are not on this machine; a run never downloads."""
+
+    status = 4
+
+
+class StageFailed(PipelineError):
+    """A stage failed on sound input."""
+
+    status = 5
+
+
+class PartialResult(PipelineError):
+    """The run ended, but some expected utterances, speakers or trials are not in the result."""
+
+    status = 6

@@ -1,0 +1,71 @@
+"""What the metrics refuse, and how they say it."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+Array = npt.NDArray[np.float64]
+Indices = npt.NDArray[np.int64]
+Mask = npt.NDArray[np.bool_]
+
+
+class MetricError(ValueError):
+    """The input cannot be measured: NaN, an empty class, a speaker without the comparisons that a metric needs."""
+
+
+class Undefined(MetricError):
+    """The input is sound, but the metric has no value on it (a ratio to 0, for example); the message is the reason."""
+
+
+def vector(values: npt.ArrayLike, name: str) -> Array:
+    """``values`` as float64 [n]; infinities pass.
+
+    Raises:
+        MetricError: not one-dimensional, or NaN.
+    """
+    array = np.asarray(values, dtype=np.float64)
+    if array.ndim != 1:
+        raise MetricError(f"{name} must be one-dimensional, not of shape {array.shape}")
+    if np.isnan(array).any():
+        raise MetricError(f"{name}: {int(np.isnan(array).sum())} of {array.size} values are NaN")
+    return array
+
+
+def classes(target: npt.ArrayLike, nontarget: npt.ArrayLike) -> tuple[Array, Array]:
+    """Both classes of scores as float64 vectors, each with at least one score.
+
+    Raises:
+        MetricError: NaN or an empty class.
+    """
+    pair = vector(target, "target scores"), vector(nontarget, "non-target scores")
+    for array, name in zip(pair, ("target", "non-target")):
+        if not array.size:
+            raise MetricError(f"there is no {name} score")
+    return pair
+
+
+def codes(values: npt.ArrayLike, name: str) -> Indices:
+    """Non-negative integer codes [n].
+
+    Raises:
+        MetricError: not one-dimensional, not integers, or negative.
+    """
+    array = np.asarray(values)
+    if array.ndim != 1 or not np.issubdtype(array.dtype, np.integer):
+        raise MetricError(f"{name} must be a vector of integer codes, not {array.dtype} of shape {array.shape}")
+    if array.size and array.min() < 0:
+        raise MetricError(f"{name} has negative codes")
+    return array.astype(np.int64, copy=False)
+
+
+def choice(value: str, allowed: tuple[str, ...], name: str) -> None:
+    """Raises MetricError unless ``value`` is one of ``allowed``."""
+    if value not in allowed:
+        raise MetricError(f"{name} must be one of {', '.join(allowed)}, not {value!r}")
+
+
+def listed(names: list[str], limit: int = 10) -> str:
+    """The first names of a list, and how many there are if that is not all."""
+    shown = ", ".join(names[:limit])
+    return shown if len(names) <= limit else f"{shown}, ... ({len(names)} in all)"

@@ -1,0 +1,59 @@
+"""Cost of log-likelihood ratios: Cllr, Cllr_min, Cllr_cal, in bits (METRIC_NOTES 3; Noe 2022, Eq. 4)."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from pipeline.metrics._checks import Array, classes
+from pipeline.metrics.pav import Calibration, calibrate
+
+_LN2 = float(np.log(2.0))
+
+
+def cllr(target_llr: npt.ArrayLike, nontarget_llr: npt.ArrayLike) -> float:
+    """Cllr of LLRs (natural log) as they are, in bits: 0 perfect, 1 for LLRs of 0, unbounded above.
+
+    A target at -inf or a non-target at +inf costs inf.
+
+    Raises:
+        MetricError: NaN or an empty class.
+    """
+    t, n = classes(target_llr, nontarget_llr)
+    return float((np.logaddexp(0.0, -t).mean() + np.logaddexp(0.0, n).mean()) / (2 * _LN2))
+
+
+def cllr_min(target: npt.ArrayLike, nontarget: npt.ArrayLike) -> float:
+    """Cllr after oracle calibration (PAV without the Laplace rule), in bits, in [0, 1].
+
+    Raises:
+        MetricError: NaN or an empty class.
+    """
+    return cllr_of_blocks(calibrate(target, nontarget))
+
+
+def cllr_cal(target_llr: npt.ArrayLike, nontarget_llr: npt.ArrayLike) -> float:
+    """Cllr - Cllr_min, the calibration loss in bits (inf where Cllr is).
+
+    Raises:
+        MetricError: NaN or an empty class.
+    """
+    return cllr(target_llr, nontarget_llr) - cllr_min(target_llr, nontarget_llr)
+
+
+def cllr_of_blocks(blocks: Calibration) -> float:
+    """Cllr of calibrated scores from their blocks, in bits."""
+    return mean_over_classes(blocks, np.logaddexp(0.0, -blocks.llr), np.logaddexp(0.0, blocks.llr)) / _LN2
+
+
+def mean_over_classes(blocks: Calibration, target_value: Array, nontarget_value: Array) -> float:
+    """Half the mean of a value over targets plus half the mean of one over non-targets; empty cells count nothing.
+
+    Args:
+        target_value, nontarget_value: [b] the value in each block for each class.
+    """
+    total = 0.0
+    for count, value in ((blocks.target, target_value), (blocks.nontarget, nontarget_value)):
+        held = count > 0
+        total += float(count[held] @ value[held] / count[held].sum())
+    return total / 2

@@ -1,0 +1,138 @@
+"""Empirical cross-entropy: ECE(pi), its profile, and the disclosed information D_ECE (METRIC_NOTES 5; Noe 2022, Eq. 11-13)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+from scipy.special import expit, xlog1py, xlogy
+
+from pipeline.metrics._checks import Array, MetricError, classes, vector
+from pipeline.metrics._result import quantity
+from pipeline.metrics.cllr import mean_over_classes
+from pipeline.metrics.pav import Calibration, calibrate
+
+_LN2 = float(np.log(2.0))
+
+D_ECE_MAX = 1 / (2 * _LN2)
+"""D_ECE of scores that tell everything, in bits (0.72135)."""
+
+
+@dataclass(frozen=True)
+class EceProfile:
+    """Empirical cross-entropy against prior log-odds."""
+
+    log_odds: Array = quantity("nat", "[g] prior log-odds, ln(pi / (1 - pi))")
+    prior_entropy: Array = quantity("bit", "[g] entropy of the prior alone: the ECE under perfect privacy")
+    ece: Array = quantity("bit", "[g] empirical cross-entropy of the LLRs")
+    disclosed: Array = quantity("bit", "[g] prior entropy minus ECE; its integral over pi is D_ECE")
+
+
+def z_function(llr: npt.ArrayLike) -> Array:
+    """Z(l) = 1/2 + (l - c)/c^2 with c = exp(l) - 1, the closed form of the ECE integral (any shape).
+
+    Z(0) = 0, Z(+inf) = 1/2, Z(-inf) = -inf; relative error below 1e-11 everywhere.
+    """
+    l = np.asarray(llr, dtype=np.float64)  # noqa: E741
+    z = np.empty(l.shape)
+    near, high, low = np.abs(l) < 0.05, l >= 0.05, l <= -0.05
+    x = l[near]
+    z[near] = x * (
+        1 / 3 + x * (-1 / 12 + x * (1 / 180 + x * (1 / 720 + x * (-1 / 5040 + x * (-1 / 30240 + x / 151200)))))
+    )
+    x = l[high].clip(max=800.0)
+    u = np.exp(-x)
+    z[high] = 0.5 + (x * u * u - u + u * u) / (1 - u) ** 2
+    x = l[low]
+    c = np.expm1(x)
+    z[low] = 0.5 + (x - c) / c**2
+    z[np.isnan(l)] = np.nan
+    return z
+
+
+def ece(target_llr: npt.ArrayLike, nontarget_llr: npt.ArrayLike, log_odds: npt.ArrayLike) -> Array:
+    """ECE in bits at each prior log-odds [g] (natural log) of LLRs as they are (Noe 2022, Eq. 11). ECE(0) is Cllr.
+
+    Raises:
+        MetricError: NaN or an empty class.
+    """
+    t, n = classes(target_llr, nontarget_llr)
+    grid = _grid(log_odds)
+    return np.array(
+        [
+            (expit(o) * np.logaddexp(0.0, -(t + o)).mean() + expit(-o) * np.logaddexp(0.0, n + o).mean()) / _LN2
+            for o in grid
+        ]
+    )
+
+
+def prior_entropy(log_odds: npt.ArrayLike) -> Array:
+    """Binary entropy in bits of the prior at each log-odds [g] (Eq. 12)."""
+    pi = expit(_grid(log_odds))
+    return np.asarray(-(xlogy(pi, pi) + xlog1py(1 - pi, -pi)) / _LN2, dtype=np.float64)
+
+
+def d_ece(target_llr: npt.ArrayLike, nontarget_llr: npt.ArrayLike) -> float:
+    """Disclosed information in bits of LLRs (natural log) as they are, Eq. 13: in (-inf, 0.72135].
+
+    A target at -inf or a non-target at +inf gives -inf.
+
+    Raises:
+        MetricError: NaN or an empty class.
+    """
+    t, n = classes(target_llr, nontarget_llr)
+    return float((z_function(t).mean() + z_function(-n).mean()) / (2 * _LN2))
+
+
+def d_ece_oracle(target: npt.ArrayLike, nontarget: npt.ArrayLike) -> float:
+    """D_ECE in bits after oracle calibration (PAV without the Laplace rule), in [0, 0.72135].
+
+    Raises:
+        MetricError: NaN or an empty class.
+    """
+    return d_ece_of_blocks(calibrate(target, nontarget))
+
+
+def d_ece_of_blocks(blocks: Calibration) -> float:
+    """D_ECE of calibrated scores from their blocks, in bits; 0 or more without the Laplace rule."""
+    value = mean_over_classes(blocks, z_function(blocks.llr), z_function(-blocks.llr)) / _LN2
+    return value if blocks.laplace else max(value, 0.0)
+
+
+def ece_profile(
+    target: npt.ArrayLike, nontarget: npt.ArrayLike, log_odds: npt.ArrayLike | None = None, *, oracle: bool = True
+) -> EceProfile:
+    """ECE profile of scores, oracle-calibrated (PAV without the Laplace rule) or taken as natural-log LLRs.
+
+    Args:
+        target, nontarget: scores [T], [N].
+        log_odds: prior log-odds (natural log); default 201 points from -10 to 10.
+        oracle: calibrate first; else the scores are LLRs.
+
+    Raises:
+        MetricError: NaN or an empty class.
+    """
+    grid = np.linspace(-10.0, 10.0, 201) if log_odds is None else _grid(log_odds)
+    if oracle:
+        return ece_profile_of_blocks(calibrate(target, nontarget), grid)
+    entropy, values = prior_entropy(grid), ece(target, nontarget, grid)
+    return EceProfile(grid, entropy, values, entropy - values)
+
+
+def ece_profile_of_blocks(blocks: Calibration, log_odds: Array) -> EceProfile:
+    """ECE profile of calibrated scores from their blocks."""
+    t, n = blocks.target > 0, blocks.nontarget > 0
+    odds = log_odds[:, None]
+    target = np.logaddexp(0.0, -(blocks.llr[t] + odds)) @ (blocks.target[t] / blocks.n_target)
+    nontarget = np.logaddexp(0.0, blocks.llr[n] + odds) @ (blocks.nontarget[n] / blocks.n_nontarget)
+    values = (expit(log_odds) * target + expit(-log_odds) * nontarget) / _LN2
+    entropy = prior_entropy(log_odds)
+    return EceProfile(log_odds, entropy, values, entropy - values)
+
+
+def _grid(log_odds: npt.ArrayLike) -> Array:
+    grid = np.atleast_1d(np.asarray(log_odds, dtype=np.float64))
+    if not np.isfinite(vector(grid, "log-odds")).all():
+        raise MetricError("prior log-odds must be finite")
+    return grid

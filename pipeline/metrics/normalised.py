@@ -1,0 +1,97 @@
+"""Measures of a protected system relative to unprotected speech (Noe 2022, Eq. 17-20 as corrected in METRIC_NOTES 7)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from pipeline.metrics._checks import Undefined
+from pipeline.metrics._result import quantity
+
+# Sums over many trials leave rounding of this order where the exact value is 0.
+_ZERO = 1e-12
+
+
+@dataclass(frozen=True)
+class Normalised:
+    """Eq. 17-20 of one system; a value that does not exist is None, with its reason in ``reasons``."""
+
+    d_ece_op_oo: float | None = quantity("fraction", "1 - D_ECE(OP)/D_ECE(OO): disclosed information removed", "higher")
+    cllr_min_op_oo: float | None = quantity("fraction", "(C(OP) - C(OO))/(1 - C(OO)) of Cllr_min", "higher")
+    g_d_ece: float | None = quantity("dB", "10 log10(D_ECE(PP)/D_ECE(OO)): gain of voice distinctiveness")
+    g_cllr_min: float | None = quantity("dB", "10 log10((1 - C(PP))/(1 - C(OO))) of Cllr_min")
+    reasons: Mapping[str, str] = quantity("", "why a value is missing, by name")
+
+
+def d_ece_op_oo(oo: float, op: float) -> float:
+    """1 - D_ECE(OP)/D_ECE(OO), a fraction (Eq. 17): 0 nothing gained, 1 nothing left.
+
+    Raises:
+        Undefined: D_ECE(OO) is 0.
+    """
+    if abs(oo) <= _ZERO:
+        raise Undefined("the original speech discloses nothing: D_ECE(OO) is 0")
+    return 1 - op / oo
+
+
+def cllr_min_op_oo(oo: float, op: float) -> float:
+    """(Cllr_min(OP) - Cllr_min(OO)) / (1 - Cllr_min(OO)), a fraction (Eq. 18).
+
+    Raises:
+        Undefined: Cllr_min(OO) is 1.
+    """
+    if abs(1 - oo) <= _ZERO:
+        raise Undefined("the original speech discloses nothing: Cllr_min(OO) is 1")
+    return (op - oo) / (1 - oo)
+
+
+def g_d_ece(oo: float, pp: float) -> float:
+    """10 log10(D_ECE(PP)/D_ECE(OO)) in dB (Eq. 19); -inf when the protected speech tells no speakers apart.
+
+    Raises:
+        Undefined: D_ECE(OO) is 0.
+    """
+    if abs(oo) <= _ZERO:
+        raise Undefined("the original speech discloses nothing: D_ECE(OO) is 0")
+    return decibel(pp / oo)
+
+
+def g_cllr_min(oo: float, pp: float) -> float:
+    """10 log10((1 - Cllr_min(PP))/(1 - Cllr_min(OO))) in dB (Eq. 20, with PP in the numerator, where OO is printed).
+
+    Raises:
+        Undefined: Cllr_min(OO) is 1.
+    """
+    if abs(1 - oo) <= _ZERO:
+        raise Undefined("the original speech discloses nothing: Cllr_min(OO) is 1")
+    return decibel((1 - pp) / (1 - oo))
+
+
+def decibel(ratio: float) -> float:
+    """10 log10 of a ratio, -inf for 0."""
+    return float(10 * np.log10(ratio)) if ratio > _ZERO else float("-inf")
+
+
+def normalised(
+    *, d_ece: tuple[float, float, float], cllr_min: tuple[float, float, float]
+) -> Normalised:
+    """Eq. 17-20 from the oracle D_ECE and Cllr_min (bits) of OO, OP and PP, in this order."""
+    reasons: dict[str, str] = {}
+    return Normalised(
+        d_ece_op_oo=defined("d_ece_op_oo", reasons, d_ece_op_oo, d_ece[0], d_ece[1]),
+        cllr_min_op_oo=defined("cllr_min_op_oo", reasons, cllr_min_op_oo, cllr_min[0], cllr_min[1]),
+        g_d_ece=defined("g_d_ece", reasons, g_d_ece, d_ece[0], d_ece[2]),
+        g_cllr_min=defined("g_cllr_min", reasons, g_cllr_min, cllr_min[0], cllr_min[2]),
+        reasons=reasons,
+    )
+
+
+def defined(name: str, reasons: dict[str, str], function: Callable[..., float], *arguments: object) -> float | None:
+    """The value of ``function``, or None with its reason noted under ``name``."""
+    try:
+        return function(*arguments)
+    except Undefined as undefined:
+        reasons[name] = str(undefined)
+        return None

@@ -1,0 +1,73 @@
+"""All metrics of a set of trials from one sort."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from pipeline.metrics._checks import classes
+from pipeline.metrics._result import quantity
+from pipeline.metrics.cllr import cllr, cllr_of_blocks
+from pipeline.metrics.detection import TprAtFpr, eer_kaldi, eer_rocch, eer_speechbrain, tpr_at_fpr_sorted
+from pipeline.metrics.ece import EceProfile, d_ece_of_blocks, ece_profile_of_blocks
+from pipeline.metrics.pav import calibrate_rows, count_rows
+from pipeline.metrics.zebra import l_w_ceiling, l_w_of_blocks, tag
+
+
+@dataclass(frozen=True)
+class TrialMetrics:
+    """What a set of target and non-target scores says."""
+
+    n_target: int = quantity("count", "target trials")
+    n_nontarget: int = quantity("count", "non-target trials")
+    eer: Mapping[str, float] = quantity("fraction", "equal error rate by variant: rocch, kaldi, speechbrain", "higher")
+    cllr: float = quantity("bit", "cost of the scores taken as natural-log LLRs", "higher")
+    cllr_min: float = quantity("bit", "cost after oracle calibration", "higher")
+    cllr_cal: float = quantity("bit", "calibration loss, cllr - cllr_min")
+    d_ece: float = quantity("bit", "disclosed information on average, PAV without the Laplace rule", "lower")
+    l_w: float = quantity("log10", "largest |LLR| of a trial, PAV with the Laplace rule", "lower")
+    l_w_ceiling: float = quantity("log10", "largest l_w that this number of trials can show")
+    tag: str = quantity("label", "category of l_w, 0 (best) and A to F", "lower")
+    tpr_at_fpr: tuple[TprAtFpr, ...] = quantity("fraction", "true-positive rate at FPR 1 % and 0.1 %", "lower")
+    ece_profile: EceProfile = quantity("bit", "ECE of the oracle-calibrated scores against prior log-odds")
+
+
+def trial_metrics(
+    target: npt.ArrayLike, nontarget: npt.ArrayLike, *, fprs: tuple[float, ...] = (0.01, 0.001)
+) -> TrialMetrics:
+    """Every metric of a set of trials, sorted once.
+
+    Args:
+        target, nontarget: scores [T], [N]; higher means more similar; infinities are allowed.
+        fprs: false-positive rates at which the true-positive rate is wanted.
+
+    Raises:
+        MetricError: NaN or an empty class.
+    """
+    t, n = classes(target, nontarget)
+    t, n = np.sort(t), np.sort(n)
+    rows = count_rows(t, n)
+    plain = calibrate_rows(rows, laplace=False)
+    worst = l_w_of_blocks(calibrate_rows(rows, laplace=True))
+    raw, least = cllr(t, n), cllr_of_blocks(plain)
+    return TrialMetrics(
+        n_target=t.size,
+        n_nontarget=n.size,
+        eer={
+            "rocch": eer_rocch(plain.target, plain.nontarget),
+            "kaldi": eer_kaldi(t, n),
+            "speechbrain": eer_speechbrain(t, n),
+        },
+        cllr=raw,
+        cllr_min=least,
+        cllr_cal=raw - least,
+        d_ece=d_ece_of_blocks(plain),
+        l_w=worst,
+        l_w_ceiling=l_w_ceiling(t.size, n.size),
+        tag=tag(worst),
+        tpr_at_fpr=tuple(tpr_at_fpr_sorted(t, n, fpr) for fpr in fprs),
+        ece_profile=ece_profile_of_blocks(plain, np.linspace(-10.0, 10.0, 201)),
+    )

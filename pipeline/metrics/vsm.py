@@ -1,0 +1,441 @@
+"""Voice similarity matrices and what is read off them: D_diag, DeID, G_VD, the speaker table (METRIC_NOTES 4, 4b).
+
+OO, OP and PP are dense score matrices over the same utterances: entry [u, v] compares utterance u of the first set with
+utterance v of the second (in OP, original u with protected v). Each is calibrated on its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy.special import expit
+
+from pipeline.metrics._checks import Array, Indices, Mask, MetricError, Undefined, choice, codes, listed
+from pipeline.metrics._result import quantity
+from pipeline.metrics.cllr import cllr_of_blocks
+from pipeline.metrics.ece import d_ece_of_blocks, z_function
+from pipeline.metrics.normalised import Normalised, decibel, defined, normalised
+from pipeline.metrics.pav import Rows, calibrate_rows, count_rows
+from pipeline.metrics.zoo import Zoo, zoo
+
+SIMILARITIES = ("geometric_mean", "sigmoid_mean")
+PAIRINGS = ("all", "vpc2020")
+SELF_PAIRS = ("drop", "keep")
+
+_LN2 = float(np.log(2.0))
+# Below this, a mean difference of cells is the rounding of equal cells.
+_FLAT = 1e-14
+_CHUNK = 2_000_000
+
+
+@dataclass(frozen=True)
+class SimilarityMatrix:
+    """Voice similarity matrix of one condition (OO, OP or PP) over N speakers."""
+
+    matrix: Array = quantity("fraction", "[N, N] similarity of speakers, row of the first set, column of the second")
+    signed: float = quantity("fraction", "mean of the diagonal minus mean of the rest")
+    d_diag: float = quantity("fraction", "diagonal dominance, the absolute value of ``signed``")
+    n_target: int = quantity("count", "same-speaker pairs used")
+    n_nontarget: int = quantity("count", "different-speaker pairs used")
+    d_ece: float = quantity("bit", "D_ECE of all pairs, PAV without the Laplace rule", "lower")
+    cllr_min: float = quantity("bit", "Cllr_min of all pairs", "higher")
+    target_llr: Array = quantity("nat", "[N] mean LLR of a speaker's own pairs, the zoo's x")
+    impostor_llr_row: Array = quantity("nat", "[N] mean LLR of the pairs of a speaker of the first set with others")
+    impostor_llr_column: Array = quantity("nat", "[N] mean LLR of the pairs of a speaker of the second set with others")
+    speaker_d_ece: Array = quantity("bit", "[N] D_ECE of a speaker's pairs under the map of the whole set", "lower")
+    speaker_max_llr: Array = quantity("nat", "[N] largest |LLR| of a speaker's pairs under that map", "lower")
+
+    @property
+    def impostor_llr(self) -> Array:
+        """[N] mean LLR of a speaker's pairs with others in either role, the zoo's y (in OP the two roles differ)."""
+        return (self.impostor_llr_row + self.impostor_llr_column) / 2
+
+
+@dataclass(frozen=True)
+class SpeakerRow:
+    """One speaker of the speaker table; a value that does not exist is None."""
+
+    speaker: str = quantity("label", "name of the speaker")
+    diagonal: Mapping[str, float] = quantity("fraction", "similarity to oneself in oo, op and pp")
+    deid: float | None = quantity("fraction", "1 - |D_i(OP)|/|D_i(OO)|, D_i the diagonal minus the row and column", "higher")
+    d_ece: Mapping[str, float] = quantity("bit", "D_ECE of the speaker's pairs in oo, op and pp", "lower")
+    max_llr: Mapping[str, float] = quantity("nat", "largest |LLR| of the speaker's pairs in oo, op and pp", "lower")
+
+
+@dataclass(frozen=True)
+class VsmMetrics:
+    """What the three matrices of a system say; a value that does not exist is None, with its reason in ``reasons``."""
+
+    speakers: tuple[str, ...] = quantity("label", "names of the speakers, in the order of the matrices")
+    d_diag: Mapping[str, float] = quantity("fraction", "diagonal dominance of oo, op, pp")
+    signed: Mapping[str, float] = quantity("fraction", "diagonal dominance with its sign")
+    deid: float | None = quantity("fraction", "de-identification, 1 - D_diag(OP)/D_diag(OO)", "higher")
+    g_vd: float | None = quantity("dB", "gain of voice distinctiveness, 10 log10(D_diag(PP)/D_diag(OO))")
+    normalised_all_pairs: Normalised = quantity("", "Eq. 17-20 on all pairs instead of enrolment x trial scores")
+    speaker_table: tuple[SpeakerRow, ...] = quantity("", "one row a speaker")
+    zoo: Mapping[str, Zoo] = quantity("", "zoo of oo, op_original (row role), op_protected (column role) and pp")
+    reasons: Mapping[str, str] = quantity("", "why a value is missing, by name")
+
+
+@dataclass(frozen=True)
+class _Pairs:
+    """Which entries of a score matrix are compared, and to which speakers they belong."""
+
+    speakers: Indices
+    n_speakers: int
+    pairing: str
+    self_pairs: str
+
+    def chunks(self) -> Iterator[slice]:
+        n = self.speakers.size
+        step = max(1, _CHUNK // max(n, 1))
+        for start in range(0, n, step):
+            yield slice(start, min(start + step, n))
+
+    def used(self, rows: slice) -> Mask:
+        n = self.speakers.size
+        index = np.arange(n)
+        first = index[rows, None]
+        used: Mask = np.ones((first.size, n), dtype=np.bool_)
+        if self.pairing == "vpc2020":
+            used = first < index
+        elif self.self_pairs == "drop":
+            used = first != index
+        return used
+
+    def same(self, rows: slice) -> Mask:
+        found: Mask = np.equal(self.speakers[rows, None], self.speakers)
+        return found
+
+
+def similarity_matrix(
+    scores: npt.NDArray[Any],
+    speakers: npt.ArrayLike,
+    *,
+    names: Sequence[str] | None = None,
+    similarity: str = "geometric_mean",
+    pairing: str = "all",
+    self_pairs: str = "drop",
+    scores_are_llr: bool = False,
+) -> SimilarityMatrix:
+    """Voice similarity matrix of a dense score matrix.
+
+    Args:
+        scores: [n, n] float32 or float64; row and column k belong to the same utterance. Entries that ``pairing`` and
+            ``self_pairs`` leave out are not read and may be NaN.
+        speakers: [n] integer code of each utterance's speaker, 0 to N-1.
+        names: [N] names for messages; default the codes.
+        similarity: ``geometric_mean`` of the posteriors at prior 1/2 (Noe 2022, Eq. 6) or ``sigmoid_mean``, the
+            sigmoid of the mean LLR (Noe 2020, Eq. 2, the public script).
+        pairing: ``all`` ordered pairs, or ``vpc2020``: row index below column index only, also for OP, mirrored.
+        self_pairs: ``drop`` or ``keep`` the comparison of an utterance with itself (in OP, with its protected self).
+        scores_are_llr: take the scores as natural-log LLRs; else they are oracle-calibrated with the Laplace rule.
+
+    Raises:
+        MetricError: NaN, fewer than two speakers, a speaker without a pair of its own (named), a similarity that does
+            not exist because a cell holds both +inf and -inf.
+    """
+    choice(similarity, SIMILARITIES, "similarity")
+    choice(pairing, PAIRINGS, "pairing")
+    choice(self_pairs, SELF_PAIRS, "self_pairs")
+    if pairing == "vpc2020" and self_pairs == "keep":
+        raise MetricError("pairing vpc2020 compares no utterance with itself: self_pairs must be drop")
+    values, speaker_codes, labels = checked_scores(scores, speakers, names)
+    pairs = _Pairs(speaker_codes, len(labels), pairing, self_pairs)
+    lonely = [labels[i] for i in np.flatnonzero(_diagonal_counts(pairs) == 0)]
+    if lonely:
+        raise MetricError(f"no pair of two utterances of the same speaker for {listed(lonely)}: the diagonal cell is empty")
+
+    rows = pair_rows(values, pairs)
+    plain = calibrate_rows(rows, laplace=False)
+    sums = _cell_sums(values, pairs, rows, similarity, scores_are_llr)
+    cells = sums.similarity / sums.count
+    matrix = expit(cells) if similarity == "sigmoid_mean" else np.exp(cells)
+    if np.isnan(matrix).any():
+        i, j = np.argwhere(np.isnan(matrix))[0]
+        raise MetricError(f"the LLRs of {labels[i]} against {labels[j]} hold both +inf and -inf: they have no mean")
+
+    signed = signed_dominance(matrix)
+    own, count = np.diag(sums.llr), sums.count
+    others = count - np.diag(np.diag(count))
+    impostors = sums.llr.copy()
+    np.fill_diagonal(impostors, 0.0)
+    z_impostors = sums.z.copy()
+    np.fill_diagonal(z_impostors, 0.0)
+    both_roles = z_impostors.sum(axis=0) + z_impostors.sum(axis=1)
+    z = np.diag(sums.z) / np.diag(count) + both_roles / (others.sum(axis=0) + others.sum(axis=1))
+    return SimilarityMatrix(
+        matrix=matrix,
+        signed=signed,
+        d_diag=abs(signed),
+        n_target=int(rows.n_target),
+        n_nontarget=int(rows.n_nontarget),
+        d_ece=d_ece_of_blocks(plain),
+        cllr_min=cllr_of_blocks(plain),
+        target_llr=own / np.diag(count),
+        impostor_llr_row=impostors.sum(axis=1) / others.sum(axis=1),
+        impostor_llr_column=impostors.sum(axis=0) / others.sum(axis=0),
+        speaker_d_ece=z / (2 * _LN2),
+        speaker_max_llr=np.maximum(sums.largest.max(axis=0), sums.largest.max(axis=1)),
+    )
+
+
+def checked_scores(
+    scores: npt.NDArray[Any], speakers: npt.ArrayLike, names: Sequence[str] | None
+) -> tuple[npt.NDArray[Any], Indices, list[str]]:
+    """Square scores, speaker codes and speaker names that fit together.
+
+    Raises:
+        MetricError: they do not, or there are fewer than two speakers.
+    """
+    values = np.asarray(scores)
+    if values.dtype not in (np.float32, np.float64):
+        values = values.astype(np.float64)
+    speaker_codes = codes(speakers, "speakers")
+    if values.shape != (speaker_codes.size, speaker_codes.size):
+        raise MetricError(f"scores of shape {values.shape} do not fit {speaker_codes.size} utterances")
+    n_speakers = max(int(speaker_codes.max()) + 1 if speaker_codes.size else 0, len(names) if names else 0)
+    labels = [str(name) for name in names] if names is not None else [str(i) for i in range(n_speakers)]
+    if len(labels) != n_speakers:
+        raise MetricError(f"{len(labels)} names for {n_speakers} speakers")
+    if n_speakers < 2:
+        raise MetricError(f"a similarity matrix needs at least two speakers, not {n_speakers}")
+    return values, speaker_codes, labels
+
+
+def _diagonal_counts(pairs: _Pairs) -> Indices:
+    k = np.bincount(pairs.speakers, minlength=pairs.n_speakers).astype(np.int64)
+    if pairs.pairing == "vpc2020":
+        return k * (k - 1) // 2
+    return k * (k - 1) if pairs.self_pairs == "drop" else k * k
+
+
+def pair_rows(values: npt.NDArray[Any], pairs: _Pairs) -> Rows:
+    """Rows of all pairs that are compared, sorted once.
+
+    Raises:
+        MetricError: NaN among them.
+    """
+    n, own = pairs.speakers.size, int(_diagonal_counts(pairs).sum())
+    total = n * (n - 1) // 2 if pairs.pairing == "vpc2020" else n * n - (n if pairs.self_pairs == "drop" else 0)
+    target, nontarget = np.empty(own, values.dtype), np.empty(total - own, values.dtype)
+    t = m = 0
+    for rows in pairs.chunks():
+        used, same, part = pairs.used(rows), pairs.same(rows), values[rows]
+        found = part[used & same]
+        target[t : t + found.size] = found
+        t += found.size
+        found = part[used & ~same]
+        nontarget[m : m + found.size] = found
+        m += found.size
+    target.sort()
+    nontarget.sort()
+    # NaN sorts last.
+    if np.isnan(target[-1]) or np.isnan(nontarget[-1]):
+        raise MetricError(f"{int(np.isnan(target).sum() + np.isnan(nontarget).sum())} of {total} scores are NaN")
+    return count_rows(target, nontarget)
+
+
+@dataclass(frozen=True)
+class _CellSums:
+    """Sums over the pairs of each speaker cell [N, N]."""
+
+    count: Array
+    similarity: Array
+    llr: Array
+    z: Array
+    largest: Array
+
+
+def _cell_sums(
+    values: npt.NDArray[Any], pairs: _Pairs, rows: Rows, similarity: str, scores_are_llr: bool
+) -> _CellSums:
+    n, n_speakers = pairs.speakers.size, pairs.n_speakers
+    order = np.argsort(pairs.speakers, kind="stable")
+    held = np.bincount(pairs.speakers, minlength=n_speakers)
+    starts = np.concatenate(([0], np.cumsum(held)[:-1]))
+    contiguous = bool((order == np.arange(n)).all())
+    names = ("count", "similarity", "llr", "z", "largest")
+    by_row = {name: np.empty((n, n_speakers)) for name in names}
+    calibration = None if scores_are_llr else calibrate_rows(rows, laplace=True)
+    if calibration is not None:
+        # Non-targets first, targets after them, so that one lookup serves both classes.
+        z_table = np.concatenate([z_function(-calibration.llr), z_function(calibration.llr)])
+        posterior_table = -np.logaddexp(0.0, -calibration.llr)
+
+    for part in pairs.chunks():
+        used, same, block = pairs.used(part), pairs.same(part), values[part]
+        if not contiguous:
+            used, same, block = used[:, order], same[:, order], block[:, order]
+        if calibration is None:
+            llr = np.where(used, block.astype(np.float64), 0.0)
+            statistic = {
+                "llr": llr,
+                "z": z_function(np.where(same, llr, -llr)),
+                "similarity": llr if similarity == "sigmoid_mean" else -np.logaddexp(0.0, -llr),
+            }
+        else:
+            index = calibration.block_of(block)
+            llr = calibration.llr[index]
+            statistic = {
+                "llr": llr,
+                "z": z_table[index + same * calibration.llr.size],
+                "similarity": llr if similarity == "sigmoid_mean" else posterior_table[index],
+            }
+        statistic["count"] = used.astype(np.float64)
+        largest = np.abs(llr)
+        largest[~used] = 0.0
+        by_row["largest"][part] = np.maximum.reduceat(largest, starts, axis=1)
+        for name, value in statistic.items():
+            if name != "count":
+                value = np.where(used, value, 0.0)
+            # A cell of LLRs with both infinities has no sum; the caller says so.
+            with np.errstate(invalid="ignore"):
+                by_row[name][part] = np.add.reduceat(value, starts, axis=1)
+
+    with np.errstate(invalid="ignore"):
+        cells = {
+            name: (np.maximum if name == "largest" else np.add).reduceat(value[order], starts, axis=0)
+            for name, value in by_row.items()
+        }
+    if pairs.pairing == "vpc2020":
+        for name, cell in cells.items():
+            if name == "largest":
+                cells[name] = np.maximum(cell, cell.T)
+            else:
+                folded = cell + cell.T
+                np.fill_diagonal(folded, np.diag(cell))
+                cells[name] = folded
+    return _CellSums(**cells)
+
+
+def signed_dominance(matrix: npt.ArrayLike, weights: npt.ArrayLike | None = None) -> float:
+    """Mean of the diagonal minus mean of the rest of a similarity matrix [N, N]; negative where the diagonal is below.
+
+    Args:
+        weights: [N] weight of each speaker: w_i on the diagonal, w_i w_j off it; default all 1.
+
+    Raises:
+        MetricError: not square, fewer than two speakers, NaN.
+    """
+    m = np.asarray(matrix, dtype=np.float64)
+    if m.ndim != 2 or m.shape[0] != m.shape[1] or m.shape[0] < 2:
+        raise MetricError(f"a similarity matrix is square with at least two speakers, not of shape {m.shape}")
+    if np.isnan(m).any():
+        raise MetricError("the similarity matrix holds NaN")
+    if weights is None:
+        n = m.shape[0]
+        return float(np.diag(m).mean() - (m.sum() - np.trace(m)) / (n * (n - 1)))
+    w = np.asarray(weights, dtype=np.float64)
+    off = np.outer(w, w)
+    np.fill_diagonal(off, 0.0)
+    return float(w @ np.diag(m) / w.sum() - (off * m).sum() / off.sum())
+
+
+def d_diag(matrix: npt.ArrayLike) -> float:
+    """Diagonal dominance in [0, 1]: |mean diagonal - mean off-diagonal| (Noe 2020, Eq. 3; Noe 2022, Eq. 8).
+
+    Raises:
+        MetricError: not square, fewer than two speakers, NaN.
+    """
+    return abs(signed_dominance(matrix))
+
+
+def deid(oo: npt.ArrayLike, op: npt.ArrayLike) -> float:
+    """De-identification 1 - D_diag(OP)/D_diag(OO), a fraction of at most 1; negative where OP is more diagonal than OO.
+
+    Args:
+        oo, op: similarity matrices [N, N].
+
+    Raises:
+        Undefined: D_diag(OO) is 0.
+    """
+    return deid_of(d_diag(oo), d_diag(op))
+
+
+def deid_of(d_oo: float, d_op: float) -> float:
+    """:func:`deid` from the diagonal dominances."""
+    if d_oo <= _FLAT:
+        raise Undefined("the matrix of the original speech has no diagonal: D_diag(OO) is 0")
+    return 1 - d_op / d_oo
+
+
+def g_vd(oo: npt.ArrayLike, pp: npt.ArrayLike) -> float:
+    """Gain of voice distinctiveness 10 log10(D_diag(PP)/D_diag(OO)) in dB; -inf where PP is flat.
+
+    Args:
+        oo, pp: similarity matrices [N, N].
+
+    Raises:
+        Undefined: D_diag(OO) is 0.
+    """
+    return g_vd_of(d_diag(oo), d_diag(pp))
+
+
+def g_vd_of(d_oo: float, d_pp: float) -> float:
+    """:func:`g_vd` from the diagonal dominances."""
+    if d_oo <= _FLAT:
+        raise Undefined("the matrix of the original speech has no diagonal: D_diag(OO) is 0")
+    return decibel(d_pp / d_oo)
+
+
+def vsm_metrics(
+    oo: SimilarityMatrix, op: SimilarityMatrix, pp: SimilarityMatrix, names: Sequence[str]
+) -> VsmMetrics:
+    """DeID, G_VD, the normalised measures on all pairs, zoo and speaker table of one system.
+
+    Args:
+        names: [N] names of the speakers, in the order of the matrices.
+    """
+    parts = {"oo": oo, "op": op, "pp": pp}
+    reasons: dict[str, str] = {}
+    speakers = tuple(str(name) for name in names)
+    per_speaker = {key: speaker_dominance(part.matrix) for key, part in parts.items()}
+    table = []
+    for i, name in enumerate(speakers):
+        table.append(
+            SpeakerRow(
+                speaker=name,
+                diagonal={key: float(part.matrix[i, i]) for key, part in parts.items()},
+                deid=defined("", {}, deid_of, abs(per_speaker["oo"][i]), abs(per_speaker["op"][i])),
+                d_ece={key: float(part.speaker_d_ece[i]) for key, part in parts.items()},
+                max_llr={key: float(part.speaker_max_llr[i]) for key, part in parts.items()},
+            )
+        )
+    return VsmMetrics(
+        speakers=speakers,
+        d_diag={key: part.d_diag for key, part in parts.items()},
+        signed={key: part.signed for key, part in parts.items()},
+        deid=defined("deid", reasons, deid_of, oo.d_diag, op.d_diag),
+        g_vd=defined("g_vd", reasons, g_vd_of, oo.d_diag, pp.d_diag),
+        normalised_all_pairs=normalised(
+            d_ece=(oo.d_ece, op.d_ece, pp.d_ece), cllr_min=(oo.cllr_min, op.cllr_min, pp.cllr_min)
+        ),
+        speaker_table=tuple(table),
+        zoo={
+            "oo": zoo(oo.target_llr, oo.impostor_llr),
+            "op_original": zoo(op.target_llr, op.impostor_llr_row),
+            "op_protected": zoo(op.target_llr, op.impostor_llr_column),
+            "pp": zoo(pp.target_llr, pp.impostor_llr),
+        },
+        reasons=reasons,
+    )
+
+
+def speaker_dominance(matrix: Array) -> Array:
+    """[N] diagonal cell of each speaker minus the mean of the other cells of its row and column."""
+    n = matrix.shape[0]
+    diagonal = np.diag(matrix)
+    others = matrix.sum(axis=0) + matrix.sum(axis=1) - 2 * diagonal
+    dominance: Array = diagonal - others / (2 * (n - 1))
+    return dominance
+
+
+def worst_speakers(table: Sequence[SpeakerRow], count: int = 3) -> tuple[str, ...]:
+    """Names of the least protected speakers: lowest DeID first, ties by the higher D_ECE in OP; undefined DeID last."""
+    ranked = sorted(table, key=lambda row: (row.deid is None, row.deid or 0.0, -row.d_ece["op"], row.speaker))
+    return tuple(row.speaker for row in ranked[:count])

@@ -1,0 +1,22 @@
+"""What an extractor makes of one piece of audio."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+
+@dataclass(frozen=True)
+class Feature:
+    """A feature vector with its evidence.
+
+    Attributes:
+        vector: float32 [d]; zeros where nothing could be extracted.
+        weight: how much evidence the vector stands on (voiced frames of an F0 histogram; 1 for an embedding, 0 if unusable).
+        reason: '' or why the vector is unusable.
+    """
+
+    vector: np.ndarray
+    weight: float = 1.0
+    reason: str = ""

@@ -1,0 +1,118 @@
+"""Weights in SpeechBrain's layout: read without its YAML, matched with a model, and its front end.
+
+``hyperparams.yaml`` can run code and is never read; what it would say about sizes stands in the shapes of the tensors.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import torch
+from speechbrain.lobes.features import Fbank
+from speechbrain.processing.features import InputNormalization
+
+from pipeline.errors import DataError
+from pipeline.models.embedding import to_tensor
+from pipeline.models.weights import embedding_file
+
+State = dict[str, torch.Tensor]
+
+SAMPLE_RATE = 16_000
+HOP = 160
+
+
+def read_state(folder: Path) -> State:
+    """The tensors of ``embedding_model.safetensors`` or ``embedding_model.ckpt`` in a folder.
+
+    Raises:
+        DataError: no such file, or a file that holds anything but plain tensors by name.
+    """
+    path = embedding_file(folder)
+    if path is None:
+        raise DataError("a folder holds no speaker embedding", where=str(folder))
+    try:
+        if path.suffix == ".safetensors":
+            from safetensors.torch import load_file
+
+            state = load_file(path)
+        else:
+            state = torch.load(path, map_location="cpu", weights_only=True)
+    except Exception as error:
+        raise DataError(
+            "weights cannot be read", where=str(path), cause=(str(error).splitlines() or [type(error).__name__])[0]
+        ) from error
+    if not isinstance(state, dict) or not all(isinstance(value, torch.Tensor) for value in state.values()):
+        raise DataError("a checkpoint holds something else than tensors by name", where=str(path))
+    return state
+
+
+def shape(state: State, key: str, architecture: str, dimensions: int) -> tuple[int, ...]:
+    """Shape of a tensor that an architecture must have.
+
+    Raises:
+        DataError: it is absent or has another number of dimensions.
+    """
+    if key not in state:
+        raise _another(architecture, f"it has no tensor '{key}'")
+    found = tuple(state[key].shape)
+    if len(found) != dimensions:
+        raise _another(architecture, f"its tensor '{key}' has shape {found}, not {dimensions} dimensions")
+    return found
+
+
+def filled(model: torch.nn.Module, state: State, architecture: str) -> torch.nn.Module:
+    """A model with the tensors of a checkpoint, ready for inference.
+
+    Raises:
+        DataError: the first tensor that is too many, missing, or of another shape, by name.
+    """
+    wanted = model.state_dict()
+    for key in sorted(wanted.keys() | state.keys()):
+        if key not in wanted:
+            raise _another(architecture, f"it has a tensor '{key}' too many")
+        if key not in state:
+            raise _another(architecture, f"it has no tensor '{key}'")
+        if state[key].shape != wanted[key].shape:
+            raise _another(
+                architecture, f"its tensor '{key}' has shape {tuple(state[key].shape)}, not {tuple(wanted[key].shape)}"
+            )
+    model.load_state_dict(state)
+    return model.eval()
+
+
+def _another(architecture: str, cause: str) -> DataError:
+    return DataError(f"these weights are not those of an {architecture}", cause=cause)
+
+
+class FrontEnd(torch.nn.Module):
+    """SpeechBrain's log-mel frames (25 ms every 10 ms, floor 80 dB below a file's maximum) less their mean over the file."""
+
+    def __init__(self, n_mels: int) -> None:
+        super().__init__()
+        self.frames = Fbank(n_mels=n_mels)
+        self.less_mean = InputNormalization(norm_type="sentence", std_norm=False)
+
+    def forward(self, waves: torch.Tensor) -> torch.Tensor:
+        """Waveforms of equal length [b, n] to frames [b, 1 + n // 160, n_mels]."""
+        frames: torch.Tensor = self.less_mean(self.frames(waves), torch.ones(len(waves), device=waves.device))
+        return frames
+
+
+def embed(front_end: FrontEnd, model: torch.nn.Module, wave: np.ndarray, least_frames: int, device: str) -> np.ndarray:
+    """The embedding float32 [d] of one waveform [n], alone: what SpeechBrain itself gives for a single file.
+
+    Audio of fewer than ``least_frames`` frames is repeated up to them: the convolutions reflect their input at its
+    ends, and have nothing to reflect in less.
+    """
+    least = (least_frames - 1) * HOP
+    if len(wave) < least:
+        wave = np.resize(wave, least)
+    frames = front_end(to_tensor(wave, device)[None])
+    vector: torch.Tensor = model(frames, torch.ones(1, device=frames.device))
+    return vector.reshape(-1).float().cpu().numpy()
+
+
+def reach(kernel_size: int, dilation: int) -> int:
+    """Frames that a convolution reflects at each end."""
+    return dilation * (kernel_size - 1) // 2

@@ -1,0 +1,161 @@
+"""Reads run folders into one evaluation; several runs become one table and one set of figure data."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import yaml
+
+from pipeline.data import results
+from pipeline.errors import DataError
+
+FIGURE_TABLES: dict[str, list[str]] = {
+    "ece_profile": ["subset", "system", "condition", "attacker", "extractor", "backend", "log_odds", "ece", "prior"],
+    "similarity": ["subset", "system", "extractor", "backend", "block", "row_speaker", "column_speaker", "similarity"],
+    "zoo": ["subset", "system", "extractor", "backend", "block", "speaker", "x", "y", "doddington", "dunstone_yager"],
+    "speakers": ["subset", "system", "extractor", "backend", "speaker", "diagonal_oo", "diagonal_op", "diagonal_pp",
+                 "deid", "d_ece", "max_llr", "srd_rank_median"],
+    "ranks": ["subset", "system", "condition", "extractor", "unit", "rank", "share", "fit", "n_references"],
+}
+"""The figure data of a run folder (``figures/<name>.parquet``) with the columns that each table must have."""
+
+BAD_STATES = {"partial", "failed", "interrupted", "cancelled", "error"}
+
+
+@dataclass(frozen=True)
+class Run:
+    """One run folder: its id and its records, as written (absent records are empty)."""
+
+    folder: Path
+    run_id: str
+    letter: str
+    status: dict[str, Any]
+    config: dict[str, Any]
+    environment: dict[str, Any]
+
+    @property
+    def problems(self) -> list[str]:
+        """What ``status.json`` says went wrong; empty while a run is going or when it went well."""
+        state = str(self.status.get("state", self.status.get("status", ""))).lower()
+        code = self.status.get("exit_status")
+        bad = state in BAD_STATES or (isinstance(code, int) and code != 0)
+        given = self.status.get("reasons", self.status.get("reason", []))
+        reasons = [str(given)] if isinstance(given, str) and given else [str(reason) for reason in given or []]
+        if not bad:
+            return []
+        return reasons or [f"the run ended as '{state}'" if state else f"the run ended with exit status {code}"]
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """One or several runs: result rows and figure data, with the order in which systems are shown.
+
+    ``figures`` holds only tables that some run wrote; each has the added columns ``run_id`` and ``series`` (the system's
+    label, followed by the run's letter when there are several runs).
+    """
+
+    runs: tuple[Run, ...]
+    rows: pd.DataFrame
+    systems: tuple[str, ...]
+    figures: dict[str, pd.DataFrame] = field(default_factory=dict)
+
+    @property
+    def several(self) -> bool:
+        return len(self.runs) > 1
+
+    @property
+    def series(self) -> list[str]:
+        """Labels of all (system, run) pairs in the order in which figures show them."""
+        return [self.name(system, run.run_id) for system in self.systems for run in self.runs]
+
+    def name(self, system: str, run_id: str) -> str:
+        letters = {run.run_id: run.letter for run in self.runs}
+        return f"{system} · {letters[run_id]}" if self.several else system
+
+
+def read(folders: Sequence[Path]) -> Evaluation:
+    """Read run folders, given once each, in the order given.
+
+    Raises:
+        DataError: no folder, a folder without ``results.parquet``, a table without its columns, or two folders that hold
+            the same run; all at once.
+    """
+    unique = list(dict.fromkeys(folder.resolve() for folder in folders))
+    missing = [str(folder) for folder in unique if not (folder / "results.parquet").is_file()]
+    if not unique or missing:
+        raise DataError(
+            "there is nothing to report" if not unique else "these are not run folders with results",
+            where=", ".join(missing),
+            cause="the path is not that of a run folder, or the run ended before its measure stage",
+            remedy="give folders that hold results.parquet, such as exp/runs/<run>",
+        )
+    runs, rows = [], []
+    tables: dict[str, list[pd.DataFrame]] = {}
+    for index, folder in enumerate(unique):
+        table = results.read(folder)
+        ids = sorted(set(table["run_id"]) - {""})
+        run_id = ids[0] if len(ids) == 1 else folder.name
+        runs.append(Run(folder, run_id, letter(index), _json(folder / "status.json"), _yaml(folder / "config.yaml"),
+                        _json(folder / "environment.json")))
+        rows.append(table.assign(run_id=pd.array([run_id] * len(table), dtype="string")))
+        for name, columns in FIGURE_TABLES.items():
+            found = _figure_table(folder / "figures" / f"{name}.parquet", columns)
+            if found is not None and len(found):
+                tables.setdefault(name, []).append(found.assign(run_id=run_id))
+    twice = sorted({run.run_id for run in runs if [other.run_id for other in runs].count(run.run_id) > 1})
+    if twice:
+        raise DataError(f"the same run is given twice: {', '.join(twice)}", remedy="give each run once")
+    merged = pd.concat(rows, ignore_index=True)
+    figures = {name: pd.concat(parts, ignore_index=True) for name, parts in tables.items()}
+    seen = [*merged["system"], *(system for table in figures.values() for system in table["system"])]
+    evaluation = Evaluation(tuple(runs), merged, _order(seen, [run.config for run in runs]), figures)
+    for table in figures.values():
+        table["series"] = [evaluation.name(system, run) for system, run in zip(table["system"], table["run_id"])]
+    return evaluation
+
+
+def letter(index: int) -> str:
+    """A, B, … Z, AA, AB, …"""
+    text = ""
+    index += 1
+    while index:
+        index, rest = divmod(index - 1, 26)
+        text = chr(65 + rest) + text
+    return text
+
+
+def _order(seen: Iterable[str], configs: Iterable[Mapping[str, Any]]) -> tuple[str, ...]:
+    """Systems as the configurations list them, ``original`` first, those that no configuration names last by name."""
+    listed: list[str] = []
+    for config in configs:
+        systems = config.get("system")
+        listed += [str(label) for label in systems] if isinstance(systems, (dict, list)) else []
+    place = {label: index for index, label in reversed(list(enumerate(listed)))}
+    present = {str(system) for system in seen} - {""}
+    return tuple(sorted(present, key=lambda label: (label != "original", place.get(label, len(listed)), label)))
+
+
+def _figure_table(path: Path, columns: Sequence[str]) -> pd.DataFrame | None:
+    if not path.is_file():
+        return None
+    table = pd.read_parquet(path)
+    lacking = [column for column in columns if column not in table.columns]
+    if lacking:
+        raise DataError(f"the figure data lack columns: {', '.join(lacking)}", where=str(path),
+                        cause="the file comes from another version", remedy="run the evaluation again")
+    return table[list(columns)]
+
+
+def _json(path: Path) -> dict[str, Any]:
+    loaded = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+    return loaded if isinstance(loaded, dict) else {}
+
+
+def _yaml(path: Path) -> dict[str, Any]:
+    loaded = yaml.safe_load(path.read_text(encoding="utf-8")) if path.is_file() else {}
+    return loaded if isinstance(loaded, dict) else {}

@@ -1,0 +1,129 @@
+"""Gather: rows of all measures into one table of results, and the figure tables beside it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from pipeline import __version__
+from pipeline.data import results
+from pipeline.engine.execute import Outcome
+from pipeline.engine.task import Artefact, Task
+from pipeline.errors import DataError, Fault
+from pipeline.registry import digest
+from pipeline.stages.measure import ROWS
+from pipeline.stages.prepare import Prepared
+
+FIGURES = "figures"
+
+
+def run(
+    sources: list[Any], data: Prepared, outcome: Outcome, folder: Path, run_id: str, device: str, config: Mapping[str, Any],
+    allow_partial: bool, lost: list[tuple[str, str]],
+) -> pd.DataFrame:  # fmt: skip
+    """Write ``results.parquet``, ``results.csv`` and ``figures/*.parquet`` into a run folder.
+
+    Args:
+        sources: :class:`pipeline.plan.Source` of each measure.
+        lost: (utterance, reason) of what could not be extracted.
+
+    Raises:
+        DataError: a value does not stand on everything that was expected, and ``allow_partial`` is off.
+    """
+    config_digest = digest(config)
+    rows: list[dict[str, Any]] = []
+    figures: dict[str, list[pd.DataFrame]] = {}
+    for source in sources:
+        made = outcome.artefact(source.ref)
+        model = outcome.resolve(source.model)[0] if source.model is not None else ""
+        for row in pd.read_parquet(made.path(ROWS)).to_dict("records"):
+            rows.append(_row({str(name): value for name, value in row.items()}, source, made, model, run_id, device, config_digest))
+        for path in sorted(made.folder.glob("*.parquet")):
+            if path.name != ROWS:
+                figures.setdefault(path.stem, []).append(_with_identity(pd.read_parquet(path), source.identity))
+    table = results.frame(rows)
+    short = table[table["status"] == "partial"]
+    if len(short) and not allow_partial:
+        raise DataError(
+            f"{len(short)} of {len(table)} results do not stand on everything that was expected, so nothing is printed",
+            cause="nothing could be extracted from some audio (see below)",
+            remedy="mend or remove the audio, or set allow_partial=true to leave it out, counted and marked",
+            faults=[Fault(reason, name) for name, reason in lost],
+        )
+    results.write(table, folder)
+    (folder / FIGURES).mkdir()
+    _join_ranks(figures)
+    for name, several in figures.items():
+        pd.concat(several, ignore_index=True).to_parquet(folder / FIGURES / f"{name}.parquet", index=False)
+    lines = [{"utterance": name, "set": where, "reason": reason} for name, where, reason in data.dropped]
+    lines += [{"utterance": name, "set": "", "reason": reason} for name, reason in lost]
+    (folder / "left_out.json").write_text(json.dumps(lines, indent=1) + "\n")
+    return table
+
+
+def lost(tasks: Sequence[Task], outcome: Outcome) -> list[tuple[str, str]]:
+    """(utterance, reason) of everything from which nothing could be extracted."""
+    found = {
+        (name, reason) for task in tasks for output in task.outputs
+        for name, reason in outcome.artefacts[(task, output)].record["notes"].get("lost", [])
+    }  # fmt: skip
+    return sorted(found)
+
+
+def _row(
+    row: dict[str, Any], source: Any, made: Artefact, model: str, run_id: str, device: str, config_digest: str
+) -> dict[str, Any]:
+    identity = dict(source.identity)
+    condition = row.pop("condition")
+    if condition:
+        identity["condition"] = condition
+    expected, used = row["n_expected"], row["n_used"]
+    short = expected is not None and used is not None and not np.isnan(expected) and used < expected
+    partial = short or bool(made.record["notes"].get("lost"))
+    counts = {name: None if row[name] is None or np.isnan(row[name]) else int(row[name]) for name in results.COUNTS}
+    undefined = bool(np.isnan(row["value"])) and bool(row["reason"])
+    return {
+        **identity,
+        **row,
+        **counts,
+        "run_id": run_id,
+        "status": "partial" if partial else "undefined" if undefined else "ok",
+        "signature": signature(row["metric"], row["variant"], identity, source.parameters),
+        "config_digest": config_digest,
+        "input_digest": digest(made.record["parts"]["inputs"]),
+        "model_digest": model,
+        "code_version": __version__,
+        "device": device,
+    }
+
+
+def signature(metric: str, variant: str, identity: Mapping[str, str], parameters: Mapping[str, Any]) -> str:
+    """All that a number depends on beside the system: numbers with equal signatures are comparable."""
+    parts = [f"{metric}:{variant}" if variant else metric, identity["condition"]]
+    if identity["attacker"]:
+        parts.append(f"attacker:{identity['attacker']}")
+    parts += [f"{name}:{value if isinstance(value, str) else digest(value)[:8]}" for name, value in parameters.items()]
+    return "|".join([*parts, f"v:{__version__}"])
+
+
+def _with_identity(table: pd.DataFrame, identity: Mapping[str, str]) -> pd.DataFrame:
+    for name in ("backend", "extractor", "attacker", "condition", "system", "subset"):
+        if name not in table.columns:
+            table.insert(0, name, identity[name])
+    return table
+
+
+def _join_ranks(figures: dict[str, list[pd.DataFrame]]) -> None:
+    """The median SRD rank of each speaker joins the speaker table of the same system and extractor."""
+    ranks = figures.pop("speaker_ranks", [])
+    if not ranks or "speakers" not in figures:
+        return
+    medians = pd.concat(ranks, ignore_index=True)[["system", "extractor", "speaker", "srd_rank_median"]]
+    figures["speakers"] = [
+        table.merge(medians, on=["system", "extractor", "speaker"], how="left") for table in figures["speakers"]
+    ]

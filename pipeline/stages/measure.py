@@ -1,0 +1,138 @@
+"""Measure: scores to rows of results and tables for figures."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from pipeline.data.measured import Measured, Pairs, Ranks, Trials
+from pipeline.data.trials import TrialSet
+from pipeline.data.vectors import Vectors
+from pipeline.engine.task import Work
+from pipeline.errors import DataError
+from pipeline.metrics import MetricError
+from pipeline.registry import component
+from pipeline.stages.score import SCORES
+
+VERSION = 1
+ROWS = "rows.parquet"
+
+
+@dataclass(frozen=True)
+class Context:
+    """What a measure needs to know of the scores beside themselves.
+
+    Attributes:
+        are_llrs: whether trial scores are LLRs.
+        backend: settings of the back end that scores pairs.
+        extractor: name of the extractor whose ``pool`` makes references.
+        similarity: ``cosine`` or ``euclidean``, for ranks.
+    """
+
+    are_llrs: bool = False
+    backend: Any = None
+    extractor: str = ""
+    similarity: str = ""
+
+    def numeric(self) -> dict[str, Any]:
+        backend = self.backend.numeric() if self.backend is not None else {}
+        return {
+            "are_llrs": self.are_llrs,
+            "backend": backend,
+            "extractor": self.extractor,
+            "similarity": self.similarity,
+        }
+
+
+def run(settings: Any, context: Context, n_expected: int, work: Work) -> None:
+    """Write ``rows.parquet`` and one parquet file a figure table.
+
+    Raises:
+        DataError: the metric is not defined on this data; the message is the metric's.
+    """
+    module = component("measures", settings.name)
+    data = {"trials": _trials, "pairs": _pairs, "ranks": _ranks}[module.MEASURES](context, n_expected, work)
+    try:
+        made: Measured = module.measure(settings, data)
+    except MetricError as error:
+        raise DataError(
+            f"{settings.name} cannot be computed: {error}",
+            cause="too few trials, speakers or utterances a speaker in this set",
+            remedy=f"leave the metric {settings.name} out, or complete the set",
+        ) from error
+    folder = work.folder()
+    pd.DataFrame([asdict(row) for row in made.rows]).to_parquet(folder / ROWS, index=False)
+    for name, table in made.tables.items():
+        table.to_parquet(folder / f"{name}.parquet", index=False)
+    lost = [entry for name in ("original", "protected", "reference", "input") for entry in _unusable(work, name)]
+    work.note(**made.notes, lost=lost)
+
+
+def _unusable(work: Work, name: str) -> list[list[str]]:
+    try:
+        vectors = work.input(name)
+    except KeyError:
+        return []
+    return [list(entry) for entry in vectors.unusable()]
+
+
+def _trials(context: Context, n_expected: int, work: Work) -> Trials:
+    scores = pd.read_parquet(work.input("scores").path(SCORES))
+    trials: TrialSet = work.input("trials")
+    return Trials(
+        scores["score"].to_numpy(np.float64),
+        scores["target"].to_numpy(bool),
+        scores["model_speaker"].to_numpy(str),
+        scores["speaker"].to_numpy(str),
+        context.are_llrs,
+        max(n_expected, trials.expected),
+    )
+
+
+def _pairs(context: Context, n_expected: int, work: Work) -> Pairs:
+    original: Vectors = work.input("original")
+    protected: Vectors = work.input("protected")
+    both = np.flatnonzero((original.weights > 0) & (protected.weights > 0))
+    backend = component("backends", context.backend.name).Backend(context.backend)
+    each = np.arange(len(both))
+    o = backend.enrol(original.vectors[both], each, len(both))
+    p = backend.enrol(protected.vectors[both], each, len(both))
+    # An utterance is a model of one: both sides of a pair are treated alike.
+    return Pairs(
+        backend.score(o, original.vectors[both]),
+        backend.score(o, protected.vectors[both]),
+        backend.score(p, protected.vectors[both]),
+        np.array(original.speakers)[both],
+        n_expected,
+    )
+
+
+def _ranks(context: Context, n_expected: int, work: Work) -> Ranks:
+    reference: Vectors = work.input("reference").usable()
+    inputs: Vectors = work.input("input").usable()
+    speakers = tuple(sorted(set(reference.speakers)))
+    pool = component("extractors", context.extractor).Extractor.pool
+    owner = np.array(reference.speakers)
+    references = np.stack(
+        [pool(reference.vectors[owner == name], reference.weights[owner == name]) for name in speakers]
+    )
+    column = {name: number for number, name in enumerate(speakers)}
+    kept = [row for row, name in enumerate(inputs.speakers) if name in column]
+    true = np.array([column[inputs.speakers[row]] for row in kept])
+    similarity = _similarity(inputs.vectors[kept].astype(np.float64), references.astype(np.float64), context.similarity)
+    return Ranks(similarity, true, speakers, n_expected)
+
+
+def _similarity(inputs: np.ndarray, references: np.ndarray, kind: str) -> np.ndarray:
+    """[inputs, N]; higher means more similar: cosine, or minus the Euclidean distance."""
+    if kind == "cosine":
+        inputs = inputs / np.linalg.norm(inputs, axis=1, keepdims=True)
+        references = references / np.linalg.norm(references, axis=1, keepdims=True)
+        return np.asarray(inputs @ references.T)
+    if kind == "euclidean":
+        # Differences first: the expanded square would round away the small distances that decide ranks.
+        return -np.asarray(np.sqrt(((inputs[:, None, :] - references[None, :, :]) ** 2).sum(axis=2)))
+    raise ValueError(f"unknown similarity '{kind}'")

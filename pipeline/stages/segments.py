@@ -1,0 +1,56 @@
+"""SRD inputs: the joined input half of a speaker, cut into uniform segments and extracted."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from pipeline import audio
+from pipeline.data import halves, vectors
+from pipeline.data.vectors import Vectors
+from pipeline.engine.task import Artefact, Given, Work
+from pipeline.stages.audio_rows import FEATURES, content
+from pipeline.stages.extract import Recipe, extractors, through
+
+VERSION = 1
+
+
+def run(recipes: Mapping[str, Recipe], device: str, threads: int, work: Work) -> None:
+    """Write the features of the segments, ids ``0, 1, ...``, for each missing extractor.
+
+    The utterances are joined in the order of the rows; files of another sampling rate are brought to that of the first.
+    """
+    rows: pd.DataFrame = work.input("audio")
+    loaded = [audio.load(Path(path)) for path in rows["path"]]
+    rate = loaded[0][1]
+    waves = []
+    for cut in halves.segments([(len(wave), own) for wave, own in loaded]):
+        pieces = [audio.resample(loaded[place][0][start:stop], loaded[place][1], rate) for place, start, stop in cut]
+        waves.append((np.concatenate(pieces) if pieces else np.zeros(0, np.float32), rate))
+    names = [str(number) for number in range(len(waves))]
+    for label, several in through(extractors(recipes, work, device, threads), waves).items():
+        vectors.write(work.folder(label) / FEATURES, names, several)
+    seconds = sum(len(wave) for wave, _ in waves) / rate
+    work.advance(seconds)
+    work.note(utterances=len(rows), seconds_joined=round(seconds, 2))
+
+
+def gather(speakers: Sequence[str], artefacts: Sequence[Artefact]) -> Given:
+    """The segments of all speakers as one table; the artefacts are in the order of the speakers."""
+    ids: list[str] = []
+    owners: list[str] = []
+    parts: list[np.ndarray] = []
+    weights: list[float] = []
+    reasons: list[str] = []
+    for speaker, made in zip(speakers, artefacts, strict=True):
+        table = vectors.read(made.folder / FEATURES)
+        ids.extend(f"{speaker}#{name}" for name in table.index)
+        owners.extend([speaker] * len(table))
+        parts.append(table.attrs["vectors"])
+        weights.extend(table["weight"])
+        reasons.extend(str(reason) for reason in table["reason"])
+    value = Vectors(tuple(ids), tuple(owners), np.concatenate(parts), np.array(weights), tuple(reasons))
+    return Given(content(value), value)

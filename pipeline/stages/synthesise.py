@@ -1,0 +1,14 @@
+"""Synthetic speakers rendered to wav files: the embedded data set."""
+
+from __future__ import annotations
+
+from pipeline.data import rendered
+from pipeline.data.settings import DatasetSettings
+from pipeline.engine.task import Work
+
+VERSION = 1
+
+
+def run(settings: DatasetSettings, work: Work) -> None:
+    """Write the wav files of the training and evaluation speakers."""
+    rendered.write(settings, work.folder())

@@ -1,0 +1,267 @@
+"""Train an ECAPA-TDNN from waveforms with additive angular margin softmax (Deng et al. 2019, arXiv 1801.07698).
+
+SpeechBrain's class, with fewer channels by default so that a demonstration takes about a minute on two CPU cores. Each
+batch takes its speakers from a shuffled round over all of them, then one utterance and one crop of each at random:
+every speaker is seen equally often. The same data, settings, device and threads give the same bytes on CPU.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+
+from pipeline.errors import ConfigError, DataError, StageFailed
+from pipeline.registry import ComponentSettings, digest, generator, numeric
+
+SAMPLE_RATE = 16_000
+WEIGHTS, RECORD = "embedding_model.safetensors", "record.json"
+
+# Waveforms are kept once decoded, up to this many samples (2 GiB): a demonstration decodes each file once.
+_KEPT_SAMPLES = 512 * 2**20
+
+
+class TrainSettings(ComponentSettings):
+    """Settings of the ECAPA trainer; all of them change the weights.
+
+    Attributes:
+        channels: of the first convolution and of the blocks; multiples of 8.
+        aggregation: channels of the layer that joins the blocks.
+        embedding: dimensions of the embedding.
+        attention: channels of the attention, and of squeeze and excitation.
+        n_mels: log-mel bands.
+        steps: optimiser steps.
+        batch: crops a step, each of another speaker where there are enough.
+        crop_seconds: length of a crop; shorter utterances are repeated.
+        learning_rate: the highest; it rises over ``warm_up`` of the steps and falls as a cosine.
+        warm_up: part of the steps over which the learning rate rises.
+        weight_decay: of AdamW.
+        margin: additive angle in radians.
+        scale: of the cosines before the softmax.
+        seed: of the initial weights, the batches and the crops.
+    """
+
+    channels: tuple[int, ...] = numeric((128, 128, 128, 128), min_length=3)
+    aggregation: int = numeric(384, ge=8)
+    embedding: int = numeric(128, ge=2)
+    attention: int = numeric(64, ge=1)
+    n_mels: int = numeric(80, ge=8)
+    steps: int = numeric(300, ge=1)
+    batch: int = numeric(32, ge=2)
+    crop_seconds: float = numeric(2.0, ge=0.1)
+    learning_rate: float = numeric(2e-3, gt=0)
+    warm_up: float = numeric(0.1, ge=0, lt=1)
+    weight_decay: float = numeric(1e-4, ge=0)
+    margin: float = numeric(0.2, ge=0, lt=1.5)
+    scale: float = numeric(30.0, gt=0)
+    seed: int = numeric(0, ge=0)
+
+
+def train(
+    settings: TrainSettings,
+    speakers: Sequence[str],
+    load: Callable[[int], np.ndarray],
+    folder: Path,
+    *,
+    data_digest: str = "",
+    ids: Sequence[str] | None = None,
+    device: str = "cpu",
+    threads: int = 1,
+    progress: Callable[[int, int, float], None] | None = None,
+) -> Path:
+    """Train, and write ``embedding_model.safetensors`` and ``record.json``.
+
+    Args:
+        settings: what to train and how.
+        speakers: the speaker of each utterance.
+        load: utterance i as float32 [n] at 16 kHz.
+        folder: an existing folder for the two files.
+        data_digest: digest of the training data, for the record.
+        ids: names of the utterances, for messages; their numbers by default.
+        device: ``cpu`` or ``cuda[:N]``.
+        threads: CPU threads.
+        progress: called after each step with steps done, steps in all, and the loss.
+
+    Returns:
+        ``folder``; an extractor takes it as its weights.
+
+    Raises:
+        ConfigError: channels that the architecture does not take.
+        DataError: fewer than two speakers, or an utterance without usable samples.
+        StageFailed: the loss is not finite, with the ids of the batch.
+    """
+    import torch
+    from safetensors.torch import save_file
+
+    from pipeline.models import ecapa
+    from pipeline.models.margin import AngularMargin
+    from pipeline.models.speechbrain_layout import FrontEnd
+
+    if len(set(speakers)) < 2:
+        raise DataError(f"training takes two speakers at least, and there are {len(set(speakers))}")
+    if any(width % ecapa.RES2NET_SCALE for width in settings.channels):
+        raise ConfigError(f"ECAPA channels are multiples of {ecapa.RES2NET_SCALE}", where=f"channels {settings.channels}")
+    names = list(ids) if ids is not None else [str(item) for item in range(len(speakers))]
+    crops = Crops(settings, speakers, load, names)
+    curve: list[float] = []
+    seen = right = 0
+    with _determinism(threads):
+        torch.manual_seed(int(digest(settings.seed, "ecapa initial weights")[:15], 16))
+        model = ecapa.fresh(
+            n_mels=settings.n_mels,
+            channels=[*settings.channels, settings.aggregation],
+            embedding=settings.embedding,
+            attention=settings.attention,
+        ).to(device)
+        head = AngularMargin(settings.embedding, len(crops.speakers), settings.margin, settings.scale).to(device)
+        front_end = FrontEnd(settings.n_mels).to(device)
+        parameters = [*model.parameters(), *head.parameters()]
+        optimiser = torch.optim.AdamW(parameters, lr=settings.learning_rate, weight_decay=settings.weight_decay)
+        model.train()
+        for step in range(settings.steps):
+            for group in optimiser.param_groups:
+                group["lr"] = settings.learning_rate * schedule(step, settings.steps, settings.warm_up)
+            items, waves, labels = crops.batch(step)
+            truth = torch.from_numpy(labels).to(device)
+            with torch.no_grad():
+                frames = front_end(torch.from_numpy(waves).to(device))
+            loss, cosines = head(model(frames)[:, 0], truth)
+            value = float(loss)
+            if not math.isfinite(value):
+                raise StageFailed(
+                    f"the training loss is {value} at step {step}",
+                    where=f"utterances {', '.join(names[item] for item in items)}",
+                    cause="a learning rate that is too high, or audio that is not speech",
+                    remedy="listen to these utterances, or lower learning_rate",
+                )
+            optimiser.zero_grad(set_to_none=True)
+            loss.backward()
+            torch.nn.utils.clip_grad_norm_(parameters, 5.0)
+            optimiser.step()
+            curve.append(value)
+            if step >= 0.9 * settings.steps:
+                seen += len(labels)
+                right += int((cosines.argmax(1) == truth).sum())
+            if progress is not None:
+                progress(step + 1, settings.steps, value)
+        model.eval()
+        state = {key: tensor.detach().cpu().contiguous() for key, tensor in model.state_dict().items()}
+    save_file(state, folder / WEIGHTS)
+    (folder / RECORD).write_text(
+        json.dumps(
+            {
+                "settings": settings.numeric(),
+                "data_digest": data_digest,
+                "speakers": len(crops.speakers),
+                "utterances": len(speakers),
+                "repeated_up_to_a_crop": crops.n_repeated,
+                "parameters": sum(parameter.numel() for parameter in model.parameters()),
+                "device": str(device).split(":")[0],
+                "threads": threads,
+                "loss": [round(value, 6) for value in curve],
+                "right_in_last_tenth": round(right / seen, 4) if seen else None,
+            },
+            indent=2,
+            sort_keys=True,
+        )
+        + "\n",
+        encoding="utf-8",
+    )
+    return folder
+
+
+def schedule(step: int, steps: int, warm_up: float) -> float:
+    """Learning rate of a step (from 0) relative to the highest: linear rise over the warm-up, then a half cosine to zero."""
+    rising = warm_up * steps
+    if step < rising:
+        return (step + 1) / (rising + 1)
+    return 0.5 * (1 + math.cos(math.pi * (step - rising) / max(1.0, steps - rising)))
+
+
+@contextmanager
+def _determinism(threads: int) -> Iterator[None]:
+    """Threads, deterministic algorithms and a random state of its own, all put back afterwards."""
+    import torch
+
+    before = torch.get_num_threads()
+    strict, warn_only = torch.are_deterministic_algorithms_enabled(), torch.is_deterministic_algorithms_warn_only_enabled()
+    torch.set_num_threads(threads)
+    torch.use_deterministic_algorithms(True, warn_only=True)
+    try:
+        with torch.random.fork_rng(), torch.backends.cudnn.flags(enabled=True, benchmark=False, deterministic=True):
+            yield
+    finally:
+        torch.use_deterministic_algorithms(strict, warn_only=warn_only)
+        torch.set_num_threads(before)
+
+
+class Crops:
+    """Batches of crops, each of which depends on the settings, the data and the number of its step alone."""
+
+    def __init__(
+        self,
+        settings: TrainSettings,
+        speakers: Sequence[str],
+        load: Callable[[int], np.ndarray],
+        names: Sequence[str],
+    ) -> None:
+        self.settings, self.load, self.names = settings, load, names
+        self.speakers = sorted(set(speakers))
+        number = {speaker: label for label, speaker in enumerate(self.speakers)}
+        self.items: list[list[int]] = [[] for _ in self.speakers]
+        for item, speaker in enumerate(speakers):
+            self.items[number[speaker]].append(item)
+        self.length = round(settings.crop_seconds * SAMPLE_RATE)
+        self.kept: dict[int, np.ndarray] = {}
+        self.n_kept = 0
+        self.short: set[int] = set()
+
+    @property
+    def n_repeated(self) -> int:
+        """Utterances met so far that are shorter than a crop, and were repeated."""
+        return len(self.short)
+
+    def waveform(self, item: int) -> np.ndarray:
+        """An utterance, at least as long as a crop.
+
+        Raises:
+            DataError: it has no samples or some that are not finite.
+        """
+        if item in self.kept:
+            return self.kept[item]
+        wave = np.asarray(self.load(item), dtype=np.float32)
+        if len(wave) == 0 or not np.isfinite(wave).all():
+            raise DataError("an utterance to train on has no samples, or some that are not finite", where=self.names[item])
+        if len(wave) < self.length:
+            self.short.add(item)
+            wave = np.resize(wave, self.length)
+        if self.n_kept + len(wave) <= _KEPT_SAMPLES:
+            self.kept[item] = wave
+            self.n_kept += len(wave)
+        return wave
+
+    def labels(self, step: int) -> np.ndarray:
+        """Speakers of a step's batch, int64 [batch]: the next ones of an endless row of shuffled rounds over all speakers."""
+        n, first = len(self.speakers), step * self.settings.batch
+        places = np.arange(first, first + self.settings.batch)
+        rounds = {
+            turn: generator(self.settings.seed, "round of speakers", int(turn)).permutation(n)
+            for turn in np.unique(places // n)
+        }
+        return np.array([rounds[place // n][place % n] for place in places], dtype=np.int64)
+
+    def batch(self, step: int) -> tuple[list[int], np.ndarray, np.ndarray]:
+        """Items [batch], crops float32 [batch, n] and speaker numbers int64 [batch] of a step."""
+        random = generator(self.settings.seed, "crops", step)
+        labels = self.labels(step)
+        items = [self.items[label][int(random.integers(len(self.items[label])))] for label in labels]
+        crops = np.empty((len(items), self.length), dtype=np.float32)
+        for row, item in enumerate(items):
+            wave = self.waveform(item)
+            start = int(random.integers(len(wave) - self.length + 1))
+            crops[row] = wave[start : start + self.length]
+        return items, crops, labels

@@ -1,0 +1,188 @@
+"""Execution: what is reused, what is computed, what a failure and a signal leave behind."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from pipeline.engine.execute import Outcome, execute, planned_keys, standing
+from pipeline.engine.stop import Stop
+from pipeline.engine.store import Store
+from pipeline.engine.task import Derived, Given, Output, Task, Work
+from pipeline.errors import DataError, StageFailed
+from pipeline.registry import digest
+
+
+def writes(text: str | Callable[[Work], str], calls: list[str] | None = None) -> Callable[[Work], None]:
+    def function(work: Work) -> None:
+        value = text if isinstance(text, str) else text(work)
+        if calls is not None:
+            calls.append(value)
+        for output in work.missing:
+            (work.folder(output) / "value").write_text(value)
+
+    return function
+
+
+def read(work: Work) -> str:
+    return "+".join(made.path("value").read_text() for made in work.input("sources"))
+
+
+def test_a_second_run_computes_nothing_and_one_change_touches_what_stands_on_it(tmp_path: Path) -> None:
+    def graph(second: str) -> list[Task]:
+        a = Task("leaf", "a", 1, writes("one"), settings={"x": 1})
+        b = Task("leaf", "b", 1, writes(second), settings={"x": second})
+        ends = [Task("join", f"join {name}", 1, writes(read), inputs={"sources": refs}) for name, refs in
+                {"a": (a.ref(),), "ab": (a.ref(), b.ref())}.items()]  # fmt: skip
+        return [a, b, *ends]
+
+    store = Store(tmp_path)
+    first = execute(graph("two"), store, Stop())
+    assert (first.reused, first.computed) == (0, 4)
+    assert [made.path("value").read_text() for made in first.artefacts.values()] == ["one", "two", "one", "one+two"]
+    again = execute(graph("two"), store, Stop())
+    assert (again.reused, again.computed) == (4, 0)
+    changed = execute(graph("three"), store, Stop())
+    assert (changed.reused, changed.computed) == (2, 2)
+
+
+def test_equal_content_upstream_stops_the_change(tmp_path: Path) -> None:
+    """Keys take the content of inputs, so a new version that makes the same bytes recomputes nothing downstream."""
+
+    def graph(version: int) -> list[Task]:
+        a = Task("leaf", "a", version, writes("same"))
+        return [a, Task("join", "join", 1, writes(read), inputs={"sources": (a.ref(),)})]
+
+    store = Store(tmp_path)
+    execute(graph(1), store, Stop())
+    outcome = execute(graph(2), store, Stop())
+    assert (outcome.reused, outcome.computed) == (1, 1)
+
+
+def test_only_missing_outputs_are_made_and_outputs_have_keys_of_their_own(tmp_path: Path) -> None:
+    calls: list[tuple[str, ...]] = []
+
+    def function(work: Work) -> None:
+        calls.append(work.missing)
+        for output in work.missing:
+            (work.folder(output) / "value").write_text(output)
+
+    def task(*names: str) -> Task:
+        return Task("extract", "t", 1, function, outputs={name: Output(settings={"name": name}) for name in names})
+
+    store = Store(tmp_path)
+    execute([task("f0")], store, Stop())
+    execute([task("f0", "ecapa")], store, Stop())
+    assert calls == [("f0",), ("ecapa",)]
+
+
+def test_a_label_is_no_part_of_the_key(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    execute([Task("leaf", "one name", 1, writes("x"), outputs={"a": Output()})], store, Stop())
+    outcome = execute([Task("leaf", "another", 1, writes("x"), outputs={"b": Output()})], store, Stop())
+    assert outcome.reused == 1
+
+
+def test_a_derived_input_sees_its_part_alone(tmp_path: Path) -> None:
+    def graph(beside: str) -> list[Task]:
+        wide = Task("wide", "wide", 1, writes(f"part,{beside}"), settings={"beside": beside})
+
+        def select(made: object) -> Given:
+            part = made[0].path("value").read_text().split(",")[0]  # type: ignore[index]
+            return Given(digest(part), part)
+
+        narrow = Task("narrow", "narrow", 1, writes(lambda work: str(work.input("part"))),
+                      inputs={"part": Derived((wide.ref(),), select)})  # fmt: skip
+        return [wide, narrow]
+
+    store = Store(tmp_path)
+    assert execute(graph("x"), store, Stop()).computed == 2
+    outcome = execute(graph("y"), store, Stop())
+    assert (outcome.reused, outcome.computed) == (1, 1)
+
+
+def test_a_failure_names_what_it_takes_down_and_the_rest_is_still_done(tmp_path: Path) -> None:
+    def fails(work: Work) -> None:
+        (work.folder() / "half").write_text("half")
+        raise ValueError("no good")
+
+    bad = Task("bad", "the bad one", 1, fails)
+    on_it = Task("join", "on it", 1, writes(read), inputs={"sources": (bad.ref(),)})
+    good = Task("leaf", "good", 1, writes("fine"))
+    store = Store(tmp_path)
+    with pytest.raises(StageFailed, match="the bad one failed with ValueError: no good") as caught:
+        execute([bad, on_it, good], store, Stop())
+    assert [fault.where for fault in caught.value.faults] == ["on it"]
+    assert execute([good], store, Stop()).reused == 1
+    assert not list(tmp_path.rglob("half"))
+
+
+def test_an_error_of_the_data_keeps_its_status(tmp_path: Path) -> None:
+    def fails(work: Work) -> None:
+        raise DataError("too few speakers", remedy="add some")
+
+    with pytest.raises(DataError, match="too few speakers"):
+        execute([Task("bad", "bad", 1, fails)], Store(tmp_path), Stop())
+
+
+def test_planned_keys_change_where_and_only_where_settings_reach() -> None:
+    def graph(x: int) -> list[Task]:
+        a, b = (Task("leaf", name, 1, writes(name), settings={"name": name, "x": value}) for name, value in
+                (("a", x), ("b", 0)))  # fmt: skip
+        return [a, b, *(Task("join", f"on {t.label}", 1, writes(read), inputs={"sources": (t.ref(),)}) for t in (a, b))]
+
+    before, after = ([*planned_keys(graph(x)).values()] for x in (1, 2))
+    assert [old == new for old, new in zip(before, after)] == [False, True, False, True]
+
+
+def test_standing_tells_what_would_be_reused(tmp_path: Path) -> None:
+    a = Task("leaf", "a", 1, writes("one"))
+    b = Task("join", "b", 1, writes(read), inputs={"sources": (a.ref(),)})
+    store = Store(tmp_path)
+    assert [reused for _, reused in standing([a, b], store, Outcome())] == [False, False]
+    execute([a], store, Stop())
+    assert [reused for _, reused in standing([a, b], store, Outcome())] == [True, False]
+
+
+SLEEPER = """
+import sys, time
+from pathlib import Path
+from pipeline.engine import stop as stops
+from pipeline.engine.execute import execute
+from pipeline.engine.store import Store
+from pipeline.engine.task import Task
+
+stops.GRACE_SECONDS = float(sys.argv[3])
+
+def work(w):
+    print("working", flush=True)
+    time.sleep(float(sys.argv[2]))
+    (w.folder() / "value").write_text("x")
+
+tasks = [Task("leaf", str(n), 1, work, settings={"n": n}) for n in range(3)]
+with stops.listening() as stop:
+    try:
+        execute(tasks, Store(Path(sys.argv[1])), stop)
+    except stops.Stopped as error:
+        sys.exit(error.status)
+"""
+
+
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
+@pytest.mark.parametrize(("seconds", "grace", "finished"), [(0.5, 20.0, 1), (60.0, 0.3, 0)])
+def test_a_signal_ends_after_the_shard_in_flight_or_the_grace_time(
+    tmp_path: Path, number: int, status: int, seconds: float, grace: float, finished: int
+) -> None:
+    worker = subprocess.Popen(
+        [sys.executable, "-c", SLEEPER, str(tmp_path), str(seconds), str(grace)], stdout=subprocess.PIPE, text=True
+    )
+    assert worker.stdout is not None
+    worker.stdout.readline()
+    worker.send_signal(number)
+    assert worker.wait(timeout=15) == status
+    assert len(list(tmp_path.glob("leaf/*/*/record.json"))) == finished
