@@ -72,15 +72,27 @@ def enter(arguments: Sequence[str], action: Callable[[Evaluation, dict[str, Any]
         node = OmegaConf.load(assets("recipes") / name / "config.yaml")
         ConfigStore.instance().store(group="recipe", name=name, node=node, package="_global_")
 
+    here = os.getpid()
+    errors: list[BaseException] = []
+
     def app(composed: DictConfig) -> None:
         try:
-            plain = OmegaConf.to_container(composed, resolve=True)
-        except OmegaConfBaseException as error:
-            raise ConfigError(f"the configuration cannot be resolved: {_first_line(error)}") from error
-        assert isinstance(plain, dict)
-        values = {str(key): value for key, value in plain.items()}
-        recipe = str(HydraConfig.get().runtime.choices.get("recipe") or "custom")
-        action(validate(values, recipe), values)
+            try:
+                plain = OmegaConf.to_container(composed, resolve=True)
+            except OmegaConfBaseException as error:
+                raise ConfigError(f"the configuration cannot be resolved: {_first_line(error)}") from error
+            assert isinstance(plain, dict)
+            values = {str(key): value for key, value in plain.items()}
+            recipe = str(HydraConfig.get().runtime.choices.get("recipe") or "custom")
+            action(validate(values, recipe), values)
+        except Exception as error:
+            # In this process the errors of a sweep are kept, so that its other jobs still run and Hydra adds no words
+            # of its own; a job on another node has only the exception to tell that it failed.
+            if os.getpid() != here:
+                raise
+            if errors:
+                print(f"error: {error}", file=sys.stderr)
+            errors.append(error)
 
     before = sys.argv
     sys.argv = [before[0], *forced(arguments)]
@@ -92,6 +104,8 @@ def enter(arguments: Sequence[str], action: Callable[[Evaluation, dict[str, Any]
         raise _composition_error(error) from error
     finally:
         sys.argv = before
+    if errors:
+        raise errors[0]
 
 
 def forced(arguments: Sequence[str]) -> list[str]:

@@ -40,7 +40,8 @@ class PipelineError(Exception):
         self.faults = tuple(faults)
         super().__init__(self.paragraph())
 
-    def paragraph(self) -> str:
+    def paragraph(self, most: int = 50) -> str:
+        """What, where, cause and remedy in one paragraph, then the faults, a line each, up to ``most`` of them."""
         parts = [self.what.rstrip(".") + "."]
         if self.where:
             parts.append(f"Where: {self.where}.")
@@ -49,7 +50,10 @@ class PipelineError(Exception):
         if self.remedy:
             parts.append(f"To mend it: {self.remedy.rstrip('.')}.")
         text = " ".join(parts)
-        return "\n".join([text, *(f"  - {fault}" for fault in self.faults)])
+        lines = [f"  - {fault}" for fault in self.faults[:most]]
+        if len(self.faults) > most:
+            lines.append(f"  - and {len(self.faults) - most} more; run.log has all")
+        return "\n".join([text, *lines])
 
     def __reduce__(self) -> tuple[object, ...]:
         # Keyword-only arguments do not survive the default pickling between processes.

@@ -254,7 +254,7 @@ def _system(evaluation: Evaluation, label: str, data: Prepared, machine: Machine
             label=f"anonymise {label} {number}/{len(cut)}",
             version=anonymise.VERSION,
             settings={**settings.numeric(), "component_version": anonymiser.version},
-            inputs={"audio": audio_rows.given(part, anonymiser.reads)},
+            inputs={"audio": audio_rows.given(part, ("set", "utterance", "speaker", *anonymiser.reads))},
             function=functools.partial(anonymise.run, settings, machine.threads),
             libraries=("soundfile", "numpy", *anonymiser.libraries),
             cost=_seconds(part),

@@ -12,9 +12,11 @@ class Settings(ComponentSettings):
 
     Attributes:
         root: folder with ``SET_suffix/wav/UTT.wav``, or any ``**/UTT.ext``.
+        suffix: which copies to take where several systems lie in one folder as ``SET_suffix``.
         level: printed in tables: how pseudo-voices were given ('speaker', 'utterance', ...).
     """
 
     name: Literal["external"] = numeric("external")
     root: str = runtime(..., min_length=1)
     level: str = numeric("unknown")
+    suffix: str | None = runtime(None)

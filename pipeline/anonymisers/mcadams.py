@@ -99,6 +99,12 @@ class Anonymiser:
             return "speaker, shared" if chosen.level == "speaker" else "utterance, shared by position"
         return f"{chosen.level}, shared" if chosen.share_pseudo else chosen.level
 
+    @property
+    def reads(self) -> tuple[str, ...]:
+        """Columns of the manifest that alpha depends on beside set, speaker and utterance."""
+        by_position = self.settings.level == "utterance" and self.settings.alpha_seeding == "vpc2024"
+        return ("position",) if by_position else ()
+
     def alpha(self, utterance: Utterance) -> float:
         """McAdams' coefficient of an utterance."""
         chosen = self.settings
@@ -146,17 +152,17 @@ class Anonymiser:
             clip=chosen.mode != "vpc2024",
         )
         alpha = self.alpha(utterance)
-        original = np.asarray(wave, np.float64)
         shortest = framing.window + (framing.hop if early else 0)
         if len(wave) < shortest or framing.window <= chosen.order + 1:
             counts = {"frames": 0, "near_silent": 0, "unstable": 0, "short": 1}
-            return self._finish(original, rate, {"alpha": alpha, "gain": 1.0}, counts)
-        made, counts = transform(original, alpha, framing)
+            return self._finish(np.array(wave, np.float64), rate, {"alpha": alpha, "gain": 1.0}, counts)
+        made, counts = transform(wave, alpha, framing)
         counts["short"] = 0
         if counts["frames"] == counts["near_silent"] + counts["unstable"]:
-            return self._finish(original, rate, {"alpha": alpha, "gain": 1.0}, counts)
-        gain = 1.0 / float(np.abs(made).max()) if challenge else float(np.sqrt(np.sum(original**2) / np.sum(made**2)))
-        return self._finish(made * gain, rate, {"alpha": alpha, "gain": gain}, counts, scaled=True)
+            return self._finish(np.array(wave, np.float64), rate, {"alpha": alpha, "gain": 1.0}, counts)
+        gain = 1.0 / max(float(made.max()), -float(made.min())) if challenge else np.sqrt(_energy(wave) / _energy(made))
+        made *= gain
+        return self._finish(made, rate, {"alpha": alpha, "gain": float(gain)}, counts, scaled=True)
 
     def _finish(
         self, made: np.ndarray, rate: int, parameters: dict[str, float], counts: dict[str, int], scaled: bool = False
@@ -164,10 +170,18 @@ class Anonymiser:
         if self.settings.mode == "default":
             return Anonymised(made.astype(np.float32), rate, "FLOAT", parameters, counts)
         if scaled and self.settings.mode != "vpc2020":
-            steps = np.trunc(made * 32766.0)
+            made *= 32766.0
+            np.trunc(made, out=made)
         else:
-            steps = np.clip(np.rint(made * 32768.0), -32768, 32767)
-        return Anonymised((steps / 32768.0).astype(np.float32), rate, "PCM_16", parameters, counts)
+            made *= 32768.0
+            np.clip(np.rint(made, out=made), -32768, 32767, out=made)
+        made /= 32768.0
+        return Anonymised(made.astype(np.float32), rate, "PCM_16", parameters, counts)
+
+
+def _energy(wave: np.ndarray) -> float:
+    # block by block, so that hours of float32 audio are not copied to float64 at once
+    return sum(float(np.sum(np.square(wave[at : at + 65536], dtype=np.float64))) for at in range(0, len(wave), 65536))
 
 
 def _challenge_generator(text: str) -> np.random.Generator:

@@ -75,6 +75,11 @@ class RunFolder:
         self._status.update(changes, updated=utc())
         write_atomically(self.path / "status.json", json.dumps(self._status, indent=1) + "\n")
 
+    def log(self, text: str) -> None:
+        """Write a text into ``run.log`` alone (the whole of an error of which people see the paragraph)."""
+        record = logging.LogRecord("pipeline", logging.ERROR, __file__, 0, text, None, None)
+        self._handler.handle(record)
+
     def close(self) -> None:
         logging.getLogger("pipeline").removeHandler(self._handler)
         self._handler.close()

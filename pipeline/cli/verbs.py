@@ -7,13 +7,14 @@ import logging
 import os
 import signal
 import sys
+import traceback
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from pipeline import config
-from pipeline.cli.runfolder import RunFolder, log_to_stderr
+from pipeline.cli.runfolder import RunFolder, log_to_stderr, utc
 from pipeline.engine.execute import Outcome, execute, standing
 from pipeline.engine.stop import Stop, Stopped, listening
 from pipeline.engine.store import Store
@@ -67,19 +68,21 @@ def run(arguments: Sequence[str], evaluation: Evaluation, values: dict[str, Any]
     folder = RunFolder(evaluation.paths.runs, evaluation.recipe)
     try:
         folder.describe(values, arguments)
-        with listening(lambda number: folder.status(state="stopped", signal=signal.Signals(number).name)) as stop:
+        with listening(
+            lambda number: folder.status(state="interrupted", reasons=[signal.Signals(number).name])
+        ) as stop:
             return _run(folder, stop, evaluation, values)
     except Stopped as error:
-        folder.status(state="stopped", reason=str(error))
+        folder.status(state="interrupted", exit_status=error.status, reasons=[str(error)])
         log.warning("%s; run the same command again to go on", error)
         raise
     except PipelineError as error:
-        folder.status(state="failed", status=error.status, reason=str(error))
-        log.debug("failed", exc_info=True)
+        folder.status(state="failed", exit_status=error.status, reasons=[error.paragraph(most=10**9)])
+        folder.log(error.paragraph(most=10**9))
         raise
     except BaseException as error:
-        folder.status(state="failed", status=1, reason=f"{type(error).__name__}: {error}")
-        logging.getLogger("pipeline").debug("failed", exc_info=True)
+        folder.status(state="failed", exit_status=1, reasons=[f"{type(error).__name__}: {error}"])
+        folder.log(traceback.format_exc())
         raise
     finally:
         folder.close()
@@ -87,7 +90,7 @@ def run(arguments: Sequence[str], evaluation: Evaluation, values: dict[str, Any]
 
 def _run(folder: RunFolder, stop: Stop, evaluation: Evaluation, values: dict[str, Any]) -> int:
     from pipeline import plan as plans
-    from pipeline.report import html, tables
+    from pipeline.report import render, tables
     from pipeline.stages import gather
 
     device = machine(evaluation)
@@ -109,12 +112,10 @@ def _run(folder: RunFolder, stop: Stop, evaluation: Evaluation, values: dict[str
     rows = gather.run(
         made.sources, data, outcome, folder.path, folder.id, device.device, values, evaluation.allow_partial, lost
     )
-    report_path = html.render([folder.path], folder.path / "report.html")
+    report_path = render.render([folder.path], folder.path / "report.html")
     counts = f"tasks: {outcome.reused} reused, {outcome.computed} computed"
     partial = bool((rows["status"] == "partial").any())
-    folder.status(
-        state="partial" if partial else "done", status=6 if partial else 0, tasks=counts, report=str(report_path)
-    )
+    folder.status(state="partial" if partial else "done", exit_status=6 if partial else 0, tasks=counts, ended=utc())
     log.info("%s", counts)
     print(tables.to_text(rows))
     print(counts)
@@ -207,12 +208,12 @@ def _run_folder(name: str) -> Path:
 
 def report(runs: Sequence[Path], evaluation: Evaluation, values: dict[str, Any]) -> int:
     """One report of one or more finished runs, beside the first of them."""
-    from pipeline.report import html
+    from pipeline.report import render
 
     if not runs:
         raise ConfigError("report needs run folders", remedy="python -m pipeline report exp/runs/RUN [RUN ...]")
     name = "report.html" if len(runs) == 1 else "report-merged.html"
-    print(html.render(list(runs), runs[0] / name).resolve())
+    print(render.render(list(runs), runs[0] / name).resolve())
     return 0
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 from collections import defaultdict
 from dataclasses import dataclass
 from pathlib import Path
@@ -75,9 +76,17 @@ def read(
             faults.add("ambiguous", f"utterance '{row['utterance']}' of {row['set']} has {len(found)} files: "
                        f"{', '.join(str(path.relative_to(folder)) for path in found)}", place)  # fmt: skip
         elif not found:
-            _lose(row, f"no file {row['utterance']}.ext under {place}", "missing-audio", place, allow_partial, dropped, faults)
+            _lose(
+                row,
+                f"no file {row['utterance']}.ext under {place}",
+                "missing-audio",
+                place,
+                allow_partial,
+                dropped,
+                faults,
+            )
         elif not corpus.inside(folder, found[0]):
-            faults.add("leaves-root", f"a link leads out of {folder}, to {found[0].resolve()}", found[0])
+            faults.add("leaves-root", f"a link leads out of {folder}, to {os.path.realpath(found[0])}", found[0])
         else:
             chosen.append((row, found[0]))
     probed = probes((path for _, path in chosen), threads)
@@ -110,7 +119,13 @@ def read(
 
 
 def _lose(
-    row: dict[str, Any], problem: str, kind: str, where: Path, allow_partial: bool, dropped: list[Dropped], faults: Faults
+    row: dict[str, Any],
+    problem: str,
+    kind: str,
+    where: Path,
+    allow_partial: bool,
+    dropped: list[Dropped],
+    faults: Faults,
 ) -> None:
     if allow_partial:
         dropped.append(Dropped(str(row["utterance"]), str(row["set"]), problem))

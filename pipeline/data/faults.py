@@ -23,7 +23,8 @@ KINDS = {
     "malformed": ("a damaged or hand-edited table", "correct the line"),
     "pipe": (
         "a wav.scp made by a Kaldi recipe; a run starts no commands that stand in data",
-        "make plain files with the command given with each set, run from the folder in which the recipe ran",
+        "make plain files with the command given with each set, run from the folder in which the recipe ran; it executes what "
+        "wav.scp says, so read that first",
     ),
     "segments": (
         "utterances that are cuts of longer recordings",
@@ -44,7 +45,10 @@ KINDS = {
         "and marks the results",
     ),
     "no-audio-line": ("tables cut down to different utterances", "add the utterances to wav.scp or take them out"),
-    "no-speaker": ("tables cut down to different utterances", "add the utterances to utt2spk or take them out of wav.scp"),
+    "no-speaker": (
+        "tables cut down to different utterances",
+        "add the utterances to utt2spk or take them out of wav.scp",
+    ),
     "no-sex": (
         "an incomplete table of speakers",
         "add a line for each speaker (spk2gender: SPEAKER f|m; SPEAKERS.TXT: ID | F|M | …), or remove the table",
@@ -62,7 +66,10 @@ KINDS = {
         "enrolment and trial lists of different data sets",
         "add the models' utterances to the enrolment set or take the trials out",
     ),
-    "unknown-utterance": ("lists made for a larger copy of the data", "add the utterances to the set or take the lines out"),
+    "unknown-utterance": (
+        "lists made for a larger copy of the data",
+        "add the utterances to the set or take the lines out",
+    ),
     "duplicate-trial": ("lists joined twice", "sort -u trials -o trials"),
     "label": (
         "a mistake in the list or in utt2spk: a trial is a target if and only if model and speaker are the same",
@@ -72,9 +79,15 @@ KINDS = {
         "a list cut down too far, or a set of a single speaker",
         "add trials of the class, or leave the set out with dataset.sets=[…]",
     ),
-    "unknown-sex": ("speakers of known and of unknown sex in one set", "give the sex of all speakers, or a list of trials"),
+    "unknown-sex": (
+        "speakers of known and of unknown sex in one set",
+        "give the sex of all speakers, or a list of trials",
+    ),
     "empty": ("an incomplete copy", "restore the files, or leave the set out with dataset.sets=[…]"),
-    "ambiguous": ("results of several systems or formats in one folder", "keep one, or name the system's folder suffix"),
+    "ambiguous": (
+        "results of several systems or formats in one folder",
+        "keep one, or name the system's folder suffix",
+    ),
 }
 
 

@@ -38,7 +38,8 @@ class Halves:
         inputs: columns speaker, input (from 0, within the speaker), weight: one row an input. Weights sum to 1, and so
             that speakers weigh equally.
         pieces: columns speaker, input, set, utterance, row, start, stop: an input is the samples [start, stop) at the
-            file's own rate of each of its rows, joined in this order; ``row`` is the row label of the manifest.
+            file's own rate of each of its rows, joined in this order; ``row`` is the row label of the manifest. An input of
+            a speaker with less than 20 samples may have no piece.
     """
 
     unit: str
@@ -80,7 +81,7 @@ def halves(manifest: pd.DataFrame, seed: int, unit: Literal["segment", "utteranc
         known, ranked = halve(group.index, seed)
         references += [(speaker, group["set"][name], name) for name in known]
         if unit == "segment":
-            cuts = _segments([(int(group["samples"][name]), int(group["sample_rate"][name])) for name in ranked])
+            cuts = segments([(int(group["samples"][name]), int(group["sample_rate"][name])) for name in ranked])
         else:
             cuts = [[(place, 0, int(group["samples"][name]))] for place, name in enumerate(ranked[:INPUTS])]
         for number, cut in enumerate(cuts):
@@ -97,7 +98,7 @@ def halves(manifest: pd.DataFrame, seed: int, unit: Literal["segment", "utteranc
     )
 
 
-def _segments(files: list[tuple[int, int]]) -> list[list[tuple[int, int, int]]]:
+def segments(files: list[tuple[int, int]]) -> list[list[tuple[int, int, int]]]:
     """Cut joined files, given as (samples, rate), into :data:`INPUTS` uniform segments of [(place, start, stop)].
 
     Times are integers in units that every rate divides, so borders are exact, and no sample is lost or used twice.
@@ -107,9 +108,9 @@ def _segments(files: list[tuple[int, int]]) -> list[list[tuple[int, int, int]]]:
     for samples, rate in files:
         total += samples * (unit // rate)
         ends.append(total)
-    segments = []
+    made = []
     for number in range(INPUTS):
-        low, high = total * number // INPUTS, total * (number + 1) // INPUTS
+        low, high = -(-total * number // INPUTS), -(-total * (number + 1) // INPUTS)
         segment, begin = [], 0
         for place, ((samples, rate), end) in enumerate(zip(files, ends)):
             step = unit // rate
@@ -119,5 +120,5 @@ def _segments(files: list[tuple[int, int]]) -> list[list[tuple[int, int, int]]]:
             if start < stop:
                 segment.append((place, start, stop))
             begin = end
-        segments.append(segment)
-    return segments
+        made.append(segment)
+    return made

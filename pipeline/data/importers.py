@@ -16,7 +16,8 @@ def read(
 
     Args:
         settings: which one.
-        folder: where a synthetic data set has been or is to be rendered; the others do not use it.
+        folder: where a synthetic data set has been rendered (:func:`pipeline.data.rendered.write`); the others do not
+            use it.
         allow_partial: leave out utterances whose own file has a fault.
         threads: files that are read at a time.
 
@@ -28,6 +29,5 @@ def read(
     if settings.name == "librispeech":
         return librispeech.read(settings, allow_partial, threads)
     if folder is None:
-        raise ValueError("a synthetic data set needs a folder to be rendered into")
-    rendered.write(settings, folder)
+        raise ValueError("a synthetic data set needs the folder in which it was rendered")
     return rendered.read(settings, folder, allow_partial, threads)

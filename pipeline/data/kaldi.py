@@ -17,6 +17,7 @@ utterances of its speaker; without ``trials`` all same-sex pairs are tried; labe
 from __future__ import annotations
 
 import logging
+import os
 import re
 import shlex
 from collections.abc import Iterator
@@ -97,7 +98,9 @@ def read(settings: DatasetSettings, allow_partial: bool = False, threads: int = 
 # Which folders -------------------------------------------------------------------------------------------------------
 
 
-def _discover(root: Path, wanted: list[str] | None, listing: Listing) -> tuple[list[tuple[Path, list[Path]]], list[Path]]:
+def _discover(
+    root: Path, wanted: list[str] | None, listing: Listing
+) -> tuple[list[tuple[Path, list[Path]]], list[Path]]:
     """The enrolment folders with their trial folders, or else the folders of sets that stand alone."""
     faults = listing.faults
     if (root / "wav.scp").exists():
@@ -151,7 +154,9 @@ def _pairs(
                                f"{enrolment.removesuffix('_enrolls')}_trials_* beside it", folders[enrolment])  # fmt: skip
     if copies:
         listing.notes.append(f"passed over as anonymised copies, to be given as systems: {', '.join(sorted(copies))}")
-    others = [name for name in folders if name not in {*taken, *copies, *tried} and (folders[name] / "wav.scp").exists()]
+    others = [
+        name for name in folders if name not in {*taken, *copies, *tried} and (folders[name] / "wav.scp").exists()
+    ]
     if others:
         listing.notes.append(f"sets without lists of trials are not evaluated: {', '.join(others)}")
     return [(folders[enrolment], [folders[name] for name in mine]) for enrolment, mine in pairs]
@@ -182,7 +187,9 @@ def _records(path: Path, faults: Faults, fields: range, split: int = 0) -> Itera
         if not line:
             continue
         found = _BLANK.split(line, maxsplit=split - 1 if split else 0)
-        if len(found) in fields:
+        if "\0" in line:
+            faults.add("malformed", "a zero byte", f"{path}:{number}")
+        elif len(found) in fields:
             yield _Record(found, f"{path}:{number}")
         else:
             least, most = fields[0], fields[-1]
@@ -216,7 +223,11 @@ def _tables(folder: Path, faults: Faults) -> _Set:
             for utterance in record.fields[1:]:
                 before = owners.setdefault(utterance, _Record([utterance, record.fields[0]], record.where))
                 if before.where != record.where:
-                    faults.add("duplicate-id", f"utterance '{utterance}' has a second speaker, first {before.where}", record.where)
+                    faults.add(
+                        "duplicate-id",
+                        f"utterance '{utterance}' has a second speaker, first {before.where}",
+                        record.where,
+                    )
     else:
         owners = {}
         faults.add("missing-table", "neither utt2spk nor spk2utt says who speaks", folder)
@@ -274,7 +285,7 @@ def _audio_root(settings: DatasetSettings, root: Path, sets: list[_Set], listing
         return candidates[0]
     counts = []
     for candidate in candidates:
-        counts.append(sum((candidate / path).exists() for path in relative))
+        counts.append(sum(os.path.exists(candidate / path) for path in relative))  # noqa: PTH110 (never raises)
         if counts[-1] == len(relative):
             break
     best = max(range(len(counts)), key=counts.__getitem__)
@@ -309,7 +320,7 @@ def _utterances(one: _Set, role: str, start: Path | None, faults: Faults) -> lis
         elif start is not None:
             path = start / name
             if not corpus.inside(start, path):
-                faults.add("leaves-root", f"utterance '{utterance}': '{name}' leads out of {start}, to {path.resolve()}",
+                faults.add("leaves-root", f"utterance '{utterance}': '{name}' leads out of {start}, to {os.path.realpath(path)}",
                            record.where)  # fmt: skip
                 path = None
         rows.append(Listed(one.name, role, utterance, speaker, one.sexes.get(speaker, "u"), path, record.where, position,
@@ -324,7 +335,8 @@ def _utterances(one: _Set, role: str, start: Path | None, faults: Faults) -> lis
 def plain_files(folder: Path) -> str:
     """The shell command that runs the pipes of a set's wav.scp and makes a wav.scp of plain files; it keeps the old one."""
     return (
-        f"d={shlex.quote(str(folder))}; mkdir -p \"$d/wav\" && cp \"$d/wav.scp\" \"$d/wav.scp.pipes\" && "
+        f"d={shlex.quote(str(folder))}; mkdir -p \"$d/wav\" && "
+        "{ [ -e \"$d/wav.scp.pipes\" ] || cp \"$d/wav.scp\" \"$d/wav.scp.pipes\"; } && "
         "while read -r u c; do case \"$c\" in "
         "*'|') sh -c \"${c%|}\" </dev/null >\"$d/wav/$u.wav\" && echo \"$u $d/wav/$u.wav\";; "
         "*.ark:*) wav-copy \"$c\" \"$d/wav/$u.wav\" </dev/null && echo \"$u $d/wav/$u.wav\";; "
@@ -335,7 +347,9 @@ def plain_files(folder: Path) -> str:
 def _fill_sexes(listing: Listing) -> None:
     """A set without spk2gender takes the sex of a speaker from the others."""
     known = {row.speaker: row.sex for row in listing.utterances if row.sex != "u"}
-    listing.utterances = [replace(row, sex=known.get(row.speaker, "u")) if row.sex == "u" else row for row in listing.utterances]
+    listing.utterances = [
+        replace(row, sex=known.get(row.speaker, "u")) if row.sex == "u" else row for row in listing.utterances
+    ]
 
 
 # Lists ---------------------------------------------------------------------------------------------------------------
@@ -364,20 +378,26 @@ def _add_list(
     where: str,
 ) -> None:
     if records is None:
-        listing.notes.append(f"{name} has no trials; all same-sex pairs of an enrolled speaker and an utterance are tried")
+        listing.notes.append(
+            f"{name} has no trials; all same-sex pairs of an enrolled speaker and an utterance are tried"
+        )
         corpus.paired(listing, name, enrolment_set, enrolled, where)
         return
     lines = []
     columns = len(records[0].fields) if records else 0
     for record in records:
         if len(record.fields) != columns:
-            listing.faults.add("malformed", f"{len(record.fields)} fields, but the first line has {columns}", record.where)
+            listing.faults.add(
+                "malformed", f"{len(record.fields)} fields, but the first line has {columns}", record.where
+            )
             continue
         label = record.fields[2] if columns == 3 else None
         if label not in (None, "target", "nontarget"):
             listing.faults.add("malformed", f"the label '{label}' is neither target nor nontarget", record.where)
             continue
-        lines.append(Trial(record.fields[0], record.fields[1], None if label is None else label == "target", record.where))
+        lines.append(
+            Trial(record.fields[0], record.fields[1], None if label is None else label == "target", record.where)
+        )
     listing.lists.append(TrialList(name, enrolment_set, enrolled, lines, where))
 
 

@@ -65,7 +65,7 @@ def read(settings: DatasetSettings, allow_partial: bool = False, threads: int = 
         names[utterance].append(path)
         place: Path | None = path
         if not corpus.inside(root, path):
-            faults.add("leaves-root", f"a link leads out of the tree, to {path.resolve()}", path)
+            faults.add("leaves-root", f"a link leads out of the tree, to {os.path.realpath(path)}", path)
             place = None
         if len(names[utterance]) == 1:
             rows.append(Listed("", "", utterance, speaker, sexes.get(speaker, "u"), place, str(path), 0))
@@ -99,7 +99,9 @@ def _layout(root: Path, files: list[Path], good: list[Path], listing: Listing) -
 
 def _sexes(root: Path, speakers: set[str], listing: Listing) -> dict[str, str]:
     """Sex by speaker from SPEAKERS.TXT (``ID | SEX | SUBSET | MINUTES | NAME``, comments after ';')."""
-    table = next((folder / "SPEAKERS.TXT" for folder in (root, root.parent) if (folder / "SPEAKERS.TXT").is_file()), None)
+    table = next(
+        (folder / "SPEAKERS.TXT" for folder in (root, root.parent) if (folder / "SPEAKERS.TXT").is_file()), None
+    )
     if table is None:
         listing.notes.append("no SPEAKERS.TXT in the root or its parent: the sex of speakers is unknown")
         return {}

@@ -24,9 +24,9 @@ _ID = pa.Check.str_matches(r"^[^\s/]+$")
 SCHEMA = pa.DataFrameSchema(
     {
         "utterance": pa.Column(str, _ID),
-        "speaker": pa.Column(str, _ID),
+        "speaker": pa.Column(str, pa.Check.str_matches(r"^\S+$")),
         "sex": pa.Column(str, pa.Check.isin(["f", "m", "u"])),
-        "set": pa.Column(str, _ID),
+        "set": pa.Column(str, pa.Check.str_matches(r"^[^/]+$")),
         "role": pa.Column(str, pa.Check.isin(["enrolment", "trial", "train"])),
         "path": pa.Column(str, pa.Check.str_startswith("/")),
         "sample_rate": pa.Column("int64", pa.Check.gt(0)),

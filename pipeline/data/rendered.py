@@ -33,7 +33,9 @@ def read(settings: DatasetSettings, folder: Path, allow_partial: bool = False, t
     """
     listing = Listing()
     rows = list(_rows(settings, folder))
-    corpus.halved(listing, "synthetic", [row for index, _, _, row in rows if index < FIRST_TRAIN], settings.seed, str(folder))
+    corpus.halved(
+        listing, "synthetic", [row for index, _, _, row in rows if index < FIRST_TRAIN], settings.seed, str(folder)
+    )
     listing.utterances += [row for index, _, _, row in rows if index >= FIRST_TRAIN]
     corpus.select(listing, settings.sets, "dataset.sets")
     return corpus.assemble(listing, folder, allow_partial, threads)
@@ -48,5 +50,10 @@ def _rows(settings: DatasetSettings, folder: Path) -> Iterator[tuple[int, synthe
         for number in range(settings.utterances):
             name = f"{speaker.id}-{number:04d}"
             path = folder / speaker.id / f"{name}.wav"
-            yield index, speaker, number, Listed("synthetic_train", "train", name, speaker.id, speaker.sex, path, str(path), position)
+            yield (
+                index,
+                speaker,
+                number,
+                Listed("synthetic_train", "train", name, speaker.id, speaker.sex, path, str(path), position),
+            )
             position += index >= FIRST_TRAIN

@@ -15,18 +15,70 @@ import pandas as pd
 SCHEMA_VERSION = 1
 
 TEXT = [
-    "run_id", "dataset", "subset", "condition", "system", "system_level", "attacker", "extractor", "trained_on",
-    "backend", "calibration", "metric", "variant",
+    "run_id",
+    "dataset",
+    "subset",
+    "condition",
+    "system",
+    "system_level",
+    "attacker",
+    "extractor",
+    "trained_on",
+    "backend",
+    "calibration",
+    "metric",
+    "variant",
 ]
-IDENTITY = ["dataset", "subset", "condition", "system", "system_level", "attacker", "extractor", "trained_on",
-            "backend", "calibration", "metric", "variant"]
+IDENTITY = [
+    "dataset",
+    "subset",
+    "condition",
+    "system",
+    "system_level",
+    "attacker",
+    "extractor",
+    "trained_on",
+    "backend",
+    "calibration",
+    "metric",
+    "variant",
+]
 NUMBERS = ["value", "low", "high"]
 COUNTS = ["n_expected", "n_used", "n_speakers", "n_target", "n_nontarget"]
 COLUMNS = [
-    "schema_version", "run_id", "dataset", "subset", "condition", "system", "system_level", "attacker", "extractor",
-    "trained_on", "backend", "calibration", "metric", "variant", "value", "label", "unit", "direction", "low", "high",
-    "n_expected", "n_used", "n_speakers", "n_target", "n_nontarget", "status", "reason", "signature", "config_digest",
-    "input_digest", "model_digest", "code_version", "device",
+    "schema_version",
+    "run_id",
+    "dataset",
+    "subset",
+    "condition",
+    "system",
+    "system_level",
+    "attacker",
+    "extractor",
+    "trained_on",
+    "backend",
+    "calibration",
+    "metric",
+    "variant",
+    "value",
+    "label",
+    "unit",
+    "direction",
+    "low",
+    "high",
+    "n_expected",
+    "n_used",
+    "n_speakers",
+    "n_target",
+    "n_nontarget",
+    "status",
+    "reason",
+    "signature",
+    "config_digest",
+    "input_digest",
+    "model_digest",
+    "code_version",
+    "device",
 ]
 
 
@@ -47,7 +99,7 @@ def frame(rows: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
         elif column in COUNTS or column == "schema_version":
             table[column] = table[column].astype("Int64")
         else:
-            table[column] = table[column].fillna("").astype("string")
+            table[column] = table[column].astype("object").fillna("").astype("string")
     twice = table[table.duplicated(IDENTITY, keep=False)]
     if len(twice):
         raise ValueError(f"rows with the same identity: {twice[IDENTITY].drop_duplicates().to_dict('records')[:3]}")

@@ -13,6 +13,7 @@ class DatasetSettings(ComponentSettings):
     Attributes:
         name: the importer: ``kaldi`` (a folder of Kaldi sets), ``librispeech`` (a tree SPEAKER/CHAPTER/UTTERANCE.ext) or
             ``synthetic`` (rendered here).
+        label: what the tables call the data set; by default the name of its folder.
         root: the folder of the data; synthetic data need none. It stays out of keys: the content of the audio enters them.
         audio_root: where relative paths of a ``wav.scp`` start; by default the first of root, its parent and the current
             folder under which all relative paths exist.
@@ -26,6 +27,7 @@ class DatasetSettings(ComponentSettings):
     """
 
     name: Literal["kaldi", "librispeech", "synthetic"] = numeric()
+    label: str = runtime("")
     root: str = runtime("")
     audio_root: str | None = runtime(None)
     sets: list[str] | None = numeric(None)

@@ -1,7 +1,7 @@
 """Shards of a manifest: the units in which audio is anonymised and features are extracted.
 
-Rows are ordered by (duration band, audio digest, set, utterance) and cut after each digest whose last byte is 0, which
-happens once in 256 digests on average. A border depends on the digest at it alone: neither the size nor the order of the
+Rows are ordered by (duration band, audio digest, set, utterance) and cut where the band changes and after each digest whose
+last byte is 0, which happens once in 256 digests on average. A border depends on the file at it alone: neither the size nor the order of the
 corpus nor the number of workers moves it, and a new file touches one shard.
 """
 
@@ -28,11 +28,14 @@ def shards(manifest: pd.DataFrame) -> list[pd.DataFrame]:
     Row labels are renumbered from 0 in each shard.
     """
     order = manifest.assign(band=band(manifest["samples"].to_numpy(), manifest["sample_rate"].to_numpy()))
-    order = order.sort_values(["band", "sha256", "set", "utterance"], kind="stable").drop(columns="band")
+    order = order.sort_values(["band", "sha256", "set", "utterance"], kind="stable")
     digests = order["sha256"].to_numpy(str)
+    bands = order.pop("band").to_numpy()
     last = np.array([digest.endswith("00") for digest in digests], bool)
     # The last of a run of equal digests.
     last &= np.append(digests[1:] != digests[:-1], True) if len(digests) else last
+    # A small corpus may have no such digest at all; bands cut it too, and keep each shard's padding and memory even.
+    last[:-1] |= bands[1:] != bands[:-1]
     borders = [0, *(np.flatnonzero(last) + 1).tolist()]
     if borders[-1] < len(order):
         borders.append(len(order))

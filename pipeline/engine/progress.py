@@ -23,7 +23,9 @@ class Meter:
         self.tasks, self.seconds = tasks, seconds
         self.tasks_done, self.seconds_done, self.seconds_computed = 0, 0.0, 0.0
         self.label = ""
-        self._start = self._last_line = time.monotonic()
+        self._start = time.monotonic()
+        self._within = 0.0
+        self._ended = threading.Event()
         self._lock = threading.Lock()
         self._bar: Progress | None = None
 
@@ -36,13 +38,21 @@ class Meter:
             )  # fmt: skip
             self._row = self._bar.add_task("", total=self.tasks)
             self._bar.start()
+        else:
+            threading.Thread(target=self._lines, daemon=True).start()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self._ended.set()
         if self._bar is not None:
             self._bar.stop()
+
+    def _lines(self) -> None:
+        # A clock of its own: a training that reports no audio must not look dead for minutes.
+        while not self._ended.wait(LINE_SECONDS):
+            log.info("%s", self.line(time.monotonic() - self._start))
 
     def begin(self, label: str) -> None:
         """A task starts."""
@@ -54,10 +64,8 @@ class Meter:
         with self._lock:
             self.tasks_done += 1
             self.seconds_done += cost
-        self._within = 0.0
+            self._within = 0.0
         self._show()
-
-    _within = 0.0
 
     def advance(self, seconds: float) -> None:
         """Seconds of audio done inside the running task."""
@@ -69,13 +77,6 @@ class Meter:
     def _show(self) -> None:
         if self._bar is not None:
             self._bar.update(self._row, completed=self.tasks_done, description=self.label)
-            return
-        now = time.monotonic()
-        with self._lock:
-            if now - self._last_line < LINE_SECONDS:
-                return
-            self._last_line = now
-        log.info("%s", self.line(now - self._start))
 
     def line(self, elapsed: float) -> str:
         """done, total, rate and time left, in one line."""

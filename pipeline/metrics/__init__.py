@@ -6,9 +6,18 @@ rank spread are fractions; G_VD and the other gains are dB. A higher score alway
 
 from pipeline.metrics._checks import MetricError, Undefined
 from pipeline.metrics._result import describe
+from pipeline.metrics.calibration import (
+    CEce,
+    Isotonic,
+    Linear,
+    c_ece,
+    isotonic_calibration,
+    linear_calibration,
+)
 from pipeline.metrics.cllr import cllr, cllr_cal, cllr_min
 from pipeline.metrics.detection import TprAtFpr, eer, tpr_at_fpr
 from pipeline.metrics.ece import D_ECE_MAX, EceProfile, d_ece, d_ece_oracle, ece, ece_profile, prior_entropy, z_function
+from pipeline.metrics.linkability import d_sys, pi_link, pi_sing
 from pipeline.metrics.normalised import (
     Normalised,
     cllr_min_op_oo,
@@ -21,6 +30,7 @@ from pipeline.metrics.pav import Calibration, calibrate, oracle_llr
 from pipeline.metrics.srd import (
     BetaBinomial,
     Disclosure,
+    Ranks,
     Srd,
     disclosure,
     equal_speaker_weights,
@@ -30,7 +40,19 @@ from pipeline.metrics.srd import (
     true_ranks,
     true_references,
 )
+from pipeline.metrics.srd_uncertainty import srd_intervals, srd_null_bands
 from pipeline.metrics.trials import TrialMetrics, trial_metrics
+from pipeline.metrics.uncertainty import (
+    Interval,
+    NullBand,
+    Paired,
+    Trials,
+    normalised_intervals,
+    paired_tests,
+    trial_intervals,
+    trial_null_bands,
+    zero_error_limit,
+)
 from pipeline.metrics.vsm import (
     SimilarityMatrix,
     SpeakerRow,
@@ -43,26 +65,36 @@ from pipeline.metrics.vsm import (
     vsm_metrics,
     worst_speakers,
 )
+from pipeline.metrics.vsm_uncertainty import vsm_intervals
 from pipeline.metrics.zebra import Zebra, l_w_ceiling, tag, zebra
 from pipeline.metrics.zoo import Zoo, zoo
 
 __all__ = [
     "BetaBinomial",
+    "CEce",
     "Calibration",
     "D_ECE_MAX",
     "Disclosure",
     "EceProfile",
+    "Interval",
+    "Isotonic",
+    "Linear",
     "MetricError",
     "Normalised",
+    "NullBand",
+    "Paired",
+    "Ranks",
     "SimilarityMatrix",
     "SpeakerRow",
     "Srd",
     "TprAtFpr",
     "TrialMetrics",
+    "Trials",
     "Undefined",
     "VsmMetrics",
     "Zebra",
     "Zoo",
+    "c_ece",
     "calibrate",
     "cllr",
     "cllr_cal",
@@ -72,6 +104,7 @@ __all__ = [
     "d_ece",
     "d_ece_op_oo",
     "d_ece_oracle",
+    "d_sys",
     "deid",
     "describe",
     "disclosure",
@@ -83,22 +116,34 @@ __all__ = [
     "g_cllr_min",
     "g_d_ece",
     "g_vd",
+    "isotonic_calibration",
     "l_w_ceiling",
+    "linear_calibration",
     "normalised",
+    "normalised_intervals",
     "oracle_llr",
+    "paired_tests",
+    "pi_link",
+    "pi_sing",
     "prior_entropy",
     "rank_histogram",
     "signed_dominance",
     "similarity_matrix",
     "srd",
+    "srd_intervals",
+    "srd_null_bands",
     "tag",
     "tpr_at_fpr",
+    "trial_intervals",
     "trial_metrics",
+    "trial_null_bands",
     "true_ranks",
     "true_references",
+    "vsm_intervals",
     "vsm_metrics",
     "worst_speakers",
     "z_function",
     "zebra",
+    "zero_error_limit",
     "zoo",
 ]

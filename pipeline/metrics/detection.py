@@ -135,5 +135,3 @@ def tpr_at_fpr_sorted(target: npt.NDArray[Any], nontarget: npt.NDArray[Any], fpr
     first_refused = nontarget[-1 - alarms]
     accepted = target.size - np.searchsorted(target, first_refused, side="right")
     return TprAtFpr(fpr, float(accepted / target.size), alarms, alarms < 10, "")
-
-

@@ -74,9 +74,7 @@ def decibel(ratio: float) -> float:
     return float(10 * np.log10(ratio)) if ratio > _ZERO else float("-inf")
 
 
-def normalised(
-    *, d_ece: tuple[float, float, float], cllr_min: tuple[float, float, float]
-) -> Normalised:
+def normalised(*, d_ece: tuple[float, float, float], cllr_min: tuple[float, float, float]) -> Normalised:
     """Eq. 17-20 from the oracle D_ECE and Cllr_min (bits) of OO, OP and PP, in this order."""
     reasons: dict[str, str] = {}
     return Normalised(

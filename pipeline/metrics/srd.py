@@ -50,7 +50,9 @@ class Srd:
     histogram: Array = quantity("fraction", "[N] share of inputs whose true reference has rank k")
     empirical: Disclosure = quantity("", "MaxD, MeanD, IdR and RS of the histogram")
     beta_binomial: BetaBinomial = quantity("", "fit to the histogram")
-    speaker_mean_rank: Array = quantity("", "[N] mean rank of each reference's inputs; NaN for a reference without inputs")
+    speaker_mean_rank: Array = quantity(
+        "", "[N] mean rank of each reference's inputs; NaN for a reference without inputs"
+    )
 
 
 @dataclass(frozen=True)
@@ -354,4 +356,3 @@ def _similarities(similarity: npt.ArrayLike) -> Array:
     if np.isnan(s).any():
         raise MetricError(f"{int(np.isnan(s).sum())} of {s.size} similarities are NaN")
     return s
-

@@ -61,7 +61,9 @@ class SpeakerRow:
 
     speaker: str = quantity("label", "name of the speaker")
     diagonal: Mapping[str, float] = quantity("fraction", "similarity to oneself in oo, op and pp")
-    deid: float | None = quantity("fraction", "1 - |D_i(OP)|/|D_i(OO)|, D_i the diagonal minus the row and column", "higher")
+    deid: float | None = quantity(
+        "fraction", "1 - |D_i(OP)|/|D_i(OO)|, D_i the diagonal minus the row and column", "higher"
+    )
     d_ece: Mapping[str, float] = quantity("bit", "D_ECE of the speaker's pairs in oo, op and pp", "lower")
     max_llr: Mapping[str, float] = quantity("nat", "largest |LLR| of the speaker's pairs in oo, op and pp", "lower")
 
@@ -82,7 +84,7 @@ class VsmMetrics:
 
 
 @dataclass(frozen=True)
-class _Pairs:
+class Pairs:
     """Which entries of a score matrix are compared, and to which speakers they belong."""
 
     speakers: Indices
@@ -140,16 +142,7 @@ def similarity_matrix(
             not exist because a cell holds both +inf and -inf.
     """
     choice(similarity, SIMILARITIES, "similarity")
-    choice(pairing, PAIRINGS, "pairing")
-    choice(self_pairs, SELF_PAIRS, "self_pairs")
-    if pairing == "vpc2020" and self_pairs == "keep":
-        raise MetricError("pairing vpc2020 compares no utterance with itself: self_pairs must be drop")
-    values, speaker_codes, labels = checked_scores(scores, speakers, names)
-    pairs = _Pairs(speaker_codes, len(labels), pairing, self_pairs)
-    lonely = [labels[i] for i in np.flatnonzero(_diagonal_counts(pairs) == 0)]
-    if lonely:
-        raise MetricError(f"no pair of two utterances of the same speaker for {listed(lonely)}: the diagonal cell is empty")
-
+    values, pairs, labels = checked_pairs(scores, speakers, names, pairing=pairing, self_pairs=self_pairs)
     rows = pair_rows(values, pairs)
     plain = calibrate_rows(rows, laplace=False)
     sums = _cell_sums(values, pairs, rows, similarity, scores_are_llr)
@@ -184,14 +177,18 @@ def similarity_matrix(
     )
 
 
-def checked_scores(
-    scores: npt.NDArray[Any], speakers: npt.ArrayLike, names: Sequence[str] | None
-) -> tuple[npt.NDArray[Any], Indices, list[str]]:
-    """Square scores, speaker codes and speaker names that fit together.
+def checked_pairs(
+    scores: npt.NDArray[Any], speakers: npt.ArrayLike, names: Sequence[str] | None, *, pairing: str, self_pairs: str
+) -> tuple[npt.NDArray[Any], Pairs, list[str]]:
+    """Square scores, the pairs that are compared, and speaker names, all fitting together.
 
     Raises:
-        MetricError: they do not, or there are fewer than two speakers.
+        MetricError: they do not, an unknown option, fewer than two speakers, a speaker without a pair of its own.
     """
+    choice(pairing, PAIRINGS, "pairing")
+    choice(self_pairs, SELF_PAIRS, "self_pairs")
+    if pairing == "vpc2020" and self_pairs == "keep":
+        raise MetricError("pairing vpc2020 compares no utterance with itself: self_pairs must be drop")
     values = np.asarray(scores)
     if values.dtype not in (np.float32, np.float64):
         values = values.astype(np.float64)
@@ -204,17 +201,23 @@ def checked_scores(
         raise MetricError(f"{len(labels)} names for {n_speakers} speakers")
     if n_speakers < 2:
         raise MetricError(f"a similarity matrix needs at least two speakers, not {n_speakers}")
-    return values, speaker_codes, labels
+    pairs = Pairs(speaker_codes, n_speakers, pairing, self_pairs)
+    lonely = [labels[i] for i in np.flatnonzero(_diagonal_counts(pairs) == 0)]
+    if lonely:
+        raise MetricError(
+            f"no pair of two utterances of the same speaker for {listed(lonely)}: the diagonal cell is empty"
+        )
+    return values, pairs, labels
 
 
-def _diagonal_counts(pairs: _Pairs) -> Indices:
+def _diagonal_counts(pairs: Pairs) -> Indices:
     k = np.bincount(pairs.speakers, minlength=pairs.n_speakers).astype(np.int64)
     if pairs.pairing == "vpc2020":
         return k * (k - 1) // 2
     return k * (k - 1) if pairs.self_pairs == "drop" else k * k
 
 
-def pair_rows(values: npt.NDArray[Any], pairs: _Pairs) -> Rows:
+def pair_rows(values: npt.NDArray[Any], pairs: Pairs) -> Rows:
     """Rows of all pairs that are compared, sorted once.
 
     Raises:
@@ -251,9 +254,7 @@ class _CellSums:
     largest: Array
 
 
-def _cell_sums(
-    values: npt.NDArray[Any], pairs: _Pairs, rows: Rows, similarity: str, scores_are_llr: bool
-) -> _CellSums:
+def _cell_sums(values: npt.NDArray[Any], pairs: Pairs, rows: Rows, similarity: str, scores_are_llr: bool) -> _CellSums:
     n, n_speakers = pairs.speakers.size, pairs.n_speakers
     order = np.argsort(pairs.speakers, kind="stable")
     held = np.bincount(pairs.speakers, minlength=n_speakers)
@@ -383,9 +384,7 @@ def g_vd_of(d_oo: float, d_pp: float) -> float:
     return decibel(d_pp / d_oo)
 
 
-def vsm_metrics(
-    oo: SimilarityMatrix, op: SimilarityMatrix, pp: SimilarityMatrix, names: Sequence[str]
-) -> VsmMetrics:
+def vsm_metrics(oo: SimilarityMatrix, op: SimilarityMatrix, pp: SimilarityMatrix, names: Sequence[str]) -> VsmMetrics:
     """DeID, G_VD, the normalised measures on all pairs, zoo and speaker table of one system.
 
     Args:

@@ -28,7 +28,8 @@ log = logging.getLogger(__name__)
 
 TEMPLATES = Path(__file__).parent / "templates"
 WORST = 3
-SAID_ONCE = {"used / expected", "speakers", "targets", "non-targets", "ceiling", "reason", "sig."}
+SAID_ONCE = {"used / expected": "used / expected", "speakers": "speakers", "targets": "target trials",
+             "non-targets": "non-target trials", "ceiling": "ceiling", "note": "note:", "sig.": "signature"}
 SECTIONS = (
     ("similarity", "Voice similarity matrices"), ("zoo", "Zoo: who is easy, who is hard to recognise"),
     ("ece", "ECE profiles"), ("ranks", "Similarity rank histograms"),
@@ -121,7 +122,9 @@ def render(run_folders: Sequence[Path], out: Path) -> Path:
     rows = evaluation.rows.assign(
         series=[evaluation.name(system, run) for system, run in zip(evaluation.rows["system"], evaluation.rows["run_id"])])
     figures = _figures(evaluation, rows)
-    signatures = list(dict.fromkeys(s for s in tables.ordered(rows, evaluation.systems)["signature"] if s))
+    by_metric = tables.ordered(rows, evaluation.systems).sort_values(
+        "metric", key=lambda names: names.map({n: i for i, n in enumerate(sorted(set(names), key=glossary.rank))}), kind="stable")
+    signatures = [signature for signature in dict.fromkeys(by_metric["signature"]) if signature]
     names = {signature: f"S{index}" for index, signature in enumerate(signatures, start=1)}
     summaries = tables.summaries(evaluation.rows, evaluation.systems)
     environment = jinja2.Environment(
@@ -190,10 +193,11 @@ def _words(evaluation: runs.Evaluation, rows: pd.DataFrame) -> str:
     """What was evaluated, in a few plain sentences."""
     protected = [system for system in evaluation.systems if system != "original"]
     unprotected = "original" in evaluation.systems or (rows["condition"] == "OO").any()
-    what = f"Speech of {joined(_names(rows, 'dataset')) or 'the data set'}"
-    sentences = [
-        f"{what}, protected by {joined(protected)}{', beside the unprotected speech' if unprotected else ''}." if protected
-        else f"{what}, unprotected."]
+    names = _names(rows, "dataset")
+    what = f"Data set{'s' if len(names) > 1 else ''} {joined(names)}: " if names else ""
+    said = (f"speech protected by {joined(protected)}{', beside the unprotected speech' if unprotected else ''}."
+            if protected else "unprotected speech.")
+    sentences = [what + (said if what else said[0].upper() + said[1:])]
     attackers, extractors = _names(rows, "attacker"), _names(rows, "extractor")
     if extractors:
         sentences.append(f"Speakers are described by {joined(sorted(extractors))}"
@@ -203,23 +207,25 @@ def _words(evaluation: runs.Evaluation, rows: pd.DataFrame) -> str:
     return " ".join(sentences)
 
 
-def _facts(evaluation: runs.Evaluation, rows: pd.DataFrame) -> list[tuple[str, str, str]]:
-    """(Run, label, value) lines of the header."""
+def _facts(evaluation: runs.Evaluation, rows: pd.DataFrame) -> list[tuple[str, str]]:
+    """(Label, value) lines of the header: one a fact, or one a run if there are several."""
     facts = []
     for run in evaluation.runs:
         part = rows[rows["run_id"] == run.run_id]
-        name = f"run {run.letter}" if evaluation.several else ""
-        facts += [(name, "" if name else "run", run.run_id), (name, "when", _when(run))]
+        own = [("run", run.run_id), ("when", _when(run))]
         for label, column, most in (("configuration digest", "config_digest", 16), ("input digest", "input_digest", 16),
                                     ("code version", "code_version", 60), ("device", "device", 60)):
             values = _names(part, column)
             shown = joined(v if len(v) <= most else f"{v[:most]}…" for v in values[:3])
-            facts.append((name, label, shown + (f" and {len(values) - 3} more" if len(values) > 3 else "")))
+            own.append((label, shown + (f" and {len(values) - 3} more" if len(values) > 3 else "")))
+        if evaluation.several:
+            own = [(f"run {run.letter}", " · ".join([run.run_id, _when(run), *(f"{k} {v}" for k, v in own[2:] if v)]))]
+        facts += own
     total, full = len(rows), int((rows["n_used"].fillna(0) >= rows["n_expected"].fillna(0)).sum())
     text = (f"{total} result rows; all of them use everything that was expected" if full == total
             else f"{total} result rows; {total - full} of them use less than was expected")
-    facts.append(("", "counts", text))
-    return [fact for fact in facts if fact[2]]
+    facts.append(("counts", text))
+    return [fact for fact in facts if fact[1]]
 
 
 def _when(run: runs.Run) -> str:
@@ -273,8 +279,8 @@ def _partial(evaluation: runs.Evaluation, rows: pd.DataFrame) -> list[str]:
 
 
 def _summary(summary: tables.Summary) -> Table:
-    columns = [*(Column(tables.LABELS[c]) for c in summary.left), *(Column(h, "number") for h in summary.heads)]
-    body = [[*names, *(f"{c.text} ~" if c.chance else c.text for c in cells)] for names, cells in summary.body]
+    columns = [*(Column(tables.LABELS[c]) for c in summary.left), *(Column(h.replace(") ", ")\N{NO-BREAK SPACE}"), "number") for h in summary.heads)]
+    body = [[*names, *(c.shown() for c in cells)] for names, cells in summary.body]
     return Table(columns, body, left=len(summary.left))
 
 
@@ -300,7 +306,7 @@ def _metric_table(rows: pd.DataFrame, left: list[str], signatures: dict[str, str
         *(Column(tables.LABELS[column]) for column in left), Column("value", "number"), Column("95 % interval", "number"),
         Column("null band", "number"), Column("against chance"), Column("ceiling", "number"),
         Column("used / expected", "number"), Column("speakers", "number"), Column("targets", "number"),
-        Column("non-targets", "number"), Column("status"), Column("reason"), Column("sig."),
+        Column("non-targets", "number"), Column("note"), Column("sig."),
     ]
     body = []
     for _, row in rows.iterrows():
@@ -312,13 +318,14 @@ def _metric_table(rows: pd.DataFrame, left: list[str], signatures: dict[str, str
             *(str(row[column]) for column in left), value.text, value.interval, band, str(row["chance"]),
             "" if pd.isna(row["ceiling"]) else tables.number(row["ceiling"], unit), used,
             *(_count(row[column]) for column in ("n_speakers", "n_target", "n_nontarget")),
-            "" if row["status"] == "ok" else str(row["status"]), str(row["reason"]), signatures.get(str(row["signature"]), ""),
+            ": ".join(filter(None, ["" if row["status"] == "ok" else str(row["status"]), str(row["reason"])])),
+            signatures.get(str(row["signature"]), ""),
         ])
     keep = [i for i, _ in enumerate(columns) if i <= len(left) or any(line[i] for line in body)]
     # What is the same in all rows is said once, below the table.
     same = [i for i in keep if columns[i].head in SAID_ONCE and len(body) > 1 and len({line[i] for line in body}) == 1]
     keep = [i for i in keep if i not in same]
-    note = ", ".join([note, *(f"{columns[i].head} {body[0][i]}" for i in same)]).strip(", ")
+    note = ", ".join(filter(None, [note, *(f"{SAID_ONCE[columns[i].head]} {body[0][i]}" for i in same)]))
     marked = frozenset(index for index, status in enumerate(rows["status"]) if status != "ok")
     return Table([columns[i] for i in keep], [[line[i] for i in keep] for line in body], marked,
                  f"For all rows: {note}." if note else "", len(left))

@@ -35,11 +35,16 @@ _LEFT = ("run_id", "dataset", "subset", "system", "system_level", "condition", "
 
 @dataclass(frozen=True)
 class Cell:
-    """One value as text, with its interval (or ''), and whether it lies within its null band."""
+    """One value as text, its interval (or ''), whether it lies within its null band, whether its row is not complete."""
 
     text: str
     interval: str = ""
     chance: bool = False
+    partial: bool = False
+
+    def shown(self, chance: str = "~", partial: str = "†") -> str:
+        """The text with its marks."""
+        return " ".join(filter(None, [self.text, chance if self.chance else "", partial if self.partial else ""]))
 
 
 @dataclass(frozen=True)
@@ -52,6 +57,7 @@ class Summary:
     metrics: list[tuple[str, str]]
     body: list[tuple[list[str], list[Cell]]]
     common: list[tuple[str, str]]
+    reasons: list[str]
 
     @property
     def any_chance(self) -> bool:
@@ -165,7 +171,7 @@ def cell(row: pd.Series) -> Cell:
     text = str(row["label"]) if pd.isna(row["value"]) and row["label"] else number(row["value"], unit)
     interval = "" if pd.isna(row["low"]) or pd.isna(row["high"]) else (
         f"[{number(row['low'], unit)}, {number(row['high'], unit)}]")
-    return Cell(text, interval, row["chance"] == WITHIN)
+    return Cell(text, interval, row["chance"] == WITHIN, row["status"] != "ok")
 
 
 def summaries(rows: pd.DataFrame, systems: Sequence[str] = ()) -> list[Summary]:
@@ -207,7 +213,8 @@ def _summary(title: str, rows: pd.DataFrame, systems: Sequence[str]) -> Summary:
     for names, part in rows.groupby(left, sort=False) if left else [((), rows)]:
         by_metric = {(str(r["metric"]), "" if stacked else str(r["variant"])): cell(r) for _, r in part.iterrows()}
         body.append(([str(name) for name in names], [by_metric.get(pair, Cell("")) for pair in metrics]))
-    return Summary(title, left, heads, metrics, body, constant(rows, left))
+    empty = rows["value"].isna() & (rows["label"] == "") & (rows["reason"] != "")
+    return Summary(title, left, heads, metrics, body, constant(rows, left), sorted(set(map(str, rows["reason"][empty]))))
 
 
 def footnotes(summary: Summary, intervals: bool) -> list[str]:
@@ -219,6 +226,10 @@ def footnotes(summary: Summary, intervals: bool) -> list[str]:
         notes.append("↑ higher is more private, ↓ lower is more private.")
     if summary.any_chance:
         notes.append("~ the value lies within its null band: not different from chance.")
+    if any(cell.partial for _, cells in summary.body for cell in cells):
+        notes.append("† partial: does not rest on all that was expected; do not compare.")
+    if summary.reasons:
+        notes.append(f"{DASH} no value: {'; '.join(summary.reasons)}.")
     if intervals and summary.any_interval:
         notes.append("In brackets: 95 % interval over speakers.")
     return notes
@@ -255,7 +266,7 @@ def _export(rows: pd.DataFrame, systems: Sequence[str], intervals: bool, one: Ca
 
 
 def _joined(value: Cell, intervals: bool, mark: str) -> str:
-    text = f"{value.text} {mark}" if value.chance else value.text
+    text = value.shown(mark)
     return f"{text} {value.interval}" if intervals and value.interval else text
 
 
@@ -306,10 +317,11 @@ def _latex_head(head: str) -> str:
 _LATEX = {
     "\\": r"\textbackslash{}", "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_", "{": r"\{", "}": r"\}",
     "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "<": r"\textless{}", ">": r"\textgreater{}",
-    "∞": r"$\infty$", "\N{MINUS SIGN}": "$-$", "↑": r"$\uparrow$", "↓": r"$\downarrow$", "–": "--",
+    "∞": r"$\infty$", "\N{MINUS SIGN}": "$-$", "†": r"\textdagger{}", "↑": r"$\uparrow$", "↓": r"$\downarrow$", "–": "--",
     "\N{NO-BREAK SPACE}": "~", "·": r"\textperiodcentered{}", "[": "{[}", "]": "{]}",
 }
 
 
 def _latex(text: str) -> str:
-    return "".join(_LATEX.get(character, character) for character in _one_line(text))
+    parts = _one_line(text).split("\N{MINUS SIGN}∞")
+    return r"$-\infty$".join("".join(_LATEX.get(character, character) for character in part) for part in parts)

@@ -11,7 +11,7 @@ from urllib.parse import quote
 import pandas as pd
 
 from pipeline import audio
-from pipeline.anonymisers import Utterance
+from pipeline.anonymisers._types import Utterance
 from pipeline.engine.task import Work
 from pipeline.models.weights import file_digest
 from pipeline.registry import component
@@ -29,13 +29,15 @@ def run(settings: Any, threads: int, work: Work) -> None:
 
     def one(row: Any) -> dict[str, Any]:
         wave, rate = audio.load(Path(row.path))
-        made = anonymiser.anonymise(wave, rate, Utterance(row.utterance, row.speaker, row.set, row.role, row.position))
+        made = anonymiser.anonymise(wave, rate, Utterance(row.utterance, row.speaker, row.set, int(row.position)))
         path = Path("wav") / quote(row.set, safe="") / f"{quote(row.utterance, safe='')}.wav"
         (folder / path).parent.mkdir(parents=True, exist_ok=True)
         audio.write(folder / path, made.wave, made.rate, made.subtype)
         work.advance(len(wave) / rate)
         return {
-            **{name: getattr(row, name) for name in rows.columns},
+            "set": row.set,
+            "utterance": row.utterance,
+            "speaker": row.speaker,
             "path": path.as_posix(),
             "sample_rate": made.rate,
             "samples": len(made.wave),

@@ -42,7 +42,17 @@ def run(
         made = outcome.artefact(source.ref)
         model = outcome.resolve(source.model)[0] if source.model is not None else ""
         for row in pd.read_parquet(made.path(ROWS)).to_dict("records"):
-            rows.append(_row({str(name): value for name, value in row.items()}, source, made, model, run_id, device, config_digest))
+            rows.append(
+                _row(
+                    {str(name): value for name, value in row.items()},
+                    source,
+                    made,
+                    model,
+                    run_id,
+                    device,
+                    config_digest,
+                )
+            )
         for path in sorted(made.folder.glob("*.parquet")):
             if path.name != ROWS:
                 figures.setdefault(path.stem, []).append(_with_identity(pd.read_parquet(path), source.identity))
@@ -86,13 +96,12 @@ def _row(
     short = expected is not None and used is not None and not np.isnan(expected) and used < expected
     partial = short or bool(made.record["notes"].get("lost"))
     counts = {name: None if row[name] is None or np.isnan(row[name]) else int(row[name]) for name in results.COUNTS}
-    undefined = bool(np.isnan(row["value"])) and bool(row["reason"])
     return {
         **identity,
         **row,
         **counts,
         "run_id": run_id,
-        "status": "partial" if partial else "undefined" if undefined else "ok",
+        "status": "partial" if partial else "ok",
         "signature": signature(row["metric"], row["variant"], identity, source.parameters),
         "config_digest": config_digest,
         "input_digest": digest(made.record["parts"]["inputs"]),

@@ -60,7 +60,7 @@ def run(
     first: DataError | None = None
     for label, system in systems.items():
         try:
-            read = external.read(Path(system.root), evaluated, allow_partial=allow_partial, threads=threads)
+            read = external.read(Path(system.root), evaluated, system.suffix, allow_partial, threads)
         except DataError as error:
             first = first or error
             faults += [Fault(fault.what, f"system {label}: {fault.where}", fault.kind) for fault in error.faults]

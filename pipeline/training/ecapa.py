@@ -12,6 +12,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 
@@ -19,13 +20,14 @@ from pipeline.errors import ConfigError, DataError, StageFailed
 from pipeline.registry import ComponentSettings, digest, generator, numeric
 
 SAMPLE_RATE = 16_000
+VERSION = 1
 WEIGHTS, RECORD = "embedding_model.safetensors", "record.json"
 
 # Waveforms are kept once decoded, up to this many samples (2 GiB): a demonstration decodes each file once.
 _KEPT_SAMPLES = 512 * 2**20
 
 
-class TrainSettings(ComponentSettings):
+class Settings(ComponentSettings):
     """Settings of the ECAPA trainer; all of them change the weights.
 
     Attributes:
@@ -45,6 +47,7 @@ class TrainSettings(ComponentSettings):
         seed: of the initial weights, the batches and the crops.
     """
 
+    name: Literal["ecapa"] = numeric("ecapa")
     channels: tuple[int, ...] = numeric((128, 128, 128, 128), min_length=3)
     aggregation: int = numeric(384, ge=8)
     embedding: int = numeric(128, ge=2)
@@ -62,7 +65,7 @@ class TrainSettings(ComponentSettings):
 
 
 def train(
-    settings: TrainSettings,
+    settings: Settings,
     speakers: Sequence[str],
     load: Callable[[int], np.ndarray],
     folder: Path,
@@ -104,7 +107,9 @@ def train(
     if len(set(speakers)) < 2:
         raise DataError(f"training takes two speakers at least, and there are {len(set(speakers))}")
     if any(width % ecapa.RES2NET_SCALE for width in settings.channels):
-        raise ConfigError(f"ECAPA channels are multiples of {ecapa.RES2NET_SCALE}", where=f"channels {settings.channels}")
+        raise ConfigError(
+            f"ECAPA channels are multiples of {ecapa.RES2NET_SCALE}", where=f"channels {settings.channels}"
+        )
     names = list(ids) if ids is not None else [str(item) for item in range(len(speakers))]
     crops = Crops(settings, speakers, load, names)
     curve: list[float] = []
@@ -130,7 +135,7 @@ def train(
             with torch.no_grad():
                 frames = front_end(torch.from_numpy(waves).to(device))
             loss, cosines = head(model(frames)[:, 0], truth)
-            value = float(loss)
+            value = float(loss.detach())
             if not math.isfinite(value):
                 raise StageFailed(
                     f"the training loss is {value} at step {step}",
@@ -188,7 +193,10 @@ def _determinism(threads: int) -> Iterator[None]:
     import torch
 
     before = torch.get_num_threads()
-    strict, warn_only = torch.are_deterministic_algorithms_enabled(), torch.is_deterministic_algorithms_warn_only_enabled()
+    strict, warn_only = (
+        torch.are_deterministic_algorithms_enabled(),
+        torch.is_deterministic_algorithms_warn_only_enabled(),
+    )
     torch.set_num_threads(threads)
     torch.use_deterministic_algorithms(True, warn_only=True)
     try:
@@ -204,7 +212,7 @@ class Crops:
 
     def __init__(
         self,
-        settings: TrainSettings,
+        settings: Settings,
         speakers: Sequence[str],
         load: Callable[[int], np.ndarray],
         names: Sequence[str],
@@ -235,7 +243,9 @@ class Crops:
             return self.kept[item]
         wave = np.asarray(self.load(item), dtype=np.float32)
         if len(wave) == 0 or not np.isfinite(wave).all():
-            raise DataError("an utterance to train on has no samples, or some that are not finite", where=self.names[item])
+            raise DataError(
+                "an utterance to train on has no samples, or some that are not finite", where=self.names[item]
+            )
         if len(wave) < self.length:
             self.short.add(item)
             wave = np.resize(wave, self.length)

@@ -34,6 +34,7 @@ STYLE: dict[Any, Any] = {
     "ytick.color": GREY, "xtick.labelcolor": INK, "ytick.labelcolor": INK, "xtick.labelsize": 7.5, "ytick.labelsize": 7.5,
     "grid.color": FAINT, "grid.linewidth": 0.5, "legend.frameon": False, "legend.fontsize": 8, "lines.linewidth": 1.6,
     "figure.facecolor": "white", "axes.facecolor": "white", "savefig.facecolor": "white", "path.simplify": False,
+    "figure.constrained_layout.h_pad": 0.07, "figure.constrained_layout.w_pad": 0.07,
 }
 
 

@@ -22,11 +22,13 @@ def plots(table: pd.DataFrame, series: list[str]) -> list[Plot]:
 
 def _plot(subset: str, extractor: str, backend: str, *, table: pd.DataFrame, series: list[str]) -> Plot:
     speakers = sorted({*map(str, table["row_speaker"]), *map(str, table["column_speaker"])})
+    protected = bool((table["block"] != "OO").any())
     blocks: list[tuple[str, np.ndarray]] = []
     texts: list[str] = []
     for name in _systems(table, series):
         parts = {block: _matrix(_block(table, name, block), speakers) for block in ("OO", "OP", "PP")}
-        blocks.append((name, np.block([[parts["OO"], parts["OP"]], [parts["OP"].T, parts["PP"]]])))
+        whole = np.block([[parts["OO"], parts["OP"]], [parts["OP"].T, parts["PP"]]])
+        blocks.append((name, whole if protected else parts["OO"]))
         texts.append(f"{name}: " + ", ".join(
             f"{block} {_mean(np.diagonal(matrix))} / {_mean(matrix[~np.eye(len(speakers), dtype=bool)])}"
             for block, matrix in parts.items() if np.isfinite(matrix).any()))
@@ -39,9 +41,10 @@ def _plot(subset: str, extractor: str, backend: str, *, table: pd.DataFrame, ser
         image = None
         for index, (axis, (name, matrix)) in enumerate(zip(axes, blocks)):
             shown = np.ma.masked_invalid(matrix)
-            image = axis.imshow(shown, cmap="cividis", vmin=0, vmax=1, interpolation="none", extent=(0, 2 * n, 2 * n, 0))
+            image = axis.imshow(shown, cmap="cividis", vmin=0, vmax=1, interpolation="none",
+                                extent=(0, len(matrix), len(matrix), 0))
             image.set_gid(f"vsm-{index}")
-            _frame(axis, name, speakers, index % columns == 0)
+            _frame(axis, name, speakers, protected, index % columns == 0)
         assert image is not None
         bar = figure.colorbar(image, ax=axes, shrink=0.8, aspect=32, pad=0.01)
         bar.set_label("similarity")
@@ -88,26 +91,27 @@ def _mean(values: np.ndarray) -> str:
     return figure_number(float(finite.mean())) if len(finite) else "no value"
 
 
-def _frame(axis: Axes, name: str, speakers: list[str], leftmost: bool) -> None:
+def _frame(axis: Axes, name: str, speakers: list[str], protected: bool, leftmost: bool) -> None:
     n = len(speakers)
     axis.set_title(label(name, 40))
-    axis.axhline(n, color="white", linewidth=2)
-    axis.axvline(n, color="white", linewidth=2)
+    if protected:
+        axis.axhline(n, color="white", linewidth=2)
+        axis.axvline(n, color="white", linewidth=2)
     for spine in axis.spines.values():
         spine.set_visible(False)
-    if 2 * n <= MOST_LABELS:
-        size = 6.5 if n <= 12 else 5
-        names = [label(speaker, 10) for speaker in speakers] * 2
-        axis.set_xticks(np.arange(2 * n) + 0.5, names, rotation=90, fontsize=size)
-        axis.set_yticks(np.arange(2 * n) + 0.5, names, fontsize=size)
+    names = [label(speaker, 10) for speaker in speakers] * (2 if protected else 1)
+    if len(names) <= MOST_LABELS:
+        size = 6.5 if len(names) <= 24 else 5
+        axis.set_xticks(np.arange(len(names)) + 0.5, names, rotation=90, fontsize=size)
+        axis.set_yticks(np.arange(len(names)) + 0.5, names, fontsize=size)
         axis.tick_params(length=0, pad=2)
     else:
         axis.set_xticks([])
         axis.set_yticks([])
-    for x, y, text in ((0.5, 0.5, "OO"), (1.5, 0.5, "OP"), (0.5, 1.5, "PO"), (1.5, 1.5, "PP")):
+    for x, y, text in ((0.5, 0.5, "OO"), (1.5, 0.5, "OP"), (0.5, 1.5, "PO"), (1.5, 1.5, "PP"))[:4 if protected else 1]:
         # In a corner away from the diagonal, on its own ground, so that it can be read on any colour.
         axis.text(n * (x - 0.5) + 0.97 * n, n * (y - 0.5) + 0.04 * n, text, ha="right", va="top", fontsize=7, color=INK,
                   bbox={"facecolor": "white", "edgecolor": FAINT, "linewidth": 0.4, "pad": 1.2, "alpha": 0.85})
-    axis.set_xlabel("original  |  protected", labelpad=3)
+    axis.set_xlabel("original  |  protected" if protected else "original", labelpad=3)
     if leftmost:
-        axis.set_ylabel("protected  |  original", labelpad=3)
+        axis.set_ylabel("protected  |  original" if protected else "original", labelpad=3)

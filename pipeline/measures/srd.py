@@ -1,0 +1,121 @@
+"""Similarity rank disclosure: where the true speaker ranks among N references."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+import pandas as pd
+
+from pipeline.data.measured import Measured, Ranks
+from pipeline.measures._rows import row
+from pipeline.measures._trials import Bounds, Method, bounds
+from pipeline.metrics import Disclosure, equal_speaker_weights, srd, srd_intervals, srd_null_bands, true_ranks
+from pipeline.registry import ComponentSettings, generator, numeric
+
+VERSION = 1
+MEASURES = "ranks"
+FIELDS = ("max_d", "mean_d", "idr", "rank_spread")
+
+
+class Settings(ComponentSettings):
+    """Settings of similarity rank disclosure.
+
+    Attributes:
+        unit: what an input is: one of 20 uniform ``segment``s of a speaker's joined input half, or an ``utterance``
+            (at most 20 a speaker, speakers weighed equally). The paper does not say which; rows name it.
+        halves_seed: of the halving of each speaker's utterances into reference and input.
+        ties: ``spread`` a tie's mass over the tied ranks, or take its ``best`` or ``worst`` rank.
+        interval: over speakers; see :mod:`pipeline.measures._trials`.
+        replicates: of bootstraps and of null bands (the references' identities permuted); 0 leaves the bands out.
+        seed: of the draws.
+    """
+
+    name: Literal["srd"] = numeric("srd")
+    unit: Literal["segment", "utterance"] = numeric("segment")
+    halves_seed: int = numeric(0, ge=0)
+    ties: Literal["spread", "best", "worst"] = numeric("spread")
+    interval: Method = numeric("jackknife")
+    replicates: int = numeric(1000, ge=0)
+    seed: int = numeric(0, ge=0)
+
+
+def measure(settings: Settings, data: Ranks) -> Measured:
+    """MaxD, MeanD, IdR and RS of the histogram of ranks and of its constrained beta-binomial fit.
+
+    Raises:
+        MetricError: NaN similarities, no input, fewer than two references.
+    """
+    weights = equal_speaker_weights(data.true)
+    found = srd(data.similarity, data.true, ties=settings.ties, weights=weights)
+    number = {"n_expected": data.n_expected, "n_used": found.n_inputs, "n_speakers": found.n_references}
+    intervals, bands = _uncertainty(settings, data, weights)
+    variant = f"empirical, {settings.unit}"
+    rows = [
+        row(
+            Disclosure,
+            field,
+            getattr(found.empirical, field),
+            variant=variant,
+            interval=intervals.get(field),
+            counts=number,
+        )
+        for field in FIELDS
+    ]
+    for field, band in bands.items():
+        rows.append(row(Disclosure, field, None, variant=f"{variant}:null_band", interval=band, counts=number))
+    fit = found.beta_binomial
+    for field in FIELDS:
+        value = None if fit.disclosure is None else getattr(fit.disclosure, field)
+        rows.append(
+            row(Disclosure, field, value, variant=f"beta_binomial, {settings.unit}", label=fit.flag,
+                reason=fit.reason if value is None else "", counts=number)
+        )  # fmt: skip
+    n = found.n_references
+    ranks = pd.DataFrame(
+        {
+            "unit": settings.unit,
+            "rank": np.arange(1, n + 1),
+            "share": found.histogram,
+            "fit": np.full(n, np.nan) if fit.gamma is None else fit.gamma,
+            "n_references": n,
+        }
+    )
+    return Measured(rows, {"ranks": ranks, "speaker_ranks": _medians(data)})
+
+
+def _uncertainty(settings: Settings, data: Ranks, weights: np.ndarray) -> tuple[Bounds, Bounds]:
+    """Intervals and null bands by metric."""
+    intervals: Bounds = {}
+    if settings.interval != "none":
+        found = srd_intervals(
+            data.similarity,
+            data.true,
+            ties=settings.ties,
+            weights=weights,
+            method=settings.interval,
+            replicates=settings.replicates,
+            generator=generator(settings.seed, "bootstrap over speakers"),
+        )
+        intervals = bounds(found)
+    if not settings.replicates:
+        return intervals, {}
+    null = srd_null_bands(
+        data.similarity,
+        data.true,
+        generator=generator(settings.seed, "null band over references"),
+        ties=settings.ties,
+        weights=weights,
+        replicates=settings.replicates,
+    )
+    return intervals, bounds(null)
+
+
+def _medians(data: Ranks) -> pd.DataFrame:
+    ranks = true_ranks(data.similarity, data.true)
+    middle = (ranks.best + ranks.worst) / 2
+    medians = [
+        float(np.median(middle[data.true == k])) if (data.true == k).any() else np.nan
+        for k in range(len(data.speakers))
+    ]
+    return pd.DataFrame({"speaker": list(data.speakers), "srd_rank_median": medians})

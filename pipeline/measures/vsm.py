@@ -1,0 +1,175 @@
+"""Voice similarity matrices: DeID, G_VD, the zoo and the speaker table."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+import pandas as pd
+
+from pipeline.data.measured import Measured, Pairs
+from pipeline.measures._rows import row
+from pipeline.measures._trials import Bounds, Method, bounds
+from pipeline.metrics import (
+    Normalised,
+    SimilarityMatrix,
+    VsmMetrics,
+    similarity_matrix,
+    vsm_intervals,
+    vsm_metrics,
+)
+from pipeline.registry import ComponentSettings, generator, numeric
+
+VERSION = 1
+MEASURES = "pairs"
+ZOO = {"oo": "OO", "op_original": "OP original side", "op_protected": "OP protected side", "pp": "PP"}
+
+
+class Settings(ComponentSettings):
+    """Settings of the voice similarity matrices.
+
+    Attributes:
+        similarity: ``geometric_mean`` of posteriors (Noe 2022, Eq. 6) or ``sigmoid_mean`` of LLRs (Noe 2020, Eq. 2).
+        pairing: ``all`` ordered pairs, or ``vpc2020`` (i < j only, also in OP).
+        self_pairs: whether OP keeps the pair of an utterance with its own anonymised version.
+        interval: over speakers; see :mod:`pipeline.measures._trials`.
+        replicates: of bootstraps.
+        seed: of bootstraps.
+    """
+
+    name: Literal["vsm"] = numeric("vsm")
+    similarity: Literal["geometric_mean", "sigmoid_mean"] = numeric("geometric_mean")
+    pairing: Literal["all", "vpc2020"] = numeric("all")
+    self_pairs: Literal["drop", "keep"] = numeric("drop")
+    interval: Method = numeric("jackknife")
+    replicates: int = numeric(1000, ge=0)
+    seed: int = numeric(0, ge=0)
+
+
+def measure(settings: Settings, data: Pairs) -> Measured:
+    """D_diag of OO, OP and PP, DeID, G_VD and the normalised measures on all pairs, with tables for the figures.
+
+    Raises:
+        MetricError: a speaker without a pair of their own, by name.
+    """
+    names, codes = np.unique(data.speakers, return_inverse=True)
+    blocks = {"oo": data.oo, "op": data.op, "pp": data.pp}
+    parts: dict[str, SimilarityMatrix] = {}
+    for block, scores in blocks.items():
+        parts[block] = similarity_matrix(
+            scores,
+            codes,
+            names=list(names),
+            similarity=settings.similarity,
+            pairing=settings.pairing,
+            self_pairs=settings.self_pairs,
+        )
+    found = vsm_metrics(parts["oo"], parts["op"], parts["pp"], list(names))
+    counts = {"n_expected": data.n_expected, "n_used": len(codes), "n_speakers": len(names)}
+    pairs = {
+        block: {**counts, "n_target": part.n_target, "n_nontarget": part.n_nontarget} for block, part in parts.items()
+    }
+    found_bounds = _intervals(settings, data, codes)
+    rows = []
+    for block, part in parts.items():
+        condition = block.upper()
+        rows.append(
+            row(
+                VsmMetrics,
+                "d_diag",
+                part.d_diag,
+                interval=found_bounds.get(f"d_diag.{block}"),
+                condition=condition,
+                counts=pairs[block],
+            )
+        )
+        rows.append(
+            row(VsmMetrics, "signed", part.signed, metric="d_diag_signed", condition=condition, counts=pairs[block])
+        )
+    why = found.reasons
+    rows.append(
+        row(VsmMetrics, "deid", found.deid, interval=found_bounds.get("deid"), reason=why.get("deid", ""), condition="OP",
+            counts=pairs["op"])
+    )  # fmt: skip
+    rows.append(
+        row(VsmMetrics, "g_vd", found.g_vd, interval=found_bounds.get("g_vd"), reason=why.get("g_vd", ""), condition="PP",
+            counts=pairs["pp"])
+    )  # fmt: skip
+    others = found.normalised_all_pairs
+    for field, condition in (("d_ece_op_oo", "OP"), ("cllr_min_op_oo", "OP"), ("g_d_ece", "PP"), ("g_cllr_min", "PP")):
+        rows.append(
+            row(Normalised, field, getattr(others, field), interval=found_bounds.get(f"normalised_all_pairs.{field}"), metric=f"{field}_all_pairs", condition=condition,
+                reason=others.reasons.get(field, ""), counts=pairs[condition.lower()])
+        )  # fmt: skip
+    return Measured(rows, {"similarity": _similarity(parts, names), "zoo": _zoo(found), "speakers": _speakers(found)})
+
+
+def _intervals(settings: Settings, data: Pairs, codes: np.ndarray) -> Bounds:
+    if settings.interval == "none":
+        return {}
+    found = vsm_intervals(
+        data.oo,
+        data.op,
+        data.pp,
+        codes,
+        similarity=settings.similarity,
+        pairing=settings.pairing,
+        self_pairs=settings.self_pairs,
+        method=settings.interval,
+        replicates=settings.replicates,
+        generator=generator(settings.seed, "bootstrap over speakers"),
+    )
+    return bounds(found)
+
+
+def _similarity(parts: dict[str, SimilarityMatrix], names: np.ndarray) -> pd.DataFrame:
+    n = len(names)
+    return pd.concat(
+        [
+            pd.DataFrame(
+                {
+                    "block": block.upper(),
+                    "row_speaker": np.repeat(names, n),
+                    "column_speaker": np.tile(names, n),
+                    "similarity": part.matrix.ravel(),
+                }
+            )
+            for block, part in parts.items()
+        ],
+        ignore_index=True,
+    )
+
+
+def _zoo(found: VsmMetrics) -> pd.DataFrame:
+    return pd.concat(
+        [
+            pd.DataFrame(
+                {
+                    "block": block,
+                    "speaker": found.speakers,
+                    "x": found.zoo[key].x,
+                    "y": found.zoo[key].y,
+                    "doddington": found.zoo[key].doddington,
+                    "dunstone_yager": found.zoo[key].dunstone_yager,
+                    "note": found.zoo[key].note,
+                }
+            )
+            for key, block in ZOO.items()
+        ],
+        ignore_index=True,
+    )
+
+
+def _speakers(found: VsmMetrics) -> pd.DataFrame:
+    """D_ECE and max |LLR| are those of OP: what the attacker who enrols original speech learns of the speaker."""
+    return pd.DataFrame(
+        {
+            "speaker": [line.speaker for line in found.speaker_table],
+            "diagonal_oo": [line.diagonal["oo"] for line in found.speaker_table],
+            "diagonal_op": [line.diagonal["op"] for line in found.speaker_table],
+            "diagonal_pp": [line.diagonal["pp"] for line in found.speaker_table],
+            "deid": [np.nan if line.deid is None else line.deid for line in found.speaker_table],
+            "d_ece": [line.d_ece["op"] for line in found.speaker_table],
+            "max_llr": [line.max_llr["op"] for line in found.speaker_table],
+        }
+    )

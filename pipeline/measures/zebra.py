@@ -1,0 +1,49 @@
+"""ZEBRA: what the scores disclose on average (D_ECE) and at worst (l_w with its tag)."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import pandas as pd
+
+from pipeline.data.measured import Measured, Trials
+from pipeline.measures._rows import row
+from pipeline.measures._trials import TrialMeasureSettings, bands, counts, uncertainty
+from pipeline.metrics import TrialMetrics, trial_metrics
+from pipeline.registry import numeric
+
+VERSION = 1
+MEASURES = "trials"
+
+
+class Settings(TrialMeasureSettings):
+    """Settings of ZEBRA."""
+
+    name: Literal["zebra"] = numeric("zebra")
+
+
+def measure(settings: Settings, data: Trials) -> Measured:
+    """D_ECE, l_w with the ceiling that the number of trials sets, the tag, null bands and the ECE profile.
+
+    Raises:
+        MetricError: NaN scores or an empty class.
+    """
+    found = trial_metrics(data.scores[data.target], data.scores[~data.target])
+    number = counts(data)
+    interval = uncertainty(settings, data, ["d_ece"]).get("d_ece")
+    rows = [
+        row(TrialMetrics, "d_ece", found.d_ece, interval=interval, counts=number),
+        row(TrialMetrics, "l_w", found.l_w, counts=number),
+        row(TrialMetrics, "l_w_ceiling", found.l_w_ceiling, counts=number),
+        row(TrialMetrics, "tag", None, label=found.tag, counts=number),
+    ]
+    for name, band in bands(settings, data, ("d_ece", "l_w")).items():
+        rows.append(row(TrialMetrics, name, None, variant="null_band", interval=band, counts=number))
+    profile = pd.DataFrame(
+        {
+            "log_odds": found.ece_profile.log_odds,
+            "ece": found.ece_profile.ece,
+            "prior": found.ece_profile.prior_entropy,
+        }
+    )
+    return Measured(rows, {"ece_profile": profile})

@@ -1,0 +1,174 @@
+"""Calibration trained on one run and applied to another, and the disclosure that is left, C_ECE (METRIC_NOTES 6; Noe 2022, Eq. 15-16)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+from scipy.special import expit
+
+from pipeline.metrics._checks import Array, MetricError, Undefined, choice, classes, vector
+from pipeline.metrics._result import quantity
+from pipeline.metrics.cllr import cllr, cllr_min
+from pipeline.metrics.ece import d_ece, d_ece_oracle
+from pipeline.metrics.pav import Calibration, calibrate
+
+METHODS = ("linear", "isotonic")
+BETWEEN = ("step", "linear")
+
+
+@dataclass(frozen=True)
+class Linear:
+    """The affine map llr = slope * score + offset (natural log)."""
+
+    slope: float = quantity("nat", "LLR per unit of score")
+    offset: float = quantity("nat", "LLR of a score of 0")
+
+    def apply(self, scores: npt.ArrayLike) -> Array:
+        """LLR [n] of each score; infinite scores give infinite LLRs (the offset, for a slope of 0).
+
+        Raises:
+            MetricError: NaN.
+        """
+        s = vector(scores, "scores")
+        return np.full(s.size, self.offset) if self.slope == 0 else self.slope * s + self.offset
+
+
+@dataclass(frozen=True)
+class Isotonic:
+    """A PAV map with the Laplace rule, held at the end values outside the trained range."""
+
+    calibration: Calibration = quantity("", "the PAV map")
+    highest: Array = quantity("", "[b] highest trained score of each block")
+    between: str = quantity("label", "step: the lower block's value between two blocks; linear: interpolated")
+
+    def apply(self, scores: npt.ArrayLike) -> Array:
+        """LLR [n] of each score.
+
+        Raises:
+            MetricError: NaN.
+        """
+        s = vector(scores, "scores")
+        if self.between == "step":
+            return self.calibration.apply(s)
+        knots = np.column_stack([self.calibration.lowest, self.highest]).ravel()
+        return np.interp(s, knots, np.repeat(self.calibration.llr, 2))
+
+
+@dataclass(frozen=True)
+class CEce:
+    """Disclosure that an attacker reaches who calibrated on run f0 and attacks run f1."""
+
+    method: str = quantity("label", "linear or isotonic")
+    c_ece: float = quantity(
+        "bit", "D_ECE of the scores of f1 under the map of f0; 0 worthless, negative misleading", "lower"
+    )
+    cllr_l_phi: float = quantity("bit", "Cllr of the scores of f1 under the map of f0", "higher")
+    cllr_f1: float = quantity("bit", "Cllr of the scores of f1 taken as LLRs, uncalibrated", "higher")
+    cllr_min_f1: float = quantity("bit", "Cllr of f1 after its own oracle calibration", "higher")
+    d_ece_f0: float = quantity("bit", "D_ECE of f0 after its own oracle calibration", "lower")
+    d_ece_f1: float = quantity("bit", "D_ECE of f1 after its own oracle calibration", "lower")
+
+
+def linear_calibration(target: npt.ArrayLike, nontarget: npt.ArrayLike) -> Linear:
+    """The affine map of least Cllr (logistic regression with both classes weighed equally: LLRs, not posteriors).
+
+    Args:
+        target, nontarget: finite scores [T], [N] of the training run.
+
+    Raises:
+        MetricError: NaN, infinite scores, an empty class.
+        Undefined: the classes do not overlap: the slope grows without bound.
+    """
+    t, n = classes(target, nontarget)
+    scores = np.concatenate([t, n])
+    if not np.isfinite(scores).all():
+        raise MetricError("linear calibration cannot be trained on infinite scores")
+    if scores.min() == scores.max():
+        return Linear(0.0, 0.0)
+    if n.max() <= t.min() or t.max() <= n.min():
+        raise Undefined("the training scores of the two classes do not overlap: linear calibration has no finite slope")
+    centre, scale = float(scores.mean()), float(scores.std())
+    x = (scores - centre) / scale
+    sign = np.concatenate([np.ones(t.size), -np.ones(n.size)])
+    weight = np.concatenate([np.full(t.size, 0.5 / t.size), np.full(n.size, 0.5 / n.size)])
+
+    def loss(slope: float, offset: float) -> float:
+        return float(weight @ np.logaddexp(0.0, -sign * (slope * x + offset)))
+
+    slope, offset, value = 0.0, 0.0, float(np.log(2.0))
+    for _ in range(200):
+        wrong = expit(-sign * (slope * x + offset))
+        residual = -weight * sign * wrong
+        curvature = weight * wrong * (1 - wrong)
+        gradient = np.array([residual @ x, residual.sum()])
+        hessian = np.array([[curvature @ x**2, curvature @ x], [curvature @ x, curvature.sum()]])
+        step = np.linalg.solve(hessian, gradient)
+        size = 1.0
+        while size > 1e-10 and loss(slope - size * step[0], offset - size * step[1]) > value:
+            size /= 2
+        slope, offset = slope - size * float(step[0]), offset - size * float(step[1])
+        previous, value = value, loss(slope, offset)
+        if float(gradient @ step) < 1e-20 or size <= 1e-10 or previous - value < 0:
+            break
+    return Linear(slope / scale, offset - slope * centre / scale)
+
+
+def isotonic_calibration(target: npt.ArrayLike, nontarget: npt.ArrayLike, *, between: str = "step") -> Isotonic:
+    """The PAV map with the Laplace rule, to be applied to other scores.
+
+    Args:
+        target, nontarget: scores [T], [N] of the training run.
+        between: ``step`` or ``linear`` interpolation between blocks (``linear`` wants finite scores).
+
+    Raises:
+        MetricError: NaN, an empty class, infinite scores with ``linear``.
+    """
+    choice(between, BETWEEN, "between")
+    t, n = classes(target, nontarget)
+    scores = np.sort(np.concatenate([t, n]))
+    if between == "linear" and not np.isfinite(scores[[0, -1]]).all():
+        raise MetricError("linear interpolation between blocks cannot be trained on infinite scores")
+    calibration = calibrate(t, n, laplace=True)
+    ends = np.append(np.searchsorted(scores, calibration.lowest[1:], side="left"), scores.size)
+    return Isotonic(calibration, scores[ends - 1], between)
+
+
+def c_ece(
+    train_target: npt.ArrayLike,
+    train_nontarget: npt.ArrayLike,
+    target: npt.ArrayLike,
+    nontarget: npt.ArrayLike,
+    *,
+    method: str = "linear",
+    between: str = "step",
+) -> CEce:
+    """C_ECE in bits: calibrate on run f0, apply to run f1 of another randomness, take D_ECE of the result.
+
+    Args:
+        train_target, train_nontarget: scores of f0.
+        target, nontarget: scores of f1.
+        method: ``linear`` (c_lin) or ``isotonic`` (c_iso, Laplace rule, end values held).
+        between: for ``isotonic``, ``step`` or ``linear`` between blocks.
+
+    Raises:
+        MetricError: NaN, an empty class, infinite training scores with a linear method.
+        Undefined: the training classes do not overlap (``linear``).
+    """
+    choice(method, METHODS, "method")
+    mapping: Linear | Isotonic
+    if method == "linear":
+        mapping = linear_calibration(train_target, train_nontarget)
+    else:
+        mapping = isotonic_calibration(train_target, train_nontarget, between=between)
+    llr_target, llr_nontarget = mapping.apply(target), mapping.apply(nontarget)
+    return CEce(
+        method=method,
+        c_ece=d_ece(llr_target, llr_nontarget),
+        cllr_l_phi=cllr(llr_target, llr_nontarget),
+        cllr_f1=cllr(target, nontarget),
+        cllr_min_f1=cllr_min(target, nontarget),
+        d_ece_f0=d_ece_oracle(train_target, train_nontarget),
+        d_ece_f1=d_ece_oracle(target, nontarget),
+    )

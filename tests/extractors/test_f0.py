@@ -1,0 +1,96 @@
+"""F0 histograms: counts of true lags, pooling, unusable audio, independence of neighbours."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from pydantic import ValidationError
+
+from pipeline.data.synthetic import speaker, utterance
+from pipeline.extractors import f0
+
+
+@pytest.fixture(scope="module")
+def extractor() -> f0.Extractor:
+    return f0.Extractor(f0.Settings(), None, "cpu", 2)
+
+
+def wave(index: int, number: int = 0, seconds: float = 3.0) -> np.ndarray:
+    return utterance(speaker(6, index), 6, number, seconds, 8000).wave
+
+
+def test_histogram_follows_the_true_lags(extractor: f0.Extractor):
+    """Total variation to the histogram of the true contour, both smoothed by the one lag that pYIN may miss by."""
+    smooth = np.ones(5) / 5
+    for index in range(4):
+        made = utterance(speaker(6, index), 6, 0, 20.0, 8000)
+        feature = extractor.extract([made.wave])[0]
+        truth = np.bincount(np.rint(8000 / made.f0[made.f0 > 0]).astype(int) - 17, minlength=107)
+        expected = np.convolve(truth / truth.sum(), smooth, mode="same")
+        assert feature.vector.shape == (107,) and feature.vector.dtype == np.float32
+        assert feature.vector.sum() == pytest.approx(1, abs=1e-6) and (feature.vector >= 0).all()
+        assert np.abs(np.convolve(feature.vector, smooth, mode="same") - expected).sum() / 2 < 0.1
+        # windows that touch voiced speech count as voiced
+        assert 0.98 * truth.sum() <= feature.weight <= 1.15 * truth.sum()
+
+
+def test_alone_and_among_others(extractor: f0.Extractor):
+    waves = [wave(index, seconds=0.5 + index) for index in range(5)]
+    together = extractor.extract(waves)
+    backwards = extractor.extract(waves[::-1])[::-1]
+    single = f0.Extractor(f0.Settings(), None, "cpu", 1)
+    for one, a, b in zip(waves, together, backwards):
+        alone = single.extract([one])[0]
+        assert alone.vector.tobytes() == a.vector.tobytes() == b.vector.tobytes()
+        assert alone.weight == a.weight == b.weight
+
+
+@pytest.mark.parametrize(
+    ("audio", "reason"),
+    [
+        (np.zeros(0, np.float32), "no samples"),
+        (np.zeros(8000, np.float32), "silent"),
+        (np.array([0.5], np.float32), "no voiced frame"),
+        (np.random.default_rng(0).normal(0, 0.1, 8000).astype(np.float32), "no voiced frame"),
+        (np.full(800, np.nan, np.float32), "NaN"),
+    ],
+)
+def test_unusable_audio(extractor: f0.Extractor, audio: np.ndarray, reason: str):
+    feature = extractor.extract([audio])[0]
+    assert reason in feature.reason and feature.weight == 0
+    np.testing.assert_array_equal(feature.vector, np.zeros(107, np.float32))
+
+
+def test_gain_changes_nothing(extractor: f0.Extractor):
+    loud, quiet = extractor.extract([wave(1), wave(1) / 64])
+    np.testing.assert_array_equal(loud.vector, quiet.vector)
+
+
+def test_pooling_is_counting_together(extractor: f0.Extractor):
+    features = extractor.extract([wave(1, number, 1.0 + number) for number in range(3)])
+    counts = sum(np.rint(one.vector.astype(float) * one.weight) for one in features)
+    pooled = extractor.pool(np.stack([one.vector for one in features]), np.array([one.weight for one in features]))
+    np.testing.assert_allclose(pooled, counts / counts.sum(), atol=1e-6)
+    np.testing.assert_array_equal(extractor.pool(np.zeros((2, 107), np.float32), np.zeros(2)), np.zeros(107))
+
+
+def test_speakers_are_nearer_to_themselves(extractor: f0.Extractor):
+    """One of 8 synthetic speakers from another of their utterances by Euclidean distance: chance is 1 of 8."""
+    first = [extractor.extract([wave(index, 0, 6.0)])[0].vector for index in range(8)]
+    second = [extractor.extract([wave(index, 1, 6.0)])[0].vector for index in range(8)]
+    nearest = [int(np.argmin([np.linalg.norm(a - b) for b in second])) for a in first]
+    assert sum(found == index for index, found in enumerate(nearest)) >= 4
+
+
+def test_contract(tmp_path: Path):
+    assert f0.Extractor.measures == {"srd"} and f0.Extractor.similarity == "euclidean"
+    assert f0.Extractor.sample_rate == 8000 and f0.weights(f0.Settings(), tmp_path) is None
+    assert f0.Settings().numeric() == {"name": "f0", "fmin": 65.0, "fmax": 450.0, "hop_ms": 10.0, "frame": 256}
+
+
+@pytest.mark.parametrize("fault", [{"fmin": 500.0}, {"frame": 240}, {"frame": 257}, {"hop": 10}])
+def test_settings_that_contradict_themselves(fault: dict[str, object]):
+    with pytest.raises(ValidationError):
+        f0.Settings.model_validate(fault)

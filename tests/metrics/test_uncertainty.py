@@ -1,0 +1,375 @@
+"""Intervals, null bands and paired tests: against metrics of plain subsets, closed forms, and simulated truth."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+from scipy.stats import norm
+from scipy.stats import t as student
+
+from pipeline import metrics as m
+from pipeline.metrics import uncertainty as u
+from pipeline.metrics.vsm import checked_pairs
+from pipeline.metrics.vsm_uncertainty import ReweightedPairs
+
+ALL = (
+    "eer.rocch",
+    "eer.kaldi",
+    "eer.speechbrain",
+    "cllr",
+    "cllr_min",
+    "cllr_cal",
+    "d_ece",
+    "d_sys.exact",
+    "tpr_at_fpr.0.1",
+)
+
+
+def trials(seed=0, enrolled=5, others=2, utterances=6, shift=1.2, decimals=1):
+    """Every model against every utterance, with speaker and speaker-pair effects."""
+    rng = np.random.default_rng(seed)
+    n = enrolled + others
+    model = np.repeat(np.arange(enrolled), n * utterances)
+    spoken = np.tile(np.repeat(np.arange(n), utterances), enrolled)
+    scores = rng.normal(size=model.size) + 0.4 * rng.normal(size=n)[model] + 0.4 * rng.normal(size=n)[spoken]
+    scores += 0.4 * rng.normal(size=(n, n))[model, spoken] + shift * (model == spoken)
+    return u.Trials(np.round(scores, decimals), model, spoken)
+
+
+def measured(scores, enrolled, spoken):
+    target, nontarget = scores[enrolled == spoken], scores[enrolled != spoken]
+    found = m.trial_metrics(target, nontarget, fprs=(0.1,))
+    return {
+        **{f"eer.{variant}": value for variant, value in found.eer.items()},
+        "cllr": found.cllr,
+        "cllr_min": found.cllr_min,
+        "cllr_cal": found.cllr_cal,
+        "d_ece": found.d_ece,
+        "d_sys.exact": m.d_sys(target, nontarget),
+        "tpr_at_fpr.0.1": found.tpr_at_fpr[0].tpr,
+    }
+
+
+@pytest.mark.parametrize("speaker", [None, 0, 3, 6])
+def test_reweighting_is_the_metric_of_the_trials_that_are_left(speaker):
+    given = trials()
+    weights = np.ones(given.n_codes)
+    kept = np.ones(given.scores.size, dtype=bool)
+    if speaker is not None:
+        weights[speaker] = 0
+        kept = (given.enrolled != speaker) & (given.spoken != speaker)
+    got = u.Reweighted(given, ALL)(weights)
+    want = measured(given.scores[kept], given.enrolled[kept], given.spoken[kept])
+    assert got == pytest.approx(want, abs=1e-12)
+
+
+def test_a_speaker_drawn_twice_counts_target_trials_twice_and_pairs_by_the_product():
+    given = trials(1)
+    weights = np.array([2.0, 0.0, 3.0, 1.0, 1.0, 2.0, 0.0])
+    times = np.where(
+        given.is_target, weights[given.enrolled], weights[given.enrolled] * weights[given.spoken]
+    ).astype(int)  # fmt: skip
+    repeated = (np.repeat(a, times) for a in (given.scores, given.enrolled, given.spoken))
+    assert u.Reweighted(given, ALL)(weights) == pytest.approx(measured(*repeated), abs=1e-12)
+
+
+def test_codes_may_be_many():
+    few, spread = trials(1), trials(1)
+    many = u.Trials(spread.scores, spread.enrolled * 400, spread.spoken * 400)
+    weights = np.array([2.0, 0.0, 3.0, 1.0, 1.0, 2.0, 0.0])
+    wide = np.zeros(many.n_codes)
+    wide[::400] = weights
+    assert u.Reweighted(many, ALL)(wide) == u.Reweighted(few, ALL)(weights)
+
+
+@pytest.mark.parametrize("metric", ["eer.rocch", "cllr_min", "d_ece"])
+def test_the_jackknife_interval_by_hand(metric):
+    given = trials(2)
+    whole = measured(given.scores, given.enrolled, given.spoken)[metric]
+    left = []
+    for speaker in range(7):
+        kept = (given.enrolled != speaker) & (given.spoken != speaker)
+        left.append(measured(given.scores[kept], given.enrolled[kept], given.spoken[kept])[metric])
+    pseudo = 7 * whole - 6 * np.array(left)
+    reach = student.ppf(0.975, 4) * pseudo.std(ddof=1) / math.sqrt(7)
+    top = {"eer.rocch": 0.5, "cllr_min": 1.0, "d_ece": m.D_ECE_MAX}[metric]
+    want = np.clip([pseudo.mean() - reach, pseudo.mean() + reach], 0, top)
+    got = m.trial_intervals(given, metrics=[metric])[metric]
+    assert (got.low, got.high) == pytest.approx(tuple(want), abs=1e-12)
+    assert (got.method, got.level, got.n_speakers, got.reason) == ("jackknife", 0.95, 7, "")
+
+
+def test_the_jackknife_of_a_mean_is_the_t_interval():
+    x = np.random.default_rng(0).normal(size=12)
+    left = [np.delete(x, i).mean() for i in range(12)]
+    got = u.jackknife(x.mean(), left, degrees=11, bounds=(-math.inf, math.inf), level=0.9)
+    reach = student.ppf(0.95, 11) * x.std(ddof=1) / math.sqrt(12)
+    assert (got.low, got.high) == pytest.approx((x.mean() - reach, x.mean() + reach), abs=1e-12)
+
+
+def test_percentile_and_bca_against_scipy():
+    from scipy.stats import bootstrap
+
+    x = np.random.default_rng(1).exponential(size=40)
+    rng = np.random.default_rng(2)
+    draws = np.array([rng.choice(x, 40).mean() for _ in range(20000)])
+    left = np.array([np.delete(x, i).mean() for i in range(40)])
+    for ours, method in ((u.percentile(draws, n_speakers=40), "percentile"), (u.bca(x.mean(), draws, left), "BCa")):
+        theirs = bootstrap((x,), np.mean, n_resamples=20000, method=method, rng=3).confidence_interval
+        assert (ours.low, ours.high) == pytest.approx((theirs.low, theirs.high), abs=0.02)
+
+
+def test_bootstraps_are_seeded_and_contain_the_middle():
+    given = trials(3, enrolled=8)
+    value = measured(given.scores, given.enrolled, given.spoken)["eer.rocch"]
+    for method in ("percentile", "bca"):
+        first, again = (
+            m.trial_intervals(given, method=method, replicates=200, generator=np.random.default_rng(5))
+            for _ in range(2)
+        )
+        assert first == again
+        assert first["eer.rocch"].low < value < first["eer.rocch"].high
+    with pytest.raises(m.MetricError, match="generator"):
+        m.trial_intervals(given, method="bca")
+
+
+def test_no_error_gives_the_exact_limit_and_never_0_to_0():
+    given = trials(4, shift=50)
+    got = m.trial_intervals(given, metrics=("eer.rocch", "eer.kaldi", "d_ece", "tpr_at_fpr.0.1"))
+    limit = 1 - 0.025 ** (1 / 5)
+    assert limit > 0.5
+    assert (got["eer.rocch"].low, got["eer.rocch"].high, got["eer.rocch"].method) == (0, 0.5, "zero_errors")
+    assert (got["eer.kaldi"].low, got["eer.kaldi"].high) == (0, pytest.approx(limit))
+    assert (got["tpr_at_fpr.0.1"].low, got["tpr_at_fpr.0.1"].high) == (pytest.approx(1 - limit), 1)
+    assert got["d_ece"].low is None and got["d_ece"].reason
+    assert m.zero_error_limit(40) == pytest.approx(0.0881, abs=1e-4)
+
+
+def test_intervals_say_why_there_is_none():
+    one = u.Trials([1.0, 0.0, 0.5], [0, 0, 0], [0, 1, 2])
+    got = m.trial_intervals(one)["eer.rocch"]
+    assert got.method == "zero_errors" or got.reason
+    assert m.trial_intervals(one)["cllr_min"].low is None
+    assert "two enrolled" in m.trial_intervals(one)["cllr_min"].reason
+    infinite = trials(5)
+    infinite.scores[infinite.is_target.argmax()] = -np.inf
+    assert "finite" in m.trial_intervals(infinite, metrics=["cllr"])["cllr"].reason
+    with pytest.raises(m.MetricError, match="nonsense"):
+        m.trial_intervals(infinite, metrics=["nonsense"])
+    with pytest.raises(m.MetricError, match="non-target"):
+        u.Trials([1.0], [0], [0])
+
+
+def test_null_bands_are_those_of_permuted_models():
+    """All 120 permutations of five models by hand; random ones must lie within them and reach the same median."""
+    given = trials(6)
+    want = []
+    for identity in itertools.permutations(range(5)):
+        claimed = np.array(identity)[given.enrolled]
+        target = claimed == given.spoken
+        want.append(m.d_ece_oracle(given.scores[target], given.scores[~target]))
+    got = m.trial_null_bands(given, generator=np.random.default_rng(0), replicates=3000)["d_ece"]
+    assert got.median == pytest.approx(np.median(want), rel=0.05)
+    assert got.high == pytest.approx(np.quantile(want, 0.975), rel=0.2)
+    value = m.d_ece_oracle(given.scores[given.is_target], given.scores[~given.is_target])
+    assert got.p_value == pytest.approx(np.mean(np.array(want) >= value - 1e-12), abs=0.02)
+
+
+def test_models_of_two_sexes_are_not_exchanged_when_trials_are_of_one_sex():
+    f, mm = trials(7, enrolled=5, others=0), trials(8, enrolled=6, others=1)
+    both = u.Trials(
+        np.concatenate([f.scores, mm.scores]),
+        np.concatenate([f.enrolled, mm.enrolled + 5]),
+        np.concatenate([f.spoken, mm.spoken + 5]),
+    )
+    groups = u._exchangeable(both, np.unique(both.enrolled))
+    assert [group.tolist() for group in groups] == [list(range(5)), list(range(5, 11))]
+    got = m.trial_null_bands(both, generator=np.random.default_rng(0), replicates=20)
+    assert set(got) == {"d_ece", "l_w"} and got["l_w"].low <= got["l_w"].median <= got["l_w"].high
+    few = m.trial_null_bands(trials(enrolled=4), generator=np.random.default_rng(0))["d_ece"]
+    assert few.high is None and few.reason
+
+
+def test_paired_test_enumerates_swaps_of_few_speakers():
+    a, b = trials(9), trials(10, shift=0.4)
+    b = u.Trials(5 * b.scores - 3, b.enrolled, b.spoken)
+    got = m.paired_tests(a, b, generator=np.random.default_rng(0))["d_ece"]
+    whole = [measured(t.scores, t.enrolled, t.spoken)["d_ece"] for t in (a, b)]
+    assert got.exact and got.replicates == 16
+    assert got.difference == pytest.approx(whole[1] - whole[0], abs=1e-12)
+
+    def ranks(x):
+        return np.array([(x < s).sum() + (x == s).sum() / 2 for s in x])
+
+    rank_a, rank_b = ranks(a.scores), ranks(b.scores)
+    reached = 0
+    for swap in itertools.product((False, True), repeat=5):
+        swapped = np.array([*swap, False, False])[a.enrolled]
+        first, second = np.where(swapped, rank_b, rank_a), np.where(swapped, rank_a, rank_b)
+        difference = (
+            measured(second, a.enrolled, a.spoken)["d_ece"] - measured(first, a.enrolled, a.spoken)["d_ece"]
+        )  # fmt: skip
+        reached += abs(difference) >= abs(got.difference) - 1e-12
+    assert got.p_value == pytest.approx(reached / 32, abs=1e-12)
+
+
+def test_paired_test_of_a_system_with_itself_and_with_a_better_one():
+    a = trials(11, enrolled=12, utterances=8, shift=3)
+    same = m.paired_tests(a, a, generator=np.random.default_rng(0), replicates=60)["eer.rocch"]
+    assert (same.difference, same.p_value) == (0, 1)
+    rng = np.random.default_rng(1)
+    worse = u.Trials(a.scores + 3 * rng.normal(size=a.scores.size), a.enrolled, a.spoken)
+    got = m.paired_tests(a, worse, generator=np.random.default_rng(0), replicates=99)["cllr_min"]
+    assert got.difference > 0 and got.p_value == pytest.approx(0.01) and not got.exact
+    assert got.interval.low < got.difference < got.interval.high
+    with pytest.raises(m.MetricError, match="same trials"):
+        m.paired_tests(a, trials(), generator=rng)
+
+
+def test_normalised_intervals_by_hand():
+    parts = [trials(12), trials(13, shift=0.5), trials(14, shift=0.9)]
+    left = []
+    for speaker in range(7):
+        d, c = [], []
+        for part in parts:
+            kept = (part.enrolled != speaker) & (part.spoken != speaker)
+            found = measured(part.scores[kept], part.enrolled[kept], part.spoken[kept])
+            d.append(found["d_ece"])
+            c.append(found["cllr_min"])
+        left.append((m.d_ece_op_oo(d[0], d[1]), m.g_cllr_min(c[0], c[2])))
+    whole = [measured(p.scores, p.enrolled, p.spoken) for p in parts]
+    values = (
+        m.d_ece_op_oo(whole[0]["d_ece"], whole[1]["d_ece"]),
+        m.g_cllr_min(whole[0]["cllr_min"], whole[2]["cllr_min"]),
+    )
+    got = m.normalised_intervals(*parts)
+    for name, value, column, top in zip(("d_ece_op_oo", "g_cllr_min"), values, zip(*left), (1, math.inf)):
+        pseudo = 7 * value - 6 * np.array(column)
+        reach = student.ppf(0.975, 4) * pseudo.std(ddof=1) / math.sqrt(7)
+        want = (pseudo.mean() - reach, min(pseudo.mean() + reach, top))
+        assert (got[name].low, got[name].high) == pytest.approx(want, abs=1e-10)
+
+
+def score_matrices(seed=0, n_speakers=5, utterances=4):
+    rng = np.random.default_rng(seed)
+    speakers = rng.permutation(np.repeat(np.arange(n_speakers), utterances))
+    n = speakers.size
+    same = speakers[:, None] == speakers
+    return speakers, [np.round(rng.normal(size=(n, n)) + shift * same, 1) for shift in (2, 1, 1.5)]
+
+
+@pytest.mark.parametrize("similarity", ["geometric_mean", "sigmoid_mean"])
+@pytest.mark.parametrize("pairing", ["all", "vpc2020"])
+@pytest.mark.parametrize("llr", [False, True])
+@pytest.mark.parametrize("speaker", [None, 0, 3])
+def test_reweighted_pairs_are_the_matrix_of_the_speakers_that_are_left(similarity, pairing, llr, speaker):
+    speakers, (_, scores, _) = score_matrices()
+    values, pairs, _ = checked_pairs(scores, speakers, None, pairing=pairing, self_pairs="drop")
+    weights, kept = np.ones(5), np.ones(speakers.size, dtype=bool)
+    if speaker is not None:
+        weights[speaker], kept = 0, speakers != speaker
+    got = ReweightedPairs(values, pairs, similarity, llr)(weights)
+    left = np.unique(speakers[kept], return_inverse=True)[1]
+    want = m.similarity_matrix(
+        scores[np.ix_(kept, kept)], left, similarity=similarity, pairing=pairing, scores_are_llr=llr
+    )
+    assert got == pytest.approx((want.signed, want.d_ece, want.cllr_min), abs=1e-12)
+
+
+def test_a_speaker_drawn_twice_weighs_w_on_the_diagonal_and_w_w_off_it():
+    speakers, (_, scores, _) = score_matrices(1)
+    values, pairs, _ = checked_pairs(scores, speakers, None, pairing="all", self_pairs="drop")
+    weights = np.array([2.0, 1, 0, 3, 1])
+    got = ReweightedPairs(values, pairs, "geometric_mean", False)(weights)
+    off = ~np.eye(speakers.size, dtype=bool)
+    i, j = (np.broadcast_to(s, scores.shape)[off] for s in (speakers[:, None], speakers))
+    times = np.where(i == j, weights[i], weights[i] * weights[j]).astype(int)
+    flat = np.repeat(scores[off], times), np.repeat(i == j, times)
+    calibration = m.calibrate(flat[0][flat[1]], flat[0][~flat[1]], laplace=True)
+    cells = [
+        [np.exp(-np.logaddexp(0, -calibration.apply(scores[off][(i == a) & (j == b)])).mean()) for b in range(5)]
+        for a in range(5)
+    ]
+    held = [0, 1, 3, 4]
+    want = m.signed_dominance(np.array(cells)[np.ix_(held, held)], weights[held])
+    assert got[0] == pytest.approx(want, abs=1e-12)
+    assert got[1] == pytest.approx(m.d_ece_oracle(flat[0][flat[1]], flat[0][~flat[1]]), abs=1e-12)
+
+
+def test_vsm_intervals_by_hand_and_by_bootstrap():
+    speakers, matrices = score_matrices(2)
+
+    def measures(kept):
+        left = np.unique(speakers[kept], return_inverse=True)[1]
+        parts = [m.similarity_matrix(s[np.ix_(kept, kept)], left) for s in matrices]
+        found = m.vsm_metrics(*parts, [str(i) for i in range(left.max() + 1)])
+        return {"deid": found.deid, "g_vd": found.g_vd, "d_diag.op": found.d_diag["op"],
+                "normalised_all_pairs.g_d_ece": found.normalised_all_pairs.g_d_ece}  # fmt: skip
+
+    whole = measures(np.ones(speakers.size, dtype=bool))
+    left = [measures(speakers != s) for s in range(5)]
+    got = m.vsm_intervals(*matrices, speakers)
+    for name, value in whole.items():
+        pseudo = 5 * value - 4 * np.array([found[name] for found in left])
+        reach = student.ppf(0.975, 4) * pseudo.std(ddof=1) / math.sqrt(5)
+        low, high = pseudo.mean() - reach, pseudo.mean() + reach
+        if name == "deid":
+            high = min(high, 1)
+        if name == "d_diag.op":
+            low, high = max(low, 0), min(high, 1)
+        assert (got[name].low, got[name].high) == pytest.approx((low, high), abs=1e-10)
+    drawn = m.vsm_intervals(
+        *matrices, speakers, method="percentile", replicates=40, generator=np.random.default_rng(0)
+    )  # fmt: skip
+    assert drawn["signed.oo"].low < drawn["signed.oo"].high
+
+
+def test_srd_intervals_by_hand_and_limits():
+    rng = np.random.default_rng(3)
+    truth = np.repeat(np.arange(6), 5)
+    similarity = rng.normal(size=(30, 6))
+    similarity[np.arange(30), truth] += 1
+    whole = m.srd(similarity, truth).empirical
+    left = [m.srd(similarity[truth != s], truth[truth != s]).empirical for s in range(6)]
+    got = m.srd_intervals(similarity, truth)
+    for name in ("mean_d", "idr"):
+        pseudo = 6 * getattr(whole, name) - 5 * np.array([getattr(x, name) for x in left])
+        reach = student.ppf(0.975, 5) * pseudo.std(ddof=1) / math.sqrt(6)
+        want = max(pseudo.mean() - reach, 0), pseudo.mean() + reach
+        assert (got[name].low, got[name].high) == pytest.approx(want, abs=1e-10)
+    sure = np.eye(6)[truth]
+    limit = 1 - 0.025 ** (1 / 6)
+    always, never = m.srd_intervals(sure, truth)["idr"], m.srd_intervals(-sure, truth, ties="worst")["idr"]
+    assert (always.low, always.high) == pytest.approx((1 - limit, 1), abs=1e-12)
+    assert (never.low, never.high) == pytest.approx((0, limit), abs=1e-12)
+
+
+def test_srd_null_bands_are_those_of_permuted_references():
+    rng = np.random.default_rng(4)
+    truth = np.repeat(np.arange(5), 4)
+    similarity = np.round(rng.normal(size=(20, 5)), 1)
+    similarity[np.arange(20), truth] += 0.8
+    want = [m.srd(similarity, np.array(p)[truth]).empirical for p in itertools.permutations(range(5))]
+    got = m.srd_null_bands(similarity, truth, generator=np.random.default_rng(0), replicates=2000)
+    for name in ("max_d", "mean_d", "rank_spread"):
+        exact = np.array([getattr(x, name) for x in want])
+        assert got[name].median == pytest.approx(np.median(exact), rel=0.1)
+        value = getattr(m.srd(similarity, truth).empirical, name)
+        tail = exact <= value + 1e-12 if name == "rank_spread" else exact >= value - 1e-12
+        assert got[name].p_value == pytest.approx(tail.mean(), abs=0.04)
+    few = m.srd_null_bands(np.eye(3), np.arange(3), generator=np.random.default_rng(0))
+    assert few["max_d"].high is None and few["max_d"].reason
+
+
+def test_the_default_interval_covers_the_population_value():
+    """60 simulated sets of 12 enrolled speakers; the full simulation belongs to the benchmark."""
+    shift, spread = 1.5, math.sqrt(1 + 3 * 0.4**2)
+    truth = norm.cdf(-shift / 2 / spread)
+    hits = 0
+    for seed in range(60):
+        got = m.trial_intervals(trials(seed, enrolled=12, others=0, shift=shift, decimals=6), metrics=["eer.rocch"])
+        hits += got["eer.rocch"].low <= truth <= got["eer.rocch"].high
+    assert hits >= 50

@@ -1,0 +1,146 @@
+"""Numbers and compact tables: text, Markdown and LaTeX."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from pipeline.data import results
+from pipeline.report import glossary, tables
+
+
+@pytest.fixture(scope="module")
+def rows(make_run: Callable[..., Path], tmp_path_factory: pytest.TempPathFactory) -> pd.DataFrame:
+    return results.read(make_run(tmp_path_factory.mktemp("tables") / "run"))
+
+
+@pytest.mark.parametrize("value, unit, shown", [
+    (0.07664, "fraction", "7.66"), (0.0, "fraction", "0.00"), (1.0, "fraction", "100.00"), (0.00003, "fraction", "3e−03"),
+    (0.21949, "bit", "0.219"), (2e-5, "bit", "2e−05"), (-1e-7, "bit", "−1e−07"), (0.0005, "bit", "0.001"),
+    (3.979, "log10", "3.979"), (-1.7234, "dB", "−1.72"), (-math.inf, "dB", "−∞"), (math.inf, "log10", "∞"),
+    (math.nan, "bit", "–"), (-0.0, "dB", "0.00"), (12345.678, "furlong", "1.235e+04"), (0.25, "", "0.25"),
+])
+def test_number(value: float, unit: str, shown: str) -> None:
+    assert tables.number(value, unit) == shown
+
+
+def test_number_with_unit() -> None:
+    assert tables.number(0.5, "fraction", with_unit=True) == "50.00\N{NO-BREAK SPACE}%"
+    assert tables.number(-math.inf, "dB", with_unit=True) == "−∞\N{NO-BREAK SPACE}dB"
+
+
+def test_bands_and_ceilings_go_beside_their_values(rows: pd.DataFrame) -> None:
+    folded = tables.folded(rows)
+    assert not folded["variant"].str.contains("null_band").any() and "l_w_ceiling" not in set(folded["metric"])
+    n_bands = rows["variant"].str.endswith("null_band").sum()
+    assert folded["band_low"].notna().sum() == n_bands == 32
+    assert (folded[folded["metric"] == "l_w"]["ceiling"] == 3.98).all()
+    eer = folded[folded["metric"] == "eer"]
+    # By hand: 0.5 exp(-leak/3) against [0.44, 0.50].
+    inside = (eer["value"] >= 0.44) & (eer["value"] <= 0.50)
+    assert list(eer["chance"]) == ["within chance" if yes else "below the band" for yes in inside]
+    assert set(eer["chance"]) == {"within chance", "below the band"}
+
+
+@pytest.mark.parametrize("spelling", ["null_band", ":null_band"])
+def test_band_of_an_empty_variant(rows: pd.DataFrame, spelling: str) -> None:
+    some = rows[rows["metric"] == "d_ece"].copy()
+    some["variant"] = some["variant"].replace(":null_band", spelling)
+    assert (tables.folded(some)["band_high"] == 0.0146).all()
+
+
+def test_band_without_a_value_is_not_lost(rows: pd.DataFrame) -> None:
+    alone = rows[rows["variant"] == "rocch:null_band"]
+    assert len(tables.folded(alone)) == len(alone)
+
+
+def _lines(text: str, *words: str) -> list[str]:
+    return [line for line in text.splitlines() if all(word in line for word in words)]
+
+
+def test_text_has_the_compact_tables(rows: pd.DataFrame) -> None:
+    text = tables.to_text(rows)
+    head = _lines(text, "EER (%) ↑", "Cllr_min (bit) ↑", "D_ECE (bit) ↓", "l_w (log10) ↓", "tag")
+    assert len(head) == 1
+    line = _lines(text, "libri_dev_trials_f", "b2 ", "ignorant", "OP")[0]
+    assert line.split()[-5:] == ["21.73", "0.174", "0.499", "2.900", "C"]
+    assert _lines(text, "libri_dev_trials_f", "t8", "ignorant")[0].split()[-7:] == ["49.67", "~", "0.982", "0.007", "~",
+                                                                                    "0.420", "A"]
+    assert _lines(text, "DeID (%) ↑", "G_VD (dB)") and _lines(text, "MaxD", "MeanD", "IdR", "RS")
+    assert _lines(text, "libri_dev_trials_f", "b2 ", "58.33", "−4.00") and _lines(text, "99.67", "−∞")
+    assert "novelty index (furlong)" in text and "– no value: no input has rank 1" in text
+    assert all(line == line.rstrip() for line in text.splitlines())
+
+
+def test_original_comes_first(rows: pd.DataFrame) -> None:
+    lines = [line for line in tables.to_text(rows).splitlines() if line.startswith("libri_dev_trials_f")]
+    assert "original" in lines[0] and "b2 " in lines[2]
+
+
+def test_text_columns_are_aligned(rows: pd.DataFrame) -> None:
+    block = tables.to_text(rows).split("\n\n")[1].splitlines()
+    column = block[0].index("attacker")
+    assert all(line[column - 2: column] == "  " and line[column] != " " for line in block[2:])
+
+
+def test_ids_cannot_break_lines_or_markup() -> None:
+    base = {"dataset": "d", "subset": "a|b\n# x", "system": "$_{x}^&%#~\\", "extractor": "<b>", "metric": "eer",
+            "variant": "rocch", "value": 0.1, "unit": "fraction", "direction": "higher is more private", "status": "ok"}
+    table = results.frame([base])
+    line = _lines(tables.to_text(table), "10.00")
+    assert len(line) == 1 and "a|b # x" in line[0]
+    markdown = _lines(tables.to_markdown(table), "10.00")[0]
+    assert markdown.replace("\\|", "").count("|") == 5 and "a\\|b # x" in markdown and "&lt;b&gt;" in markdown
+    latex = _lines(tables.to_latex(table), "10.00")[0]
+    assert r"\$\_\{x\}\textasciicircum{}\&\%\#\textasciitilde{}\textbackslash{}" in latex and latex.endswith(r"10.00 \\")
+
+
+def test_markdown_shows_intervals_and_can_leave_them(rows: pd.DataFrame) -> None:
+    line = _lines(tables.to_markdown(rows), "libri\\_dev\\_trials\\_f", "| b2 |", "ignorant")[0]
+    assert "21.73 [17.38, 26.08]" in line
+    assert "[17.38, 26.08]" not in tables.to_markdown(rows, intervals=False)
+    tables_only = [line for line in tables.to_markdown(rows).splitlines() if line.startswith("|")]
+    columns = [line.replace("\\|", "").count("|") for line in tables_only]
+    assert len(set(columns[:18])) == 1 and "---:" in tables_only[1]
+
+
+def test_latex_is_balanced(rows: pd.DataFrame) -> None:
+    latex = tables.to_latex(rows)
+    plain = latex.replace(r"\{", "").replace(r"\}", "")
+    assert plain.count("{") == plain.count("}") and latex.count(r"\begin{tabular}") == latex.count(r"\end{tabular}") == 4
+    assert r"$D_{\mathrm{ECE}}$ (bit) $\downarrow$" in latex and r"$-\infty$" in latex and "$$" not in latex
+    body = [line for line in latex.splitlines() if line.endswith(r"\\")]
+    assert {line.replace(r"\&", "").count("&") for line in body} == {10, 5, 8, 4}
+
+
+def test_several_runs_show_their_ids(rows: pd.DataFrame) -> None:
+    both = pd.concat([rows, rows.assign(run_id="another")], ignore_index=True)
+    text = tables.to_text(both)
+    assert len(_lines(text, "another", "libri_dev_trials_f", "b2 ", "ignorant")) == 1
+    assert text.splitlines()[2].startswith("run ")
+
+
+def test_eer_variants_stand_side_by_side(rows: pd.DataFrame) -> None:
+    eer = rows[(rows["metric"] == "eer") & (rows["variant"] == "rocch")]
+    both = pd.concat([eer, eer.assign(variant="kaldi", value=eer["value"] + 0.01)], ignore_index=True)
+    both = pd.concat([both, rows[rows["metric"] == "d_ece"]], ignore_index=True)
+    assert _lines(tables.to_text(both), "EER kaldi (%) ↑", "EER rocch (%) ↑")
+
+
+def test_no_rows_no_text() -> None:
+    assert tables.to_text(results.frame([])) == tables.to_markdown(results.frame([])) == ""
+
+
+def test_every_known_metric_is_explained_once() -> None:
+    for name, entry in glossary.ENTRIES.items():
+        assert entry.sentence.endswith(".") and entry.title and glossary.entry(name) is entry
+    assert {m for _, group in glossary.GROUPS for m in group} | set(glossary.DETAILS) <= set(glossary.ENTRIES)
+
+
+def test_unknown_metric_keeps_its_name() -> None:
+    entry = glossary.entry("novelty_index")
+    assert entry.symbol == "novelty index" and "No description" in entry.sentence

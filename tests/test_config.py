@@ -1,0 +1,150 @@
+"""Composition and validation of the configuration, as a command line meets it."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+import pipeline
+from pipeline import config
+from pipeline.errors import ConfigError
+from pipeline.plan import Evaluation
+from pipeline.registry import ComponentSettings, component, names
+
+LISTS = ("system", "extractor", "attacker", "backend", "metric")
+OPTIONS = [
+    (group, path.stem)
+    for group in config.GROUPS
+    for path in sorted((config.assets("conf") / group).glob("*.yaml"))
+]
+
+
+def compose(*arguments: str) -> Evaluation:
+    found: list[Evaluation] = []
+    config.enter(arguments, lambda evaluation, values: found.append(evaluation))
+    return found[0]
+
+
+def faults(*arguments: str) -> dict[str, str]:
+    with pytest.raises(ConfigError) as caught:
+        compose(*arguments)
+    assert caught.value.status == 2
+    return {fault.where: fault.what for fault in caught.value.faults} or {"": str(caught.value)}
+
+
+def test_there_are_options_to_compose() -> None:
+    assert {group for group, _ in OPTIONS} == {*config.GROUPS} - {"recipe"}
+    assert config.recipes() == ["demo", "kaldi"]
+
+
+@pytest.mark.parametrize(("group", "option"), OPTIONS)
+def test_every_option_of_every_group_composes_and_validates(group: str, option: str) -> None:
+    chosen = f"[original,{option}]" if (group, option) != ("system", "original") and group == "system" else option
+    evaluation = compose(f"{group}={chosen}", *(["train=ecapa"] if option == "ecapa_trained" else []))
+    written = yaml.safe_load((config.assets("conf") / group / f"{option}.yaml").read_text())
+    if group in LISTS:
+        label = next(iter(written))
+        assert label in {"system": evaluation.systems, "extractor": evaluation.extractors, "metric": evaluation.metrics,
+                         "attacker": evaluation.attackers, "backend": evaluation.backends}[group]  # fmt: skip
+
+
+@pytest.mark.parametrize("recipe", config.recipes())
+def test_every_recipe_composes(recipe: str) -> None:
+    assert compose(f"recipe={recipe}").recipe == recipe
+    assert (config.assets("recipes") / recipe / "README.md").is_file()
+
+
+def test_a_bare_option_is_a_list_of_one_and_the_command_line_beats_the_recipe() -> None:
+    assert list(compose("recipe=demo", "system=original").systems) == ["original"]
+    assert list(compose("recipe=demo", "extractor=[f0]").extractors) == ["f0"]
+    assert compose("recipe=demo", "dataset.speakers=5").dataset.speakers == 5
+
+
+def test_other_peoples_systems_and_settings_of_a_label() -> None:
+    evaluation = compose("+system.t8={name: external, root: /some/where}", "system.b2.alpha=0.7")
+    assert evaluation.systems["t8"].root == "/some/where"
+    assert evaluation.systems["b2"].alpha == 0.7
+    assert list(evaluation.systems) == ["original", "b2", "b2r", "t8"]
+
+
+def test_options_of_ones_own_by_config_dir(tmp_path: Path) -> None:
+    (tmp_path / "system").mkdir()
+    (tmp_path / "system" / "mine.yaml").write_text("mine:\n  name: mcadams\n  alpha: 0.6\n")
+    evaluation = compose("--config-dir", str(tmp_path), "system=[original,mine]")
+    assert evaluation.systems["mine"].alpha == 0.6
+
+
+def test_every_fault_at_once_with_the_nearest_keys() -> None:
+    found = faults(
+        "foo=1", "dataset.rooot=x", "system.b2.alfa=1", "extractor.ge2e.level=loud", "metrc=[asv]",
+        "+x._target_=os.system", "runtime.threads=0",
+    )  # fmt: skip
+    assert set(found) == {
+        "foo", "dataset.rooot", "system.b2.alfa", "extractor.ge2e.level", "metrc", "x", "runtime.threads",
+    }  # fmt: skip
+    assert "did you mean root" in found["dataset.rooot"]
+    assert "did you mean alpha" in found["system.b2.alfa"]
+    assert "did you mean metric" in found["metrc"]
+
+
+def test_unknown_options_components_and_labels() -> None:
+    assert "did you mean original" in faults("system=[orginal]")[""]
+    assert "known: demo, kaldi" in faults("recipe=nothing")[""]
+    assert "did you mean ge2e" in faults("+extractor.x={name: ge2}")["extractor.x.name"]
+    assert "did you mean extractor.ge2e" in faults("extractor=[ge2e]", "extractor.ge2.level=keep")["extractor.ge2"]
+
+
+def test_what_no_part_shows_alone() -> None:
+    assert "original" in faults("system=b2")["system"]
+    assert "train=ecapa" in faults("extractor=[ecapa]", "extractor.ecapa.source=trained")["extractor.ecapa.source"]
+
+
+def test_code_in_a_configuration_is_refused() -> None:
+    assert "+x._target_" not in faults("+system.b2._target_=os.system")
+    assert "unknown key" in faults("+system.b2._target_=os.system")["system.b2._target_"]
+
+
+def settings_classes() -> list[type[ComponentSettings]]:
+    for kind in ("anonymisers", "backends", "extractors", "measures", "training"):
+        for name in names(kind):  # type: ignore[arg-type]
+            component(kind, name)  # type: ignore[arg-type]
+    found: list[type[ComponentSettings]] = []
+    queue: list[type[Any]] = [ComponentSettings]
+    while queue:
+        for each in queue.pop().__subclasses__():
+            found.append(each)
+            queue.append(each)
+    return [each for each in found if each.__module__.startswith("pipeline.")]
+
+
+@pytest.mark.parametrize("settings", settings_classes(), ids=lambda each: f"{each.__module__}.{each.__qualname__}")
+def test_each_field_is_marked_numeric_or_runtime(settings: type[ComponentSettings]) -> None:
+    for name, field in settings.model_fields.items():
+        extra = field.json_schema_extra
+        assert isinstance(extra, dict) and extra.get("role") in ("numeric", "runtime"), name
+
+
+def test_every_module_is_imported_without_cuda() -> None:
+    modules = [name for _, name, _ in pkgutil.walk_packages(pipeline.__path__, "pipeline.") if "__main__" not in name]
+    assert len(modules) > 50
+    for name in modules:
+        importlib.import_module(name)
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["--version"]])
+def test_help_answers_without_loading_anything_heavy(arguments: list[str]) -> None:
+    code = (
+        "import sys; from pipeline.cli import run; status = run(sys.argv[1:]);"
+        "heavy = {'torch', 'pandas', 'hydra', 'librosa', 'scipy', 'numba'} & set(sys.modules);"
+        "sys.exit(status or (f'loaded {heavy}' if heavy else 0))"
+    )
+    done = subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout
