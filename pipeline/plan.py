@@ -471,7 +471,7 @@ def _pairs(
             rows = data.manifest[data.manifest["set"] == trial_set.name]
             expected = len(rows) + sum(entry.set == trial_set.name for entry in data.dropped)
             for each in extractors:
-                if "vsm" not in each.cls.measures:
+                if "pairs" not in each.cls.measures:
                     continue
                 inputs = {
                     "original": _vectors(original, features[(original.label, each.label)], rows),
@@ -491,7 +491,7 @@ def _ranks(
     features: Features, machine: Machine, made: Graph,
 ) -> None:  # fmt: skip
     """Inputs against one reference a speaker, all sets pooled: similarity rank disclosure."""
-    ranked = [each for each in extractors if "srd" in each.cls.measures]
+    ranked = [each for each in extractors if "ranks" in each.cls.measures]
     for name, metric in _measures(evaluation, "ranks"):
         halves = srd.halves(data.manifest, metric.halves_seed, metric.unit)
         protocol = digest(

@@ -13,7 +13,7 @@ import uuid
 from collections.abc import Mapping, Sequence
 from importlib.metadata import distributions
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 import yaml
 
@@ -111,13 +111,25 @@ class _Plain(logging.Formatter):
         return f"{record.levelname.lower()}: {text}" if record.levelno >= logging.WARNING else text
 
 
+class _Stderr(logging.StreamHandler):  # type: ignore[type-arg]
+    """Standard error as it is at each message, not as it was at the first."""
+
+    voice_privacy = True
+
+    def __init__(self) -> None:
+        logging.Handler.__init__(self)
+
+    @property
+    def stream(self) -> TextIO:
+        return sys.stderr
+
+
 def log_to_stderr() -> None:
     """Send the project's messages to standard error, once."""
     root = logging.getLogger("pipeline")
     if not any(getattr(handler, "voice_privacy", False) for handler in root.handlers):
-        handler = logging.StreamHandler(sys.stderr)
+        handler = _Stderr()
         handler.setFormatter(_Plain())
-        handler.voice_privacy = True  # type: ignore[attr-defined]
         root.addHandler(handler)
         root.setLevel(logging.INFO)
         root.propagate = False

@@ -11,16 +11,19 @@ import traceback
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pipeline import config
 from pipeline.cli.runfolder import RunFolder, log_to_stderr, utc
 from pipeline.engine.execute import Outcome, execute, standing
 from pipeline.engine.stop import Stop, Stopped, listening
 from pipeline.engine.store import Store
-from pipeline.errors import ConfigError, PartialResult, PipelineError
+from pipeline.errors import ConfigError, DataError, Fault, PartialResult, PipelineError
 from pipeline.plan import Evaluation, Machine
 from pipeline.stages.prepare import Prepared
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 log = logging.getLogger(__name__)
 
@@ -58,9 +61,13 @@ def machine(evaluation: Evaluation) -> Machine:
             f"runtime.device={device}, but torch sees no CUDA device",
             remedy="set runtime.device=cpu or auto, or ask for a GPU node",
         )
-    threads = evaluation.runtime.threads or int(os.environ.get("SLURM_CPUS_PER_TASK") or len(os.sched_getaffinity(0)))
+    threads = _threads(evaluation)
     torch.set_num_threads(threads)
     return Machine(device, threads)
+
+
+def _threads(evaluation: Evaluation) -> int:
+    return evaluation.runtime.threads or int(os.environ.get("SLURM_CPUS_PER_TASK") or len(os.sched_getaffinity(0)))
 
 
 def run(arguments: Sequence[str], evaluation: Evaluation, values: dict[str, Any]) -> int:
@@ -114,21 +121,43 @@ def _run(folder: RunFolder, stop: Stop, evaluation: Evaluation, values: dict[str
     )
     report_path = render.render([folder.path], folder.path / "report.html")
     counts = f"tasks: {outcome.reused} reused, {outcome.computed} computed"
-    partial = bool((rows["status"] == "partial").any())
-    folder.status(state="partial" if partial else "done", exit_status=6 if partial else 0, tasks=counts, ended=utc())
+    error = _shortfall(rows, data, lost, evaluation.allow_partial, report_path)
+    status = error.status if error else 0
+    folder.status(state="partial" if error else "done", exit_status=status, tasks=counts, ended=utc())
     log.info("%s", counts)
-    print(tables.to_text(rows))
+    print(tables.to_text(rows, list(evaluation.systems)))
     print(counts)
     print(report_path.resolve())
     sys.stdout.flush()
-    if partial:
-        error = PartialResult(
-            f"{len(data.dropped)} utterances are not in the result (allow_partial=true); every row says how many were used",
-            where=str(report_path),
-        )
+    if error:
+        folder.log(error.paragraph(most=10**9))
         print(f"error: {error}", file=sys.stderr)
-        return error.status
-    return 0
+    return status
+
+
+def _shortfall(
+    rows: pd.DataFrame, data: Prepared, lost: Sequence[tuple[str, str]], allow_partial: bool, report_path: Path
+) -> PipelineError | None:
+    """What is to be said, after the report is written, of values that do not stand on everything that was expected."""
+    short = rows["status"].isin(["partial", "incomplete"]).sum()
+    if not short and not data.dropped:
+        return None
+    faults = [Fault(entry.reason, f"{entry.set} {entry.utterance}") for entry in data.dropped]
+    faults += [Fault(reason, name) for name, reason in lost]
+    if allow_partial:
+        return PartialResult(
+            f"{short} of {len(rows)} results do not stand on everything that was expected; they are marked partial",
+            where=str(report_path),
+            faults=faults,
+        )
+    return DataError(
+        f"{short} of {len(rows)} results do not stand on everything that was expected, and have no value; the others are written",
+        where=str(report_path),
+        cause="nothing could be extracted from some audio (below): too short, silent or unvoiced",
+        remedy="mend or remove that audio, leave out the metric that needs it, or set allow_partial=true to leave it out, "
+        "counted and marked; finished work is reused",
+        faults=faults,
+    )
 
 
 def _data(evaluation: Evaluation, device: Machine) -> tuple[Prepared, Outcome]:
@@ -142,7 +171,7 @@ def _data(evaluation: Evaluation, device: Machine) -> tuple[Prepared, Outcome]:
 
 def prepare(evaluation: Evaluation, values: dict[str, Any]) -> int:
     """Read and check the data set and print what it holds."""
-    data, _ = _data(evaluation, machine(evaluation))
+    data, _ = _data(evaluation, Machine("cpu", _threads(evaluation)))  # without torch: it answers at once
     for note in data.notes:
         log.info("%s", note)
     for (name, role), rows in data.manifest.groupby(["set", "role"], sort=True):

@@ -52,7 +52,8 @@ class Vectors:
 def write(path: Path, ids: Sequence[str], features: Sequence[Feature]) -> None:
     """Write ``id, vector, weight, reason`` rows; the bytes depend on the content alone."""
     dimension = len(features[0].vector) if features else 0
-    flat = np.concatenate([np.asarray(feature.vector, dtype=np.float32) for feature in features]) if features else []
+    parts = [np.asarray(feature.vector, dtype=np.float32) for feature in features]
+    flat = np.concatenate([*parts, np.zeros(0, np.float32)])
     table = pa.table(
         {
             "id": pa.array(list(ids), pa.string()),
@@ -73,7 +74,7 @@ def read(path: Path) -> pd.DataFrame:
     table = pq.read_table(path)
     column = table["vector"].combine_chunks()
     vectors = np.asarray(column.flatten(), dtype=np.float32).reshape(len(table), -1)
-    frame = table.select(["id", "weight", "reason"]).to_pandas().set_index("id")
+    frame: pd.DataFrame = table.select(["id", "weight", "reason"]).to_pandas().set_index("id")
     frame["row"] = np.arange(len(frame))
     frame.attrs["vectors"] = vectors
     return frame

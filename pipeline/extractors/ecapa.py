@@ -42,7 +42,7 @@ class Extractor:
     """
 
     version: ClassVar[int] = 1
-    measures: ClassVar[frozenset[str]] = frozenset({"trials", "vsm", "srd"})
+    measures: ClassVar[frozenset[str]] = frozenset({"trials", "pairs", "ranks"})
     similarity: ClassVar[str] = "cosine"
     libraries: ClassVar[tuple[str, ...]] = ("torch", "speechbrain")
     sample_rate: int = 16_000

@@ -70,7 +70,7 @@ class Extractor:
     """
 
     version: ClassVar[int] = 1
-    measures: ClassVar[frozenset[str]] = frozenset({"srd"})
+    measures: ClassVar[frozenset[str]] = frozenset({"ranks"})
     similarity: ClassVar[str] = "euclidean"
     libraries: ClassVar[tuple[str, ...]] = ("numpy", "numba")
     sample_rate: int = 8000

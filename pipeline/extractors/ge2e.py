@@ -52,7 +52,7 @@ class Extractor:
     """
 
     version: ClassVar[int] = 1
-    measures: ClassVar[frozenset[str]] = frozenset({"trials", "vsm", "srd"})
+    measures: ClassVar[frozenset[str]] = frozenset({"trials", "pairs", "ranks"})
     similarity: ClassVar[str] = "cosine"
     libraries: ClassVar[tuple[str, ...]] = ("torch", "numpy")
     sample_rate: int = 16_000

@@ -71,6 +71,30 @@ ENTRIES: dict[str, Entry] = {
         "How much more similar speakers are to themselves than to others, from 0 (nobody stands out) to 1, among originals "
         "(oo), between originals and protected speech (op) and among protected speech (pp).",
         "Noé et al. 2020, Eq. 3"),
+    "cllr_cal": Entry(
+        "Cllr_cal", "calibration cost",
+        "The part of the cost of the log-likelihood ratio that better calibration would remove.", "Brümmer and du Preez 2006"),
+    "d_diag_signed": Entry(
+        "D_diag signed", "diagonal dominance with its sign",
+        "Mean similarity of speakers to themselves minus that to others: below 0, speakers are less similar to themselves "
+        "than to others, which identifies them as well.",
+        "Noé et al. 2020, Eq. 3"),
+    "d_ece_op_oo_all_pairs": Entry(
+        "D_ECE(OP/OO) all pairs", "disclosure removed, all pairs",
+        "The share of the disclosed information that protection removes, on all pairs of the trial side.",
+        "Noé et al. 2022, Eq. 17, on all pairs"),
+    "cllr_min_op_oo_all_pairs": Entry(
+        "Cllr_min(OP/OO) all pairs", "discrimination removed, all pairs",
+        "The share of the attacker's discrimination that protection removes, on all pairs of the trial side.",
+        "Noé et al. 2022, Eq. 18, on all pairs"),
+    "g_d_ece_all_pairs": Entry(
+        "G_D_ECE all pairs", "gain of distinctiveness by D_ECE, all pairs",
+        "How well protected voices can be told from one another, by disclosed information: 0 dB means as well as originals.",
+        "Noé et al. 2022, Eq. 19, on all pairs"),
+    "g_cllr_min_all_pairs": Entry(
+        "G_Cllr_min all pairs", "gain of distinctiveness by Cllr_min, all pairs",
+        "How well protected voices can be told from one another, by Cllr_min: 0 dB means as well as originals.",
+        "Noé et al. 2022, Eq. 20 corrected, on all pairs"),
     "deid": Entry(
         "DeID", "de-identification",
         "How much of the similarity between a speaker's original and protected voice is gone: 0 % means no protection, 100 % "
@@ -109,7 +133,10 @@ GROUPS: tuple[tuple[str, tuple[str, ...]], ...] = (
 )
 """The compact tables. Metrics outside these groups and outside ``DETAILS`` are shown in a table of their own."""
 
-DETAILS = ("cllr", "d_diag")
+DETAILS = (
+    "cllr", "cllr_cal", "d_diag", "d_diag_signed", "d_ece_op_oo_all_pairs", "cllr_min_op_oo_all_pairs", "g_d_ece_all_pairs",
+    "g_cllr_min_all_pairs",
+)
 """Known metrics that only the full report shows."""
 
 UNITS = {"fraction": "%", "bit": "bit", "log10": "log10", "dB": "dB", "tag": "", "": ""}

@@ -14,7 +14,6 @@ from pipeline import __version__
 from pipeline.data import results
 from pipeline.engine.execute import Outcome
 from pipeline.engine.task import Artefact, Task
-from pipeline.errors import DataError, Fault
 from pipeline.registry import digest
 from pipeline.stages.measure import ROWS
 from pipeline.stages.prepare import Prepared
@@ -23,17 +22,17 @@ FIGURES = "figures"
 
 
 def run(
-    sources: list[Any], data: Prepared, outcome: Outcome, folder: Path, run_id: str, device: str, config: Mapping[str, Any],
-    allow_partial: bool, lost: list[tuple[str, str]],
+    sources: Sequence[Any], data: Prepared, outcome: Outcome, folder: Path, run_id: str, device: str, config: Mapping[str, Any],
+    allow_partial: bool, lost: Sequence[tuple[str, str]],
 ) -> pd.DataFrame:  # fmt: skip
     """Write ``results.parquet``, ``results.csv`` and ``figures/*.parquet`` into a run folder.
+
+    A value is written only where it stands on everything that was expected; the others are null, with the reason and the
+    status ``incomplete``. Under ``allow_partial`` they are written with the status ``partial``.
 
     Args:
         sources: :class:`pipeline.plan.Source` of each measure.
         lost: (utterance, reason) of what could not be extracted.
-
-    Raises:
-        DataError: a value does not stand on everything that was expected, and ``allow_partial`` is off.
     """
     config_digest = digest(config)
     rows: list[dict[str, Any]] = []
@@ -41,30 +40,14 @@ def run(
     for source in sources:
         made = outcome.artefact(source.ref)
         model = outcome.resolve(source.model)[0] if source.model is not None else ""
-        for row in pd.read_parquet(made.path(ROWS)).to_dict("records"):
-            rows.append(
-                _row(
-                    {str(name): value for name, value in row.items()},
-                    source,
-                    made,
-                    model,
-                    run_id,
-                    device,
-                    config_digest,
-                )
-            )
+        made_rows = [_row(line, source, made, model, run_id, device, config_digest) for line in _records(made)]
+        rows += made_rows if allow_partial else [_whole(row) for row in made_rows]
+        if not allow_partial and any(row["status"] == "partial" for row in made_rows):
+            continue
         for path in sorted(made.folder.glob("*.parquet")):
             if path.name != ROWS:
                 figures.setdefault(path.stem, []).append(_with_identity(pd.read_parquet(path), source.identity))
     table = results.frame(rows)
-    short = table[table["status"] == "partial"]
-    if len(short) and not allow_partial:
-        raise DataError(
-            f"{len(short)} of {len(table)} results do not stand on everything that was expected, so nothing is printed",
-            cause="nothing could be extracted from some audio (see below)",
-            remedy="mend or remove the audio, or set allow_partial=true to leave it out, counted and marked",
-            faults=[Fault(reason, name) for name, reason in lost],
-        )
     results.write(table, folder)
     (folder / FIGURES).mkdir()
     _join_ranks(figures)
@@ -76,10 +59,33 @@ def run(
     return table
 
 
+def _records(made: Artefact) -> list[dict[str, Any]]:
+    return [
+        {str(name): value for name, value in row.items()} for row in pd.read_parquet(made.path(ROWS)).to_dict("records")
+    ]
+
+
+def _whole(row: dict[str, Any]) -> dict[str, Any]:
+    """The row itself if it stands on everything, else without its value."""
+    if row["status"] != "partial":
+        return row
+    reason = f"stands on {row['n_used']} of {row['n_expected']}; allow_partial=true would write it, marked"
+    nothing = float("nan")
+    return {
+        **row,
+        "value": nothing,
+        "low": nothing,
+        "high": nothing,
+        "label": "",
+        "status": "incomplete",
+        "reason": reason,
+    }
+
+
 def lost(tasks: Sequence[Task], outcome: Outcome) -> list[tuple[str, str]]:
     """(utterance, reason) of everything from which nothing could be extracted."""
     found = {
-        (name, reason) for task in tasks for output in task.outputs
+        (name, f"{reason} ({task.label})") for task in tasks for output in task.outputs
         for name, reason in outcome.artefacts[(task, output)].record["notes"].get("lost", [])
     }  # fmt: skip
     return sorted(found)

@@ -1,8 +1,9 @@
 """Train an ECAPA-TDNN from waveforms with additive angular margin softmax (Deng et al. 2019, arXiv 1801.07698).
 
 SpeechBrain's class, with fewer channels by default so that a demonstration takes about a minute on two CPU cores. Each
-batch takes its speakers from a shuffled round over all of them, then one utterance and one crop of each at random:
-every speaker is seen equally often. The same data, settings, device and threads give the same bytes on CPU.
+batch takes its classes (speakers, at several speeds) from a shuffled round over all of them, then one utterance and one
+crop of each at random: every speaker is seen equally often. The same data, settings, device and threads give the same
+bytes on CPU.
 """
 
 from __future__ import annotations
@@ -12,10 +13,12 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
 import numpy as np
+from pydantic import Field
 
+from pipeline import audio
 from pipeline.errors import ConfigError, DataError, StageFailed
 from pipeline.registry import ComponentSettings, digest, generator, numeric
 
@@ -37,8 +40,10 @@ class Settings(ComponentSettings):
         attention: channels of the attention, and of squeeze and excitation.
         n_mels: log-mel bands.
         steps: optimiser steps.
-        batch: crops a step, each of another speaker where there are enough.
+        batch: crops a step, each of another class where there are enough.
         crop_seconds: length of a crop; shorter utterances are repeated.
+        speeds: each speaker played at each of these speeds (pitch and formants move along) is a class of its own, so
+            that few speakers become more.
         learning_rate: the highest; it rises over ``warm_up`` of the steps and falls as a cosine.
         warm_up: part of the steps over which the learning rate rises.
         weight_decay: of AdamW.
@@ -56,6 +61,7 @@ class Settings(ComponentSettings):
     steps: int = numeric(300, ge=1)
     batch: int = numeric(32, ge=2)
     crop_seconds: float = numeric(2.0, ge=0.1)
+    speeds: tuple[Annotated[float, Field(ge=0.5, le=2)], ...] = numeric((0.9, 1.0, 1.1), min_length=1)
     learning_rate: float = numeric(2e-3, gt=0)
     warm_up: float = numeric(0.1, ge=0, lt=1)
     weight_decay: float = numeric(1e-4, ge=0)
@@ -122,7 +128,7 @@ def train(
             embedding=settings.embedding,
             attention=settings.attention,
         ).to(device)
-        head = AngularMargin(settings.embedding, len(crops.speakers), settings.margin, settings.scale).to(device)
+        head = AngularMargin(settings.embedding, crops.n_classes, settings.margin, settings.scale).to(device)
         front_end = FrontEnd(settings.n_mels).to(device)
         parameters = [*model.parameters(), *head.parameters()]
         optimiser = torch.optim.AdamW(parameters, lr=settings.learning_rate, weight_decay=settings.weight_decay)
@@ -207,6 +213,13 @@ def _determinism(threads: int) -> Iterator[None]:
         torch.set_num_threads(before)
 
 
+def at_speed(wave: np.ndarray, speed: float, length: int) -> np.ndarray:
+    """A waveform of about ``length * speed`` samples, played at this speed: ``length`` samples."""
+    if speed == 1:
+        return wave
+    return np.resize(audio.resample(wave, round(1000 * speed), 1000), length)
+
+
 class Crops:
     """Batches of crops, each of which depends on the settings, the data and the number of its step alone."""
 
@@ -224,9 +237,15 @@ class Crops:
         for item, speaker in enumerate(speakers):
             self.items[number[speaker]].append(item)
         self.length = round(settings.crop_seconds * SAMPLE_RATE)
+        self.least = max(round(self.length * speed) for speed in settings.speeds)
         self.kept: dict[int, np.ndarray] = {}
         self.n_kept = 0
         self.short: set[int] = set()
+
+    @property
+    def n_classes(self) -> int:
+        """Speakers times speeds; class c is speaker c // speeds at speed c % speeds."""
+        return len(self.speakers) * len(self.settings.speeds)
 
     @property
     def n_repeated(self) -> int:
@@ -234,7 +253,7 @@ class Crops:
         return len(self.short)
 
     def waveform(self, item: int) -> np.ndarray:
-        """An utterance, at least as long as a crop.
+        """An utterance, at least as long as a crop at the highest speed.
 
         Raises:
             DataError: it has no samples or some that are not finite.
@@ -246,32 +265,36 @@ class Crops:
             raise DataError(
                 "an utterance to train on has no samples, or some that are not finite", where=self.names[item]
             )
-        if len(wave) < self.length:
+        if len(wave) < self.least:
             self.short.add(item)
-            wave = np.resize(wave, self.length)
+            wave = np.resize(wave, self.least)
         if self.n_kept + len(wave) <= _KEPT_SAMPLES:
             self.kept[item] = wave
             self.n_kept += len(wave)
         return wave
 
     def labels(self, step: int) -> np.ndarray:
-        """Speakers of a step's batch, int64 [batch]: the next ones of an endless row of shuffled rounds over all speakers."""
-        n, first = len(self.speakers), step * self.settings.batch
+        """Classes of a step's batch, int64 [batch]: the next ones of an endless row of shuffled rounds over all classes."""
+        n, first = self.n_classes, step * self.settings.batch
         places = np.arange(first, first + self.settings.batch)
         rounds = {
-            turn: generator(self.settings.seed, "round of speakers", int(turn)).permutation(n)
+            turn: generator(self.settings.seed, "round of classes", int(turn)).permutation(n)
             for turn in np.unique(places // n)
         }
         return np.array([rounds[place // n][place % n] for place in places], dtype=np.int64)
 
     def batch(self, step: int) -> tuple[list[int], np.ndarray, np.ndarray]:
-        """Items [batch], crops float32 [batch, n] and speaker numbers int64 [batch] of a step."""
+        """Items [batch], crops float32 [batch, n] and classes int64 [batch] of a step."""
         random = generator(self.settings.seed, "crops", step)
         labels = self.labels(step)
-        items = [self.items[label][int(random.integers(len(self.items[label])))] for label in labels]
-        crops = np.empty((len(items), self.length), dtype=np.float32)
-        for row, item in enumerate(items):
-            wave = self.waveform(item)
-            start = int(random.integers(len(wave) - self.length + 1))
-            crops[row] = wave[start : start + self.length]
-        return items, crops, labels
+        crops = np.empty((len(labels), self.length), dtype=np.float32)
+        chosen = []
+        for row, label in enumerate(labels.tolist()):
+            speaker, which = divmod(int(label), len(self.settings.speeds))
+            item = self.items[speaker][int(random.integers(len(self.items[speaker])))]
+            wave, speed = self.waveform(item), self.settings.speeds[which]
+            taken = round(self.length * speed)
+            start = int(random.integers(len(wave) - taken + 1))
+            crops[row] = at_speed(wave[start : start + taken], speed, self.length)
+            chosen.append(item)
+        return chosen, crops, labels

@@ -85,7 +85,7 @@ def test_speakers_are_nearer_to_themselves(extractor: f0.Extractor):
 
 
 def test_contract(tmp_path: Path):
-    assert f0.Extractor.measures == {"srd"} and f0.Extractor.similarity == "euclidean"
+    assert f0.Extractor.measures == {"ranks"} and f0.Extractor.similarity == "euclidean"
     assert f0.Extractor.sample_rate == 8000 and f0.weights(f0.Settings(), tmp_path) is None
     assert f0.Settings().numeric() == {"name": "f0", "fmin": 65.0, "fmax": 450.0, "hop_ms": 10.0, "frame": 256}
 

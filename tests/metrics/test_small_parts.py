@@ -30,6 +30,11 @@ def test_tag_refuses(l_w):
         m.tag(l_w)
 
 
+def test_d_ece_of_perfect_separation_is_1_over_2_ln_2():
+    assert pytest.approx(0.7213475204444817, abs=1e-15) == m.D_ECE_MAX
+    assert m.d_ece_oracle([1.0], [0.0]) == pytest.approx(m.D_ECE_MAX, abs=1e-15)
+
+
 def test_the_ceiling_is_reached_by_perfect_separation_only():
     assert m.zebra(np.ones(548), np.zeros(11196)).l_w == pytest.approx(m.l_w_ceiling(548, 11196), abs=1e-12)
     assert m.l_w_ceiling(548, 11196) == pytest.approx(4.05, abs=0.005)
@@ -202,6 +207,7 @@ def test_speaker_table_and_the_worst_by_name():
     assert found.speaker_table[2].deid == pytest.approx(1 - abs(own) / abs(before), abs=1e-12)
     assert found.speaker_table[2].diagonal["op"] == matrix[2, 2]
     assert found.normalised_all_pairs.d_ece_op_oo == pytest.approx(1 - parts[1].d_ece / parts[0].d_ece, abs=1e-12)
+    assert found.zoo["oo"].y.tolist() == ((parts[0].impostor_llr_row + parts[0].impostor_llr_column) / 2).tolist()
     assert found.zoo["op_original"].y.tolist() == parts[1].impostor_llr_row.tolist()
     assert found.zoo["op_protected"].y.tolist() == parts[1].impostor_llr_column.tolist()
     flat = m.similarity_matrix(np.zeros((12, 12)), speakers)
@@ -227,6 +233,12 @@ def test_zoo_characters():
     assert found.doddington == (
         "wolf/lamb", "sheep", "goat and wolf/lamb", "goat", "sheep", "sheep", "sheep", "near zero evidence"
     )  # fmt: skip
+    one_high = [9, 9, 1, 2, 3, 4, 5, 6, 7], [4.5, 4.6, 9, 9, 1, 2, 3, 6, 7]
+    assert m.zoo(*one_high).dunstone_yager[:2] == ("none", "none")
+    # Of nine values the quartiles are values themselves, and belong to the quarter.
+    nine = np.arange(10.0, 19)
+    assert m.zoo(nine, nine).dunstone_yager == ("phantom",) * 3 + ("none",) * 3 + ("chameleon",) * 3
+    assert m.zoo(nine, nine).doddington == ("goat",) * 3 + ("sheep",) * 3 + ("wolf/lamb",) * 3
     assert m.zoo(x[:7], y[:7]).doddington == ("",) * 7 and "8" in m.zoo(x[:7], y[:7]).note
     assert m.zoo([*x[:7], np.inf], y).doddington == ("",) * 8
     with pytest.raises(m.MetricError):

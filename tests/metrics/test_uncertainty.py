@@ -327,6 +327,13 @@ def test_vsm_intervals_by_hand_and_by_bootstrap():
     assert drawn["signed.oo"].low < drawn["signed.oo"].high
 
 
+def test_three_speakers_have_vsm_intervals_and_two_have_not():
+    for n_speakers in (3, 2):
+        speakers, matrices = score_matrices(4, n_speakers=n_speakers)
+        got = m.vsm_intervals(*matrices, speakers)["d_diag.oo"]
+        assert (got.low is None) == (n_speakers == 2) == bool(got.reason)
+
+
 def test_srd_intervals_by_hand_and_limits():
     rng = np.random.default_rng(3)
     truth = np.repeat(np.arange(6), 5)
@@ -373,3 +380,34 @@ def test_the_default_interval_covers_the_population_value():
         got = m.trial_intervals(trials(seed, enrolled=12, others=0, shift=shift, decimals=6), metrics=["eer.rocch"])
         hits += got["eer.rocch"].low <= truth <= got["eer.rocch"].high
     assert hits >= 50
+
+
+def test_null_band_and_p_value_by_hand():
+    draws = np.arange(1, 100) / 100
+    got = u.null_band(0.98, draws)
+    assert (got.low, got.median, got.high) == pytest.approx(tuple(np.quantile(draws, [0.025, 0.5, 0.975])))
+    assert got.p_value == pytest.approx((2 + 1) / 100) and got.replicates == 99
+    assert u.null_band(0.02, draws, leaks="low").p_value == pytest.approx((2 + 1) / 100)
+    assert u.null_band(2.0, draws).p_value == pytest.approx(0.01)
+
+
+def test_bca_of_draws_that_tie_with_the_value():
+    """Half of a tie counts as below: symmetric draws around the value and symmetric pulls give the percentile interval."""
+    draws = np.repeat([-2.0, -1.0, 0.0, 1.0, 2.0], [5, 20, 50, 20, 5])
+    got = u.bca(0.0, draws, np.array([-1.0, 0.0, 1.0]))
+    want = u.percentile(draws, n_speakers=3)
+    assert (got.low, got.high) == (want.low, want.high)
+    assert "one side" in u.bca(9.0, draws, np.array([-1.0, 0.0, 1.0])).reason
+    assert "finite" in u.bca(0.0, [np.inf], np.array([-1.0, 1.0])).reason
+    assert "finite" in u.percentile([np.nan, 1.0], n_speakers=3).reason
+
+
+def test_a_clipped_interval_and_one_that_cannot_be_given():
+    left = [0.1, 0.2, 0.4]
+    assert u.jackknife(0.2, left, degrees=2, bounds=(0, 0.5)).low == 0
+    assert u.jackknife(0.2, left, degrees=2, bounds=(0, 0.5)).high == 0.5
+    assert "two enrolled" in u.jackknife(0.2, left, degrees=0, bounds=(0, 1)).reason
+    assert "finite" in u.jackknife(math.inf, left, degrees=2, bounds=(0, 1)).reason
+    assert "same" in u.jackknife(0.2, [0.2] * 3, degrees=2, bounds=(0, 1)).reason
+    with pytest.raises(m.MetricError):
+        u.zero_error_limit(0)

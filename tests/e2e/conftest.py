@@ -1,0 +1,74 @@
+"""The demo, run once from an installed wheel outside the clone; the end-to-end tests look at what it left."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import sysconfig
+import time
+import venv
+import zipfile
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@dataclass(frozen=True)
+class Demo:
+    """A finished demo run: where it ran, its interpreter, its output and how long it took."""
+
+    home: Path
+    python: Path
+    stdout: str
+    stderr: str
+    seconds: float
+
+    @property
+    def report(self) -> Path:
+        return Path(self.stdout.splitlines()[-1])
+
+    @property
+    def run(self) -> Path:
+        return self.report.parent
+
+
+@pytest.fixture(scope="session")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The wheel as users get it."""
+    out = tmp_path_factory.mktemp("dist")
+    subprocess.run(
+        [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", out, ROOT],
+        check=True, capture_output=True, text=True,
+    )  # fmt: skip
+    (made,) = out.glob("*.whl")
+    return made
+
+
+@pytest.fixture(scope="session")
+def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The interpreter of a new environment with the wheel; the requirements are those of the running environment."""
+    home = tmp_path_factory.mktemp("venv")
+    venv.create(home, with_pip=False)
+    (site,) = home.glob("lib/python*/site-packages")
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(site)
+    # A path line, not a copy: path files inside that folder, the editable install among them, are not followed.
+    (site / "requirements.pth").write_text(f"{sysconfig.get_paths()['purelib']}\n")
+    return home / "bin" / "python"
+
+
+@pytest.fixture(scope="session")
+def demo(installed: Path, tmp_path_factory: pytest.TempPathFactory) -> Demo:
+    """``recipe=demo`` from the wheel, in an empty folder outside the clone."""
+    home = tmp_path_factory.mktemp("demo")
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("VOICE_PRIVACY_")}
+    start = time.monotonic()
+    done = subprocess.run(
+        [installed, "-m", "pipeline", "recipe=demo"], cwd=home, env=environment, capture_output=True, text=True, timeout=560
+    )
+    assert done.returncode == 0, done.stderr
+    return Demo(home, installed, done.stdout, done.stderr, time.monotonic() - start)

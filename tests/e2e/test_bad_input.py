@@ -1,0 +1,122 @@
+"""Bad input through the command line: exit status and message of each fault, before any compute."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from pipeline import cli
+from tests import toy
+from tests.data.conftest import Tiny
+from tests.data.test_kaldi import BROKEN_FILES, FAULTS
+
+
+@pytest.fixture
+def small(tmp_path: Path) -> Tiny:
+    return Tiny(tmp_path / "data")
+
+
+@pytest.fixture
+def command(tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple[int, str, str]]:
+    """Run a command line in this process; exit status, standard output and standard error."""
+    monkeypatch.chdir(tmp_path)
+
+    def call(*arguments: str) -> tuple[int, str, str]:
+        status = cli.run([*arguments, f"paths.root={tmp_path / 'exp'}"])
+        out, err = capfd.readouterr()
+        return status, out, err
+
+    return call
+
+
+def test_a_sound_set_is_printed(small: Tiny, command: Callable[..., tuple[int, str, str]]) -> None:
+    status, out, _ = command("prepare", f"dataset.root={small.save().root}")
+    assert status == 0
+    assert "t_trials_f  trials  4 target  8 non-target" in out
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_each_fault_of_the_lists(small: Tiny, command: Callable[..., tuple[int, str, str]], name: str) -> None:
+    change, _, said, place = FAULTS[name]
+    change(small)
+    status, out, err = command("prepare", f"dataset.root={small.save().root}")
+    assert (status, out) == (3, "")
+    assert said in err and f"{small.root}/{place}" in err
+    assert "Likely cause:" in err and "To mend it:" in err and "Traceback" not in err
+
+
+@pytest.mark.parametrize("name", BROKEN_FILES)
+def test_each_fault_of_the_audio(small: Tiny, command: Callable[..., tuple[int, str, str]], name: str) -> None:
+    spoil, _, said = BROKEN_FILES[name]
+    spoil(small.save().wav("b-t1"))
+    status, out, err = command("prepare", f"dataset.root={small.root}")
+    assert (status, out) == (3, "")
+    assert said in err and "'b-t1'" in err and f"{small.root}/t_trials_f/wav.scp:4" in err
+    assert "allow_partial=true" in err
+
+
+def test_all_faults_at_once_before_any_compute(small: Tiny, tmp_path: Path) -> None:
+    small.tables["t_trials_f"]["trials"].append("a nobody-t0 nontarget")
+    small.tables["t_enrolls"]["wav.scp"][0] = "a-e0 sox x.wav -t wav - |"
+    small.save().wav("b-t1").unlink()
+    done = toy.run("recipe=kaldi", f"dataset.root={small.root}", cwd=tmp_path)
+    assert done.returncode == 3 and done.stdout == ""
+    for said in ("nobody-t0", "pipe", "'b-t1'"):
+        assert said in done.stderr, said
+    assert "Traceback" not in done.stderr
+    assert not (tmp_path / "exp" / "store").exists()
+    (log,) = (tmp_path / "exp" / "runs").glob("*/run.log")
+    assert "nobody-t0" in log.read_text()
+
+
+def test_no_such_folder(command: Callable[..., tuple[int, str, str]], tmp_path: Path) -> None:
+    status, _, err = command("prepare", f"dataset.root={tmp_path / 'nowhere'}")
+    assert status == 3 and "nowhere" in err
+
+
+def test_an_incomplete_external_system_names_all_that_is_missing(
+    small: Tiny, command: Callable[..., tuple[int, str, str]], tmp_path: Path
+) -> None:
+    small.save()
+    (tmp_path / "theirs").mkdir()
+    status, _, err = command(
+        "prepare", f"dataset.root={small.root}", f"+system.t8={{name: external, root: {tmp_path / 'theirs'}}}"
+    )
+    assert status == 3
+    for name in ("a-t0", "b-e1", "c-t1"):
+        assert name in err
+
+
+def test_missing_weights_name_the_command_that_gets_them(small: Tiny, tmp_path: Path) -> None:
+    done = toy.run(
+        "recipe=kaldi", f"dataset.root={small.save().root}", f"paths.models={tmp_path / 'none'}", cwd=tmp_path
+    )
+    assert done.returncode == 4
+    assert "fetch-models 'extractor=[ge2e]'" in done.stderr and "never downloads" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["runn"], "did you mean `run`"),
+        (["validate", "system.b2.alpa=1"], "did you mean alpha"),
+        (["validate", "system=[b3]"], "no option 'b3'"),
+        (["validate", "runtime.device=tpu"], "runtime.device"),
+        (["report"], "report needs run folders"),
+        (["report", "nowhere"], "no finished run"),
+        (["compare", "nowhere", "elsewhere"], "no finished run"),
+        (["validate", "a b"], "cannot be composed"),
+    ],
+)
+def test_faults_of_usage_end_with_2(command: Callable[..., tuple[int, str, str]], arguments: list[str], said: str) -> None:
+    status, _, err = command(*arguments)
+    assert status == 2
+    assert said in err and "Traceback" not in err
+
+
+def test_a_store_that_cannot_be_written(small: Tiny, command: Callable[..., tuple[int, str, str]], tmp_path: Path) -> None:
+    (tmp_path / "exp").write_text("a file where the folder should be")
+    status, _, err = command("run", f"dataset.root={small.save().root}")
+    assert status == 2 and "paths.root" in err

@@ -1,0 +1,121 @@
+"""The demo from end to end: an installed wheel, the contracts of its output, and a second run."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from pipeline.data import results
+from tests.e2e.conftest import Demo
+
+
+def test_the_wheel_installs_nothing_but_pipeline_with_its_assets(wheel: Path) -> None:
+    with zipfile.ZipFile(wheel) as archive:
+        names = archive.namelist()
+    assert {name.split("/")[0] for name in names if ".dist-info" not in name} == {"pipeline"}
+    for asset in ("conf/config.yaml", "recipes/demo/config.yaml", "recipes/kaldi/config.yaml"):
+        assert f"pipeline/_assets/{asset}" in names
+    assert any(name.startswith("pipeline/_assets/data_manifests/") for name in names)
+
+
+def test_the_demo_runs_outside_the_clone_within_three_minutes(demo: Demo) -> None:
+    where = subprocess.run(
+        [demo.python, "-c", "import pipeline; print(pipeline.__file__)"], cwd=demo.home, capture_output=True, text=True, check=True
+    )
+    assert Path(where.stdout.strip()).is_relative_to(demo.python.parents[1])
+    assert demo.seconds < 180, demo.stderr
+
+
+def test_standard_output_ends_with_the_counts_and_the_report(demo: Demo) -> None:
+    *_, counts, report = demo.stdout.splitlines()
+    assert counts.startswith("tasks: 0 reused, ") and counts.endswith(" computed")
+    assert Path(report).is_absolute() and Path(report).is_file()
+    assert "Traceback" not in demo.stderr
+
+
+def test_the_run_folder_holds_what_the_contract_names(demo: Demo) -> None:
+    for name in ("config.yaml", "overrides.txt", "environment.json", "run.log", "status.json", "results.parquet", "results.csv"):
+        assert (demo.run / name).stat().st_size, name
+    assert json.loads((demo.run / "status.json").read_text())["state"] == "done"
+    assert (demo.run / "overrides.txt").read_text() == "recipe=demo\n"
+
+
+def test_every_combination_has_its_rows_and_every_row_its_counts(demo: Demo) -> None:
+    rows = results.read(demo.run)
+    assert (rows["status"] == "ok").all()
+    assert (rows["signature"] != "").all() and (rows["input_digest"] != "").all()
+    eer = rows[rows["metric"] == "eer"]
+    grid = {(s, a, t) for s, a, t in zip(eer["system"], eer["attacker"], eer["subset"])}
+    assert len(eer) == len(grid) == 2 * (1 + 2 * 2)
+    assert {(a, c) for a, c in zip(eer["attacker"], eer["condition"])} == {
+        ("unprotected", "OO"), ("ignorant", "OP"), ("lazy_informed", "PP"),
+    }  # fmt: skip
+    assert (eer["n_used"] == eer["n_target"] + eer["n_nontarget"]).all()
+    assert set(rows.loc[rows["metric"] == "idr", "extractor"]) == {"ecapa", "f0"}
+    valued = rows[rows["value"].notna() & rows["low"].notna()]
+    assert len(valued) > 20
+    cllr = rows[rows["metric"] == "cllr"]
+    assert cllr["value"].isna().all() and (cllr["reason"] != "").all()
+
+
+def test_the_numbers_of_the_run_follow_from_its_scores_by_another_way(demo: Demo) -> None:
+    """EER, Cllr_min and D_ECE recomputed from the stored scores with scikit-learn's isotonic regression and quadrature."""
+    from scipy.integrate import quad
+    from sklearn.isotonic import IsotonicRegression
+
+    rows = results.read(demo.run)
+    checked = 0
+    for record in demo.home.glob("exp/store/score/*/*/record.json"):
+        label = json.loads(record.read_text())["notes"]["label"]
+        scores = pd.read_parquet(record.with_name("scores.parquet"))
+        target = scores["target"].to_numpy()
+        posterior = IsotonicRegression(out_of_bounds="clip").fit_transform(scores["score"], target.astype(float))
+        with np.errstate(divide="ignore"):
+            llr = np.log(posterior) - np.log1p(-posterior) - np.log(target.sum() / (~target).sum())
+        a, b = llr[target], llr[~target]
+
+        def ece(prior: float, a: np.ndarray = a, b: np.ndarray = b) -> float:
+            odds = np.log(prior / (1 - prior))
+            return float(prior * np.logaddexp(0, -(a + odds)).mean() + (1 - prior) * np.logaddexp(0, b + odds).mean()) / np.log(2)
+
+        def gain(prior: float) -> float:
+            return float(-(prior * np.log2(prior) + (1 - prior) * np.log2(1 - prior))) - ece(prior)
+
+        _, subset, system, attacker, *_ = label.split()
+        mine = rows[(rows["subset"] == subset) & (rows["system"] == system) & (rows["attacker"] == attacker)]
+        value = mine.set_index(["metric", "variant"])["value"]
+        assert abs(value["cllr_min", ""] - ece(0.5)) < 1e-9
+        assert abs(value["d_ece", ""] - quad(gain, 1e-12, 1 - 1e-12, limit=400)[0]) < 1e-6
+        checked += 1
+    assert checked == 10
+
+
+def test_anonymisation_protects_against_the_ignorant_attacker(demo: Demo) -> None:
+    rows = results.read(demo.run).set_index(["metric", "variant", "system", "attacker", "subset"])["value"]
+    for subset in {key[-1] for key in rows.index if key[0] == "d_ece"}:
+        for system in ("b2", "b2r"):
+            assert rows["d_ece", "", system, "ignorant", subset] < rows["d_ece", "", "original", "unprotected", subset]
+            assert rows["eer", "rocch", system, "ignorant", subset] > rows["eer", "rocch", "original", "unprotected", subset]
+            assert 0 < rows["deid", "", system, "", subset] <= 1
+
+
+def test_a_second_run_computes_nothing_and_gives_the_same_numbers(demo: Demo) -> None:
+    done = subprocess.run(
+        [demo.python, "-m", "pipeline", "recipe=demo"], cwd=demo.home, capture_output=True, text=True, check=True, timeout=300
+    )
+    *_, counts, report = done.stdout.splitlines()
+    assert counts.endswith(" reused, 0 computed") and not counts.startswith("tasks: 0 ")
+    first, second = results.read(demo.run), results.read(Path(report).parent)
+    assert Path(report).parent != demo.run
+    pd.testing.assert_frame_equal(first.drop(columns="run_id"), second.drop(columns="run_id"))
+    again = subprocess.run(
+        [sys.executable, "-m", "pipeline", "compare", demo.run, Path(report).parent], cwd=demo.home, capture_output=True,
+        text=True, check=True,
+    )  # fmt: skip
+    assert again.stdout.splitlines()[-1] == f"{len(first)} rows with equal signatures, 0 rows without a counterpart"
