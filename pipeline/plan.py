@@ -170,7 +170,7 @@ def data_tasks(evaluation: Evaluation) -> list[Task]:
             name="synthesise",
             label="synthesise speakers",
             version=synthesise.VERSION,
-            settings=evaluation.dataset.numeric(),
+            settings={name: getattr(evaluation.dataset, name) for name in synthesise.READS},
             function=functools.partial(synthesise.run, evaluation.dataset),
             libraries=("numpy", "scipy"),
         )
@@ -318,7 +318,7 @@ def _vectors(system: _System, features: Sequence[Ref], rows: pd.DataFrame) -> De
         manifest = audio_rows.manifest(artefacts[: len(made)], system.rows)
         return audio_rows.vectors(manifest, artefacts[len(made) :], wanted)
 
-    return Derived((*made, *features), select)
+    return Derived((*made, *features), select, digest(wanted.to_numpy().tolist()))
 
 
 def _measures(evaluation: Evaluation, consumes: str) -> list[tuple[str, Any]]:
@@ -535,7 +535,7 @@ def _segments(
             label=f"segments {system.label} {speaker}",
             version=segments.VERSION,
             settings={"inputs": srd.INPUTS},
-            inputs={"audio": Derived(system.made(), select)},
+            inputs={"audio": Derived(system.made(), select, digest(joined["utterance"].tolist()))},
             outputs={each.label: each.output() for each in extractors},
             function=functools.partial(segments.run, _recipes(extractors), machine.device, machine.threads),
             libraries=("soundfile", "soxr", "numpy"),

@@ -9,11 +9,12 @@ nothing heavy at module level, because configuration is validated before torch i
 from __future__ import annotations
 
 import difflib
+import functools
 import hashlib
 import importlib
 import json
 import pkgutil
-from importlib.metadata import entry_points
+from importlib.metadata import EntryPoint, entry_points
 from types import ModuleType
 from typing import Any, Literal
 
@@ -55,11 +56,16 @@ class ComponentSettings(BaseModel):
         return kept
 
 
+@functools.cache
+def _points(kind: Kind) -> tuple[EntryPoint, ...]:
+    return tuple(entry_points(group=f"voice_privacy.{kind}"))
+
+
 def names(kind: Kind) -> list[str]:
     """All component names of a kind, ours and those of other distributions."""
     package = importlib.import_module(f"pipeline.{kind}")
     ours = [module.name for module in pkgutil.iter_modules(package.__path__) if not module.name.startswith("_")]
-    theirs = [point.name for point in entry_points(group=f"voice_privacy.{kind}")]
+    theirs = [point.name for point in _points(kind)]
     return sorted({*ours, *theirs})
 
 
@@ -70,7 +76,7 @@ def component(kind: Kind, name: str) -> ModuleType:
         ConfigError: no component of this name, with the nearest names.
     """
     if name in names(kind):
-        for point in entry_points(group=f"voice_privacy.{kind}"):
+        for point in _points(kind):
             if point.name == name:
                 loaded = point.load()
                 if not isinstance(loaded, ModuleType):

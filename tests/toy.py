@@ -15,7 +15,10 @@ from pipeline.data import synthetic
 SEED = 7
 
 
-def wav(folder: Path, speaker: int, number: int, seconds: float = 1.5) -> tuple[str, str, Path]:
+SECONDS = (0.9, 1.6, 3.2)  # one duration band each, so that a corpus has several shards
+
+
+def wav(folder: Path, speaker: int, number: int, seconds: float) -> tuple[str, str, Path]:
     """Write one utterance; its id, speaker and path."""
     who = synthetic.speaker(SEED, speaker)
     made = synthetic.utterance(who, SEED, number, seconds)
@@ -33,7 +36,7 @@ def corpus(root: Path, speakers: int = 8, utterances: int = 6) -> Path:
     for index in range(speakers):
         sex = synthetic.speaker(SEED, index).sex
         for number in range(utterances):
-            name, speaker, path = wav(root, index, number)
+            name, speaker, path = wav(root, index, number, SECONDS[number % 3])
             which = "toy_enrolls" if number < utterances // 2 else f"toy_trials_{sex}"
             tables = lines.setdefault(which, {"wav.scp": [], "utt2spk": [], "spk2gender": [], "enrolls": [], "trials": []})
             tables["wav.scp"].append(f"{name} {path.relative_to(root)}")

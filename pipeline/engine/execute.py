@@ -212,7 +212,7 @@ def planned_keys(tasks: Iterable[Task]) -> dict[tuple[Task, str], str]:
         if isinstance(value, Given):
             return value.digest
         if isinstance(value, Derived):
-            return digest([made[(ref.task, ref.output)] for ref in value.sources])
+            return digest([value.what, *(made[(ref.task, ref.output)] for ref in value.sources)])
         if isinstance(value, Ref):
             return made[(value.task, value.output)]
         return digest([made[(ref.task, ref.output)] for ref in value])

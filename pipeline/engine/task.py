@@ -41,10 +41,15 @@ class Given:
 @dataclass(frozen=True)
 class Derived:
     """A part of other outputs. Only the digest of the part enters keys, so what lies beside it in the same artefacts may
-    change without touching the task (one added utterance touches one shard, not every speaker that the shard holds)."""
+    change without touching the task (one added utterance touches one shard, not every speaker that the shard holds).
+
+    ``what`` is a digest of the choice itself; it stands in for the part's content in keys that are planned before anything
+    runs, and enters no other.
+    """
 
     sources: tuple[Ref, ...]
     select: Callable[[Sequence[Artefact]], Given]
+    what: str = ""
 
 
 Input = Ref | Given | Derived | tuple[Ref, ...]

@@ -7,6 +7,7 @@ from pipeline.data.settings import DatasetSettings
 from pipeline.engine.task import Work
 
 VERSION = 1
+READS = ("seed", "speakers", "train_speakers", "utterances", "seconds")
 
 
 def run(settings: DatasetSettings, work: Work) -> None:

@@ -53,12 +53,12 @@ class Settings(ComponentSettings):
     """
 
     name: Literal["ecapa"] = numeric("ecapa")
-    channels: tuple[int, ...] = numeric((128, 128, 128, 128), min_length=3)
-    aggregation: int = numeric(384, ge=8)
+    channels: tuple[int, ...] = numeric((64, 64, 64, 64), min_length=3)
+    aggregation: int = numeric(192, ge=8)
     embedding: int = numeric(128, ge=2)
     attention: int = numeric(64, ge=1)
     n_mels: int = numeric(80, ge=8)
-    steps: int = numeric(300, ge=1)
+    steps: int = numeric(400, ge=1)
     batch: int = numeric(32, ge=2)
     crop_seconds: float = numeric(2.0, ge=0.1)
     speeds: tuple[Annotated[float, Field(ge=0.5, le=2)], ...] = numeric((0.9, 1.0, 1.1), min_length=1)

@@ -6,8 +6,6 @@ import base64
 import csv
 import io
 import re
-import shutil
-import subprocess
 import xml.etree.ElementTree as ET
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -23,6 +21,7 @@ from PIL import Image
 from pipeline.data import results
 from pipeline.errors import DataError
 from pipeline.report.render import render
+from tests import browser
 
 MakeRun = Callable[..., Path]
 SVG = "{http://www.w3.org/2000/svg}"
@@ -310,41 +309,17 @@ def test_figure_data_of_another_version_is_an_error(make_run: MakeRun, tmp_path:
         render([run], tmp_path / "out")
 
 
-def _chromium() -> str:
-    found = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-    if found is None:
-        pytest.skip("no Chromium on this machine: the report is not opened in a browser")
-    return found
-
-
 def test_opens_in_a_browser_without_network(built: tuple[Path, Path], tmp_path: Path) -> None:
     """Headless Chromium with every host unresolvable: each image is loaded at its size, and each shows colour."""
-    shot = tmp_path / "page.png"
-    flags = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update",
-             "--disable-sync", "--no-first-run", "--hide-scrollbars", "--host-resolver-rules=MAP * ~NOTFOUND",
-             f"--user-data-dir={tmp_path / 'profile'}", "--window-size=1200,14000"]
-    url = built[1].as_uri()
-    dom = subprocess.run([_chromium(), *flags, "--dump-dom", url], capture_output=True, text=True, timeout=120, check=True)
-    assert dom.stdout.count("<img ") == 8 and "Voice similarity matrices" in dom.stdout
-    assert not re.search(r"<script|<iframe", dom.stdout)
-    subprocess.run([_chromium(), *flags, f"--screenshot={shot}", url], capture_output=True, timeout=120, check=True)
-    pixels = np.asarray(Image.open(shot).convert("RGB"), dtype=int)
+    html = browser.dom(built[1], tmp_path)
+    assert html.count("<img ") == 8 and "Voice similarity matrices" in html
+    assert not re.search(r"<script|<iframe", html)
+    pixels = browser.screenshot(built[1], tmp_path, 14000)
     assert pixels.shape == (14000, 1200, 3)
     # Text is grey or blue-black; only figures hold strong colour, at least a few rows of pixels each.
     vivid = (pixels.max(2) - pixels.min(2) > 90).sum(1) > 3
     assert vivid.sum() > 8 * 40
-    # Each figure in a box of its own: share of the canvas that is not white, and pixels of strong colour.
-    pictures, height = parse(built[1]).all("img"), 800
-    stack = tmp_path / "stack.html"
-    stack.write_text("<body style='margin:0'>" + "".join(
-        f"<div style='height:{height}px;overflow:hidden'><img src='{picture['src']}'></div>" for picture in pictures))
-    flags[-1] = f"--window-size=1200,{height * len(pictures)}"
-    subprocess.run([_chromium(), *flags, f"--screenshot={shot}", stack.as_uri()], capture_output=True, timeout=120, check=True)
-    pixels = np.asarray(Image.open(shot).convert("RGB"), dtype=int)
-    for index, picture in enumerate(pictures):
-        image = pixels[index * height: (index + 1) * height]
-        assert (image.min(2) < 250).mean() > 0.01, picture["alt"][:60]
-        assert (image.max(2) - image.min(2) > 60).sum() > 150, picture["alt"][:60]
+    browser.figures_show_data(parse(built[1]).all("img"), tmp_path)
 
 
 def test_unprotected_speech_alone_has_a_report(make_run: MakeRun, tmp_path: Path, built: tuple[Path, Path]) -> None:

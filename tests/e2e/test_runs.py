@@ -1,0 +1,215 @@
+"""Runs over a small Kaldi data set: what is reused, what a change touches, other people's systems, signals, partial data."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from pipeline.data import results
+from tests import toy
+
+BASE = ("recipe=kaldi", "metric.srd.unit=utterance", "metric.srd.replicates=50", "metric.zebra.replicates=50")
+
+
+def arguments(root: Path, *more: str) -> list[str]:
+    return [*BASE, f"dataset.root={root}", *more]
+
+
+def made(exp: Path) -> Counter[str]:
+    """Stage and system of each artefact of a store."""
+    found: Counter[str] = Counter()
+    for record in exp.glob("store/*/*/*/record.json"):
+        stage, system, *_ = json.loads(record.read_text())["notes"]["label"].split()
+        found[f"{stage} {system}" if stage in ("anonymise", "extract") else stage] += 1
+    return found
+
+
+def folder(done: subprocess.CompletedProcess[str]) -> Path:
+    return Path(done.stdout.splitlines()[-1]).parent
+
+
+@pytest.fixture(scope="module")
+def first(tmp_path_factory: pytest.TempPathFactory, models: Path) -> tuple[Path, Path, subprocess.CompletedProcess[str]]:
+    """Original and B2 evaluated: the folder it ran in, the data, what it printed."""
+    if not (models / "ge2e" / "pretrained.pt").is_file():
+        pytest.skip("the offline weights are not here: make install")
+    home = tmp_path_factory.mktemp("runs")
+    root = toy.corpus(home / "toy")
+    done = toy.run(*arguments(root, "system=[original,b2]"), cwd=home, check=True)
+    return home, root, done
+
+
+def copied(first: tuple[Path, Path, subprocess.CompletedProcess[str]], tmp_path: Path) -> tuple[Path, Path]:
+    """The folder and the data of the first run, to change without touching the original."""
+    shutil.copytree(first[0], tmp_path / "home")
+    return tmp_path / "home", tmp_path / "home" / "toy"
+
+
+def test_adding_a_system_extracts_that_system_only(first, tmp_path: Path) -> None:
+    home, root = copied(first, tmp_path)
+    before = made(home / "exp")
+    done = toy.run(*arguments(root, "system=[original,b2,b2r]"), cwd=home, check=True)
+    new = made(home / "exp") - before
+    assert {name for name in new if name.startswith(("anonymise", "extract"))} == {"anonymise b2r", "extract b2r"}
+    reused, computed = toy.counts(done)
+    assert reused == toy.counts(first[2])[1] and computed > 0
+
+
+def test_one_added_utterance_touches_one_shard(first, tmp_path: Path) -> None:
+    home, root = copied(first, tmp_path)
+    before = made(home / "exp")
+    assert before["anonymise b2"] >= 3
+    name, speaker, path = toy.wav(root, 0, 99, 1.7)
+    sex = "f" if (root / "toy_trials_f" / "utt2spk").read_text().count(f" {speaker}\n") else "m"
+    for table, line in {
+        "wav.scp": f"{name} {path.relative_to(root)}", "utt2spk": f"{name} {speaker}", "trials": f"{speaker} {name} target"
+    }.items():  # fmt: skip
+        with (root / f"toy_trials_{sex}" / table).open("a") as stream:
+            stream.write(f"{line}\n")
+    toy.run(*arguments(root, "system=[original,b2]"), cwd=home, check=True)
+    new = made(home / "exp") - before
+    # One artefact an extractor (ge2e and f0) of one shard, for each system.
+    assert new["anonymise b2"] == 1
+    assert (new["extract original"], new["extract b2"]) == (2, 2)
+    # The other sex's scores stand on vectors that did not change.
+    assert new["score"] == 3
+
+
+def test_the_same_bytes_in_another_place_and_in_another_order(first, tmp_path: Path) -> None:
+    """All artefacts of a new store in a new folder, from lists in reverse order, have the digests of the first."""
+    root = tmp_path / "elsewhere" / "toy"
+    shutil.copytree(first[1], root)
+    for path in root.glob("toy_*/*"):
+        path.write_text("".join(reversed(path.read_text().splitlines(keepends=True))))
+    toy.run(*arguments(root, "system=[original,b2]"), cwd=tmp_path, check=True)
+
+    def digests(exp: Path) -> set[tuple[str, str]]:
+        records = [json.loads(path.read_text()) for path in exp.glob("store/*/*/*/record.json")]
+        return {(record["key"], record["digest"]) for record in records}
+
+    assert digests(tmp_path / "exp") == digests(first[0] / "exp")
+
+
+def test_somebody_elses_wavs_get_the_numbers_of_the_system_that_made_them(first, tmp_path: Path) -> None:
+    home, root = copied(first, tmp_path)
+    for record in (home / "exp" / "store" / "anonymise").glob("*/*/record.json"):
+        for path in record.parent.glob("wav/*/*.wav"):
+            out = home / "theirs" / f"{path.parent.name}_t8" / "wav" / path.name
+            out.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(path, out)
+    done = toy.run(
+        *arguments(root, "system=[original,b2]", f"+system.t8={{name: external, root: {home / 'theirs'}, level: fixed}}"),
+        cwd=home, check=True,
+    )  # fmt: skip
+    rows = results.read(folder(done))
+    key = ["subset", "condition", "attacker", "extractor", "metric", "variant", "signature"]
+    ours, theirs = (
+        rows[rows["system"] == name].set_index(key)[["value", "low", "high", "label"]].sort_index() for name in ("b2", "t8")
+    )
+    assert len(ours) > 50
+    pd.testing.assert_frame_equal(ours, theirs)
+
+
+def test_a_set_with_a_broken_file_needs_leave_and_is_marked(first, tmp_path: Path) -> None:
+    home, root = copied(first, tmp_path)
+    victim = sorted((root / "wav").glob("*.wav"))[-1]
+    victim.write_bytes(b"")
+    done = toy.run(*arguments(root, "system=[original,b2]"), cwd=home)
+    assert done.returncode == 3 and victim.stem in done.stderr
+    done = toy.run(*arguments(root, "system=[original,b2]", "allow_partial=true"), cwd=home)
+    assert done.returncode == 6 and victim.stem in done.stderr
+    rows = results.read(folder(done))
+    partial = rows[rows["status"] == "partial"]
+    assert len(partial) and (partial["n_used"] < partial["n_expected"]).all()
+    # The sets that do not hold the file are whole.
+    trials = rows[rows["metric"] == "eer"]
+    assert set(trials["status"]) == {"ok", "partial"} or len(set(trials["subset"])) == 1
+    assert "partial" in (folder(done) / "report.html").read_text().lower()
+    assert json.loads((folder(done) / "left_out.json").read_text())[0]["utterance"] == victim.stem
+
+
+def test_what_cannot_be_extracted_leaves_its_value_out_and_the_rest_is_written(first, tmp_path: Path) -> None:
+    """Segments of these short files are too short for pYIN: without leave the F0 values are null, and all others stand."""
+    home, root = copied(first, tmp_path)
+    done = toy.run(*arguments(root, "system=[original]", "metric.srd.unit=segment"), cwd=home)
+    assert done.returncode == 3
+    assert "no voiced frame" in done.stderr and "allow_partial=true" in done.stderr
+    rows = results.read(folder(done))
+    short = rows[rows["status"] == "incomplete"]
+    assert set(short["extractor"]) == {"f0"} and short["value"].isna().all() and (short["reason"] != "").all()
+    assert rows.loc[rows["metric"] == "eer", "value"].notna().all()
+
+
+def test_a_run_that_is_told_to_stop_goes_on_where_it_was(first, tmp_path: Path) -> None:
+    home, root = copied(first, tmp_path)
+    shutil.rmtree(home / "exp")
+    command = [sys.executable, "-m", "pipeline", *arguments(root, "system=[original,b2]")]
+    worker = subprocess.Popen(command, cwd=home, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    deadline = time.monotonic() + 120
+    while not list(home.glob("exp/store/anonymise/*/*/record.json")) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    worker.send_signal(signal.SIGTERM)
+    out, err = worker.communicate(timeout=60)
+    assert worker.returncode == 143, err
+    assert out == "" and "run the same command again" in err and "Traceback" not in err
+    (status,) = home.glob("exp/runs/*/status.json")
+    assert json.loads(status.read_text())["state"] == "interrupted"
+    kept = sum(made(home / "exp").values())
+    assert kept
+    done = toy.run(*arguments(root, "system=[original,b2]"), cwd=home, check=True)
+    assert toy.counts(done)[0] > 0
+    assert sum(toy.counts(done)) == sum(toy.counts(first[2]))
+
+
+def test_a_sweep_makes_a_run_a_combination_and_reports_merge(first, tmp_path: Path) -> None:
+    home, root = copied(first, tmp_path)
+    shutil.rmtree(home / "exp" / "runs")
+    done = toy.run("-m", *arguments(root, "system=[original,b2],[original]", "extractor=[ge2e]"), cwd=home, check=True)
+    runs = sorted((home / "exp" / "runs").iterdir())
+    assert len(runs) == 2
+    assert [line for line in done.stdout.splitlines() if line.endswith("report.html")] == [str(r / "report.html") for r in runs]
+    merged = toy.run("report", *map(str, runs), cwd=home, check=True)
+    page = Path(merged.stdout.strip()).read_text()
+    assert all(run.name in page for run in runs)
+
+
+def test_plan_says_what_a_run_would_do_and_prepare_what_the_data_hold(first, tmp_path: Path) -> None:
+    home, root, _ = first
+    done = toy.run("plan", *arguments(root, "system=[original,b2,b2r]"), cwd=home, check=True)
+    lines = dict(line.split(": ") for line in done.stdout.splitlines())
+    assert lines["anonymise"] == "3 reused, 3 to compute"
+    assert lines["extract"] == "6 reused, 3 to compute"
+    done = toy.run("prepare", f"dataset.root={root}", cwd=home, check=True)
+    assert "toy_enrolls  enrolment  8 speakers  24 utterances" in done.stdout
+
+
+def test_a_library_tree_without_lists(speech: Path, tmp_path: Path, models: Path) -> None:
+    done = toy.run(
+        "dataset=librispeech", f"dataset.root={speech / 'librispeech' / 'test-other'}", "system=[original,b2]",
+        "extractor=[ge2e]", "attacker=[ignorant]", "metric=[asv,zebra]", cwd=tmp_path, check=True,
+    )  # fmt: skip
+    rows = results.read(folder(done)).set_index(["metric", "subset", "system"])
+    # 5 + 5 speakers with 10 files: 25 trials a sex are targets, 100 are not (the data set's own README).
+    assert rows.loc[("eer", "test-other_trials_f", "b2"), "n_target"] == 25
+    assert rows.loc[("eer", "test-other_trials_m", "original"), "n_nontarget"] == 100
+    assert rows.loc[("eer", "test-other_trials_f", "original"), "value"] < 0.05
+
+
+def test_hidden_devices_and_threads_are_runtime_only(first, tmp_path: Path) -> None:
+    """Neither the device nor the number of threads enters keys."""
+    home, root, _ = first
+    done = subprocess.run(
+        [sys.executable, "-m", "pipeline", "plan", *arguments(root, "system=[original,b2]", "runtime.threads=1", "runtime.device=cpu")],
+        cwd=home, capture_output=True, text=True, check=True, env={**os.environ, "CUDA_VISIBLE_DEVICES": ""},
+    )  # fmt: skip
+    assert all(line.endswith(" 0 to compute") for line in done.stdout.splitlines())

@@ -1,0 +1,152 @@
+"""Which stages get a new key when a setting changes: ``python -m tests.key_table > tests/key_table.csv`` after looking at the difference.
+
+Each leaf of the validated configuration is changed in turn; the graph is planned over a made-up manifest, and the keys of
+each stage are compared.
+"""
+
+from __future__ import annotations
+
+import copy
+import functools
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, get_args, get_origin
+
+import pandas as pd
+
+from pipeline import config, plan
+from pipeline.data import trials
+from pipeline.engine.execute import planned_keys
+from pipeline.errors import ConfigError
+from pipeline.models.weights import Weights
+from pipeline.plan import Evaluation, Machine
+from pipeline.registry import ComponentSettings, component, digest
+from pipeline.stages.prepare import Prepared
+
+ARGUMENTS = [
+    "recipe=demo", "system=[original,b2,b2r,b2_vpc2024]", "extractor=[ecapa_trained,ge2e,f0]",
+    "+system.t8={name: external, root: /theirs}", "paths.root=/exp",
+]  # fmt: skip
+# Values for leaves whose type does not suggest one, or that depend on another leaf.
+OTHER: dict[str, Any] = {
+    "alpha": 0.75, "alpha_range": [0.6, 0.9], "sets": ["other"], "audio_root": "/elsewhere", "models": "/models",
+    "suffix": "_t9", "device": "cuda", "threads": 3, "source": "/weights", "eer": ["kaldi"], "root": "/other",
+    "channels": [24, 24, 24, 24], "fmin": 80.0, "frame": 512, "data": "/data2", "halves_seed": 5, "window_ms": 25.0, "hop_ms": 8.0,
+}  # fmt: skip
+
+
+def composed() -> dict[str, Any]:
+    found: list[dict[str, Any]] = []
+    config.enter(ARGUMENTS, lambda evaluation, values: found.append(values))
+    return found[0]
+
+
+def parts(evaluation: Evaluation) -> dict[str, ComponentSettings]:
+    """Every settings object by its path in the configuration."""
+    found: dict[str, ComponentSettings] = {
+        "paths": evaluation.paths, "runtime": evaluation.runtime, "calibration": evaluation.calibration,
+        "dataset": evaluation.dataset, "train": evaluation.train,
+    }  # fmt: skip
+    for group, several in {
+        "system": evaluation.systems, "extractor": evaluation.extractors, "attacker": evaluation.attackers,
+        "backend": evaluation.backends, "metric": evaluation.metrics,
+    }.items():  # fmt: skip
+        found.update({f"{group}.{label}": settings for label, settings in several.items()})
+    return found
+
+
+def leaves(evaluation: Evaluation) -> Iterator[tuple[str, Any]]:
+    """Path and another value of each leaf that can have one."""
+    for path, settings in parts(evaluation).items():
+        for name, field in type(settings).model_fields.items():
+            value = getattr(settings, name)
+            other = _other(name, value, field.annotation)
+            if other is not None:
+                yield f"{path}.{name}", other
+    yield "allow_partial", True
+
+
+def _other(name: str, value: Any, kind: Any) -> Any:
+    if name in OTHER:
+        return OTHER[name]
+    choices = [choice for choice in get_args(kind) if isinstance(choice, str)] if get_origin(kind) is not None else []
+    if choices:
+        return next((choice for choice in choices if choice != value), None)
+    if isinstance(value, bool):
+        return not value
+    if isinstance(value, int):
+        return value + 1
+    if isinstance(value, float):
+        return value * 0.9 if value else 0.1
+    return f"{value}x" if isinstance(value, str) else None
+
+
+def prepared() -> Prepared:
+    """A made-up data set: two sets a sex, a training set, audio of three lengths."""
+    rows = []
+    for set_name, role, speakers in (
+        ("x_enrolls", "enrolment", "abcd"), ("x_trials_f", "trial", "ab"), ("x_trials_m", "trial", "cd"), ("x_train", "train", "ef"),
+    ):  # fmt: skip
+        for speaker in speakers:
+            for number in range(3):
+                name = f"{speaker}-{set_name}-{number}"
+                rows.append((name, speaker, "f" if speaker in "abe" else "m", set_name, role, f"/audio/{name}.wav", 16000,
+                             16000 * 2**number + 100, digest(name), number))  # fmt: skip
+    columns = ["utterance", "speaker", "sex", "set", "role", "path", "sample_rate", "samples", "sha256", "position"]
+    manifest = pd.DataFrame(rows, columns=columns)
+    sets = {}
+    for name, speakers in (("x_trials_f", "ab"), ("x_trials_m", "cd")):
+        enrolled = [(s, u) for s in speakers for u in manifest[(manifest["set"] == "x_enrolls") & (manifest["speaker"] == s)]["utterance"]]
+        tried = [(m, f"{s}-{name}-{n}", m == s) for m in speakers for s in speakers for n in range(3)]
+        sets[name] = trials.make(name, "x_enrolls", enrolled, tried, len(tried))
+    theirs = manifest[manifest["role"] != "train"].assign(sha256=lambda t: [digest("t8", one) for one in t["sha256"]])
+    return Prepared("made-up", manifest, sets, {"t8": theirs}, (), ())
+
+
+def keys(values: dict[str, Any]) -> dict[str, set[str]]:
+    """Keys by stage."""
+    evaluation = config.validate(values, "demo")
+    made = plan.graph(evaluation, prepared(), Machine("cpu", 1))
+    found: dict[str, set[str]] = {}
+    for (task, _), key in planned_keys([*plan.data_tasks(evaluation), *made.tasks]).items():
+        found.setdefault(task.name, set()).add(key)
+    return found
+
+
+@functools.cache
+def table() -> dict[str, str]:
+    """Leaf to the stages whose keys change with it, joined by a blank; '-' for none."""
+    module = component("extractors", "ge2e")
+    real, module.weights = module.weights, lambda settings, models: Weights(Path("/weights"), "digest of the weights")
+    try:
+        values = composed()
+        before = keys(values)
+        found = {}
+        for leaf, other in leaves(config.validate(values, "demo")):
+            changed = copy.deepcopy(values)
+            *path, last = leaf.split(".")
+            place = changed
+            for name in path:
+                place = place[name]
+            place[last] = other
+            if leaf.startswith("system.") and last == "level" and "t8" not in path:
+                place.update({"alpha": None, "alpha_range": [0.7, 0.9]} if other != "fixed" else {"alpha_range": None})
+            if leaf.endswith("ecapa.source"):
+                found[leaf] = "-"  # a folder instead of training changes the graph, not a key
+                continue
+            try:
+                after = keys(changed)
+            except ConfigError:
+                found[leaf] = "refused"  # it contradicts another leaf
+                continue
+            stages = [stage for stage in before if before[stage] != after.get(stage)]
+            found[leaf] = " ".join(stages) or "-"
+    finally:
+        module.weights = real
+    return found
+
+
+if __name__ == "__main__":
+    sys.stdout.write("setting,stages\n")
+    sys.stdout.writelines(f"{leaf},{stages}\n" for leaf, stages in table().items())
