@@ -33,7 +33,11 @@ def flags(profile: Path, height: int) -> list[str]:
 def dom(report: Path, scratch: Path) -> str:
     """The page as the browser understands it."""
     done = subprocess.run(
-        [*flags(scratch / "profile", 2000), "--dump-dom", report.as_uri()], capture_output=True, text=True, timeout=120, check=True
+        [*flags(scratch / "profile", 2000), "--dump-dom", report.as_uri()],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=True,
     )
     return done.stdout
 

@@ -97,7 +97,11 @@ def prepared() -> Prepared:
     manifest = pd.DataFrame(rows, columns=columns)
     sets = {}
     for name, speakers in (("x_trials_f", "ab"), ("x_trials_m", "cd")):
-        enrolled = [(s, u) for s in speakers for u in manifest[(manifest["set"] == "x_enrolls") & (manifest["speaker"] == s)]["utterance"]]
+        enrolled = [
+            (s, u)
+            for s in speakers
+            for u in manifest[(manifest["set"] == "x_enrolls") & (manifest["speaker"] == s)]["utterance"]
+        ]
         tried = [(m, f"{s}-{name}-{n}", m == s) for m in speakers for s in speakers for n in range(3)]
         sets[name] = trials.make(name, "x_enrolls", enrolled, tried, len(tried))
     theirs = manifest[manifest["role"] != "train"].assign(sha256=lambda t: [digest("t8", one) for one in t["sha256"]])

@@ -21,7 +21,10 @@ STAGES: dict[str, tuple[str, list[str]]] = {
     "train ecapa": ("training.ecapa:VERSION", ["stages/train.py", "training/ecapa.py", "models/ecapa.py"]),
     "extract": ("stages.extract:VERSION", ["stages/extract.py", "audio.py", "data/vectors.py"]),
     "segments": ("stages.segments:VERSION", ["stages/segments.py", "data/halves.py"]),
-    "extract ge2e": ("extractors.ge2e:Extractor.version", ["extractors/ge2e.py", "models/ge2e.py", "models/embedding.py"]),
+    "extract ge2e": (
+        "extractors.ge2e:Extractor.version",
+        ["extractors/ge2e.py", "models/ge2e.py", "models/embedding.py"],
+    ),
     "extract ecapa": (
         "extractors.ecapa:Extractor.version",
         ["extractors/ecapa.py", "models/ecapa.py", "models/speechbrain_layout.py", "models/embedding.py"],

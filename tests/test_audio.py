@@ -97,9 +97,15 @@ def test_an_empty_waveform_makes_a_sound_file(tmp_path: Path) -> None:
     assert audio.info(tmp_path / "none.wav") == audio.Info(16000, 0, 1, "FLOAT")
 
 
-@pytest.mark.parametrize(("name", "subtype", "tolerance"), [
-    ("a.wav", "PCM_24", 1e-6), ("a.wav", "FLOAT", 0), ("a.flac", "PCM_16", 1e-4), ("a.ogg", "VORBIS", 0.05),
-])
+@pytest.mark.parametrize(
+    ("name", "subtype", "tolerance"),
+    [
+        ("a.wav", "PCM_24", 1e-6),
+        ("a.wav", "FLOAT", 0),
+        ("a.flac", "PCM_16", 1e-4),
+        ("a.ogg", "VORBIS", 0.05),
+    ],
+)
 def test_channels_are_mixed_to_their_mean(tmp_path: Path, name: str, subtype: str, tolerance: float) -> None:
     turns = 2 * np.pi * np.arange(44_100) / 44_100
     left, right = (0.4 * np.sin(300 * turns)).astype(np.float32), (0.3 * np.sin(500 * turns)).astype(np.float32)
@@ -137,10 +143,17 @@ def faulty(folder: Path, kind: str) -> Path:
     return path
 
 
-@pytest.mark.parametrize(("kind", "message"), [
-    ("missing", "missing"), ("empty", "is empty"), ("text", "cannot be read"), ("no samples", "no samples"),
-    ("nan", "NaN"), ("cut off", "cut|cannot be read"),
-])
+@pytest.mark.parametrize(
+    ("kind", "message"),
+    [
+        ("missing", "missing"),
+        ("empty", "is empty"),
+        ("text", "cannot be read"),
+        ("no samples", "no samples"),
+        ("nan", "NaN"),
+        ("cut off", "cut|cannot be read"),
+    ],
+)
 def test_faulty_files_are_named(tmp_path: Path, kind: str, message: str) -> None:
     path = faulty(tmp_path, kind)
     with pytest.raises(DataError, match=message) as caught:
@@ -156,10 +169,19 @@ def test_what_is_not_finite_is_not_written(tmp_path: Path) -> None:
 def test_the_header_is_the_one_that_was_agreed_on(tmp_path: Path) -> None:
     audio.write(tmp_path / "a.wav", np.array([0.5, -0.25], np.float32), 16000)
     by_hand = (
-        b"RIFF" + (58).to_bytes(4, "little") + b"WAVEfmt " + (18).to_bytes(4, "little")
-        + bytes([3, 0, 1, 0]) + (16000).to_bytes(4, "little") + (64000).to_bytes(4, "little")
+        b"RIFF"
+        + (58).to_bytes(4, "little")
+        + b"WAVEfmt "
+        + (18).to_bytes(4, "little")
+        + bytes([3, 0, 1, 0])
+        + (16000).to_bytes(4, "little")
+        + (64000).to_bytes(4, "little")
         + bytes([4, 0, 32, 0, 0, 0])
-        + b"fact" + (4).to_bytes(4, "little") + (2).to_bytes(4, "little")
-        + b"data" + (8).to_bytes(4, "little") + bytes.fromhex("0000003f000080be")
+        + b"fact"
+        + (4).to_bytes(4, "little")
+        + (2).to_bytes(4, "little")
+        + b"data"
+        + (8).to_bytes(4, "little")
+        + bytes.fromhex("0000003f000080be")
     )
     assert hashlib.sha256((tmp_path / "a.wav").read_bytes()).digest() == hashlib.sha256(by_hand).digest()

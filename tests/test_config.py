@@ -20,9 +20,7 @@ from pipeline.registry import ComponentSettings, component, names
 
 LISTS = ("system", "extractor", "attacker", "backend", "metric")
 OPTIONS = [
-    (group, path.stem)
-    for group in config.GROUPS
-    for path in sorted((config.assets("conf") / group).glob("*.yaml"))
+    (group, path.stem) for group in config.GROUPS for path in sorted((config.assets("conf") / group).glob("*.yaml"))
 ]
 
 

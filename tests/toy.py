@@ -38,7 +38,9 @@ def corpus(root: Path, speakers: int = 8, utterances: int = 6) -> Path:
         for number in range(utterances):
             name, speaker, path = wav(root, index, number, SECONDS[number % 3])
             which = "toy_enrolls" if number < utterances // 2 else f"toy_trials_{sex}"
-            tables = lines.setdefault(which, {"wav.scp": [], "utt2spk": [], "spk2gender": [], "enrolls": [], "trials": []})
+            tables = lines.setdefault(
+                which, {"wav.scp": [], "utt2spk": [], "spk2gender": [], "enrolls": [], "trials": []}
+            )
             tables["wav.scp"].append(f"{name} {path.relative_to(root)}")
             tables["utt2spk"].append(f"{name} {speaker}")
             if f"{speaker} {sex}" not in tables["spk2gender"]:

@@ -92,7 +92,7 @@ def frame(rows: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
     unknown = {key for row in rows for key in row} - set(COLUMNS)
     if unknown:
         raise ValueError(f"not columns of the results schema: {sorted(unknown)}")
-    table = pd.DataFrame([{**{"schema_version": SCHEMA_VERSION}, **row} for row in rows], columns=COLUMNS)
+    table = pd.DataFrame([{"schema_version": SCHEMA_VERSION, **row} for row in rows], columns=COLUMNS)
     for column in COLUMNS:
         if column in NUMBERS:
             table[column] = table[column].astype("float64")

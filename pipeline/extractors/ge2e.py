@@ -69,17 +69,15 @@ class Extractor:
 
     def extract(self, waveforms: Sequence[np.ndarray]) -> list[Feature]:
         """Embeddings of waveforms, each float32 [n] at 16 kHz; see the class for short and silent ones."""
-        features = []
-        with embedding.inference(self.threads):
-            for wave in waveforms:
-                reason = embedding.unusable(wave)
-                if reason:
-                    features.append(embedding.nothing(self.dimension, reason))
-                    continue
-                levelled = set_level(wave, self.settings)
-                vector = self.encoder.embed(embedding.to_tensor(levelled, self.device))
-                features.append(embedding.as_feature(vector.cpu().numpy()))
-        return features
+
+        def one(wave: np.ndarray) -> Feature:
+            reason = embedding.unusable(wave)
+            if reason:
+                return embedding.nothing(self.dimension, reason)
+            vector = self.encoder.embed(embedding.to_tensor(set_level(wave, self.settings), self.device))
+            return embedding.as_feature(vector.cpu().numpy())
+
+        return embedding.each(one, waveforms, self.device, self.threads)
 
 
 def weights(settings: Settings, models: Path) -> Weights | None:

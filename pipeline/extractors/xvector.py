@@ -65,16 +65,13 @@ class Extractor:
         """Embeddings of waveforms, each float32 [n] at 16 kHz; see the class for short and silent ones."""
         from pipeline.models.speechbrain_layout import embed
 
-        features = []
-        with embedding.inference(self.threads):
-            for wave in waveforms:
-                reason = embedding.unusable(wave)
-                features.append(
-                    embedding.nothing(self.dimension, reason)
-                    if reason
-                    else embedding.as_feature(embed(self.front_end, self.model, wave, self.least_frames, self.device))
-                )
-        return features
+        def one(wave: np.ndarray) -> Feature:
+            reason = embedding.unusable(wave)
+            if reason:
+                return embedding.nothing(self.dimension, reason)
+            return embedding.as_feature(embed(self.front_end, self.model, wave, self.least_frames, self.device))
+
+        return embedding.each(one, waveforms, self.device, self.threads)
 
 
 def weights(settings: Settings, models: Path) -> Weights | None:

@@ -33,97 +33,139 @@ class Entry:
 
 ENTRIES: dict[str, Entry] = {
     "eer": Entry(
-        "EER", "equal error rate",
+        "EER",
+        "equal error rate",
         "The error rate of a speaker-verification attacker at the threshold where it misses targets as often as it accepts "
         "impostors: 0 % means that speakers are recognised without error, 50 % that the attacker guesses.",
-        "variant rocch: on the convex hull of the ROC, where it cannot exceed 50 %"),
+        "variant rocch: on the convex hull of the ROC, where it cannot exceed 50 %",
+    ),
     "cllr": Entry(
-        "Cllr", "cost of the log-likelihood ratio",
+        "Cllr",
+        "cost of the log-likelihood ratio",
         "The cost, in bits, of using the attacker's scores as log-likelihood ratios as they are, so that calibration errors "
         "count as well as the lack of discrimination.",
-        "Brümmer and du Preez 2006"),
+        "Brümmer and du Preez 2006",
+    ),
     "cllr_min": Entry(
-        "Cllr_min", "discrimination cost",
+        "Cllr_min",
+        "discrimination cost",
         "What remains of the cost of the log-likelihood ratio after the best possible calibration: 0 bit means that the "
         "attacker separates all speakers, 1 bit that its scores say nothing.",
-        "Brümmer and du Preez 2006"),
+        "Brümmer and du Preez 2006",
+    ),
     "d_ece": Entry(
-        "D_ECE", "expected disclosure (ZEBRA, population)",
+        "D_ECE",
+        "expected disclosure (ZEBRA, population)",
         "The information about identity that an attacker with perfectly calibrated scores gains on average over all priors: "
         "0 bit is perfect privacy, 0.721 bit is full disclosure.",
-        "Nautsch et al. 2020; Noé et al. 2022, Eq. 13"),
+        "Nautsch et al. 2020; Noé et al. 2022, Eq. 13",
+    ),
     "l_w": Entry(
-        "l_w", "worst-case disclosure (ZEBRA, individual)",
+        "l_w",
+        "worst-case disclosure (ZEBRA, individual)",
         "The strongest evidence for or against an identity found in any single trial, as the base-10 logarithm of its "
         "likelihood ratio: 2 means odds of 100 to 1; the number of trials sets a ceiling, which is shown beside it.",
-        "Nautsch et al. 2020; Noé et al. 2022, Table 1"),
+        "Nautsch et al. 2020; Noé et al. 2022, Table 1",
+    ),
     "l_w_ceiling": Entry(
-        "l_w ceiling", "ceiling of the worst-case disclosure",
-        "The largest worst-case disclosure that these numbers of trials could show.", ""),
+        "l_w ceiling",
+        "ceiling of the worst-case disclosure",
+        "The largest worst-case disclosure that these numbers of trials could show.",
+        "",
+    ),
     "tag": Entry(
-        "tag", "ZEBRA tag",
+        "tag",
+        "ZEBRA tag",
         "The worst-case disclosure in words: 0 no evidence; A below 10 to 1; B below 100 to 1; C below 10 000 to 1; "
         "D below 100 000 to 1; E below 1 000 000 to 1; F beyond. Tag 0 is out of reach on finite sets, and D to F are out of "
         "reach with few trials.",
-        "Nautsch et al. 2020"),
+        "Nautsch et al. 2020",
+    ),
     "d_diag": Entry(
-        "D_diag", "diagonal dominance of a voice similarity matrix",
+        "D_diag",
+        "diagonal dominance of a voice similarity matrix",
         "How much more similar speakers are to themselves than to others, from 0 (nobody stands out) to 1, among originals "
         "(oo), between originals and protected speech (op) and among protected speech (pp).",
-        "Noé et al. 2020, Eq. 3"),
+        "Noé et al. 2020, Eq. 3",
+    ),
     "cllr_cal": Entry(
-        "Cllr_cal", "calibration cost",
-        "The part of the cost of the log-likelihood ratio that better calibration would remove.", "Brümmer and du Preez 2006"),
+        "Cllr_cal",
+        "calibration cost",
+        "The part of the cost of the log-likelihood ratio that better calibration would remove.",
+        "Brümmer and du Preez 2006",
+    ),
     "d_diag_signed": Entry(
-        "D_diag signed", "diagonal dominance with its sign",
+        "D_diag signed",
+        "diagonal dominance with its sign",
         "Mean similarity of speakers to themselves minus that to others: below 0, speakers are less similar to themselves "
         "than to others, which identifies them as well.",
-        "Noé et al. 2020, Eq. 3"),
+        "Noé et al. 2020, Eq. 3",
+    ),
     "d_ece_op_oo_all_pairs": Entry(
-        "D_ECE(OP/OO) all pairs", "disclosure removed, all pairs",
+        "D_ECE(OP/OO) all pairs",
+        "disclosure removed, all pairs",
         "The share of the disclosed information that protection removes, on all pairs of the trial side.",
-        "Noé et al. 2022, Eq. 17, on all pairs"),
+        "Noé et al. 2022, Eq. 17, on all pairs",
+    ),
     "cllr_min_op_oo_all_pairs": Entry(
-        "Cllr_min(OP/OO) all pairs", "discrimination removed, all pairs",
+        "Cllr_min(OP/OO) all pairs",
+        "discrimination removed, all pairs",
         "The share of the attacker's discrimination that protection removes, on all pairs of the trial side.",
-        "Noé et al. 2022, Eq. 18, on all pairs"),
+        "Noé et al. 2022, Eq. 18, on all pairs",
+    ),
     "g_d_ece_all_pairs": Entry(
-        "G_D_ECE all pairs", "gain of distinctiveness by D_ECE, all pairs",
+        "G_D_ECE all pairs",
+        "gain of distinctiveness by D_ECE, all pairs",
         "How well protected voices can be told from one another, by disclosed information: 0 dB means as well as originals.",
-        "Noé et al. 2022, Eq. 19, on all pairs"),
+        "Noé et al. 2022, Eq. 19, on all pairs",
+    ),
     "g_cllr_min_all_pairs": Entry(
-        "G_Cllr_min all pairs", "gain of distinctiveness by Cllr_min, all pairs",
+        "G_Cllr_min all pairs",
+        "gain of distinctiveness by Cllr_min, all pairs",
         "How well protected voices can be told from one another, by Cllr_min: 0 dB means as well as originals.",
-        "Noé et al. 2022, Eq. 20 corrected, on all pairs"),
+        "Noé et al. 2022, Eq. 20 corrected, on all pairs",
+    ),
     "deid": Entry(
-        "DeID", "de-identification",
+        "DeID",
+        "de-identification",
         "How much of the similarity between a speaker's original and protected voice is gone: 0 % means no protection, 100 % "
         "that the protected voice points to no original speaker.",
-        "Noé et al. 2020"),
+        "Noé et al. 2020",
+    ),
     "g_vd": Entry(
-        "G_VD", "gain of voice distinctiveness",
+        "G_VD",
+        "gain of voice distinctiveness",
         "How well protected voices can still be told from one another: 0 dB means as well as the originals, below 0 dB less, "
         "−∞ dB not at all. A property of usefulness, not of privacy.",
-        "Noé et al. 2020"),
+        "Noé et al. 2020",
+    ),
     "max_d": Entry(
-        "MaxD", "maximum disclosure (SRD)",
+        "MaxD",
+        "maximum disclosure (SRD)",
         "The largest information about identity that any one similarity rank gives away: 0 bit at chance, log2 N at most for "
         "N speakers; for few inputs its value at chance is well above 0.",
-        "Bäckström et al. 2025; Chandra et al. 2026"),
+        "Bäckström et al. 2025; Chandra et al. 2026",
+    ),
     "mean_d": Entry(
-        "MeanD", "mean disclosure (SRD)",
+        "MeanD",
+        "mean disclosure (SRD)",
         "The information about identity that the similarity rank of the true speaker gives away on average: 0 bit at chance, "
         "log2 N at most.",
-        "Bäckström et al. 2025; Chandra et al. 2026"),
+        "Bäckström et al. 2025; Chandra et al. 2026",
+    ),
     "idr": Entry(
-        "IdR", "identification rate (SRD)",
+        "IdR",
+        "identification rate (SRD)",
         "How often the true speaker is the most similar of all N reference speakers; chance is 1/N.",
-        "Chandra et al. 2026"),
+        "Chandra et al. 2026",
+    ),
     "rank_spread": Entry(
-        "RS", "rank spread (SRD)",
+        "RS",
+        "rank spread (SRD)",
         "The share of ranks at which the true speaker is found more often than by chance; erratic for histograms that are "
         "almost flat.",
-        "Chandra et al. 2026"),
+        "Chandra et al. 2026",
+    ),
 }
 
 GROUPS: tuple[tuple[str, tuple[str, ...]], ...] = (
@@ -134,7 +176,13 @@ GROUPS: tuple[tuple[str, tuple[str, ...]], ...] = (
 """The compact tables. Metrics outside these groups and outside ``DETAILS`` are shown in a table of their own."""
 
 DETAILS = (
-    "cllr", "cllr_cal", "d_diag", "d_diag_signed", "d_ece_op_oo_all_pairs", "cllr_min_op_oo_all_pairs", "g_d_ece_all_pairs",
+    "cllr",
+    "cllr_cal",
+    "d_diag",
+    "d_diag_signed",
+    "d_ece_op_oo_all_pairs",
+    "cllr_min_op_oo_all_pairs",
+    "g_d_ece_all_pairs",
     "g_cllr_min_all_pairs",
 )
 """Known metrics that only the full report shows."""

@@ -28,16 +28,29 @@ log = logging.getLogger(__name__)
 
 TEMPLATES = Path(__file__).parent / "templates"
 WORST = 3
-SAID_ONCE = {"used / expected": "used / expected", "speakers": "speakers", "targets": "target trials",
-             "non-targets": "non-target trials", "ceiling": "ceiling", "note": "note:", "sig.": "signature"}
+SAID_ONCE = {
+    "used / expected": "used / expected",
+    "speakers": "speakers",
+    "targets": "target trials",
+    "non-targets": "non-target trials",
+    "ceiling": "ceiling",
+    "note": "note:",
+    "sig.": "signature",
+}
 SECTIONS = (
-    ("similarity", "Voice similarity matrices"), ("zoo", "Zoo: who is easy, who is hard to recognise"),
-    ("ece", "ECE profiles"), ("ranks", "Similarity rank histograms"),
+    ("similarity", "Voice similarity matrices"),
+    ("zoo", "Zoo: who is easy, who is hard to recognise"),
+    ("ece", "ECE profiles"),
+    ("ranks", "Similarity rank histograms"),
     ("plane", "De-identification and voice distinctiveness"),
 )
 SPEAKER_COLUMNS = (
-    ("diagonal_oo", "similarity to itself, OO", ""), ("diagonal_op", "OP", ""), ("diagonal_pp", "PP", ""),
-    ("deid", "DeID (%) ↑", "fraction"), ("d_ece", "D_ECE (bit) ↓", "bit"), ("max_llr", "largest |LLR| (nat) ↓", ""),
+    ("diagonal_oo", "similarity to itself, OO", ""),
+    ("diagonal_op", "OP", ""),
+    ("diagonal_pp", "PP", ""),
+    ("deid", "DeID (%) ↑", "fraction"),
+    ("d_ece", "D_ECE (bit) ↓", "bit"),
+    ("max_llr", "largest |LLR| (nat) ↓", ""),
     ("srd_rank_median", "median rank ↑", ""),
 )
 
@@ -120,16 +133,27 @@ def render(run_folders: Sequence[Path], out: Path) -> Path:
     page = (out if out.suffix.lower() in {".html", ".htm"} else out / "report.html").absolute()
     evaluation = runs.read(run_folders)
     rows = evaluation.rows.assign(
-        series=[evaluation.name(system, run) for system, run in zip(evaluation.rows["system"], evaluation.rows["run_id"])])
+        series=[
+            evaluation.name(system, run) for system, run in zip(evaluation.rows["system"], evaluation.rows["run_id"])
+        ]
+    )
     figures = _figures(evaluation, rows)
     by_metric = tables.ordered(rows, evaluation.systems).sort_values(
-        "metric", key=lambda names: names.map({n: i for i, n in enumerate(sorted(set(names), key=glossary.rank))}), kind="stable")
+        "metric",
+        key=lambda names: names.map({n: i for i, n in enumerate(sorted(set(names), key=glossary.rank))}),
+        kind="stable",
+    )
     signatures = [signature for signature in dict.fromkeys(by_metric["signature"]) if signature]
     names = {signature: f"S{index}" for index, signature in enumerate(signatures, start=1)}
     summaries = tables.summaries(evaluation.rows, evaluation.systems)
     environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(TEMPLATES), autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True,
-        lstrip_blocks=True, keep_trailing_newline=True)
+        loader=jinja2.FileSystemLoader(TEMPLATES),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
     environment.globals.update(glossary=glossary, tables=tables, reason_breaks=_breakable)
     html = environment.get_template("report.html.j2").render(
         evaluation=evaluation,
@@ -195,15 +219,22 @@ def _words(evaluation: runs.Evaluation, rows: pd.DataFrame) -> str:
     unprotected = "original" in evaluation.systems or (rows["condition"] == "OO").any()
     names = _names(rows, "dataset")
     what = f"Data set{'s' if len(names) > 1 else ''} {joined(names)}: " if names else ""
-    said = (f"speech protected by {joined(protected)}{', beside the unprotected speech' if unprotected else ''}."
-            if protected else "unprotected speech.")
+    said = (
+        f"speech protected by {joined(protected)}{', beside the unprotected speech' if unprotected else ''}."
+        if protected
+        else "unprotected speech."
+    )
     sentences = [what + (said if what else said[0].upper() + said[1:])]
     attackers, extractors = _names(rows, "attacker"), _names(rows, "extractor")
     if extractors:
-        sentences.append(f"Speakers are described by {joined(sorted(extractors))}"
-                         + (f"; the attacker is {joined(sorted(attackers), 'or')}." if attackers else "."))
-    sentences.append("In conditions OO, OP and PP, original speech is compared with original, original with protected, and "
-                     "protected with protected speech.")
+        sentences.append(
+            f"Speakers are described by {joined(sorted(extractors))}"
+            + (f"; the attacker is {joined(sorted(attackers), 'or')}." if attackers else ".")
+        )
+    sentences.append(
+        "In conditions OO, OP and PP, original speech is compared with original, original with protected, and "
+        "protected with protected speech."
+    )
     return " ".join(sentences)
 
 
@@ -213,8 +244,12 @@ def _facts(evaluation: runs.Evaluation, rows: pd.DataFrame) -> list[tuple[str, s
     for run in evaluation.runs:
         part = rows[rows["run_id"] == run.run_id]
         own = [("run", run.run_id), ("when", _when(run))]
-        for label, column, most in (("configuration digest", "config_digest", 16), ("input digest", "input_digest", 16),
-                                    ("code version", "code_version", 60), ("device", "device", 60)):
+        for label, column, most in (
+            ("configuration digest", "config_digest", 16),
+            ("input digest", "input_digest", 16),
+            ("code version", "code_version", 60),
+            ("device", "device", 60),
+        ):
             values = _names(part, column)
             shown = joined(v if len(v) <= most else f"{v[:most]}…" for v in values[:3])
             own.append((label, shown + (f" and {len(values) - 3} more" if len(values) > 3 else "")))
@@ -222,8 +257,11 @@ def _facts(evaluation: runs.Evaluation, rows: pd.DataFrame) -> list[tuple[str, s
             own = [(f"run {run.letter}", " · ".join([run.run_id, _when(run), *(f"{k} {v}" for k, v in own[2:] if v)]))]
         facts += own
     total, full = len(rows), int((rows["n_used"].fillna(0) >= rows["n_expected"].fillna(0)).sum())
-    text = (f"{total} result rows; all of them use everything that was expected" if full == total
-            else f"{total} result rows; {total - full} of them use less than was expected")
+    text = (
+        f"{total} result rows; all of them use everything that was expected"
+        if full == total
+        else f"{total} result rows; {total - full} of them use less than was expected"
+    )
     facts.append(("counts", text))
     return [fact for fact in facts if fact[1]]
 
@@ -250,8 +288,11 @@ def _sets(rows: pd.DataFrame) -> Table | None:
     body = []
     for (dataset, subset), part in counted.groupby(["dataset", "subset"], sort=True):
         body.append([str(dataset), str(subset), *(_span(part[c]) for c in ("n_speakers", "n_target", "n_nontarget"))])
-    heads = [Column("data set"), Column("subset"), *(Column(h, "number") for h in
-                                                    ("speakers", "target trials", "non-target trials"))]
+    heads = [
+        Column("data set"),
+        Column("subset"),
+        *(Column(h, "number") for h in ("speakers", "target trials", "non-target trials")),
+    ]
     return Table(heads, body)
 
 
@@ -265,21 +306,29 @@ def _span(counts: pd.Series) -> str:
 
 def _partial(evaluation: runs.Evaluation, rows: pd.DataFrame) -> list[str]:
     """Why the report is partial, one line a reason; empty if it is not."""
-    lines = [f"{f'Run {run.letter}: ' if evaluation.several else ''}{problem}"
-             for run in evaluation.runs for problem in run.problems]
+    lines = [
+        f"{f'Run {run.letter}: ' if evaluation.several else ''}{problem}"
+        for run in evaluation.runs
+        for problem in run.problems
+    ]
     bad = rows[rows["status"] != "ok"]
     for (status, reason), part in bad.groupby(["status", "reason"], sort=True):
         symbols = joined([glossary.entry(m).symbol for m in sorted(set(part["metric"]), key=glossary.rank)])
         where = joined([f"{s or 'no subset'} / {c}" for s, c in sorted({*zip(part["subset"], part["system"])})][:6])
         more = part[["subset", "system"]].drop_duplicates()
         extra = f" and {len(more) - 6} more" if len(more) > 6 else ""
-        lines.append(f"{reason or 'no reason given'} — {status or 'no status'}, {len(part)} "
-                     f"row{'s' if len(part) != 1 else ''}: {symbols} for {where}{extra}")
+        lines.append(
+            f"{reason or 'no reason given'} — {status or 'no status'}, {len(part)} "
+            f"row{'s' if len(part) != 1 else ''}: {symbols} for {where}{extra}"
+        )
     return lines
 
 
 def _summary(summary: tables.Summary) -> Table:
-    columns = [*(Column(tables.LABELS[c]) for c in summary.left), *(Column(h.replace(") ", ")\N{NO-BREAK SPACE}"), "number") for h in summary.heads)]
+    columns = [
+        *(Column(tables.LABELS[c]) for c in summary.left),
+        *(Column(h.replace(") ", ")\N{NO-BREAK SPACE}"), "number") for h in summary.heads),
+    ]
     body = [[*names, *(c.shown() for c in cells)] for names, cells in summary.body]
     return Table(columns, body, left=len(summary.left))
 
@@ -294,41 +343,70 @@ def _metrics(rows: pd.DataFrame, evaluation: runs.Evaluation, signatures: dict[s
         no_value = (part["value"].isna() & (part["label"] == "")).all() and (part["band_low"].isna()).all()
         reasons = set(part["reason"])
         common = ", ".join(f"{label} {value}" for label, value in tables.constant(part, shown))
-        found.append(Metric(
-            str(name), glossary.entry(str(name)), glossary.unit(str(part["unit"].iloc[0])), str(part["direction"].iloc[0]),
-            _metric_table(part, shown, signatures, common),
-            str(next(iter(reasons))) if no_value and len(reasons) == 1 else ""))
+        found.append(
+            Metric(
+                str(name),
+                glossary.entry(str(name)),
+                glossary.unit(str(part["unit"].iloc[0])),
+                str(part["direction"].iloc[0]),
+                _metric_table(part, shown, signatures, common),
+                str(next(iter(reasons))) if no_value and len(reasons) == 1 else "",
+            )
+        )
     return found
 
 
 def _metric_table(rows: pd.DataFrame, left: list[str], signatures: dict[str, str], note: str) -> Table:
     columns = [
-        *(Column(tables.LABELS[column]) for column in left), Column("value", "number"), Column("95 % interval", "number"),
-        Column("null band", "number"), Column("against chance"), Column("ceiling", "number"),
-        Column("used / expected", "number"), Column("speakers", "number"), Column("targets", "number"),
-        Column("non-targets", "number"), Column("note"), Column("sig."),
+        *(Column(tables.LABELS[column]) for column in left),
+        Column("value", "number"),
+        Column("95 % interval", "number"),
+        Column("null band", "number"),
+        Column("against chance"),
+        Column("ceiling", "number"),
+        Column("used / expected", "number"),
+        Column("speakers", "number"),
+        Column("targets", "number"),
+        Column("non-targets", "number"),
+        Column("note"),
+        Column("sig."),
     ]
     body = []
     for _, row in rows.iterrows():
         unit, value = str(row["unit"]), tables.cell(row)
-        band = "" if pd.isna(row["band_low"]) else (
-            f"[{tables.number(row['band_low'], unit)}, {tables.number(row['band_high'], unit)}]")
+        band = (
+            ""
+            if pd.isna(row["band_low"])
+            else (f"[{tables.number(row['band_low'], unit)}, {tables.number(row['band_high'], unit)}]")
+        )
         used = "" if pd.isna(row["n_expected"]) else f"{_count(row['n_used'])} / {_count(row['n_expected'])}"
-        body.append([
-            *(str(row[column]) for column in left), value.text, value.interval, band, str(row["chance"]),
-            "" if pd.isna(row["ceiling"]) else tables.number(row["ceiling"], unit), used,
-            *(_count(row[column]) for column in ("n_speakers", "n_target", "n_nontarget")),
-            ": ".join(filter(None, ["" if row["status"] == "ok" else str(row["status"]), str(row["reason"])])),
-            signatures.get(str(row["signature"]), ""),
-        ])
+        body.append(
+            [
+                *(str(row[column]) for column in left),
+                value.text,
+                value.interval,
+                band,
+                str(row["chance"]),
+                "" if pd.isna(row["ceiling"]) else tables.number(row["ceiling"], unit),
+                used,
+                *(_count(row[column]) for column in ("n_speakers", "n_target", "n_nontarget")),
+                ": ".join(filter(None, ["" if row["status"] == "ok" else str(row["status"]), str(row["reason"])])),
+                signatures.get(str(row["signature"]), ""),
+            ]
+        )
     keep = [i for i, _ in enumerate(columns) if i <= len(left) or any(line[i] for line in body)]
     # What is the same in all rows is said once, below the table.
     same = [i for i in keep if columns[i].head in SAID_ONCE and len(body) > 1 and len({line[i] for line in body}) == 1]
     keep = [i for i in keep if i not in same]
     note = ", ".join(filter(None, [note, *(f"{SAID_ONCE[columns[i].head]} {body[0][i]}" for i in same)]))
     marked = frozenset(index for index, status in enumerate(rows["status"]) if status != "ok")
-    return Table([columns[i] for i in keep], [[line[i] for i in keep] for line in body], marked,
-                 f"For all rows: {note}." if note else "", len(left))
+    return Table(
+        [columns[i] for i in keep],
+        [[line[i] for i in keep] for line in body],
+        marked,
+        f"For all rows: {note}." if note else "",
+        len(left),
+    )
 
 
 def _count(value: object) -> str:
@@ -354,9 +432,15 @@ def _speakers(evaluation: runs.Evaluation) -> Speakers | None:
     table = table.assign(
         place=table["series"].map(place),
         # Without de-identification (no protected speech) the disclosure decides alone.
-        first=table["deid"].astype(float), second=-table["d_ece"].astype(float), third=-table["max_llr"].astype(float))
-    table = table.sort_values(["subset", "extractor", "backend", "place", "first", "second", "third", "speaker"],
-                              kind="stable", na_position="last").reset_index(drop=True)
+        first=table["deid"].astype(float),
+        second=-table["d_ece"].astype(float),
+        third=-table["max_llr"].astype(float),
+    )
+    table = table.sort_values(
+        ["subset", "extractor", "backend", "place", "first", "second", "third", "speaker"],
+        kind="stable",
+        na_position="last",
+    ).reset_index(drop=True)
     table["n"] = table.groupby(group, sort=False).cumcount()
     judged = table[table[["first", "second", "third"]].notna().any(axis=1)]
     worst = judged[(judged["n"] < WORST) & (judged["system"] != "original")]
@@ -367,24 +451,34 @@ def _speakers(evaluation: runs.Evaluation) -> Speakers | None:
     values = [c for c in SPEAKER_COLUMNS if table[c[0]].notna().any()]
 
     def lines(part: pd.DataFrame) -> list[list[str]]:
-        return [[*(str(row[c]) for c in left), str(row["speaker"]),
-                 *(_speaker_value(row[name], name, unit) for name, _, unit in values)] for _, row in part.iterrows()]
+        return [
+            [
+                *(str(row[c]) for c in left),
+                str(row["speaker"]),
+                *(_speaker_value(row[name], name, unit) for name, _, unit in values),
+            ]
+            for _, row in part.iterrows()
+        ]
 
     columns = [*heads, Column("speaker"), *(Column(head, "number") for _, head, _ in values)]
     sorted_all = table[[*group[:3], "run_id", "system", "speaker", *(name for name, _, _ in SPEAKER_COLUMNS)]]
     return Speakers(
         Table(columns, lines(worst), left=len(left)),
-        Table(columns, lines(table), frozenset(int(i) for i in table.index[table.index.isin(worst.index)]),
-              left=len(left)),
+        Table(
+            columns, lines(table), frozenset(int(i) for i in table.index[table.index.isin(worst.index)]), left=len(left)
+        ),
         f"The {WORST} worst of each subset, feature and system: lowest de-identification first, then highest disclosure. In "
         "every set somebody is worst; the values say how bad that is.",
-        Download("speakers.csv", _csv(sorted_all if evaluation.several else sorted_all.drop(columns="run_id"))))
+        Download("speakers.csv", _csv(sorted_all if evaluation.several else sorted_all.drop(columns="run_id"))),
+    )
 
 
 def _speaker_value(value: float, name: str, unit: str) -> str:
     if pd.isna(value):
         return tables.DASH
-    return tables.number(value, unit) if unit else f"{value:.{1 if name == 'srd_rank_median' else 2}f}".replace("-", "−")
+    return (
+        tables.number(value, unit) if unit else f"{value:.{1 if name == 'srd_rank_median' else 2}f}".replace("-", "−")
+    )
 
 
 def _measures(rows: pd.DataFrame, signature: str) -> str:
@@ -409,5 +503,3 @@ def _write(path: Path, text: str) -> None:
         os.replace(part, path)  # noqa: PTH105 (one atomic call)
     finally:
         part.unlink(missing_ok=True)
-
-

@@ -18,8 +18,20 @@ FIGURE_TABLES: dict[str, list[str]] = {
     "ece_profile": ["subset", "system", "condition", "attacker", "extractor", "backend", "log_odds", "ece", "prior"],
     "similarity": ["subset", "system", "extractor", "backend", "block", "row_speaker", "column_speaker", "similarity"],
     "zoo": ["subset", "system", "extractor", "backend", "block", "speaker", "x", "y", "doddington", "dunstone_yager"],
-    "speakers": ["subset", "system", "extractor", "backend", "speaker", "diagonal_oo", "diagonal_op", "diagonal_pp",
-                 "deid", "d_ece", "max_llr", "srd_rank_median"],
+    "speakers": [
+        "subset",
+        "system",
+        "extractor",
+        "backend",
+        "speaker",
+        "diagonal_oo",
+        "diagonal_op",
+        "diagonal_pp",
+        "deid",
+        "d_ece",
+        "max_llr",
+        "srd_rank_median",
+    ],
     "ranks": ["subset", "system", "condition", "extractor", "unit", "rank", "share", "fit", "n_references"],
 }
 """The figure data of a run folder (``figures/<name>.parquet``) with the columns that each table must have."""
@@ -100,8 +112,16 @@ def read(folders: Sequence[Path]) -> Evaluation:
         table = results.read(folder)
         ids = sorted(set(table["run_id"]) - {""})
         run_id = ids[0] if len(ids) == 1 else folder.name
-        runs.append(Run(folder, run_id, letter(index), _json(folder / "status.json"), _yaml(folder / "config.yaml"),
-                        _json(folder / "environment.json")))
+        runs.append(
+            Run(
+                folder,
+                run_id,
+                letter(index),
+                _json(folder / "status.json"),
+                _yaml(folder / "config.yaml"),
+                _json(folder / "environment.json"),
+            )
+        )
         rows.append(table.assign(run_id=pd.array([run_id] * len(table), dtype="string")))
         for name, columns in FIGURE_TABLES.items():
             found = _figure_table(folder / "figures" / f"{name}.parquet", columns)
@@ -146,8 +166,12 @@ def _figure_table(path: Path, columns: Sequence[str]) -> pd.DataFrame | None:
     table = pd.read_parquet(path)
     lacking = [column for column in columns if column not in table.columns]
     if lacking:
-        raise DataError(f"the figure data lack columns: {', '.join(lacking)}", where=str(path),
-                        cause="the file comes from another version", remedy="run the evaluation again")
+        raise DataError(
+            f"the figure data lack columns: {', '.join(lacking)}",
+            where=str(path),
+            cause="the file comes from another version",
+            remedy="run the evaluation again",
+        )
     return table[list(columns)]
 
 

@@ -22,15 +22,36 @@ CEILING = "_ceiling"
 DASH = "–"
 WITHIN = "within chance"
 LABELS = {
-    "run_id": "run", "subset": "subset", "condition": "condition", "system": "system", "system_level": "level",
-    "attacker": "attacker", "extractor": "extractor", "trained_on": "trained on", "backend": "back end",
-    "calibration": "calibration", "dataset": "data set", "variant": "variant",
+    "run_id": "run",
+    "subset": "subset",
+    "condition": "condition",
+    "system": "system",
+    "system_level": "level",
+    "attacker": "attacker",
+    "extractor": "extractor",
+    "trained_on": "trained on",
+    "backend": "back end",
+    "calibration": "calibration",
+    "dataset": "data set",
+    "variant": "variant",
 }
 ALWAYS = ("subset", "system", "extractor")
 """Identity columns that a table shows even where all its rows agree."""
 
-_LEFT = ("run_id", "dataset", "subset", "system", "system_level", "condition", "attacker", "extractor", "trained_on",
-         "backend", "calibration", "variant")
+_LEFT = (
+    "run_id",
+    "dataset",
+    "subset",
+    "system",
+    "system_level",
+    "condition",
+    "attacker",
+    "extractor",
+    "trained_on",
+    "backend",
+    "calibration",
+    "variant",
+)
 
 
 @dataclass(frozen=True)
@@ -128,9 +149,7 @@ def folded(rows: pd.DataFrame) -> pd.DataFrame:
     kept["band_low"] = [bands.get(k, nan)[0] for k in key[kept.index]]
     kept["band_high"] = [bands.get(k, nan)[1] for k in key[kept.index]]
     kept["ceiling"] = [ceilings.get(k, math.nan) for k in key[kept.index]]
-    kept["chance"] = [
-        _place(v, low, high) for v, low, high in zip(kept["value"], kept["band_low"], kept["band_high"])
-    ]
+    kept["chance"] = [_place(v, low, high) for v, low, high in zip(kept["value"], kept["band_low"], kept["band_high"])]
     return kept.reset_index(drop=True)
 
 
@@ -143,15 +162,17 @@ def _place(value: float, low: float, high: float) -> str:
 def varying(rows: pd.DataFrame, columns: Sequence[str] = _LEFT, always: Sequence[str] = ALWAYS) -> list[str]:
     """The identity columns that a table of these rows has to show: those that differ, and ``always`` if not empty."""
     return [
-        column for column in columns
-        if rows[column].nunique() > 1 or (column in always and (rows[column] != "").any())
+        column for column in columns if rows[column].nunique() > 1 or (column in always and (rows[column] != "").any())
     ]
 
 
 def constant(rows: pd.DataFrame, shown: Sequence[str]) -> list[tuple[str, str]]:
     """Label and value of the identity columns (but the run) that are the same in all rows and not shown."""
-    return [(LABELS[column], str(rows[column].iloc[0])) for column in _LEFT
-            if column not in {*shown, "run_id"} and len(rows) and rows[column].nunique() == 1 and rows[column].iloc[0] != ""]
+    return [
+        (LABELS[column], str(rows[column].iloc[0]))
+        for column in _LEFT
+        if column not in {*shown, "run_id"} and len(rows) and rows[column].nunique() == 1 and rows[column].iloc[0] != ""
+    ]
 
 
 def ordered(rows: pd.DataFrame, systems: Sequence[str] = ()) -> pd.DataFrame:
@@ -160,8 +181,20 @@ def ordered(rows: pd.DataFrame, systems: Sequence[str] = ()) -> pd.DataFrame:
     if not systems:
         place["original"] = ""
     key = rows.assign(system=[place.get(str(system), str(system)) for system in rows["system"]])
-    by = ["dataset", "subset", "extractor", "backend", "calibration", "system", "condition", "attacker", "variant",
-          "trained_on", "system_level", "run_id"]
+    by = [
+        "dataset",
+        "subset",
+        "extractor",
+        "backend",
+        "calibration",
+        "system",
+        "condition",
+        "attacker",
+        "variant",
+        "trained_on",
+        "system_level",
+        "run_id",
+    ]
     return rows.loc[key.sort_values(by, kind="stable").index].reset_index(drop=True)
 
 
@@ -169,8 +202,11 @@ def cell(row: pd.Series) -> Cell:
     """The cell of a folded row: its value or label; a dash where there is none."""
     unit = str(row["unit"])
     text = str(row["label"]) if pd.isna(row["value"]) and row["label"] else number(row["value"], unit)
-    interval = "" if pd.isna(row["low"]) or pd.isna(row["high"]) else (
-        f"[{number(row['low'], unit)}, {number(row['high'], unit)}]")
+    interval = (
+        ""
+        if pd.isna(row["low"]) or pd.isna(row["high"])
+        else (f"[{number(row['low'], unit)}, {number(row['high'], unit)}]")
+    )
     return Cell(text, interval, row["chance"] == WITHIN, row["status"] != "ok")
 
 
@@ -198,7 +234,8 @@ def _summary(title: str, rows: pd.DataFrame, systems: Sequence[str]) -> Summary:
     left = varying(rows, [column for column in _LEFT if column not in skip])
     metrics = sorted(
         {(str(m), "" if stacked else str(v)) for m, v in zip(rows["metric"], rows["variant"])},
-        key=lambda pair: (glossary.rank(pair[0]), pair[1]))
+        key=lambda pair: (glossary.rank(pair[0]), pair[1]),
+    )
     collisions = rows.assign(shown="" if stacked else rows["variant"]).duplicated([*left, "metric", "shown"]).any()
     if collisions:
         left = varying(rows, [column for column in _LEFT if stacked or column != "variant"])
@@ -214,7 +251,9 @@ def _summary(title: str, rows: pd.DataFrame, systems: Sequence[str]) -> Summary:
         by_metric = {(str(r["metric"]), "" if stacked else str(r["variant"])): cell(r) for _, r in part.iterrows()}
         body.append(([str(name) for name in names], [by_metric.get(pair, Cell("")) for pair in metrics]))
     empty = rows["value"].isna() & (rows["label"] == "") & (rows["reason"] != "")
-    return Summary(title, left, heads, metrics, body, constant(rows, left), sorted(set(map(str, rows["reason"][empty]))))
+    return Summary(
+        title, left, heads, metrics, body, constant(rows, left), sorted(set(map(str, rows["reason"][empty])))
+    )
 
 
 def footnotes(summary: Summary, intervals: bool) -> list[str]:
@@ -243,11 +282,19 @@ def to_text(rows: pd.DataFrame, systems: Sequence[str] = (), *, intervals: bool 
         grid += [[*names, *(_joined(c, intervals, "~") for c in cells)] for names, cells in summary.body]
         grid = [[_one_line(text) for text in line] for line in grid]
         widths = [max(len(line[column]) for line in grid) for column in range(len(grid[0]))]
-        lines = ["  ".join(
-            text.ljust(width) if column < len(summary.left) else text.rjust(width)
-            for column, (text, width) in enumerate(zip(line, widths))).rstrip() for line in grid]
+        lines = [
+            "  ".join(
+                text.ljust(width) if column < len(summary.left) else text.rjust(width)
+                for column, (text, width) in enumerate(zip(line, widths))
+            ).rstrip()
+            for line in grid
+        ]
         rule = "  ".join("-" * width for width in widths)
-        blocks.append("\n".join([summary.title, "", lines[0], rule, *lines[1:], "", *map(_one_line, footnotes(summary, intervals))]))
+        blocks.append(
+            "\n".join(
+                [summary.title, "", lines[0], rule, *lines[1:], "", *map(_one_line, footnotes(summary, intervals))]
+            )
+        )
     return "\n\n".join(block.rstrip() for block in blocks) + ("\n" if blocks else "")
 
 
@@ -286,16 +333,24 @@ def _markdown_table(summary: Summary, intervals: bool) -> str:
 
 
 def _markdown(text: str) -> str:
-    return "".join(f"\\{c}" if c in "\\`*_[]|~$" else {"<": "&lt;", ">": "&gt;", "&": "&amp;"}.get(c, c)
-                   for c in _one_line(text))
+    return "".join(
+        f"\\{c}" if c in "\\`*_[]|~$" else {"<": "&lt;", ">": "&gt;", "&": "&amp;"}.get(c, c) for c in _one_line(text)
+    )
 
 
 def _latex_table(summary: Summary, intervals: bool) -> str:
     heads = [*(LABELS[column] for column in summary.left), *map(_latex_head, summary.heads)]
-    lines = [r"\begin{table}", r"\centering", rf"\caption{{{_latex(summary.title)}. " +
-             " ".join(_latex(note) for note in footnotes(summary, intervals)) + "}",
-             rf"\begin{{tabular}}{{{'l' * len(summary.left)}{'r' * len(summary.heads)}}}", r"\toprule",
-             " & ".join(heads) + r" \\", r"\midrule"]
+    lines = [
+        r"\begin{table}",
+        r"\centering",
+        rf"\caption{{{_latex(summary.title)}. "
+        + " ".join(_latex(note) for note in footnotes(summary, intervals))
+        + "}",
+        rf"\begin{{tabular}}{{{'l' * len(summary.left)}{'r' * len(summary.heads)}}}",
+        r"\toprule",
+        " & ".join(heads) + r" \\",
+        r"\midrule",
+    ]
     for names, cells in summary.body:
         texts = [*(_latex(name) for name in names), *(_latex(_joined(c, intervals, "~")) for c in cells)]
         # A line that begins with a bracket would be read as the optional argument of the line end before it.
@@ -315,10 +370,28 @@ def _latex_head(head: str) -> str:
 
 
 _LATEX = {
-    "\\": r"\textbackslash{}", "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_", "{": r"\{", "}": r"\}",
-    "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "<": r"\textless{}", ">": r"\textgreater{}",
-    "∞": r"$\infty$", "\N{MINUS SIGN}": "$-$", "†": r"\textdagger{}", "↑": r"$\uparrow$", "↓": r"$\downarrow$", "–": "--",
-    "\N{NO-BREAK SPACE}": "~", "·": r"\textperiodcentered{}", "[": "{[}", "]": "{]}",
+    "\\": r"\textbackslash{}",
+    "&": r"\&",
+    "%": r"\%",
+    "$": r"\$",
+    "#": r"\#",
+    "_": r"\_",
+    "{": r"\{",
+    "}": r"\}",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "<": r"\textless{}",
+    ">": r"\textgreater{}",
+    "∞": r"$\infty$",
+    "\N{MINUS SIGN}": "$-$",
+    "†": r"\textdagger{}",
+    "↑": r"$\uparrow$",
+    "↓": r"$\downarrow$",
+    "–": "--",
+    "\N{NO-BREAK SPACE}": "~",
+    "·": r"\textperiodcentered{}",
+    "[": "{[}",
+    "]": "{]}",
 }
 
 

@@ -102,7 +102,9 @@ def test_default_keeps_level_head_and_tail_and_clips_nothing(alpha: float):
     wave = utterance(speaker(3, 4), 3, 1, 1.537).wave
     wave = wave - wave.mean() + np.float32(0.01) * np.sin(np.arange(len(wave))).astype(np.float32)
     made = Anonymiser(settings("default", alpha)).anonymise(wave * 4, 16000, WHO).wave
-    assert np.sqrt(np.mean(made.astype(float) ** 2)) == pytest.approx(4 * np.sqrt(np.mean(wave.astype(float) ** 2)), rel=1e-4)
+    assert np.sqrt(np.mean(made.astype(float) ** 2)) == pytest.approx(
+        4 * np.sqrt(np.mean(wave.astype(float) ** 2)), rel=1e-4
+    )
     assert np.abs(made[:160]).max() > 1e-3 and np.abs(made[-90:]).max() > 1e-3
     quiet = Anonymiser(settings("default", alpha)).anonymise(wave, 16000, WHO).wave
     np.testing.assert_allclose(made, 4 * quiet, atol=1e-4)

@@ -29,7 +29,12 @@ def _anonymise(root: Path, manifest: pd.DataFrame, pattern: str, rate: int = RAT
 
 @pytest.mark.parametrize(
     "pattern",
-    ["{set}_mcadams/wav/{utterance}.wav", "{set}/{utterance}.flac", "{set}_a_b/x/y/{utterance}.ogg", "any/where/{utterance}.wav"],
+    [
+        "{set}_mcadams/wav/{utterance}.wav",
+        "{set}/{utterance}.flac",
+        "{set}_a_b/x/y/{utterance}.ogg",
+        "any/where/{utterance}.wav",
+    ],
 )
 def test_layouts(tmp_path: Path, original: pd.DataFrame, pattern: str) -> None:
     root = _anonymise(tmp_path / "anon", original, pattern)
@@ -55,7 +60,12 @@ def test_all_missing_files_are_named_at_once_or_left_out(tmp_path: Path, origina
         (root / name).unlink()
     (root / "t_trials_f_x/wav/c-t0.wav").write_bytes(b"RIFF")
     error = refused(external.read, root, original)
-    assert sorted(fault.kind for fault in error.faults) == ["bad-audio", "missing-audio", "missing-audio", "missing-audio"]
+    assert sorted(fault.kind for fault in error.faults) == [
+        "bad-audio",
+        "missing-audio",
+        "missing-audio",
+        "missing-audio",
+    ]
     for name in ("a-e0", "b-t0", "c-t1", "c-t0"):
         assert f"'{name}'" in str(error)
     partial = external.read(root, original, allow_partial=True)

@@ -25,7 +25,13 @@ def _uneven(seed: int = 0) -> pd.DataFrame:
     random = np.random.default_rng(seed)
     return _manifest(
         [
-            (f"{speaker}-{number}", speaker, f"s{number % 2}", int(random.integers(50, 5000)), int(random.choice([8000, 16000])))
+            (
+                f"{speaker}-{number}",
+                speaker,
+                f"s{number % 2}",
+                int(random.integers(50, 5000)),
+                int(random.choice([8000, 16000])),
+            )
             for speaker, count in (("a", 2), ("b", 7), ("c", 50))
             for number in range(count)
         ]
@@ -88,7 +94,9 @@ def test_segments_of_one_rate_differ_by_a_sample_at_most() -> None:
 
 def test_utterances_that_stand_in_several_sets_count_once() -> None:
     one = _uneven()
-    again = pd.concat([one, one.assign(set="s9"), one.assign(set="train", role="train", utterance="t" + one["utterance"])])
+    again = pd.concat(
+        [one, one.assign(set="s9"), one.assign(set="train", role="train", utterance="t" + one["utterance"])]
+    )
     again = again.sample(frac=1, random_state=0).reset_index(drop=True)
     columns = ["speaker", "input", "set", "utterance", "start", "stop"]
     assert halves.halves(again, 1).pieces[columns].equals(halves.halves(one, 1).pieces[columns])
@@ -104,7 +112,9 @@ def test_other_durations_keep_the_halves() -> None:
 
 
 def test_speakers_with_one_utterance_are_refused_by_name() -> None:
-    manifest = _manifest([("a-0", "a", "s", 9, 8), ("b-0", "b", "s", 9, 8), ("c-0", "c", "s", 9, 8), ("c-1", "c", "s", 9, 8)])
+    manifest = _manifest(
+        [("a-0", "a", "s", 9, 8), ("b-0", "b", "s", 9, 8), ("c-0", "c", "s", 9, 8), ("c-1", "c", "s", 9, 8)]
+    )
     with pytest.raises(DataError) as caught:
         halves.halves(manifest, 0)
     assert "speaker 'a'" in str(caught.value) and "speaker 'b'" in str(caught.value) and "'c'" not in str(caught.value)

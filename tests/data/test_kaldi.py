@@ -24,7 +24,9 @@ def _swap(lines: list[str], old: str, new: str) -> None:
 # The real lists ------------------------------------------------------------------------------------------------------
 
 
-def test_real_voiceprivacy_lists_have_the_counts_of_their_readme(speech: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_real_voiceprivacy_lists_have_the_counts_of_their_readme(
+    speech: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     from pipeline.data.settings import DatasetSettings
 
     root = speech / "librispeech-dev-clean-mp3" / "kaldi"
@@ -65,7 +67,13 @@ def test_a_valid_set_gives_what_its_tables_say(tiny) -> None:
     assert (one.n_target, one.n_nontarget, one.expected, one.enrolment_set) == (4, 8, 12, "t_enrolls")
     assert one.enrolment.values.tolist() == [["a", "a-e0"], ["a", "a-e1"], ["b", "b-e0"], ["b", "b-e1"]]
     row = corpus.manifest.set_index("utterance").loc["c-t1"]
-    assert (row["speaker"], row["sex"], row["set"], row["role"], row["position"]) == ("c", "f", "t_trials_f", "trial", 5)
+    assert (row["speaker"], row["sex"], row["set"], row["role"], row["position"]) == (
+        "c",
+        "f",
+        "t_trials_f",
+        "trial",
+        5,
+    )
     assert (row["sample_rate"], row["samples"], row["path"]) == (8000, 2000, str(tiny.wav("c-t1")))
     import hashlib
 
@@ -120,7 +128,9 @@ def test_two_columns_of_trials_take_their_labels_from_the_speakers(tiny) -> None
 
 def test_lists_inside_a_set_are_cut_into_sets(tiny) -> None:
     enrolls, trials = tiny.tables["t_enrolls"], tiny.tables["t_trials_f"]
-    raw = {table: sorted({*enrolls[table], *trials[table]}) for table in ("wav.scp", "utt2spk", "spk2gender", "utt2dur")}
+    raw = {
+        table: sorted({*enrolls[table], *trials[table]}) for table in ("wav.scp", "utt2spk", "spk2gender", "utt2dur")
+    }
     tiny.tables = {"t": raw | {"enrolls": enrolls["enrolls"], "trials_f": trials["trials"]}}
     parent = kaldi.read(tiny.save().settings())
     itself = kaldi.read(tiny.settings(root=str(tiny.root / "t")))

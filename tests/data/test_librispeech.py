@@ -58,7 +58,8 @@ def test_the_halves_follow_the_digest_of_seed_and_id(speech: Path) -> None:
     rows = librispeech.read(_settings(speech / "librispeech" / "test-other", seed=7), threads=2).manifest
     for _, mine in rows.groupby("speaker"):
         ordered = sorted(
-            mine["utterance"], key=lambda name: hashlib.sha256(json.dumps([7, name], separators=(",", ":")).encode()).hexdigest()
+            mine["utterance"],
+            key=lambda name: hashlib.sha256(json.dumps([7, name], separators=(",", ":")).encode()).hexdigest(),
         )
         assert set(mine[mine["role"] == "enrolment"]["utterance"]) == set(ordered[:5])
 
@@ -104,7 +105,9 @@ def test_capital_extensions_and_hidden_files(tmp_path: Path) -> None:
 
 def test_speakers_txt_in_the_root_or_its_parent(tmp_path: Path, refused) -> None:
     root = _tree(tmp_path / "x", "abcd")
-    (tmp_path / "SPEAKERS.TXT").write_text("; comment\na | F | x | 1.0 | A | B\nb|M|x|1|\nc | f | x | 1 | C\nd | M | x | 1 | D\n")
+    (tmp_path / "SPEAKERS.TXT").write_text(
+        "; comment\na | F | x | 1.0 | A | B\nb|M|x|1|\nc | f | x | 1 | C\nd | M | x | 1 | D\n"
+    )
     assert list(librispeech.read(_settings(root)).trials) == ["x_trials_f", "x_trials_m"]
     (root / "SPEAKERS.TXT").write_text("a | F |\nb | F |\nc | F |\nd | F |\n")
     assert list(librispeech.read(_settings(root)).trials) == ["x_trials_f"]

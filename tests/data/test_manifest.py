@@ -78,4 +78,10 @@ def test_the_digest_of_trials_depends_on_content_alone() -> None:
 
 def test_same_sex_pairs_are_the_product_within_each_sex() -> None:
     pairs = trials.same_sex_pairs({"a": "f", "b": "f", "c": "m"}, [("1", "a", "f"), ("2", "d", "f"), ("3", "c", "m")])
-    assert sorted(pairs) == [("a", "1", True), ("a", "2", False), ("b", "1", False), ("b", "2", False), ("c", "3", True)]
+    assert sorted(pairs) == [
+        ("a", "1", True),
+        ("a", "2", False),
+        ("b", "1", False),
+        ("b", "2", False),
+        ("c", "3", True),
+    ]

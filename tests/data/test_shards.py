@@ -14,7 +14,9 @@ from pipeline.data.shards import band, shards
 
 RATES = [8000, 16000, 44100]
 # Digests whose last byte is often 0, and of few values so that they repeat.
-DIGESTS = st.builds(lambda head, last: f"{head:062x}{last}", st.integers(0, 40), st.sampled_from(["00", "00", "01", "a0"]))
+DIGESTS = st.builds(
+    lambda head, last: f"{head:062x}{last}", st.integers(0, 40), st.sampled_from(["00", "00", "01", "a0"])
+)
 FILES = st.lists(
     st.tuples(DIGESTS, st.sampled_from(["s", "t"]), st.integers(0, 50)), max_size=60, unique_by=lambda file: file[1:]
 )

@@ -68,7 +68,12 @@ def demo(installed: Path, tmp_path_factory: pytest.TempPathFactory) -> Demo:
     environment = {name: value for name, value in os.environ.items() if not name.startswith("VOICE_PRIVACY_")}
     start = time.monotonic()
     done = subprocess.run(
-        [installed, "-m", "pipeline", "recipe=demo"], cwd=home, env=environment, capture_output=True, text=True, timeout=560
+        [installed, "-m", "pipeline", "recipe=demo"],
+        cwd=home,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=560,
     )
     assert done.returncode == 0, done.stderr
     return Demo(home, installed, done.stdout, done.stderr, time.monotonic() - start)

@@ -19,7 +19,9 @@ def small(tmp_path: Path) -> Tiny:
 
 
 @pytest.fixture
-def command(tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple[int, str, str]]:
+def command(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> Callable[..., tuple[int, str, str]]:
     """Run a command line in this process; exit status, standard output and standard error."""
     monkeypatch.chdir(tmp_path)
 
@@ -110,13 +112,17 @@ def test_missing_weights_name_the_command_that_gets_them(small: Tiny, tmp_path: 
         (["validate", "a b"], "cannot be composed"),
     ],
 )
-def test_faults_of_usage_end_with_2(command: Callable[..., tuple[int, str, str]], arguments: list[str], said: str) -> None:
+def test_faults_of_usage_end_with_2(
+    command: Callable[..., tuple[int, str, str]], arguments: list[str], said: str
+) -> None:
     status, _, err = command(*arguments)
     assert status == 2
     assert said in err and "Traceback" not in err
 
 
-def test_a_store_that_cannot_be_written(small: Tiny, command: Callable[..., tuple[int, str, str]], tmp_path: Path) -> None:
+def test_a_store_that_cannot_be_written(
+    small: Tiny, command: Callable[..., tuple[int, str, str]], tmp_path: Path
+) -> None:
     (tmp_path / "exp").write_text("a file where the folder should be")
     status, _, err = command("run", f"dataset.root={small.save().root}")
     assert status == 2 and "paths.root" in err

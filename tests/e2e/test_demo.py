@@ -26,7 +26,11 @@ def test_the_wheel_installs_nothing_but_pipeline_with_its_assets(wheel: Path) ->
 
 def test_the_demo_runs_outside_the_clone_within_three_minutes(demo: Demo) -> None:
     where = subprocess.run(
-        [demo.python, "-c", "import pipeline; print(pipeline.__file__)"], cwd=demo.home, capture_output=True, text=True, check=True
+        [demo.python, "-c", "import pipeline; print(pipeline.__file__)"],
+        cwd=demo.home,
+        capture_output=True,
+        text=True,
+        check=True,
     )
     assert Path(where.stdout.strip()).is_relative_to(demo.python.parents[1])
     assert demo.seconds < 180, demo.stderr
@@ -40,7 +44,15 @@ def test_standard_output_ends_with_the_counts_and_the_report(demo: Demo) -> None
 
 
 def test_the_run_folder_holds_what_the_contract_names(demo: Demo) -> None:
-    for name in ("config.yaml", "overrides.txt", "environment.json", "run.log", "status.json", "results.parquet", "results.csv"):
+    for name in (
+        "config.yaml",
+        "overrides.txt",
+        "environment.json",
+        "run.log",
+        "status.json",
+        "results.parquet",
+        "results.csv",
+    ):
         assert (demo.run / name).stat().st_size, name
     assert json.loads((demo.run / "status.json").read_text())["state"] == "done"
     assert (demo.run / "overrides.txt").read_text() == "recipe=demo\n"
@@ -82,7 +94,9 @@ def test_the_numbers_of_the_run_follow_from_its_scores_by_another_way(demo: Demo
 
         def ece(prior: float, a: np.ndarray = a, b: np.ndarray = b) -> float:
             odds = np.log(prior / (1 - prior))
-            return float(prior * np.logaddexp(0, -(a + odds)).mean() + (1 - prior) * np.logaddexp(0, b + odds).mean()) / np.log(2)
+            return float(
+                prior * np.logaddexp(0, -(a + odds)).mean() + (1 - prior) * np.logaddexp(0, b + odds).mean()
+            ) / np.log(2)
 
         def gain(prior: float) -> float:
             return float(-(prior * np.log2(prior) + (1 - prior) * np.log2(1 - prior))) - ece(prior)
@@ -101,13 +115,21 @@ def test_anonymisation_protects_against_the_ignorant_attacker(demo: Demo) -> Non
     for subset in {key[-1] for key in rows.index if key[0] == "d_ece"}:
         for system in ("b2", "b2r"):
             assert rows["d_ece", "", system, "ignorant", subset] < rows["d_ece", "", "original", "unprotected", subset]
-            assert rows["eer", "rocch", system, "ignorant", subset] > rows["eer", "rocch", "original", "unprotected", subset]
+            assert (
+                rows["eer", "rocch", system, "ignorant", subset]
+                > rows["eer", "rocch", "original", "unprotected", subset]
+            )
             assert 0 < rows["deid", "", system, "", subset] <= 1
 
 
 def test_a_second_run_computes_nothing_and_gives_the_same_numbers(demo: Demo) -> None:
     done = subprocess.run(
-        [demo.python, "-m", "pipeline", "recipe=demo"], cwd=demo.home, capture_output=True, text=True, check=True, timeout=300
+        [demo.python, "-m", "pipeline", "recipe=demo"],
+        cwd=demo.home,
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=300,
     )
     *_, counts, report = done.stdout.splitlines()
     assert counts.endswith(" reused, 0 computed") and not counts.startswith("tasks: 0 ")

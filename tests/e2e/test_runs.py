@@ -39,7 +39,9 @@ def folder(done: subprocess.CompletedProcess[str]) -> Path:
 
 
 @pytest.fixture(scope="module")
-def first(tmp_path_factory: pytest.TempPathFactory, models: Path) -> tuple[Path, Path, subprocess.CompletedProcess[str]]:
+def first(
+    tmp_path_factory: pytest.TempPathFactory, models: Path
+) -> tuple[Path, Path, subprocess.CompletedProcess[str]]:
     """Original and B2 evaluated: the folder it ran in, the data, what it printed."""
     if not (models / "ge2e" / "pretrained.pt").is_file():
         pytest.skip("the offline weights are not here: make install")
@@ -114,7 +116,8 @@ def test_somebody_elses_wavs_get_the_numbers_of_the_system_that_made_them(first,
     rows = results.read(folder(done))
     key = ["subset", "condition", "attacker", "extractor", "metric", "variant", "signature"]
     ours, theirs = (
-        rows[rows["system"] == name].set_index(key)[["value", "low", "high", "label"]].sort_index() for name in ("b2", "t8")
+        rows[rows["system"] == name].set_index(key)[["value", "low", "high", "label"]].sort_index()
+        for name in ("b2", "t8")
     )
     assert len(ours) > 50
     pd.testing.assert_frame_equal(ours, theirs)
@@ -177,7 +180,9 @@ def test_a_sweep_makes_a_run_a_combination_and_reports_merge(first, tmp_path: Pa
     done = toy.run("-m", *arguments(root, "system=[original,b2],[original]", "extractor=[ge2e]"), cwd=home, check=True)
     runs = sorted((home / "exp" / "runs").iterdir())
     assert len(runs) == 2
-    assert [line for line in done.stdout.splitlines() if line.endswith("report.html")] == [str(r / "report.html") for r in runs]
+    assert [line for line in done.stdout.splitlines() if line.endswith("report.html")] == [
+        str(r / "report.html") for r in runs
+    ]
     merged = toy.run("report", *map(str, runs), cwd=home, check=True)
     page = Path(merged.stdout.strip()).read_text()
     assert all(run.name in page for run in runs)

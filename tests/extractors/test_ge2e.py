@@ -45,15 +45,27 @@ def test_mel_frames_are_those_of_librosa() -> None:
     wave = noise(1.6)
     padded = torch.from_numpy(np.pad(wave, model.N_FFT // 2))
     made = model.Encoder().mel(padded).numpy()
-    expected = librosa.feature.melspectrogram(y=wave, sr=16_000, n_fft=400, hop_length=160, n_mels=40, pad_mode="constant")
+    expected = librosa.feature.melspectrogram(
+        y=wave, sr=16_000, n_fft=400, hop_length=160, n_mels=40, pad_mode="constant"
+    )
     assert made.shape == (161, 40)
     assert np.abs(made - expected.T).max() < 1e-5 * expected.max()
 
 
-@pytest.mark.parametrize(("seconds", "starts"), [
-    (0.01, [0]), (1.6, [0]), (1.969, [0]), (1.971, [0, 77]), (2.739, [0, 77]), (2.741, [0, 77, 154]),
-])
-def test_windows_begin_every_77_frames_and_the_last_is_covered_to_three_quarters(seconds: float, starts: list[int]) -> None:
+@pytest.mark.parametrize(
+    ("seconds", "starts"),
+    [
+        (0.01, [0]),
+        (1.6, [0]),
+        (1.969, [0]),
+        (1.971, [0, 77]),
+        (2.739, [0, 77]),
+        (2.741, [0, 77, 154]),
+    ],
+)
+def test_windows_begin_every_77_frames_and_the_last_is_covered_to_three_quarters(
+    seconds: float, starts: list[int]
+) -> None:
     assert model.window_starts(round(16_000 * seconds)) == starts
 
 
@@ -78,8 +90,10 @@ def by_hand(wave: np.ndarray, weights: Path) -> np.ndarray:
             h, c, outputs = np.zeros(256), np.zeros(256), []
             for frame in sequence:
                 gates = (
-                    state[f"lstm.weight_ih_l{layer}"] @ frame + state[f"lstm.bias_ih_l{layer}"]
-                    + state[f"lstm.weight_hh_l{layer}"] @ h + state[f"lstm.bias_hh_l{layer}"]
+                    state[f"lstm.weight_ih_l{layer}"] @ frame
+                    + state[f"lstm.bias_ih_l{layer}"]
+                    + state[f"lstm.weight_hh_l{layer}"] @ h
+                    + state[f"lstm.bias_hh_l{layer}"]
                 )
                 i, f, g, o = np.split(gates, 4)
                 c = sigmoid(f) * c + sigmoid(i) * np.tanh(g)
@@ -105,7 +119,9 @@ def test_embedding_equals_one_worked_out_by_hand(
     assert 1 - feature.vector @ by_hand(wave, weights) < 1e-6
 
 
-def test_a_long_file_goes_through_in_blocks_to_the_same_vector(extractor: ge2e.Extractor, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_long_file_goes_through_in_blocks_to_the_same_vector(
+    extractor: ge2e.Extractor, monkeypatch: pytest.MonkeyPatch
+) -> None:
     wave = noise(30.0) * np.linspace(0, 1, 480_000, dtype=np.float32)
     [whole] = extractor.extract([wave])
     monkeypatch.setattr(model, "_TOGETHER", 5)
@@ -120,7 +136,9 @@ def test_a_vector_does_not_depend_on_its_neighbours(extractor: ge2e.Extractor) -
         assert np.array_equal(extractor.extract([wave])[0].vector, feature.vector)
 
 
-@pytest.mark.parametrize(("level", "moves"), [("normalise", (False, False)), ("raise_only", (False, True)), ("keep", (True, True))])
+@pytest.mark.parametrize(
+    ("level", "moves"), [("normalise", (False, False)), ("raise_only", (False, True)), ("keep", (True, True))]
+)
 def test_gain_moves_the_vector_only_where_the_setting_lets_it(
     level: str, moves: tuple[bool, bool], weights: Path
 ) -> None:
@@ -137,12 +155,15 @@ def test_level_after_normalisation() -> None:
     assert abs(np.sqrt(np.mean(levelled.astype(np.float64) ** 2)) - 0.1) < 1e-6
 
 
-@pytest.mark.parametrize(("wave", "reason"), [
-    (np.zeros(0, np.float32), "no samples"),
-    (np.zeros(16_000, np.float32), "silent"),
-    (np.full(16_000, 1e-12, np.float32), "silent"),
-    (np.array([0.1, np.nan] * 8000, np.float32), "NaN"),
-])
+@pytest.mark.parametrize(
+    ("wave", "reason"),
+    [
+        (np.zeros(0, np.float32), "no samples"),
+        (np.zeros(16_000, np.float32), "silent"),
+        (np.full(16_000, 1e-12, np.float32), "silent"),
+        (np.array([0.1, np.nan] * 8000, np.float32), "NaN"),
+    ],
+)
 def test_unusable_audio_has_weight_zero_and_a_reason(wave: np.ndarray, reason: str, extractor: ge2e.Extractor) -> None:
     good = noise(1.0)
     bad, other = extractor.extract([wave, good])

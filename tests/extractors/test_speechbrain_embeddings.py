@@ -174,13 +174,16 @@ def test_sizes_of_an_xvector_are_read_from_its_weights() -> None:
     assert xvector_model.sizes(Xvector(in_channels=24).state_dict())["tdnn_channels"] == [512, 512, 512, 512, 1500]
 
 
-@pytest.mark.parametrize(("change", "tensor"), [
-    (lambda state: state.pop("fc.conv.weight"), "fc.conv.weight"),
-    (lambda state: state.pop("blocks.2.se_block.conv2.conv.bias"), "blocks.2.se_block.conv2.conv.bias"),
-    (lambda state: state.update({"head.weight": torch.zeros(2)}), "head.weight"),
-    (lambda state: state.update({"asp_bn.norm.weight": torch.zeros(2)}), "asp_bn.norm.weight"),
-    (lambda state: state.update({"mfa.conv.conv.weight": torch.zeros(2)}), "mfa.conv.conv.weight"),
-])
+@pytest.mark.parametrize(
+    ("change", "tensor"),
+    [
+        (lambda state: state.pop("fc.conv.weight"), "fc.conv.weight"),
+        (lambda state: state.pop("blocks.2.se_block.conv2.conv.bias"), "blocks.2.se_block.conv2.conv.bias"),
+        (lambda state: state.update({"head.weight": torch.zeros(2)}), "head.weight"),
+        (lambda state: state.update({"asp_bn.norm.weight": torch.zeros(2)}), "asp_bn.norm.weight"),
+        (lambda state: state.update({"mfa.conv.conv.weight": torch.zeros(2)}), "mfa.conv.conv.weight"),
+    ],
+)
 def test_another_architecture_is_refused_by_the_name_of_its_tensor(
     change: Callable[[dict[str, torch.Tensor]], Any], tensor: str, tmp_path: Path
 ) -> None:

@@ -123,9 +123,16 @@ def test_the_command_names_what_differs_from_the_defaults(tmp_path: Path, monkey
     )
 
 
-@pytest.mark.parametrize(("source", "hub"), [
-    ("speechbrain/spkrec-ecapa-voxceleb", True), ("./model", False), ("/a/b", False), ("a/b/c", False), ("~/m", False),
-])
+@pytest.mark.parametrize(
+    ("source", "hub"),
+    [
+        ("speechbrain/spkrec-ecapa-voxceleb", True),
+        ("./model", False),
+        ("/a/b", False),
+        ("a/b/c", False),
+        ("~/m", False),
+    ],
+)
 def test_hub_ids_and_folders_are_told_apart(source: str, hub: bool) -> None:
     assert is_hub_id(source) == hub
 

@@ -91,7 +91,9 @@ def test_double_complex_poles():
 
 def test_polynomial_whose_roots_are_sought_by_eigenvalues(monkeypatch: pytest.MonkeyPatch):
     pairs = [0.97 * np.exp(0.3j), 0.93 * np.exp(1.1j)]
-    monkeypatch.setattr(mcadams, "_aberth", lambda f: (np.zeros((len(f), f.shape[1] - 1), complex), np.zeros(len(f), bool)))
+    monkeypatch.setattr(
+        mcadams, "_aberth", lambda f: (np.zeros((len(f), f.shape[1] - 1), complex), np.zeros(len(f), bool))
+    )
     roots = mcadams.poles(filter_of([-0.9, -0.9], pairs)[None])
     np.testing.assert_allclose(mcadams.move(roots, 0.8, True)[0][0], moved([-0.9, -0.9], pairs, 0.8), atol=1e-6)
 

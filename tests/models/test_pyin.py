@@ -59,10 +59,14 @@ def test_equals_librosa_on_what_is_no_speech(kind: str):
         "noise": np.random.default_rng(0).normal(0, 0.1, 8000),
         "silence": np.zeros(8000),
         "tone": 0.5 * np.sin(2 * np.pi * 123.4 * t / 8000) + 0.2 * np.sin(2 * np.pi * 246.8 * t / 8000),
-        "step": np.where(t < 4000, 0.3 * np.sign(np.sin(2 * np.pi * 80 * t / 8000)), 0.3 * np.sin(2 * np.pi * 400 * t / 8000)),
+        "step": np.where(
+            t < 4000, 0.3 * np.sign(np.sin(2 * np.pi * 80 * t / 8000)), 0.3 * np.sin(2 * np.pi * 400 * t / 8000)
+        ),
         "out of range": 0.5 * np.sin(2 * np.pi * 50 * t / 8000),
     }[kind]
-    assert_equals_librosa(wave + (1e-6 * np.random.default_rng(1).normal(size=8000) if kind != "silence" else 0), 8000, 256, 80)
+    assert_equals_librosa(
+        wave + (1e-6 * np.random.default_rng(1).normal(size=8000) if kind != "silence" else 0), 8000, 256, 80
+    )
 
 
 def test_path_equals_a_dense_viterbi():
@@ -77,7 +81,9 @@ def test_path_equals_a_dense_viterbi():
     weights[40:50, 1:] = 0.004
     probability = pyin._observe(states, weights)
     stay, switch = np.log(0.99), np.log(0.01)
-    values = pyin._forward(np.full(2 * count, np.nan), states, weights, probability, transition, low, high, stay, switch)
+    values = pyin._forward(
+        np.full(2 * count, np.nan), states, weights, probability, transition, low, high, stay, switch
+    )
     path = np.empty(frames, np.int64)
     pyin._backward(values, np.full(2 * count, np.nan), -1, path, transition, stay, switch)
 

@@ -14,29 +14,76 @@ from scipy.stats import betabinom
 
 from pipeline.data import results
 
-SUBSETS = ["libri_dev_trials_f", "set $x_2$ <i>&amp;</i> \"m\""]
+SUBSETS = ["libri_dev_trials_f", 'set $x_2$ <i>&amp;</i> "m"']
 NASTY_SYSTEM = "t8<script>alert('t8')</script>"
 SYSTEMS = {"original": 6.0, "b2": 2.5, "b2r": 1.2, NASTY_SYSTEM: 0.02}
-SPEAKERS = ["<script>alert(\"s\")</script>", "\" onmouseover=\"x", "=1+1|calc", "$\\frac{1}{0}$", "_hidden", "Ωmega-ü",
-            "a--><b>", "tab\tnew\nline", *(str(number) for number in (84, 174, 251, 1272))]
+SPEAKERS = [
+    '<script>alert("s")</script>',
+    '" onmouseover="x',
+    "=1+1|calc",
+    "$\\frac{1}{0}$",
+    "_hidden",
+    "Ωmega-ü",
+    "a--><b>",
+    "tab\tnew\nline",
+    *(str(number) for number in (84, 174, 251, 1272)),
+]
 EXTRACTORS = ["ge2e", "f0"]
 ATTACKS = {"ignorant": "OP", "lazy_informed": "PP"}
-PRIVATE = {"eer": "higher is more private", "cllr_min": "higher is more private", "d_ece": "lower is more private",
-           "l_w": "lower is more private", "tag": "", "cllr": "", "deid": "higher is more private", "g_vd": "",
-           "d_diag": "", "max_d": "lower is more private", "mean_d": "lower is more private",
-           "idr": "lower is more private", "rank_spread": "higher is more private"}
-UNIT = {"eer": "fraction", "cllr_min": "bit", "cllr": "bit", "d_ece": "bit", "l_w": "log10", "l_w_ceiling": "log10",
-        "tag": "tag", "deid": "fraction", "g_vd": "dB", "d_diag": "", "max_d": "bit", "mean_d": "bit", "idr": "fraction",
-        "rank_spread": "fraction", "novelty_index": "furlong"}
+PRIVATE = {
+    "eer": "higher is more private",
+    "cllr_min": "higher is more private",
+    "d_ece": "lower is more private",
+    "l_w": "lower is more private",
+    "tag": "",
+    "cllr": "",
+    "deid": "higher is more private",
+    "g_vd": "",
+    "d_diag": "",
+    "max_d": "lower is more private",
+    "mean_d": "lower is more private",
+    "idr": "lower is more private",
+    "rank_spread": "higher is more private",
+}
+UNIT = {
+    "eer": "fraction",
+    "cllr_min": "bit",
+    "cllr": "bit",
+    "d_ece": "bit",
+    "l_w": "log10",
+    "l_w_ceiling": "log10",
+    "tag": "tag",
+    "deid": "fraction",
+    "g_vd": "dB",
+    "d_diag": "",
+    "max_d": "bit",
+    "mean_d": "bit",
+    "idr": "fraction",
+    "rank_spread": "fraction",
+    "novelty_index": "furlong",
+}
 
 
 def row(metric: str, value: float = np.nan, variant: str = "", **more: Any) -> dict[str, Any]:
     base = {
-        "run_id": "20261127T101500Z-kaldi-1a2b3c", "dataset": "kaldi", "backend": "cosine", "calibration": "pav",
-        "metric": metric, "variant": variant, "value": value, "unit": UNIT[metric], "direction": PRIVATE.get(metric, ""),
-        "n_expected": 3464, "n_used": 3464, "n_speakers": 12, "status": "ok",
-        "signature": f"metric:{metric}|variant:{variant}|pairing:all|seed:0|version:1", "config_digest": "c0ffee" * 10,
-        "input_digest": "ab" * 32, "code_version": "0.1.0", "device": "cpu",
+        "run_id": "20261127T101500Z-kaldi-1a2b3c",
+        "dataset": "kaldi",
+        "backend": "cosine",
+        "calibration": "pav",
+        "metric": metric,
+        "variant": variant,
+        "value": value,
+        "unit": UNIT[metric],
+        "direction": PRIVATE.get(metric, ""),
+        "n_expected": 3464,
+        "n_used": 3464,
+        "n_speakers": 12,
+        "status": "ok",
+        "signature": f"metric:{metric}|variant:{variant}|pairing:all|seed:0|version:1",
+        "config_digest": "c0ffee" * 10,
+        "input_digest": "ab" * 32,
+        "code_version": "0.1.0",
+        "device": "cpu",
     }
     return {**base, **more}
 
@@ -65,8 +112,16 @@ def rows() -> list[dict[str, Any]]:
             for attacker, protected in ATTACKS.items():
                 condition = "OO" if system == "original" else protected
                 leak = strength * (1.0 if attacker == "ignorant" else 1.6)
-                common = {"subset": subset, "system": system, "system_level": level, "condition": condition,
-                          "attacker": attacker, "extractor": "ge2e", "n_target": 369, "n_nontarget": 3095}
+                common = {
+                    "subset": subset,
+                    "system": system,
+                    "system_level": level,
+                    "condition": condition,
+                    "attacker": attacker,
+                    "extractor": "ge2e",
+                    "n_target": 369,
+                    "n_nontarget": 3095,
+                }
                 eer = 0.5 * np.exp(-leak / 3)
                 found += [
                     row("eer", eer, "rocch", low=eer * 0.8, high=min(0.5, eer * 1.2), **common),
@@ -85,22 +140,33 @@ def rows() -> list[dict[str, Any]]:
                 found += [
                     row("deid", 1 - strength / 6, low=0.2, high=1.0, condition="OP", **common),
                     row("g_vd", gain, condition="PP", **common),
-                    *(row("d_diag", 0.1 + strength / 10, variant, condition=variant.upper(), **common)
-                      for variant in ("oo", "op", "pp")),
+                    *(
+                        row("d_diag", 0.1 + strength / 10, variant, condition=variant.upper(), **common)
+                        for variant in ("oo", "op", "pp")
+                    ),
                     row("novelty_index", 12345.678, condition="PP", **common),
                 ]
     for system, strength in SYSTEMS.items():
         for extractor in EXTRACTORS:
             for variant in ("empirical", "beta_binomial"):
-                common = {"subset": "pooled", "system": system, "extractor": extractor, "backend": "",
-                          "condition": "OO" if system == "original" else "OP", "calibration": "", "variant": variant}
+                common = {
+                    "subset": "pooled",
+                    "system": system,
+                    "extractor": extractor,
+                    "backend": "",
+                    "condition": "OO" if system == "original" else "OP",
+                    "calibration": "",
+                    "variant": variant,
+                }
                 weak = system == NASTY_SYSTEM and variant == "beta_binomial"
                 why = {"reason": "no input has rank 1, so there is no fit"} if weak else {}
                 value = np.nan if weak else 1.0
-                found += [row("max_d", value * (0.5 + strength / 3), **common, **why),
-                          row("mean_d", value * strength / 4, **common, **why),
-                          row("idr", value * (1 / 20 + strength / 10), **common, **why),
-                          row("rank_spread", value * 0.3, **common, **why)]
+                found += [
+                    row("max_d", value * (0.5 + strength / 3), **common, **why),
+                    row("mean_d", value * strength / 4, **common, **why),
+                    row("idr", value * (1 / 20 + strength / 10), **common, **why),
+                    row("rank_spread", value * 0.3, **common, **why),
+                ]
     return found
 
 
@@ -111,52 +177,125 @@ def figure_tables() -> dict[str, pd.DataFrame]:
         for system, strength in SYSTEMS.items():
             for attacker, protected in ATTACKS.items():
                 leak = strength * (1.0 if attacker == "ignorant" else 1.6)
-                profiles.append(_ece(leak, s).assign(
-                    subset=subset, system=system, condition="OO" if system == "original" else protected,
-                    attacker=attacker, extractor="ge2e", backend="cosine"))
+                profiles.append(
+                    _ece(leak, s).assign(
+                        subset=subset,
+                        system=system,
+                        condition="OO" if system == "original" else protected,
+                        attacker=attacker,
+                        extractor="ge2e",
+                        backend="cosine",
+                    )
+                )
             for block in ["OO"] if system == "original" else ["OO", "OP", "PP"]:
                 mark = 0.55 if block == "OO" else 0.09 * strength
                 matrix = np.clip(0.3 + 0.1 * rng.standard_normal((12, 12)) + mark * np.eye(12), 0, 1)
-                similarity.append(pd.DataFrame({
-                    "subset": subset, "system": system, "extractor": "ge2e", "backend": "cosine", "block": block,
-                    "row_speaker": np.repeat(SPEAKERS, 12), "column_speaker": np.tile(SPEAKERS, 12),
-                    "similarity": matrix.ravel()}))
+                similarity.append(
+                    pd.DataFrame(
+                        {
+                            "subset": subset,
+                            "system": system,
+                            "extractor": "ge2e",
+                            "backend": "cosine",
+                            "block": block,
+                            "row_speaker": np.repeat(SPEAKERS, 12),
+                            "column_speaker": np.tile(SPEAKERS, 12),
+                            "similarity": matrix.ravel(),
+                        }
+                    )
+                )
             for block in ["OO"] if system == "original" else ["OO", "OP original side", "OP protected side", "PP"]:
                 scale = 6.0 if block == "OO" else strength
                 x, y = rng.normal(scale, 0.8, 12), rng.normal(-scale, 0.8, 12)
                 low, high = np.quantile(x, [0.25, 0.75]), np.quantile(y, [0.25, 0.75])
                 doddington = ["goat" if a <= low[0] else "wolf/lamb" if b >= high[1] else "sheep" for a, b in zip(x, y)]
-                yager = ["worm" if a <= low[0] and b >= high[1] else "dove" if a >= low[1] and b <= high[0] else
-                         "phantom" if a <= low[0] and b <= high[0] else "chameleon" if a >= low[1] and b >= high[1] else
-                         "" for a, b in zip(x, y)]
-                zoo.append(pd.DataFrame({
-                    "subset": subset, "system": system, "extractor": "ge2e", "backend": "cosine", "block": block,
-                    "speaker": SPEAKERS, "x": x, "y": y, "doddington": doddington, "dunstone_yager": yager}))
+                yager = [
+                    "worm"
+                    if a <= low[0] and b >= high[1]
+                    else "dove"
+                    if a >= low[1] and b <= high[0]
+                    else "phantom"
+                    if a <= low[0] and b <= high[0]
+                    else "chameleon"
+                    if a >= low[1] and b >= high[1]
+                    else ""
+                    for a, b in zip(x, y)
+                ]
+                zoo.append(
+                    pd.DataFrame(
+                        {
+                            "subset": subset,
+                            "system": system,
+                            "extractor": "ge2e",
+                            "backend": "cosine",
+                            "block": block,
+                            "speaker": SPEAKERS,
+                            "x": x,
+                            "y": y,
+                            "doddington": doddington,
+                            "dunstone_yager": yager,
+                        }
+                    )
+                )
             none = np.full(12, np.nan)
             own = system == "original"
-            speakers.append(pd.DataFrame({
-                "subset": subset, "system": system, "extractor": "ge2e", "backend": "cosine", "speaker": SPEAKERS,
-                "diagonal_oo": 0.85, "diagonal_op": none if own else 0.3 + 0.04 * np.arange(12),
-                "diagonal_pp": none if own else 0.5, "deid": none if own else 0.9 - 0.05 * np.arange(12),
-                "d_ece": 0.01 * np.arange(12) * strength, "max_llr": 2.0 + strength, "srd_rank_median": none}))
+            speakers.append(
+                pd.DataFrame(
+                    {
+                        "subset": subset,
+                        "system": system,
+                        "extractor": "ge2e",
+                        "backend": "cosine",
+                        "speaker": SPEAKERS,
+                        "diagonal_oo": 0.85,
+                        "diagonal_op": none if own else 0.3 + 0.04 * np.arange(12),
+                        "diagonal_pp": none if own else 0.5,
+                        "deid": none if own else 0.9 - 0.05 * np.arange(12),
+                        "d_ece": 0.01 * np.arange(12) * strength,
+                        "max_llr": 2.0 + strength,
+                        "srd_rank_median": none,
+                    }
+                )
+            )
     for system, strength in SYSTEMS.items():
         for extractor, factor in (("ge2e", 1.0), ("f0", 0.35)):
             alpha, beta = 1 / (1 + factor * strength), 1 + 0.6 * factor * strength
             fit = betabinom.pmf(np.arange(20), 19, alpha, beta)
-            ranks.append(pd.DataFrame({
-                "subset": "pooled", "system": system, "condition": "OO" if system == "original" else "OP",
-                "extractor": extractor, "unit": "segment", "rank": np.arange(1, 21),
-                "share": rng.multinomial(400, fit) / 400, "fit": fit, "n_references": 20}))
-    return {"ece_profile": pd.concat(profiles), "similarity": pd.concat(similarity), "zoo": pd.concat(zoo),
-            "speakers": pd.concat(speakers), "ranks": pd.concat(ranks)}
+            ranks.append(
+                pd.DataFrame(
+                    {
+                        "subset": "pooled",
+                        "system": system,
+                        "condition": "OO" if system == "original" else "OP",
+                        "extractor": extractor,
+                        "unit": "segment",
+                        "rank": np.arange(1, 21),
+                        "share": rng.multinomial(400, fit) / 400,
+                        "fit": fit,
+                        "n_references": 20,
+                    }
+                )
+            )
+    return {
+        "ece_profile": pd.concat(profiles),
+        "similarity": pd.concat(similarity),
+        "zoo": pd.concat(zoo),
+        "speakers": pd.concat(speakers),
+        "ranks": pd.concat(ranks),
+    }
 
 
 @pytest.fixture(scope="session")
 def make_run() -> Callable[..., Path]:
     """Write a run folder; ``change`` edits the rows, ``tables`` replaces the figure data."""
 
-    def make(folder: Path, run_id: str | None = None, change: Callable[[list[dict[str, Any]]], None] | None = None,
-             tables: dict[str, pd.DataFrame] | None = None, status: dict[str, Any] | None = None) -> Path:
+    def make(
+        folder: Path,
+        run_id: str | None = None,
+        change: Callable[[list[dict[str, Any]]], None] | None = None,
+        tables: dict[str, pd.DataFrame] | None = None,
+        status: dict[str, Any] | None = None,
+    ) -> Path:
         content = rows()
         if change:
             change(content)

@@ -125,8 +125,14 @@ def test_nothing_is_loaded(built: tuple[Path, Path], page: Page) -> None:
 
 
 def test_hostile_ids_are_text(page: Page) -> None:
-    for hostile in ("<script>alert(\"s\")</script>", "\" onmouseover=\"x", "t8<script>alert('t8')</script>", "a--><b>",
-                    "set $x_2$ <i>&amp;</i> \"m\"", "<b>box</b>"):
+    for hostile in (
+        '<script>alert("s")</script>',
+        '" onmouseover="x',
+        "t8<script>alert('t8')</script>",
+        "a--><b>",
+        'set $x_2$ <i>&amp;</i> "m"',
+        "<b>box</b>",
+    ):
         assert hostile in page.text, hostile
     assert not page.all("b") and not page.all("i")
 
@@ -140,8 +146,12 @@ def test_every_figure_has_alt_text_with_numbers(page: Page) -> None:
 
 def test_alt_text_tells_the_data(page: Page, built: tuple[Path, Path]) -> None:
     profile = pd.read_parquet(built[0] / "figures" / "ece_profile.parquet")
-    middle = profile[(profile["log_odds"] == 0) & (profile["system"] == "b2") & (profile["attacker"] == "ignorant")
-                     & (profile["subset"] == "libri_dev_trials_f")]["ece"].item()
+    middle = profile[
+        (profile["log_odds"] == 0)
+        & (profile["system"] == "b2")
+        & (profile["attacker"] == "ignorant")
+        & (profile["subset"] == "libri_dev_trials_f")
+    ]["ece"].item()
     alt = next(p["alt"] for p in page.all("img") if "cross-entropy" in p["alt"] and "libri_dev_trials_f" in p["alt"])
     assert f"b2 {middle:.2f} bit" in alt
     plane = next(p["alt"] for p in page.all("img") if p["alt"].startswith("De-identification"))
@@ -156,14 +166,22 @@ def test_every_figure_has_its_csv_beside_and_inside(built: tuple[Path, Path], pa
     assert set(embedded) - set(beside) == {"results.csv", "speakers.csv"}
 
 
-@pytest.mark.parametrize("name, prefix, values", [
-    ("similarity", "similarity-", ["similarity"]), ("zoo", "zoo-", ["x", "y"]), ("ece_profile", "ece-", ["ece", "prior"]),
-    ("ranks", "ranks-", ["share", "fit"]),
-])
+@pytest.mark.parametrize(
+    "name, prefix, values",
+    [
+        ("similarity", "similarity-", ["similarity"]),
+        ("zoo", "zoo-", ["x", "y"]),
+        ("ece_profile", "ece-", ["ece", "prior"]),
+        ("ranks", "ranks-", ["share", "fit"]),
+    ],
+)
 def test_csv_holds_the_data(built: tuple[Path, Path], page: Page, name: str, prefix: str, values: list[str]) -> None:
     source = pd.read_parquet(built[0] / "figures" / f"{name}.parquet")
-    parts = [list(csv.DictReader(io.StringIO(body.decode("utf-8"), newline="")))
-             for file, body in downloads(page).items() if file.startswith(prefix)]
+    parts = [
+        list(csv.DictReader(io.StringIO(body.decode("utf-8"), newline="")))
+        for file, body in downloads(page).items()
+        if file.startswith(prefix)
+    ]
     lines = [line for part in parts for line in part]
     assert len(lines) == len(source)
     for column in values:
@@ -204,10 +222,17 @@ def test_similarity_block_is_placed_as_promised(page: Page, built: tuple[Path, P
     source = pd.read_parquet(built[0] / "figures" / "similarity.parquet")
     source = source[(source["subset"] == "libri_dev_trials_f") & (source["system"] == "b2")]
     speakers = sorted(set(source["row_speaker"]))
-    blocks = {block: part.set_index(["row_speaker", "column_speaker"])["similarity"].unstack().loc[speakers, speakers]
-              .to_numpy() for block, part in source.groupby("block")}
+    blocks = {
+        block: part.set_index(["row_speaker", "column_speaker"])["similarity"]
+        .unstack()
+        .loc[speakers, speakers]
+        .to_numpy()
+        for block, part in source.groupby("block")
+    }
     expected = np.block([[blocks["OO"], blocks["OP"]], [blocks["OP"].T, blocks["PP"]]])
-    svg = next(s for p, s in zip(page.all("img"), images(page)) if "similarity matrices" in p["alt"] and "libri" in p["alt"])
+    svg = next(
+        s for p, s in zip(page.all("img"), images(page)) if "similarity matrices" in p["alt"] and "libri" in p["alt"]
+    )
     raster = next(svg.iter(f"{SVG}image"))
     href = next(value for name, value in raster.attrib.items() if name.endswith("href"))
     picture = np.asarray(Image.open(io.BytesIO(base64.b64decode(href.split(",")[1]))).convert("RGB"), dtype=float)
@@ -222,9 +247,23 @@ def test_similarity_block_is_placed_as_promised(page: Page, built: tuple[Path, P
 
 def test_tables_show_values_in_their_units(page: Page) -> None:
     text = re.sub(r"\s+", " ", page.text)
-    for shown in ("21.73", "[17.38, 26.08]", "[44.00, 50.00]", "within chance", "−∞", "no input has rank 1", "3.980",
-                  "No value: scores are not LLRs.", "higher is more private", "lower is more private", "1.235e+04", "furlong",
-                  "novelty index", "369", "3 095"):
+    for shown in (
+        "21.73",
+        "[17.38, 26.08]",
+        "[44.00, 50.00]",
+        "within chance",
+        "−∞",
+        "no input has rank 1",
+        "3.980",
+        "No value: scores are not LLRs.",
+        "higher is more private",
+        "lower is more private",
+        "1.235e+04",
+        "furlong",
+        "novelty index",
+        "369",
+        "3 095",
+    ):
         assert shown in text, shown
 
 
@@ -243,7 +282,11 @@ def test_worst_speakers_are_the_worst(built: tuple[Path, Path]) -> None:
     lines = [Page() for _ in rows]
     for line, row in zip(lines, rows):
         line.feed(f"<table>{row}")
-    texts = [line.text for line in lines if "libri_dev_trials_f" in line.text and "b2" in line.text and "b2r" not in line.text]
+    texts = [
+        line.text
+        for line in lines
+        if "libri_dev_trials_f" in line.text and "b2" in line.text and "b2r" not in line.text
+    ]
     assert len(texts) == 3
     assert all(speaker in text for speaker, text in zip(worst, texts))
 
@@ -252,7 +295,9 @@ def test_partial_banner_names_the_reasons(make_run: MakeRun, tmp_path: Path) -> 
     def spoil(rows: list[dict]) -> None:
         rows[0].update(status="partial", reason="3 utterances of speaker 84 cannot be read", n_used=3461)
 
-    run = make_run(tmp_path / "run", change=spoil, tables={}, status={"state": "partial", "reasons": ["2 files <missing>"]})
+    run = make_run(
+        tmp_path / "run", change=spoil, tables={}, status={"state": "partial", "reasons": ["2 files <missing>"]}
+    )
     page = parse(render([run], tmp_path / "out.html"))
     assert "PARTIAL" in page.text and "3 utterances of speaker 84 cannot be read" in page.text
     assert "2 files <missing>" in page.text and "1 of them use less than was expected" in page.text
@@ -285,8 +330,10 @@ def test_runs_are_merged(make_run: MakeRun, tmp_path: Path, built: tuple[Path, P
                 row["value"] = 0.4321
 
     profiles = {"ece_profile": pd.read_parquet(built[0] / "figures" / "ece_profile.parquet")}
-    runs = [make_run(tmp_path / "a", run_id="run-one", tables=profiles),
-            make_run(tmp_path / "b", run_id="run-two", tables=profiles, change=better)]
+    runs = [
+        make_run(tmp_path / "a", run_id="run-one", tables=profiles),
+        make_run(tmp_path / "b", run_id="run-two", tables=profiles, change=better),
+    ]
     page = parse(render([*runs, runs[0]], tmp_path / "out"))
     assert "run-one" in page.text and "run-two" in page.text and "43.21" in page.text and "21.73" in page.text
     lines = list(csv.DictReader(io.StringIO(downloads(page)["results.csv"].decode(), newline="")))
@@ -326,10 +373,14 @@ def test_unprotected_speech_alone_has_a_report(make_run: MakeRun, tmp_path: Path
     def only_original(rows: list[dict]) -> None:
         rows[:] = [row for row in rows if row["system"] == "original"]
 
-    figures = {name: pd.read_parquet(built[0] / "figures" / f"{name}.parquet") for name in
-               ("similarity", "zoo", "ece_profile", "ranks", "speakers")}
-    figures = {name: table[(table["system"] == "original") & table["subset"].isin(["libri_dev_trials_f", "pooled"])]
-               for name, table in figures.items()}
+    figures = {
+        name: pd.read_parquet(built[0] / "figures" / f"{name}.parquet")
+        for name in ("similarity", "zoo", "ece_profile", "ranks", "speakers")
+    }
+    figures = {
+        name: table[(table["system"] == "original") & table["subset"].isin(["libri_dev_trials_f", "pooled"])]
+        for name, table in figures.items()
+    }
     run = make_run(tmp_path / "run", change=only_original, tables=figures)
     page = parse(render([run], tmp_path / "out"))
     assert len(page.all("img")) == 4 and "unprotected speech." in page.text

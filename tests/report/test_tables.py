@@ -18,12 +18,27 @@ def rows(make_run: Callable[..., Path], tmp_path_factory: pytest.TempPathFactory
     return results.read(make_run(tmp_path_factory.mktemp("tables") / "run"))
 
 
-@pytest.mark.parametrize("value, unit, shown", [
-    (0.07664, "fraction", "7.66"), (0.0, "fraction", "0.00"), (1.0, "fraction", "100.00"), (0.00003, "fraction", "3e−03"),
-    (0.21949, "bit", "0.219"), (2e-5, "bit", "2e−05"), (-1e-7, "bit", "−1e−07"), (0.0005, "bit", "0.001"),
-    (3.979, "log10", "3.979"), (-1.7234, "dB", "−1.72"), (-math.inf, "dB", "−∞"), (math.inf, "log10", "∞"),
-    (math.nan, "bit", "–"), (-0.0, "dB", "0.00"), (12345.678, "furlong", "1.235e+04"), (0.25, "", "0.25"),
-])
+@pytest.mark.parametrize(
+    "value, unit, shown",
+    [
+        (0.07664, "fraction", "7.66"),
+        (0.0, "fraction", "0.00"),
+        (1.0, "fraction", "100.00"),
+        (0.00003, "fraction", "3e−03"),
+        (0.21949, "bit", "0.219"),
+        (2e-5, "bit", "2e−05"),
+        (-1e-7, "bit", "−1e−07"),
+        (0.0005, "bit", "0.001"),
+        (3.979, "log10", "3.979"),
+        (-1.7234, "dB", "−1.72"),
+        (-math.inf, "dB", "−∞"),
+        (math.inf, "log10", "∞"),
+        (math.nan, "bit", "–"),
+        (-0.0, "dB", "0.00"),
+        (12345.678, "furlong", "1.235e+04"),
+        (0.25, "", "0.25"),
+    ],
+)
 def test_number(value: float, unit: str, shown: str) -> None:
     assert tables.number(value, unit) == shown
 
@@ -68,8 +83,15 @@ def test_text_has_the_compact_tables(rows: pd.DataFrame) -> None:
     assert len(head) == 1
     line = _lines(text, "libri_dev_trials_f", "b2 ", "ignorant", "OP")[0]
     assert line.split()[-5:] == ["21.73", "0.174", "0.499", "2.900", "C"]
-    assert _lines(text, "libri_dev_trials_f", "t8", "ignorant")[0].split()[-7:] == ["49.67", "~", "0.982", "0.007", "~",
-                                                                                    "0.420", "A"]
+    assert _lines(text, "libri_dev_trials_f", "t8", "ignorant")[0].split()[-7:] == [
+        "49.67",
+        "~",
+        "0.982",
+        "0.007",
+        "~",
+        "0.420",
+        "A",
+    ]
     assert _lines(text, "DeID (%) ↑", "G_VD (dB)") and _lines(text, "MaxD", "MeanD", "IdR", "RS")
     assert _lines(text, "libri_dev_trials_f", "b2 ", "58.33", "−4.00") and _lines(text, "99.67", "−∞")
     assert "novelty index (furlong)" in text and "– no value: no input has rank 1" in text
@@ -84,19 +106,31 @@ def test_original_comes_first(rows: pd.DataFrame) -> None:
 def test_text_columns_are_aligned(rows: pd.DataFrame) -> None:
     block = tables.to_text(rows).split("\n\n")[1].splitlines()
     column = block[0].index("attacker")
-    assert all(line[column - 2: column] == "  " and line[column] != " " for line in block[2:])
+    assert all(line[column - 2 : column] == "  " and line[column] != " " for line in block[2:])
 
 
 def test_ids_cannot_break_lines_or_markup() -> None:
-    base = {"dataset": "d", "subset": "a|b\n# x", "system": "$_{x}^&%#~\\", "extractor": "<b>", "metric": "eer",
-            "variant": "rocch", "value": 0.1, "unit": "fraction", "direction": "higher is more private", "status": "ok"}
+    base = {
+        "dataset": "d",
+        "subset": "a|b\n# x",
+        "system": "$_{x}^&%#~\\",
+        "extractor": "<b>",
+        "metric": "eer",
+        "variant": "rocch",
+        "value": 0.1,
+        "unit": "fraction",
+        "direction": "higher is more private",
+        "status": "ok",
+    }
     table = results.frame([base])
     line = _lines(tables.to_text(table), "10.00")
     assert len(line) == 1 and "a|b # x" in line[0]
     markdown = _lines(tables.to_markdown(table), "10.00")[0]
     assert markdown.replace("\\|", "").count("|") == 5 and "a\\|b # x" in markdown and "&lt;b&gt;" in markdown
     latex = _lines(tables.to_latex(table), "10.00")[0]
-    assert r"\$\_\{x\}\textasciicircum{}\&\%\#\textasciitilde{}\textbackslash{}" in latex and latex.endswith(r"10.00 \\")
+    assert r"\$\_\{x\}\textasciicircum{}\&\%\#\textasciitilde{}\textbackslash{}" in latex and latex.endswith(
+        r"10.00 \\"
+    )
 
 
 def test_markdown_shows_intervals_and_can_leave_them(rows: pd.DataFrame) -> None:
@@ -111,7 +145,9 @@ def test_markdown_shows_intervals_and_can_leave_them(rows: pd.DataFrame) -> None
 def test_latex_is_balanced(rows: pd.DataFrame) -> None:
     latex = tables.to_latex(rows)
     plain = latex.replace(r"\{", "").replace(r"\}", "")
-    assert plain.count("{") == plain.count("}") and latex.count(r"\begin{tabular}") == latex.count(r"\end{tabular}") == 4
+    assert (
+        plain.count("{") == plain.count("}") and latex.count(r"\begin{tabular}") == latex.count(r"\end{tabular}") == 4
+    )
     assert r"$D_{\mathrm{ECE}}$ (bit) $\downarrow$" in latex and r"$-\infty$" in latex and "$$" not in latex
     body = [line for line in latex.splitlines() if line.endswith(r"\\")]
     assert {line.replace(r"\&", "").count("&") for line in body} == {10, 5, 8, 4}

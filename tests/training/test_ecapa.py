@@ -20,7 +20,14 @@ from pipeline.models.margin import AngularMargin
 from pipeline.training.ecapa import Crops, Settings, at_speed, schedule, train
 
 TINY = Settings(
-    channels=(16, 16, 16), aggregation=24, embedding=8, attention=8, n_mels=24, steps=6, batch=4, crop_seconds=0.3,
+    channels=(16, 16, 16),
+    aggregation=24,
+    embedding=8,
+    attention=8,
+    n_mels=24,
+    steps=6,
+    batch=4,
+    crop_seconds=0.3,
     speeds=(1.0,),
 )
 
@@ -207,7 +214,9 @@ def test_a_trained_folder_and_a_local_one_are_read_alike(tmp_path: Path) -> None
     assert found is not None
     assert found.folder == folder
     state = load_file(folder / "embedding_model.safetensors")
-    save_file({key: value for key, value in state.items() if not key.startswith("fc")}, folder / "embedding_model.safetensors")
+    save_file(
+        {key: value for key, value in state.items() if not key.startswith("fc")}, folder / "embedding_model.safetensors"
+    )
     with pytest.raises(DataError, match=r"fc\.conv\.weight"):
         ecapa.Extractor(ecapa.Settings(), folder, "cpu", 1)
 

@@ -27,14 +27,39 @@ WIDTH = 11.6
 """Inches; at 96 px an inch 1114 px, so that a page of 1200 px shows figures at their own size."""
 
 STYLE: dict[Any, Any] = {
-    "svg.hashsalt": "voice-privacy", "svg.fonttype": "path", "font.family": ["DejaVu Sans"], "font.size": 8.5,
-    "text.parse_math": False, "text.color": INK, "axes.labelcolor": INK, "axes.edgecolor": GREY, "axes.linewidth": 0.7,
-    "axes.titlesize": 9, "axes.titleweight": "bold", "axes.titlelocation": "left", "axes.spines.top": False,
-    "axes.spines.right": False, "axes.axisbelow": True, "axes.unicode_minus": True, "xtick.color": GREY,
-    "ytick.color": GREY, "xtick.labelcolor": INK, "ytick.labelcolor": INK, "xtick.labelsize": 7.5, "ytick.labelsize": 7.5,
-    "grid.color": FAINT, "grid.linewidth": 0.5, "legend.frameon": False, "legend.fontsize": 8, "lines.linewidth": 1.6,
-    "figure.facecolor": "white", "axes.facecolor": "white", "savefig.facecolor": "white", "path.simplify": False,
-    "figure.constrained_layout.h_pad": 0.07, "figure.constrained_layout.w_pad": 0.07,
+    "svg.hashsalt": "voice-privacy",
+    "svg.fonttype": "path",
+    "font.family": ["DejaVu Sans"],
+    "font.size": 8.5,
+    "text.parse_math": False,
+    "text.color": INK,
+    "axes.labelcolor": INK,
+    "axes.edgecolor": GREY,
+    "axes.linewidth": 0.7,
+    "axes.titlesize": 9,
+    "axes.titleweight": "bold",
+    "axes.titlelocation": "left",
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.axisbelow": True,
+    "axes.unicode_minus": True,
+    "xtick.color": GREY,
+    "ytick.color": GREY,
+    "xtick.labelcolor": INK,
+    "ytick.labelcolor": INK,
+    "xtick.labelsize": 7.5,
+    "ytick.labelsize": 7.5,
+    "grid.color": FAINT,
+    "grid.linewidth": 0.5,
+    "legend.frameon": False,
+    "legend.fontsize": 8,
+    "lines.linewidth": 1.6,
+    "figure.facecolor": "white",
+    "axes.facecolor": "white",
+    "savefig.facecolor": "white",
+    "path.simplify": False,
+    "figure.constrained_layout.h_pad": 0.07,
+    "figure.constrained_layout.w_pad": 0.07,
 }
 
 
@@ -59,8 +84,13 @@ def draw(width: float, height: float, paint: Callable[[Figure], None], layout: L
         FigureCanvasSVG(figure)
         paint(figure)
         buffer = io.StringIO()
-        figure.savefig(buffer, format="svg", bbox_inches="tight", pad_inches=0.06,
-                       metadata={"Date": None, "Creator": None, "Format": None, "Type": None})
+        figure.savefig(
+            buffer,
+            format="svg",
+            bbox_inches="tight",
+            pad_inches=0.06,
+            metadata={"Date": None, "Creator": None, "Format": None, "Type": None},
+        )
     # Comments only repeat the text of the labels.
     return re.sub(r"<!--.*?-->\n?", "", buffer.getvalue(), flags=re.DOTALL)
 
@@ -82,7 +112,7 @@ def colours(names: Sequence[str]) -> Styles:
 def label(text: object, most: int = 28) -> str:
     """An id as it may be drawn: printable characters only, long ones cut in the middle."""
     shown = "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in str(text))
-    return shown if len(shown) <= most else f"{shown[: most // 2]}…{shown[-(most // 2 - 1):]}"
+    return shown if len(shown) <= most else f"{shown[: most // 2]}…{shown[-(most // 2 - 1) :]}"
 
 
 def figure_number(value: float, digits: int = 2) -> str:

@@ -32,26 +32,33 @@ def _plot(subset: str, table: pd.DataFrame, series: list[str]) -> Plot:
         for index, (axis, panel) in enumerate(zip(axes, panels.itertuples(index=False))):
             here = table[(table["extractor"] == panel.extractor) & (table["backend"] == panel.backend)]
             lines = _lines(here, str(panel.attacker), series)
-            title = " · ".join(filter(None, [str(panel.extractor), str(panel.backend) if several_backends else "",
-                                             str(panel.attacker)]))
+            title = " · ".join(
+                filter(
+                    None, [str(panel.extractor), str(panel.backend) if several_backends else "", str(panel.attacker)]
+                )
+            )
             _panel(axis, lines, styles, index % columns == 0)
             axis.set_title(label(title, 44))
             drawn.append(pd.concat(part.assign(panel=title) for _, part in lines))
-            texts.append(f"{title}: " + ", ".join(
-                f"{name} {figure_number(_at_even_odds(part))} bit" for name, part in lines))
+            texts.append(
+                f"{title}: " + ", ".join(f"{name} {figure_number(_at_even_odds(part))} bit" for name, part in lines)
+            )
         known = {name: handle for axis in axes for handle, name in zip(*axis.get_legend_handles_labels())}
         figure.legend(list(known.values()), list(known), loc="outside lower center", ncols=min(len(known), 5))
 
     columns = min(len(panels), 3)
     rows = -(-len(panels) // columns)
     svg = draw(min(WIDTH, 1.2 + 4.6 * columns), 0.6 + 3.3 * rows, paint)
-    alt = (f"Empirical cross-entropy over the log-odds of the target prior, {about(subset=subset)}. Perfect privacy is the "
-           f"entropy of the prior, 1 bit at log-odds 0. There the oracle-calibrated profiles read: {'; '.join(texts)}.")
+    alt = (
+        f"Empirical cross-entropy over the log-odds of the target prior, {about(subset=subset)}. Perfect privacy is the "
+        f"entropy of the prior, 1 bit at log-odds 0. There the oracle-calibrated profiles read: {'; '.join(texts)}."
+    )
     caption = (
         "Uncertainty about identity that remains after the attack (empirical cross-entropy, bits; oracle calibration) over "
         "the attacker's prior. Horizontal axis: natural log-odds of the target prior, ln(π/(1−π)), with π itself above. "
         "The dotted curve is perfect privacy: the closer a system's curve, the less the attack tells. D_ECE is the area "
-        "between the two when drawn over π, not over the log-odds.")
+        "between the two when drawn over π, not over the log-odds."
+    )
     return Plot("ece", f"ECE profile: {subset}", caption, alt, svg, pd.concat(drawn, ignore_index=True))
 
 
@@ -79,11 +86,26 @@ def _panel(axis: Axes, lines: list[tuple[str, pd.DataFrame]], styles: Styles, le
         colour, dash, _ = styles.get(str(part["series"].iloc[0]), (GREY, "-", "o"))
         if name.startswith("unprotected"):
             colour, dash = INK, "-"
-        axis.plot(part["log_odds"], part["ece"], color=colour, linestyle=dash, label=label(name), gid=f"ece-{name}",
-                  linewidth=1.6)
+        axis.plot(
+            part["log_odds"],
+            part["ece"],
+            color=colour,
+            linestyle=dash,
+            label=label(name),
+            gid=f"ece-{name}",
+            linewidth=1.6,
+        )
     prior = lines[0][1]
-    axis.plot(prior["log_odds"], prior["prior"], color=INK, linestyle=(0, (1, 1.6)), linewidth=1.3, label="perfect privacy",
-              gid="ece-prior", zorder=5)
+    axis.plot(
+        prior["log_odds"],
+        prior["prior"],
+        color=INK,
+        linestyle=(0, (1, 1.6)),
+        linewidth=1.3,
+        label="perfect privacy",
+        gid="ece-prior",
+        zorder=5,
+    )
     axis.set_xlabel("natural log-odds of the target prior")
     if leftmost:
         axis.set_ylabel("empirical cross-entropy (bit)")
@@ -99,5 +121,3 @@ def _panel(axis: Axes, lines: list[tuple[str, pd.DataFrame]], styles: Styles, le
 
 def _at_even_odds(part: pd.DataFrame) -> float:
     return float(part.iloc[int(np.argmin(np.abs(part["log_odds"].to_numpy())))]["ece"])
-
-

@@ -38,23 +38,33 @@ def plots(rows: pd.DataFrame, series: list[str]) -> list[Plot]:
             axis.set_xlim(min(0.0, 100 * float(points["deid"].min())) - 3, 103)
         if len(extractors) > 1:
             for index, extractor in enumerate(extractors):
-                axes[0].plot([], [], marker=MARKERS[index % len(MARKERS)], color=GREY, linestyle="none", label=label(extractor))
+                axes[0].plot(
+                    [], [], marker=MARKERS[index % len(MARKERS)], color=GREY, linestyle="none", label=label(extractor)
+                )
             figure.legend(loc="outside lower center", ncols=len(extractors))
 
     svg = draw(min(WIDTH, 1.0 + 4.0 * columns), 0.4 + 3.3 * -(-len(subsets) // columns), paint)
-    texts = [f"{p['subset']}, {p['extractor']}, {p['series']}: {figure_number(100 * p['deid'], 1)} %, "
-             f"{'−∞' if math.isinf(p['g_vd']) else figure_number(p['g_vd'])} dB" for p in points.to_dict("records")]
+    texts = [
+        f"{p['subset']}, {p['extractor']}, {p['series']}: {figure_number(100 * p['deid'], 1)} %, "
+        f"{'−∞' if math.isinf(p['g_vd']) else figure_number(p['g_vd'])} dB"
+        for p in points.to_dict("records")
+    ]
     alt = f"De-identification and gain of voice distinctiveness. {'; '.join(texts)}."
     caption = (
         "De-identification (100 %: protected voices point to no original speaker) against the gain of voice distinctiveness "
         "(0 dB: protected voices can be told apart as well as the originals). The ring at 100 % and 0 dB is where a system "
-        "would hide everybody and keep voices distinct. An arrow marks −∞ dB.")
-    return [Plot("plane", "De-identification and voice distinctiveness", caption, alt, svg, points.drop(columns="series"))]
+        "would hide everybody and keep voices distinct. An arrow marks −∞ dB."
+    )
+    return [
+        Plot("plane", "De-identification and voice distinctiveness", caption, alt, svg, points.drop(columns="series"))
+    ]
 
 
 def _points(rows: pd.DataFrame) -> pd.DataFrame:
-    values = {metric: rows[rows["metric"] == metric][[*JOIN, "value"]].rename(columns={"value": metric})
-              for metric in ("deid", "g_vd")}
+    values = {
+        metric: rows[rows["metric"] == metric][[*JOIN, "value"]].rename(columns={"value": metric})
+        for metric in ("deid", "g_vd")
+    }
     points: pd.DataFrame = values["deid"].merge(values["g_vd"], on=JOIN, how="inner")
     # −∞ dB is drawn, +∞ cannot occur; a value without a number has its reason in the tables.
     points = points[np.isfinite(points["deid"]) & points["g_vd"].notna() & (points["g_vd"] != math.inf)]
@@ -70,15 +80,23 @@ def _mark(axis: Axes, point: dict[Any, Any], colour: str, marker: str, floor: fl
         name += " (−∞)"
     axis.plot([x], [y], marker=marker, color=colour, markersize=7, linestyle="none", gid="plane-point")
     right = x < 70
-    axis.annotate(name, (x, y), xytext=(7 if right else -7, -3), ha="left" if right else "right",
-                  textcoords="offset points", fontsize=7.5)
+    axis.annotate(
+        name,
+        (x, y),
+        xytext=(7 if right else -7, -3),
+        ha="left" if right else "right",
+        textcoords="offset points",
+        fontsize=7.5,
+    )
 
 
 def _frame(axis: Axes, title: str, floor: float, ceiling: float, leftmost: bool) -> None:
     axis.set_title(label(title, 40))
     axis.grid(True)
     axis.axhline(0, color=GREY, linewidth=0.7)
-    axis.plot([100], [0], marker="o", markersize=11, markerfacecolor="none", color=GREY, markeredgewidth=0.8, clip_on=False)
+    axis.plot(
+        [100], [0], marker="o", markersize=11, markerfacecolor="none", color=GREY, markeredgewidth=0.8, clip_on=False
+    )
     axis.set_ylim(floor, ceiling)
     axis.set_xlabel("de-identification, DeID (%)")
     if leftmost:

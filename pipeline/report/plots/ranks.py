@@ -45,17 +45,27 @@ def _plot(subset: str, unit: str, *, table: pd.DataFrame, series: list[str]) -> 
         figure.legend(list(known.values()), list(known), loc="outside lower center", ncols=min(len(known), 6))
 
     svg = draw(min(WIDTH, 1.4 + 4.0 * columns), 0.6 + 2.6 * rows, paint)
-    texts = [f"{name} ({condition}): " + ", ".join(_first(table, name, condition, extractors))
-             for name, condition in pairs]
-    alt = (f"Rank histograms of the true speaker among {_range(table['n_references'])} references, "
-           f"{about(subset=subset, input_unit=unit)}. Share at rank 1 and the rank with the largest share: {'; '.join(texts)}.")
+    texts = [
+        f"{name} ({condition}): " + ", ".join(_first(table, name, condition, extractors)) for name, condition in pairs
+    ]
+    alt = (
+        f"Rank histograms of the true speaker among {_range(table['n_references'])} references, "
+        f"{about(subset=subset, input_unit=unit)}. Share at rank 1 and the rank with the largest share: {'; '.join(texts)}."
+    )
     caption = (
         "How often the true speaker is found at each similarity rank (1 = most similar), per feature; outline: histogram, "
         "dashed: beta-binomial fit, dotted: chance, 1/N. The vertical axis is logarithmic, so that the right-hand scale reads "
         "the same heights as bits disclosed, log2(N·share): above chance a rank tells something about the speaker. Ranks that "
-        "never occur fall to the floor of the panel.")
-    return Plot("ranks", f"Similarity ranks: {subset}" + (f", {unit}s" if unit else ""), caption, alt, svg,
-                table.drop(columns="series").reset_index(drop=True))
+        "never occur fall to the floor of the panel."
+    )
+    return Plot(
+        "ranks",
+        f"Similarity ranks: {subset}" + (f", {unit}s" if unit else ""),
+        caption,
+        alt,
+        svg,
+        table.drop(columns="series").reset_index(drop=True),
+    )
 
 
 def _panel(axis: Axes, table: pd.DataFrame, extractors: list[str], styles: Styles, low: float, key: str) -> None:
@@ -69,13 +79,29 @@ def _panel(axis: Axes, table: pd.DataFrame, extractors: list[str], styles: Style
         edges = np.append(part["rank"].to_numpy(dtype=float) - 0.5, float(part["rank"].max()) + 0.5)
         heights = np.maximum(part["share"].to_numpy(dtype=float), low)
         axis.stairs(heights, edges, baseline=low, fill=True, color=colour, alpha=0.16, linewidth=0)
-        axis.stairs(heights, edges, baseline=low, color=colour, linewidth=1.2, label=label(extractor),
-                    gid=f"ranks-{key}-{extractor}")
+        axis.stairs(
+            heights,
+            edges,
+            baseline=low,
+            color=colour,
+            linewidth=1.2,
+            label=label(extractor),
+            gid=f"ranks-{key}-{extractor}",
+        )
         fit = part[np.isfinite(part["fit"].to_numpy(dtype=float))]
         if len(fit):
-            axis.plot(fit["rank"], np.maximum(fit["fit"], low), color=colour, linestyle=(0, (4, 1.5)), linewidth=1.4,
-                      label=label(f"{extractor}, fit"), gid=f"fit-{key}-{extractor}")
-    axis.axhline(1 / references, color=INK, linestyle=(0, (1, 1.6)), linewidth=1.1, label="chance, 1/N", gid=f"chance-{key}")
+            axis.plot(
+                fit["rank"],
+                np.maximum(fit["fit"], low),
+                color=colour,
+                linestyle=(0, (4, 1.5)),
+                linewidth=1.4,
+                label=label(f"{extractor}, fit"),
+                gid=f"fit-{key}-{extractor}",
+            )
+    axis.axhline(
+        1 / references, color=INK, linestyle=(0, (1, 1.6)), linewidth=1.1, label="chance, 1/N", gid=f"chance-{key}"
+    )
     axis.set_xlim(0.4, references + 0.6)
     step = max(1, int(np.ceil(references / 8 / 5) * 5)) if references > 10 else 1
     axis.xaxis.set_major_locator(FixedLocator([1, *range(step if step > 1 else 2, references + 1, step)]))
@@ -113,8 +139,10 @@ def _first(table: pd.DataFrame, name: str, condition: str, extractors: list[str]
         if len(part):
             top = part.iloc[int(part["share"].to_numpy(dtype=float).argmax())]
             first = float(part["share"][part["rank"] == 1].sum())
-            texts.append(f"{extractor} {figure_number(100 * first, 1)} % at rank 1, most ({100 * top['share']:.1f} %) "
-                         f"at rank {int(top['rank'])}")
+            texts.append(
+                f"{extractor} {figure_number(100 * first, 1)} % at rank 1, most ({100 * top['share']:.1f} %) "
+                f"at rank {int(top['rank'])}"
+            )
     return texts
 
 

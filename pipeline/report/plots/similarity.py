@@ -29,9 +29,14 @@ def _plot(subset: str, extractor: str, backend: str, *, table: pd.DataFrame, ser
         parts = {block: _matrix(_block(table, name, block), speakers) for block in ("OO", "OP", "PP")}
         whole = np.block([[parts["OO"], parts["OP"]], [parts["OP"].T, parts["PP"]]])
         blocks.append((name, whole if protected else parts["OO"]))
-        texts.append(f"{name}: " + ", ".join(
-            f"{block} {_mean(np.diagonal(matrix))} / {_mean(matrix[~np.eye(len(speakers), dtype=bool)])}"
-            for block, matrix in parts.items() if np.isfinite(matrix).any()))
+        texts.append(
+            f"{name}: "
+            + ", ".join(
+                f"{block} {_mean(np.diagonal(matrix))} / {_mean(matrix[~np.eye(len(speakers), dtype=bool)])}"
+                for block, matrix in parts.items()
+                if np.isfinite(matrix).any()
+            )
+        )
     n = len(speakers)
     columns = min(len(blocks), 3)
     rows = -(-len(blocks) // columns)
@@ -41,8 +46,9 @@ def _plot(subset: str, extractor: str, backend: str, *, table: pd.DataFrame, ser
         image = None
         for index, (axis, (name, matrix)) in enumerate(zip(axes, blocks)):
             shown = np.ma.masked_invalid(matrix)
-            image = axis.imshow(shown, cmap="cividis", vmin=0, vmax=1, interpolation="none",
-                                extent=(0, len(matrix), len(matrix), 0))
+            image = axis.imshow(
+                shown, cmap="cividis", vmin=0, vmax=1, interpolation="none", extent=(0, len(matrix), len(matrix), 0)
+            )
             image.set_gid(f"vsm-{index}")
             _frame(axis, name, speakers, protected, index % columns == 0)
         assert image is not None
@@ -52,14 +58,23 @@ def _plot(subset: str, extractor: str, backend: str, *, table: pd.DataFrame, ser
 
     panel = 3.5
     svg = draw(min(WIDTH, 1.4 + panel * columns), 0.7 + 3.7 * rows, paint, "compressed")
-    alt = (f"Voice similarity matrices of {n} speakers, {about(subset=subset, extractor=extractor, back_end=backend)}. "
-           f"Mean similarity on / off the diagonal: {'; '.join(texts)}.")
+    alt = (
+        f"Voice similarity matrices of {n} speakers, {about(subset=subset, extractor=extractor, back_end=backend)}. "
+        f"Mean similarity on / off the diagonal: {'; '.join(texts)}."
+    )
     caption = (
         f"Similarity of each pair of {n} speakers, between originals (OO), originals and protected speech (OP, and PO its "
         "transpose) and protected speech (PP); speakers stand in the same order in every block and system. 0 means surely different, 1 surely the same speaker. A bright diagonal "
-        "in OP means that protected voices still point to their speakers; a bright diagonal in PP that they can be told apart.")
-    return Plot("similarity", f"Voice similarity matrices: {subset}, {extractor}", caption, alt, svg,
-                table.drop(columns="series").reset_index(drop=True))
+        "in OP means that protected voices still point to their speakers; a bright diagonal in PP that they can be told apart."
+    )
+    return Plot(
+        "similarity",
+        f"Voice similarity matrices: {subset}, {extractor}",
+        caption,
+        alt,
+        svg,
+        table.drop(columns="series").reset_index(drop=True),
+    )
 
 
 def _systems(table: pd.DataFrame, series: list[str]) -> list[str]:
@@ -108,10 +123,18 @@ def _frame(axis: Axes, name: str, speakers: list[str], protected: bool, leftmost
     else:
         axis.set_xticks([])
         axis.set_yticks([])
-    for x, y, text in ((0.5, 0.5, "OO"), (1.5, 0.5, "OP"), (0.5, 1.5, "PO"), (1.5, 1.5, "PP"))[:4 if protected else 1]:
+    for x, y, text in ((0.5, 0.5, "OO"), (1.5, 0.5, "OP"), (0.5, 1.5, "PO"), (1.5, 1.5, "PP"))[: 4 if protected else 1]:
         # In a corner away from the diagonal, on its own ground, so that it can be read on any colour.
-        axis.text(n * (x - 0.5) + 0.97 * n, n * (y - 0.5) + 0.04 * n, text, ha="right", va="top", fontsize=7, color=INK,
-                  bbox={"facecolor": "white", "edgecolor": FAINT, "linewidth": 0.4, "pad": 1.2, "alpha": 0.85})
+        axis.text(
+            n * (x - 0.5) + 0.97 * n,
+            n * (y - 0.5) + 0.04 * n,
+            text,
+            ha="right",
+            va="top",
+            fontsize=7,
+            color=INK,
+            bbox={"facecolor": "white", "edgecolor": FAINT, "linewidth": 0.4, "pad": 1.2, "alpha": 0.85},
+        )
     axis.set_xlabel("original  |  protected" if protected else "original", labelpad=3)
     if leftmost:
         axis.set_ylabel("protected  |  original" if protected else "original", labelpad=3)

@@ -54,20 +54,30 @@ def _plot(subset: str, extractor: str, backend: str, *, table: pd.DataFrame, ser
                 if i == len(rows) - 1:
                     axes[i, j].set_xlabel("mean target LLR (nat)")
         if seen:
-            figure.legend([_key(animal) for animal in seen], [label(animal) for animal in seen],
-                          loc="outside lower center", ncols=len(seen), handletextpad=0.3)
+            figure.legend(
+                [_key(animal) for animal in seen],
+                [label(animal) for animal in seen],
+                loc="outside lower center",
+                ncols=len(seen),
+                handletextpad=0.3,
+            )
 
     width = min(WIDTH, 1.0 + 2.75 * len(columns))
     svg = draw(width, 0.5 + 2.6 * len(rows), paint)
-    alt = (f"Zoo plot, {about(subset=subset, extractor=extractor, back_end=backend)}: mean target against mean impostor "
-           f"log-likelihood ratio of each speaker. {_numbers(finite, rows, columns)}")
+    alt = (
+        f"Zoo plot, {about(subset=subset, extractor=extractor, back_end=backend)}: mean target against mean impostor "
+        f"log-likelihood ratio of each speaker. {_numbers(finite, rows, columns)}"
+    )
     caption = (
         "One mark a speaker: mean log-likelihood ratio (natural, oracle-calibrated) of its own comparisons to the right, of "
         "its comparisons with others upwards. Far right and far down is easy to recognise; at (0, 0) there is no evidence. "
         "Shape: Doddington's animals (goat: hard to recognise as itself; wolf or lamb: close to others). Colour: Dunstone and "
         "Yager's (worm: low target, high impostor; dove: high, low; phantom: both low; chameleon: both high). The animals are "
-        "quartiles of this set, so they name somebody in every set; the coordinates are what counts.")
-    return Plot("zoo", f"Zoo: {subset}, {extractor}", caption, alt, svg, table.drop(columns="series").reset_index(drop=True))
+        "quartiles of this set, so they name somebody in every set; the coordinates are what counts."
+    )
+    return Plot(
+        "zoo", f"Zoo: {subset}, {extractor}", caption, alt, svg, table.drop(columns="series").reset_index(drop=True)
+    )
 
 
 def _points(table: pd.DataFrame, name: str, block: str) -> pd.DataFrame:
@@ -99,9 +109,17 @@ def _panel(axis: Axes, points: pd.DataFrame, key: str) -> None:
     for row in points.sort_values("speaker").to_dict("records"):
         first, second = _plain(row["doddington"]), _plain(row["dunstone_yager"])
         tint = TINTS.get(second, GREY)
-        axis.plot([row["x"]], [row["y"]], marker=SHAPES.get(first, "o"), color=tint, markersize=5,
-                  markerfacecolor=tint if second in TINTS else "white", markeredgewidth=0.9, linestyle="none",
-                  gid=f"zoo-{key}")
+        axis.plot(
+            [row["x"]],
+            [row["y"]],
+            marker=SHAPES.get(first, "o"),
+            color=tint,
+            markersize=5,
+            markerfacecolor=tint if second in TINTS else "white",
+            markeredgewidth=0.9,
+            linestyle="none",
+            gid=f"zoo-{key}",
+        )
         if second in TINTS or first in NAMED:
             _name(axis, label(row["speaker"], 12), row["x"], row["y"], taken)
 
@@ -117,28 +135,43 @@ def _name(axis: Axes, text: str, x: float, y: float, taken: list[Box]) -> None:
     """Write a name beside its mark where there is room; a name without room is left to the CSV."""
     width, height = 3.6 * len(text) + 2, 7.0
     left, bottom = _around(axis, x, y, 0, 0)[:2]
-    for dx, dy, ha, va in ((4, 0, "left", "center"), (-4, 0, "right", "center"), (0, 4, "center", "bottom"),
-                           (0, -4, "center", "top")):
+    for dx, dy, ha, va in (
+        (4, 0, "left", "center"),
+        (-4, 0, "right", "center"),
+        (0, 4, "center", "bottom"),
+        (0, -4, "center", "top"),
+    ):
         start = left + dx - (width if ha == "right" else width / 2 if ha == "center" else 0)
         foot = bottom + dy - (height if va == "top" else height / 2 if va == "center" else 0)
         box = (start, foot, start + width, foot + height)
         inside = box[0] >= 0 and box[2] <= PANEL[0] + 6
         if inside and not any(box[0] < b[2] and b[0] < box[2] and box[1] < b[3] and b[1] < box[3] for b in taken):
-            axis.annotate(text, (x, y), xytext=(dx, dy), textcoords="offset points", ha=ha, va=va, fontsize=6, color=INK)
+            axis.annotate(
+                text, (x, y), xytext=(dx, dy), textcoords="offset points", ha=ha, va=va, fontsize=6, color=INK
+            )
             taken.append(box)
             return
 
 
 def _key(animal: str) -> Line2D:
     tint = TINTS.get(animal)
-    return Line2D([], [], linestyle="none", marker=SHAPES.get(animal, "o"), color=tint or GREY,
-                  markerfacecolor=tint or "white", markersize=5)
+    return Line2D(
+        [],
+        [],
+        linestyle="none",
+        marker=SHAPES.get(animal, "o"),
+        color=tint or GREY,
+        markerfacecolor=tint or "white",
+        markersize=5,
+    )
 
 
 def _numbers(table: pd.DataFrame, rows: list[str], columns: list[str]) -> str:
     texts = []
     for name in rows:
         parts = [(block, _points(table, name, block)) for block in columns]
-        means = [f"{block} ({figure_number(p['x'].mean())}, {figure_number(p['y'].mean())})" for block, p in parts if len(p)]
+        means = [
+            f"{block} ({figure_number(p['x'].mean())}, {figure_number(p['y'].mean())})" for block, p in parts if len(p)
+        ]
         texts.append(f"{name}: {', '.join(means)}")
     return "Mean over speakers (target, impostor) in nat: " + "; ".join(texts) + "."
