@@ -231,7 +231,7 @@ def _training(evaluation: Evaluation, data: Prepared, machine: Machine) -> Task:
         version=module.VERSION,
         settings=evaluation.train.numeric(),
         inputs={"audio": audio_rows.given(rows, ("speaker",))},
-        function=functools.partial(train.run, evaluation.train, machine.device, machine.threads),
+        function=functools.partial(train.run, evaluation.train, machine.device),
         libraries=("torch", "speechbrain", "soundfile"),
         cost=0.0,
     )

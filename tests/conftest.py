@@ -3,9 +3,36 @@
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 
 import pytest
+
+
+def _tame_lazy_modules() -> None:
+    # Hypothesis asks every loaded module for its __file__; SpeechBrain's lazy ones answer that with an ImportError.
+    loaded = sys.modules.get("speechbrain.utils.importutils")
+    if loaded is None or hasattr(loaded.LazyModule, "tamed"):
+        return
+    ask = loaded.LazyModule.__getattr__
+
+    def answer(self: object, name: str) -> object:
+        if name == "__file__":
+            raise AttributeError(name)
+        return ask(self, name)
+
+    loaded.LazyModule.__getattr__, loaded.LazyModule.tamed = answer, True
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems() -> None:
+    _tame_lazy_modules()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup() -> None:
+    _tame_lazy_modules()
+
 
 ROOT = Path(__file__).resolve().parent.parent
 

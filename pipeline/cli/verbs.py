@@ -115,9 +115,16 @@ def _run(folder: RunFolder, stop: Stop, evaluation: Evaluation, values: dict[str
     made = plans.graph(evaluation, data, device)
     log.info("%d tasks over %d utterances", len(made.tasks), len(data.manifest))
     execute(made.tasks, store, stop, outcome, changed)
-    lost = gather.lost(made.tasks, outcome)
+    lost = gather.named(made.tasks, outcome, "lost")
+    tied = gather.named(made.tasks, outcome, "without_evidence")
+    if tied:
+        log.info(
+            "%d pieces of audio hold nothing to compare (all references tie), first: %s; audio_notes.json names them",
+            len(tied),
+            ": ".join(tied[0]),
+        )
     rows = gather.run(
-        made.sources, data, outcome, folder.path, folder.id, device.device, values, evaluation.allow_partial, lost
+        made.sources, data, outcome, folder.path, folder.id, device.device, values, evaluation.allow_partial, lost, tied
     )
     report_path = render.render([folder.path], folder.path / "report.html")
     counts = f"tasks: {outcome.reused} reused, {outcome.computed} computed"

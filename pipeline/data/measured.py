@@ -61,12 +61,14 @@ class Ranks:
         true: int [inputs], column of the input's own speaker.
         speakers: [N] speakers of the references.
         n_expected: inputs that there should be.
+        without_evidence: inputs that hold nothing to compare (no voiced frame): all references are equally similar to them.
     """
 
     similarity: np.ndarray
     true: np.ndarray
     speakers: tuple[str, ...]
     n_expected: int
+    without_evidence: int = 0
 
 
 @dataclass(frozen=True)

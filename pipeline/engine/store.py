@@ -79,6 +79,8 @@ class Store:
         self, stage: str, key: str, temporary: Path, parts: Mapping[str, Any], notes: Mapping[str, Any]
     ) -> Artefact:
         """Make the files in ``temporary`` the artefact of ``key``; the first of two workers wins, the other's copy goes."""
+        if (temporary / RECORD).exists():
+            raise ValueError(f"{stage} wrote a file {RECORD}: that name is the store's own")
         files: dict[str, dict[str, Any]] = {}
         for path in sorted(temporary.rglob("*")):
             if path.is_file():

@@ -55,6 +55,7 @@ class Extractor:
     measures: ClassVar[frozenset[str]] = frozenset({"trials", "pairs", "ranks"})
     similarity: ClassVar[str] = "cosine"
     libraries: ClassVar[tuple[str, ...]] = ("torch", "numpy")
+    evidence_optional: ClassVar[bool] = False
     sample_rate: int = 16_000
     pool = staticmethod(embedding.pool)
 

@@ -46,6 +46,7 @@ class Extractor:
     measures: ClassVar[frozenset[str]] = frozenset({"trials", "pairs", "ranks"})
     similarity: ClassVar[str] = "cosine"
     libraries: ClassVar[tuple[str, ...]] = ("torch", "speechbrain")
+    evidence_optional: ClassVar[bool] = False
     sample_rate: int = 16_000
     pool = staticmethod(embedding.pool)
 

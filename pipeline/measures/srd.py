@@ -51,17 +51,15 @@ def measure(settings: Settings, data: Ranks) -> Measured:
     number = {"n_expected": data.n_expected, "n_used": found.n_inputs, "n_speakers": found.n_references}
     intervals, bands = _uncertainty(settings, data, weights)
     variant = f"empirical, {settings.unit}"
-    rows = [
-        row(
-            Disclosure,
-            field,
-            getattr(found.empirical, field),
-            variant=variant,
-            interval=intervals.get(field),
-            counts=number,
-        )
-        for field in FIELDS
-    ]
+    said = (
+        f"{data.without_evidence} of {found.n_inputs} inputs hold no evidence: all references tie"
+        if data.without_evidence
+        else ""
+    )
+    rows = []
+    for field in FIELDS:
+        value, interval = getattr(found.empirical, field), intervals.get(field)
+        rows.append(row(Disclosure, field, value, variant=variant, interval=interval, reason=said, counts=number))
     for field, band in bands.items():
         rows.append(row(Disclosure, field, None, variant=f"{variant}:null_band", interval=band, counts=number))
     fit = found.beta_binomial
@@ -69,7 +67,7 @@ def measure(settings: Settings, data: Ranks) -> Measured:
         value = None if fit.disclosure is None else getattr(fit.disclosure, field)
         rows.append(
             row(Disclosure, field, value, variant=f"beta_binomial, {settings.unit}", label=fit.flag,
-                reason=fit.reason if value is None else "", counts=number)
+                reason=fit.reason if value is None else said, counts=number)
         )  # fmt: skip
     n = found.n_references
     ranks = pd.DataFrame(

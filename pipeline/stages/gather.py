@@ -23,7 +23,7 @@ FIGURES = "figures"
 
 def run(
     sources: Sequence[Any], data: Prepared, outcome: Outcome, folder: Path, run_id: str, device: str, config: Mapping[str, Any],
-    allow_partial: bool, lost: Sequence[tuple[str, str]],
+    allow_partial: bool, lost: Sequence[tuple[str, str]], tied: Sequence[tuple[str, str]],
 ) -> pd.DataFrame:  # fmt: skip
     """Write ``results.parquet``, ``results.csv`` and ``figures/*.parquet`` into a run folder.
 
@@ -33,6 +33,7 @@ def run(
     Args:
         sources: :class:`pipeline.plan.Source` of each measure.
         lost: (utterance, reason) of what could not be extracted.
+        tied: (utterance, reason) of what is in the result as a tie, because it holds nothing to compare.
     """
     config_digest = digest(config)
     rows: list[dict[str, Any]] = []
@@ -53,9 +54,12 @@ def run(
     _join_ranks(figures)
     for name, several in figures.items():
         pd.concat(several, ignore_index=True).to_parquet(folder / FIGURES / f"{name}.parquet", index=False)
-    lines = [{"utterance": name, "set": where, "reason": reason} for name, where, reason in data.dropped]
-    lines += [{"utterance": name, "set": "", "reason": reason} for name, reason in lost]
-    (folder / "left_out.json").write_text(json.dumps(lines, indent=1) + "\n")
+    notable = {
+        "left_out": [{"utterance": name, "set": where, "reason": reason} for name, where, reason in data.dropped]
+        + [{"utterance": name, "reason": reason} for name, reason in lost],
+        "without_evidence": [{"utterance": name, "reason": reason} for name, reason in tied],
+    }
+    (folder / "audio_notes.json").write_text(json.dumps(notable, indent=1) + "\n")
     return table
 
 
@@ -82,11 +86,11 @@ def _whole(row: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def lost(tasks: Sequence[Task], outcome: Outcome) -> list[tuple[str, str]]:
-    """(utterance, reason) of everything from which nothing could be extracted."""
+def named(tasks: Sequence[Task], outcome: Outcome, what: str) -> list[tuple[str, str]]:
+    """(utterance, reason) of everything that tasks noted as ``lost`` (not in the result) or ``without_evidence`` (a tie)."""
     found = {
         (name, f"{reason} ({task.label})") for task in tasks for output in task.outputs
-        for name, reason in outcome.artefacts[(task, output)].record["notes"].get("lost", [])
+        for name, reason in outcome.artefacts[(task, output)].record["notes"].get(what, [])
     }  # fmt: skip
     return sorted(found)
 

@@ -67,8 +67,10 @@ def run(settings: Any, context: Context, n_expected: int, work: Work) -> None:
     pd.DataFrame([asdict(row) for row in made.rows]).to_parquet(folder / ROWS, index=False)
     for name, table in made.tables.items():
         table.to_parquet(folder / f"{name}.parquet", index=False)
-    lost = [entry for name in ("original", "protected", "reference", "input") for entry in _unusable(work, name)]
-    work.note(**made.notes, lost=lost)
+    empty = [entry for name in ("original", "protected", "reference", "input") for entry in _unusable(work, name)]
+    # Where evidence is optional, audio without any is in the result, as a tie; it is named all the same.
+    tied = bool(context.extractor) and _extractor(context).evidence_optional
+    work.note("", **{**made.notes, "without_evidence" if tied else "lost": empty})
 
 
 def _unusable(work: Work, name: str) -> list[list[str]]:
@@ -111,10 +113,13 @@ def _pairs(context: Context, n_expected: int, work: Work) -> Pairs:
 
 
 def _ranks(context: Context, n_expected: int, work: Work) -> Ranks:
+    extractor = _extractor(context)
     reference: Vectors = work.input("reference").usable()
-    inputs: Vectors = work.input("input").usable()
+    inputs: Vectors = work.input("input")
+    if not extractor.evidence_optional:
+        inputs = inputs.usable()
     speakers = tuple(sorted(set(reference.speakers)))
-    pool = component("extractors", context.extractor).Extractor.pool
+    pool = extractor.pool
     owner = np.array(reference.speakers)
     references = np.stack(
         [pool(reference.vectors[owner == name], reference.weights[owner == name]) for name in speakers]
@@ -122,8 +127,15 @@ def _ranks(context: Context, n_expected: int, work: Work) -> Ranks:
     column = {name: number for number, name in enumerate(speakers)}
     kept = [row for row, name in enumerate(inputs.speakers) if name in column]
     true = np.array([column[inputs.speakers[row]] for row in kept])
-    similarity = _similarity(inputs.vectors[kept].astype(np.float64), references.astype(np.float64), context.similarity)
-    return Ranks(similarity, true, speakers, n_expected)
+    similarity = np.zeros((len(kept), len(speakers)))
+    told = inputs.weights[kept] > 0
+    vectors = inputs.vectors[kept][told].astype(np.float64)
+    similarity[told] = _similarity(vectors, references.astype(np.float64), context.similarity)
+    return Ranks(similarity, true, speakers, n_expected, int((~told).sum()))
+
+
+def _extractor(context: Context) -> Any:
+    return component("extractors", context.extractor).Extractor
 
 
 def _similarity(inputs: np.ndarray, references: np.ndarray, kind: str) -> np.ndarray:

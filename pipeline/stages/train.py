@@ -16,7 +16,7 @@ from pipeline.registry import component, digest
 RATE = 16000
 
 
-def run(settings: Any, device: str, threads: int, work: Work) -> None:
+def run(settings: Any, device: str, work: Work) -> None:
     """Write the weights and the training record into the artefact."""
     rows: pd.DataFrame = work.input("audio").sort_values(["speaker", "sha256"], kind="stable")
     if rows["speaker"].nunique() < 2:
@@ -39,5 +39,4 @@ def run(settings: Any, device: str, threads: int, work: Work) -> None:
         folder=work.folder(),
         data_digest=digest(list(rows["sha256"])),
         device=device,
-        threads=threads,
     )

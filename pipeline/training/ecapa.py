@@ -2,7 +2,7 @@
 
 SpeechBrain's class, with fewer channels and steps by default: about a minute on two CPU cores. Each
 batch takes its classes (speakers, at several speeds) from a shuffled round over all of them, then one utterance and one
-crop of each at random: every speaker is seen equally often. The same data, settings, device and threads give the same
+crop of each at random: every speaker is seen equally often. The same data, settings and device give the same
 bytes on CPU.
 """
 
@@ -24,7 +24,7 @@ from pipeline.registry import ComponentSettings, digest, generator, numeric
 
 SAMPLE_RATE = 16_000
 VERSION = 1
-WEIGHTS, RECORD = "embedding_model.safetensors", "record.json"
+WEIGHTS, RECORD = "embedding_model.safetensors", "training.json"
 
 # Waveforms are kept once decoded, up to this many samples (2 GiB): a demonstration decodes each file once.
 _KEPT_SAMPLES = 512 * 2**20
@@ -49,6 +49,8 @@ class Settings(ComponentSettings):
         weight_decay: of AdamW.
         margin: additive angle in radians.
         scale: of the cosines before the softmax.
+        threads: CPU threads. Sums are rounded by thread, and training lets that grow, so the number is fixed here and not
+            taken from the machine: the same settings give the same weights everywhere.
         seed: of the initial weights, the batches and the crops.
     """
 
@@ -67,6 +69,7 @@ class Settings(ComponentSettings):
     weight_decay: float = numeric(1e-4, ge=0)
     margin: float = numeric(0.2, ge=0, lt=1.5)
     scale: float = numeric(30.0, gt=0)
+    threads: int = numeric(2, ge=1)
     seed: int = numeric(0, ge=0)
 
 
@@ -79,10 +82,9 @@ def train(
     data_digest: str = "",
     ids: Sequence[str] | None = None,
     device: str = "cpu",
-    threads: int = 1,
     progress: Callable[[int, int, float], None] | None = None,
 ) -> Path:
-    """Train, and write ``embedding_model.safetensors`` and ``record.json``.
+    """Train, and write ``embedding_model.safetensors`` and ``training.json``.
 
     Args:
         settings: what to train and how.
@@ -92,7 +94,6 @@ def train(
         data_digest: digest of the training data, for the record.
         ids: names of the utterances, for messages; their numbers by default.
         device: ``cpu`` or ``cuda[:N]``.
-        threads: CPU threads.
         progress: called after each step with steps done, steps in all, and the loss.
 
     Returns:
@@ -120,7 +121,7 @@ def train(
     crops = Crops(settings, speakers, load, names)
     curve: list[float] = []
     seen = right = 0
-    with _determinism(threads):
+    with _determinism(settings.threads):
         torch.manual_seed(int(digest(settings.seed, "ecapa initial weights")[:15], 16))
         model = ecapa.fresh(
             n_mels=settings.n_mels,
@@ -172,7 +173,7 @@ def train(
                 "repeated_up_to_a_crop": crops.n_repeated,
                 "parameters": sum(parameter.numel() for parameter in model.parameters()),
                 "device": str(device).split(":")[0],
-                "threads": threads,
+                "threads": settings.threads,
                 "loss": [round(value, 6) for value in curve],
                 "right_in_last_tenth": round(right / seen, 4) if seen else None,
             },

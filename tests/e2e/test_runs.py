@@ -12,8 +12,10 @@ import time
 from collections import Counter
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pytest
+import soundfile
 
 from pipeline.data import results
 from tests import toy
@@ -138,19 +140,43 @@ def test_a_set_with_a_broken_file_needs_leave_and_is_marked(first, tmp_path: Pat
     trials = rows[rows["metric"] == "eer"]
     assert set(trials["status"]) == {"ok", "partial"} or len(set(trials["subset"])) == 1
     assert "partial" in (folder(done) / "report.html").read_text().lower()
-    assert json.loads((folder(done) / "left_out.json").read_text())[0]["utterance"] == victim.stem
+    assert json.loads((folder(done) / "audio_notes.json").read_text())["left_out"][0]["utterance"] == victim.stem
 
 
 def test_what_cannot_be_extracted_leaves_its_value_out_and_the_rest_is_written(first, tmp_path: Path) -> None:
-    """Segments of these short files are too short for pYIN: without leave the F0 values are null, and all others stand."""
+    """A silent trial utterance has no embedding: without leave its set's values are null, and the other set's stand."""
     home, root = copied(first, tmp_path)
-    done = toy.run(*arguments(root, "system=[original]", "metric.srd.unit=segment"), cwd=home)
+    victim = (root / "toy_trials_f" / "wav.scp").read_text().split()[0]
+    soundfile.write(root / "wav" / f"{victim}.wav", np.zeros(16000), 16000)
+    command = ["recipe=kaldi", f"dataset.root={root}", "system=[original,b2]", "extractor=[ge2e]", "metric=[asv,zebra]"]
+    done = toy.run(*command, cwd=home)
     assert done.returncode == 3
-    assert "no voiced frame" in done.stderr and "allow_partial=true" in done.stderr
+    assert f"{victim}: silent" in done.stderr and "allow_partial=true" in done.stderr
     rows = results.read(folder(done))
     short = rows[rows["status"] == "incomplete"]
-    assert set(short["extractor"]) == {"f0"} and short["value"].isna().all() and (short["reason"] != "").all()
-    assert rows.loc[rows["metric"] == "eer", "value"].notna().all()
+    assert set(short["subset"]) == {"toy_trials_f"} and short["value"].isna().all() and (short["reason"] != "").all()
+    assert rows.loc[(rows["metric"] == "eer") & (rows["subset"] == "toy_trials_m"), "value"].notna().all()
+    done = toy.run(*command, "allow_partial=true", cwd=home)
+    assert done.returncode == 6
+    rows = results.read(folder(done))
+    partial = rows[(rows["status"] == "partial") & (rows["metric"] == "eer")]
+    assert set(partial["subset"]) == {"toy_trials_f"} and partial["value"].notna().all()
+    # The utterance is tried against each of the four models of its sex.
+    assert (partial["n_expected"] - partial["n_used"] == 4).all()
+
+
+def test_segments_without_a_voiced_frame_are_ties_and_named(first, tmp_path: Path) -> None:
+    """Segments of these short files are too short for pYIN: an attacker who looks at F0 learns nothing from them."""
+    home, root = copied(first, tmp_path)
+    done = toy.run(
+        *arguments(root, "system=[original]", "metric.srd.unit=segment", "metric=[srd]"), cwd=home, check=True
+    )
+    rows = results.read(folder(done))
+    f0 = rows[(rows["extractor"] == "f0") & (rows["metric"] == "idr")]
+    assert f0["value"].notna().all() and f0["reason"].str.contains("hold no evidence").all()
+    notes = json.loads((folder(done) / "audio_notes.json").read_text())
+    named = [entry for entry in notes["without_evidence"] if "#" in entry["utterance"]]
+    assert f0["reason"].iloc[0].startswith(f"{len(named)} of 160 inputs")
 
 
 def test_a_run_that_is_told_to_stop_goes_on_where_it_was(first, tmp_path: Path) -> None:

@@ -85,6 +85,15 @@ def test_a_damaged_artefact_is_set_aside_and_made_again(tmp_path: Path, damage: 
     assert store.find("stage", KEY) is not None
 
 
+def test_no_artefact_may_bring_a_record_of_its_own(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    folder = store.begin("stage", KEY)
+    (folder / RECORD).write_text("{}")
+    with pytest.raises(ValueError, match="the store's own"):
+        store.commit("stage", KEY, folder, {}, {})
+    assert store.find("stage", KEY) is None
+
+
 WRITER = """
 import sys
 from pathlib import Path

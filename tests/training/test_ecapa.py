@@ -48,9 +48,9 @@ def load(item: int) -> np.ndarray:
     return voice(item, item % 6)
 
 
-def trained(folder: Path, settings: Settings = TINY, threads: int = 1) -> Path:
+def trained(folder: Path, settings: Settings = TINY) -> Path:
     folder.mkdir()
-    return train(settings, SPEAKERS, load, folder, data_digest="abc", threads=threads)
+    return train(settings, SPEAKERS, load, folder, data_digest="abc")
 
 
 def test_the_same_seed_gives_the_same_bytes_and_another_gives_others(tmp_path: Path) -> None:
@@ -59,7 +59,7 @@ def test_the_same_seed_gives_the_same_bytes_and_another_gives_others(tmp_path: P
     torch.manual_seed(2)
     two = trained(tmp_path / "two")
     other = trained(tmp_path / "other", TINY.model_copy(update={"seed": 1}))
-    for name in ("embedding_model.safetensors", "record.json"):
+    for name in ("embedding_model.safetensors", "training.json"):
         assert (one / name).read_bytes() == (two / name).read_bytes()
         assert (one / name).read_bytes() != (other / name).read_bytes()
 
@@ -69,7 +69,7 @@ def test_the_caller_keeps_its_random_numbers_and_threads(tmp_path: Path) -> None
     expected = torch.rand(3)
     threads = torch.get_num_threads()
     torch.manual_seed(3)
-    trained(tmp_path / "one", threads=2 if threads == 1 else 1)
+    trained(tmp_path / "one", TINY.model_copy(update={"threads": 2 if threads == 1 else 1}))
     assert torch.equal(torch.rand(3), expected)
     assert torch.get_num_threads() == threads
     assert not torch.are_deterministic_algorithms_enabled()
@@ -82,7 +82,7 @@ def test_weights_are_those_of_the_real_class_and_the_record_says_how_they_came(t
         attention_channels=8, se_channels=8, groups=[1] * 4,
     )  # fmt: skip
     model.load_state_dict(load_file(folder / "embedding_model.safetensors"))
-    record = json.loads((folder / "record.json").read_text())
+    record = json.loads((folder / "training.json").read_text())
     assert record["settings"]["seed"] == 0
     assert record["data_digest"] == "abc"
     assert (record["speakers"], record["utterances"]) == (6, 18)
@@ -101,7 +101,7 @@ def test_it_learns_to_tell_speakers_apart(tmp_path: Path) -> None:
     np.fill_diagonal(scores, -1)
     # Chance is 1 in 6.
     assert (speakers[scores.argmax(1)] == speakers).mean() > 0.7
-    loss = json.loads((folder / "record.json").read_text())["loss"]
+    loss = json.loads((folder / "training.json").read_text())["loss"]
     assert np.mean(loss[-5:]) < 0.3 * np.mean(loss[:5])
 
 
@@ -152,7 +152,7 @@ def test_each_speaker_is_seen_equally_often_and_batches_depend_on_their_step_alo
 def test_short_utterances_are_repeated_and_counted(tmp_path: Path) -> None:
     tmp_path.joinpath("m").mkdir()
     folder = train(TINY, ["a", "b", "b"], lambda item: voice(item, item, 1.0 if item else 0.1), tmp_path / "m")
-    assert json.loads((folder / "record.json").read_text())["repeated_up_to_a_crop"] == 1
+    assert json.loads((folder / "training.json").read_text())["repeated_up_to_a_crop"] == 1
     crops = Crops(TINY, ["a"], lambda item: voice(item, item, 0.1), ["a"])
     assert np.array_equal(crops.waveform(0), np.concatenate([voice(0, 0, 0.1)] * 3))
 

@@ -14,6 +14,7 @@ BLOCKS = ("OO", "OP original side", "OP protected side", "PP")
 BLOCK_TITLES = {"OO": "OO", "OP original side": "OP, as original", "OP protected side": "OP, as protected", "PP": "PP"}
 SHAPES = {"sheep": "o", "goat": "^", "wolf/lamb": "s", "wolf": "s", "lamb": "s"}
 TINTS = {"worm": PALETTE[1], "dove": PALETTE[2], "phantom": PALETTE[3], "chameleon": PALETTE[0]}
+BARE = "#56b4e9"
 PLAIN = {"", "none", "nan", "None", "-", "<NA>"}
 NAMED = {"goat", "wolf/lamb", "wolf", "lamb"}
 PANEL = (165.0, 140.0)
@@ -108,19 +109,21 @@ def _panel(axis: Axes, points: pd.DataFrame, key: str) -> None:
     taken: list[Box] = [_around(axis, x, y, 6, 6) for x, y in zip(points["x"], points["y"])]
     for row in points.sort_values("speaker").to_dict("records"):
         first, second = _plain(row["doddington"]), _plain(row["dunstone_yager"])
-        tint = TINTS.get(second, GREY)
+        # A set too small for quartiles has no animals: its coordinates are all there is, so they are drawn and named plainly.
+        bare = not first and not second
+        tint = BARE if bare else TINTS.get(second, GREY)
         axis.plot(
             [row["x"]],
             [row["y"]],
             marker=SHAPES.get(first, "o"),
             color=tint,
             markersize=5,
-            markerfacecolor=tint if second in TINTS else "white",
+            markerfacecolor=tint if second in TINTS or bare else "white",
             markeredgewidth=0.9,
             linestyle="none",
             gid=f"zoo-{key}",
         )
-        if second in TINTS or first in NAMED:
+        if second in TINTS or first in NAMED or bare:
             _name(axis, label(row["speaker"], 12), row["x"], row["y"], taken)
 
 
