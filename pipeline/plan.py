@@ -501,7 +501,7 @@ def _ranks(
         short = len(halves.inputs) + len({entry.utterance for entry in data.dropped})
         for system in systems.values():
             if metric.unit == "segment":
-                inputs = _segments(system, halves, ranked, machine, made)
+                inputs = _segments(system, halves, data.manifest["sample_rate"], ranked, machine, made)
             else:
                 inputs = {
                     each.label: _vectors(system, features[(system.label, each.label)], halves.pieces) for each in ranked
@@ -519,13 +519,19 @@ def _ranks(
 
 
 def _segments(
-    system: _System, halves: srd.Halves, extractors: Sequence[_Extractor], machine: Machine, made: Graph
+    system: _System,
+    halves: srd.Halves,
+    rates: pd.Series,
+    extractors: Sequence[_Extractor],
+    machine: Machine,
+    made: Graph,
 ) -> dict[str, Input]:
     """One task a speaker: the input half joined, cut into uniform segments, extracted."""
     refs: dict[str, list[Ref]] = {each.label: [] for each in extractors}
     speakers = [str(name) for name in sorted(halves.pieces["speaker"].unique())]
     for speaker in speakers:
-        joined = halves.pieces[halves.pieces["speaker"] == speaker].drop_duplicates(["set", "utterance"])
+        mine = halves.pieces[halves.pieces["speaker"] == speaker]
+        joined = mine.drop_duplicates(["set", "utterance"])
 
         def select(artefacts: Sequence[Artefact], joined: pd.DataFrame = joined) -> Given:
             return audio_rows.given(audio_rows.of(audio_rows.manifest(artefacts, system.rows), joined), ())
@@ -539,6 +545,7 @@ def _segments(
             outputs={each.label: each.output() for each in extractors},
             function=functools.partial(segments.run, _recipes(extractors), machine.device, machine.threads),
             libraries=("soundfile", "soxr", "numpy"),
+            cost=float(((mine["stop"] - mine["start"]) / rates[mine["row"]].to_numpy()).sum()),
         )
         made.tasks.append(task)
         for each in extractors:

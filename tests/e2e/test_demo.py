@@ -141,3 +141,24 @@ def test_a_second_run_computes_nothing_and_gives_the_same_numbers(demo: Demo) ->
         text=True, check=True,
     )  # fmt: skip
     assert again.stdout.splitlines()[-1] == f"{len(first)} rows with equal signatures, 0 rows without a counterpart"
+
+
+def test_weights_in_a_folder_give_the_numbers_of_the_training_that_made_them(demo: Demo) -> None:
+    """One code path for all weights: the folder of the trained ECAPA as ``source``, instead of the training."""
+    (weights,) = demo.home.glob("exp/store/train/*/*/embedding_model.safetensors")
+    done = subprocess.run(
+        [
+            demo.python, "-m", "pipeline", "recipe=demo", "train=none", "extractor=[ecapa]", "system=[original,b2]",
+            f"extractor.ecapa.source={weights.parent}", "attacker=[ignorant]", "metric=[asv,zebra]",
+        ],
+        cwd=demo.home, capture_output=True, text=True, check=True, timeout=300,
+    )  # fmt: skip
+    rows = results.read(Path(done.stdout.splitlines()[-1]).parent)
+    trained = results.read(demo.run)
+    key = ["subset", "system", "attacker", "metric", "variant"]
+    both = rows[[*key, "value", "label"]].merge(
+        trained[trained["extractor"] == "ecapa"], on=key, suffixes=("", "_trained")
+    )
+    assert len(both) == len(rows) > 20
+    pd.testing.assert_series_equal(both["value"], both["value_trained"], check_names=False)
+    assert (both["label"] == both["label_trained"]).all()

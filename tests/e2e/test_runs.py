@@ -168,9 +168,7 @@ def test_what_cannot_be_extracted_leaves_its_value_out_and_the_rest_is_written(f
 def test_segments_without_a_voiced_frame_are_ties_and_named(first, tmp_path: Path) -> None:
     """Segments of these short files are too short for pYIN: an attacker who looks at F0 learns nothing from them."""
     home, root = copied(first, tmp_path)
-    done = toy.run(
-        *arguments(root, "system=[original]", "metric.srd.unit=segment", "metric=[srd]"), cwd=home, check=True
-    )
+    done = toy.run("recipe=kaldi", f"dataset.root={root}", "system=[original]", "metric=[srd]", cwd=home, check=True)
     rows = results.read(folder(done))
     f0 = rows[(rows["extractor"] == "f0") & (rows["metric"] == "idr")]
     assert f0["value"].notna().all() and f0["reason"].str.contains("hold no evidence").all()
