@@ -7,6 +7,7 @@ by the pydantic model declared beside its component. Every fault is reported at 
 from __future__ import annotations
 
 import difflib
+import logging
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -18,6 +19,8 @@ from pydantic import BaseModel, ValidationError
 from pipeline.errors import ConfigError, Fault, PipelineError
 from pipeline.plan import AttackerSettings, Calibration, Evaluation, Paths, Runtime
 from pipeline.registry import ComponentSettings, Kind, component, numeric, runtime
+
+log = logging.getLogger(__name__)
 
 LISTS: dict[str, Kind] = {
     "system": "anonymisers",
@@ -74,8 +77,10 @@ def enter(arguments: Sequence[str], action: Callable[[Evaluation, dict[str, Any]
 
     here = os.getpid()
     errors: list[BaseException] = []
+    ran: list[str] = []
 
     def app(composed: DictConfig) -> None:
+        ran.append("here")
         try:
             try:
                 plain = OmegaConf.to_container(composed, resolve=True)
@@ -106,6 +111,10 @@ def enter(arguments: Sequence[str], action: Callable[[Evaluation, dict[str, Any]
         sys.argv = before
     if errors:
         raise errors[0]
+    if not ran and any(argument in ("-m", "--multirun") for argument in arguments):
+        log.info(
+            "the jobs ran in processes of their own: run folders are in paths.root/runs, output in paths.root/sweeps"
+        )
 
 
 def forced(arguments: Sequence[str]) -> list[str]:
@@ -179,6 +188,7 @@ def validate(values: Mapping[str, Any], recipe: str) -> Evaluation:
     for label, entry in _entries("attacker", values.get("attacker"), faults).items():
         attackers[label] = _part(AttackerSettings, entry, f"attacker.{label}", faults)
     if not faults:
+        lists["system"] = _with_original(lists["system"])
         faults.extend(_across(lists, train))
     if faults:
         raise ConfigError(
@@ -275,11 +285,18 @@ def _training(value: Any, faults: list[Fault]) -> Any:
     return _part(_NoTraining, value, "train", faults)
 
 
+def _with_original(systems: dict[str, Any]) -> dict[str, Any]:
+    """The systems with the original speech first: every metric refers to it, so ``system=b2`` evaluates both."""
+    if any(system.name == "original" for system in systems.values()):
+        return systems
+    if "original" in systems:
+        raise ConfigError("the label 'original' is that of the original speech", where="system.original")
+    return {"original": component("anonymisers", "original").Settings(name="original"), **systems}
+
+
 def _across(lists: Mapping[str, Mapping[str, Any]], train: Any) -> list[Fault]:
     """Faults that no part shows alone."""
     faults = []
-    if not any(system.name == "original" for system in lists["system"].values()):
-        faults.append(Fault("the original speech must be among the systems: every metric refers to it", "system"))
     for label, extractor in lists["extractor"].items():
         if getattr(extractor, "source", "") == "trained" and isinstance(train, _NoTraining):
             faults.append(Fault("source=trained needs a trainer: add train=ecapa", f"extractor.{label}.source"))

@@ -10,18 +10,17 @@ from __future__ import annotations
 
 import difflib
 import functools
-import hashlib
 import importlib
-import json
 import pkgutil
 from importlib.metadata import EntryPoint, entry_points
 from types import ModuleType
 from typing import Any, Literal
 
-import numpy as np
 from pydantic import BaseModel, ConfigDict, Field
 
 from pipeline.errors import ConfigError
+from pipeline.seeds import digest as digest
+from pipeline.seeds import generator as generator
 
 Kind = Literal["extractors", "anonymisers", "backends", "measures", "training"]
 
@@ -88,14 +87,3 @@ def component(kind: Kind, name: str) -> ModuleType:
         f"there is no component '{name}' among the {kind}",
         remedy=(f"did you mean {' or '.join(near)}? " if near else "") + f"known: {', '.join(names(kind))}",
     )
-
-
-def digest(*parts: Any) -> str:
-    """sha256 (hex) over a sequence of plain values, as canonical JSON; the one way in which seeds and keys are made."""
-    text = json.dumps(parts, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
-    return hashlib.sha256(text.encode("utf-8")).hexdigest()
-
-
-def generator(seed: int, purpose: str, *ids: str | int) -> np.random.Generator:
-    """A random generator that depends on (seed, purpose, ids) alone, never on position, process or order (DESIGN, decision 7)."""
-    return np.random.default_rng(int(digest(seed, purpose, *ids), 16))

@@ -33,7 +33,7 @@ examples:
   python -m pipeline recipe=demo
   python -m pipeline recipe=kaldi dataset.root=DIR 'system=[original,b2,b2r]' 'extractor=[ge2e,f0]'
   python -m pipeline recipe=kaldi dataset.root=DIR '+system.t8={{name: external, root: WAVS}}'
-  python -m pipeline -m recipe=kaldi dataset.root=DIR system=[original,b2],[original,b2r]
+  python -m pipeline -m recipe=kaldi dataset.root=DIR system=b2,b2r
 
 groups: dataset train executor recipe (one each), system extractor attacker backend metric (lists)
 hydra flags: --cfg job prints the composed configuration, -m sweeps, --config-dir DIR adds your own options

@@ -32,14 +32,14 @@ class RunFolder:
 
     def __init__(self, runs: Path, recipe: str) -> None:
         self.id = f"{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime())}-{recipe}-{job() or uuid.uuid4().hex[:6]}"
-        self.path = runs / self.id
         try:
             runs.mkdir(parents=True, exist_ok=True)
-            self.path.mkdir(exist_ok=False)
-        except FileExistsError as error:
-            raise ConfigError(
-                f"the run folder {self.path} exists already", remedy="run the same command again"
-            ) from error
+            try:
+                (runs / self.id).mkdir(exist_ok=False)
+            except FileExistsError:  # two runs of one job in one second
+                self.id += f"-{uuid.uuid4().hex[:6]}"
+                (runs / self.id).mkdir(exist_ok=False)
+            self.path = runs / self.id
         except OSError as error:
             raise ConfigError(
                 f"no run folder can be made: {error}",

@@ -43,6 +43,7 @@ def act(verb: str, arguments: Sequence[str], folders: Sequence[str]) -> int:
     statuses: list[int] = []
 
     def once(evaluation: Evaluation, values: dict[str, Any]) -> None:
+        log_to_stderr()  # a job of a sweep may run in another process, which has not seen the line above
         statuses.append(action(evaluation, values) or 0)
 
     config.enter(arguments, once)

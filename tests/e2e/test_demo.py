@@ -162,3 +162,16 @@ def test_weights_in_a_folder_give_the_numbers_of_the_training_that_made_them(dem
     assert len(both) == len(rows) > 20
     pd.testing.assert_series_equal(both["value"], both["value_trained"], check_names=False)
     assert (both["label"] == both["label_trained"]).all()
+
+
+def test_train_prints_where_the_weights_are_and_doctor_what_the_machine_has(demo: Demo) -> None:
+    def lines(*arguments: str) -> list[str]:
+        command = [demo.python, "-m", "pipeline", *arguments, "recipe=demo"]
+        done = subprocess.run(command, cwd=demo.home, capture_output=True, text=True, check=True, timeout=300)
+        return done.stdout.splitlines()
+
+    counts, folder = lines("train")
+    assert counts == "tasks: 2 reused, 0 computed"
+    assert (Path(folder) / "embedding_model.safetensors").is_file()
+    said = "\n".join(lines("doctor"))
+    assert "torch " in said and "extractor f0: needs no weights" in said and "writable" in said
