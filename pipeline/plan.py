@@ -83,6 +83,18 @@ class Evaluation:
     metrics: Mapping[str, Any]
     allow_partial: bool
 
+    def numeric(self) -> dict[str, Any]:
+        """All numeric settings, as plain values: the same for the same evaluation in another place."""
+        several = {"system": self.systems, "extractor": self.extractors, "attacker": self.attackers,
+                   "backend": self.backends, "metric": self.metrics}  # fmt: skip
+        return {
+            "calibration": self.calibration.numeric(),
+            "dataset": self.dataset.numeric(),
+            "train": self.train.numeric() if self.train is not None else None,
+            "allow_partial": self.allow_partial,
+            **{group: {label: one.numeric() for label, one in chosen.items()} for group, chosen in several.items()},
+        }
+
     @property
     def original(self) -> str:
         """The label of the original speech."""

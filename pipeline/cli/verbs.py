@@ -79,7 +79,7 @@ def run(arguments: Sequence[str], evaluation: Evaluation, values: dict[str, Any]
         with listening(
             lambda number: folder.status(state="interrupted", reasons=[signal.Signals(number).name])
         ) as stop:
-            return _run(folder, stop, evaluation, values)
+            return _run(folder, stop, evaluation)
     except Stopped as error:
         folder.status(state="interrupted", exit_status=error.status, reasons=[str(error)])
         log.warning("%s; run the same command again to go on", error)
@@ -96,7 +96,7 @@ def run(arguments: Sequence[str], evaluation: Evaluation, values: dict[str, Any]
         folder.close()
 
 
-def _run(folder: RunFolder, stop: Stop, evaluation: Evaluation, values: dict[str, Any]) -> int:
+def _run(folder: RunFolder, stop: Stop, evaluation: Evaluation) -> int:
     from pipeline import plan as plans
     from pipeline.report import render, tables
     from pipeline.stages import gather
@@ -125,7 +125,16 @@ def _run(folder: RunFolder, stop: Stop, evaluation: Evaluation, values: dict[str
             ": ".join(tied[0]),
         )
     rows = gather.run(
-        made.sources, data, outcome, folder.path, folder.id, device.device, values, evaluation.allow_partial, lost, tied
+        made.sources,
+        data,
+        outcome,
+        folder.path,
+        folder.id,
+        device.device,
+        evaluation.numeric(),
+        evaluation.allow_partial,
+        lost,
+        tied,
     )
     report_path = render.render([folder.path], folder.path / "report.html")
     counts = f"tasks: {outcome.reused} reused, {outcome.computed} computed"

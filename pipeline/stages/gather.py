@@ -22,7 +22,7 @@ FIGURES = "figures"
 
 
 def run(
-    sources: Sequence[Any], data: Prepared, outcome: Outcome, folder: Path, run_id: str, device: str, config: Mapping[str, Any],
+    sources: Sequence[Any], data: Prepared, outcome: Outcome, folder: Path, run_id: str, device: str, settings: Mapping[str, Any],
     allow_partial: bool, lost: Sequence[tuple[str, str]], tied: Sequence[tuple[str, str]],
 ) -> pd.DataFrame:  # fmt: skip
     """Write ``results.parquet``, ``results.csv`` and ``figures/*.parquet`` into a run folder.
@@ -32,10 +32,11 @@ def run(
 
     Args:
         sources: :class:`pipeline.plan.Source` of each measure.
+        settings: all numeric settings; their digest is the same wherever the run takes place.
         lost: (utterance, reason) of what could not be extracted.
         tied: (utterance, reason) of what is in the result as a tie, because it holds nothing to compare.
     """
-    config_digest = digest(config)
+    config_digest = digest(settings)
     rows: list[dict[str, Any]] = []
     figures: dict[str, list[pd.DataFrame]] = {}
     for source in sources:
@@ -143,6 +144,7 @@ def _join_ranks(figures: dict[str, list[pd.DataFrame]]) -> None:
     if not ranks or "speakers" not in figures:
         return
     medians = pd.concat(ranks, ignore_index=True)[["system", "extractor", "speaker", "srd_rank_median"]]
+    medians = medians.drop_duplicates(["system", "extractor", "speaker"])
     figures["speakers"] = [
         table.merge(medians, on=["system", "extractor", "speaker"], how="left") for table in figures["speakers"]
     ]

@@ -126,3 +126,17 @@ def test_a_store_that_cannot_be_written(
     (tmp_path / "exp").write_text("a file where the folder should be")
     status, _, err = command("run", f"dataset.root={small.save().root}")
     assert status == 2 and "paths.root" in err
+
+
+def test_a_stage_that_cannot_store_its_result_ends_with_5_and_says_what_to_do(
+    small: Tiny, tmp_path: Path, models: Path
+) -> None:
+    if not (models / "ge2e" / "pretrained.pt").is_file():
+        pytest.skip("the offline weights are not here: make install")
+    (tmp_path / "exp").mkdir()
+    (tmp_path / "exp" / "store").write_text("a file where the store should be")
+    done = toy.run("recipe=kaldi", f"dataset.root={small.save().root}", "metric=[asv]", cwd=tmp_path)
+    assert done.returncode == 5 and done.stdout == ""
+    assert (
+        "could not write its result" in done.stderr and "paths.root" in done.stderr and "Traceback" not in done.stderr
+    )

@@ -74,7 +74,8 @@ def _plot(subset: str, extractor: str, backend: str, *, table: pd.DataFrame, ser
         "its comparisons with others upwards. Far right and far down is easy to recognise; at (0, 0) there is no evidence. "
         "Shape: Doddington's animals (goat: hard to recognise as itself; wolf or lamb: close to others). Colour: Dunstone and "
         "Yager's (worm: low target, high impostor; dove: high, low; phantom: both low; chameleon: both high). The animals are "
-        "quartiles of this set, so they name somebody in every set; the coordinates are what counts."
+        "quartiles of this set, so they name somebody in every set of 8 speakers or more, and nobody in smaller ones; the "
+        "coordinates are what counts."
     )
     return Plot(
         "zoo", f"Zoo: {subset}, {extractor}", caption, alt, svg, table.drop(columns="series").reset_index(drop=True)
