@@ -22,6 +22,7 @@ VERBS = {
     "compare": "compare RUN RUN: numbers with equal signatures side by side",
     "doctor": "say what this machine has",
     "fetch-models": "get the weights of the chosen extractors (the only verb that downloads)",
+    "from-scores": "metrics of score files alone: trials, vsm, srd, normalised, cece, paired (see from-scores --help)",
 }
 
 HELP = f"""usage: python -m pipeline [VERB] [hydra flags] [overrides]      (voice-privacy is the same)
@@ -70,6 +71,10 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _dispatch(arguments: list[str]) -> int:
+    if arguments[:1] == ["from-scores"]:
+        from pipeline.cli.from_scores import main
+
+        return main(arguments[1:])
     if any(argument in ("-h", "--help") for argument in arguments):
         print(HELP, end="")
         return 0

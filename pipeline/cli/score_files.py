@@ -10,7 +10,7 @@ import gzip
 import io
 import re
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -21,9 +21,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import csv
 
+from pipeline.cli.score_ids import ID
 from pipeline.errors import DataError, Fault
 
-Codes = npt.NDArray[np.int32]
 Array = npt.NDArray[np.float64]
 
 SCORES = ("enroll_id", "trial_id", "score")
@@ -31,7 +31,6 @@ TRIALS = ("enroll_id", "trial_id", "label")
 SPEAKERS = ("id", "speaker")
 
 _HEADER = set(SCORES[:2])
-_ID = pa.dictionary(pa.int32(), pa.string())
 _BLOCK = 1 << 24
 _BLANKS = bytes.maketrans(b"\t\v\f\r", b"    ")
 _BOM = b"\xef\xbb\xbf"
@@ -55,7 +54,12 @@ class Table:
     @property
     def score(self) -> Array:
         """Scores [n]; a null of a parquet file is NaN."""
-        return _numpy(pc.fill_null(self.columns["score"], float("nan")), np.float64)
+        column = self.columns["score"]
+        if not column.null_count:
+            return _numpy(column, np.float64)
+        absent = _numpy(column.is_null().cast(pa.int8()), np.int8) == 1
+        parts = [np.frombuffer(part.buffers()[1], np.float64, len(part), part.offset * 8) for part in column.chunks]
+        return np.where(absent, np.nan, np.concatenate(parts))
 
 
 def read(path: Path, columns: tuple[str, ...]) -> Table:
@@ -80,20 +84,8 @@ def read(path: Path, columns: tuple[str, ...]) -> Table:
         raise DataError(f"the parquet file cannot be read: {error}", where=str(path)) from error
 
 
-def number(columns: Sequence[pa.ChunkedArray]) -> tuple[pa.Array, list[Codes]]:
-    """One numbering for the ids of several columns: the names [k], and for each column the codes [n]."""
-    joined = pa.chunked_array([chunk for column in columns for chunk in column.chunks], type=_ID).unify_dictionaries()
-    names = joined.chunk(0).dictionary if joined.num_chunks else pa.array([], pa.string())
-    codes, done = [], 0
-    for column in columns:
-        chunks = joined.chunks[done : done + column.num_chunks]
-        codes.append(_numpy(pa.chunked_array([chunk.indices for chunk in chunks], type=pa.int32()), np.int32))
-        done += column.num_chunks
-    return names, codes
-
-
 def _numpy(column: pa.ChunkedArray, kind: type[Any]) -> npt.NDArray[Any]:
-    # Arrow's own to_numpy imports pandas.
+    # Arrow's own to_numpy imports pandas, and so does whatever makes an Arrow scalar.
     return np.concatenate([np.empty(0, kind), *(np.from_dlpack(chunk) for chunk in column.chunks if len(chunk))])
 
 
@@ -111,7 +103,7 @@ def _open(source: Path | io.BytesIO) -> BinaryIO:
 def _text(source: Path | io.BytesIO, columns: tuple[str, ...], where: str) -> dict[str, pa.ChunkedArray]:
     skip, names = _head(source, columns)
     if skip is None:
-        return {name: pa.chunked_array([], type=pa.float64() if name == "score" else _ID) for name in columns}
+        return {name: pa.chunked_array([], type=pa.float64() if name == "score" else ID) for name in columns}
     # Most files have single blanks, which pyarrow takes as they are; others are read again with their blanks mended.
     for mended in (False, True):
         try:
@@ -146,14 +138,14 @@ def _parse(stream: Any, skip: int, names: tuple[str, ...]) -> pa.Table:
             csv.ReadOptions(column_names=names, skip_rows=skip, block_size=_BLOCK),
             csv.ParseOptions(delimiter=" ", quote_char=False, double_quote=False, escape_char=False),
             csv.ConvertOptions(
-                column_types={name: pa.float64() if name == "score" else _ID for name in names},
+                column_types={name: pa.float64() if name == "score" else ID for name in names},
                 null_values=[],
                 strings_can_be_null=False,
             ),
         )
     except pa.ArrowInvalid as error:
         if "Empty CSV" in str(error):
-            return pa.table({name: pa.array([], pa.float64() if name == "score" else _ID) for name in names})
+            return pa.table({name: pa.array([], pa.float64() if name == "score" else ID) for name in names})
         raise
 
 

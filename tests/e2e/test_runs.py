@@ -90,12 +90,13 @@ def test_one_added_utterance_touches_one_shard(first, tmp_path: Path) -> None:
 
 
 def test_the_same_bytes_in_another_place_and_in_another_order(first, tmp_path: Path) -> None:
-    """All artefacts of a new store in a new folder, from lists in reverse order, have the digests of the first."""
+    """All artefacts of a new store in a new folder, from lists in reverse order and by another number of threads, have the
+    digests of the first."""
     root = tmp_path / "elsewhere" / "toy"
     shutil.copytree(first[1], root)
     for path in root.glob("toy_*/*"):
         path.write_text("".join(reversed(path.read_text().splitlines(keepends=True))))
-    toy.run(*arguments(root, "system=[original,b2]"), cwd=tmp_path, check=True)
+    toy.run(*arguments(root, "system=[original,b2]", "runtime.threads=3"), cwd=tmp_path, check=True)
 
     def digests(exp: Path) -> set[tuple[str, str]]:
         records = [json.loads(path.read_text()) for path in exp.glob("store/*/*/*/record.json")]

@@ -1,0 +1,384 @@
+"""``from-scores``: metrics of score files alone, without audio, models or configuration."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NoReturn
+
+import numpy as np
+
+from pipeline import metrics
+from pipeline.cli import score_joins
+from pipeline.cli.score_files import Array
+from pipeline.cli.score_joins import Joined
+from pipeline.cli.score_report import Report, check_output, write
+from pipeline.errors import ConfigError, DataError
+from pipeline.metrics import MetricError, Undefined
+from pipeline.seeds import generator
+
+CONDITIONS = ("oo", "op", "pp")
+INTERVALS = (
+    "eer.rocch", "eer.kaldi", "eer.speechbrain", "cllr", "cllr_min", "cllr_cal", "d_ece", "d_sys.exact",
+    "tpr_at_fpr.0.01", "tpr_at_fpr.0.001",
+)  # fmt: skip
+PAIRED = ("eer.rocch", "cllr_min", "d_ece", "d_sys.exact")
+NORMALISED = ("d_ece_op_oo", "cllr_min_op_oo", "g_d_ece", "g_cllr_min")
+DISCLOSURE = ("max_d", "mean_d", "idr", "rank_spread")
+
+_OFF = "--replicates 0 turns intervals and null bands off"
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Carry out ``from-scores`` with its arguments; the exit status.
+
+    Raises:
+        ConfigError: usage.
+        DataError: files that are refused; nothing is written then.
+    """
+    options = _parser().parse_args(arguments)
+    check_output(options.json)
+    report = Report()
+    try:
+        options.act(options, report)
+    except MetricError as error:
+        raise DataError(str(error), where=", ".join(map(str, _inputs(options)))) from error
+    write(report.text(), options.json)
+    return 0
+
+
+# Arguments -----------------------------------------------------------------------------------------------------------
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        raise ConfigError(message, remedy=f"`{self.prog} --help` shows the options")
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = _Parser(
+        prog="python -m pipeline from-scores",
+        allow_abbrev=False,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        description="Metrics of score files alone. Files are joined on ids, never by position.",
+        epilog=(
+            "files: lines `ID1 ID2 SCORE`, trial lists `ID1 ID2 target|nontarget`, tables of speakers `ID SPEAKER`;\n"
+            "any white space, an optional header `enroll_id trial_id score`, plain or gzip, or parquet with these columns.\n"
+            "units: fractions, bits, dB; l_w in log10. A higher score means more similar (else --distance).\n"
+            "exit status: 0 done, 2 usage, 3 data that are refused (nothing is written)"
+        ),
+    )
+    verbs = parser.add_subparsers(dest="what", required=True, metavar="WHAT", parser_class=_Parser)
+
+    one = _verb(verbs, "trials", "EER, Cllr, ZEBRA, linkability and TPR of a list of trials", _trials)
+    one.add_argument("--scores", type=Path, required=True)
+    _add_trials(one)
+
+    one = _verb(verbs, "vsm", "voice similarity matrices: DeID, G_VD, speaker table", _vsm)
+    for condition in CONDITIONS:
+        one.add_argument(f"--{condition}", type=Path, required=True, help=f"scores of {condition.upper()}")
+    one.add_argument("--utt2spk", type=Path, required=True)
+    one.add_argument("--similarity", choices=("geometric_mean", "sigmoid_mean"), default="geometric_mean")
+    one.add_argument("--pairing", choices=("all", "vpc2020"), default="all", help="vpc2020: ids sorted, i < j only")
+    one.add_argument("--scores-are-llr", action="store_true", help="natural-log LLRs: do not calibrate")
+
+    one = _verb(verbs, "srd", "similarity rank disclosure", _srd)
+    one.add_argument("--scores", type=Path, required=True, help="ID1 is an input, ID2 a reference")
+    one.add_argument("--input2spk", type=Path, required=True)
+    one.add_argument("--reference2spk", type=Path, required=True)
+    one.add_argument("--ties", choices=("spread", "best", "worst"), default="spread")
+
+    one = _verb(verbs, "normalised", "Eq. 17-20 of Noe 2022 on enrolment and trial scores", _normalised)
+    for condition in CONDITIONS:
+        one.add_argument(f"--{condition}", type=Path, required=True, help=f"scores of {condition.upper()}")
+    _add_trials(one)
+
+    one = _verb(verbs, "cece", "C_ECE: calibration trained on another run", _cece)
+    one.add_argument("--train", type=Path, required=True, help="scores of run f0")
+    one.add_argument("--scores", type=Path, required=True, help="scores of run f1")
+    _add_trials(one)
+    one.add_argument("--method", choices=("linear", "isotonic"), required=True)
+
+    one = _verb(verbs, "paired", "differences between two systems on the same trials, B minus A", _paired)
+    one.add_argument("--a", type=Path, required=True, help="scores of system A")
+    one.add_argument("--b", type=Path, required=True, help="scores of system B")
+    _add_trials(one)
+    return parser
+
+
+def _verb(
+    verbs: Any, name: str, text: str, act: Callable[[argparse.Namespace, Report], None]
+) -> argparse.ArgumentParser:
+    parser: argparse.ArgumentParser = verbs.add_parser(name, help=text, description=text, allow_abbrev=False)
+    parser.set_defaults(act=act)
+    parser.add_argument("--json", required=True, metavar="OUT", help="where the result goes; - is standard output")
+    parser.add_argument("--replicates", type=_whole, default=1000, help="0: no intervals and no bands (default 1000)")
+    parser.add_argument("--seed", type=_whole, default=0, help="of the draws (default 0)")
+    parser.add_argument("--distance", action="store_true", help="scores are distances: negate them")
+    parser.add_argument("--strict", action="store_true", help="refuse scores that nothing asks for")
+    return parser
+
+
+def _add_trials(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--trials", type=Path, required=True, help="ID1 ID2 target|nontarget")
+    parser.add_argument(
+        "--utt2spk", type=Path, help="speakers of trial utterances, and of models that are not speakers"
+    )
+
+
+def _whole(text: str) -> int:
+    if not (text.isascii() and text.isdigit()):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from 0 on")
+    return int(text)
+
+
+def _inputs(options: argparse.Namespace) -> list[Path]:
+    return [value for value in vars(options).values() if isinstance(value, Path)]
+
+
+# Trials --------------------------------------------------------------------------------------------------------------
+
+
+def _joined(options: argparse.Namespace, *files: Path) -> Joined:
+    return score_joins.trials(files, options.trials, options.utt2spk, distance=options.distance, strict=options.strict)
+
+
+def _with_speakers(joined: Joined, system: int = 0) -> metrics.Trials | None:
+    """The trials of a system as units of speakers; None if speakers cannot be told."""
+    if joined.enrolled is None or joined.spoken is None:
+        return None
+    return metrics.Trials(joined.scores[system], joined.enrolled.astype(np.int64), joined.spoken.astype(np.int64))
+
+
+def _counts(joined: Joined, report: Report) -> None:
+    report.put(("n_target",), int(np.count_nonzero(joined.is_target)))
+    report.put(("n_nontarget",), int(np.count_nonzero(~joined.is_target)))
+
+
+def _trials(options: argparse.Namespace, report: Report) -> None:
+    joined = _joined(options, options.scores)
+    target, nontarget = joined.classes()
+    found = metrics.trial_metrics(target, nontarget)
+    for name in (
+        "n_target",
+        "n_nontarget",
+        "eer",
+        "cllr",
+        "cllr_min",
+        "cllr_cal",
+        "d_ece",
+        "l_w",
+        "l_w_ceiling",
+        "tag",
+    ):
+        report.put((name,), getattr(found, name))
+    report.put(("d_sys", "exact"), metrics.d_sys(target, nontarget))
+    _put_defined(report, ("d_sys", "vpc"), lambda: metrics.d_sys(target, nontarget, variant="vpc"))
+    for each in found.tpr_at_fpr:
+        report.put(("tpr_at_fpr", f"{each.fpr:g}"), each.tpr, each.reason)
+    for each in found.tpr_at_fpr:
+        report.put(("few", "tpr_at_fpr", f"{each.fpr:g}"), each.few)
+    for part in ("log_odds", "prior_entropy", "ece"):
+        report.put(("ece_profile", part), getattr(found.ece_profile, part))
+
+    speakers = _with_speakers(joined)
+    without = _OFF if not options.replicates else joined.reason
+    if not options.replicates or speakers is None:
+        report.put(("null_band",), None, without)
+        report.reason(("interval",), without)
+        return
+    report.bands(
+        metrics.trial_null_bands(
+            speakers,
+            generator=generator(options.seed, "null band over enrolment models"),
+            replicates=options.replicates,
+        )
+    )
+    _intervals(report, metrics.trial_intervals(speakers, metrics=INTERVALS))
+
+
+def _intervals(report: Report, found: Mapping[str, metrics.Interval], *under: str) -> None:
+    for name, interval in found.items():
+        report.interval((*under, *name.split(".", 1)), interval)
+
+
+def _put_defined(report: Report, place: tuple[str, ...], value: Callable[[], float]) -> None:
+    try:
+        report.put(place, value())
+    except Undefined as undefined:
+        report.put(place, None, str(undefined))
+
+
+def _normalised(options: argparse.Namespace, report: Report) -> None:
+    joined = _joined(options, options.oo, options.op, options.pp)
+    _counts(joined, report)
+    of_oo, of_op, of_pp = (metrics.trial_metrics(*joined.classes(k)) for k in range(3))
+    d_ece, cllr_min = (of_oo.d_ece, of_op.d_ece, of_pp.d_ece), (of_oo.cllr_min, of_op.cllr_min, of_pp.cllr_min)
+    found = metrics.normalised(d_ece=d_ece, cllr_min=cllr_min)
+    for name in NORMALISED:
+        report.put((name,), getattr(found, name), found.reasons.get(name, ""))
+    for name, values in (("d_ece", d_ece), ("cllr_min", cllr_min)):
+        report.put((name,), dict(zip(CONDITIONS, values)))
+
+    oo, op, pp = (_with_speakers(joined, k) for k in range(3))
+    if not options.replicates or oo is None or op is None or pp is None:
+        report.reason(("interval",), joined.reason if options.replicates else _OFF)
+        return
+    _intervals(report, metrics.normalised_intervals(oo, op, pp))
+    for condition, one in zip(CONDITIONS, (oo, op, pp)):
+        for name, interval in metrics.trial_intervals(one, metrics=("d_ece", "cllr_min")).items():
+            report.interval((name, condition), interval)
+
+
+def _cece(options: argparse.Namespace, report: Report) -> None:
+    joined = _joined(options, options.train, options.scores)
+    _counts(joined, report)
+    train, test = joined.classes(0), joined.classes(1)
+    report.put(("method",), options.method)
+    try:
+        found = metrics.c_ece(*train, *test, method=options.method)
+        report.put(("c_ece",), found.c_ece)
+        report.put(("cllr_l_phi",), found.cllr_l_phi)
+    except Undefined as undefined:
+        report.put(("c_ece",), None, str(undefined))
+        report.put(("cllr_l_phi",), None, str(undefined))
+    report.put(("cllr_f1",), metrics.cllr(*test))
+    report.put(("cllr_min_f1",), metrics.cllr_min(*test))
+    report.put(("d_ece_f0",), metrics.d_ece_oracle(*train))
+    report.put(("d_ece_f1",), metrics.d_ece_oracle(*test))
+
+    first, second = _with_speakers(joined, 0), _with_speakers(joined, 1)
+    if not options.replicates or first is None or second is None:
+        report.reason(("interval",), joined.reason if options.replicates else _OFF)
+        return
+    report.interval(("d_ece_f0",), metrics.trial_intervals(first, metrics=("d_ece",))["d_ece"])
+    both = metrics.trial_intervals(second, metrics=("d_ece", "cllr", "cllr_min"))
+    for name, key in (("d_ece_f1", "d_ece"), ("cllr_f1", "cllr"), ("cllr_min_f1", "cllr_min")):
+        report.interval((name,), both[key])
+    for name in ("c_ece", "cllr_l_phi"):
+        report.reason(("interval", name), "no interval of a value under a calibration trained on the same speakers")
+
+
+def _paired(options: argparse.Namespace, report: Report) -> None:
+    joined = _joined(options, options.a, options.b)
+    _counts(joined, report)
+    a, b = _with_speakers(joined, 0), _with_speakers(joined, 1)
+    values = [_values(*joined.classes(k)) for k in range(2)]
+    tested = {}
+    if options.replicates and a is not None and b is not None:
+        random = generator(options.seed, "paired test over enrolment models")
+        tested = metrics.paired_tests(a, b, generator=random, metrics=PAIRED, replicates=options.replicates)
+    else:
+        report.reason(("interval",), joined.reason if options.replicates else _OFF)
+    for name in PAIRED:
+        place = tuple(name.split(".", 1))
+        report.put((*place, "a"), values[0][name])
+        report.put((*place, "b"), values[1][name])
+        report.put((*place, "difference"), values[1][name] - values[0][name])
+        if name not in tested:
+            report.put((*place, "p_value"), None, joined.reason if options.replicates else _OFF)
+            continue
+        found = tested[name]
+        report.put((*place, "p_value"), found.p_value)
+        report.put((*place, "replicates"), found.replicates)
+        report.put((*place, "exact"), found.exact)
+        report.interval((*place, "difference"), found.interval)
+
+
+def _values(target: Array, nontarget: Array) -> dict[str, float]:
+    found = metrics.trial_metrics(target, nontarget)
+    return {
+        "eer.rocch": found.eer["rocch"],
+        "cllr_min": found.cllr_min,
+        "d_ece": found.d_ece,
+        "d_sys.exact": metrics.d_sys(target, nontarget),
+    }
+
+
+# Matrices ------------------------------------------------------------------------------------------------------------
+
+
+def _vsm(options: argparse.Namespace, report: Report) -> None:
+    utterances = score_joins.listed(options.utt2spk)
+    names = sorted(set(utterances.speakers))
+    code = {name: k for k, name in enumerate(names)}
+    codes = np.array([code[speaker] for speaker in utterances.speakers])
+    index = np.arange(codes.size)
+    needed = index[:, None] < index if options.pairing == "vpc2020" else index[:, None] != index
+    scores = {
+        condition: score_joins.matrix(
+            getattr(options, condition), utterances, utterances, needed,
+            distance=options.distance, strict=options.strict,
+        )
+        for condition in CONDITIONS
+    }  # fmt: skip
+    settings = {
+        "names": names,
+        "similarity": options.similarity,
+        "pairing": options.pairing,
+        "scores_are_llr": options.scores_are_llr,
+    }
+    parts = {condition: metrics.similarity_matrix(one, codes, **settings) for condition, one in scores.items()}
+    found = metrics.vsm_metrics(parts["oo"], parts["op"], parts["pp"], names)
+    for name in ("speakers", "d_diag", "signed"):
+        report.put((name,), getattr(found, name))
+    for name in ("deid", "g_vd"):
+        report.put((name,), getattr(found, name), found.reasons.get(name, ""))
+    others = found.normalised_all_pairs
+    for name in NORMALISED:
+        report.put(("normalised_all_pairs", name), getattr(others, name), others.reasons.get(name, ""))
+    table = []
+    for k, row in enumerate(found.speaker_table):
+        table.append(
+            {
+                "speaker": row.speaker,
+                "diagonal": row.diagonal,
+                "deid": row.deid,
+                "d_ece": row.d_ece,
+                "max_llr": row.max_llr,
+            }
+        )
+        if row.deid is None:
+            reason = "the speaker's diagonal cell of OO does not differ from the others"
+            report.reason(("speaker_table", str(k), "deid"), reason)
+    report.put(("speaker_table",), table)
+    if not options.replicates:
+        report.reason(("interval",), _OFF)
+        return
+    _intervals(report, metrics.vsm_intervals(scores["oo"], scores["op"], scores["pp"], codes, **settings))
+
+
+def _srd(options: argparse.Namespace, report: Report) -> None:
+    inputs, references = score_joins.listed(options.input2spk), score_joins.listed(options.reference2spk)
+    truth = metrics.true_references(inputs.speakers, references.speakers)
+    needed = np.ones((len(inputs.ids), len(references.ids)), dtype=np.bool_)
+    similarity = score_joins.matrix(
+        options.scores, inputs, references, needed, distance=options.distance, strict=options.strict
+    )
+    found = metrics.srd(similarity, truth, ties=options.ties)
+    report.put(("n_references",), found.n_references)
+    report.put(("n_inputs",), found.n_inputs)
+    report.put(("histogram",), found.histogram)
+    for name in DISCLOSURE:
+        report.put(("empirical", name), getattr(found.empirical, name))
+    fit = found.beta_binomial
+    for name in ("alpha", "beta"):
+        report.put(("beta_binomial", name), getattr(fit, name), fit.reason)
+    for name in DISCLOSURE:
+        report.put(("beta_binomial", name), getattr(fit.disclosure, name, None), fit.reason)
+    report.put(("beta_binomial", "flag"), fit.flag)
+    if not options.replicates:
+        report.put(("null_band",), None, _OFF)
+        report.reason(("interval",), _OFF)
+        return
+    report.bands(
+        metrics.srd_null_bands(
+            similarity,
+            truth,
+            generator=generator(options.seed, "null band over references"),
+            ties=options.ties,
+            replicates=options.replicates,
+        )
+    )
+    _intervals(report, metrics.srd_intervals(similarity, truth, ties=options.ties), "empirical")

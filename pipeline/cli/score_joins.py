@@ -1,0 +1,353 @@
+"""Scores joined to what asks for them, on ids and never by position (METRIC_NOTES 10), and what is refused on the way."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from pipeline.cli import score_files
+from pipeline.cli.score_files import Array, Table
+from pipeline.cli.score_ids import Codes, Keys, Names, named, number
+from pipeline.errors import DataError
+
+Mask = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """Pairs of ids of one file, ascending by key (code of ID1 times the number of names, plus code of ID2)."""
+
+    where: str
+    names: Names
+    key: Keys
+    order: npt.NDArray[np.intp]
+
+    @staticmethod
+    def sorted(where: str, names: Names, first: Codes, second: Codes, what: str) -> Pairs:
+        """Sort pairs.
+
+        Raises:
+            DataError: a pair stands twice.
+        """
+        key = first.astype(np.int64) * max(len(names), 1) + second
+        order = np.argsort(key)
+        key = key[order]
+        twice = np.unique(key[1:][key[1:] == key[:-1]])
+        if twice.size:
+            raise DataError(
+                f"{twice.size} {what} stand more than once: {names.pairs(twice)}",
+                where=where,
+                cause="files that were joined one behind the other",
+                remedy="keep one line a pair",
+            )
+        return Pairs(where, names, key, order)
+
+
+def finite_or_infinite(table: Table, names: Names, first: Codes, second: Codes, distance: bool) -> Array:
+    """Scores [n], higher for more similar.
+
+    Raises:
+        DataError: NaN among them.
+    """
+    score = table.score
+    missing = np.flatnonzero(np.isnan(score))
+    if missing.size:
+        shown = missing[:10]
+        pairs = (f"({a}, {b})" for a, b in zip(names.of(first[shown]), names.of(second[shown])))
+        raise DataError(
+            f"{missing.size} of {score.size} scores are NaN: {named(pairs, missing.size)}",
+            where=table.where,
+            cause="embeddings of silence or of no voiced frame",
+            remedy="score these pairs anew, or take them out of scores and trials alike",
+        )
+    return -score if distance else score
+
+
+def leftovers(count: int, shown: str, where: str, strict: bool) -> None:
+    """Say that scores were not asked for.
+
+    Raises:
+        DataError: with ``strict``.
+    """
+    if not count:
+        return
+    said = f"{count} scores that nothing asks for: {shown}"
+    if strict:
+        raise DataError(said, where=where, remedy="take them out, or leave out --strict")
+    print(f"warning: {said}. Where: {where}.", file=sys.stderr)
+
+
+def without_score(keys: Keys, names: Names, where: str, asked: str, what: str = "trials") -> DataError:
+    return DataError(
+        f"{keys.size} {what} have no score: {names.pairs(keys)}",
+        where=f"{where}, asked for by {asked}",
+        cause="scores of another list, ids that are spelled differently, or ID1 and ID2 in the other order",
+        remedy="score the missing pairs",
+    )
+
+
+# Trials --------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Joined:
+    """A trial list with the scores of one or more systems, and the speakers where they can be told."""
+
+    scores: list[Array]
+    """Of each system, [n]."""
+    is_target: Mask
+    enrolled: Codes | None
+    """[n] speaker of the enrolled model, numbered by name in one numbering with ``spoken``."""
+    spoken: Codes | None
+    reason: str
+    """Why speakers cannot be told, or empty."""
+
+    def classes(self, system: int = 0) -> tuple[Array, Array]:
+        """Target and non-target scores of a system."""
+        return self.scores[system][self.is_target], self.scores[system][~self.is_target]
+
+
+def trials(
+    files: Sequence[Path], asked: Path, utt2spk: Path | None = None, *, distance: bool = False, strict: bool = False
+) -> Joined:
+    """Join the scores of one or more systems to a list of trials. The result does not depend on the order of lines.
+
+    Raises:
+        DataError: NaN, an empty class, trials without a score, duplicates, unknown ids, labels that contradict utt2spk.
+    """
+    wanted = score_files.read(asked, score_files.TRIALS)
+    tables = [score_files.read(path, score_files.SCORES) for path in files]
+    known = score_files.read(utt2spk, score_files.SPEAKERS) if utt2spk else None
+    columns = [column for table in (wanted, *tables) for column in table.ids("enroll_id", "trial_id")]
+    names, codes = number(columns + (known.ids("id", "speaker") if known else []))
+    is_target = _labels(wanted)
+    for held, name in ((is_target.any(), "target"), (not is_target.all(), "non-target")):
+        if not held:
+            raise DataError(f"the list has no {name} trial", where=wanted.where, remedy="give trials of both classes")
+
+    pairs = Pairs.sorted(wanted.where, names, codes[0], codes[1], "trials")
+    scores = [
+        _scores_of(pairs, table, names, codes[2 * k + 2], codes[2 * k + 3], distance, strict)
+        for k, table in enumerate(tables)
+    ]
+    is_target = is_target[pairs.order]
+    models, utterances = codes[0][pairs.order], codes[1][pairs.order]
+    if known is None:
+        enrolled, spoken, reason = models, *_speakers_by_targets(models, utterances, is_target, names)
+    else:
+        speaker = _speakers(known, codes[-2], codes[-1], names)
+        enrolled, spoken, reason = *_speakers_by_table(models, utterances, is_target, speaker, names, known.where), ""
+    return _canonical(Joined(scores, is_target, enrolled, spoken, reason), names)
+
+
+def _labels(table: Table) -> Mask:
+    names, (codes,) = number(table.ids("label"))
+    labels = np.array(names.of(np.arange(len(names))), dtype=object)
+    wrong = [repr(label) for label in labels if label not in ("target", "nontarget")]
+    if wrong:
+        raise DataError(
+            f"labels other than target and nontarget: {named(wrong[:10], len(wrong))}",
+            where=table.where,
+            remedy="give the trial list behind --trials, with target or nontarget third",
+        )
+    return np.asarray((labels == "target")[codes], dtype=np.bool_) if codes.size else np.zeros(0, dtype=np.bool_)
+
+
+def _scores_of(
+    pairs: Pairs, table: Table, names: Names, first: Codes, second: Codes, distance: bool, strict: bool
+) -> Array:
+    """Scores in the order of ``pairs``."""
+    score = finite_or_infinite(table, names, first, second, distance)
+    given = Pairs.sorted(table.where, names, first, second, "scores")
+    place = np.searchsorted(given.key, pairs.key)
+    found = place < given.key.size
+    found[found] = given.key[place[found]] == pairs.key[found]
+    if not found.all():
+        raise without_score(pairs.key[~found], names, table.where, pairs.where)
+    spare = given.key.size - pairs.key.size
+    if spare:
+        free = np.ones(given.key.size, dtype=np.bool_)
+        free[place] = False
+        leftovers(spare, names.pairs(given.key[free]), table.where, strict)
+    return score[given.order[place]]
+
+
+# Speakers ------------------------------------------------------------------------------------------------------------
+
+
+def _speakers(table: Table, ids: Codes, speakers: Codes, names: Names) -> Codes:
+    """Speaker of each id that the table lists, by code; -1 elsewhere.
+
+    Raises:
+        DataError: an id stands twice.
+    """
+    counts = np.bincount(ids, minlength=len(names))
+    twice = np.flatnonzero(counts > 1)
+    if twice.size:
+        raise DataError(
+            f"ids stand more than once: {names.first(twice)}", where=table.where, remedy="keep one line an id"
+        )
+    speaker = np.full(len(names), -1, dtype=np.int32)
+    speaker[ids] = speakers
+    return speaker
+
+
+def _speakers_by_targets(models: Codes, utterances: Codes, is_target: Mask, names: Names) -> tuple[Codes | None, str]:
+    """Speaker of each trial's utterance where model ids are speakers: the model of the utterance's target trial."""
+    speaker = np.full(len(names), -1, dtype=np.int32)
+    speaker[utterances[is_target]] = models[is_target]
+    other = _held(utterances[is_target][speaker[utterances[is_target]] != models[is_target]], names)
+    if other.size:
+        return (
+            None,
+            f"model ids are not speakers ({other.size} utterances are targets of several models): give --utt2spk",
+        )
+    spoken = speaker[utterances]
+    unknown = _held(utterances[spoken < 0], names)
+    if unknown.size:
+        return None, f"the speakers of {unknown.size} utterances without a target trial are not known: give --utt2spk"
+    return spoken, ""
+
+
+def _speakers_by_table(
+    models: Codes, utterances: Codes, is_target: Mask, speaker: Codes, names: Names, where: str
+) -> tuple[Codes, Codes]:
+    """Speakers of both sides; a model id that the table does not list is a speaker's."""
+    spoken = speaker[utterances]
+    unknown = _held(utterances[spoken < 0], names)
+    if unknown.size:
+        raise DataError(f"{unknown.size} utterances of trials are not listed: {names.first(unknown)}", where=where)
+    enrolled = np.where(speaker[models] >= 0, speaker[models], models)
+    wrong = np.flatnonzero((enrolled == spoken) != is_target)
+    if wrong.size:
+        keys = models[wrong].astype(np.int64) * len(names) + utterances[wrong]
+        raise DataError(
+            f"the labels of {wrong.size} trials contradict the speakers: {names.pairs(keys)}",
+            where=where,
+            cause="a list and speakers of different data, or model ids that are neither utterances nor speakers",
+            remedy="list the model ids with their speakers too",
+        )
+    return enrolled, spoken
+
+
+def _held(codes: Codes, names: Names) -> Keys:
+    """The distinct codes, ascending; quicker than numpy.unique on millions."""
+    held = np.zeros(len(names), dtype=np.bool_)
+    held[codes] = True
+    return np.flatnonzero(held)
+
+
+def _canonical(joined: Joined, names: Names) -> Joined:
+    """Trials in an order, and speakers in a numbering, that do not depend on the order of lines."""
+    if joined.enrolled is None or joined.spoken is None:
+        order = np.lexsort((*joined.scores, joined.is_target))
+        return replace(
+            joined,
+            scores=[score[order] for score in joined.scores],
+            is_target=joined.is_target[order],
+            enrolled=None,
+            spoken=None,
+        )
+    codes = np.union1d(_held(joined.enrolled, names), _held(joined.spoken, names))
+    rank = np.zeros(len(names), dtype=np.int16 if codes.size < 2**15 else np.int32)
+    text = names.of(codes)
+    rank[codes[sorted(range(codes.size), key=text.__getitem__)]] = np.arange(codes.size)
+    enrolled, spoken = rank[joined.enrolled], rank[joined.spoken]
+    order = np.lexsort((*joined.scores, spoken, enrolled))
+    return Joined(
+        [score[order] for score in joined.scores],
+        joined.is_target[order],
+        enrolled[order].astype(np.int32),
+        spoken[order].astype(np.int32),
+        "",
+    )
+
+
+# Matrices ------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Listed:
+    """Ids with their speakers, in the order of ids."""
+
+    table: Table
+    ids: list[str]
+    speakers: list[str]
+
+
+def listed(path: Path) -> Listed:
+    """A table of ids and speakers, sorted by id.
+
+    Raises:
+        DataError: an id stands twice, or there is none.
+    """
+    table = score_files.read(path, score_files.SPEAKERS)
+    names, (ids, speakers) = number(table.ids("id", "speaker"))
+    _speakers(table, ids, speakers, names)
+    pairs = sorted(zip(names.of(ids), names.of(speakers)))
+    if not pairs:
+        raise DataError("no id is listed", where=table.where)
+    return Listed(table, [name for name, _ in pairs], [speaker for _, speaker in pairs])
+
+
+def matrix(
+    path: Path, rows: Listed, columns: Listed, needed: Mask, *, distance: bool = False, strict: bool = False
+) -> Array:
+    """Scores [rows, columns] of a file: ID1 is a row, ID2 a column. Cells that are not ``needed`` may be NaN.
+
+    Raises:
+        DataError: NaN, unknown ids, duplicates, needed cells without a score.
+    """
+    table = score_files.read(path, score_files.SCORES)
+    sides = [*rows.table.ids("id"), *columns.table.ids("id")]
+    names, (row_ids, column_ids, first, second) = number(sides + table.ids("enroll_id", "trial_id"))
+    where = f"{path}, ids listed in {rows.table.where}"
+    i, j = (
+        _places(row_ids, first, names, where),
+        _places(column_ids, second, names, f"{path}, ids listed in {columns.table.where}"),
+    )
+    score = finite_or_infinite(table, names, first, second, distance)
+
+    n = len(columns.ids)
+    cell = i.astype(np.int64) * n + j
+    found = np.full(needed.size, np.nan)
+    found[cell] = score
+    held = ~np.isnan(found)
+    if np.count_nonzero(held) < cell.size:
+        Pairs.sorted(table.where, names, first, second, "scores")
+    missing = np.flatnonzero(needed.ravel() & ~held)
+    if missing.size:
+        shown = (f"({rows.ids[k // n]}, {columns.ids[k % n]})" for k in missing[:10])
+        raise DataError(
+            f"{missing.size} of {np.count_nonzero(needed)} comparisons have no score: {named(shown, missing.size)}",
+            where=f"{path}, asked for by {rows.table.where}"
+            + (f" and {columns.table.where}" if columns is not rows else ""),
+            cause="ids that were not scored, or pairs in one order only",
+            remedy="score the missing pairs, or take the ids out of the table",
+        )
+    spare = np.flatnonzero(held & ~needed.ravel())
+    shown = (f"({rows.ids[k // n]}, {columns.ids[k % n]})" for k in spare[:10])
+    leftovers(spare.size, named(shown, spare.size), str(path), strict)
+    return found.reshape(needed.shape)
+
+
+def _places(known: Codes, ids: Codes, names: Names, where: str) -> Codes:
+    """Place of each id in the sorted list of the known ones."""
+    text = names.of(known)
+    place = np.full(len(names), -1, dtype=np.int32)
+    place[known[sorted(range(known.size), key=text.__getitem__)]] = np.arange(known.size)
+    found = place[ids]
+    if (found < 0).any():
+        unknown = _held(ids[found < 0], names)
+        raise DataError(
+            f"{unknown.size} ids are not listed: {names.first(unknown)}",
+            where=where,
+            cause="another spelling of ids, or ID1 and ID2 in the other order",
+            remedy="list them with their speakers",
+        )
+    return found

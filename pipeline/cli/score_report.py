@@ -1,0 +1,121 @@
+"""The JSON that ``from-scores`` writes: values by path, and reasons, intervals and flags under the same paths."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import math
+import os
+import sys
+import uuid
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from pipeline.errors import ConfigError
+from pipeline.metrics import Interval, NullBand
+
+Place = tuple[str, ...]
+
+
+class Report:
+    """Values by path. An undefined value is null, and ``reason`` says why under the same path."""
+
+    def __init__(self) -> None:
+        self.values: dict[str, Any] = {}
+        self.intervals: dict[str, Any] = {}
+        self.reasons: dict[str, Any] = {}
+
+    def put(self, place: Place, value: Any, reason: str = "") -> None:
+        """Set a value; None needs a reason."""
+        _set(self.values, place, value)
+        if value is None:
+            _set(self.reasons, place, reason or "undefined")
+
+    def reason(self, place: Place, text: str) -> None:
+        """Why what belongs to a place is left out."""
+        _set(self.reasons, place, text)
+
+    def interval(self, place: Place, found: Interval) -> None:
+        """Set the interval of a value."""
+        whole = found.low is not None and found.high is not None
+        _set(self.intervals, place, [found.low, found.high] if whole else None)
+        if not whole:
+            _set(self.reasons, ("interval", *place), found.reason)
+
+    def bands(self, found: Mapping[str, NullBand]) -> None:
+        """Set the null bands."""
+        for name, band in found.items():
+            if band.low is None:
+                self.put(("null_band", name), None, band.reason)
+                continue
+            for part in ("low", "median", "high", "p_value", "replicates"):
+                self.put(("null_band", name, part), getattr(band, part))
+
+    def text(self) -> str:
+        """The report as JSON; infinities are the strings ``inf`` and ``-inf``."""
+        whole = {**self.values, "interval": self.intervals, "reason": self.reasons}
+        return json.dumps(_plain(whole), indent=1, allow_nan=False, ensure_ascii=False) + "\n"
+
+
+def _set(tree: dict[str, Any], place: Place, value: Any) -> None:
+    for name in place[:-1]:
+        tree = tree.setdefault(name, {})
+    tree[place[-1]] = value
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {name: _plain(part) for name, part in value.items()}
+    if isinstance(value, (list, tuple, np.ndarray)):
+        return [_plain(part) for part in value]
+    if isinstance(value, np.generic):
+        return _plain(value.item())
+    if isinstance(value, float) and math.isinf(value):
+        return "inf" if value > 0 else "-inf"
+    return value
+
+
+def check_output(out: str) -> None:
+    """Refuse an output that cannot be written, before anything is computed.
+
+    Raises:
+        ConfigError: its folder does not exist, or it is a folder.
+    """
+    if out == "-":
+        return
+    if Path(out).is_dir():
+        raise ConfigError(f"--json {out} is a folder", remedy="give the path of a file, or - for standard output")
+    if not Path(out).absolute().parent.is_dir():
+        raise ConfigError(f"the folder of --json {out} does not exist", remedy=f"mkdir -p {Path(out).parent}")
+
+
+def write(text: str, out: str) -> None:
+    """Write the report whole or not at all.
+
+    Raises:
+        ConfigError: the file cannot be written.
+    """
+    if out == "-":
+        sys.stdout.write(text)
+        return
+    path = Path(out)
+    if path.exists() and not path.is_file():
+        # A device or a pipe has no name beside it that could take its place.
+        path.write_text(text, encoding="utf-8")
+        return
+    path = path.resolve()
+    temporary = path.with_name(f"{path.name}.tmp-{uuid.uuid4().hex}")
+    try:
+        with temporary.open("w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+    except OSError as error:
+        raise ConfigError(f"cannot write --json {out}: {error.strerror}") from error
+    finally:
+        with contextlib.suppress(OSError):
+            temporary.unlink()
