@@ -27,11 +27,23 @@ STAGES: dict[str, tuple[str, list[str]]] = {
     ),
     "extract ecapa": (
         "extractors.ecapa:Extractor.version",
-        ["extractors/ecapa.py", "models/ecapa.py", "models/speechbrain_layout.py", "models/embedding.py"],
+        [
+            "extractors/ecapa.py",
+            "extractors/_speechbrain.py",
+            "models/ecapa.py",
+            "models/speechbrain_layout.py",
+            "models/embedding.py",
+        ],
     ),
     "extract xvector": (
         "extractors.xvector:Extractor.version",
-        ["extractors/xvector.py", "models/xvector.py", "models/speechbrain_layout.py", "models/embedding.py"],
+        [
+            "extractors/xvector.py",
+            "extractors/_speechbrain.py",
+            "models/xvector.py",
+            "models/speechbrain_layout.py",
+            "models/embedding.py",
+        ],
     ),
     "extract f0": ("extractors.f0:Extractor.version", ["extractors/f0.py", "models/pyin.py"]),
     "score": ("stages.score:VERSION", ["stages/score.py"]),

@@ -14,21 +14,6 @@ import pandas as pd
 
 SCHEMA_VERSION = 1
 
-TEXT = [
-    "run_id",
-    "dataset",
-    "subset",
-    "condition",
-    "system",
-    "system_level",
-    "attacker",
-    "extractor",
-    "trained_on",
-    "backend",
-    "calibration",
-    "metric",
-    "variant",
-]
 IDENTITY = [
     "dataset",
     "subset",

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from pathlib import Path
-from typing import ClassVar, Literal
+from typing import TYPE_CHECKING, Literal
 
-import numpy as np
-
-from pipeline.errors import ModelMissing
-from pipeline.models import embedding
-from pipeline.models.feature import Feature
+from pipeline.extractors._speechbrain import SpeechBrainExtractor
 from pipeline.models.weights import Weights, embedding_weights
 from pipeline.registry import ComponentSettings, numeric, runtime
+
+if TYPE_CHECKING:
+    import torch
 
 HUB, REVISION = "speechbrain/spkrec-ecapa-voxceleb", "0f99f2d0ebe89ac095bcc5903c4dd8f72b367286"
 CHECKSUMS = {(HUB, REVISION): "0575cb64845e6b9a10db9bcb74d5ac32b326b8dc90352671d345e2ee3d0126a2"}
@@ -34,44 +33,16 @@ class Settings(ComponentSettings):
     revision: str = runtime(REVISION, min_length=1)
 
 
-class Extractor:
-    """Waveforms at 16 kHz to embeddings as the network gives them (not length-normalised).
+class Extractor(SpeechBrainExtractor):
+    """ECAPA-TDNN; audio of less than 40 ms (5 frames) is repeated up to that. See the base class for the rest."""
 
-    Files go through the model one at a time, so that a vector depends on its own audio alone. Audio of less than 40 ms
-    is repeated up to 40 ms (5 frames, the least that the convolutions take); silent audio has weight 0.
-    """
+    @staticmethod
+    def network(state: Mapping[str, torch.Tensor]) -> tuple[torch.nn.Module, int, int, int]:
+        """The network of a state dict, its mel bands, the dimension of its embedding, and the least frames it takes."""
+        from pipeline.models import ecapa
 
-    version: ClassVar[int] = 1
-    measures: ClassVar[frozenset[str]] = frozenset({"trials", "pairs", "ranks"})
-    similarity: ClassVar[str] = "cosine"
-    libraries: ClassVar[tuple[str, ...]] = ("torch", "speechbrain")
-    evidence_optional: ClassVar[bool] = False
-    sample_rate: int = 16_000
-    pool = staticmethod(embedding.pool)
-
-    def __init__(self, settings: Settings, weights: Path | None, device: str, threads: int) -> None:
-        from pipeline.models import ecapa, speechbrain_layout
-
-        if weights is None:
-            raise ModelMissing("the ECAPA extractor was given no weights", where=f"extractor {settings.name}")
-        self.settings, self.device, self.threads = settings, device, threads
-        model, arguments = ecapa.build(speechbrain_layout.read_state(weights))
-        self.model = model.to(device)
-        self.front_end = speechbrain_layout.FrontEnd(arguments["input_size"]).to(device)
-        self.dimension = int(arguments["lin_neurons"])
-        self.least_frames = ecapa.least_frames(arguments)
-
-    def extract(self, waveforms: Sequence[np.ndarray]) -> list[Feature]:
-        """Embeddings of waveforms, each float32 [n] at 16 kHz; see the class for short and silent ones."""
-        from pipeline.models.speechbrain_layout import embed
-
-        def one(wave: np.ndarray) -> Feature:
-            reason = embedding.unusable(wave)
-            if reason:
-                return embedding.nothing(self.dimension, reason)
-            return embedding.as_feature(embed(self.front_end, self.model, wave, self.least_frames, self.device))
-
-        return embedding.each(one, waveforms, self.device, self.threads)
+        model, arguments = ecapa.build(dict(state))
+        return model, int(arguments["input_size"]), int(arguments["lin_neurons"]), ecapa.least_frames(arguments)
 
 
 def weights(settings: Settings, models: Path) -> Weights | None:

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from pathlib import Path
-from typing import ClassVar, Literal
+from typing import TYPE_CHECKING, Literal
 
-import numpy as np
-
-from pipeline.errors import ModelMissing
-from pipeline.models import embedding
-from pipeline.models.feature import Feature
+from pipeline.extractors._speechbrain import SpeechBrainExtractor
 from pipeline.models.weights import Weights, embedding_weights
 from pipeline.registry import ComponentSettings, numeric, runtime
+
+if TYPE_CHECKING:
+    import torch
 
 HUB, REVISION = "speechbrain/spkrec-xvect-voxceleb", "e2cc27f853f99bd5d539432f0cba3f124c059f71"
 # No sha256 of these weights was found in print: what fetch-models brings is recorded beside them, not compared.
@@ -35,44 +34,16 @@ class Settings(ComponentSettings):
     revision: str = runtime(REVISION, min_length=1)
 
 
-class Extractor:
-    """Waveforms at 16 kHz to embeddings as the network gives them (not length-normalised).
+class Extractor(SpeechBrainExtractor):
+    """x-vector TDNN; audio of less than 30 ms (4 frames) is repeated up to that. See the base class for the rest."""
 
-    Files go through the model one at a time, so that a vector depends on its own audio alone. Audio of less than 30 ms
-    is repeated up to 30 ms (4 frames, the least that the convolutions take); silent audio has weight 0.
-    """
+    @staticmethod
+    def network(state: Mapping[str, torch.Tensor]) -> tuple[torch.nn.Module, int, int, int]:
+        """The network of a state dict, its mel bands, the dimension of its embedding, and the least frames it takes."""
+        from pipeline.models import xvector
 
-    version: ClassVar[int] = 1
-    measures: ClassVar[frozenset[str]] = frozenset({"trials", "pairs", "ranks"})
-    similarity: ClassVar[str] = "cosine"
-    libraries: ClassVar[tuple[str, ...]] = ("torch", "speechbrain")
-    evidence_optional: ClassVar[bool] = False
-    sample_rate: int = 16_000
-    pool = staticmethod(embedding.pool)
-
-    def __init__(self, settings: Settings, weights: Path | None, device: str, threads: int) -> None:
-        from pipeline.models import speechbrain_layout, xvector
-
-        if weights is None:
-            raise ModelMissing("the x-vector extractor was given no weights", where=f"extractor {settings.name}")
-        self.settings, self.device, self.threads = settings, device, threads
-        model, arguments = xvector.build(speechbrain_layout.read_state(weights))
-        self.model = model.to(device)
-        self.front_end = speechbrain_layout.FrontEnd(arguments["in_channels"]).to(device)
-        self.dimension = int(arguments["lin_neurons"])
-        self.least_frames = xvector.least_frames(arguments)
-
-    def extract(self, waveforms: Sequence[np.ndarray]) -> list[Feature]:
-        """Embeddings of waveforms, each float32 [n] at 16 kHz; see the class for short and silent ones."""
-        from pipeline.models.speechbrain_layout import embed
-
-        def one(wave: np.ndarray) -> Feature:
-            reason = embedding.unusable(wave)
-            if reason:
-                return embedding.nothing(self.dimension, reason)
-            return embedding.as_feature(embed(self.front_end, self.model, wave, self.least_frames, self.device))
-
-        return embedding.each(one, waveforms, self.device, self.threads)
+        model, arguments = xvector.build(dict(state))
+        return model, int(arguments["in_channels"]), int(arguments["lin_neurons"]), xvector.least_frames(arguments)
 
 
 def weights(settings: Settings, models: Path) -> Weights | None:

@@ -55,6 +55,9 @@ def test_a_calibration_says_whether_the_laplace_rule_was_used():
         found = m.calibrate([2.0, 3.0], [0.0, 2.5], laplace=laplace)
         assert found.laplace is laplace
         assert (found.target.sum(), found.nontarget.sum()) == (2, 2)
+        # The added trials are gone from both ends, also where the end blocks hold both classes.
+        mixed = m.calibrate([-1.0, 2.0, 3.0], [0.0, 3.5, 4.0, 5.0], laplace=laplace)
+        assert (mixed.target.sum(), mixed.nontarget.sum()) == (3, 4)
 
 
 def test_the_profile_of_trial_metrics_is_the_default_one():
