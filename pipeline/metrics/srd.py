@@ -15,8 +15,6 @@ from pipeline.metrics._result import quantity
 
 TIES = ("spread", "best", "worst")
 
-_LN2 = float(np.log(2.0))
-
 
 @dataclass(frozen=True)
 class Disclosure:

@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 import pytest
+from scipy.stats import binom
 from scipy.stats import t as student
 
 from pipeline import metrics as m
@@ -19,6 +20,17 @@ def test_shapes_that_do_not_fit_are_refused_on_either_side():
     for similarity, truth in ((np.zeros((2, 3)), [0, 1, 2]), (np.zeros((2, 3)), [0]), (np.zeros(3), [0])):
         with pytest.raises(m.MetricError, match="fit"):
             m.pi_link(similarity, truth, 1)
+    for truth in ([0, -1], [0, 3], [0, 5]):
+        with pytest.raises(m.MetricError, match="fit"):
+            m.pi_link(np.zeros((2, 3)), truth, 1)
+    with pytest.raises(m.MetricError, match="fit"):
+        m.pi_link(np.zeros((0, 2)), np.zeros(0, int), 1)
+    for test, known in ((np.zeros((2, 2, 2)), np.zeros((2, 3))), (np.zeros(2), np.zeros((2, 3)))):
+        with pytest.raises(m.MetricError, match="fit"):
+            m.pi_sing(test, known, 1)
+    for truth in ([0], [0, 1, 1]):
+        with pytest.raises(m.MetricError, match="fit"):
+            m.srd(np.eye(2), truth)
     for weights in ([1.0], [1.0, 1.0, 1.0], [-0.5, 1.5]):
         with pytest.raises(m.MetricError, match="weight"):
             m.srd(np.eye(2), [0, 1], weights=weights)
@@ -56,8 +68,9 @@ def test_a_calibration_says_whether_the_laplace_rule_was_used():
         assert found.laplace is laplace
         assert (found.target.sum(), found.nontarget.sum()) == (2, 2)
         # The added trials are gone from both ends, also where the end blocks hold both classes.
-        mixed = m.calibrate([-1.0, 2.0, 3.0], [0.0, 3.5, 4.0, 5.0], laplace=laplace)
-        assert (mixed.target.sum(), mixed.nontarget.sum()) == (3, 4)
+        mixed = m.calibrate([-1.0, 2.0, 3.0, 4.0], [-2.0, 0.0, 0.5, 3.5], laplace=laplace)
+        assert (mixed.target.sum(), mixed.nontarget.sum()) == (4, 4)
+    assert mixed.target.tolist() == [1, 3] and mixed.nontarget.tolist() == [3, 1]
 
 
 def test_the_profile_of_trial_metrics_is_the_default_one():
@@ -74,6 +87,46 @@ def test_mean_d_of_equal_ranks_is_0_whatever_the_rounding():
         found = m.disclosure(np.full(n, 1 / n))
         assert found.mean_d >= 0 and found.max_d >= 0
         assert (found.mean_d, found.max_d) == pytest.approx((0, 0), abs=1e-12)
+
+
+def test_the_ceiling_with_fewer_nontargets_than_targets():
+    assert m.l_w_ceiling(100, 5) == pytest.approx(math.log10(120), abs=1e-15)
+    assert m.zebra(np.ones(100), np.zeros(5)).l_w == pytest.approx(math.log10(120), abs=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("histogram", "flag", "law"),
+    [
+        ([1.0, 0.0, 0.0], "degenerate", [1.0, 0.0, 0.0]),
+        ([0.5, 0.0, 0.5], "boundary", [0.5, 0.0, 0.5]),
+        (binom.pmf([0, 1, 2, 3], 3, 0.4), "boundary", binom.pmf([0, 1, 2, 3], 3, 0.4)),
+        ([0.5, 0.3, 0.2], "", None),
+    ],
+)
+def test_the_log_likelihood_of_a_fit_is_that_of_its_law_times_the_inputs(histogram, flag, law):
+    p = np.asarray(histogram)
+    one, many = m.fit_beta_binomial(p), m.fit_beta_binomial(p, 40)
+    assert one.flag == many.flag == flag
+    if law is not None:
+        np.testing.assert_allclose(one.gamma, law, atol=1e-9)
+    held = p > 0
+    want = float(p[held] @ np.log(one.gamma[held]))
+    assert (one.log_likelihood, many.log_likelihood) == pytest.approx((want, 40 * want), abs=1e-8)
+
+
+def test_weights_that_leave_one_class_only_are_refused():
+    # Model 0 was never tried against its own speaker.
+    evaluate = u.Reweighted(u.Trials([0.2, 1.0, 0.5], [0, 1, 0], [1, 1, 2]))
+    with pytest.raises(m.MetricError, match="no target"):
+        evaluate(np.array([1.0, 0, 1]))
+    with pytest.raises(m.MetricError, match="no non-target"):
+        evaluate(np.array([0.0, 1, 0]))
+
+
+def test_bca_without_any_pull_of_a_speaker_says_so():
+    got = u.bca(0.0, np.linspace(-1, 1, 50), np.full(4, 0.3))
+    assert got.low is None and "do not vary" in got.reason
+    assert u.no_band("why").replicates == 0 and u.no_band("why").reason == "why"
 
 
 def test_calibration_loss_is_what_calibration_saves():
@@ -169,6 +222,26 @@ def test_intervals_of_normalised_measures_end_at_1_and_nowhere_else():
         assert min(found[name]) < -1 and max(found[name]) > 1
 
 
+def test_each_normalised_interval_by_hand():
+    parts = [trials(30), trials(31, shift=0.5), trials(32, shift=0.9)]
+
+    def values(found):
+        d, c = ([x[key] for x in found] for key in ("d_ece", "cllr_min"))
+        return {
+            "d_ece_op_oo": (d[0] - d[1]) / d[0],
+            "cllr_min_op_oo": (c[1] - c[0]) / (1 - c[0]),
+            "g_d_ece": 10 * math.log10(d[2] / d[0]),
+            "g_cllr_min": 10 * math.log10((1 - c[2]) / (1 - c[0])),
+        }
+
+    whole = values([measured(x.scores, x.enrolled, x.spoken) for x in parts])
+    left = [values([without(x, s) for x in parts]) for s in range(7)]
+    for name, interval in m.normalised_intervals(*parts).items():
+        top = 1 if name.endswith("_oo") else math.inf
+        want = pseudo_interval(whole[name], [x[name] for x in left], (-math.inf, top), degrees=4)
+        assert (interval.low, interval.high) == pytest.approx(want, abs=1e-9)
+
+
 def test_the_interval_of_a_paired_difference_by_hand():
     a, b = trials(20), trials(21, shift=0.6)
     got = m.paired_tests(a, b, generator=np.random.default_rng(0), metrics=("cllr_min", "eer.rocch"))
@@ -185,6 +258,7 @@ def test_null_bands_do_not_depend_on_how_large_the_speaker_codes_are():
     assert many.n_codes > 2**15
     first, second = (m.trial_null_bands(x, generator=np.random.default_rng(3), replicates=50) for x in (few, many))
     assert first == second
+    assert m.trial_null_bands(few, generator=np.random.default_rng(3))["l_w"].replicates == 1000
 
 
 # --- work in blocks -------------------------------------------------------------------------------------------------
@@ -211,6 +285,8 @@ def test_blocks_of_pairs_do_not_show_in_reweighted_matrices(llr, monkeypatch):
     values, pairs, _ = vsm.checked_pairs(scores, speakers, None, pairing="all", self_pairs="drop")
     weights = [np.array(w, dtype=float) for w in ([1, 1, 1, 1, 1], [1, 0, 1, 1, 1], [2, 0, 3, 1, 1])]
     whole = [vsm_uncertainty.ReweightedPairs(values, pairs, "geometric_mean", llr)(w) for w in weights]
+    with pytest.raises(m.MetricError, match="two speakers"):
+        vsm_uncertainty.ReweightedPairs(values, pairs, "geometric_mean", llr)(np.array([0.0, 0, 2, 0, 0]))
     for size in (1, 33, 150):
         monkeypatch.setattr(vsm_uncertainty, "_PART", size)
         evaluate = vsm_uncertainty.ReweightedPairs(values, pairs, "geometric_mean", llr)
