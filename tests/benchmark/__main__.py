@@ -14,6 +14,7 @@ BENCHMARKS: dict[str, Callable[[], list[Row]]] = {
     "metrics_1e7": scores.metrics_1e7,
     "vsm_5328": scores.vsm_5328,
     "replicates": scores.replicates,
+    "reading": scores.reading,
     "ge2e": audio.ge2e,
     "pyin": audio.pyin,
     "mcadams": audio.mcadams,

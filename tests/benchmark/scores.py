@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import math
+import subprocess
+import sys
+import tempfile
 import time
+from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
+from pyarrow import csv
 
 from pipeline import metrics
 from tests.benchmark.harness import Row, apart, interleaved, row
@@ -135,3 +142,37 @@ def replicates() -> list[Row]:
         *_replicates("replicates_11744", challenge_list(), 3, 2.0, "11,744 trials (548 target)"),
         *_replicates("replicates_1e6", trials(40, 10, 500), 1, 60.0, "10^6 trials (20,000 target)"),
     ]
+
+
+def _write_scores(folder: Path, models: int, utterances: int) -> None:
+    """Score file and trial list of all models against all utterances, in a shuffled order each."""
+    random = np.random.default_rng(7)
+    count = models * utterances
+    model, utterance = np.divmod(np.arange(count), utterances)
+    target = utterance % models == model
+    score = np.round(random.normal(size=count) + 2.0 * target, 6)
+    names = pa.array([f"speaker{k:04d}" for k in range(models)])
+    others = pa.array([f"speaker{k % models:04d}-utterance-{k:05d}" for k in range(utterances)])
+    labels = pa.array(["nontarget", "target"])
+    options = csv.WriteOptions(include_header=False, delimiter=" ", quoting_style="none")
+    for name, column in (("scores", pa.array(score)), ("trials", labels.take(pa.array(target.astype(np.int64))))):
+        order = pa.array(random.permutation(count))
+        table = pa.table({"m": names.take(pa.array(model)), "u": others.take(pa.array(utterance)), "x": column}).take(
+            order
+        )
+        csv.write_csv(table, folder / name, options)
+
+
+def reading() -> list[Row]:
+    """``from-scores trials`` on 10^7 lines of scores and 10^7 lines of trials, as a command of its own."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        _write_scores(folder, 1000, 10_000)
+        command = [sys.executable, "-m", "pipeline", "from-scores", "trials", "--scores", str(folder / "scores"),
+                   "--trials", str(folder / "trials"), "--replicates", "0", "--json", "-"]  # fmt: skip
+        begin = time.perf_counter()
+        done = subprocess.run(command, check=True, capture_output=True, text=True)
+        seconds = time.perf_counter() - begin
+    found = json.loads(done.stdout)
+    assert (found["n_target"], found["n_nontarget"]) == (10_000, 9_990_000)
+    return [row("read_1e7", seconds, "s", "from-scores on 10^7 scores and 10^7 trials, metrics included", at_most=30)]
