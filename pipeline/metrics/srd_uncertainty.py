@@ -110,7 +110,13 @@ def srd_null_bands(
 
     value = measure(np.arange(n_references))
     draws = [measure(generator.permutation(n_references)) for _ in range(replicates)]
+    mean = value["mean_d"], [draw["mean_d"] for draw in draws]
     return {
-        name: null_band(value[name], [draw[name] for draw in draws], leaks="low" if name == "rank_spread" else "high")
+        name: null_band(
+            value[name],
+            [draw[name] for draw in draws],
+            leaks="low" if name == "rank_spread" else "high",
+            tie=None if name == "mean_d" else mean,
+        )
         for name in NULL_METRICS
     }

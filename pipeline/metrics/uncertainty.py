@@ -50,7 +50,10 @@ class NullBand:
     low: float | None = quantity("", "2.5 % point, in the metric's unit")
     median: float | None = quantity("", "median")
     high: float | None = quantity("", "97.5 % point")
-    p_value: float | None = quantity("fraction", "share of permutations that reach the value, the given one counted")
+    p_value: float | None = quantity(
+        "fraction",
+        "share of permutations that reach the value, the given one counted; equal l_w by D_ECE, equal RS by MeanD",
+    )
     replicates: int = quantity("count", "permutations")
     reason: str = quantity("", "why there is no band, or empty")
 
@@ -460,16 +463,26 @@ def normalised_values(d_ece: Sequence[float], cllr_min: Sequence[float]) -> dict
 # --- null bands ----------------------------------------------------------------------------------------------------
 
 
-def null_band(value: float, draws: npt.ArrayLike, *, leaks: str = "high") -> NullBand:
+def null_band(
+    value: float, draws: npt.ArrayLike, *, leaks: str = "high", tie: tuple[float, npt.ArrayLike] | None = None
+) -> NullBand:
     """Band and p-value of a value from its draws under permuted identities.
 
     Args:
         leaks: ``high`` or ``low``, the tail that speaks of disclosure.
+        tie: a second statistic, its value and its draws, where higher speaks of disclosure: it decides among equal values.
+            Extremes take few values, and without it a test at 2.5 % almost never speaks.
     """
     drawn = np.asarray(draws, dtype=np.float64)
     low, median, high = (float(q) for q in np.quantile(drawn, [0.025, 0.5, 0.975]))
-    reached = int(np.count_nonzero(drawn >= value - 1e-12 if leaks == "high" else drawn <= value + 1e-12))
-    return NullBand(low, median, high, (reached + 1) / (drawn.size + 1), drawn.size, "")
+    beyond = drawn - value if leaks == "high" else value - drawn
+    reached = beyond > 1e-12
+    equal = np.abs(beyond) <= 1e-12
+    if tie is None:
+        reached |= equal
+    else:
+        reached |= equal & (np.asarray(tie[1], dtype=np.float64) >= tie[0] - 1e-12)
+    return NullBand(low, median, high, (int(reached.sum()) + 1) / (drawn.size + 1), drawn.size, "")
 
 
 def no_band(reason: str) -> NullBand:
@@ -509,21 +522,24 @@ def trial_null_bands(
     narrow = np.int16 if trials.n_codes < 2**15 else np.int32
     enrolled, spoken = trials.enrolled[order].astype(narrow), trials.spoken[order].astype(narrow)
 
+    # D_ECE decides among equal l_w.
+    plain = [name for name in metrics if name != "l_w"]
+    if "l_w" in metrics and "d_ece" not in plain:
+        plain.append("d_ece")
+
     def measure(identity: npt.NDArray[Any]) -> dict[str, float]:
         is_target = identity[enrolled] == spoken
         rows = count_rows(scores[is_target], scores[~is_target])
         found = {}
         if "l_w" in metrics:
             found["l_w"] = l_w_of_blocks(calibrate_rows(rows, laplace=True))
-        plain = [name for name in metrics if name != "l_w"]
-        if plain:
-            blocks = calibrate_rows(rows, laplace=False)
-            found.update((name, _BLOCK_METRICS[name](blocks)) for name in plain)
+        blocks = calibrate_rows(rows, laplace=False)
+        found.update((name, _BLOCK_METRICS[name](blocks)) for name in plain)
         return found
 
     own = np.arange(trials.n_codes, dtype=narrow)
     value = measure(own)
-    drawn: dict[str, list[float]] = {name: [] for name in metrics}
+    drawn: dict[str, list[float]] = {name: [] for name in value}
     for _ in range(replicates):
         identity = own.copy()
         for group in groups:
@@ -535,7 +551,8 @@ def trial_null_bands(
             drawn[name].append(found)
     if not drawn[metrics[0]]:
         return {name: no_band("permuted speakers have no target trials") for name in metrics}
-    return {name: null_band(value[name], drawn[name]) for name in metrics}
+    second = (value["d_ece"], drawn["d_ece"]) if "l_w" in metrics else None
+    return {name: null_band(value[name], drawn[name], tie=second if name == "l_w" else None) for name in metrics}
 
 
 def _exchangeable(trials: Trials, models: Indices) -> list[Indices]:

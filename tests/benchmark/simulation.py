@@ -86,14 +86,14 @@ NULL_VALUES = ("d_ece", "l_w", "max_d", "mean_d", "rank_spread")
 
 
 def null_band() -> list[Row]:
-    """How often a harmless system lies above the 97.5 % point of its null band (rank spread: below the 2.5 % point).
+    """How often the null band's permutation test flags a harmless system, at p <= 2.5 %.
 
-    Extremes and spreads take few values: where many permutations share the value at the point, no rule that looks at
-    the value alone flags just 2.5 %. Beside the share above the point stands the share that lies exactly on it.
+    Extremes and spreads take few values, so that the test decides among equal ones by a second statistic; beside its
+    share stands that of values strictly beyond the band's printed point, which ties make smaller.
     """
     rows = []
     for n_enrolled in (8, 16):
-        flagged, on_it = dict.fromkeys(NULL_VALUES, 0), dict.fromkeys(NULL_VALUES, 0)
+        flagged, outside = dict.fromkeys(NULL_VALUES, 0), dict.fromkeys(NULL_VALUES, 0)
         for number in range(SETS):
             random = np.random.default_rng([n_enrolled, number])
             given = simulated(random, n_enrolled, 0.0)
@@ -107,17 +107,19 @@ def null_band() -> list[Row]:
                 point = bands[name].low if name == "rank_spread" else bands[name].high
                 assert point is not None, bands[name].reason
                 beyond = point - value if name == "rank_spread" else value - point
-                flagged[name] += beyond > 1e-12
-                on_it[name] += abs(beyond) <= 1e-12
+                p_value = bands[name].p_value
+                assert p_value is not None
+                flagged[name] += p_value <= 0.025
+                outside[name] += beyond > 1e-12
         for name in NULL_VALUES:
-            share, more = (100 * count[name] / SETS for count in (flagged, on_it))
+            share, more = (100 * count[name] / SETS for count in (flagged, outside))
             rows.append(
                 row(
                     f"null_band_{name}_{n_enrolled}",
                     share,
                     "%",
                     f"{SETS} harmless systems, {n_enrolled} enrolled, flagged at a nominal 2.5 %; "
-                    f"{more:.1f} % lie exactly on the point",
+                    f"{more:.1f} % lie outside the band",
                     at_least=1,
                     at_most=6,
                 )

@@ -364,8 +364,12 @@ def test_srd_null_bands_are_those_of_permuted_references():
     for name in ("max_d", "mean_d", "rank_spread"):
         exact = np.array([getattr(x, name) for x in want])
         assert got[name].median == pytest.approx(np.median(exact), rel=0.1)
-        value = getattr(m.srd(similarity, truth).empirical, name)
-        tail = exact <= value + 1e-12 if name == "rank_spread" else exact >= value - 1e-12
+        mine = m.srd(similarity, truth).empirical
+        value = getattr(mine, name)
+        beyond = exact < value - 1e-12 if name == "rank_spread" else exact > value + 1e-12
+        # Equal values are told apart by their mean disclosure.
+        second = np.array([x.mean_d for x in want]) >= mine.mean_d - 1e-12
+        tail = beyond | (np.abs(exact - value) <= 1e-12) & second
         assert got[name].p_value == pytest.approx(tail.mean(), abs=0.04)
     few = m.srd_null_bands(np.eye(3), np.arange(3), generator=np.random.default_rng(0))
     assert few["max_d"].high is None and few["max_d"].reason
@@ -411,3 +415,22 @@ def test_a_clipped_interval_and_one_that_cannot_be_given():
     assert "same" in u.jackknife(0.2, [0.2] * 3, degrees=2, bounds=(0, 1)).reason
     with pytest.raises(m.MetricError):
         u.zero_error_limit(0)
+
+
+def test_equal_worst_cases_are_told_apart_by_the_average():
+    """l_w takes few values: its p-value is that of the pair (l_w, D_ECE) among all permutations of five models."""
+    rng = np.random.default_rng(11)
+    enrolled, spoken = np.repeat(np.arange(5), 20), np.tile(np.repeat(np.arange(5), 4), 5)
+    scores = np.round(rng.normal(size=100) + 0.4 * (enrolled == spoken), 1)
+    pairs = []
+    for moved in itertools.permutations(range(5)):
+        is_target = np.array(moved)[enrolled] == spoken
+        found = m.zebra(scores[is_target], scores[~is_target])
+        pairs.append((round(found.l_w, 9), round(found.d_ece, 9)))
+    own = pairs[0]
+    assert len({first for first, _ in pairs}) < len(set(pairs))
+    got = m.trial_null_bands(
+        m.Trials(scores, enrolled, spoken), generator=np.random.default_rng(0), replicates=2000, metrics=("l_w",)
+    )
+    assert set(got) == {"l_w"}
+    assert got["l_w"].p_value == pytest.approx(np.mean([pair >= own for pair in pairs]), abs=0.03)
