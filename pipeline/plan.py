@@ -153,6 +153,13 @@ class _Extractor:
         inputs = {"weights": self.training.ref()} if self.training else {}
         return Output(self.cls.version, numbers, inputs, tuple(self.cls.libraries))
 
+    def described(self) -> dict[str, Any]:
+        """All that its vectors depend on beside the audio, for signatures; of a trained one, how and on what it was trained."""
+        training = self.training
+        audio = training.inputs["audio"] if training else None
+        made = {"settings": training.settings, "data": audio.digest} if training and isinstance(audio, Given) else {}
+        return {**self.output().settings, "version": self.cls.version, "training": made}
+
     def model(self) -> Input | None:
         if self.training:
             return self.training.ref()
@@ -353,6 +360,7 @@ class _Cell:
     attacker: str
     extractor: _Extractor
     backend: str
+    backend_settings: Mapping[str, Any]
     calibration: str
     protocol: str
 
@@ -399,8 +407,8 @@ def _measure(
     )
     made.tasks.append(task)
     parameters = {
-        "extractor": dict(cell.extractor.output().settings),
-        "backend": cell.backend,
+        "extractor": cell.extractor.described(),
+        "backend": dict(cell.backend_settings),
         "calibration": cell.calibration,
         "settings": numbers,
         "protocol": cell.protocol,
@@ -436,7 +444,7 @@ def _trials(
                 for backend, settings in evaluation.backends.items():
                     cell = _Cell(
                         data.name, trial_set.name, condition, system, attack, each, backend,
-                        evaluation.calibration.method, trial_set.digest,
+                        settings.numeric(), evaluation.calibration.method, trial_set.digest,
                     )  # fmt: skip
                     scored = Task(
                         name="score",
@@ -491,7 +499,7 @@ def _pairs(
                 }
                 for backend, settings in evaluation.backends.items():
                     cell = _Cell(
-                        data.name, trial_set.name, "", system, "", each, backend, evaluation.calibration.method,
+                        data.name, trial_set.name, "", system, "", each, backend, settings.numeric(), evaluation.calibration.method,
                         digest(sorted(rows["utterance"])),
                     )  # fmt: skip
                     for name, metric in chosen:
@@ -521,7 +529,7 @@ def _ranks(
             for each in ranked:
                 cell = _Cell(
                     data.name, "pooled", "OO" if system.level == "none" else "PP", system, "", each,
-                    each.cls.similarity, "none", protocol,
+                    each.cls.similarity, {}, "none", protocol,
                 )  # fmt: skip
                 reference = _vectors(system, features[(system.label, each.label)], halves.references)
                 context = measure.Context(extractor=each.settings.name, similarity=each.cls.similarity)

@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+import copy
 import csv
+import functools
 import json
 from pathlib import Path
 
+import pytest
+
+from pipeline import config, plan
+from pipeline.models.weights import Weights
+from pipeline.stages import gather
 from tests import key_table, stage_sources
 
 HERE = Path(__file__).parent
@@ -24,6 +31,31 @@ def test_runtime_settings_reach_no_key() -> None:
     table = key_table.table()
     for leaf in ("paths.root", "paths.models", "runtime.device", "runtime.threads", "dataset.root", "dataset.label"):
         assert table[leaf] == "-"
+
+
+def signatures(**changes: object) -> set[str]:
+    """Signatures of all cells of the plan, with some settings changed."""
+    values = copy.deepcopy(key_table.composed())
+    for leaf, value in changes.items():
+        *path, last = leaf.split("__")
+        functools.reduce(dict.__getitem__, path, values)[last] = value  # type: ignore[arg-type]
+    evaluation = config.validate(values, "demo")
+    made = plan.graph(evaluation, key_table.prepared(), plan.Machine("cpu", 1))
+    return {gather.signature("metric", "", source.identity, source.parameters) for source in made.sources}
+
+
+def test_signatures_tell_apart_what_cannot_be_compared(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Equal signatures mean comparable numbers: whatever changes a number changes them, but for the system itself."""
+    weights = Weights(Path("/weights"), "digest of the weights")
+    monkeypatch.setattr("pipeline.extractors.ge2e.weights", lambda settings, models: weights)
+    before = signatures()
+    for change in (
+        {"train__seed": 5}, {"backend__cosine__normalise_utterances": False}, {"extractor__ge2e__level": "keep"},
+        {"extractor__f0__fmax": 400.0}, {"metric__vsm__pairing": "vpc2020"}, {"metric__srd__halves_seed": 1},
+    ):  # fmt: skip
+        assert signatures(**change) != before, change
+    for change in ({"system__b2__alpha": 0.7}, {"runtime__threads": 3}, {"paths__root": "/elsewhere"}):
+        assert signatures(**change) == before, change
 
 
 def test_a_stage_does_not_change_without_its_version() -> None:

@@ -31,40 +31,10 @@ IDENTITY = [
 NUMBERS = ["value", "low", "high"]
 COUNTS = ["n_expected", "n_used", "n_speakers", "n_target", "n_nontarget"]
 COLUMNS = [
-    "schema_version",
-    "run_id",
-    "dataset",
-    "subset",
-    "condition",
-    "system",
-    "system_level",
-    "attacker",
-    "extractor",
-    "trained_on",
-    "backend",
-    "calibration",
-    "metric",
-    "variant",
-    "value",
-    "label",
-    "unit",
-    "direction",
-    "low",
-    "high",
-    "n_expected",
-    "n_used",
-    "n_speakers",
-    "n_target",
-    "n_nontarget",
-    "status",
-    "reason",
-    "signature",
-    "config_digest",
-    "input_digest",
-    "model_digest",
-    "code_version",
-    "device",
-]
+    "schema_version", "run_id", *IDENTITY, "value", "label", "unit", "direction", "low", "high",
+    "n_expected", "n_used", "n_speakers", "n_target", "n_nontarget", "status", "reason", "signature", "config_digest",
+    "input_digest", "model_digest", "code_version", "device",
+]  # fmt: skip
 
 
 def frame(rows: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
