@@ -9,6 +9,8 @@ defaults alias at -12 and -10 dB and err by -23 and -12 dB; it is the fastest of
 from __future__ import annotations
 
 import struct
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -19,6 +21,12 @@ import soundfile
 from pipeline.errors import DataError
 
 RESAMPLER = "soxr_hq"
+
+BLOCK = 1 << 18
+"""Samples a channel that are decoded at a time, so that a file of any length needs little more than its waveform."""
+
+CLIPPED_RUN = 3
+"""So many consecutive samples of a channel within a 16-bit step of full scale are clipping, not a peak."""
 
 Subtype = Literal["FLOAT", "PCM_16"]
 
@@ -48,8 +56,48 @@ def info(path: Path) -> Info:
     return Info(int(header.samplerate), int(header.frames), int(header.channels), str(header.subtype))
 
 
+@dataclass(frozen=True)
+class Survey:
+    """What decoding a file to its end shows.
+
+    Attributes:
+        rate: sampling rate in Hz.
+        samples: samples a channel, at least one.
+        channels: channels that are mixed to one.
+        level_dbfs: RMS level of the mix in dB re full scale, -inf if all samples are zero.
+        clipped: whether a channel stays at full scale for :data:`CLIPPED_RUN` samples or more.
+    """
+
+    rate: int
+    samples: int
+    channels: int
+    level_dbfs: float
+    clipped: bool
+
+
+def survey(path: Path) -> Survey:
+    """Decode a file to its end, a block at a time, and keep nothing of it.
+
+    Raises:
+        DataError: as :func:`load`.
+    """
+    samples, square, clipped = 0, 0.0, False
+    with _opened(path) as sound:
+        full = np.zeros((0, sound.channels), bool)
+        for channels, wave in _blocks(sound, path):
+            samples += len(wave)
+            square += float(np.square(wave, dtype=np.float64).sum())
+            # The last samples of the block before belong to a run that goes on.
+            full = np.concatenate([full[1 - CLIPPED_RUN :], np.abs(channels) >= 1 - 2.0**-15])
+            if full.any():
+                run = np.logical_and.reduce([full[k : len(full) - CLIPPED_RUN + 1 + k] for k in range(CLIPPED_RUN)])
+                clipped = clipped or bool(run.any())
+        level = 10 * float(np.log10(square / samples)) if square > 0 else -np.inf
+        return Survey(int(sound.samplerate), samples, int(sound.channels), level, clipped)
+
+
 def load(path: Path) -> tuple[np.ndarray, int]:
-    """Decode a file (wav, flac, mp3, ogg: whatever libsndfile reads) and mix it to one channel.
+    """Decode a file (wav, flac, mp3, ogg: whatever libsndfile reads, by content, not by name) and mix it to one channel.
 
     Returns:
         The waveform, float32 [n], n >= 1, and its sampling rate in Hz.
@@ -58,24 +106,66 @@ def load(path: Path) -> tuple[np.ndarray, int]:
         DataError: the file is missing, unreadable, without samples, shorter than its header says, or holds samples
             that are not finite.
     """
+    with _opened(path) as sound:
+        try:
+            whole = np.empty(sound.frames, np.float32)
+        except (MemoryError, ValueError) as error:
+            raise DataError(
+                f"an audio file of {sound.frames} samples does not fit into memory", where=str(path)
+            ) from error
+        place = 0
+        for _, wave in _blocks(sound, path):
+            whole[place : place + len(wave)] = wave
+            place += len(wave)
+        return whole, int(sound.samplerate)
+
+
+class _Stream(soundfile.SoundFile):  # type: ignore[misc]
+    """A file that is read from its start to its end.
+
+    After each read soundfile seeks to where the file already is, unless the file cannot seek; an mp3 decoder does not come
+    back from that to the samples that it gives when left alone (measured: errors up to 0.1 of full scale).
+    """
+
+    def seekable(self) -> bool:
+        return False
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[_Stream]:
     try:
-        with soundfile.SoundFile(str(path)) as sound:
-            promised, rate = int(sound.frames), int(sound.samplerate)
-            channels = sound.read(dtype="float32", always_2d=True)
-    except (soundfile.LibsndfileError, OSError) as error:
+        stream = _Stream(str(path))
+    # A TypeError: soundfile wants to be told the rate of a file called .raw.
+    except (soundfile.LibsndfileError, OSError, TypeError) as error:
         raise _unreadable(path, error) from error
-    if len(channels) == 0:
+    with stream:
+        try:
+            yield stream
+        except (soundfile.LibsndfileError, OSError) as error:
+            raise _unreadable(path, error) from error
+
+
+def _blocks(sound: _Stream, path: Path) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """The file in blocks: its channels, float32 [n, channels], and their mean, float32 [n].
+
+    Raises:
+        DataError: no samples, fewer than the header says, or samples that are not finite.
+    """
+    done = 0
+    while len(channels := sound.read(BLOCK, dtype="float32", always_2d=True)):
+        if not np.isfinite(channels).all():
+            raise DataError("an audio file holds samples that are NaN or infinite", where=str(path))
+        wave = channels[:, 0] if channels.shape[1] == 1 else channels.mean(axis=1, dtype=np.float64).astype(np.float32)
+        done += len(wave)
+        yield channels, wave
+    if not done:
         raise DataError("an audio file has no samples", where=str(path))
-    if len(channels) < promised:
+    if done < sound.frames:
         raise DataError(
-            f"an audio file ends after {len(channels)} of {promised} samples",
+            f"an audio file ends after {done} of {sound.frames} samples",
             where=str(path),
             cause="a copy that was cut off",
         )
-    wave = channels[:, 0] if channels.shape[1] == 1 else channels.mean(axis=1, dtype=np.float64).astype(np.float32)
-    if not np.isfinite(wave).all():
-        raise DataError("an audio file holds samples that are NaN or infinite", where=str(path))
-    return np.ascontiguousarray(wave), rate
 
 
 def resample(wave: np.ndarray, rate: int, target: int) -> np.ndarray:

@@ -298,6 +298,7 @@ def _across(lists: Mapping[str, Mapping[str, Any]], train: Any) -> list[Fault]:
     """Faults that no part shows alone."""
     faults = []
     for label, extractor in lists["extractor"].items():
-        if getattr(extractor, "source", "") == "trained" and isinstance(train, _NoTraining):
+        trained = getattr(extractor, "source", "") == "trained" and getattr(extractor, "training", None) is None
+        if trained and isinstance(train, _NoTraining):
             faults.append(Fault("source=trained needs a trainer: add train=ecapa", f"extractor.{label}.source"))
     return faults

@@ -136,7 +136,6 @@ class Graph:
     """Tasks, sources first, and where the results will lie."""
 
     tasks: list[Task] = field(default_factory=list)
-    trained: dict[str, Task] = field(default_factory=dict)
     sources: list[Source] = field(default_factory=list)
 
 
@@ -196,15 +195,19 @@ def data_tasks(evaluation: Evaluation) -> list[Task]:
     ]
 
 
-def prepared(evaluation: Evaluation, made: Sequence[Artefact], machine: Machine) -> Prepared:
-    """The data set, read and checked, with the audio of external systems.
+def prepared(
+    evaluation: Evaluation, made: Sequence[Artefact], machine: Machine, training_alone: bool = False
+) -> Prepared:
+    """The data set, read and checked, with the audio of external systems; or the training set ``dataset.train`` alone.
 
     Raises:
         DataError: all faults of the data set and of all external systems at once.
     """
     external = {label: settings for label, settings in evaluation.systems.items() if settings.name == "external"}
     rendered = made[0].folder if made else None
-    return prepare.run(evaluation.dataset, rendered, external, evaluation.allow_partial, machine.threads)
+    return prepare.run(
+        evaluation.dataset, rendered, {} if training_alone else external, evaluation.allow_partial, machine.threads, training_alone
+    )
 
 
 def graph(evaluation: Evaluation, data: Prepared, machine: Machine) -> Graph:
@@ -226,31 +229,44 @@ def graph(evaluation: Evaluation, data: Prepared, machine: Machine) -> Graph:
 def _extractors(evaluation: Evaluation, data: Prepared, machine: Machine, made: Graph) -> list[_Extractor]:
     found = []
     needed = {component("measures", settings.name).MEASURES for settings in evaluation.metrics.values()}
+    trained = trainings(evaluation, data, machine)
     for label, settings in evaluation.extractors.items():
         module = component("extractors", settings.name)
         if not needed & module.Extractor.measures:
             continue
-        training = None
-        if getattr(settings, "source", "") == "trained":
-            training = _training(evaluation, data, machine)
-            training = made.trained.setdefault(digest(evaluation.train.numeric()), training)
-            if training not in made.tasks:
-                made.tasks.append(training)
+        trainer = _trainer(evaluation, settings)
+        training = trained.get(digest(trainer.numeric())) if trainer is not None else None
+        if training is not None and training not in made.tasks:
+            made.tasks.append(training)
         weights = None if training else module.weights(settings, evaluation.paths.weights)
         found.append(_Extractor(label, settings, module.Extractor, weights, training))
     return found
 
 
-def _training(evaluation: Evaluation, data: Prepared, machine: Machine) -> Task:
+def trainings(evaluation: Evaluation, data: Prepared, machine: Machine) -> dict[str, Task]:
+    """The training tasks of the chosen extractors whose source is ``trained``, by the digest of what they train."""
+    chosen = [_trainer(evaluation, settings) for settings in evaluation.extractors.values()]
+    distinct = {digest(trainer.numeric()): trainer for trainer in chosen if trainer is not None}
+    return {key: _training(trainer, data, machine) for key, trainer in distinct.items()}
+
+
+def _trainer(evaluation: Evaluation, settings: Any) -> Any:
+    """The settings of the trainer of an extractor: its own (``training``) or those of the group ``train``; None if untrained."""
+    if getattr(settings, "source", "") != "trained":
+        return None
+    return getattr(settings, "training", None) or evaluation.train
+
+
+def _training(settings: Any, data: Prepared, machine: Machine) -> Task:
     rows = data.manifest[data.manifest["role"] == "train"]
-    module = component("training", evaluation.train.name)
+    module = component("training", settings.name)
     return Task(
         name="train",
-        label=f"train {evaluation.train.name}",
+        label=f"train {settings.name}",
         version=module.VERSION,
-        settings=evaluation.train.numeric(),
+        settings=settings.numeric(),
         inputs={"audio": audio_rows.given(rows, ("speaker",))},
-        function=functools.partial(train.run, evaluation.train, machine.device),
+        function=functools.partial(train.run, settings, machine.device),
         libraries=("torch", "speechbrain", "soundfile"),
         cost=0.0,
     )
@@ -274,7 +290,7 @@ def _system(evaluation: Evaluation, label: str, data: Prepared, machine: Machine
             version=anonymise.VERSION,
             settings={**settings.numeric(), "component_version": anonymiser.version},
             inputs={"audio": audio_rows.given(part, ("set", "utterance", "speaker", *anonymiser.reads))},
-            function=functools.partial(anonymise.run, settings, machine.threads),
+            function=functools.partial(anonymise.run, settings, machine.device, machine.threads),
             libraries=("soundfile", "numpy", *anonymiser.libraries),
             cost=_seconds(part),
         )
@@ -518,7 +534,8 @@ def _ranks(
             halves.references.to_numpy().tolist(), halves.pieces[["set", "utterance"]].to_numpy().tolist()
         )
         # Any utterance that is left out changes the halves of its speaker, so the inputs do not stand on all speech.
-        short = len(halves.inputs) + len({entry.utterance for entry in data.dropped})
+        evaluated = set(data.manifest.loc[data.manifest["role"] != "train", "set"])
+        short = len(halves.inputs) + len({entry.utterance for entry in data.dropped if entry.set in evaluated})
         for system in systems.values():
             if metric.unit == "segment":
                 inputs = _segments(system, halves, data.manifest["sample_rate"], ranked, machine, made)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import hashlib
+import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -125,6 +127,124 @@ def test_mp3_of_the_speech_pack(speech: Path) -> None:
     assert 1e-3 < np.sqrt(np.mean(wave**2)) < 1
 
 
+# Blocks --------------------------------------------------------------------------------------------------------------
+
+
+def whole(path: Path) -> np.ndarray:
+    """A file decoded at once by soundfile and mixed, the reference for reading in blocks."""
+    with soundfile.SoundFile(path) as sound:
+        channels = sound.read(dtype="float32", always_2d=True)
+    return channels.mean(axis=1, dtype=np.float64).astype(np.float32)
+
+
+@pytest.mark.parametrize("block", [999, 1 << 15])
+@pytest.mark.parametrize("channels", [1, 2, 3])
+@pytest.mark.parametrize("name", ["a.wav", "a.flac", "a.ogg", "a.mp3"])
+def test_blocks_change_no_sample(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, channels: int, block: int
+) -> None:
+    if name == "a.mp3" and channels > 2:
+        pytest.skip("mp3 has at most two channels")
+    soundfile.write(tmp_path / name, noise(channels * 100_001).reshape(-1, channels), 44_100)
+    monkeypatch.setattr(audio, "BLOCK", block)
+    assert np.array_equal(audio.load(tmp_path / name)[0], whole(tmp_path / name))
+
+
+def test_blocks_change_no_sample_of_real_mp3(speech: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The bit reservoir of an mp3 reaches across blocks."""
+    monkeypatch.setattr(audio, "BLOCK", 4096)
+    for path in sorted((speech / "librispeech-dev-clean-mp3").rglob("*.mp3"))[:40]:
+        assert np.array_equal(audio.load(path)[0], whole(path)), path.name
+
+
+def long_file(path: Path, rate: int, channels: int, seconds: int) -> Path:
+    """A 16-bit file that is one second of noise and then zeros; the zeros take no space on the disk."""
+    soundfile.write(path, noise(channels * rate).reshape(-1, channels), rate, subtype="PCM_16")
+    size = seconds * rate * channels * 2
+    with path.open("r+b") as stream:
+        assert stream.read(44)[36:40] == b"data"
+        for place, length in ((4, size + 36), (40, size)):
+            stream.seek(place)
+            stream.write(length.to_bytes(4, "little"))
+        stream.truncate(44 + size)
+    return path
+
+
+def peak_mb(code: str, *arguments: str) -> float:
+    """The largest memory of a process of its own, above that which it has after importing, in MB."""
+    measured = "[int(l.split()[1]) for l in open('/proc/self/status') if l.startswith('VmHWM')][0]"
+    program = f"import sys; from pathlib import Path; from pipeline import audio; before = {measured}; {code}; print({measured} - before)"
+    done = subprocess.run([sys.executable, "-c", program, *arguments], capture_output=True, text=True, check=True)
+    return int(done.stdout) / 1024
+
+
+LOAD = "import soxr; wave, rate = audio.load(Path(sys.argv[1])); made = audio.resample(wave, rate, 16000)"
+SURVEY = "audio.survey(Path(sys.argv[1]))"
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_memory_of_ten_minutes(tmp_path: Path) -> None:
+    """Ten minutes of 44.1 kHz stereo: as much as the waveform at both rates, and next to nothing where none is kept."""
+    path = long_file(tmp_path / "a.wav", 44_100, 2, 600)
+    kept = 600 * (44_100 + 16_000) * 4 / 2**20
+    assert audio.info(path).samples == 600 * 44_100
+    assert kept <= peak_mb(LOAD, str(path)) < kept + 40
+    assert peak_mb(SURVEY, str(path)) < 40
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+@pytest.mark.parametrize(("rate", "channels", "limit_mb"), [(44_100, 2, 2000), (16_000, 1, 1000)])
+def test_memory_of_two_hours(tmp_path: Path, rate: int, channels: int, limit_mb: float) -> None:
+    path = long_file(tmp_path / "a.wav", rate, channels, 7200)
+    assert peak_mb(LOAD, str(path)) < limit_mb
+    assert peak_mb(SURVEY, str(path)) < 40
+
+
+@pytest.mark.parametrize("block", [10, 1 << 18])
+@pytest.mark.parametrize(
+    ("samples", "clipped"),
+    [
+        ([0.5, 1, 1, 0.5], False),
+        ([0.5, 1, 1, 1, 0.5], True),
+        ([-1, -1, -1], True),
+        ([0.9] * 9, False),
+        ([*[0.1] * 8, 1, 1, 1], True),  # across the border of a block of ten
+        ([*[0.1] * 9, 1, 1, 1], True),
+        ([*[0.1] * 18, 1, 0.1, 1, 1], False),
+    ],
+)
+def test_clipping_is_three_samples_at_full_scale(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, samples: list[float], clipped: bool, block: int
+) -> None:
+    monkeypatch.setattr(audio, "BLOCK", block)
+    soundfile.write(tmp_path / "a.wav", np.array(samples, float), 16_000, subtype="PCM_16")
+    assert audio.survey(tmp_path / "a.wav").clipped is clipped
+    # One channel is enough, though the mix of the two is far from full scale.
+    soundfile.write(tmp_path / "b.wav", np.stack([samples, np.zeros(len(samples))], axis=1), 16_000, subtype="PCM_16")
+    assert audio.survey(tmp_path / "b.wav").clipped is clipped
+
+
+def test_a_survey_says_what_loading_gives(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(audio, "BLOCK", 1000)
+    left, right = noise(12_345), noise(12_345, 1)
+    soundfile.write(tmp_path / "a.wav", np.stack([left, right], axis=1), 22_050, subtype="FLOAT")
+    wave, rate = audio.load(tmp_path / "a.wav")
+    found = audio.survey(tmp_path / "a.wav")
+    assert (found.rate, found.samples, found.channels, found.clipped) == (rate, len(wave), 2, False)
+    assert found.level_dbfs == pytest.approx(20 * np.log10(np.sqrt(np.mean(wave.astype(np.float64) ** 2))), abs=1e-9)
+    soundfile.write(tmp_path / "b.wav", np.stack([left, -left], axis=1), 22_050, subtype="FLOAT")
+    assert audio.survey(tmp_path / "b.wav").level_dbfs == -np.inf
+
+
+@pytest.mark.parametrize("name", ["a.wav", "a.mp3", "a.txt", "a"])
+def test_the_content_decides_not_the_name(tmp_path: Path, name: str) -> None:
+    for form in ("WAV", "FLAC", "OGG", "MP3"):
+        soundfile.write(tmp_path / name, noise(20_000), 16_000, format=form)
+        assert np.array_equal(audio.load(tmp_path / name)[0], whole(tmp_path / name))
+        assert audio.survey(tmp_path / name).samples == len(whole(tmp_path / name))
+
+
 def faulty(folder: Path, kind: str) -> Path:
     path = folder / f"{kind}.wav"
     if kind == "empty":
@@ -133,13 +253,17 @@ def faulty(folder: Path, kind: str) -> Path:
         path.write_text("this is no sound\n" * 9)
     elif kind == "no samples":
         soundfile.write(path, np.zeros(0, np.float32), 16000)
+    elif kind == "headerless":
+        path = folder / "a.raw"
+        path.write_bytes(bytes(1000))
+    elif kind == "infinite both ways":
+        soundfile.write(path, np.array([[0.0, 0.0], [np.inf, -np.inf]], np.float32), 16000, subtype="FLOAT")
     elif kind == "nan":
         soundfile.write(path, np.array([0.0, np.nan], np.float32), 16000, subtype="FLOAT")
     elif kind == "cut off":
-        whole = folder / "whole.flac"
-        soundfile.write(whole, noise(40_000), 16000)
         path = folder / "cut.flac"
-        path.write_bytes(whole.read_bytes()[:20_000])
+        soundfile.write(path, noise(40_000), 16000)
+        path.write_bytes(path.read_bytes()[:20_000])
     return path
 
 
@@ -151,6 +275,8 @@ def faulty(folder: Path, kind: str) -> Path:
         ("text", "cannot be read"),
         ("no samples", "no samples"),
         ("nan", "NaN"),
+        ("infinite both ways", "infinite"),
+        ("headerless", "cannot be read"),
         ("cut off", "cut|cannot be read"),
     ],
 )
@@ -159,6 +285,8 @@ def test_faulty_files_are_named(tmp_path: Path, kind: str, message: str) -> None
     with pytest.raises(DataError, match=message) as caught:
         audio.load(path)
     assert str(path) in str(caught.value)
+    with pytest.raises(DataError, match=message):
+        audio.survey(path)
 
 
 def test_what_is_not_finite_is_not_written(tmp_path: Path) -> None:

@@ -18,14 +18,24 @@ In all modes what cannot be processed passes through and is counted: files short
 
 from __future__ import annotations
 
+import functools
 import hashlib
-from typing import Any, ClassVar, Literal
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 from pydantic import model_validator
 
 from pipeline.anonymisers._types import Anonymised, Utterance
 from pipeline.registry import ComponentSettings, generator, numeric
+
+if TYPE_CHECKING:
+    import torch
+
+    from pipeline.models.mcadams import Framing
+    from pipeline.models.mcadams_torch import Transform
+
+SHORT = {"frames": 0, "near_silent": 0, "unstable": 0}
 
 
 class Settings(ComponentSettings):
@@ -81,13 +91,14 @@ class Settings(ComponentSettings):
 
 
 class Anonymiser:
-    """McAdams' transform with the alpha of the utterance. Objects may be shared by threads."""
+    """McAdams' transform with the alpha of the utterance. :meth:`anonymise` may be called by several threads at once."""
 
     version: ClassVar[int] = 1
     libraries: ClassVar[tuple[str, ...]] = ("numpy", "numba")
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, device: str = "cpu") -> None:
         self.settings = settings
+        self.device = device
 
     @property
     def level(self) -> str:
@@ -126,7 +137,7 @@ class Anonymiser:
         return float(random.uniform(*chosen.alpha_range))
 
     def anonymise(self, wave: np.ndarray, rate: int, utterance: Utterance) -> Anonymised:
-        """Anonymise a waveform.
+        """Anonymise a waveform, on the CPU.
 
         Args:
             wave: float [n], full scale 1.
@@ -137,46 +148,122 @@ class Anonymiser:
             A waveform of the same length; ``parameters`` holds alpha and the gain applied; ``passed`` counts frames,
             near_silent, unstable and short (the whole file).
         """
-        from pipeline.models.mcadams import EPS, Framing, transform
+        from pipeline.models.mcadams import transform
+
+        framing, alpha = self._framing(rate), self.alpha(utterance)
+        if len(wave) < self._shortest(framing):
+            return self._passed(wave, rate, alpha, SHORT)
+        made, counts = transform(wave, alpha, framing)
+        if _unchanged(counts):
+            return self._passed(wave, rate, alpha, counts)
+        gain = self._gain(wave, made, _energy)
+        self._quantise(made, gain, np)
+        return self._anonymised(made.astype(np.float32), rate, alpha, gain, counts)
+
+    def several(self, waves: Sequence[tuple[np.ndarray, int, Utterance]]) -> list[Anonymised]:
+        """Anonymise waveforms, each with its rate and utterance; on a GPU all at once.
+
+        Returns:
+            What :meth:`anonymise` makes of each, in order. A GPU adds in another order: before they are rounded to 16
+            bits, samples differ by less than 1e-6.
+        """
+        if self.device == "cpu":
+            return [self.anonymise(*one) for one in waves]
+        return self._together(waves)
+
+    def _together(self, waves: Sequence[tuple[np.ndarray, int, Utterance]]) -> list[Anonymised]:
+        import torch
+
+        alphas = [self.alpha(utterance) for _, _, utterance in waves]
+        made: dict[int, Anonymised] = {}
+        groups: dict[int, list[int]] = {}
+        for place, (wave, rate, _) in enumerate(waves):
+            if len(wave) < self._shortest(self._framing(rate)):
+                made[place] = self._passed(wave, rate, alphas[place], SHORT)
+            else:
+                groups.setdefault(rate, []).append(place)
+        with torch.inference_mode():
+            for rate, places in groups.items():
+                sources = [torch.from_numpy(np.ascontiguousarray(waves[place][0])).to(self.device) for place in places]
+                results = _transform(self.device)(sources, [alphas[place] for place in places], self._framing(rate))
+                for place, source, (result, counts) in zip(places, sources, results):
+                    if _unchanged(counts):
+                        made[place] = self._passed(waves[place][0], rate, alphas[place], counts)
+                        continue
+                    gain = self._gain(source, result, _energy_there)
+                    self._quantise(result, gain, torch)
+                    made[place] = self._anonymised(result.float().cpu().numpy(), rate, alphas[place], gain, counts)
+        return [made[place] for place in range(len(waves))]
+
+    def _framing(self, rate: int) -> Framing:
+        from pipeline.models.mcadams import EPS, Framing
 
         chosen = self.settings
         challenge = chosen.mode != "default"
-        early = chosen.mode in ("vpc2020", "vpc2022")
-        framing = Framing(
+        return Framing(
             window=int(chosen.window_ms * rate / 1000),
             hop=int(chosen.hop_ms * rate / 1000),
             order=chosen.order,
             eps=EPS if challenge else 0.0,
             edges=not challenge,
-            first=1 if early else 0,
+            first=1 if chosen.mode in ("vpc2020", "vpc2022") else 0,
             clip=chosen.mode != "vpc2024",
         )
-        alpha = self.alpha(utterance)
-        shortest = framing.window + (framing.hop if early else 0)
-        if len(wave) < shortest or framing.window <= chosen.order + 1:
-            counts = {"frames": 0, "near_silent": 0, "unstable": 0, "short": 1}
-            return self._finish(np.array(wave, np.float64), rate, {"alpha": alpha, "gain": 1.0}, counts)
-        made, counts = transform(wave, alpha, framing)
-        counts["short"] = 0
-        if counts["frames"] == counts["near_silent"] + counts["unstable"]:
-            return self._finish(np.array(wave, np.float64), rate, {"alpha": alpha, "gain": 1.0}, counts)
-        gain = 1.0 / max(float(made.max()), -float(made.min())) if challenge else np.sqrt(_energy(wave) / _energy(made))
-        made *= gain
-        return self._finish(made, rate, {"alpha": alpha, "gain": float(gain)}, counts, scaled=True)
 
-    def _finish(
-        self, made: np.ndarray, rate: int, parameters: dict[str, float], counts: dict[str, int], scaled: bool = False
-    ) -> Anonymised:
+    def _shortest(self, framing: Framing) -> float:
+        """Samples that a waveform has at least, else it passes as it is; infinite where a window is too short itself."""
+        return framing.window + framing.first * framing.hop if framing.window > framing.order + 1 else np.inf
+
+    def _gain(self, wave: Any, made: Any, energy: Callable[[Any], float]) -> float:
         if self.settings.mode == "default":
-            return Anonymised(made.astype(np.float32), rate, "FLOAT", parameters, counts)
-        if scaled and self.settings.mode != "vpc2020":
-            made *= 32766.0
-            np.trunc(made, out=made)
-        else:
+            return float(np.sqrt(energy(wave) / energy(made)))
+        return 1.0 / max(float(made.max()), -float(made.min()))
+
+    def _quantise(self, made: Any, gain: float, xp: Any) -> None:
+        """Level and quantisation of the mode, in place; ``xp`` is numpy or torch, whichever ``made`` is of."""
+        made *= gain
+        if self.settings.mode == "default":
+            return
+        if self.settings.mode == "vpc2020":
             made *= 32768.0
-            np.clip(np.rint(made, out=made), -32768, 32767, out=made)
+            xp.clip(xp.round(made, out=made), -32768, 32767, out=made)
+        else:
+            made *= 32766.0
+            xp.trunc(made, out=made)
         made /= 32768.0
-        return Anonymised(made.astype(np.float32), rate, "PCM_16", parameters, counts)
+
+    def _passed(self, wave: np.ndarray, rate: int, alpha: float, counts: dict[str, int]) -> Anonymised:
+        """The waveform as it was; 16 bits take it to their nearest steps."""
+        wave = np.array(wave, np.float32)
+        if self.settings.mode != "default":
+            np.clip(np.rint(np.multiply(wave, 32768, out=wave), out=wave), -32768, 32767, out=wave)
+            wave /= 32768
+        return self._anonymised(wave, rate, alpha, 1.0, counts)
+
+    def _anonymised(self, wave: np.ndarray, rate: int, alpha: float, gain: float, counts: dict[str, int]) -> Anonymised:
+        subtype: Literal["FLOAT", "PCM_16"] = "FLOAT" if self.settings.mode == "default" else "PCM_16"
+        return Anonymised(
+            wave, rate, subtype, {"alpha": alpha, "gain": gain}, counts | {"short": int(not counts["frames"])}
+        )
+
+
+@functools.cache
+def _transform(device: str) -> Transform:
+    """One for all that uses the device, so that a block that was halved stays so."""
+    from pipeline.models.mcadams_torch import Transform
+
+    return Transform()
+
+
+def _unchanged(counts: dict[str, int]) -> bool:
+    return counts["frames"] == counts["near_silent"] + counts["unstable"]
+
+
+def _energy_there(wave: torch.Tensor) -> float:
+    """Of a waveform on a device."""
+    import torch
+
+    return float(torch.linalg.vector_norm(wave, dtype=torch.float64)) ** 2
 
 
 def _energy(wave: np.ndarray) -> float:

@@ -111,8 +111,7 @@ def _run(folder: RunFolder, stop: Stop, evaluation: Evaluation) -> int:
 
     execute(plans.data_tasks(evaluation), store, stop, outcome, changed)
     data = plans.prepared(evaluation, list(outcome.artefacts.values()), device)
-    for note in data.notes:
-        log.info("%s", note)
+    _say(data)
     made = plans.graph(evaluation, data, device)
     log.info("%d tasks over %d utterances", len(made.tasks), len(data.manifest))
     execute(made.tasks, store, stop, outcome, changed)
@@ -177,20 +176,26 @@ def _shortfall(
     )
 
 
-def _data(evaluation: Evaluation, device: Machine) -> tuple[Prepared, Outcome]:
+def _say(data: Prepared) -> None:
+    for note in data.notes:
+        log.info("%s", note)
+
+
+def _data(evaluation: Evaluation, device: Machine, training_alone: bool = False) -> tuple[Prepared, Outcome]:
     """The data set, with whatever has to be made for it; for verbs that make no run folder."""
     from pipeline import plan as plans
 
     with listening() as stop:
-        outcome = execute(plans.data_tasks(evaluation), Store(evaluation.paths.store), stop)
-    return plans.prepared(evaluation, list(outcome.artefacts.values()), device), outcome
+        tasks = [] if training_alone else plans.data_tasks(evaluation)
+        outcome = execute(tasks, Store(evaluation.paths.store), stop)
+    data = plans.prepared(evaluation, list(outcome.artefacts.values()), device, training_alone)
+    _say(data)
+    return data, outcome
 
 
 def prepare(evaluation: Evaluation, values: dict[str, Any]) -> int:
     """Read and check the data set and print what it holds."""
     data, _ = _data(evaluation, Machine("cpu", _threads(evaluation)))  # without torch: it answers at once
-    for note in data.notes:
-        log.info("%s", note)
     for (name, role), rows in data.manifest.groupby(["set", "role"], sort=True):
         minutes = (rows["samples"] / rows["sample_rate"]).sum() / 60
         print(f"{name}  {role}  {rows['speaker'].nunique()} speakers  {len(rows)} utterances  {minutes:.1f} min")
@@ -200,16 +205,19 @@ def prepare(evaluation: Evaluation, values: dict[str, Any]) -> int:
 
 
 def train(evaluation: Evaluation, values: dict[str, Any]) -> int:
-    """Train the extractors whose source is ``trained``; prints the folder of the weights."""
+    """Train the extractors whose source is ``trained``; prints the folder of the weights.
+
+    With a training set of its own (``dataset.train``) it needs no data to evaluate.
+    """
     from pipeline import plan as plans
 
     device = machine(evaluation)
-    data, outcome = _data(evaluation, device)
-    made = plans.graph(evaluation, data, device)
-    tasks = list(made.trained.values())
+    data, outcome = _data(evaluation, device, training_alone=bool(evaluation.dataset.train))
+    tasks = list(plans.trainings(evaluation, data, device).values())
     if not tasks:
         raise ConfigError(
-            "no chosen extractor is trained", remedy="set extractor.<label>.source=trained and train=ecapa"
+            "no chosen extractor is trained",
+            remedy="set extractor.<label>.source=trained: ecapa with train=ecapa, phones as they are",
         )
     with listening() as stop:
         execute(tasks, Store(evaluation.paths.store), stop, outcome)

@@ -17,7 +17,7 @@ from pipeline.data import manifest as manifests
 from pipeline.data import trials
 from pipeline.data.faults import Faults
 from pipeline.data.halves import halve
-from pipeline.data.probe import Probe, probes
+from pipeline.data.probe import Probe, notes, probes
 from pipeline.data.trials import TrialSet
 
 log = logging.getLogger(__name__)
@@ -197,6 +197,7 @@ def assemble(listing: Listing, root: str | Path, allow_partial: bool = False, th
     known = {(row.set, row.utterance): row for row in rows}
     _agree(rows, "speaker", lambda row: row.speaker, faults)
     _agree_on_sex(rows, faults)
+    _apart(rows, faults)
     for made in listing.lists:
         _check_list(made, known, faults)
 
@@ -212,6 +213,7 @@ def assemble(listing: Listing, root: str | Path, allow_partial: bool = False, th
     sound = [(row, found[row.path]) for row in rows if row.path and not found[row.path].kind]
     _check_audio(sound, listing, faults)
     _check_durations(sound, listing)
+    listing.notes += notes(found)
 
     gone = {(line.set, line.utterance) for line in dropped}
     sets = {made.name: _trial_set(made, known, gone) for made in listing.lists}
@@ -226,8 +228,6 @@ def assemble(listing: Listing, root: str | Path, allow_partial: bool = False, th
 
     for line in dropped:
         log.warning("left out (allow_partial): %s of %s: %s", line.utterance, line.set, line.reason)
-    for note in listing.notes:
-        log.warning("%s", note)
     table = manifests.frame(
         {
             "utterance": row.utterance, "speaker": row.speaker, "sex": row.sex, "set": row.set, "role": row.role,
@@ -271,6 +271,22 @@ def _agree_on_sex(rows: Sequence[Listed], faults: Faults) -> None:
             reported.add((row.speaker, row.set))
             faults.add("disagrees", f"speaker '{row.speaker}' is '{row.sex}' in {row.set} and '{before.sex}' in {before.set}",
                        row.where)  # fmt: skip
+
+
+def _apart(rows: Sequence[Listed], faults: Faults) -> None:
+    """Nobody who is evaluated may be trained on: an attacker who has met the speakers is another one than the tables name."""
+    trained: dict[str, Listed] = {}
+    evaluated: dict[str, Listed] = {}
+    for row in rows:
+        if row.speaker:
+            (trained if row.role == "train" else evaluated).setdefault(row.speaker, row)
+    for speaker, row in trained.items():
+        if speaker in evaluated:
+            other = evaluated[speaker]
+            faults.add("train-speaker", f"speaker '{speaker}' is trained on in {row.set} and evaluated in {other.set} "
+                       f"({other.where})", row.where)  # fmt: skip
+    for name in sorted({row.set for row in trained.values()} & {row.set for row in evaluated.values()}):
+        faults.add("train", f"the training set and a set that is evaluated are both called '{name}'", "dataset.train")
 
 
 def _check_list(made: TrialList, known: dict[tuple[str, str], Listed], faults: Faults) -> None:

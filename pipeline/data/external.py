@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import os
 from collections import defaultdict
 from dataclasses import dataclass
@@ -13,12 +12,10 @@ import pandas as pd
 
 from pipeline.data import corpus
 from pipeline.data import manifest as manifests
+from pipeline.data import probe as probing
 from pipeline.data.corpus import Dropped
 from pipeline.data.faults import Faults
 from pipeline.data.librispeech import audio_files, legal_id
-from pipeline.data.probe import probes
-
-log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,7 +86,7 @@ def read(
             faults.add("leaves-root", f"a link leads out of {folder}, to {os.path.realpath(found[0])}", found[0])
         else:
             chosen.append((row, found[0]))
-    probed = probes((path for _, path in chosen), threads)
+    probed = probing.probes((path for _, path in chosen), threads)
     same, longer = 0, []
     for row, path in chosen:
         probe = probed[path]
@@ -113,8 +110,7 @@ def read(
     extra = sum(len(found) for found in files.values()) - len({path for _, path in chosen})
     if extra:
         notes.append(f"{extra} audio files under {folder} belong to no utterance of the data set and are not used")
-    for note in notes:
-        log.warning("%s", note)
+    notes += probing.notes(probed)
     return External(manifests.frame(rows), tuple(sorted(dropped)), tuple(notes))
 
 

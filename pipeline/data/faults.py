@@ -44,6 +44,20 @@ KINDS = {
         "copy or convert the files again, or take the utterances out of the tables; allow_partial=true goes on without them "
         "and marks the results",
     ),
+    "no-speech": (
+        "a slip in the lists, a failed recording, or an anonymiser that gave nothing back",
+        "replace the files, or take the utterances out of the tables; allow_partial=true goes on without them and marks the "
+        "results",
+    ),
+    "train": (
+        "a misspelt folder, or one that holds no training set, or several",
+        "set dataset.train=DIR to one Kaldi set or one tree SPEAKER/CHAPTER/UTTERANCE.ext, in a folder with a name of its own",
+    ),
+    "train-speaker": (
+        "sets that were not split by speaker, or two data sets that number their speakers alike",
+        "take these speakers out of one of the two; if they are other people, give them other ids (utt2spk, or the folders of "
+        "a tree)",
+    ),
     "no-audio-line": ("tables cut down to different utterances", "add the utterances to wav.scp or take them out"),
     "no-speaker": (
         "tables cut down to different utterances",

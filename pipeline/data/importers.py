@@ -1,18 +1,22 @@
-"""The importer of a data set by its name."""
+"""A data set by the name of its kind, and the training set beside it, read and checked together."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from pipeline.data import kaldi, librispeech, rendered
-from pipeline.data.corpus import Corpus
+from pipeline.data import corpus, kaldi, librispeech, rendered
+from pipeline.data.corpus import Corpus, Listing
 from pipeline.data.settings import DatasetSettings
 
 
 def read(
-    settings: DatasetSettings, folder: Path | None = None, allow_partial: bool = False, threads: int = 1
+    settings: DatasetSettings,
+    folder: Path | None = None,
+    allow_partial: bool = False,
+    threads: int = 1,
+    training_alone: bool = False,
 ) -> Corpus:
-    """Read and check a data set.
+    """Read and check a data set and its training set.
 
     Args:
         settings: which one.
@@ -20,14 +24,36 @@ def read(
             use it.
         allow_partial: leave out utterances whose own file has a fault.
         threads: files that are read at a time.
+        training_alone: read the training set ``settings.train`` alone; what is evaluated need not be there.
 
     Raises:
-        DataError: with all faults of the data set.
+        DataError: with all faults.
     """
-    if settings.name == "kaldi":
-        return kaldi.read(settings, allow_partial, threads)
-    if settings.name == "librispeech":
-        return librispeech.read(settings, allow_partial, threads)
-    if folder is None:
-        raise ValueError("a synthetic data set needs the folder in which it was rendered")
-    return rendered.read(settings, folder, allow_partial, threads)
+    listing = Listing()
+    if settings.train:
+        _add_training(settings, listing)
+    if training_alone:
+        return corpus.assemble(listing, settings.train, allow_partial, threads)
+    if settings.name == "synthetic":
+        if folder is None:
+            raise ValueError("a synthetic data set needs the folder in which it was rendered")
+        root = folder
+        rendered.add(settings, root, listing)
+    else:
+        root = Path(settings.root).expanduser().absolute()
+        if not settings.root or not root.is_dir():
+            listing.faults.add("root", f"there is no folder '{settings.root}'", "dataset.root")
+            listing.faults.stop(settings.root or "dataset.root")
+        (kaldi if settings.name == "kaldi" else librispeech).add(settings, root, listing)
+    return corpus.assemble(listing, root, allow_partial, threads)
+
+
+def _add_training(settings: DatasetSettings, listing: Listing) -> None:
+    """List the training set ``settings.train``: a Kaldi set, a folder that holds one, or a LibriSpeech tree."""
+    folder = Path(settings.train).expanduser().absolute()
+    if not folder.is_dir():
+        listing.faults.add("train", f"there is no folder '{settings.train}'", "dataset.train")
+    elif kaldi.holds_sets(folder):
+        kaldi.add_training(settings, folder, listing)
+    else:
+        librispeech.add_training(folder, listing)

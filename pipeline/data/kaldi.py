@@ -25,7 +25,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from pipeline.data import corpus
-from pipeline.data.corpus import Corpus, Enrolled, Listed, Listing, Trial, TrialList
+from pipeline.data.corpus import Enrolled, Listed, Listing, Trial, TrialList
 from pipeline.data.faults import Faults
 from pipeline.data.settings import DatasetSettings
 
@@ -61,24 +61,19 @@ class _Set:
         return str(self.folder / table)
 
 
-def read(settings: DatasetSettings, allow_partial: bool = False, threads: int = 1) -> Corpus:
-    """Read the Kaldi sets of ``settings.root``.
+def add(settings: DatasetSettings, root: Path, listing: Listing) -> None:
+    """List the Kaldi sets of ``root`` for evaluation, but for the training set, if that lies among them.
 
     Raises:
-        DataError: with all faults of the data set.
+        DataError: it holds no sets; with the faults so far.
     """
-    listing = Listing()
-    root = Path(settings.root).expanduser().absolute()
-    if not settings.root or not root.is_dir():
-        listing.faults.add("root", f"there is no folder '{settings.root}'", "dataset.root")
-        listing.faults.stop(settings.root or "dataset.root")
-    pairs, singles = _discover(root, settings.sets, listing)
+    pairs, singles = _discover(root, settings, listing)
     enrolments = [_tables(folder, listing.faults) for folder, _ in pairs]
     groups = [[_tables(folder, listing.faults) for folder in folders] for _, folders in pairs]
     alone = [_tables(folder, listing.faults) for folder in singles]
 
     sets = [*enrolments, *(one for group in groups for one in group), *alone]
-    start = _audio_root(settings, root, sets, listing)
+    start = _audio_root(settings, sets, [root, root.parent, Path.cwd()], root, listing)
     for enrolment, group in zip(enrolments, groups):
         listing.utterances += _utterances(enrolment, "enrolment", start, listing.faults)
         for one in group:
@@ -92,14 +87,37 @@ def read(settings: DatasetSettings, allow_partial: bool = False, threads: int = 
         _add_single(listing, one, _utterances(one, "trial", start, listing.faults), settings.seed)
     if alone:
         corpus.select(listing, settings.sets, "dataset.sets")
-    return corpus.assemble(listing, root, allow_partial, threads)
+
+
+def holds_sets(folder: Path) -> bool:
+    """Whether a folder is a Kaldi set or holds some."""
+    return bool(_sets(folder))
+
+
+def add_training(settings: DatasetSettings, folder: Path, listing: Listing) -> None:
+    """List the one Kaldi set that a folder is or holds as training set; its lists of trials do not matter."""
+    found = _sets(folder)
+    if len(found) > 1:
+        names = ", ".join(one.name for one in found)
+        listing.faults.add("train", f"the folder holds {len(found)} sets ({names}), and one is trained on", folder)
+        return
+    one = _tables(found[0], listing.faults)
+    candidates = [one.folder, one.folder.parent, one.folder.parent.parent, Path.cwd()]
+    if settings.audio_root is not None:
+        candidates.insert(0, Path(settings.audio_root).expanduser().absolute())
+    start = _start([one], candidates, one.folder, listing)
+    listing.utterances += _utterances(one, "train", start, listing.faults)
+
+
+def _sets(folder: Path) -> list[Path]:
+    return [one for one in (folder, *sorted(folder.iterdir())) if (one / "wav.scp").exists()]
 
 
 # Which folders -------------------------------------------------------------------------------------------------------
 
 
 def _discover(
-    root: Path, wanted: list[str] | None, listing: Listing
+    root: Path, settings: DatasetSettings, listing: Listing
 ) -> tuple[list[tuple[Path, list[Path]]], list[Path]]:
     """The enrolment folders with their trial folders, or else the folders of sets that stand alone."""
     faults = listing.faults
@@ -110,8 +128,10 @@ def _discover(
                        f"dataset.root={shlex.quote(str(root.parent))}", root)  # fmt: skip
             faults.stop(root)
         return [], [root]
-    folders = {folder.name: folder for folder in sorted(root.iterdir()) if folder.is_dir()}
-    pairs = _pairs(folders, wanted, listing)
+    training = os.path.realpath(Path(settings.train).expanduser()) if settings.train else ""
+    folders = {folder.name: folder for folder in sorted(root.iterdir())
+               if folder.is_dir() and os.path.realpath(folder) != training}  # fmt: skip
+    pairs = _pairs(folders, settings.sets, listing)
     if pairs is not None:
         return pairs, []
     singles = [folder for folder in folders.values() if (folder / "wav.scp").exists()]
@@ -271,16 +291,22 @@ def _is_relative(record: _Record) -> bool:
     return not _problem(record.fields[1]) and not Path(record.fields[1]).is_absolute()
 
 
-def _audio_root(settings: DatasetSettings, root: Path, sets: list[_Set], listing: Listing) -> Path | None:
-    """Where relative paths start; None if they cannot, which is a fault."""
-    relative = [record.fields[1] for one in sets for record in one.audio if _is_relative(record)]
+def _audio_root(
+    settings: DatasetSettings, sets: list[_Set], candidates: list[Path], where: Path, listing: Listing
+) -> Path | None:
+    """Where relative paths of the evaluated sets start: ``dataset.audio_root`` alone, if given, else one of the candidates."""
     if settings.audio_root is not None:
         candidates = [Path(settings.audio_root).expanduser().absolute()]
         if not candidates[0].is_dir():
             listing.faults.add("root", f"there is no folder '{settings.audio_root}'", "dataset.audio_root")
             return None
-    else:
-        candidates = list(dict.fromkeys([root, root.parent, Path.cwd()]))
+    return _start(sets, candidates, where, listing)
+
+
+def _start(sets: list[_Set], candidates: list[Path], where: Path, listing: Listing) -> Path | None:
+    """The first candidate under which most relative paths exist; None if none does, which is a fault."""
+    candidates = list(dict.fromkeys(candidates))
+    relative = [record.fields[1] for one in sets for record in one.audio if _is_relative(record)]
     if not relative:
         return candidates[0]
     counts = []
@@ -292,7 +318,7 @@ def _audio_root(settings: DatasetSettings, root: Path, sets: list[_Set], listing
     if not counts[best] and len(relative) > 1:
         tried = ", ".join(str(candidate) for candidate in candidates)
         listing.faults.add("missing-audio", f"none of the {len(relative)} relative paths of wav.scp exists under {tried}; "
-                           f"the first is '{relative[0]}'", root)  # fmt: skip
+                           f"the first is '{relative[0]}'", where)  # fmt: skip
         return None
     log.info("relative paths of wav.scp start from %s (%d of %d exist)", candidates[best], counts[best], len(relative))
     return candidates[best]

@@ -8,10 +8,11 @@ from __future__ import annotations
 import os
 import re
 from collections import defaultdict
+from dataclasses import replace
 from pathlib import Path
 
 from pipeline.data import corpus
-from pipeline.data.corpus import Corpus, Listed, Listing
+from pipeline.data.corpus import Listed, Listing
 from pipeline.data.settings import DatasetSettings
 
 EXTENSIONS = (".flac", ".wav", ".mp3", ".ogg")
@@ -40,22 +41,37 @@ def audio_files(root: Path) -> list[Path]:
     return sorted(found)
 
 
-def read(settings: DatasetSettings, allow_partial: bool = False, threads: int = 1) -> Corpus:
-    """Read the tree ``settings.root``; the data set's name is the folder's (test-other).
+def add(settings: DatasetSettings, root: Path, listing: Listing) -> None:
+    """List the tree ``root`` for evaluation; the data set's name is the folder's (test-other).
 
     Raises:
-        DataError: with all faults of the data set.
+        DataError: it is no such tree; with the faults so far.
     """
-    listing = Listing()
+    rows = _tree(root, "dataset.root", listing)
+    if not rows:
+        listing.faults.stop(root)
+    corpus.halved(listing, legal_id(root.name), rows, settings.seed, str(root))
+    corpus.select(listing, settings.sets, "dataset.sets")
+
+
+def add_training(folder: Path, listing: Listing) -> None:
+    """List a tree as training set of the folder's name."""
+    rows = sorted(_tree(folder, "dataset.train", listing), key=lambda row: row.utterance)
+    listing.utterances += [replace(row, set=legal_id(folder.name), role="train", position=place)
+                           for place, row in enumerate(rows)]  # fmt: skip
+
+
+def _tree(root: Path, key: str, listing: Listing) -> list[Listed]:
+    """The utterances of a tree, their set and role still open; none if it is no such tree, which is a fault.
+
+    ``key`` is the setting that named the root, for messages.
+    """
     faults = listing.faults
-    root = Path(settings.root).expanduser().absolute()
-    if not settings.root or not root.is_dir():
-        faults.add("root", f"there is no folder '{settings.root}'", "dataset.root")
-        faults.stop(settings.root or "dataset.root")
     files = audio_files(root)
     good = [path for path in files if len(path.relative_to(root).parts) == 3]
-    _layout(root, files, good, listing)
-
+    _layout(root, key, files, good, listing)
+    if not good:
+        return []
     sexes = _sexes(root, {legal_id(path.relative_to(root).parts[0]) for path in good}, listing)
     rows, renamed = [], 0
     names: dict[str, list[Path]] = defaultdict(list)
@@ -74,27 +90,24 @@ def read(settings: DatasetSettings, allow_partial: bool = False, threads: int = 
             faults.add("duplicate-id", f"the id '{utterance}' is taken by {paths[0]}", path)
     if renamed:
         listing.notes.append(f"{renamed} file names hold blanks, which ids may not; each became '_'")
-    corpus.halved(listing, legal_id(root.name), rows, settings.seed, str(root))
-    corpus.select(listing, settings.sets, "dataset.sets")
-    return corpus.assemble(listing, root, allow_partial, threads)
+    return rows
 
 
-def _layout(root: Path, files: list[Path], good: list[Path], listing: Listing) -> None:
+def _layout(root: Path, key: str, files: list[Path], good: list[Path], listing: Listing) -> None:
     faults = listing.faults
     if not files:
         tables = sorted(root.glob("*/wav.scp"))
         hint = "; it holds Kaldi sets (dataset=kaldi)" if tables else ""
         faults.add("empty", f"the folder holds no audio ({' '.join(EXTENSIONS)}){hint}", root)
-        faults.stop(root)
-    if not good:
+    elif not good:
         deeper = sorted({path.relative_to(root).parts[0] for path in files if len(path.relative_to(root).parts) == 4})
-        hint = f"; dataset.root={root / deeper[0]} would be one" if deeper else ""
+        hint = f"; {key}={root / deeper[0]} would be one" if deeper else ""
         faults.add("layout", f"no audio lies at SPEAKER/CHAPTER/UTTERANCE.ext, {len(files)} files lie elsewhere, "
                    f"e.g. {files[0].relative_to(root)}{hint}", root)  # fmt: skip
-        faults.stop(root)
-    for path in files:
-        if len(path.relative_to(root).parts) != 3:
-            faults.add("layout", "audio that does not lie at SPEAKER/CHAPTER/UTTERANCE.ext", path)
+    else:
+        for path in files:
+            if len(path.relative_to(root).parts) != 3:
+                faults.add("layout", "audio that does not lie at SPEAKER/CHAPTER/UTTERANCE.ext", path)
 
 
 def _sexes(root: Path, speakers: set[str], listing: Listing) -> dict[str, str]:

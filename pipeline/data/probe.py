@@ -1,20 +1,27 @@
 """Every audio file is hashed and decoded once before any compute, so that no fault shows up hours later.
 
-Decoding is cheap beside all that follows (mp3 at 16 kHz: about 6000 times real time on one core).
+Decoding is cheap beside all that follows (mp3 at 16 kHz: about 6000 times real time on one core). A file is decoded a block
+at a time, so that its length does not matter.
 """
 
 from __future__ import annotations
 
 import hashlib
 import struct
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
 from pipeline import audio
 from pipeline.errors import DataError
+from pipeline.models.embedding import SILENCE_DBFS
 
+# The shortest file from which every extractor makes something: ten frames of 10 ms.
+SHORTEST_SECONDS = 0.1
+# What speaker extractors are trained on; speech at a lower rate lacks a part of what they listen to.
+USUAL_RATE = 16_000
 # Writers that cannot seek back leave a length that means "until the end" (sox 0x7ffff000, ffmpeg 0xffffffff).
 _UNKNOWN_LENGTH = 0x7FFF0000
 
@@ -26,8 +33,10 @@ class Probe:
     sample_rate: int = 0
     samples: int = 0
     sha256: str = ""
-    kind: str = ""  # of the fault: '' if sound, else missing-audio or bad-audio
+    kind: str = ""  # of the fault: '' if sound, else missing-audio, bad-audio or no-speech
     problem: str = ""
+    channels: int = 1
+    clipped: bool = False
 
 
 def probe(path: Path) -> Probe:
@@ -41,13 +50,18 @@ def probe(path: Path) -> Probe:
         cut = _cut_off(path)
         if cut:
             return Probe(kind="bad-audio", problem=f"{path} {cut}")
-        wave, rate = audio.load(path)
+        heard = audio.survey(path)
     except DataError as error:
         cause = f" ({error.cause})" if error.cause else ""
         return Probe(kind="bad-audio", problem=f"{path}: {error.what}{cause}")
     except OSError as error:
         return Probe(kind="bad-audio", problem=f"{path} cannot be read ({error.strerror})")
-    return Probe(rate, len(wave), digest)
+    if heard.samples < SHORTEST_SECONDS * heard.rate:
+        problem = f"{path} is too short: {heard.samples} samples at {heard.rate} Hz are less than {SHORTEST_SECONDS} s"
+        return Probe(kind="no-speech", problem=problem)
+    if heard.level_dbfs < SILENCE_DBFS:
+        return Probe(kind="no-speech", problem=f"{path} is silent: below {SILENCE_DBFS:g} dBFS")
+    return Probe(heard.rate, heard.samples, digest, channels=heard.channels, clipped=heard.clipped)
 
 
 def probes(paths: Iterable[Path], threads: int = 1) -> dict[Path, Probe]:
@@ -55,6 +69,26 @@ def probes(paths: Iterable[Path], threads: int = 1) -> dict[Path, Probe]:
     unique = list(dict.fromkeys(paths))
     with ThreadPoolExecutor(max(1, threads)) as pool:
         return dict(zip(unique, pool.map(probe, unique), strict=True))
+
+
+def notes(found: Mapping[Path, Probe]) -> list[str]:
+    """What a reader should know of the sound files among these: low sampling rates, mixed channels, clipping, with counts."""
+    sound = {path: probe for path, probe in found.items() if not probe.kind}
+    made = []
+    low = Counter(probe.sample_rate for probe in sound.values() if probe.sample_rate < USUAL_RATE)
+    if low:
+        rates = ", ".join(f"{rate} Hz: {count}" for rate, count in sorted(low.items()))
+        made.append(f"{low.total()} of {len(sound)} files are sampled below {USUAL_RATE // 1000} kHz ({rates}): they are used, "
+                    f"but hold nothing above half their rate, where speaker extractors listen too")  # fmt: skip
+    mixed = Counter(probe.channels for probe in sound.values() if probe.channels > 1)
+    if mixed:
+        counts = ", ".join(f"{channels} channels: {count}" for channels, count in sorted(mixed.items()))
+        made.append(f"{mixed.total()} of {len(sound)} files have several channels ({counts}): mixed to their mean")
+    clipped = sorted(path for path, probe in sound.items() if probe.clipped)
+    if clipped:
+        made.append(f"{len(clipped)} of {len(sound)} files are clipped ({audio.CLIPPED_RUN} or more consecutive samples at full "
+                    f"scale): they are used as they are, e.g. {clipped[0]}")  # fmt: skip
+    return made
 
 
 def _cut_off(path: Path) -> str:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from pipeline import audio
 from pipeline.data import corpus, synthetic
-from pipeline.data.corpus import Corpus, Listed, Listing
+from pipeline.data.corpus import Listed, Listing
 from pipeline.data.settings import DatasetSettings
 
 RATE = 16000
@@ -24,21 +24,17 @@ def write(settings: DatasetSettings, folder: Path) -> None:
         audio.write(row.path, made.wave, RATE, "PCM_16")
 
 
-def read(settings: DatasetSettings, folder: Path, allow_partial: bool = False, threads: int = 1) -> Corpus:
-    """The rendered data set: ``synthetic_enrolls``, ``synthetic_trials_f``, ``synthetic_trials_m`` and, with the role train,
-    ``synthetic_train``, whose speakers are others.
-
-    Raises:
-        DataError: with all faults, e.g. files missing because nothing has been rendered.
+def add(settings: DatasetSettings, folder: Path, listing: Listing) -> None:
+    """List the rendered data set: ``synthetic_enrolls``, ``synthetic_trials_f``, ``synthetic_trials_m`` and, with the role
+    train, ``synthetic_train``, whose speakers are others, unless ``settings.train`` names another training set.
     """
-    listing = Listing()
     rows = list(_rows(settings, folder))
     corpus.halved(
         listing, "synthetic", [row for index, _, _, row in rows if index < FIRST_TRAIN], settings.seed, str(folder)
     )
-    listing.utterances += [row for index, _, _, row in rows if index >= FIRST_TRAIN]
+    if not settings.train:
+        listing.utterances += [row for index, _, _, row in rows if index >= FIRST_TRAIN]
     corpus.select(listing, settings.sets, "dataset.sets")
-    return corpus.assemble(listing, folder, allow_partial, threads)
 
 
 def _rows(settings: DatasetSettings, folder: Path) -> Iterator[tuple[int, synthetic.Speaker, int, Listed]]:

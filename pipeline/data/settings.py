@@ -15,8 +15,11 @@ class DatasetSettings(ComponentSettings):
             ``synthetic`` (rendered here).
         label: what the tables call the data set; by default the name of its folder.
         root: the folder of the data; synthetic data need none. It stays out of keys: the content of the audio enters them.
+        train: a folder with training speech, for extractors that are trained in the run: a Kaldi set (or a folder that holds
+            one) or a tree SPEAKER/CHAPTER/UTTERANCE.ext. None of its speakers may be evaluated. Synthetic data then do without
+            training speakers of their own. It stays out of keys like ``root``.
         audio_root: where relative paths of a ``wav.scp`` start; by default the first of root, its parent and the current
-            folder under which all relative paths exist.
+            folder under which all relative paths exist. For ``train`` it is tried first.
         sets: names of the trial sets to evaluate, e.g. ``[libri_dev_trials_f]``; by default all that are found.
         seed: of the halving into enrolment and trial where a data set has no lists, of the SRD halves, and of synthetic
             speakers.
@@ -29,6 +32,7 @@ class DatasetSettings(ComponentSettings):
     name: Literal["kaldi", "librispeech", "synthetic"] = numeric()
     label: str = runtime("")
     root: str = runtime("")
+    train: str = runtime("")
     audio_root: str | None = runtime(None)
     sets: list[str] | None = numeric(None)
     seed: int = numeric(0, ge=0)

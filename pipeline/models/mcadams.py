@@ -2,7 +2,8 @@
 
 Each frame is split into an all-pole filter (Burg) and its residual; the angle phi (radians) of each complex pole becomes
 phi ** alpha, and the residual goes through the new filter. All frames of a block are treated at once by compiled kernels
-that release the interpreter's lock, so files can be processed in threads.
+that release the interpreter's lock, so files can be processed in threads. :mod:`pipeline.models.mcadams_torch` is the same
+for a GPU.
 """
 
 from __future__ import annotations
@@ -45,6 +46,28 @@ class Framing:
     first: int = 0
     clip: bool = True
 
+    @property
+    def lead(self) -> int:
+        """Zeros before the signal, so that its first sample lies under as many windows as any other."""
+        return self.window - self.hop if self.edges else 0
+
+    def frames(self, length: int) -> range:
+        """Indices of the frames of ``length`` samples; frame m begins at sample ``m * hop - lead``."""
+        if self.edges:
+            return range(-(-(length + self.lead) // self.hop))
+        return range(self.first, 1 + (length - self.window) // self.hop)
+
+    def taper(self) -> np.ndarray:
+        """Square root of a Hann window [window], applied before and after; the squares of all windows add to about 1."""
+        hann = np.hanning(self.window)
+        taper: np.ndarray = np.sqrt(hann / (hann.sum() / self.hop))
+        return taper
+
+    def weight(self) -> np.ndarray:
+        """What the squared windows add to [hop]: with ``edges`` every sample lies under all the windows that can reach it."""
+        taper = self.taper()
+        return np.array([np.sum(taper[place :: self.hop] ** 2) for place in range(self.hop)])
+
 
 def transform(wave: np.ndarray, alpha: float, framing: Framing) -> tuple[np.ndarray, dict[str, int]]:
     """McAdams' transform by overlap-add, without any change of scale.
@@ -57,17 +80,14 @@ def transform(wave: np.ndarray, alpha: float, framing: Framing) -> tuple[np.ndar
     Returns:
         float64 [n] and the counts ``frames`` (treated in all), ``near_silent`` and ``unstable`` (passed through).
     """
-    window, hop = framing.window, framing.hop
-    hann = np.hanning(window)
-    taper = np.sqrt(hann / (hann.sum() / hop))
+    window, hop, lead = framing.window, framing.hop, framing.lead
+    taper = framing.taper()
     length = len(wave)
-    lead = window - hop if framing.edges else 0
-    first = 0 if framing.edges else framing.first
-    frames = -(-(length + lead) // hop) if framing.edges else 1 + (length - window) // hop
+    frames = framing.frames(length)
     made = np.zeros(length)
-    counts = {"frames": max(frames - first, 0), "near_silent": 0, "unstable": 0}
-    for start in range(first, frames, BLOCK):
-        stop = min(start + BLOCK, frames)
+    counts = {"frames": len(frames), "near_silent": 0, "unstable": 0}
+    for start in frames[::BLOCK]:
+        stop = min(start + BLOCK, frames.stop)
         begin, end = start * hop - lead, (stop - 1) * hop + window - lead
         inside = slice(max(begin, 0), min(end, length))
         signal = np.zeros(end - begin)
@@ -79,9 +99,7 @@ def transform(wave: np.ndarray, alpha: float, framing: Framing) -> tuple[np.ndar
             counts[name] += int(np.count_nonzero(status == code))
         _overlap_add(new, taper, made, begin, hop)
     if framing.edges:
-        # Every sample lies under all the windows that can reach it: their sum repeats with the hop.
-        weight = np.array([np.sum(taper[place::hop] ** 2) for place in range(hop)])
-        _divide(made, weight, lead)
+        _divide(made, framing.weight(), lead)
     return made, counts
 
 

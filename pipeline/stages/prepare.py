@@ -38,7 +38,12 @@ class Prepared:
 
 
 def run(
-    settings: DatasetSettings, rendered: Path | None, systems: Mapping[str, Any], allow_partial: bool, threads: int
+    settings: DatasetSettings,
+    rendered: Path | None,
+    systems: Mapping[str, Any],
+    allow_partial: bool,
+    threads: int,
+    training_alone: bool = False,
 ) -> Prepared:
     """Read the data set, then the audio of each external system.
 
@@ -48,11 +53,12 @@ def run(
         systems: settings of the external systems by label.
         allow_partial: leave out single files with faults, named, instead of refusing.
         threads: files are hashed and decoded in so many threads.
+        training_alone: of the data set, read the training set ``settings.train`` alone.
 
     Raises:
         DataError: with all faults of the data set, or with all faults of all external systems.
     """
-    corpus = importers.read(settings, rendered, allow_partial, threads)
+    corpus = importers.read(settings, rendered, allow_partial, threads, training_alone)
     evaluated = corpus.manifest[corpus.manifest["role"] != "train"]
     made: dict[str, pd.DataFrame] = {}
     dropped, notes = list(corpus.dropped), list(corpus.notes)
@@ -67,7 +73,7 @@ def run(
             continue
         made[label] = read.manifest
         dropped += read.dropped
-        notes += read.notes
+        notes += [f"system {label}: {note}" for note in read.notes]
     if first is not None:
         raise DataError(first.what, where=first.where, cause=first.cause, remedy=first.remedy, faults=faults)
     name = settings.label or (Path(settings.root).resolve().name if settings.root else settings.name)

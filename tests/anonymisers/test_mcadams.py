@@ -2,21 +2,30 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+import types
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 import soundfile
 from pydantic import ValidationError
 from scipy.signal import lfilter
 
 from pipeline.anonymisers import mcadams, original
-from pipeline.anonymisers._types import Utterance
+from pipeline.anonymisers._types import Anonymised, Utterance
 from pipeline.anonymisers.mcadams import Anonymiser, Settings
 from pipeline.data.synthetic import speaker, utterance
+from pipeline.stages import anonymise
 
 WHO = Utterance("u1", "s1", "dev_enrolls", 0)
+# torch's other name of the CPU takes the way of a GPU
+GPU = "cpu:0"
 MODES = ("default", "vpc2020", "vpc2022", "vpc2024")
 
 
@@ -234,6 +243,180 @@ def test_threads_give_the_same_bytes():
     with ThreadPoolExecutor(4) as pool:
         together = list(pool.map(lambda wave: one.anonymise(wave, 16000, WHO).wave.tobytes(), waves))
     assert alone == together
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_several_together_equal_frame_by_frame(mode: str):
+    """Both sampling rates, short and silent files in one call, each file with its own alpha."""
+    sounds = [
+        (utterance(speaker(3, 0), 3, 0, 1.2).wave, 16000),
+        (np.full(200, 0.25, np.float32), 16000),
+        (utterance(speaker(3, 1), 3, 0, 0.913, 8000).wave, 8000),
+        (np.zeros(5000, np.float32), 16000),
+        (utterance(speaker(3, 2), 3, 0, 0.8).wave, 16000),
+    ]
+    given = [(wave, rate, Utterance(f"u{n}", "s", "x", n)) for n, (wave, rate) in enumerate(sounds)]
+    chosen = Settings.model_validate({"mode": mode, "level": "utterance", "alpha_range": (0.5, 1.2)})
+    together = Anonymiser(chosen, GPU).several(given)
+    alone = Anonymiser(chosen).several(given)
+    for (wave, rate, _), ours, theirs in zip(given, together, alone, strict=True):
+        assert (ours.passed, ours.subtype, ours.rate) == (theirs.passed, theirs.subtype, theirs.rate)
+        assert ours.wave.dtype == np.float32
+        assert ours.parameters == pytest.approx(theirs.parameters, rel=1e-6)
+        np.testing.assert_allclose(ours.wave, theirs.wave, atol=1e-6 if mode == "default" else 1.01 / 32768)
+        if ours.passed["short"] or not wave.any():
+            np.testing.assert_array_equal(ours.wave, wave)
+        else:
+            expected = reference(wave, rate, ours.parameters["alpha"], mode)
+            np.testing.assert_allclose(ours.wave, expected, atol=1e-4)
+    assert Anonymiser(chosen, GPU).several([]) == []
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_several_together_equal_frame_by_frame_on_real_speech(mode: str, speech: Path):
+    paths = sorted((speech / "librispeech" / "test-other").rglob("*.flac"))[:60:20]
+    read = [soundfile.read(path, dtype="float32", frames=48000) for path in paths]
+    made = Anonymiser(settings(mode, 0.8), GPU).several([(wave, rate, WHO) for wave, rate in read])
+    for (wave, rate), ours in zip(read, made, strict=True):
+        np.testing.assert_allclose(ours.wave, reference(wave, rate, 0.8, mode), atol=1e-4)
+
+
+class Shard:
+    """What the engine gives a stage, over a few files."""
+
+    def __init__(self, rows: pd.DataFrame, folder: Path) -> None:
+        self.rows, self.out, self.notes, self.seconds = rows, folder, dict[str, int](), 0.0
+        folder.mkdir()
+
+    def input(self, name: str, output: str = "") -> pd.DataFrame:
+        return self.rows
+
+    def folder(self, output: str = "") -> Path:
+        return self.out
+
+    def note(self, output: str = "", **notes: Any) -> None:
+        self.notes = notes
+
+    def advance(self, seconds: float) -> None:
+        self.seconds += seconds
+
+
+def shard(folder: Path) -> pd.DataFrame:
+    rows = []
+    for n, (seconds, rate) in enumerate([(0.5, 16000), (0.4, 8000), (0.01, 16000), (0.9, 16000), (0.3, 16000)]):
+        wave = utterance(speaker(3, n), 3, 0, seconds, rate).wave
+        soundfile.write(folder / f"{n}.wav", wave, rate, subtype="FLOAT")
+        rows.append(("a set" if n % 2 else "b", f"u{n}", f"s{n}", n, str(folder / f"{n}.wav"), len(wave), rate))
+    return pd.DataFrame(rows, columns=["set", "utterance", "speaker", "position", "path", "samples", "sample_rate"])
+
+
+def test_the_stage_writes_the_same_either_way(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """On a device a few files at once, on the CPU one a thread: rows, their order and, but for rounding, samples agree."""
+    rows = shard(tmp_path)
+    chosen = Settings.model_validate({"level": "speaker", "alpha_range": (0.7, 0.9)})
+    chunks = []
+    real = Anonymiser.several
+    monkeypatch.setattr(Anonymiser, "several", lambda self, waves: chunks.append(len(waves)) or real(self, waves))
+    monkeypatch.setattr(anonymise, "TOGETHER", 14000)
+    monkeypatch.setattr(anonymise, "ALONE", 9000)
+    shards = {device: Shard(rows, tmp_path / device.replace(":", "")) for device in ("cpu", GPU)}
+    for device, work in shards.items():
+        anonymise.run(chosen, device, 2, work)
+    # samples: 8000, 3200, 160 | 14400, more than fits | 4800
+    assert chunks == [3, 1, 1]
+    cpu, gpu = (pd.read_parquet(work.out / "manifest.parquet") for work in shards.values())
+    same = [name for name in cpu.columns if name not in ("sha256", "parameter_gain")]
+    pd.testing.assert_frame_equal(cpu[same], gpu[same])
+    assert list(cpu["utterance"]) == list(rows["utterance"])
+    assert shards["cpu"].notes == shards[GPU].notes and shards[GPU].notes["passed_short"] == 1
+    assert shards[GPU].seconds == pytest.approx((rows["samples"] / rows["sample_rate"]).sum())
+    for path in cpu["path"]:
+        ours, theirs = (soundfile.read(work.out / path)[0] for work in shards.values())
+        np.testing.assert_allclose(ours, theirs, atol=1e-6)
+
+
+class Plain:
+    """Somebody's anonymiser that knows nothing of devices."""
+
+    def __init__(self, settings: object) -> None:
+        pass
+
+    def anonymise(self, wave: np.ndarray, rate: int, utterance: Utterance) -> Anonymised:
+        return Anonymised(-wave, rate)
+
+
+class Louder(Plain):
+    """Somebody's anonymiser that uses a device where it is given one."""
+
+    def __init__(self, settings: object, device: str = "cpu") -> None:
+        self.device = device
+
+    def several(self, waves: Sequence[tuple[np.ndarray, int, Utterance]]) -> list[Anonymised]:
+        assert self.device == "cuda:1"
+        return [Anonymised(2 * wave, rate) for wave, rate, _ in waves]
+
+
+@pytest.mark.parametrize(
+    ("made", "device", "factor"),
+    [(Plain, "cpu", -1), (Plain, "cuda:1", -1), (Louder, "cpu", -1), (Louder, "cuda:1", 2)],
+)
+def test_other_peoples_anonymisers_need_not_know_of_devices(
+    made: type, device: str, factor: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    module = types.SimpleNamespace(Anonymiser=made)
+    monkeypatch.setattr(anonymise, "component", lambda kind, name: module)
+    work = Shard(shard(tmp_path), tmp_path / "out")
+    anonymise.run(types.SimpleNamespace(name="theirs"), device, 2, work)
+    for row, path in zip(work.rows.itertuples(), pd.read_parquet(work.out / "manifest.parquet")["path"], strict=True):
+        np.testing.assert_array_equal(soundfile.read(work.out / path)[0], factor * soundfile.read(row.path)[0])
+
+
+LONG = """
+import resource, sys
+from pathlib import Path
+import pandas as pd
+from pipeline.anonymisers.mcadams import Settings
+from pipeline.stages import anonymise
+from tests.anonymisers.test_mcadams import Shard
+folder, samples = Path(sys.argv[1]), int(sys.argv[2])
+row = {"set": "a", "utterance": "u", "speaker": "s", "position": 0, "path": str(folder / "long.wav")}
+rows = pd.DataFrame([row | {"samples": samples, "sample_rate": 16000}] * 2).assign(utterance=["u", "v"])
+anonymise.run(Settings(mode="vpc2020"), "cpu", 2, Shard(rows, folder / "out"))
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024)
+"""
+
+
+@pytest.mark.slow
+def test_two_hour_files_take_less_than_3_gb(tmp_path: Path):
+    """Two of them in two threads, in the mode that takes most memory (2.6 GB)."""
+    samples = 7200 * 16000
+    wave = np.resize(utterance(speaker(3, 0), 3, 0, 60.0).wave, samples)
+    soundfile.write(tmp_path / "long.wav", wave, 16000, subtype="PCM_16")
+    ran = subprocess.run(
+        [sys.executable, "-c", LONG, str(tmp_path), str(samples)],
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=Path(__file__).parents[2],
+    )
+    assert int(ran.stdout) < 3e9
+    for name in ("u", "v"):
+        info = soundfile.info(tmp_path / "out" / "wav" / "a" / f"{name}.wav")
+        assert info.frames == samples and info.subtype == "PCM_16"
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("mode", MODES)
+def test_cuda_equals_the_cpu(mode: str):
+    import torch
+
+    if not torch.cuda.is_available():
+        pytest.skip("no CUDA device")
+    given = [(utterance(speaker(3, n), 3, 0, 1.5 + n).wave, 16000, Utterance(f"u{n}", "s", "x", n)) for n in range(6)]
+    chosen = Settings.model_validate({"mode": mode, "level": "utterance", "alpha_range": (0.5, 1.2)})
+    for ours, theirs in zip(Anonymiser(chosen, "cuda").several(given), Anonymiser(chosen).several(given), strict=True):
+        assert ours.passed == theirs.passed
+        np.testing.assert_allclose(ours.wave, theirs.wave, atol=1e-4)
 
 
 def test_original_is_left_alone():

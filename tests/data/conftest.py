@@ -12,7 +12,7 @@ import soundfile
 from pipeline.data.settings import DatasetSettings
 from pipeline.errors import DataError
 
-RATE = 8000
+RATE = 16_000
 
 
 def noise(name: str, seconds: float = 0.25) -> np.ndarray:

@@ -9,14 +9,14 @@ import pandas as pd
 import pytest
 import soundfile
 
-from pipeline.data import external, kaldi
+from pipeline.data import external, importers
 
 from .conftest import RATE, noise
 
 
 @pytest.fixture
 def original(tiny) -> pd.DataFrame:
-    return kaldi.read(tiny.save().settings()).manifest
+    return importers.read(tiny.save().settings()).manifest
 
 
 def _anonymise(root: Path, manifest: pd.DataFrame, pattern: str, rate: int = RATE) -> Path:
@@ -48,10 +48,23 @@ def test_layouts(tmp_path: Path, original: pd.DataFrame, pattern: str) -> None:
 
 
 def test_another_rate_and_length_are_taken_and_reported(tmp_path: Path, original: pd.DataFrame) -> None:
-    root = _anonymise(tmp_path / "anon", original, "{set}_x/{utterance}.wav", rate=16000)
+    root = _anonymise(tmp_path / "anon", original, "{set}_x/{utterance}.wav", rate=8000)
     found = external.read(root, original)
-    assert set(found.manifest["sample_rate"]) == {16000} and set(found.manifest["samples"]) == {2000}
-    assert found.notes == ("10 of 10 anonymised files differ in length by more than 10 ms, from -0.12 s to -0.12 s",)
+    assert set(found.manifest["sample_rate"]) == {8000} and set(found.manifest["samples"]) == {4000}
+    length, rate = found.notes
+    assert length == "10 of 10 anonymised files differ in length by more than 10 ms, from +0.25 s to +0.25 s"
+    assert rate.startswith("10 of 10 files are sampled below 16 kHz (8000 Hz: 10)")
+
+
+def test_silent_and_short_output_is_named_or_left_out(tmp_path: Path, original: pd.DataFrame, refused) -> None:
+    """A system that gave nothing back is no private system."""
+    root = _anonymise(tmp_path / "anon", original, "{set}_x/wav/{utterance}.wav")
+    soundfile.write(root / "t_enrolls_x/wav/a-e0.wav", np.zeros(RATE), RATE)
+    soundfile.write(root / "t_trials_f_x/wav/b-t0.wav", noise("short", 0.05), RATE)
+    error = refused(external.read, root, original)
+    assert [fault.kind for fault in error.faults] == ["no-speech", "no-speech"]
+    partial = external.read(root, original, allow_partial=True)
+    assert [line.utterance for line in partial.dropped] == ["a-e0", "b-t0"] and len(partial.manifest) == 8
 
 
 def test_all_missing_files_are_named_at_once_or_left_out(tmp_path: Path, original: pd.DataFrame, refused) -> None:

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipeline.data import halves, kaldi
+from pipeline.data import halves, importers
 from pipeline.data.settings import DatasetSettings
 from pipeline.errors import DataError
 
@@ -122,7 +122,7 @@ def test_speakers_with_one_utterance_are_refused_by_name() -> None:
 
 def test_the_pooled_real_sets_give_20_inputs_of_20_speakers(speech) -> None:
     root = speech / "librispeech-dev-clean-mp3" / "kaldi"
-    manifest = kaldi.read(DatasetSettings(name="kaldi", root=str(root)), threads=2).manifest
+    manifest = importers.read(DatasetSettings(name="kaldi", root=str(root)), threads=2).manifest
     made = halves.halves(manifest, 0)
     assert made.inputs.groupby("speaker").size().tolist() == [20] * 20
     sizes = manifest.groupby("speaker").size()

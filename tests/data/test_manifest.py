@@ -8,13 +8,13 @@ import pandas as pd
 import pandera.errors
 import pytest
 
-from pipeline.data import kaldi, trials
+from pipeline.data import importers, trials
 from pipeline.data import manifest as manifests
 
 
 @pytest.fixture
 def table(tiny) -> pd.DataFrame:
-    return kaldi.read(tiny.save().settings()).manifest
+    return importers.read(tiny.save().settings()).manifest
 
 
 def test_a_manifest_survives_parquet(table: pd.DataFrame, tmp_path: Path) -> None:

@@ -50,5 +50,5 @@ def test_more_speakers_change_no_file_of_the_others(tmp_path: Path) -> None:
 
 
 def test_unrendered_data_are_missing(tmp_path: Path, refused) -> None:
-    error = refused(rendered.read, SMALL, tmp_path)
+    error = refused(importers.read, SMALL, tmp_path)
     assert len(error.faults) == 24 and {fault.kind for fault in error.faults} == {"missing-audio"}

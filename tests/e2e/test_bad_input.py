@@ -5,12 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
+import soundfile
 
 from pipeline import cli
+from pipeline.data import results, vectors
 from tests import toy
 from tests.data.conftest import Tiny
-from tests.data.test_kaldi import BROKEN_FILES, FAULTS
+from tests.data.test_kaldi import BROKEN_FILES, FAULTS, USED_FILES
+from tests.data.test_training_sets import tree
 
 
 @pytest.fixture
@@ -57,6 +61,82 @@ def test_each_fault_of_the_audio(small: Tiny, command: Callable[..., tuple[int, 
     assert (status, out) == (3, "")
     assert said in err and "'b-t1'" in err and f"{small.root}/t_trials_f/wav.scp:4" in err
     assert "allow_partial=true" in err
+
+
+@pytest.mark.parametrize("name", BROKEN_FILES)
+def test_each_fault_of_the_audio_is_left_out_on_request(
+    small: Tiny, command: Callable[..., tuple[int, str, str]], name: str
+) -> None:
+    spoil, _, said = BROKEN_FILES[name]
+    spoil(small.save().wav("b-t1"))
+    status, out, err = command("prepare", f"dataset.root={small.root}", "allow_partial=true")
+    assert status == 0 and "t_trials_f  trials  3 target  7 non-target" in out
+    assert "left out" in err and "b-t1" in err and said in err
+
+
+@pytest.mark.parametrize("name", USED_FILES)
+def test_each_other_kind_of_audio(small: Tiny, command: Callable[..., tuple[int, str, str]], name: str) -> None:
+    replace, _, note = USED_FILES[name]
+    replace(small.save().wav("b-t1"))
+    status, out, err = command("prepare", f"dataset.root={small.root}")
+    assert status == 0 and "t_trials_f  trials  4 target  8 non-target" in out
+    assert not note or err.count(note) == 1
+    for word in ("below 16 kHz", "several channels", "are clipped"):
+        assert (word in err) is (word in note)
+
+
+@pytest.mark.slow
+def test_odd_audio_goes_through_a_whole_run_and_no_vector_is_nan(tmp_path: Path, models: Path) -> None:
+    """All kinds of audio that are used, in one evaluation with all measures and a training set; what is refused is left out
+    on request, and counted."""
+    if not (models / "ge2e" / "pretrained.pt").is_file():
+        pytest.skip("the offline weights are not here: make install")
+    root = toy.corpus(tmp_path / "toy", speakers=8, utterances=6)
+    paths = sorted((root / "wav").glob("*.wav"))
+    kinds = list(USED_FILES.values())
+    for number, path in enumerate(paths[::3]):
+        wave, _ = soundfile.read(path)
+        if number < len(kinds):
+            kinds[number][0](path)
+        else:
+            soundfile.write(path, np.stack([wave, 0.5 * wave], axis=1)[: 1700 + number], 16_000, subtype="PCM_24")
+    command = [
+        "recipe=kaldi", f"dataset.root={root}", "system=[original,b2]", "extractor=[ge2e,f0,ecapa_trained]", "train=ecapa_small",
+        "train.steps=2", f"dataset.train={tree(tmp_path / 'corpus' / 'train')}", "metric.srd.unit=utterance", "runtime.device=cpu",
+    ]  # fmt: skip
+    done = toy.run(*command, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    rows = results.read(Path(done.stdout.splitlines()[-1]).parent)
+    assert set(rows["status"]) <= {"ok", "undefined"} and set(rows["extractor"]) == {"ge2e", "f0", "ecapa"}
+    for note in ("below 16 kHz (8000 Hz: 1)", "have several channels (2 channels: 3)", "1 of 52 files are clipped"):
+        assert done.stderr.count(note) == 1, note
+    made = sorted((tmp_path / "exp" / "store").rglob("features.parquet"))
+    assert made and all(np.isfinite(vectors.read(path).attrs["vectors"]).all() for path in made)
+
+    silent, short = paths[1], paths[-1]
+    soundfile.write(silent, np.zeros(16_000), 16_000)
+    soundfile.write(short, np.full(800, 0.1), 16_000)
+    done = toy.run(*command, cwd=tmp_path)
+    assert done.returncode == 3
+    assert f"{silent} is silent" in done.stderr and f"{short} is too short" in done.stderr
+    done = toy.run(*command, "allow_partial=true", cwd=tmp_path)
+    assert done.returncode == 6 and silent.stem in done.stderr and short.stem in done.stderr
+    rows = results.read(Path(done.stdout.splitlines()[-1]).parent)
+    partial = rows[rows["status"] == "partial"]
+    assert len(partial) and (partial["n_used"] < partial["n_expected"]).all() and partial["value"].notna().any()
+
+
+def test_a_training_set_is_printed_and_its_speakers_may_not_be_evaluated(
+    small: Tiny, command: Callable[..., tuple[int, str, str]], tmp_path: Path
+) -> None:
+    sound = tree(tmp_path / "corpus" / "train")
+    arguments = ["prepare", f"dataset.root={small.save().root}"]
+    status, out, _ = command(*arguments, f"dataset.train={sound}")
+    assert status == 0 and "train  train  2 speakers  4 utterances" in out
+    status, _, err = command(*arguments, f"dataset.train={tree(tmp_path / 'other' / 'train', ['a-9', 'd-9'])}")
+    assert status == 3 and "speaker 'a' is trained on in train and evaluated in t_enrolls" in err
+    status, _, err = command(*arguments, f"dataset.train={tmp_path / 'nowhere'}")
+    assert status == 3 and "there is no folder" in err and "dataset.train=DIR" in err
 
 
 def test_all_faults_at_once_before_any_compute(small: Tiny, tmp_path: Path) -> None:

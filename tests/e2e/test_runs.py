@@ -145,10 +145,12 @@ def test_a_set_with_a_broken_file_needs_leave_and_is_marked(first, tmp_path: Pat
 
 
 def test_what_cannot_be_extracted_leaves_its_value_out_and_the_rest_is_written(first, tmp_path: Path) -> None:
-    """A silent trial utterance has no embedding: without leave its set's values are null, and the other set's stand."""
+    """A tone above 8 kHz is silence at 16 kHz, so that trial utterance has no embedding: without leave its set's values are
+    null, and the other set's stand."""
     home, root = copied(first, tmp_path)
     victim = (root / "toy_trials_f" / "wav.scp").read_text().split()[0]
-    soundfile.write(root / "wav" / f"{victim}.wav", np.zeros(16000), 16000)
+    tone = 0.5 * np.hanning(44_100) * np.sin(2 * np.pi * 20_000 * np.arange(44_100) / 44_100)
+    soundfile.write(root / "wav" / f"{victim}.wav", tone, 44_100, subtype="FLOAT")
     command = ["recipe=kaldi", f"dataset.root={root}", "system=[original,b2]", "extractor=[ge2e]", "metric=[asv,zebra]"]
     done = toy.run(*command, cwd=home)
     assert done.returncode == 3
