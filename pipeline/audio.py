@@ -209,19 +209,22 @@ def write(path: Path, wave: np.ndarray, rate: int, subtype: Subtype = "FLOAT") -
     if not np.isfinite(wave).all():
         raise DataError("samples that are NaN or infinite are not written", where=str(path))
     if subtype == "FLOAT":
-        tag, width, data = _IEEE_FLOAT, 4, np.asarray(wave, dtype="<f4").tobytes()
+        tag, data = _IEEE_FLOAT, np.ascontiguousarray(wave, dtype="<f4")
         extension, fact = struct.pack("<H", 0), struct.pack("<4sII", b"fact", 4, len(wave))
     else:
-        steps = np.clip(np.rint(np.asarray(wave, dtype=np.float64) * 32768), -32768, 32767)
-        tag, width, data = _PCM, 2, steps.astype("<i2").tobytes()
+        tag, data = _PCM, np.empty(len(wave), dtype="<i2")
+        for start in range(0, len(wave), BLOCK):
+            steps = np.rint(np.asarray(wave[start : start + BLOCK], dtype=np.float64) * 32768)
+            data[start : start + BLOCK] = np.clip(steps, -32768, 32767)
         extension, fact = b"", b""
+    width = data.itemsize
     form = struct.pack("<HHIIHH", tag, 1, rate, rate * width, width, 8 * width) + extension
-    body = b"WAVE" + struct.pack("<4sI", b"fmt ", len(form)) + form + fact + struct.pack("<4sI", b"data", len(data))
-    if len(body) + len(data) > 0xFFFFFFFF:
+    body = b"WAVE" + struct.pack("<4sI", b"fmt ", len(form)) + form + fact + struct.pack("<4sI", b"data", data.nbytes)
+    if len(body) + data.nbytes > 0xFFFFFFFF:
         raise DataError(f"{len(wave)} samples are more than a WAV file can hold", where=str(path))
     with path.open("wb") as stream:
-        stream.write(struct.pack("<4sI", b"RIFF", len(body) + len(data)) + body)
-        stream.write(data)
+        stream.write(struct.pack("<4sI", b"RIFF", len(body) + data.nbytes) + body)
+        stream.write(data.data)
 
 
 def _unreadable(path: Path, error: Exception) -> DataError:

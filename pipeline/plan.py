@@ -206,7 +206,12 @@ def prepared(
     external = {label: settings for label, settings in evaluation.systems.items() if settings.name == "external"}
     rendered = made[0].folder if made else None
     return prepare.run(
-        evaluation.dataset, rendered, {} if training_alone else external, evaluation.allow_partial, machine.threads, training_alone
+        evaluation.dataset,
+        rendered,
+        {} if training_alone else external,
+        evaluation.allow_partial,
+        machine.threads,
+        training_alone,
     )
 
 
@@ -268,7 +273,7 @@ def _training(settings: Any, data: Prepared, machine: Machine) -> Task:
         inputs={"audio": audio_rows.given(rows, ("speaker",))},
         function=functools.partial(train.run, settings, machine.device),
         libraries=("torch", "speechbrain", "soundfile"),
-        cost=0.0,
+        cost=train.cost(settings),
     )
 
 

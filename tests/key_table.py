@@ -25,7 +25,7 @@ from pipeline.registry import ComponentSettings, component, digest
 from pipeline.stages.prepare import Prepared
 
 ARGUMENTS = [
-    "recipe=demo", "system=[original,b2,b2r,b2_vpc2024]", "extractor=[ecapa_trained,ge2e,f0]",
+    "recipe=demo", "system=[original,b2,b2r,b2_vpc2024]", "extractor=[ecapa_trained,ge2e,f0,phones]",
     "+system.t8={name: external, root: /theirs}", "paths.root=/exp",
 ]  # fmt: skip
 # Values for leaves whose type does not suggest one, or that depend on another leaf.
@@ -53,6 +53,9 @@ def parts(evaluation: Evaluation) -> dict[str, ComponentSettings]:
         "backend": evaluation.backends, "metric": evaluation.metrics,
     }.items():  # fmt: skip
         found.update({f"{group}.{label}": settings for label, settings in several.items()})
+    for path, settings in list(found.items()):
+        nested = {name: getattr(settings, name) for name in type(settings).model_fields}
+        found.update({f"{path}.{name}": one for name, one in nested.items() if isinstance(one, ComponentSettings)})
     return found
 
 
@@ -132,11 +135,11 @@ def table() -> dict[str, str]:
             *path, last = leaf.split(".")
             place = changed
             for name in path:
-                place = place[name]
+                place = place.setdefault(name, {})
             place[last] = other
             if leaf.startswith("system.") and last == "level" and "t8" not in path:
                 place.update({"alpha": None, "alpha_range": [0.7, 0.9]} if other != "fixed" else {"alpha_range": None})
-            if leaf.endswith("ecapa.source"):
+            if leaf in ("extractor.ecapa.source", "extractor.phones.source"):
                 found[leaf] = "-"  # a folder instead of training changes the graph, not a key
                 continue
             try:

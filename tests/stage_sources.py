@@ -17,8 +17,18 @@ ROOT = Path(pipeline.__file__).parent
 STAGES: dict[str, tuple[str, list[str]]] = {
     "synthesise": ("stages.synthesise:VERSION", ["stages/synthesise.py", "data/rendered.py", "data/synthetic.py"]),
     "anonymise": ("stages.anonymise:VERSION", ["stages/anonymise.py", "audio.py"]),
-    "anonymise mcadams": ("anonymisers.mcadams:Anonymiser.version", ["anonymisers/mcadams.py", "models/mcadams.py"]),
-    "train ecapa": ("training.ecapa:VERSION", ["stages/train.py", "training/ecapa.py", "models/ecapa.py"]),
+    "anonymise mcadams": (
+        "anonymisers.mcadams:Anonymiser.version",
+        ["anonymisers/mcadams.py", "models/mcadams.py", "models/mcadams_torch.py"],
+    ),
+    "train ecapa": (
+        "training.ecapa:VERSION",
+        ["stages/train.py", "training/ecapa.py", "training/_common.py", "models/ecapa.py"],
+    ),
+    "train phones": (
+        "training.phones:VERSION",
+        ["stages/train.py", "training/phones.py", "training/_common.py", "models/vqvae.py", "models/activity.py"],
+    ),
     "extract": ("stages.extract:VERSION", ["stages/extract.py", "audio.py", "data/vectors.py"]),
     "segments": ("stages.segments:VERSION", ["stages/segments.py", "data/halves.py"]),
     "extract ge2e": (
@@ -31,6 +41,8 @@ STAGES: dict[str, tuple[str, list[str]]] = {
             "extractors/ecapa.py",
             "extractors/_speechbrain.py",
             "models/ecapa.py",
+            "models/packed.py",
+            "models/batches.py",
             "models/speechbrain_layout.py",
             "models/embedding.py",
         ],
@@ -41,11 +53,17 @@ STAGES: dict[str, tuple[str, list[str]]] = {
             "extractors/xvector.py",
             "extractors/_speechbrain.py",
             "models/xvector.py",
+            "models/packed.py",
+            "models/batches.py",
             "models/speechbrain_layout.py",
             "models/embedding.py",
         ],
     ),
-    "extract f0": ("extractors.f0:Extractor.version", ["extractors/f0.py", "models/pyin.py"]),
+    "extract f0": ("extractors.f0:Extractor.version", ["extractors/f0.py", "models/pyin.py", "models/pyin_torch.py"]),
+    "extract phones": (
+        "extractors.phones:Extractor.version",
+        ["extractors/phones.py", "models/vqvae.py", "models/activity.py", "models/embedding.py"],
+    ),
     "score": ("stages.score:VERSION", ["stages/score.py"]),
     "score cosine": ("backends.cosine:Backend.version", ["backends/cosine.py"]),
     "measure": ("stages.measure:VERSION", ["stages/measure.py", "measures/_rows.py", "measures/_trials.py"]),

@@ -100,6 +100,7 @@ def _run(folder: RunFolder, stop: Stop, evaluation: Evaluation) -> int:
     from pipeline import plan as plans
     from pipeline.report import render, tables
     from pipeline.stages import gather
+    from pipeline.stages import train as training
 
     device = machine(evaluation)
     log.info("run %s on %s with %d threads", folder.id, device.device, device.threads)
@@ -115,6 +116,11 @@ def _run(folder: RunFolder, stop: Stop, evaluation: Evaluation) -> int:
     made = plans.graph(evaluation, data, device)
     log.info("%d tasks over %d utterances", len(made.tasks), len(data.manifest))
     execute(made.tasks, store, stop, outcome, changed)
+    trained = {
+        task.label: training.summary(outcome.artefact(task.ref())) for task in made.tasks if task.name == "train"
+    }
+    for label, said in trained.items():
+        log.info("%s: %s", label, said)
     lost = gather.named(made.tasks, outcome, "lost")
     tied = gather.named(made.tasks, outcome, "without_evidence")
     if tied:
@@ -139,7 +145,7 @@ def _run(folder: RunFolder, stop: Stop, evaluation: Evaluation) -> int:
     counts = f"tasks: {outcome.reused} reused, {outcome.computed} computed"
     error = _shortfall(rows, data, lost, evaluation.allow_partial, report_path)
     status = error.status if error else 0
-    folder.status(state="partial" if error else "done", exit_status=status, tasks=counts, ended=utc())
+    folder.status(state="partial" if error else "done", exit_status=status, tasks=counts, training=trained, ended=utc())
     log.info("%s", counts)
     print(tables.to_text(rows, list(evaluation.systems)))
     print(counts)
@@ -210,6 +216,7 @@ def train(evaluation: Evaluation, values: dict[str, Any]) -> int:
     With a training set of its own (``dataset.train``) it needs no data to evaluate.
     """
     from pipeline import plan as plans
+    from pipeline.stages import train as training
 
     device = machine(evaluation)
     data, outcome = _data(evaluation, device, training_alone=bool(evaluation.dataset.train))
@@ -223,6 +230,7 @@ def train(evaluation: Evaluation, values: dict[str, Any]) -> int:
         execute(tasks, Store(evaluation.paths.store), stop, outcome)
     print(f"tasks: {outcome.reused} reused, {outcome.computed} computed")
     for task in tasks:
+        print(f"{task.label}: {training.summary(outcome.artefact(task.ref()))}")
         print(outcome.artefact(task.ref()).folder)
     return 0
 

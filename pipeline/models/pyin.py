@@ -1,9 +1,8 @@
 """pYIN (Mauch and Dixon 2014, "pYIN: a fundamental frequency estimator using probabilistic threshold distributions").
 
-Three steps: the cumulative mean normalised difference of each frame (de Cheveigné and Kawahara 2002, eq. 8), its troughs with
-the probability that a threshold drawn from a beta distribution picks them, and the best path through voiced and
-unvoiced states (Viterbi). States
-are bins of 10 cents from ``fmin`` up. Two readings of the path:
+Three steps: the cumulative mean normalised difference of each frame (de Cheveigné and Kawahara 2002, eq. 8), its
+troughs with the probability that a threshold drawn from a beta distribution picks them, and the best path through
+voiced and unvoiced states (Viterbi). States are bins of 10 cents from ``fmin`` up. Two readings of the path:
 
 ``librosa``
     the frequencies of the bins; voicing and bins equal those of ``librosa.pyin`` in float64.
@@ -30,12 +29,6 @@ from pipeline.models._compiled import compiled
 TINY = float(np.finfo(np.float64).tiny)
 LOG_TINY = float(np.log(TINY))
 THRESHOLDS = 100
-BETA = (2.0, 18.0)
-BOLTZMANN = 2.0
-NO_TROUGH = 0.01
-SWITCH = 0.01
-MAX_RATE = 35.92  # octaves a second
-BINS_PER_SEMITONE = 10
 BLOCK = 4096  # frames between the checkpoints of the path
 
 
@@ -66,6 +59,14 @@ class Tracker:
         frame: samples in a frame, even.
         hop: samples between frames.
         mode: how the path is read, see the module.
+        beta_parameters: shape of the beta distribution of the thresholds; its mean is a / (a + b).
+        boltzmann_parameter: how much likelier the first of several troughs below a threshold is.
+        no_trough_prob: share of the probability that the lowest trough keeps for thresholds above which it lies.
+        switch_prob: probability of a change between voiced and unvoiced from a frame to the next.
+        resolution: width of a bin in semitones, 1 / resolution being rounded up.
+        max_transition_rate: octaves a second.
+
+    The last six are librosa's, with its names and its defaults.
     """
 
     rate: int
@@ -74,6 +75,12 @@ class Tracker:
     frame: int = 512
     hop: int = 80
     mode: Literal["librosa", "srd"] = "librosa"
+    beta_parameters: tuple[float, float] = (2.0, 18.0)
+    boltzmann_parameter: float = 2.0
+    no_trough_prob: float = 0.01
+    switch_prob: float = 0.01
+    resolution: float = 0.1
+    max_transition_rate: float = 35.92
 
     def __post_init__(self) -> None:
         if not 0 < self.fmin < self.fmax <= self.rate / 2:
@@ -84,8 +91,13 @@ class Tracker:
     @cached_property
     def frequencies(self) -> np.ndarray:
         """F0 of each bin in Hz, [n]."""
-        count = int(np.floor(12 * BINS_PER_SEMITONE * np.log2(self.fmax / self.fmin))) + 1
-        return np.asarray(self.fmin * 2 ** (np.arange(count) / (12 * BINS_PER_SEMITONE)))
+        count = int(np.floor(self.bins_per_octave * np.log2(self.fmax / self.fmin))) + 1
+        return np.asarray(self.fmin * 2 ** (np.arange(count) / self.bins_per_octave))
+
+    @property
+    def bins_per_octave(self) -> int:
+        """How many bins an octave has."""
+        return 12 * int(np.ceil(1 / self.resolution))
 
     @property
     def shortest(self) -> int:
@@ -106,7 +118,7 @@ class Tracker:
         """Pitch of a waveform [n] at ``rate``: 1 + n // hop frames, the first centred on sample 0, zeros outside."""
         count = len(self.frequencies)
         frames = 1 + len(wave) // self.hop
-        transition, low, high = _transitions(count, self.semitones)
+        transition, band = transitions(count, self.reach)
         probability = np.empty(frames)
         blocks = []
         for start in range(0, frames, BLOCK):
@@ -115,12 +127,12 @@ class Tracker:
             probability[start:stop] = _observe(states, weights)
             used = max(1, int(np.isfinite(periods).sum(axis=1).max()))
             blocks.append((states[:, :used].copy(), weights[:, :used].copy(), periods[:, :used].copy()))
-        stay, switch = np.log(1 - SWITCH), np.log(SWITCH)
+        stay, switch = np.log(1 - self.switch_prob), np.log(self.switch_prob)
         begin = [np.full(2 * count, np.nan)]
         for number, (states, weights, _) in enumerate(blocks[:-1]):
             first = number * BLOCK
             voicing = probability[first : first + BLOCK]
-            values = _forward(begin[-1], states, weights, voicing, transition, low, high, stay, switch)
+            values = _forward(begin[-1], states, weights, voicing, band, stay, switch)
             begin.append(values[-1].copy())
         path = np.empty(frames, np.int64)
         lag = np.empty(frames)
@@ -128,56 +140,72 @@ class Tracker:
         for number in range(len(blocks) - 1, -1, -1):
             states, weights, periods = blocks[number]
             part = slice(number * BLOCK, number * BLOCK + len(states))
-            values = _forward(begin[number], states, weights, probability[part], transition, low, high, stay, switch)
+            values = _forward(begin[number], states, weights, probability[part], band, stay, switch)
             last = _backward(values, begin[number], last, path[part], transition, stay, switch)
             lag[part] = _periods(path[part], states, periods)
-        state = path % count
-        if self.mode == "srd":
-            usual = self.rate / self.frequencies[state]
-            state = np.rint(np.where(lag > 0, lag, usual)).astype(np.int64) - self.shortest
-            state = np.clip(state, 0, self.lags - 1)
-            return Pitch(self.rate / (state + self.shortest), path < count, probability, state)
-        return Pitch(self.frequencies[state], path < count, probability, state)
+        return self.read(path, lag, probability)
+
+    def read(self, path: np.ndarray, lag: np.ndarray, probability: np.ndarray) -> Pitch:
+        """The track of a path.
+
+        Args:
+            path: [T], a bin, or a bin plus the number of bins where unvoiced.
+            lag: [T], period in samples of the candidate on the path, 0 where there is none.
+            probability: [T], of being voiced.
+        """
+        count = len(self.frequencies)
+        state, voiced = path % count, path < count
+        if self.mode == "librosa":
+            return Pitch(self.frequencies[state], voiced, probability, state)
+        usual = self.rate / self.frequencies[state]
+        state = np.rint(np.where(lag > 0, lag, usual)).astype(np.int64) - self.shortest
+        state = np.clip(state, 0, self.lags - 1)
+        return Pitch(self.rate / (state + self.shortest), voiced, probability, state)
 
     @property
-    def semitones(self) -> int:
-        """How far F0 moves in a hop at most."""
-        return round(MAX_RATE * 12 * self.hop / self.rate)
+    def reach(self) -> int:
+        """How many bins F0 moves in a hop at most."""
+        return round(self.max_transition_rate * 12 * self.hop / self.rate) * (self.bins_per_octave // 12) // 2
 
     def _candidates(self, wave: np.ndarray, start: int, stop: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Candidates of frames start to stop: bins int32 [k, c], -1 where none; probabilities and periods float64 [k, c]."""
+        """Candidates of frames start to stop: bins int32 [k, c], -1 where none; probabilities, periods float64 [k, c]."""
         half = self.frame // 2
         begin, end = start * self.hop - half, (stop - 1) * self.hop - half + self.frame
         signal = np.zeros(end - begin)
         inside = slice(max(begin, 0), min(end, len(wave)))
         signal[inside.start - begin : inside.stop - begin] = wave[inside]
         difference = _difference(signal, stop - start, self.hop, self.frame, self.shortest, self.longest)
-        periods, weights = _troughs(difference, *_threshold_prior())
+        prior = threshold_prior(self.beta_parameters)
+        periods, weights = _troughs(difference, *prior, self.boltzmann_parameter, self.no_trough_prob)
         periods += self.shortest
-        bins = np.rint(12 * BINS_PER_SEMITONE * np.log2(self.rate / periods / self.fmin))
+        bins = np.rint(self.bins_per_octave * np.log2(self.rate / periods / self.fmin))
         # A bin above the last one is dropped, as librosa does; clamping it changes the voicing.
         states = np.where(bins < len(self.frequencies), np.maximum(bins, 0), -1).astype(np.int32)
         return states, weights, periods
 
 
-@lru_cache(maxsize=1)
-def _threshold_prior() -> tuple[np.ndarray, np.ndarray]:
+@lru_cache(maxsize=8)
+def threshold_prior(shape: tuple[float, float]) -> tuple[np.ndarray, np.ndarray]:
     """Thresholds and their probabilities, [100] each."""
     edges = np.linspace(0, 1, THRESHOLDS + 1)
-    return edges[1:], np.diff(beta.cdf(edges, *BETA))
+    return edges[1:], np.diff(beta.cdf(edges, *shape))
 
 
 @lru_cache(maxsize=8)
-def _transitions(count: int, semitones: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Log probabilities [from, to] of moves between bins: a triangle, ``semitones`` wide; and the band [low, high) of
-    each row."""
-    reach = semitones * BINS_PER_SEMITONE // 2
+def transitions(count: int, reach: int) -> tuple[np.ndarray, np.ndarray]:
+    """Moves between bins: a triangle, ``reach`` to each side.
+
+    Returns:
+        log probabilities [from, to], and their band [2 reach + 1, to], whose row d is the move from bin to + d - reach,
+        0 where there is no such bin.
+    """
     distance = np.abs(np.subtract.outer(np.arange(count), np.arange(count)))
     weights = np.maximum(1 - distance / (reach + 1), 0)
     weights /= weights.sum(axis=1, keepdims=True)
-    low = np.argmax(weights > 0, axis=1).astype(np.int64)
-    high = (count - np.argmax(weights[:, ::-1] > 0, axis=1)).astype(np.int64)
-    return np.log(weights + TINY), low, high
+    local = np.log(weights + TINY)
+    source = np.arange(count) + np.arange(2 * reach + 1)[:, None] - reach
+    inside = (source >= 0) & (source < count)
+    return local, np.where(inside, local[np.clip(source, 0, count - 1), np.arange(count)], 0.0)
 
 
 @compiled
@@ -217,7 +245,9 @@ def _difference(signal: np.ndarray, count: int, hop: int, length: int, shortest:
 
 
 @compiled
-def _troughs(difference: np.ndarray, thresholds: np.ndarray, prior: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _troughs(
+    difference: np.ndarray, thresholds: np.ndarray, prior: np.ndarray, boltzmann: float, no_trough: float
+) -> tuple[np.ndarray, np.ndarray]:
     """Troughs of each row: refined places float64 [k, c] (NaN where there are no more) and probabilities [k, c]."""
     count, size = difference.shape
     most = size // 2 + 1
@@ -226,8 +256,8 @@ def _troughs(difference: np.ndarray, thresholds: np.ndarray, prior: np.ndarray) 
     heights = np.empty(most)
     where = np.empty(most, np.int64)
     chance = np.empty(most)
-    decay = np.exp(-BOLTZMANN * np.arange(most))
-    whole = (1.0 - np.exp(-BOLTZMANN)) / (1.0 - np.exp(-BOLTZMANN * np.maximum(np.arange(most + 1), 1)))
+    decay = np.exp(-boltzmann * np.arange(most))
+    whole = (1.0 - np.exp(-boltzmann)) / (1.0 - np.exp(-boltzmann * np.maximum(np.arange(most + 1), 1)))
     for k in range(count):
         row = difference[k]
         found = 0
@@ -253,7 +283,7 @@ def _troughs(difference: np.ndarray, thresholds: np.ndarray, prior: np.ndarray) 
                 if heights[i] < thresholds[j]:
                     below += 1
             if below == 0:
-                chance[lowest] += NO_TROUGH * prior[j]
+                chance[lowest] += no_trough * prior[j]
                 continue
             rank = 0
             share = prior[j] * whole[below]
@@ -297,22 +327,41 @@ def _observe(states: np.ndarray, weights: np.ndarray) -> np.ndarray:
 
 
 @compiled
+def _spread(reached: np.ndarray, source: np.ndarray, band: np.ndarray) -> None:
+    """Raises [n] to the best of source [n + width - 1] plus band [width, n] over the width."""
+    width, count = band.shape
+    # groups of four rows share each store
+    first = width % 4
+    for d in range(first):
+        for j in range(count):
+            a = source[d + j] + band[d, j]
+            reached[j] = a if a > reached[j] else reached[j]
+    for d in range(first, width, 4):
+        for j in range(count):
+            best = reached[j]
+            for k in range(4):
+                a = source[d + k + j] + band[d + k, j]
+                best = a if a > best else best
+            reached[j] = best
+
+
+@compiled
 def _forward(
     begin: np.ndarray,
     states: np.ndarray,
     weights: np.ndarray,
     voicing: np.ndarray,
-    transition: np.ndarray,
-    low: np.ndarray,
-    high: np.ndarray,
+    band: np.ndarray,
     stay: float,
     switch: float,
 ) -> np.ndarray:
     """Best log probability of ending in each state, [k, 2 n]: n voiced, n unvoiced. ``begin`` [2 n] is the frame before
     the block, NaN if there is none."""
-    frames, count = len(states), len(low)
+    frames, (width, count) = len(states), band.shape
+    reach = width // 2
     values = np.empty((frames, 2 * count))
-    voiced, unvoiced = np.empty(count), np.empty(count)
+    voiced, unvoiced = np.full(count + 2 * reach, -np.inf), np.full(count + 2 * reach, -np.inf)
+    seen = np.empty(states.shape[1])
     for t in range(frames):
         new = values[t]
         old = begin if t == 0 else values[t - 1]
@@ -322,27 +371,23 @@ def _forward(
             best = -np.inf
             for k in range(count):
                 a, b = old[k], old[count + k]
-                voiced[k] = max(a + stay, b + switch)
-                unvoiced[k] = max(a + switch, b + stay)
+                voiced[reach + k] = max(a + stay, b + switch)
+                unvoiced[reach + k] = max(a + switch, b + stay)
                 best = max(best, max(a, b))
             new[:] = best + LOG_TINY
-            for k in range(count):
-                row = transition[k, low[k] : high[k]]
-                to_voiced, to_unvoiced = new[low[k] : high[k]], new[count + low[k] : count + high[k]]
-                a, b = voiced[k], unvoiced[k]
-                for j in range(len(row)):
-                    reached = a + row[j]
-                    to_voiced[j] = reached if reached > to_voiced[j] else to_voiced[j]
-                    reached = b + row[j]
-                    to_unvoiced[j] = reached if reached > to_unvoiced[j] else to_unvoiced[j]
+            _spread(new[:count], voiced, band)
+            _spread(new[count:], unvoiced, band)
         silence = np.log((1.0 - voicing[t]) / count + TINY)
         for j in range(count):
             new[count + j] += silence
         for i in range(states.shape[1]):
             if states[t, i] >= 0:
-                new[states[t, i]] += np.log(weights[t, i] + TINY) - LOG_TINY
+                seen[i] = new[states[t, i]] + np.log(weights[t, i] + TINY)
         for j in range(count):
             new[j] += LOG_TINY
+        for i in range(states.shape[1]):
+            if states[t, i] >= 0:
+                new[states[t, i]] = seen[i]
     return values
 
 

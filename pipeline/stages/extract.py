@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,10 @@ from pipeline.registry import component
 from pipeline.stages.audio_rows import FEATURES, manifest
 
 VERSION = 1
-CHUNK = 16
+
+# Seconds of audio that are decoded and handed to the extractors at once. Much on a GPU, where the steps of pYIN's path are
+# shared by all files of a chunk; 1,800 s at 16 kHz are 115 MB, and the next chunk is held beside it.
+CHUNK_SECONDS = {"cpu": 300.0, "cuda": 1800.0}
 
 
 @dataclass(frozen=True)
@@ -58,40 +61,67 @@ def run(recipes: Mapping[str, Recipe], device: str, threads: int, work: Work) ->
     rows = rows.drop_duplicates("sha256").sort_values("sha256", kind="stable")
     chosen = extractors(recipes, work, device, threads)
     features: dict[str, list[Feature]] = {label: [] for label in chosen}
-    for waves in _decoded(rows, threads):
-        for label, several in through(chosen, waves).items():
+    rates = {extractor.sample_rate for extractor in chosen.values()}
+    for chunk in heard(chunks(rows, device), rates, threads):
+        for label, several in through(chosen, chunk.at_rate).items():
             features[label].extend(several)
-        work.advance(sum(len(wave) / rate for wave, rate in waves))
+        work.advance(chunk.seconds)
     for label, several in features.items():
         vectors.write(work.folder(label) / FEATURES, list(rows["sha256"]), several)
 
 
-def through(chosen: Mapping[str, Any], waves: Sequence[tuple[np.ndarray, int]]) -> dict[str, list[Feature]]:
-    """The features of a chunk of waveforms by each extractor; each sampling rate is made once."""
-    at_rate: dict[int, list[np.ndarray]] = {}
-    made = {}
-    for label, extractor in chosen.items():
-        rate = extractor.sample_rate
-        if rate not in at_rate:
-            at_rate[rate] = [audio.resample(wave, own, rate) for wave, own in waves]
-        made[label] = extractor.extract(at_rate[rate])
-        for feature in made[label]:
-            if not np.isfinite(feature.vector).all():
-                raise FloatingPointError(f"the extractor {label} returned a vector that is not finite")
+def through(chosen: Mapping[str, Any], at_rate: Mapping[int, Sequence[np.ndarray]]) -> dict[str, list[Feature]]:
+    """The features of a chunk of waveforms by each extractor.
+
+    Raises:
+        FloatingPointError: an extractor gave a vector that is not finite.
+    """
+    made = {label: extractor.extract(at_rate[extractor.sample_rate]) for label, extractor in chosen.items()}
+    check(made)
     return made
 
 
-def _decoded(rows: pd.DataFrame, threads: int) -> Iterator[list[tuple[np.ndarray, int]]]:
-    """Chunks of decoded files; the next chunk is decoded while the models work on this one."""
-    paths = [Path(path) for path in rows["path"]]
-    chunks = [paths[start : start + CHUNK] for start in range(0, len(paths), CHUNK)]
-    with ThreadPoolExecutor(1) as pool:
-        ahead: Future[list[tuple[np.ndarray, int]]] | None = None
-        for number in range(len(chunks)):
-            ready = (ahead or pool.submit(_load, chunks[number])).result()
-            ahead = pool.submit(_load, chunks[number + 1]) if number + 1 < len(chunks) else None
-            yield ready
+def check(made: Mapping[str, Sequence[Feature]]) -> None:
+    """Refuse vectors that are not finite: no number may stand on them."""
+    for label, several in made.items():
+        if not all(np.isfinite(feature.vector).all() for feature in several):
+            raise FloatingPointError(f"the extractor {label} returned a vector that is not finite")
 
 
-def _load(paths: Sequence[Path]) -> list[tuple[np.ndarray, int]]:
-    return [audio.load(path) for path in paths]
+def chunks(rows: pd.DataFrame, device: str) -> list[list[Path]]:
+    """Paths of the rows in order, cut so that a chunk holds :data:`CHUNK_SECONDS` of audio at most, or one longer file."""
+    limit = CHUNK_SECONDS[device.split(":")[0]]
+    made: list[list[Path]] = []
+    held = limit
+    for path, samples, rate in zip(rows["path"], rows["samples"], rows["sample_rate"]):
+        seconds = samples / rate
+        if held + seconds > limit:
+            made.append([])
+            held = 0.0
+        made[-1].append(Path(path))
+        held += seconds
+    return made
+
+
+@dataclass(frozen=True)
+class Heard:
+    """A chunk of files, each decoded once: waveforms by sampling rate in Hz, and their length in seconds together."""
+
+    at_rate: dict[int, list[np.ndarray]]
+    seconds: float
+
+
+def heard(paths: Sequence[list[Path]], rates: Collection[int], threads: int) -> Iterator[Heard]:
+    """Decoded chunks; the next one is decoded and resampled while the models work on this one."""
+
+    def one(path: Path) -> tuple[dict[int, np.ndarray], float]:
+        wave, own = audio.load(path)
+        return {rate: audio.resample(wave, own, rate) for rate in rates}, len(wave) / own
+
+    with ThreadPoolExecutor(threads) as pool:
+        ahead = [pool.submit(one, path) for path in paths[0]] if paths else []
+        for number in range(len(paths)):
+            ready = [future.result() for future in ahead]
+            ahead = [pool.submit(one, path) for path in paths[number + 1]] if number + 1 < len(paths) else []
+            at_rate = {rate: [waves[rate] for waves, _ in ready] for rate in rates}
+            yield Heard(at_rate, sum(seconds for _, seconds in ready))

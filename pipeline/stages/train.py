@@ -1,7 +1,8 @@
-"""Train a speaker extractor on the training speakers of the data set."""
+"""Train an extractor on the training speakers of the data set."""
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -9,11 +10,12 @@ import numpy as np
 import pandas as pd
 
 from pipeline import audio
-from pipeline.engine.task import Work
+from pipeline.engine.task import Artefact, Work
 from pipeline.errors import DataError
 from pipeline.registry import component, digest
 
 RATE = 16000
+RECORD = "training.json"
 
 
 def run(settings: Any, device: str, work: Work) -> None:
@@ -21,9 +23,9 @@ def run(settings: Any, device: str, work: Work) -> None:
     rows: pd.DataFrame = work.input("audio").sort_values(["speaker", "sha256"], kind="stable")
     if rows["speaker"].nunique() < 2:
         raise DataError(
-            f"there are {rows['speaker'].nunique()} training speakers, and a speaker extractor needs two or more",
+            f"there are {rows['speaker'].nunique()} training speakers, and an extractor that is trained needs two or more",
             cause="the data set has no training set",
-            remedy="choose another extractor source, e.g. 'extractor=[ge2e]', or a data set with a training set",
+            remedy="name one by dataset.train=DIR, or choose extractors with weights, e.g. 'extractor=[ge2e]'",
         )
     paths = [Path(path) for path in rows["path"]]
 
@@ -38,5 +40,17 @@ def run(settings: Any, device: str, work: Work) -> None:
         load=load,
         folder=work.folder(),
         data_digest=digest(list(rows["sha256"])),
+        ids=list(rows["utterance"]),
         device=device,
+        progress=lambda done, steps, loss: work.advance(cost(settings) / steps),
     )
+
+
+def cost(settings: Any) -> float:
+    """Seconds of audio that a trainer hears."""
+    return float(settings.steps * settings.batch * settings.crop_seconds)
+
+
+def summary(trained: Artefact) -> str:
+    """What the training record says in a line."""
+    return str(json.loads(trained.path(RECORD).read_text(encoding="utf-8"))["summary"])

@@ -10,8 +10,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -21,13 +20,11 @@ from pydantic import Field
 from pipeline import audio
 from pipeline.errors import ConfigError, DataError, StageFailed
 from pipeline.registry import ComponentSettings, digest, generator, numeric
+from pipeline.training._common import Utterances, determinism, rounds, schedule
 
 SAMPLE_RATE = 16_000
 VERSION = 1
 WEIGHTS, RECORD = "embedding_model.safetensors", "training.json"
-
-# Waveforms are kept once decoded, up to this many samples (2 GiB): a demonstration decodes each file once.
-_KEPT_SAMPLES = 512 * 2**20
 
 
 class Settings(ComponentSettings):
@@ -121,7 +118,7 @@ def train(
     crops = Crops(settings, speakers, load, names)
     curve: list[float] = []
     seen = right = 0
-    with _determinism(settings.threads):
+    with determinism(settings.threads):
         torch.manual_seed(int(digest(settings.seed, "ecapa initial weights")[:15], 16))
         model = ecapa.fresh(
             n_mels=settings.n_mels,
@@ -176,6 +173,8 @@ def train(
                 "threads": settings.threads,
                 "loss": [round(value, 6) for value in curve],
                 "right_in_last_tenth": round(right / seen, 4) if seen else None,
+                "summary": f"loss {curve[0]:.2f} to {curve[-1]:.2f}"
+                + (f", {100 * right / seen:.0f} % of the crops right in the last tenth" if seen else ""),
             },
             indent=2,
             sort_keys=True,
@@ -184,34 +183,6 @@ def train(
         encoding="utf-8",
     )
     return folder
-
-
-def schedule(step: int, steps: int, warm_up: float) -> float:
-    """Learning rate of a step (from 0) relative to the highest: linear rise over the warm-up, then a half cosine to zero."""
-    rising = warm_up * steps
-    if step < rising:
-        return (step + 1) / (rising + 1)
-    return 0.5 * (1 + math.cos(math.pi * (step - rising) / max(1.0, steps - rising)))
-
-
-@contextmanager
-def _determinism(threads: int) -> Iterator[None]:
-    """Threads, deterministic algorithms and a random state of its own, all put back afterwards."""
-    import torch
-
-    before = torch.get_num_threads()
-    strict, warn_only = (
-        torch.are_deterministic_algorithms_enabled(),
-        torch.is_deterministic_algorithms_warn_only_enabled(),
-    )
-    torch.set_num_threads(threads)
-    torch.use_deterministic_algorithms(True, warn_only=True)
-    try:
-        with torch.random.fork_rng(), torch.backends.cudnn.flags(enabled=True, benchmark=False, deterministic=True):
-            yield
-    finally:
-        torch.use_deterministic_algorithms(strict, warn_only=warn_only)
-        torch.set_num_threads(before)
 
 
 def at_speed(wave: np.ndarray, speed: float, length: int) -> np.ndarray:
@@ -231,7 +202,7 @@ class Crops:
         load: Callable[[int], np.ndarray],
         names: Sequence[str],
     ) -> None:
-        self.settings, self.load, self.names = settings, load, names
+        self.settings, self.utterances = settings, Utterances(load, names)
         self.speakers = sorted(set(speakers))
         number = {speaker: label for label, speaker in enumerate(self.speakers)}
         self.items: list[list[int]] = [[] for _ in self.speakers]
@@ -239,8 +210,6 @@ class Crops:
             self.items[number[speaker]].append(item)
         self.length = round(settings.crop_seconds * SAMPLE_RATE)
         self.least = max(round(self.length * speed) for speed in settings.speeds)
-        self.kept: dict[int, np.ndarray] = {}
-        self.n_kept = 0
         self.short: set[int] = set()
 
     @property
@@ -259,30 +228,15 @@ class Crops:
         Raises:
             DataError: it has no samples or some that are not finite.
         """
-        if item in self.kept:
-            return self.kept[item]
-        wave = np.asarray(self.load(item), dtype=np.float32)
-        if len(wave) == 0 or not np.isfinite(wave).all():
-            raise DataError(
-                "an utterance to train on has no samples, or some that are not finite", where=self.names[item]
-            )
+        wave = self.utterances[item]
         if len(wave) < self.least:
             self.short.add(item)
             wave = np.resize(wave, self.least)
-        if self.n_kept + len(wave) <= _KEPT_SAMPLES:
-            self.kept[item] = wave
-            self.n_kept += len(wave)
         return wave
 
     def labels(self, step: int) -> np.ndarray:
         """Classes of a step's batch, int64 [batch]: the next ones of an endless row of shuffled rounds over all classes."""
-        n, first = self.n_classes, step * self.settings.batch
-        places = np.arange(first, first + self.settings.batch)
-        rounds = {
-            turn: generator(self.settings.seed, "round of classes", int(turn)).permutation(n)
-            for turn in np.unique(places // n)
-        }
-        return np.array([rounds[place // n][place % n] for place in places], dtype=np.int64)
+        return rounds(self.n_classes, step, self.settings.batch, self.settings.seed, "round of classes")
 
     def batch(self, step: int) -> tuple[list[int], np.ndarray, np.ndarray]:
         """Items [batch], crops float32 [batch, n] and classes int64 [batch] of a step."""

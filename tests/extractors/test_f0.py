@@ -10,6 +10,7 @@ from pydantic import ValidationError
 
 from pipeline.data.synthetic import speaker, utterance
 from pipeline.extractors import f0
+from pipeline.models.pyin import Tracker
 
 
 @pytest.fixture(scope="module")
@@ -32,8 +33,8 @@ def test_histogram_follows_the_true_lags(extractor: f0.Extractor):
         assert feature.vector.shape == (107,) and feature.vector.dtype == np.float32
         assert feature.vector.sum() == pytest.approx(1, abs=1e-6) and (feature.vector >= 0).all()
         assert np.abs(np.convolve(feature.vector, smooth, mode="same") - expected).sum() / 2 < 0.1
-        # windows that touch voiced speech count as voiced
-        assert 0.98 * truth.sum() <= feature.weight <= 1.15 * truth.sum()
+        # some windows that touch voiced speech count as voiced
+        assert 0.97 * truth.sum() <= feature.weight <= 1.1 * truth.sum()
 
 
 def test_alone_and_among_others(extractor: f0.Extractor):
@@ -87,10 +88,70 @@ def test_speakers_are_nearer_to_themselves(extractor: f0.Extractor):
 def test_contract(tmp_path: Path):
     assert f0.Extractor.measures == {"ranks"} and f0.Extractor.similarity == "euclidean"
     assert f0.Extractor.sample_rate == 8000 and f0.weights(f0.Settings(), tmp_path) is None
-    assert f0.Settings().numeric() == {"name": "f0", "fmin": 65.0, "fmax": 450.0, "hop_ms": 10.0, "frame": 256}
+    assert f0.Settings().numeric() == {
+        "name": "f0",
+        "fmin": 65.0,
+        "fmax": 450.0,
+        "hop_ms": 10.0,
+        "frame": 248,
+        "beta_parameters": [2.0, 10.0],
+        "boltzmann_parameter": 8.0,
+        "no_trough_prob": 0.0,
+    }
 
 
-@pytest.mark.parametrize("fault", [{"fmin": 500.0}, {"frame": 240}, {"frame": 257}, {"hop": 10}])
+def test_settings_reach_the_tracker():
+    chosen = f0.Settings(hop_ms=5.0, frame=320, beta_parameters=(3.0, 7.0), boltzmann_parameter=1.0, no_trough_prob=0.5)
+    expected = Tracker(8000, 65.0, 450.0, 320, 40, "srd", (3.0, 7.0), 1.0, 0.5)
+    assert f0.Extractor(chosen, None, "cpu", 1).tracker == expected
+
+
+def batched(extractor: f0.Extractor, device: str) -> None:
+    """Makes an extractor work as it does on a GPU."""
+    from pipeline.models.pyin_torch import Batched
+
+    extractor._track = Batched(extractor.tracker, device, few=1).track
+
+
+def test_the_form_for_a_gpu_gives_the_same(extractor: f0.Extractor):
+    waves = [wave(index, seconds=0.5 + index % 3) for index in range(9)]
+    waves[4:4] = [np.zeros(0, np.float32), np.zeros(8000, np.float32), np.full(800, np.nan, np.float32)]
+    other = f0.Extractor(f0.Settings(), None, "cpu", 1)
+    batched(other, "cpu")
+    for one, two in zip(extractor.extract(waves), other.extract(waves), strict=True):
+        assert one.vector.tobytes() == two.vector.tobytes()
+        assert one.weight == two.weight and one.reason == two.reason
+    assert other.extract([]) == []
+
+
+@pytest.mark.gpu
+def test_histograms_on_a_gpu():
+    import torch
+
+    if not torch.cuda.is_available():
+        pytest.skip("no CUDA device")
+    waves = [wave(index, seconds=2.0 + index % 5) for index in range(24)]
+    expected = f0.Extractor(f0.Settings(), None, "cpu", 2).extract(waves)
+    for one, two in zip(f0.Extractor(f0.Settings(), None, "cuda", 2).extract(waves), expected, strict=True):
+        assert np.abs(one.vector - two.vector).sum() / 2 <= 1e-3
+        assert abs(one.weight - two.weight) <= 1e-3 * two.weight
+
+
+def test_follows_the_truth_of_synthetic_speakers(extractor: f0.Extractor):
+    """The numbers of the table in the module, with some room: the default trades false voicing for real speech."""
+    counts = np.zeros(5)
+    for index in range(24):
+        made = utterance(speaker(0, index), 0, 0, 3.0, 8000)
+        pitch, spoken = extractor.tracker.track(made.wave), made.f0 > 0
+        both = spoken & pitch.voiced
+        close = np.abs(pitch.state[both] + 17 - 8000 / made.f0[both]) <= 1
+        counts += [spoken.sum(), both.sum(), close.sum(), (~spoken).sum(), (pitch.voiced & ~spoken).sum()]
+    assert counts[1] >= 0.98 * counts[0] and counts[2] >= 0.97 * counts[1] and counts[4] <= 0.11 * counts[3]
+
+
+@pytest.mark.parametrize(
+    "fault", [{"fmin": 500.0}, {"frame": 240}, {"frame": 257}, {"hop": 10}, {"beta_parameters": [0, 1]}]
+)
 def test_settings_that_contradict_themselves(fault: dict[str, object]):
     with pytest.raises(ValidationError):
         f0.Settings.model_validate(fault)

@@ -1,0 +1,195 @@
+"""The extract and segments stages with real extractors: each file decoded once, chunks that do not show, refusals."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from safetensors.torch import save_file
+
+from pipeline import audio
+from pipeline.data import halves, vectors
+from pipeline.data.synthetic import speaker, utterance
+from pipeline.engine.execute import execute
+from pipeline.engine.stop import Stop
+from pipeline.engine.store import Store
+from pipeline.engine.task import Artefact, Output, Task
+from pipeline.errors import PipelineError
+from pipeline.extractors import ecapa, f0, phones
+from pipeline.models import ecapa as network
+from pipeline.models.feature import Feature
+from pipeline.models.weights import file_digest
+from pipeline.stages import audio_rows, extract, segments
+from pipeline.training import phones as trainer
+
+LABELS = ("ecapa", "f0", "phones")
+
+
+@pytest.fixture(scope="module")
+def rows(tmp_path_factory: pytest.TempPathFactory) -> pd.DataFrame:
+    """Ten utterances of 0.5 to 3 s at 16 kHz, and one at 22.05 kHz."""
+    folder = tmp_path_factory.mktemp("audio")
+    made = []
+    for number in range(11):
+        wave = utterance(speaker(3, number % 3), 3, number, 0.5 + 0.25 * number).wave
+        rate = 22_050 if number == 4 else 16_000
+        path = folder / f"u{number}.wav"
+        audio.write(path, audio.resample(wave.astype(np.float32), 16_000, rate), rate)
+        header = audio.info(path)
+        made.append((f"u{number}", str(path), header.rate, header.samples, file_digest(path)))
+    return pd.DataFrame(made, columns=["utterance", "path", "sample_rate", "samples", "sha256"])
+
+
+@pytest.fixture(scope="module")
+def recipes(rows: pd.DataFrame, tmp_path_factory: pytest.TempPathFactory) -> dict[str, extract.Recipe]:
+    """A small ECAPA with random weights, F0, and a small phone network after a few steps."""
+    folder = tmp_path_factory.mktemp("weights")
+    with torch.random.fork_rng():
+        torch.manual_seed(1)
+        state = network.fresh(80, [32, 32, 32, 32, 96], 24, 16).state_dict()
+    for name in ("ecapa", "phones"):
+        (folder / name).mkdir()
+    save_file(
+        {key: tensor.contiguous() for key, tensor in state.items()}, folder / "ecapa" / "embedding_model.safetensors"
+    )
+    waves = [audio.resample(*audio.load(Path(path)), 16_000) for path in rows["path"]]
+    trainer.train(
+        trainer.Settings(steps=5, channels=16, codes=32, batch=4, threads=1), ["a", "b"] * 5 + ["a"], waves.__getitem__, folder / "phones"
+    )  # fmt: skip
+    return {
+        "ecapa": extract.Recipe(ecapa.Settings(source=str(folder / "ecapa")), folder / "ecapa", False),
+        "f0": extract.Recipe(f0.Settings(), None, False),
+        "phones": extract.Recipe(phones.Settings(source=str(folder / "phones")), folder / "phones", False),
+    }
+
+
+def made(
+    stage: Any, rows: pd.DataFrame, recipes: dict[str, extract.Recipe], store: Path, threads: int = 2
+) -> dict[str, Artefact]:
+    """The artefacts of one task of the stage over the rows."""
+    task = Task(
+        name=stage.__name__.rpartition(".")[2],
+        label="stage under test",
+        version=1,
+        inputs={"audio": audio_rows.given(rows, ())},
+        outputs={label: Output(settings={"label": label}) for label in recipes},
+        function=lambda work: stage.run(recipes, "cpu", threads, work),
+    )
+    outcome = execute([task], Store(store), Stop())
+    return {label: outcome.artefact(task.ref(label)) for label in recipes}
+
+
+def table(artefact: Artefact) -> pd.DataFrame:
+    return vectors.read(artefact.folder / audio_rows.FEATURES)
+
+
+def test_three_extractors_decode_each_file_once(
+    rows: pd.DataFrame, recipes: dict[str, extract.Recipe], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read: Counter[str] = Counter()
+    load = audio.load
+
+    def counted(path: Path) -> tuple[np.ndarray, int]:
+        read[str(path)] += 1
+        return load(path)
+
+    monkeypatch.setattr(audio, "load", counted)
+    # the same audio under another id is not decoded again either
+    twice = pd.concat([rows, rows.iloc[:1].assign(utterance="again")])
+    found = made(extract, twice, recipes, tmp_path)
+    assert set(read) == set(rows["path"]) and set(read.values()) == {1}
+    for label in LABELS:
+        assert sorted(table(found[label]).index) == sorted(rows["sha256"])
+
+
+def test_each_row_holds_the_features_of_its_own_file(
+    rows: pd.DataFrame, recipes: dict[str, extract.Recipe], tmp_path: Path
+) -> None:
+    found = made(extract, rows, recipes, tmp_path)
+    for label, recipe in recipes.items():
+        extractor = extract.build(recipe.settings, recipe.weights, "cpu", 1)
+        for row in rows.itertuples():
+            wave = audio.resample(*audio.load(Path(row.path)), extractor.sample_rate)
+            expected = extractor.extract([wave])[0]
+            got = table(found[label])
+            vector = got.attrs["vectors"][got.loc[row.sha256, "row"]]
+            np.testing.assert_allclose(vector, expected.vector, atol=1e-4 * np.abs(expected.vector).max())
+            assert got.loc[row.sha256, "weight"] == expected.weight
+
+
+def test_neither_threads_nor_chunks_change_a_byte(
+    rows: pd.DataFrame, recipes: dict[str, extract.Recipe], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def content(artefacts: dict[str, Artefact]) -> dict[str, bytes]:
+        return {label: (one.folder / audio_rows.FEATURES).read_bytes() for label, one in artefacts.items()}
+
+    first = content(made(extract, rows, recipes, tmp_path / "a", threads=1))
+    assert content(made(extract, rows.iloc[::-1], recipes, tmp_path / "b", threads=3)) == first
+    monkeypatch.setitem(extract.CHUNK_SECONDS, "cpu", 3.0)
+    assert len(extract.chunks(rows, "cpu")) > 4
+    cut = made(extract, rows, recipes, tmp_path / "c")
+    for label in ("f0", "phones"):
+        assert (cut[label].folder / audio_rows.FEATURES).read_bytes() == first[label]
+
+
+def test_chunks_hold_all_files_in_order_within_the_limit(rows: pd.DataFrame) -> None:
+    long = pd.concat([rows, rows.iloc[:1].assign(path="long", samples=16_000 * 7200), rows.iloc[1:2]])
+    cut = extract.chunks(long, "cuda:1")
+    assert [str(path) for chunk in cut for path in chunk] == list(long["path"])
+    assert [str(path) for path in cut[1]] == ["long"]
+    assert extract.chunks(rows.iloc[:0], "cpu") == []
+
+
+def test_a_vector_that_is_not_finite_is_refused(
+    rows: pd.DataFrame, recipes: dict[str, extract.Recipe], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        f0.Extractor, "extract", lambda self, waves: [Feature(np.full(107, np.nan, np.float32))] * len(waves)
+    )
+    with pytest.raises(PipelineError, match="f0 returned a vector that is not finite"):
+        made(extract, rows, recipes, tmp_path)
+
+
+@pytest.fixture(scope="module")
+def segmented(
+    rows: pd.DataFrame, recipes: dict[str, extract.Recipe], tmp_path_factory: pytest.TempPathFactory
+) -> dict[str, Artefact]:
+    return made(segments, rows, recipes, tmp_path_factory.mktemp("segments"))
+
+
+def test_there_are_twenty_segments_of_each_feature(segmented: dict[str, Artefact]) -> None:
+    for label in LABELS:
+        assert list(table(segmented[label]).index) == [str(number) for number in range(halves.INPUTS)]
+
+
+def test_phone_segments_are_runs_of_the_codes_of_whole_utterances(
+    segmented: dict[str, Artefact], rows: pd.DataFrame, recipes: dict[str, extract.Recipe]
+) -> None:
+    """Weighted by their codes they add up to the histogram of all utterances, of which no code is lost at a border."""
+    got = table(segmented["phones"])
+    extractor = extract.build(recipes["phones"].settings, recipes["phones"].weights, "cpu", 1)
+    whole = extractor.extract([audio.resample(*audio.load(Path(path)), 16_000) for path in rows["path"]])
+    counts = sum(np.rint(one.vector.astype(float) * one.weight) for one in whole)
+    np.testing.assert_array_equal(np.rint(got["weight"].to_numpy() @ got.attrs["vectors"].astype(float)), counts)
+    assert got["weight"].max() - got["weight"].min() <= 1
+
+
+def test_other_features_are_of_the_cut_audio(
+    segmented: dict[str, Artefact], rows: pd.DataFrame, recipes: dict[str, extract.Recipe]
+) -> None:
+    got = table(segmented["f0"])
+    extractor: Callable[..., Any] = extract.build(recipes["f0"].settings, None, "cpu", 1).extract
+    waves = [audio.resample(*audio.load(Path(path)), 16_000) for path in rows["path"]]
+    joined = np.concatenate(waves)
+    for number in (0, 7, 19):
+        low, high = len(joined) * number // 20, len(joined) * (number + 1) // 20
+        expected = extractor([audio.resample(joined[low:high], 16_000, 8000)])[0]
+        vector = got.attrs["vectors"][got.loc[str(number), "row"]]
+        assert np.abs(vector - expected.vector).sum() < 0.2
+        assert abs(got.loc[str(number), "weight"] - expected.weight) <= 2
