@@ -28,11 +28,13 @@ ARGUMENTS = [
     "recipe=demo", "system=[original,b2,b2r,b2_vpc2024]", "extractor=[ecapa_trained,ge2e,f0,phones]",
     "+system.t8={name: external, root: /theirs}", "paths.root=/exp",
 ]  # fmt: skip
-# Values for leaves whose type does not suggest one, or that depend on another leaf.
+# Values by name or by whole path, for leaves whose type does not suggest one, or that depend on another leaf.
 OTHER: dict[str, Any] = {
     "alpha": 0.75, "alpha_range": [0.6, 0.9], "sets": ["other"], "audio_root": "/elsewhere", "models": "/models",
     "suffix": "_t9", "device": "cuda", "threads": 3, "source": "/weights", "eer": ["kaldi"], "root": "/other",
     "channels": [24, 24, 24, 24], "fmin": 80.0, "frame": 512, "data": "/data2", "halves_seed": 5, "window_ms": 25.0, "hop_ms": 8.0,
+    "beta_parameters": [2.0, 20.0], "batch_seconds": 60.0,
+    "extractor.phones.training.channels": 24, "extractor.phones.training.n_mels": 64,
 }  # fmt: skip
 
 
@@ -64,7 +66,7 @@ def leaves(evaluation: Evaluation) -> Iterator[tuple[str, Any]]:
     for path, settings in parts(evaluation).items():
         for name, field in type(settings).model_fields.items():
             value = getattr(settings, name)
-            other = _other(name, value, field.annotation)
+            other = OTHER.get(f"{path}.{name}", _other(name, value, field.annotation))
             if other is not None:
                 yield f"{path}.{name}", other
     yield "allow_partial", True

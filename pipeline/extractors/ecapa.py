@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-from pipeline.extractors._speechbrain import SpeechBrainExtractor
+from pipeline.extractors._speechbrain import SpeechBrainExtractor, SpeechBrainSettings
 from pipeline.models.weights import Weights, embedding_weights
-from pipeline.registry import ComponentSettings, numeric, runtime
+from pipeline.registry import numeric, runtime
 
 if TYPE_CHECKING:
     import torch
@@ -17,16 +17,8 @@ HUB, REVISION = "speechbrain/spkrec-ecapa-voxceleb", "0f99f2d0ebe89ac095bcc5903c
 CHECKSUMS = {(HUB, REVISION): "0575cb64845e6b9a10db9bcb74d5ac32b326b8dc90352671d345e2ee3d0126a2"}
 
 
-class Settings(ComponentSettings):
-    """Settings of the ECAPA extractor.
-
-    Attributes:
-        source: a hub id, a folder that holds ``embedding_model.ckpt`` or ``embedding_model.safetensors``, or ``trained``
-            (the weights come from a training task of the run).
-        revision: revision of a hub id.
-
-    Both stay out of keys: what they lead to, the digest of the weights, is in them.
-    """
+class Settings(SpeechBrainSettings):
+    """Settings of the ECAPA extractor: see the base class."""
 
     name: Literal["ecapa"] = numeric("ecapa")
     source: str = runtime(HUB, min_length=1)
@@ -37,12 +29,13 @@ class Extractor(SpeechBrainExtractor):
     """ECAPA-TDNN; audio of less than 40 ms (5 frames) is repeated up to that. See the base class for the rest."""
 
     @staticmethod
-    def network(state: Mapping[str, torch.Tensor]) -> tuple[torch.nn.Module, int, int, int]:
-        """The network of a state dict, its mel bands, the dimension of its embedding, and the least frames it takes."""
+    def network(state: Mapping[str, torch.Tensor], dtype: torch.dtype) -> tuple[Any, int, int, int]:
+        """The packed network of a state dict, its mel bands, the dimension of its embedding, and the least frames it takes."""
         from pipeline.models import ecapa
 
         model, arguments = ecapa.build(dict(state))
-        return model, int(arguments["input_size"]), int(arguments["lin_neurons"]), ecapa.least_frames(arguments)
+        packed = ecapa.Packed(model, dtype)
+        return packed, int(arguments["input_size"]), int(arguments["lin_neurons"]), ecapa.least_frames(arguments)
 
 
 def weights(settings: Settings, models: Path) -> Weights | None:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-from pipeline.extractors._speechbrain import SpeechBrainExtractor
+from pipeline.extractors._speechbrain import SpeechBrainExtractor, SpeechBrainSettings
 from pipeline.models.weights import Weights, embedding_weights
-from pipeline.registry import ComponentSettings, numeric, runtime
+from pipeline.registry import numeric, runtime
 
 if TYPE_CHECKING:
     import torch
@@ -18,16 +18,8 @@ HUB, REVISION = "speechbrain/spkrec-xvect-voxceleb", "e2cc27f853f99bd5d539432f0c
 CHECKSUMS: dict[tuple[str, str], str] = {}
 
 
-class Settings(ComponentSettings):
-    """Settings of the x-vector extractor.
-
-    Attributes:
-        source: a hub id, a folder that holds ``embedding_model.ckpt`` or ``embedding_model.safetensors``, or ``trained``
-            (the weights come from a training task of the run).
-        revision: revision of a hub id.
-
-    Both stay out of keys: what they lead to, the digest of the weights, is in them.
-    """
+class Settings(SpeechBrainSettings):
+    """Settings of the x-vector extractor: see the base class."""
 
     name: Literal["xvector"] = numeric("xvector")
     source: str = runtime(HUB, min_length=1)
@@ -38,12 +30,13 @@ class Extractor(SpeechBrainExtractor):
     """x-vector TDNN; audio of less than 30 ms (4 frames) is repeated up to that. See the base class for the rest."""
 
     @staticmethod
-    def network(state: Mapping[str, torch.Tensor]) -> tuple[torch.nn.Module, int, int, int]:
-        """The network of a state dict, its mel bands, the dimension of its embedding, and the least frames it takes."""
+    def network(state: Mapping[str, torch.Tensor], dtype: torch.dtype) -> tuple[Any, int, int, int]:
+        """The packed network of a state dict, its mel bands, the dimension of its embedding, and the least frames it takes."""
         from pipeline.models import xvector
 
         model, arguments = xvector.build(dict(state))
-        return model, int(arguments["in_channels"]), int(arguments["lin_neurons"]), xvector.least_frames(arguments)
+        packed = xvector.Packed(model, dtype)
+        return packed, int(arguments["in_channels"]), int(arguments["lin_neurons"]), xvector.least_frames(arguments)
 
 
 def weights(settings: Settings, models: Path) -> Weights | None:

@@ -14,14 +14,18 @@ from pipeline.models.feature import Feature
 if TYPE_CHECKING:
     import torch
 
+# Samples taken at a time where double precision is needed: hours of audio then take no more memory than minutes.
+_BLOCK = 2**22
+
 SILENCE_DBFS = -100.0
 """Audio below this RMS level holds no speech: the rounding noise of 16-bit audio lies at -101 dBFS."""
 
 
 def level_dbfs(wave: np.ndarray) -> float:
     """RMS level in dB re full scale (a square wave between -1 and 1 is 0 dBFS); -inf for silence."""
-    square = float(np.mean(np.square(wave, dtype=np.float64))) if len(wave) else 0.0
-    return 10 * float(np.log10(square)) if square > 0 else -np.inf
+    blocks = (wave[start : start + _BLOCK] for start in range(0, len(wave), _BLOCK))
+    energy = sum(float(np.square(block, dtype=np.float64).sum()) for block in blocks)
+    return 10 * float(np.log10(energy / len(wave))) if energy > 0 else -np.inf
 
 
 def unusable(wave: np.ndarray) -> str:
@@ -74,8 +78,9 @@ def inference(threads: int) -> Iterator[None]:
     """Run a model: no gradients, this many threads, and float32 that is float32 on a GPU too (TF32 moves embeddings)."""
     import torch
 
-    before = torch.get_num_threads()
+    before, precision = torch.get_num_threads(), torch.get_float32_matmul_precision()
     torch.set_num_threads(threads)
+    torch.set_float32_matmul_precision("highest")
     try:
         with (
             torch.inference_mode(),
@@ -84,6 +89,7 @@ def inference(threads: int) -> Iterator[None]:
             yield
     finally:
         torch.set_num_threads(before)
+        torch.set_float32_matmul_precision(precision)
 
 
 def each(

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +14,7 @@ from speechbrain.lobes.features import Fbank
 from speechbrain.processing.features import InputNormalization
 
 from pipeline.errors import DataError
-from pipeline.models.embedding import to_tensor
+from pipeline.models.packed import Layout, on_device
 from pipeline.models.weights import embedding_file
 
 State = dict[str, torch.Tensor]
@@ -99,18 +100,40 @@ class FrontEnd(torch.nn.Module):
         return frames
 
 
-def embed(front_end: FrontEnd, model: torch.nn.Module, wave: np.ndarray, least_frames: int, device: str) -> np.ndarray:
-    """The embedding float32 [d] of one waveform [n], alone: what SpeechBrain itself gives for a single file.
+class PackedFrontEnd(torch.nn.Module):
+    """The same front end for files of any lengths at once, each as if it were alone."""
 
-    Audio of fewer than ``least_frames`` frames is repeated up to them: the convolutions reflect their input at its
-    ends, and have nothing to reflect in less.
-    """
-    least = (least_frames - 1) * HOP
-    if len(wave) < least:
-        wave = np.resize(wave, least)
-    frames = front_end(to_tensor(wave, device)[None])
-    vector: torch.Tensor = model(frames, torch.ones(1, device=frames.device))
-    return vector.reshape(-1).float().cpu().numpy()
+    filters: torch.Tensor
+    window: torch.Tensor
+
+    def __init__(self, n_mels: int) -> None:
+        super().__init__()
+        fbank = Fbank(n_mels=n_mels)
+        filterbank = fbank.compute_fbanks
+        self.n_fft, self.floor, self.range_db = fbank.compute_STFT.n_fft, filterbank.amin, filterbank.top_db
+        filterbank.log_mel = False
+        # Without a logarithm, SpeechBrain's filters make their own matrix [n_fft // 2 + 1, n_mels] of the unit matrix.
+        self.register_buffer("filters", filterbank(torch.eye(self.n_fft // 2 + 1)[None])[0], persistent=False)
+        self.register_buffer("window", fbank.compute_STFT.window, persistent=False)
+
+    def forward(self, waves: Sequence[np.ndarray]) -> tuple[torch.Tensor, Layout]:
+        """Waveforms float32 [n] each to frames float32 [T, n_mels], 1 + n // 160 of each file, and where they lie."""
+        device = self.window.device
+        layout = Layout([1 + len(wave) // HOP for wave in waves], device)
+        # A file begins at a multiple of the hop, with half a window of zeros before it and behind it.
+        slots = [-(-(len(wave) + self.n_fft) // HOP) for wave in waves]
+        first = np.cumsum([0, *slots])
+        padded = np.zeros(first[-1] * HOP, dtype=np.float32)
+        for wave, slot in zip(waves, first):
+            padded[slot * HOP + self.n_fft // 2 :][: len(wave)] = wave
+        shift = on_device(torch.from_numpy(first[:-1]), device) - layout.first
+        frames = on_device(torch.from_numpy(padded), device).unfold(0, self.n_fft, HOP)
+        frames = frames.index_select(0, layout.rows + layout.spread(shift)).mul_(self.window)
+        spectra = torch.view_as_real(torch.fft.rfft(frames)).square_().sum(-1)
+        decibels = (spectra @ self.filters).clamp_(min=self.floor).log10_().mul_(10)
+        least = layout.largest(decibels).amax(1, keepdim=True) - self.range_db
+        decibels = torch.maximum(decibels, layout.spread(least))
+        return decibels.sub_(layout.spread(layout.means(decibels))), layout
 
 
 def reach(kernel_size: int, dilation: int) -> int:

@@ -1,4 +1,7 @@
-"""x-vectors (Snyder et al. 2018): SpeechBrain's TDNN class, its sizes read from the weights."""
+"""x-vectors (Snyder et al. 2018): SpeechBrain's TDNN class, its sizes read from the weights.
+
+``Packed`` is the same network for many files at once, made of the weights of SpeechBrain's module.
+"""
 
 from __future__ import annotations
 
@@ -8,21 +11,15 @@ from typing import Any
 import torch
 from speechbrain.lobes.models.Xvector import Xvector
 
+from pipeline.models.packed import Convolution, Layout, affine
 from pipeline.models.speechbrain_layout import State, filled, reach, shape
 
 ARCHITECTURE = "x-vector network of SpeechBrain"
 _DILATIONS = (1, 2, 3, 1, 1)
 
-
-class SteadyPooling(torch.nn.Module):
-    """Mean and deviation over the frames of single files [1, t, c], as SpeechBrain's pooling has them, but without chance.
-
-    SpeechBrain adds noise between 1e-5 and 9e-5 to every mean, drawn from torch's global generator at each call. Here
-    the middle of that range takes its place, so that a file has one vector.
-    """
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return torch.cat([x.mean(dim=1) + 5e-5, x.std(dim=1) + 1e-5], dim=1).unsqueeze(1)
+# SpeechBrain adds noise between 1e-5 and 9e-5 to every pooled mean, drawn from torch's global generator at each call; the
+# middle of that range takes its place here, so that a file has one vector. To deviations it adds 1e-5.
+_MEAN_OFFSET, _DEVIATION_OFFSET = 5e-5, 1e-5
 
 
 def sizes(state: State) -> dict[str, Any]:
@@ -57,14 +54,61 @@ def build(state: State) -> tuple[torch.nn.Module, dict[str, Any]]:
         DataError: the state dict is of another architecture; the message names the tensor.
     """
     arguments = sizes(state)
-    model = filled(Xvector(**arguments), state, ARCHITECTURE)
-    blocks = model.blocks
-    assert isinstance(blocks, torch.nn.ModuleList)
-    blocks[3 * arguments["tdnn_blocks"]] = SteadyPooling()
-    return model.eval(), arguments
+    return filled(Xvector(**arguments), state, ARCHITECTURE), arguments
 
 
 def least_frames(arguments: dict[str, Any]) -> int:
     """The fewest frames that the model takes: one more than the widest reflection, and two for a deviation."""
     pairs = zip(arguments["tdnn_kernel_sizes"], arguments["tdnn_dilations"], strict=True)
     return max(2, 1 + max(reach(kernel, dilation) for kernel, dilation in pairs))
+
+
+class Packed(torch.nn.Module):
+    """The x-vector network on packed frames: equal to SpeechBrain's module on each file alone, up to rounding."""
+
+    weight: torch.Tensor
+    bias: torch.Tensor
+
+    def __init__(self, model: Xvector, dtype: torch.dtype) -> None:
+        super().__init__()
+        self.dtype = dtype
+        *layers, _, last = model.blocks
+        triples = zip(layers[0::3], layers[1::3], layers[2::3], strict=True)
+        self.layers: Any = torch.nn.ModuleList(Layer(*triple, dtype) for triple in triples)
+        self.register_buffer("weight", last.w.weight.detach().float(), persistent=False)
+        self.register_buffer("bias", last.w.bias.detach().float(), persistent=False)
+
+    def forward(self, frames: torch.Tensor, layout: Layout) -> torch.Tensor:
+        """Frames float32 [T, n_mels] to x-vectors float32 [files, d]."""
+        x = frames.to(self.dtype)
+        for layer in self.layers:
+            x = layer(x, layer.convolution.taps(layout))
+        x = x.float()
+        mean = layout.means(x)
+        variance = layout.sums((x - layout.spread(mean)).square_()) / (layout.lengths[:, None] - 1)
+        pooled = torch.cat([mean + _MEAN_OFFSET, variance.sqrt() + _DEVIATION_OFFSET], dim=1)
+        return torch.nn.functional.linear(pooled, self.weight, self.bias)
+
+    def parts(self) -> list[torch.nn.Module]:
+        """What works frame by frame, for ``torch.compile``."""
+        return list(self.layers)
+
+
+class Layer(torch.nn.Module):
+    """A convolution, a leaky ReLU and a batch normalisation."""
+
+    scale: torch.Tensor
+    shift: torch.Tensor
+
+    def __init__(self, conv: Any, activation: torch.nn.LeakyReLU, norm: Any, dtype: torch.dtype) -> None:
+        super().__init__()
+        self.convolution = Convolution(conv.conv, dtype=dtype)
+        self.slope = activation.negative_slope
+        scale, shift = affine(norm.norm)
+        self.register_buffer("scale", scale.detach().to(dtype), persistent=False)
+        self.register_buffer("shift", shift.detach().to(dtype), persistent=False)
+
+    def forward(self, x: torch.Tensor, taps: torch.Tensor | None) -> torch.Tensor:
+        """Frames [T, in] to [T, out], with the rows that the convolution gathers."""
+        x = torch.nn.functional.leaky_relu_(self.convolution(x, taps), self.slope)
+        return x.mul_(self.scale).add_(self.shift)

@@ -6,7 +6,7 @@ import sys
 import time
 from collections.abc import Callable
 
-from tests.benchmark import audio, harness, scores, simulation
+from tests.benchmark import audio, embeddings, extraction, harness, scores, simulation
 from tests.benchmark.harness import Row, Skipped
 
 BENCHMARKS: dict[str, Callable[[], list[Row]]] = {
@@ -18,6 +18,9 @@ BENCHMARKS: dict[str, Callable[[], list[Row]]] = {
     "ge2e": audio.ge2e,
     "pyin": audio.pyin,
     "mcadams": audio.mcadams,
+    "embeddings": embeddings.embeddings,
+    "together": extraction.together,
+    "memory": extraction.memory,
 }
 # Many minutes each: run when named.
 LONG: dict[str, Callable[[], list[Row]]] = {"coverage": simulation.coverage, "null_band": simulation.null_band}

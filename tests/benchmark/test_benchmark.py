@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -69,3 +72,22 @@ def test_simulated_trials_have_the_marginals_that_the_population_values_assume()
     for side, mean in ((True, 1.5), (False, 0.0)):
         pooled = np.concatenate(scores[side])
         assert (pooled.mean(), pooled.std()) == pytest.approx((mean, 1.0), abs=0.05)
+
+
+def test_the_gpu_script_runs_in_rehearsal() -> None:
+    """All of it but the device: a machine lent for minutes is no place to find a misspelt name."""
+    script = Path(__file__).with_name("gpu.sh")
+    done = subprocess.run(
+        ["bash", script, "rehearse"], capture_output=True, text=True, env={**os.environ, "PYTHON": sys.executable}
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "no figure counts" in done.stdout and "FAILED" not in done.stdout
+    for name in ("loader", "ecapa_64", "ecapa_64_batching", "ecapa_64_bf16", "pyin", "phones", "mcadams"):
+        (line,) = [line for line in done.stdout.splitlines() if line.startswith(f"{name}: ")]
+        assert float(line.split()[1]) > 0
+
+
+def test_the_gpu_script_says_how_it_is_used() -> None:
+    done = subprocess.run(["bash", Path(__file__).with_name("gpu.sh")], capture_output=True, text=True)
+    assert done.returncode == 2
+    assert "gpu.sh wheels DIR" in done.stdout and "rehearse" in done.stdout

@@ -1,0 +1,91 @@
+"""Speed of the exact batches of ECAPA embeddings against SpeechBrain's own, with random weights."""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from tests.benchmark.audio import files
+from tests.benchmark.harness import Row, interleaved, row
+
+THREADS, BATCH = 2, 8
+NARROW, WIDE = [512] * 4 + [1536], [1024] * 4 + [3072]
+
+
+def embeddings(threads: int = THREADS, runs: int = 5, clock: Any = time.perf_counter) -> list[Row]:
+    """Both sizes of ECAPA at equal threads: exact batches, in float32 and bfloat16, single files, and random batches of 8."""
+    return [
+        *_compare("ecapa_1024", WIDE, 0.9, threads, runs, clock),
+        *_compare("ecapa_512", NARROW, 1.1, threads, runs, clock),
+    ]
+
+
+def _compare(name: str, channels: list[int], least: float, threads: int, runs: int, clock: Any) -> list[Row]:
+    import torch
+    from speechbrain.lobes.features import Fbank
+    from speechbrain.lobes.models.ECAPA_TDNN import ECAPA_TDNN
+    from speechbrain.processing.features import InputNormalization
+
+    from pipeline.extractors.ecapa import Extractor, Settings
+
+    waves = files(16, 60.0, 16_000)
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        model = ECAPA_TDNN(80, channels=channels, lin_neurons=192).eval()
+    front_end, normalise = Fbank(n_mels=80), InputNormalization(norm_type="sentence", std_norm=False)
+    shuffled = np.random.default_rng(0).permutation(len(waves))
+
+    def theirs(groups: list[list[np.ndarray]]) -> list[np.ndarray]:
+        found = []
+        with torch.inference_mode():
+            for group in groups:
+                lengths = torch.tensor([len(wave) for wave in group])
+                padded = torch.nn.utils.rnn.pad_sequence([torch.from_numpy(wave) for wave in group], batch_first=True)
+                relative = lengths / lengths.max()
+                found += [*model(normalise(front_end(padded), relative), relative)[:, 0].numpy()]
+        return found
+
+    def single() -> list[np.ndarray]:
+        return theirs([[wave] for wave in waves])
+
+    def padded() -> list[np.ndarray]:
+        return theirs(
+            [[waves[item] for item in shuffled[first : first + BATCH]] for first in range(0, len(waves), BATCH)]
+        )
+
+    def extractor(precision: Literal["float32", "bfloat16"]) -> Extractor:
+        with tempfile.TemporaryDirectory() as folder:
+            torch.save(model.state_dict(), Path(folder) / "embedding_model.ckpt")
+            return Extractor(Settings(source=folder, precision=precision), Path(folder), "cpu", threads)
+
+    exact, half = extractor("float32"), extractor("bfloat16")
+    before = torch.get_num_threads()
+    torch.set_num_threads(threads)
+    try:
+        for vector, feature in zip(single(), exact.extract(waves), strict=True):
+            far = 1 - float(vector @ feature.vector / np.linalg.norm(vector) / np.linalg.norm(feature.vector))
+            assert far < 1e-5, f"the two are {far:.1e} apart"
+        half.extract(waves)
+        calls = [lambda: exact.extract(waves), lambda: half.extract(waves), single, padded]
+        ours, ours_half, alone, eight = interleaved(calls, runs, clock)
+    finally:
+        torch.set_num_threads(before)
+    heard = sum(wave.size for wave in waves) / 16_000
+    what = f"{len(waves)} files of test-other, {heard:.0f} s, {threads} threads, to SpeechBrain's"
+    unit = "xRT (CPU)"
+    return [
+        row(name, heard / ours, unit, f"{what} single files", ratio=alone / ours, at_least=least),
+        row(f"{name}_batch8", heard / ours, unit, f"{what} random batches of {BATCH}", ratio=eight / ours, at_least=3),
+        row(
+            f"{name}_bf16",
+            heard / ours_half,
+            unit,
+            f"{what} single files in float32",
+            ratio=alone / ours_half,
+            at_least=1.5,
+        ),
+    ]
