@@ -11,6 +11,7 @@ import numpy as np
 import torch
 
 from pipeline.errors import ConfigError, StageFailed
+from pipeline.models import memory
 from pipeline.models.embedding import inference
 
 LOG = logging.getLogger(__name__)
@@ -21,6 +22,9 @@ SECONDS = {"cpu": 10.0, "cuda": 600.0}
 On a CPU 5 s to 60 s are as fast (within 3 %); the buffers of 10 s stay small enough for glibc to keep them, so that no
 allocator needs settings. A GPU takes what its launches do not dominate.
 """
+
+LONG = 30 * 16_000
+"""Samples of a batch whose buffers are given back to the system at once."""
 
 
 def cut(wave: np.ndarray, longest: int) -> list[np.ndarray]:
@@ -68,12 +72,16 @@ class Batches:
             StageFailed: a single waveform does not fit into the memory of the device.
         """
         batches = form([len(wave) for wave in waves], self.budget)
+        on_cpu = torch.device(self.device).type == "cpu"
 
         def one(batch: Sequence[int]) -> torch.Tensor:
             with torch.inference_mode():
-                return self._within_memory([waves[item] for item in batch])
+                made = self._within_memory([waves[item] for item in batch])
+            if on_cpu and sum(len(waves[item]) for item in batch) > LONG:
+                memory.give_back()
+            return made
 
-        if torch.device(self.device).type == "cpu":
+        if on_cpu:
             with inference(1), ThreadPoolExecutor(self.threads) as pool:
                 parts = list(pool.map(one, batches))
         else:

@@ -15,6 +15,7 @@ import pandas as pd
 from pipeline import audio
 from pipeline.data import vectors
 from pipeline.engine.task import Artefact, Work
+from pipeline.models import memory
 from pipeline.models.feature import Feature
 from pipeline.registry import component
 from pipeline.stages.audio_rows import FEATURES, manifest
@@ -76,7 +77,11 @@ def through(chosen: Mapping[str, Any], at_rate: Mapping[int, Sequence[np.ndarray
     Raises:
         FloatingPointError: an extractor gave a vector that is not finite.
     """
-    made = {label: extractor.extract(at_rate[extractor.sample_rate]) for label, extractor in chosen.items()}
+    made = {}
+    for label, extractor in chosen.items():
+        made[label] = extractor.extract(at_rate[extractor.sample_rate])
+        # What one extractor needed for a long file is not held while the next one works.
+        memory.give_back()
     check(made)
     return made
 

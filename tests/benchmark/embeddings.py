@@ -76,7 +76,7 @@ def _compare(name: str, channels: list[int], least: float, threads: int, runs: i
         torch.set_num_threads(before)
     heard = sum(wave.size for wave in waves) / 16_000
     what = f"{len(waves)} files of test-other, {heard:.0f} s, {threads} threads, to SpeechBrain's"
-    unit = "xRT (CPU)"
+    unit = "xRT"
     return [
         row(name, heard / ours, unit, f"{what} single files", ratio=alone / ours, at_least=least),
         row(f"{name}_batch8", heard / ours, unit, f"{what} random batches of {BATCH}", ratio=eight / ours, at_least=3),
