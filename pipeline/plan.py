@@ -534,7 +534,7 @@ def _ranks(
     """Inputs against one reference a speaker, all sets pooled: similarity rank disclosure."""
     ranked = [each for each in extractors if "ranks" in each.cls.measures]
     for name, metric in _measures(evaluation, "ranks"):
-        halves = srd.halves(data.manifest, metric.halves_seed, metric.unit)
+        halves = srd.halves(data.manifest, metric.halves_seed, metric.unit, metric.segment_seconds)
         protocol = digest(
             halves.references.to_numpy().tolist(), halves.pieces[["set", "utterance"]].to_numpy().tolist()
         )
@@ -574,6 +574,7 @@ def _segments(
     for speaker in speakers:
         mine = halves.pieces[halves.pieces["speaker"] == speaker]
         joined = mine.drop_duplicates(["set", "utterance"])
+        count = int((halves.inputs["speaker"] == speaker).sum())
 
         def select(artefacts: Sequence[Artefact], joined: pd.DataFrame = joined) -> Given:
             return audio_rows.given(audio_rows.of(audio_rows.manifest(artefacts, system.rows), joined), ())
@@ -582,10 +583,10 @@ def _segments(
             name="segments",
             label=f"segments {system.label} {speaker}",
             version=segments.VERSION,
-            settings={"inputs": srd.INPUTS},
+            settings={"inputs": count},
             inputs={"audio": Derived(system.made(), select, digest(joined["utterance"].tolist()))},
             outputs={each.label: each.output() for each in extractors},
-            function=functools.partial(segments.run, _recipes(extractors), machine.device, machine.threads),
+            function=functools.partial(segments.run, _recipes(extractors), machine.device, machine.threads, count),
             libraries=("soundfile", "soxr", "numpy"),
             cost=float(((mine["stop"] - mine["start"]) / rates[mine["row"]].to_numpy()).sum()),
         )

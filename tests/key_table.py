@@ -33,7 +33,7 @@ OTHER: dict[str, Any] = {
     "alpha": 0.75, "alpha_range": [0.6, 0.9], "sets": ["other"], "audio_root": "/elsewhere", "models": "/models",
     "suffix": "_t9", "device": "cuda", "threads": 3, "source": "/weights", "eer": ["kaldi"], "root": "/other",
     "channels": [24, 24, 24, 24], "fmin": 80.0, "frame": 512, "data": "/data2", "halves_seed": 5, "window_ms": 25.0, "hop_ms": 8.0,
-    "beta_parameters": [2.0, 20.0], "batch_seconds": 60.0,
+    "beta_parameters": [2.0, 20.0], "segment_seconds": 1.0, "batch_seconds": 60.0,
     "extractor.phones.training.channels": 24, "extractor.phones.training.n_mels": 64,
 }  # fmt: skip
 

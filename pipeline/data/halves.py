@@ -2,7 +2,8 @@
 
 The protocol (PROTOCOLS section 8): the sets are pooled; each speaker's utterances are halved into a reference half, from
 which one reference a speaker is made, and an input half, of which 20 inputs a speaker are taken. What an input is, is not
-printed: 20 uniform segments of the joined input half (``segment``), or utterances of it (``utterance``).
+printed: 20 uniform segments of the joined input half (``segment``), or utterances of it (``utterance``). F0 histograms are said
+to be over 30 s, which is more than a twentieth of what any speaker has: segments may be asked for by their length instead.
 """
 
 from __future__ import annotations
@@ -54,11 +55,22 @@ def pool(manifest: pd.DataFrame) -> pd.DataFrame:
     return rows.drop_duplicates("utterance")
 
 
-def halves(manifest: pd.DataFrame, seed: int, unit: Literal["segment", "utterance"] = "segment") -> Halves:
+def halves(
+    manifest: pd.DataFrame,
+    seed: int,
+    unit: Literal["segment", "utterance"] = "segment",
+    seconds: float | None = None,
+) -> Halves:
     """Reference and input halves of all speakers of the manifest's evaluation sets.
 
     Which utterance falls into which half depends on (seed, id) alone, so the manifest of an anonymised system, with other
     durations, has the same halves; its segments are cut from its own durations.
+
+    Args:
+        manifest: see :mod:`pipeline.data.manifest`.
+        seed: of the halving.
+        unit: what an input is.
+        seconds: length of a segment; without it there are :data:`INPUTS` a speaker.
 
     Raises:
         DataError: speakers with fewer than two utterances, by name.
@@ -81,7 +93,8 @@ def halves(manifest: pd.DataFrame, seed: int, unit: Literal["segment", "utteranc
         known, ranked = halve(group.index, seed)
         references += [(speaker, group["set"][name], name) for name in known]
         if unit == "segment":
-            cuts = segments([(int(group["samples"][name]), int(group["sample_rate"][name])) for name in ranked])
+            files = [(int(group["samples"][name]), int(group["sample_rate"][name])) for name in ranked]
+            cuts = segments(files, segment_count(files, seconds))
         else:
             cuts = [[(place, 0, int(group["samples"][name]))] for place, name in enumerate(ranked[:INPUTS])]
         for number, cut in enumerate(cuts):
@@ -98,8 +111,16 @@ def halves(manifest: pd.DataFrame, seed: int, unit: Literal["segment", "utteranc
     )
 
 
-def segments(files: list[tuple[int, int]]) -> list[list[tuple[int, int, int]]]:
-    """Cut joined files, given as (samples, rate), into :data:`INPUTS` uniform segments of [(place, start, stop)].
+def segment_count(files: list[tuple[int, int]], seconds: float | None) -> int:
+    """How many segments are cut of joined files, given as (samples, rate): :data:`INPUTS`, or as many as come nearest to
+    having a length of so many seconds, one at least."""
+    if seconds is None:
+        return INPUTS
+    return max(1, round(sum(samples / rate for samples, rate in files) / seconds))
+
+
+def segments(files: list[tuple[int, int]], count: int = INPUTS) -> list[list[tuple[int, int, int]]]:
+    """Cut joined files, given as (samples, rate), into ``count`` uniform segments of [(place, start, stop)].
 
     Times are integers in units that every rate divides, so borders are exact, and no sample is lost or used twice.
     """
@@ -109,8 +130,8 @@ def segments(files: list[tuple[int, int]]) -> list[list[tuple[int, int, int]]]:
         total += samples * (unit // rate)
         ends.append(total)
     made = []
-    for number in range(INPUTS):
-        low, high = -(-total * number // INPUTS), -(-total * (number + 1) // INPUTS)
+    for number in range(count):
+        low, high = -(-total * number // count), -(-total * (number + 1) // count)
         segment, begin = [], 0
         for place, ((samples, rate), end) in enumerate(zip(files, ends)):
             step = unit // rate

@@ -6,6 +6,7 @@ from typing import Literal
 
 import numpy as np
 import pandas as pd
+from pydantic import model_validator
 
 from pipeline.data.measured import Measured, Ranks
 from pipeline.measures._rows import row
@@ -24,6 +25,8 @@ class Settings(ComponentSettings):
     Attributes:
         unit: what an input is: one of 20 uniform ``segment``s of a speaker's joined input half, or an ``utterance``
             (at most 20 a speaker, speakers weighed equally). The paper does not say which; rows name it.
+        segment_seconds: length of a segment, about; there are then as many as a speaker's input half has (speakers weighed
+            equally). The paper's F0 histograms are over 30 s.
         halves_seed: of the halving of each speaker's utterances into reference and input.
         ties: ``spread`` a tie's mass over the tied ranks, or take its ``best`` or ``worst`` rank.
         interval: over speakers; see :mod:`pipeline.measures._trials`.
@@ -33,11 +36,23 @@ class Settings(ComponentSettings):
 
     name: Literal["srd"] = numeric("srd")
     unit: Literal["segment", "utterance"] = numeric("segment")
+    segment_seconds: float | None = numeric(None, gt=0)
     halves_seed: int = numeric(0, ge=0)
     ties: Literal["spread", "best", "worst"] = numeric("spread")
     interval: Method = numeric("jackknife")
     replicates: int = numeric(1000, ge=0)
     seed: int = numeric(0, ge=0)
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Settings:
+        if self.segment_seconds is not None and self.unit != "segment":
+            raise ValueError("segment_seconds needs unit 'segment'")
+        return self
+
+    @property
+    def input(self) -> str:
+        """What an input is, as rows name it."""
+        return self.unit if self.segment_seconds is None else f"{self.unit} of {self.segment_seconds:g} s"
 
 
 def measure(settings: Settings, data: Ranks) -> Measured:
@@ -50,7 +65,7 @@ def measure(settings: Settings, data: Ranks) -> Measured:
     found = srd(data.similarity, data.true, ties=settings.ties, weights=weights)
     number = {"n_expected": data.n_expected, "n_used": found.n_inputs, "n_speakers": found.n_references}
     intervals, bands = _uncertainty(settings, data, weights)
-    variant = f"empirical, {settings.unit}"
+    variant = f"empirical, {settings.input}"
     said = (
         f"{data.without_evidence} of {found.n_inputs} inputs hold no evidence: all references tie"
         if data.without_evidence
@@ -66,13 +81,13 @@ def measure(settings: Settings, data: Ranks) -> Measured:
     for field in FIELDS:
         value = None if fit.disclosure is None else getattr(fit.disclosure, field)
         rows.append(
-            row(Disclosure, field, value, variant=f"beta_binomial, {settings.unit}", label=fit.flag,
+            row(Disclosure, field, value, variant=f"beta_binomial, {settings.input}", label=fit.flag,
                 reason=fit.reason if value is None else said, counts=number)
         )  # fmt: skip
     n = found.n_references
     ranks = pd.DataFrame(
         {
-            "unit": settings.unit,
+            "unit": settings.input,
             "rank": np.arange(1, n + 1),
             "share": found.histogram,
             "fit": np.full(n, np.nan) if fit.gamma is None else fit.gamma,

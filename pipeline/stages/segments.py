@@ -18,8 +18,8 @@ from pipeline.stages.extract import Recipe, check, extractors, through
 VERSION = 1
 
 
-def run(recipes: Mapping[str, Recipe], device: str, threads: int, work: Work) -> None:
-    """Write the features of the segments, ids ``0, 1, ...``, for each missing extractor.
+def run(recipes: Mapping[str, Recipe], device: str, threads: int, count: int, work: Work) -> None:
+    """Write the features of ``count`` segments, ids ``0, 1, ...``, for each missing extractor.
 
     The utterances are joined in the order of the rows and their audio is cut; files of another sampling rate are brought to
     that of the first. An extractor with a method ``segments`` is given the utterances whole and cuts what it makes of them.
@@ -30,14 +30,12 @@ def run(recipes: Mapping[str, Recipe], device: str, threads: int, work: Work) ->
     cutting = {label: extractor for label, extractor in chosen.items() if hasattr(extractor, "segments")}
     others = {label: extractor for label, extractor in chosen.items() if label not in cutting}
     made = {
-        label: extractor.segments(
-            [audio.resample(wave, own, extractor.sample_rate) for wave, own in loaded], halves.INPUTS
-        )
+        label: extractor.segments([audio.resample(wave, own, extractor.sample_rate) for wave, own in loaded], count)
         for label, extractor in cutting.items()
     }
     check(made)
     if others:
-        waves, rate = _cut(loaded)
+        waves, rate = _cut(loaded, count)
         rates = {extractor.sample_rate for extractor in others.values()}
         made |= through(others, {new: [audio.resample(wave, rate, new) for wave in waves] for new in rates})
     for label, several in made.items():
@@ -47,11 +45,11 @@ def run(recipes: Mapping[str, Recipe], device: str, threads: int, work: Work) ->
     work.note(utterances=len(rows), seconds_joined=round(seconds, 2))
 
 
-def _cut(loaded: Sequence[tuple[np.ndarray, int]]) -> tuple[list[np.ndarray], int]:
+def _cut(loaded: Sequence[tuple[np.ndarray, int]], count: int) -> tuple[list[np.ndarray], int]:
     """Uniform segments of the joined files, and their sampling rate: that of the first file."""
     rate = loaded[0][1]
     waves = []
-    for cut in halves.segments([(len(wave), own) for wave, own in loaded]):
+    for cut in halves.segments([(len(wave), own) for wave, own in loaded], count):
         pieces = [audio.resample(loaded[place][0][start:stop], loaded[place][1], rate) for place, start, stop in cut]
         waves.append(np.concatenate(pieces) if pieces else np.zeros(0, np.float32))
     return waves, rate

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from typing import Any
 
 import numpy as np
 
@@ -67,11 +68,16 @@ def determinism(threads: int) -> Iterator[None]:
         torch.are_deterministic_algorithms_enabled(),
         torch.is_deterministic_algorithms_warn_only_enabled(),
     )
+    memory: Any = torch.utils.deterministic
+    filled = memory.fill_uninitialized_memory
     torch.set_num_threads(threads)
     torch.use_deterministic_algorithms(True, warn_only=True)
+    # Nothing here reads what it has not written; filling all of it costs a tenth of the time.
+    memory.fill_uninitialized_memory = False
     try:
         with torch.random.fork_rng(), torch.backends.cudnn.flags(enabled=True, benchmark=False, deterministic=True):
             yield
     finally:
         torch.use_deterministic_algorithms(strict, warn_only=warn_only)
+        memory.fill_uninitialized_memory = filled
         torch.set_num_threads(before)

@@ -204,6 +204,14 @@ def pyin(bench: Bench) -> list[Figure]:
         figure("pyin", audio / bench.seconds(lambda: there.extract(waves)), "xRT", f"{audio:.0f} s at once", 20_000)
     ]
     if bench.device != "cpu":
+        from pipeline.models.pyin_torch import Batched
+
+        graphs = Batched(there.tracker, bench.device, graphs=True)
+        made.append(
+            figure(
+                "pyin_graphs", audio / bench.seconds(lambda: graphs.track(waves)), "xRT", "the same with CUDA graphs"
+            )
+        )
         here = Extractor(Settings(), None, "cpu", bench.threads)
         some = waves[: len(bench.rendered)]
         same, counted = _shared(there.extract(some), here.extract(some))

@@ -67,17 +67,20 @@ def test_speakers_weigh_equally(unit, counts: list[int]) -> None:
 
 
 @settings(deadline=None)
-@given(st.lists(st.tuples(st.integers(1, 700), st.sampled_from([80, 160, 441])), min_size=1, max_size=9))
-def test_segments_hold_each_sample_once_where_its_time_says(files: list[tuple[int, int]]) -> None:
-    """Each sample alone: it begins at a time t of the joined duration T, and belongs to segment floor(20 t / T)."""
+@given(
+    st.lists(st.tuples(st.integers(1, 700), st.sampled_from([80, 160, 441])), min_size=1, max_size=9),
+    st.sampled_from([20, 1, 7]),
+)
+def test_segments_hold_each_sample_once_where_its_time_says(files: list[tuple[int, int]], count: int) -> None:
+    """Each sample alone: it begins at a time t of the joined duration T, and belongs to segment floor(count t / T)."""
     total = sum((Fraction(samples, rate) for samples, rate in files), Fraction(0))
     expected, begin = {}, Fraction(0)
     for place, (samples, rate) in enumerate(files):
         for sample in range(samples):
-            expected[place, sample] = int((begin + Fraction(sample, rate)) * 20 / total)
+            expected[place, sample] = int((begin + Fraction(sample, rate)) * count / total)
         begin += Fraction(samples, rate)
     found = {}
-    for number, segment in enumerate(halves.segments(files)):
+    for number, segment in enumerate(halves.segments(files, count)):
         for place, start, stop in segment:
             for sample in range(start, stop):
                 assert (place, sample) not in found
@@ -90,6 +93,25 @@ def test_segments_of_one_rate_differ_by_a_sample_at_most() -> None:
     pieces = halves.halves(manifest, 0).pieces
     lengths = (pieces["stop"] - pieces["start"]).groupby([pieces["speaker"], pieces["input"]]).sum()
     assert all(group.max() - group.min() <= 1 for _, group in lengths.groupby(level=0))
+
+
+@pytest.mark.parametrize(("minutes", "count"), [(0.1, 1), (0.7, 1), (0.8, 2), (2.6, 5), (8.2, 16)])
+def test_segments_by_their_length_are_as_near_to_it_as_whole_numbers_allow(minutes: float, count: int) -> None:
+    files = [(int(minutes * 60 * 80), 80), (0, 160)]
+    assert halves.segment_count(files, 30.0) == count
+    assert halves.segment_count(files, None) == 20
+
+
+def test_speakers_with_more_speech_have_more_segments_of_a_length_and_weigh_the_same() -> None:
+    one = _uneven()
+    made = halves.halves(one, 5, "segment", 2.0)
+    for speaker, inputs in made.inputs.groupby("speaker"):
+        pieces = made.pieces[made.pieces["speaker"] == speaker]
+        rates = one.loc[pieces["row"], "sample_rate"].to_numpy()
+        seconds = ((pieces["stop"] - pieces["start"]) / rates).sum()
+        assert len(inputs) == max(1, round(seconds / 2.0))
+        assert inputs["weight"].sum() == pytest.approx(1 / 3)
+    assert made.inputs.groupby("speaker").size().nunique() > 1
 
 
 def test_utterances_that_stand_in_several_sets_count_once() -> None:

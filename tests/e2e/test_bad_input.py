@@ -101,13 +101,13 @@ def test_odd_audio_goes_through_a_whole_run_and_no_vector_is_nan(tmp_path: Path,
         else:
             soundfile.write(path, np.stack([wave, 0.5 * wave], axis=1)[: 1700 + number], 16_000, subtype="PCM_24")
     command = [
-        "recipe=kaldi", f"dataset.root={root}", "system=[original,b2]", "extractor=[ge2e,f0,ecapa_trained]", "train=ecapa_small",
-        "train.steps=2", f"dataset.train={tree(tmp_path / 'corpus' / 'train')}", "metric.srd.unit=utterance", "runtime.device=cpu",
+        "recipe=kaldi", f"dataset.root={root}", "system=[original,b2]", "train=ecapa_small", "train.steps=2",
+        "extractor=[ge2e,f0,ecapa_trained,phones_small]", "extractor.phones.training.steps=5", f"dataset.train={tree(tmp_path / 'corpus' / 'train')}", "metric.srd.unit=utterance", "runtime.device=cpu",
     ]  # fmt: skip
     done = toy.run(*command, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     rows = results.read(Path(done.stdout.splitlines()[-1]).parent)
-    assert set(rows["status"]) <= {"ok", "undefined"} and set(rows["extractor"]) == {"ge2e", "f0", "ecapa"}
+    assert set(rows["status"]) <= {"ok", "undefined"} and set(rows["extractor"]) == {"ge2e", "f0", "ecapa", "phones"}
     for note in ("below 16 kHz (8000 Hz: 1)", "have several channels (2 channels: 3)", "1 of 52 files are clipped"):
         assert done.stderr.count(note) == 1, note
     made = sorted((tmp_path / "exp" / "store").rglob("features.parquet"))
@@ -177,6 +177,20 @@ def test_missing_weights_name_the_command_that_gets_them(small: Tiny, tmp_path: 
     )
     assert done.returncode == 4
     assert "fetch-models 'extractor=[ge2e]'" in done.stderr and "never downloads" in done.stderr
+
+
+def test_missing_phone_weights_name_the_command_that_trains_some(small: Tiny, tmp_path: Path) -> None:
+    folder = tmp_path / "none"
+    done = toy.run(
+        "recipe=kaldi", f"dataset.root={small.save().root}", "extractor=[phones]", f"extractor.phones.source={folder}", cwd=tmp_path
+    )  # fmt: skip
+    assert done.returncode == 4 and str(folder) in done.stderr
+    assert "python -m pipeline train 'extractor=[phones]'" in done.stderr
+
+
+def test_training_without_training_speech_names_the_setting(small: Tiny, tmp_path: Path) -> None:
+    done = toy.run("train", f"dataset.root={small.save().root}", "extractor=[phones]", cwd=tmp_path)
+    assert done.returncode == 3 and "dataset.train=DIR" in done.stderr
 
 
 @pytest.mark.parametrize(

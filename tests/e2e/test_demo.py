@@ -69,7 +69,7 @@ def test_every_combination_has_its_rows_and_every_row_its_counts(demo: Demo) -> 
         ("unprotected", "OO"), ("ignorant", "OP"), ("lazy_informed", "PP"),
     }  # fmt: skip
     assert (eer["n_used"] == eer["n_target"] + eer["n_nontarget"]).all()
-    assert set(rows.loc[rows["metric"] == "idr", "extractor"]) == {"ecapa", "f0"}
+    assert set(rows.loc[rows["metric"] == "idr", "extractor"]) == {"ecapa", "f0", "phones"}
     valued = rows[rows["value"].notna() & rows["low"].notna()]
     assert len(valued) > 20
     cllr = rows[rows["metric"] == "cllr"]
@@ -122,6 +122,17 @@ def test_anonymisation_protects_against_the_ignorant_attacker(demo: Demo) -> Non
             assert 0 < rows["deid", "", system, "", subset] <= 1
 
 
+def test_each_feature_tells_the_original_speakers_apart(demo: Demo) -> None:
+    """MeanD of the original speech, in bit; 12 speakers: 0.03 at chance, log2 12 = 3.58 at most."""
+    rows = results.read(demo.run)
+    found = rows[
+        (rows["metric"] == "mean_d") & (rows["system"] == "original") & (rows["variant"] == "empirical, segment")
+    ]
+    values = dict(zip(found["extractor"], found["value"]))
+    assert set(values) == {"ecapa", "f0", "phones"} and values["ecapa"] > 2.5
+    assert values["f0"] > 1 and values["phones"] > 1
+
+
 def test_a_second_run_computes_nothing_and_gives_the_same_numbers(demo: Demo) -> None:
     done = subprocess.run(
         [demo.python, "-m", "pipeline", "recipe=demo"],
@@ -144,21 +155,21 @@ def test_a_second_run_computes_nothing_and_gives_the_same_numbers(demo: Demo) ->
 
 
 def test_weights_in_a_folder_give_the_numbers_of_the_training_that_made_them(demo: Demo) -> None:
-    """One code path for all weights: the folder of the trained ECAPA as ``source``, instead of the training."""
+    """One code path for all weights: folders of trained networks as ``source``, instead of the training."""
     (weights,) = demo.home.glob("exp/store/train/*/*/embedding_model.safetensors")
+    (units,) = demo.home.glob("exp/store/train/*/*/phones.safetensors")
     done = subprocess.run(
         [
-            demo.python, "-m", "pipeline", "recipe=demo", "train=none", "extractor=[ecapa]", "system=[original,b2]",
-            f"extractor.ecapa.source={weights.parent}", "attacker=[ignorant]", "metric=[asv,zebra]",
+            demo.python, "-m", "pipeline", "recipe=demo", "train=none", "extractor=[ecapa,phones]", "system=[original,b2]",
+            f"extractor.ecapa.source={weights.parent}", f"extractor.phones.source={units.parent}", "attacker=[ignorant]",
+            "metric=[asv,zebra,srd]",
         ],
         cwd=demo.home, capture_output=True, text=True, check=True, timeout=300,
     )  # fmt: skip
     rows = results.read(Path(done.stdout.splitlines()[-1]).parent)
     trained = results.read(demo.run)
-    key = ["subset", "system", "attacker", "metric", "variant"]
-    both = rows[[*key, "value", "label"]].merge(
-        trained[trained["extractor"] == "ecapa"], on=key, suffixes=("", "_trained")
-    )
+    key = ["subset", "condition", "system", "attacker", "extractor", "metric", "variant"]
+    both = rows[[*key, "value", "label"]].merge(trained, on=key, suffixes=("", "_trained"))
     assert len(both) == len(rows) > 20
     pd.testing.assert_series_equal(both["value"], both["value_trained"], check_names=False)
     assert (both["label"] == both["label_trained"]).all()
@@ -170,8 +181,11 @@ def test_train_prints_where_the_weights_are_and_doctor_what_the_machine_has(demo
         done = subprocess.run(command, cwd=demo.home, capture_output=True, text=True, check=True, timeout=300)
         return done.stdout.splitlines()
 
-    counts, folder = lines("train")
-    assert counts == "tasks: 2 reused, 0 computed"
-    assert (Path(folder) / "embedding_model.safetensors").is_file()
+    counts, ecapa, folder, phones, units = lines("train")
+    assert counts == "tasks: 3 reused, 0 computed"
+    assert ecapa.startswith("train ecapa: loss ") and (Path(folder) / "embedding_model.safetensors").is_file()
+    assert "perplexity" in phones and "of 128 codes" in phones and (Path(units) / "phones.safetensors").is_file()
+    said = json.loads((demo.run / "status.json").read_text())["training"]
+    assert phones == f"train phones: {said['train phones']}"
     said = "\n".join(lines("doctor"))
     assert "torch " in said and "extractor f0: needs no weights" in said and "writable" in said

@@ -180,6 +180,19 @@ def test_segments_without_a_voiced_frame_are_ties_and_named(first, tmp_path: Pat
     assert f0["reason"].iloc[0].startswith(f"{len(named)} of 160 inputs")
 
 
+def test_segments_may_be_asked_for_by_their_length(first, tmp_path: Path) -> None:
+    """5.7 s of speech are 3 segments of about 2 s a speaker, and the rows say so."""
+    home, root = copied(first, tmp_path)
+    command = ["recipe=kaldi", f"dataset.root={root}", "system=[original]", "extractor=[f0]", "metric=[srd]"]
+    done = toy.run(*command, "metric.srd.segment_seconds=2", cwd=home, check=True)
+    rows = results.read(folder(done))
+    idr = rows[(rows["metric"] == "idr") & rows["variant"].str.startswith("empirical")]
+    assert idr["variant"].tolist() == ["empirical, segment of 2 s"]
+    tables = [pd.read_parquet(path) for path in (home / "exp" / "store" / "segments").rglob("features.parquet")]
+    by_length = [len(table) for table in tables if len(table) != 20]
+    assert len(by_length) == 8 and idr["n_used"].tolist() == [sum(by_length)]
+
+
 def test_a_run_that_is_told_to_stop_goes_on_where_it_was(first, tmp_path: Path) -> None:
     home, root = copied(first, tmp_path)
     shutil.rmtree(home / "exp")

@@ -70,7 +70,7 @@ def recipes(rows: pd.DataFrame, tmp_path_factory: pytest.TempPathFactory) -> dic
 
 
 def made(
-    stage: Any, rows: pd.DataFrame, recipes: dict[str, extract.Recipe], store: Path, threads: int = 2
+    stage: Any, rows: pd.DataFrame, recipes: dict[str, extract.Recipe], store: Path, *more: int, threads: int = 2
 ) -> dict[str, Artefact]:
     """The artefacts of one task of the stage over the rows."""
     task = Task(
@@ -79,7 +79,7 @@ def made(
         version=1,
         inputs={"audio": audio_rows.given(rows, ())},
         outputs={label: Output(settings={"label": label}) for label in recipes},
-        function=lambda work: stage.run(recipes, "cpu", threads, work),
+        function=lambda work: stage.run(recipes, "cpu", threads, *more, work),
     )
     outcome = execute([task], Store(store), Stop())
     return {label: outcome.artefact(task.ref(label)) for label in recipes}
@@ -160,7 +160,7 @@ def test_a_vector_that_is_not_finite_is_refused(
 def segmented(
     rows: pd.DataFrame, recipes: dict[str, extract.Recipe], tmp_path_factory: pytest.TempPathFactory
 ) -> dict[str, Artefact]:
-    return made(segments, rows, recipes, tmp_path_factory.mktemp("segments"))
+    return made(segments, rows, recipes, tmp_path_factory.mktemp("segments"), halves.INPUTS)
 
 
 def test_there_are_twenty_segments_of_each_feature(segmented: dict[str, Artefact]) -> None:

@@ -60,7 +60,7 @@ def _plot(subset: str, unit: str, *, table: pd.DataFrame, series: list[str]) -> 
     )
     return Plot(
         "ranks",
-        f"Similarity ranks: {subset}" + (f", {unit}s" if unit else ""),
+        f"Similarity ranks: {subset}" + (f", one {unit} an input" if unit else ""),
         caption,
         alt,
         svg,
