@@ -8,6 +8,10 @@ from pathlib import Path
 
 import pytest
 
+# Beside another worker, torch's threads would wait for each other inside every small operation.
+if "PYTEST_XDIST_WORKER" in os.environ:
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+
 
 def _tame_lazy_modules() -> None:
     # Hypothesis asks every loaded module for its __file__; SpeechBrain's lazy ones answer that with an ImportError.
@@ -25,8 +29,14 @@ def _tame_lazy_modules() -> None:
 
 
 @pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems() -> None:
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Tests that share the demo, and tests of one file, stay with one worker; those that run whole evaluations are shared out."""
     _tame_lazy_modules()
+    for item in items:
+        if {"demo", "wheel"} & set(getattr(item, "fixturenames", ())):
+            item.add_marker(pytest.mark.xdist_group("demo"))
+        elif item.path.parent.name != "e2e":
+            item.add_marker(pytest.mark.xdist_group(str(item.path)))
 
 
 @pytest.hookimpl(tryfirst=True)

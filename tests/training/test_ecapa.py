@@ -26,6 +26,7 @@ TINY = Settings(
     attention=8,
     n_mels=24,
     steps=6,
+    threads=1,
     batch=4,
     crop_seconds=0.3,
     speeds=(1.0,),
