@@ -75,15 +75,14 @@ def _compare(name: str, channels: list[int], least: float, threads: int, runs: i
     finally:
         torch.set_num_threads(before)
     heard = sum(wave.size for wave in waves) / 16_000
-    what = f"{len(waves)} files of test-other, {heard:.0f} s, {threads} threads, to SpeechBrain's"
-    unit = "xRT"
+    what = f"{len(waves)} files, {heard:.0f} s, {threads} threads, to SpeechBrain's"
     return [
-        row(name, heard / ours, unit, f"{what} single files", ratio=alone / ours, at_least=least),
-        row(f"{name}_batch8", heard / ours, unit, f"{what} random batches of {BATCH}", ratio=eight / ours, at_least=3),
+        row(name, heard / ours, "xRT", f"{what} single files", ratio=alone / ours, at_least=least),
+        row(f"{name}_batch8", heard / ours, "xRT", f"{what} random batches of {BATCH}", ratio=eight / ours, at_least=3),
         row(
             f"{name}_bf16",
             heard / ours_half,
-            unit,
+            "xRT",
             f"{what} single files in float32",
             ratio=alone / ours_half,
             at_least=1.5,
