@@ -15,6 +15,7 @@ from pipeline.data.settings import DatasetSettings
 from pipeline.data.shards import shards
 from pipeline.data.trials import TrialSet
 from pipeline.engine.task import Artefact, Derived, Given, Input, Output, Ref, Task
+from pipeline.errors import DataError
 from pipeline.registry import ComponentSettings, component, digest, numeric, runtime
 from pipeline.stages import anonymise, audio_rows, extract, measure, prepare, score, segments, synthesise, train
 from pipeline.stages.prepare import Prepared
@@ -249,9 +250,22 @@ def _extractors(evaluation: Evaluation, data: Prepared, machine: Machine, made: 
 
 
 def trainings(evaluation: Evaluation, data: Prepared, machine: Machine) -> dict[str, Task]:
-    """The training tasks of the chosen extractors whose source is ``trained``, by the digest of what they train."""
-    chosen = [_trainer(evaluation, settings) for settings in evaluation.extractors.values()]
-    distinct = {digest(trainer.numeric()): trainer for trainer in chosen if trainer is not None}
+    """The training tasks of the chosen extractors whose source is ``trained``, by the digest of what they train.
+
+    Raises:
+        DataError: there is something to train, and nobody to train on.
+    """
+    chosen = {label: _trainer(evaluation, settings) for label, settings in evaluation.extractors.items()}
+    distinct = {digest(trainer.numeric()): trainer for trainer in chosen.values() if trainer is not None}
+    speakers = data.manifest.loc[data.manifest["role"] == "train", "speaker"].nunique()
+    if distinct and speakers < 2:
+        labels = [label for label, trainer in chosen.items() if trainer is not None]
+        raise DataError(
+            f"there are {speakers} training speakers, and an extractor that is trained needs two or more",
+            where=f"extractor {', '.join(labels)}: source=trained",
+            cause="the data set has no training set",
+            remedy="name one by dataset.train=DIR, or choose extractors with weights, e.g. 'extractor=[ge2e]'",
+        )
     return {key: _training(trainer, data, machine) for key, trainer in distinct.items()}
 
 

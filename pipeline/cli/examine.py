@@ -33,6 +33,7 @@ def lines(evaluation: Evaluation) -> Iterator[str]:
     for label, settings in evaluation.extractors.items():
         try:
             found = component("extractors", settings.name).weights(settings, evaluation.paths.weights)
-            yield f"extractor {label}: {f'weights in {found.folder}' if found else 'needs no weights'}"
+            without = "trained in the run" if getattr(settings, "source", "") == "trained" else "needs no weights"
+            yield f"extractor {label}: {f'weights in {found.folder}' if found else without}"
         except PipelineError as error:
             yield f"extractor {label}: {error}"

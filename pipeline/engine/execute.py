@@ -87,7 +87,7 @@ def execute(
         for done, task in enumerate(tasks):
             stop.check()
             if any(ref.task in failed for ref in sources(task)):
-                failed[task] = StageFailed(f"{task.label} was not run", cause="a task that it stands on failed")
+                failed[task] = _NotRun(f"{task.label} was not run", cause="a task that it stands on failed")
                 continue
             meter.begin(task.label)
             if on_change is not None:
@@ -116,12 +116,20 @@ def execute(
     return outcome
 
 
+class _NotRun(StageFailed):
+    """A task that stands on a failed one."""
+
+
 def _report(failed: dict[Task, PipelineError]) -> None:
-    roots = [(task, error) for task, error in failed.items() if "was not run" not in error.what]
+    roots = [(task, error) for task, error in failed.items() if not isinstance(error, _NotRun)]
     task, first = roots[0]
     if len(failed) == 1:
         raise first
-    others = [Fault(error.what, where=other.label) for other, error in failed.items() if other is not task]
+    others = [Fault(error.what, where=other.label) for other, error in roots[1:]]
+    down = [task.label for task, error in failed.items() if isinstance(error, _NotRun)]
+    if down:
+        more = f" and {len(down) - 3} more" if len(down) > 3 else ""
+        others.append(Fault("not run, because a task that it stands on failed", where=", ".join(down[:3]) + more))
     raise type(first)(
         first.what,
         where=first.where or task.label,

@@ -188,9 +188,13 @@ def test_missing_phone_weights_name_the_command_that_trains_some(small: Tiny, tm
     assert "python -m pipeline train 'extractor=[phones]'" in done.stderr
 
 
-def test_training_without_training_speech_names_the_setting(small: Tiny, tmp_path: Path) -> None:
-    done = toy.run("train", f"dataset.root={small.save().root}", "extractor=[phones]", cwd=tmp_path)
-    assert done.returncode == 3 and "dataset.train=DIR" in done.stderr
+@pytest.mark.parametrize("verb", ["train", "run"])
+def test_training_without_training_speech_names_the_setting_before_any_compute(
+    small: Tiny, command: Callable[..., tuple[int, str, str]], tmp_path: Path, verb: str
+) -> None:
+    status, out, err = command(verb, f"dataset.root={small.save().root}", "extractor=[phones,f0]")
+    assert (status, out) == (3, "") and "extractor phones" in err and "dataset.train=DIR" in err
+    assert not (tmp_path / "exp" / "store").exists()
 
 
 @pytest.mark.parametrize(

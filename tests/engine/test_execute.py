@@ -118,6 +118,10 @@ def test_a_failure_names_what_it_takes_down_and_the_rest_is_still_done(tmp_path:
     with pytest.raises(StageFailed, match="the bad one failed with ValueError: no good") as caught:
         execute([bad, on_it, good], store, Stop())
     assert [fault.where for fault in caught.value.faults] == ["on it"]
+    several = [Task("join", f"on it {n}", 1, writes(read), inputs={"sources": (bad.ref(),)}) for n in range(90)]
+    with pytest.raises(StageFailed) as caught:
+        execute([bad, *several, Task("bad", "another", 1, fails)], store, Stop())
+    assert [fault.where for fault in caught.value.faults] == ["another", "on it 0, on it 1, on it 2 and 87 more"]
     assert execute([good], store, Stop()).reused == 1
     assert not list(tmp_path.rglob("half"))
 
