@@ -18,7 +18,7 @@ from pipeline.anonymisers._types import Anonymised, Utterance
 from pipeline.engine.task import Work
 from pipeline.models.weights import file_digest
 from pipeline.registry import component
-from pipeline.stages.audio_rows import MANIFEST
+from pipeline.stages.audio_rows import MANIFEST, runs
 
 VERSION = 1
 TOGETHER = 1800 * 16_000
@@ -71,17 +71,9 @@ def _together(
     yield from [future.result() for future in writing]
 
 
-def _chunks(rows: Sequence[Any], samples: int) -> list[list[Any]]:
+def _chunks(rows: Sequence[Any], samples: int) -> list[Sequence[Any]]:
     """Rows in order, in chunks of at most so many samples, or of one row."""
-    chunks: list[list[Any]] = []
-    held = 0
-    for row in rows:
-        if not chunks or held + row.samples > samples:
-            chunks.append([])
-            held = 0
-        chunks[-1].append(row)
-        held += row.samples
-    return chunks
+    return [rows[run] for run in runs((row.samples for row in rows), samples)]
 
 
 def _utterance(row: Any) -> Utterance:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -22,6 +22,20 @@ FEATURES = "features.parquet"
 def given(rows: pd.DataFrame, columns: Sequence[str]) -> Given:
     """Rows of a manifest; what enters keys is the audio's digests and the named columns, in row order, never a path."""
     return Given(digest(rows[["sha256", *columns]].to_numpy().tolist()), rows)
+
+
+def runs(sizes: Iterable[float], limit: float) -> list[slice]:
+    """Cuts a row of files in their order into runs of ``limit`` at most together, or of one larger file."""
+    made: list[slice] = []
+    held = 0.0
+    for place, size in enumerate(sizes):
+        if made and held + size <= limit:
+            made[-1] = slice(made[-1].start, place + 1)
+            held += size
+        else:
+            made.append(slice(place, place + 1))
+            held = size
+    return made
 
 
 @functools.lru_cache(maxsize=512)

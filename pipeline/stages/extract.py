@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,13 +18,15 @@ from pipeline.engine.task import Artefact, Work
 from pipeline.models import memory
 from pipeline.models.feature import Feature
 from pipeline.registry import component
-from pipeline.stages.audio_rows import FEATURES, manifest
+from pipeline.stages.audio_rows import FEATURES, manifest, runs
 
 VERSION = 1
 
 # Seconds of audio that are decoded and handed to the extractors at once. Much on a GPU, where the steps of pYIN's path are
 # shared by all files of a chunk; 1,800 s at 16 kHz are 115 MB, and the next chunk is held beside it.
 CHUNK_SECONDS = {"cpu": 300.0, "cuda": 1800.0}
+# Beside a longer file nothing is decoded ahead, so that several files of hours need no more memory than one.
+AHEAD_SECONDS = 1800.0
 
 
 @dataclass(frozen=True)
@@ -95,17 +97,8 @@ def check(made: Mapping[str, Sequence[Feature]]) -> None:
 
 def chunks(rows: pd.DataFrame, device: str) -> list[list[Path]]:
     """Paths of the rows in order, cut so that a chunk holds :data:`CHUNK_SECONDS` of audio at most, or one longer file."""
-    limit = CHUNK_SECONDS[device.split(":")[0]]
-    made: list[list[Path]] = []
-    held = limit
-    for path, samples, rate in zip(rows["path"], rows["samples"], rows["sample_rate"]):
-        seconds = samples / rate
-        if held + seconds > limit:
-            made.append([])
-            held = 0.0
-        made[-1].append(Path(path))
-        held += seconds
-    return made
+    paths = [Path(path) for path in rows["path"]]
+    return [paths[run] for run in runs(rows["samples"] / rows["sample_rate"], CHUNK_SECONDS[device.split(":")[0]])]
 
 
 @dataclass(frozen=True)
@@ -117,16 +110,21 @@ class Heard:
 
 
 def heard(paths: Sequence[list[Path]], rates: Collection[int], threads: int) -> Iterator[Heard]:
-    """Decoded chunks; the next one is decoded and resampled while the models work on this one."""
+    """Decoded chunks; the next one is decoded and resampled while the models work on this one, unless this one is long."""
 
     def one(path: Path) -> tuple[dict[int, np.ndarray], float]:
         wave, own = audio.load(path)
         return {rate: audio.resample(wave, own, rate) for rate in rates}, len(wave) / own
 
     with ThreadPoolExecutor(threads) as pool:
-        ahead = [pool.submit(one, path) for path in paths[0]] if paths else []
+
+        def begun(number: int) -> list[Future[tuple[dict[int, np.ndarray], float]]]:
+            return [pool.submit(one, path) for path in paths[number]]
+
+        ahead = None
         for number in range(len(paths)):
-            ready = [future.result() for future in ahead]
-            ahead = [pool.submit(one, path) for path in paths[number + 1]] if number + 1 < len(paths) else []
-            at_rate = {rate: [waves[rate] for waves, _ in ready] for rate in rates}
-            yield Heard(at_rate, sum(seconds for _, seconds in ready))
+            ready = [future.result() for future in ahead or begun(number)]
+            seconds = sum(length for _, length in ready)
+            more = number + 1 < len(paths) and seconds <= AHEAD_SECONDS
+            ahead = begun(number + 1) if more else None
+            yield Heard({rate: [waves[rate] for waves, _ in ready] for rate in rates}, seconds)

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from pipeline.errors import DataError
+from pipeline.errors import DataError, StageFailed
 from pipeline.registry import generator
 
 # Waveforms are kept once decoded, up to this many samples (2 GiB): a demonstration decodes each file once.
@@ -48,6 +48,22 @@ def rounds(n: int, step: int, batch: int, seed: int, purpose: str) -> np.ndarray
     places = np.arange(step * batch, (step + 1) * batch)
     orders = {turn: generator(seed, purpose, int(turn)).permutation(n) for turn in np.unique(places // n)}
     return np.array([orders[place // n][place % n] for place in places], dtype=np.int64)
+
+
+def finite(loss: float, step: int, utterances: Sequence[str]) -> float:
+    """The loss of a step, if it is a number.
+
+    Raises:
+        StageFailed: it is not, with the ids of the batch.
+    """
+    if not math.isfinite(loss):
+        raise StageFailed(
+            f"the training loss is {loss} at step {step}",
+            where=f"utterances {', '.join(utterances)}",
+            cause="a learning rate that is too high, or audio that is not speech",
+            remedy="listen to these utterances, or lower learning_rate",
+        )
+    return loss
 
 
 def schedule(step: int, steps: int, warm_up: float) -> float:

@@ -9,7 +9,6 @@ bytes on CPU.
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Annotated, Literal
@@ -18,9 +17,9 @@ import numpy as np
 from pydantic import Field
 
 from pipeline import audio
-from pipeline.errors import ConfigError, DataError, StageFailed
+from pipeline.errors import ConfigError, DataError
 from pipeline.registry import ComponentSettings, digest, generator, numeric
-from pipeline.training._common import Utterances, determinism, rounds, schedule
+from pipeline.training._common import Utterances, determinism, finite, rounds, schedule
 
 SAMPLE_RATE = 16_000
 VERSION = 1
@@ -139,14 +138,7 @@ def train(
             with torch.no_grad():
                 frames = front_end(torch.from_numpy(waves).to(device))
             loss, cosines = head(model(frames)[:, 0], truth)
-            value = float(loss.detach())
-            if not math.isfinite(value):
-                raise StageFailed(
-                    f"the training loss is {value} at step {step}",
-                    where=f"utterances {', '.join(names[item] for item in items)}",
-                    cause="a learning rate that is too high, or audio that is not speech",
-                    remedy="listen to these utterances, or lower learning_rate",
-                )
+            value = finite(float(loss.detach()), step, [names[item] for item in items])
             optimiser.zero_grad(set_to_none=True)
             loss.backward()
             torch.nn.utils.clip_grad_norm_(parameters, 5.0)

@@ -8,17 +8,16 @@ device give the same bytes on CPU.
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from pipeline.errors import DataError, StageFailed
+from pipeline.errors import DataError
 from pipeline.models.activity import FRAME, detect, powers
 from pipeline.registry import ComponentSettings, digest, generator, numeric
-from pipeline.training._common import Utterances, determinism, rounds, schedule
+from pipeline.training._common import Utterances, determinism, finite, rounds, schedule
 
 if TYPE_CHECKING:
     from pipeline.models.vqvae import Mels, Network
@@ -149,14 +148,7 @@ def train(
             chosen, quantised, distance = model.quantiser(vectors)
             error = l1_loss(model.decoded(quantised, truth), mels)
             loss = error + settings.commitment * distance
-            value = float(loss.detach())
-            if not math.isfinite(value):
-                raise StageFailed(
-                    f"the training loss is {value} at step {step}",
-                    where=f"utterances {', '.join(names[item] for item in items)}",
-                    cause="a learning rate that is too high, or audio that is not speech",
-                    remedy="listen to these utterances, or lower learning_rate",
-                )
+            value = finite(float(loss.detach()), step, [names[item] for item in items])
             optimiser.zero_grad(set_to_none=True)
             loss.backward()
             torch.nn.utils.clip_grad_norm_(model.parameters(), 5.0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -144,6 +145,24 @@ def test_chunks_hold_all_files_in_order_within_the_limit(rows: pd.DataFrame) -> 
     assert [str(path) for chunk in cut for path in chunk] == list(long["path"])
     assert [str(path) for path in cut[1]] == ["long"]
     assert extract.chunks(rows.iloc[:0], "cpu") == []
+
+
+@pytest.mark.parametrize(("longest", "ahead"), [(1800.0, True), (0.0, False)])
+def test_nothing_is_decoded_beside_a_long_file(
+    longest: float, ahead: bool, rows: pd.DataFrame, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(extract, "AHEAD_SECONDS", longest)
+    read: list[Path] = []
+    load = audio.load
+    monkeypatch.setattr(audio, "load", lambda path: (read.append(path), load(path))[1])
+    paths = [[Path(path)] for path in rows["path"]]
+    chunks = extract.heard(paths, {16_000}, 1)
+    next(chunks)
+    deadline = time.monotonic() + (10 if ahead else 0.3)
+    while len(read) < 2 and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert len(read) == 1 + ahead
+    assert len(list(chunks)) == len(rows) - 1 and read == [path for (path,) in paths]
 
 
 def test_a_vector_that_is_not_finite_is_refused(
