@@ -165,7 +165,7 @@ def validate(values: Mapping[str, Any], recipe: str) -> Evaluation:
 
     faults: list[Fault] = []
     known = {
-        "config_version", "paths", "runtime", "calibration", "allow_partial", "dataset", "train", "executor",
+        "config_version", "paths", "runtime", "calibration", "diagnostics", "allow_partial", "dataset", "train", "executor",
         "system", "extractor", "attacker", "backend", "metric",
     }  # fmt: skip
     for name in sorted(set(values) - known):
@@ -174,8 +174,9 @@ def validate(values: Mapping[str, Any], recipe: str) -> Evaluation:
         faults.append(
             Fault(f"config_version is {values.get('config_version')!r}; this version reads 1", "config_version")
         )
-    if not isinstance(values.get("allow_partial"), bool):
-        faults.append(Fault("must be true or false", "allow_partial"))
+    for name in ("diagnostics", "allow_partial"):
+        if not isinstance(values.get(name), bool):
+            faults.append(Fault("must be true or false", name))
 
     paths = _part(Paths, values.get("paths"), "paths", faults)
     run = _part(Runtime, values.get("runtime"), "runtime", faults)
@@ -189,7 +190,8 @@ def validate(values: Mapping[str, Any], recipe: str) -> Evaluation:
         attackers[label] = _part(AttackerSettings, entry, f"attacker.{label}", faults)
     if not faults:
         lists["system"] = _with_original(lists["system"])
-        faults.extend(_across(lists, train))
+        lists["extractor"] = _with_sources(lists["extractor"], train, dataset)
+        faults.extend(_across(lists, train, attackers))
     if faults:
         raise ConfigError(
             f"the configuration has {len(faults)} fault{'s' if len(faults) > 1 else ''}",
@@ -212,6 +214,7 @@ def validate(values: Mapping[str, Any], recipe: str) -> Evaluation:
         attackers=attackers,
         backends=lists["backend"],
         metrics=lists["metric"],
+        diagnostics=bool(values["diagnostics"]),
         allow_partial=bool(values["allow_partial"]),
     )
 
@@ -294,11 +297,28 @@ def _with_original(systems: dict[str, Any]) -> dict[str, Any]:
     return {"original": component("anonymisers", "original").Settings(name="original"), **systems}
 
 
-def _across(lists: Mapping[str, Mapping[str, Any]], train: Any) -> list[Fault]:
+def _with_sources(extractors: dict[str, Any], train: Any, dataset: Any) -> dict[str, Any]:
+    """The extractors with ``source: auto`` decided: trained in the run where there is a trainer and speech to train on, else
+    the weights that are the component's default."""
+    speech = bool(dataset.train) or (dataset.name == "synthetic" and dataset.train_speakers > 0)
+    decided = dict(extractors)
+    for label, settings in extractors.items():
+        if getattr(settings, "source", "") == "auto":
+            usual = type(settings).model_fields["source"].default
+            trained = speech and not isinstance(train, _NoTraining)
+            decided[label] = settings.model_copy(update={"source": "trained" if trained else usual})
+    return decided
+
+
+def _across(lists: Mapping[str, Mapping[str, Any]], train: Any, attackers: Mapping[str, Any]) -> list[Fault]:
     """Faults that no part shows alone."""
-    faults = []
+    faults: list[Fault] = []
+    if not isinstance(train, _NoTraining):
+        return faults
     for label, extractor in lists["extractor"].items():
-        trained = getattr(extractor, "source", "") == "trained" and getattr(extractor, "training", None) is None
-        if trained and isinstance(train, _NoTraining):
-            faults.append(Fault("source=trained needs a trainer: add train=ecapa", f"extractor.{label}.source"))
+        if getattr(extractor, "source", "") == "trained" and getattr(extractor, "training", None) is None:
+            faults.append(Fault("source=trained needs a trainer: add train=default", f"extractor.{label}.source"))
+    for label, attacker in attackers.items():
+        if attacker.training == "anonymised":
+            faults.append(Fault("training=anonymised needs a trainer: add train=default", f"attacker.{label}.training"))
     return faults

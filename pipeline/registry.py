@@ -60,12 +60,17 @@ def _points(kind: Kind) -> tuple[EntryPoint, ...]:
     return tuple(entry_points(group=f"voice_privacy.{kind}"))
 
 
+@functools.cache
+def _ours(kind: Kind) -> frozenset[str]:
+    package = importlib.import_module(f"pipeline.{kind}")
+    return frozenset(
+        module.name for module in pkgutil.iter_modules(package.__path__) if not module.name.startswith("_")
+    )
+
+
 def names(kind: Kind) -> list[str]:
     """All component names of a kind, ours and those of other distributions."""
-    package = importlib.import_module(f"pipeline.{kind}")
-    ours = [module.name for module in pkgutil.iter_modules(package.__path__) if not module.name.startswith("_")]
-    theirs = [point.name for point in _points(kind)]
-    return sorted({*ours, *theirs})
+    return sorted({*_ours(kind), *(point.name for point in _points(kind))})
 
 
 def component(kind: Kind, name: str) -> ModuleType:

@@ -25,7 +25,7 @@ from pipeline.registry import ComponentSettings, component, digest
 from pipeline.stages.prepare import Prepared
 
 ARGUMENTS = [
-    "recipe=demo", "system=[original,b2,b2r,b2_vpc2024]", "extractor=[ecapa_trained,ge2e,f0,phones]",
+    "recipe=demo", "system=[original,b2,b2r]", "extractor=[ecapa,ge2e,f0,phones]", "backend=[cosine,plda]",
     "+system.t8={name: external, root: /theirs}", "paths.root=/exp",
 ]  # fmt: skip
 # Values by name or by whole path, for leaves whose type does not suggest one, or that depend on another leaf.
@@ -69,6 +69,7 @@ def leaves(evaluation: Evaluation) -> Iterator[tuple[str, Any]]:
             other = OTHER.get(f"{path}.{name}", _other(name, value, field.annotation))
             if other is not None:
                 yield f"{path}.{name}", other
+    yield "diagnostics", False
     yield "allow_partial", True
 
 
@@ -87,8 +88,8 @@ def _other(name: str, value: Any, kind: Any) -> Any:
     return f"{value}x" if isinstance(value, str) else None
 
 
-def prepared() -> Prepared:
-    """A made-up data set: two sets a sex, a training set, audio of three lengths."""
+def prepared(trial_sets: str = "fm") -> Prepared:
+    """A made-up data set: an enrolment set, a trial set a sex, a training set, audio of three lengths."""
     rows = []
     for set_name, role, speakers in (
         ("x_enrolls", "enrolment", "abcd"), ("x_trials_f", "trial", "ab"), ("x_trials_m", "trial", "cd"), ("x_train", "train", "ef"),
@@ -108,15 +109,18 @@ def prepared() -> Prepared:
             for u in manifest[(manifest["set"] == "x_enrolls") & (manifest["speaker"] == s)]["utterance"]
         ]
         tried = [(m, f"{s}-{name}-{n}", m == s) for m in speakers for s in speakers for n in range(3)]
-        sets[name] = trials.make(name, "x_enrolls", enrolled, tried, len(tried))
-    theirs = manifest[manifest["role"] != "train"].assign(sha256=lambda t: [digest("t8", one) for one in t["sha256"]])
-    return Prepared("made-up", manifest, sets, {"t8": theirs}, (), ())
+        if name[-1] in trial_sets:
+            sets[name] = trials.make(name, "x_enrolls", enrolled, tried, len(tried))
+    theirs = manifest.assign(sha256=[digest("t8", one) for one in manifest["sha256"]])
+    copies = {name: theirs[(theirs["role"] == "train") == learnt].reset_index(drop=True)
+              for name, learnt in (("t8", False), ("t8, training set", True))}  # fmt: skip
+    return Prepared("made-up", manifest, sets, copies, (), ())
 
 
 def keys(values: dict[str, Any]) -> dict[str, set[str]]:
     """Keys by stage."""
     evaluation = config.validate(values, "demo")
-    made = plan.graph(evaluation, prepared(), Machine("cpu", 1))
+    made = plan.graph(evaluation, prepared("f"), Machine("cpu", 1))
     found: dict[str, set[str]] = {}
     for (task, _), key in planned_keys([*plan.data_tasks(evaluation), *made.tasks]).items():
         found.setdefault(task.name, set()).add(key)
@@ -126,8 +130,10 @@ def keys(values: dict[str, Any]) -> dict[str, set[str]]:
 @functools.cache
 def table() -> dict[str, str]:
     """Leaf to the stages whose keys change with it, joined by a blank; '-' for none."""
-    module = component("extractors", "ge2e")
-    real, module.weights = module.weights, lambda settings, models: Weights(Path("/weights"), "digest of the weights")
+    modules = {name: component("extractors", name) for name in ("ge2e", "ecapa")}
+    real = {name: module.weights for name, module in modules.items()}
+    for module in modules.values():
+        module.weights = lambda settings, models: Weights(Path("/weights"), "digest of the weights")
     try:
         values = composed()
         before = keys(values)
@@ -141,7 +147,7 @@ def table() -> dict[str, str]:
             place[last] = other
             if leaf.startswith("system.") and last == "level" and "t8" not in path:
                 place.update({"alpha": None, "alpha_range": [0.7, 0.9]} if other != "fixed" else {"alpha_range": None})
-            if leaf in ("extractor.ecapa.source", "extractor.phones.source"):
+            if leaf in ("extractor.ecapa.source", "extractor.phones.source", "backend.plda.source"):
                 found[leaf] = "-"  # a folder instead of training changes the graph, not a key
                 continue
             try:
@@ -152,7 +158,8 @@ def table() -> dict[str, str]:
             stages = [stage for stage in before if before[stage] != after.get(stage)]
             found[leaf] = " ".join(stages) or "-"
     finally:
-        module.weights = real
+        for name, module in modules.items():
+            module.weights = real[name]
     return found
 
 

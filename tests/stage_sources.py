@@ -21,9 +21,19 @@ STAGES: dict[str, tuple[str, list[str]]] = {
         "anonymisers.mcadams:Anonymiser.version",
         ["anonymisers/mcadams.py", "models/mcadams.py", "models/mcadams_torch.py"],
     ),
-    "train ecapa": (
-        "training.ecapa:VERSION",
-        ["stages/train.py", "training/ecapa.py", "training/_common.py", "models/ecapa.py"],
+    "pack": ("stages.pack:VERSION", ["stages/pack.py", "data/packed.py", "audio.py"]),
+    "train embedding": (
+        "training.embedding:VERSION",
+        [
+            "stages/train.py",
+            "training/embedding.py",
+            "training/_*.py",
+            "models/ecapa.py",
+            "models/ecapa_training.py",
+            "models/xvector.py",
+            "models/margin.py",
+            "models/speechbrain_layout.py",
+        ],
     ),
     "train phones": (
         "training.phones:VERSION",
@@ -64,12 +74,19 @@ STAGES: dict[str, tuple[str, list[str]]] = {
         "extractors.phones:Extractor.version",
         ["extractors/phones.py", "models/vqvae.py", "models/activity.py", "models/embedding.py"],
     ),
+    "pieces": ("stages.pieces:VERSION", ["stages/pieces.py"]),
+    "precomputed": ("extractors.precomputed:Extractor.version", ["extractors/precomputed.py", "data/vector_files.py"]),
+    "fit": ("stages.fit:VERSION", ["stages/fit.py"]),
+    "check": ("stages.check:VERSION", ["stages/check.py", "metrics/treatment.py"]),
     "score": ("stages.score:VERSION", ["stages/score.py"]),
     "score cosine": ("backends.cosine:Backend.version", ["backends/cosine.py"]),
+    "score plda": ("backends.plda:Backend.version", ["backends/plda.py", "models/plda.py", "models/kaldi_files.py"]),
     "measure": ("stages.measure:VERSION", ["stages/measure.py", "measures/_rows.py", "measures/_trials.py"]),
     "measure asv": ("measures.asv:VERSION", ["measures/asv.py", "metrics/*.py"]),
     "measure zebra": ("measures.zebra:VERSION", ["measures/zebra.py", "metrics/*.py"]),
     "measure vsm": ("measures.vsm:VERSION", ["measures/vsm.py", "metrics/*.py"]),
+    "measure cece": ("measures.cece:VERSION", ["measures/cece.py", "metrics/*.py"]),
+    "measure p0p1": ("measures.p0p1:VERSION", ["measures/p0p1.py", "metrics/*.py"]),
     "measure srd": ("measures.srd:VERSION", ["measures/srd.py", "metrics/*.py"]),
 }
 

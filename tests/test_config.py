@@ -45,7 +45,7 @@ def test_there_are_options_to_compose() -> None:
 @pytest.mark.parametrize(("group", "option"), OPTIONS)
 def test_every_option_of_every_group_composes_and_validates(group: str, option: str) -> None:
     chosen = f"[original,{option}]" if (group, option) != ("system", "original") and group == "system" else option
-    evaluation = compose(f"{group}={chosen}", *(["train=ecapa"] if option == "ecapa_trained" else []))
+    evaluation = compose(f"{group}={chosen}", *(["extractor=[ecapa]"] if option == "semi_informed" else []))
     written = yaml.safe_load((config.assets("conf") / group / f"{option}.yaml").read_text())
     if group in LISTS:
         label = next(iter(written))
@@ -101,7 +101,10 @@ def test_unknown_options_components_and_labels() -> None:
 
 
 def test_what_no_part_shows_alone() -> None:
-    assert "train=ecapa" in faults("extractor=[ecapa]", "extractor.ecapa.source=trained")["extractor.ecapa.source"]
+    assert (
+        "train=default"
+        in faults("extractor=[ecapa]", "extractor.ecapa.source=trained", "train=none")["extractor.ecapa.source"]
+    )
 
 
 def test_code_in_a_configuration_is_refused() -> None:

@@ -45,6 +45,17 @@ class Anonymised:
     passed: dict[str, int] = field(default_factory=dict)
 
 
+class Random(Protocol):
+    """The ``Settings`` of a random anonymiser: they have these two beside ``level`` (who has a pseudo-voice of their own:
+    ``fixed``, ``speaker`` or ``utterance``)."""
+
+    def second_run(self) -> Random | None:
+        """The same system under other random numbers; None where these settings leave nothing random."""
+
+    def at_level(self, level: str) -> Random:
+        """The same system with a pseudo-voice for each ``speaker`` or each ``utterance``."""
+
+
 class Anonymiser(Protocol):
     """The class ``Anonymiser`` of an anonymiser's module; ``Anonymiser(settings)`` makes one.
 

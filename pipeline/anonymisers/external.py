@@ -14,9 +14,13 @@ class Settings(ComponentSettings):
         root: folder with ``SET_suffix/wav/UTT.wav``, or any ``**/UTT.ext``.
         suffix: which copies to take where several systems lie in one folder as ``SET_suffix``.
         level: printed in tables: how pseudo-voices were given ('speaker', 'utterance', ...).
+        second_root: the evaluation sets anonymised once more with other random numbers, for C_ECE and M_P0P1.
+        train_root: the training set anonymised by the same system, for semi-informed attackers; by default ``root``.
     """
 
     name: Literal["external"] = numeric("external")
     root: str = runtime(..., min_length=1)
     level: str = numeric("unknown")
     suffix: str | None = runtime(None)
+    second_root: str | None = runtime(None)
+    train_root: str | None = runtime(None)

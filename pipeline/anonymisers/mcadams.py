@@ -89,6 +89,16 @@ class Settings(ComponentSettings):
             raise ValueError("hop_ms is at most half of window_ms")
         return self
 
+    def second_run(self) -> Settings | None:
+        """The same system under other random numbers; None where nothing is random."""
+        if self.level == "fixed" or self.alpha_seeding == "vpc2024":
+            return None
+        return self.model_copy(update={"seed": self.seed + 1})
+
+    def at_level(self, level: str) -> Settings:
+        """The same system with a pseudo-voice for each ``speaker`` or each ``utterance``; a fixed one stays what it is."""
+        return self if self.level == "fixed" else self.model_copy(update={"level": level})
+
 
 class Anonymiser:
     """McAdams' transform with the alpha of the utterance. :meth:`anonymise` may be called by several threads at once."""

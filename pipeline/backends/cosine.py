@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -27,7 +28,8 @@ class Backend:
     are_llrs: ClassVar[bool] = False
     libraries: ClassVar[tuple[str, ...]] = ("numpy",)
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, folder: Path | None = None) -> None:
+        # Nothing is trained, so there is no folder to read.
         self.settings = settings
 
     def enrol(self, vectors: np.ndarray, model: np.ndarray, n_models: int) -> np.ndarray:

@@ -256,8 +256,11 @@ def _cece(options: argparse.Namespace, report: Report) -> None:
     both = metrics.trial_intervals(second, metrics=("d_ece", "cllr", "cllr_min"))
     for name, key in (("d_ece_f1", "d_ece"), ("cllr_f1", "cllr"), ("cllr_min_f1", "cllr_min")):
         report.interval((name,), both[key])
-    for name in ("c_ece", "cllr_l_phi"):
-        report.reason(("interval", name), "no interval of a value under a calibration trained on the same speakers")
+    try:
+        for name, interval in metrics.c_ece_intervals(first, second, calibration=options.method).items():
+            report.interval((name,), interval)
+    except Undefined as undefined:
+        report.reason(("interval", "c_ece"), str(undefined))
 
 
 def _paired(options: argparse.Namespace, report: Report) -> None:

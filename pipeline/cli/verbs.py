@@ -99,7 +99,7 @@ def run(arguments: Sequence[str], evaluation: Evaluation, values: dict[str, Any]
 def _run(folder: RunFolder, stop: Stop, evaluation: Evaluation) -> int:
     from pipeline import plan as plans
     from pipeline.report import render, tables
-    from pipeline.stages import gather
+    from pipeline.stages import diagnose, gather
     from pipeline.stages import train as training
 
     device = machine(evaluation)
@@ -114,6 +114,8 @@ def _run(folder: RunFolder, stop: Stop, evaluation: Evaluation) -> int:
     data = plans.prepared(evaluation, list(outcome.artefacts.values()), device)
     _say(data)
     made = plans.graph(evaluation, data, device)
+    for note in made.notes:
+        log.info("%s", note)
     log.info("%d tasks over %d utterances", len(made.tasks), len(data.manifest))
     execute(made.tasks, store, stop, outcome, changed)
     trained = {
@@ -141,6 +143,7 @@ def _run(folder: RunFolder, stop: Stop, evaluation: Evaluation) -> int:
         lost,
         tied,
     )
+    found = diagnose.run(made.diagnoses, rows, outcome, folder.path)
     report_path = render.render([folder.path], folder.path / "report.html")
     counts = f"tasks: {outcome.reused} reused, {outcome.computed} computed"
     error = _shortfall(rows, data, lost, evaluation.allow_partial, report_path)
@@ -148,6 +151,8 @@ def _run(folder: RunFolder, stop: Stop, evaluation: Evaluation) -> int:
     folder.status(state="partial" if error else "done", exit_status=status, tasks=counts, training=trained, ended=utc())
     log.info("%s", counts)
     print(tables.to_text(rows, list(evaluation.systems)))
+    if doubts := tables.diagnostics_text(found):
+        print(doubts)
     print(counts)
     print(report_path.resolve())
     sys.stdout.flush()
@@ -220,16 +225,17 @@ def train(evaluation: Evaluation, values: dict[str, Any]) -> int:
 
     device = machine(evaluation)
     data, outcome = _data(evaluation, device, training_alone=bool(evaluation.dataset.train))
-    tasks = list(plans.trainings(evaluation, data, device).values())
+    tasks = plans.trainings(evaluation, data, device).tasks
     if not tasks:
         raise ConfigError(
             "no chosen extractor is trained",
-            remedy="set extractor.<label>.source=trained: ecapa with train=ecapa, phones as they are",
+            remedy="name a training set by dataset.train=DIR and choose ecapa, xvector or phones, e.g. 'extractor=[ecapa]' "
+            "train=default",
         )
     with listening() as stop:
         execute(tasks, Store(evaluation.paths.store), stop, outcome)
     print(f"tasks: {outcome.reused} reused, {outcome.computed} computed")
-    for task in tasks:
+    for task in (task for task in tasks if task.name == "train"):
         print(f"{task.label}: {training.summary(outcome.artefact(task.ref()))}")
         print(outcome.artefact(task.ref()).folder)
     return 0

@@ -33,6 +33,15 @@ class External:
     notes: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True)
+class Copy:
+    """Where an anonymised copy lies: its root and the folders' suffix, and whether it is of the training set."""
+
+    root: str
+    suffix: str | None = None
+    training: bool = False
+
+
 def read(
     root: str | Path, manifest: pd.DataFrame, suffix: str | None = None, allow_partial: bool = False, threads: int = 1
 ) -> External:
@@ -43,7 +52,7 @@ def read(
 
     Args:
         root: the folder of the system's audio.
-        manifest: what has to be there; all rows with another role than train.
+        manifest: what has to be there.
         suffix: the folders' suffix; by default the only one that there is.
         allow_partial: leave out utterances whose file is missing or has a fault.
         threads: files that are read at a time.
@@ -56,7 +65,7 @@ def read(
     if not str(root) or not folder.is_dir():
         faults.add("root", f"there is no folder '{root}' of anonymised audio", "system.<label>.root")
         faults.stop(root or "system.<label>.root")
-    wanted = manifest[manifest["role"] != "train"]
+    wanted = manifest
     places = _places(folder, sorted(wanted["set"].unique()), suffix, faults)
     files = {place: _by_id(place) for place in set(places.values())}
 

@@ -1,7 +1,8 @@
 """What a measure reads and what it gives: scores by kind, and rows with figure tables.
 
-A measure is a module ``pipeline.measures.NAME`` with ``Settings``, ``VERSION``, ``MEASURES`` (``trials``, ``pairs`` or
-``ranks``) and ``measure(settings, data) -> Measured``; extractors say with the same words what they are for.
+A measure is a module ``pipeline.measures.NAME`` with ``Settings``, ``VERSION``, ``MEASURES`` (``trials``, ``pairs``,
+``ranks``, ``trial_runs`` or ``pair_runs``) and ``measure(settings, data) -> Measured``; extractors say with the same words
+what they are for, where trials and pairs include two runs of them.
 """
 
 from __future__ import annotations
@@ -48,6 +49,38 @@ class Pairs:
     oo: np.ndarray
     op: np.ndarray
     pp: np.ndarray
+    speakers: np.ndarray
+    n_expected: int
+
+
+@dataclass(frozen=True, eq=False)
+class TrialRuns:
+    """The same trials under two runs of a random system, which differ in its seed alone.
+
+    Attributes:
+        first: scores of run f0, on which the attacker calibrates.
+        second: scores of run f1, under attack; trials, models and speakers are those of ``first``, in the same order.
+    """
+
+    first: Trials
+    second: Trials
+
+
+@dataclass(frozen=True, eq=False)
+class PairRuns:
+    """Scores of all utterances of a set against all, under two runs of a random system.
+
+    Attributes:
+        oo: float64 [n, n], original speech.
+        pp: float64 [n, n], the first run.
+        p0p1: float64 [n, n], rows the first run and columns the second; the same utterance has the same place.
+        speakers: str [n].
+        n_expected: utterances in the set.
+    """
+
+    oo: np.ndarray
+    pp: np.ndarray
+    p0p1: np.ndarray
     speakers: np.ndarray
     n_expected: int
 

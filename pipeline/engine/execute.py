@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import logging
 import time
 from collections.abc import Callable, Iterable, Sequence
@@ -11,7 +12,7 @@ from typing import Any
 
 from pipeline.engine import keys
 from pipeline.engine.progress import Meter
-from pipeline.engine.stop import Stop
+from pipeline.engine.stop import Stop, Stopped
 from pipeline.engine.store import Store
 from pipeline.engine.task import Artefact, Derived, Given, Input, Ref, Task
 from pipeline.errors import Fault, PipelineError, StageFailed
@@ -93,12 +94,12 @@ def execute(
             if on_change is not None:
                 on_change(task.label, done, len(tasks))
             try:
-                computed = _one(task, store, outcome, meter)
+                computed = _one(task, store, outcome, meter, stop)
             except PipelineError as error:
                 failed[task] = error
                 log.error("%s failed: %s", task.label, error)
                 continue
-            except (KeyboardInterrupt, SystemExit):
+            except (KeyboardInterrupt, SystemExit, Stopped):
                 raise
             except Exception as error:
                 log.exception("%s failed", task.label)
@@ -139,7 +140,7 @@ def _report(failed: dict[Task, PipelineError]) -> None:
     )
 
 
-def _one(task: Task, store: Store, outcome: Outcome, meter: Meter) -> bool:
+def _one(task: Task, store: Store, outcome: Outcome, meter: Meter, stop: Stop) -> bool:
     """Find or make the outputs of one task; True if anything was computed."""
     resolved: dict[int, tuple[str, Any]] = {}
 
@@ -160,11 +161,14 @@ def _one(task: Task, store: Store, outcome: Outcome, meter: Meter) -> bool:
     if not missing:
         return False
     start = time.monotonic()
-    work = _Work(task, tuple(missing), lambda value: resolve(value)[1], meter)
+    work = _Work(task, tuple(missing), lambda value: resolve(value)[1], meter, stop)
+    work.scratches = {name: functools.partial(store.scratch, task.name, made_keys[name]) for name in missing}
     try:
         for name in missing:
             work.folders[name] = store.begin(task.name, made_keys[name])
         task.function(work)
+        if work.left_early:
+            stop.check()
         seconds = time.monotonic() - start
         for name in missing:
             notes = {**work.notes.get(name, {}), "label": task.label, "seconds": round(seconds, 3)}
@@ -190,8 +194,12 @@ def _one(task: Task, store: Store, outcome: Outcome, meter: Meter) -> bool:
 class _Work:
     """The :class:`pipeline.engine.task.Work` of one task."""
 
-    def __init__(self, task: Task, missing: tuple[str, ...], value: Callable[[Input], Any], meter: Meter) -> None:
-        self.task, self.missing, self.value, self.meter = task, missing, value, meter
+    def __init__(
+        self, task: Task, missing: tuple[str, ...], value: Callable[[Input], Any], meter: Meter, stop: Stop
+    ) -> None:
+        self.task, self.missing, self.value, self.meter, self.stop = task, missing, value, meter, stop
+        self.scratches: dict[str, Callable[[], Path]] = {}
+        self.left_early = False
         self.folders: dict[str, Path] = {}
         self.notes: dict[str, dict[str, Any]] = {}
 
@@ -201,6 +209,14 @@ class _Work:
 
     def folder(self, output: str = "") -> Path:
         return self.folders[output]
+
+    def scratch(self, output: str = "") -> Path:
+        return self.scratches[output]()
+
+    def stopping(self) -> bool:
+        # A signal that comes after the function last looked finds the work done: it is committed as ever.
+        self.left_early = self.stop.number is not None
+        return self.left_early
 
     def note(self, output: str = "", **notes: Any) -> None:
         self.notes.setdefault(output, {}).update(notes)

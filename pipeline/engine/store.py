@@ -115,7 +115,15 @@ class Store:
                 log.warning("%s: another worker made this artefact with other bytes; its version is kept", final)
             return made
         _sync(final.parent)
+        shutil.rmtree(final.with_name(f"{final.name}.scratch"), ignore_errors=True)
         return Artefact(key=key, folder=final, digest=str(record["digest"]), record=record)
+
+    def scratch(self, stage: str, key: str) -> Path:
+        """A folder for the checkpoints of an artefact in the making; the next worker finds what a killed one left."""
+        folder = self.folder(stage, key)
+        kept = folder.with_name(f"{folder.name}.scratch")
+        kept.mkdir(parents=True, exist_ok=True)
+        return kept
 
     def discard(self, temporary: Path) -> None:
         """Remove an unfinished folder."""
@@ -123,7 +131,7 @@ class Store:
 
     def _sweep(self, folder: Path) -> None:
         # What a kill left behind is no artefact; a week is longer than any shard takes, so no living worker loses its own.
-        for left in folder.glob("*.tmp-*"):
+        for left in [*folder.glob("*.tmp-*"), *folder.glob("*.scratch")]:
             try:
                 if time.time() - left.stat().st_mtime > STALE_SECONDS:
                     shutil.rmtree(left, ignore_errors=True)

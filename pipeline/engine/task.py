@@ -109,6 +109,12 @@ class Work(Protocol):
     def folder(self, output: str = "") -> Path:
         """The folder into which the files of a missing output go."""
 
+    def scratch(self, output: str = "") -> Path:
+        """A folder of the missing output that outlives a kill, for checkpoints; it goes when the output is committed."""
+
+    def stopping(self) -> bool:
+        """Whether the run was asked to stop; a function that is told so returns early, and its outputs are not committed."""
+
     def note(self, output: str = "", **notes: Any) -> None:
         """Facts for the record that are not content (counts, seconds, curves)."""
 

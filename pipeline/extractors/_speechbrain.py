@@ -23,7 +23,8 @@ class SpeechBrainSettings(ComponentSettings):
 
     Attributes:
         source: a hub id, a folder that holds ``embedding_model.ckpt`` or ``embedding_model.safetensors``, or ``trained``
-            (the weights come from a training task of the run).
+            (the weights come from a training task of the run). In configurations also ``auto``: ``trained`` where there is
+            a training set and a trainer, else the hub id that is the default.
         revision: revision of a hub id.
         precision: of the convolutions; the front end and the statistics stay in float32. ``bfloat16`` is 1.7 times as fast
             on a CPU that has it (avx512_bf16), and moves embeddings by up to 2e-5 in cosine distance (trained ECAPA on

@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 HUB, REVISION = "speechbrain/spkrec-ecapa-voxceleb", "0f99f2d0ebe89ac095bcc5903c4dd8f72b367286"
 CHECKSUMS = {(HUB, REVISION): "0575cb64845e6b9a10db9bcb74d5ac32b326b8dc90352671d345e2ee3d0126a2"}
 
+TRAINED_BY = "embedding"
+"""The trainer that can make its weights, from original or from anonymised speech."""
+
 
 class Settings(SpeechBrainSettings):
     """Settings of the ECAPA extractor: see the base class."""

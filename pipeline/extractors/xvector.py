@@ -17,6 +17,9 @@ HUB, REVISION = "speechbrain/spkrec-xvect-voxceleb", "e2cc27f853f99bd5d539432f0c
 # No sha256 of these weights was found in print: what fetch-models brings is recorded beside them, not compared.
 CHECKSUMS: dict[tuple[str, str], str] = {}
 
+TRAINED_BY = "embedding"
+"""The trainer that can make its weights, from original or from anonymised speech."""
+
 
 class Settings(SpeechBrainSettings):
     """Settings of the x-vector extractor: see the base class."""

@@ -14,10 +14,12 @@ from pipeline.metrics.calibration import (
     isotonic_calibration,
     linear_calibration,
 )
+from pipeline.metrics.cece_uncertainty import c_ece_intervals
 from pipeline.metrics.cllr import cllr, cllr_cal, cllr_min
 from pipeline.metrics.detection import TprAtFpr, eer, tpr_at_fpr
 from pipeline.metrics.ece import D_ECE_MAX, EceProfile, d_ece, d_ece_oracle, ece, ece_profile, prior_entropy, z_function
 from pipeline.metrics.linkability import d_sys, pi_link, pi_sing
+from pipeline.metrics.linkage import Linkage, linkage, linkage_intervals, p0p1_ratio
 from pipeline.metrics.normalised import (
     Normalised,
     cllr_min_op_oo,
@@ -79,6 +81,7 @@ __all__ = [
     "Interval",
     "Isotonic",
     "Linear",
+    "Linkage",
     "MetricError",
     "Normalised",
     "NullBand",
@@ -95,6 +98,7 @@ __all__ = [
     "Zebra",
     "Zoo",
     "c_ece",
+    "c_ece_intervals",
     "calibrate",
     "cllr",
     "cllr_cal",
@@ -119,9 +123,12 @@ __all__ = [
     "isotonic_calibration",
     "l_w_ceiling",
     "linear_calibration",
+    "linkage",
+    "linkage_intervals",
     "normalised",
     "normalised_intervals",
     "oracle_llr",
+    "p0p1_ratio",
     "paired_tests",
     "pi_link",
     "pi_sing",

@@ -8,11 +8,11 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import expit
 
-from pipeline.metrics._checks import Array, MetricError, Undefined, choice, classes, vector
+from pipeline.metrics._checks import Array, Mask, MetricError, Undefined, choice, classes, vector
 from pipeline.metrics._result import quantity
 from pipeline.metrics.cllr import cllr, cllr_min
 from pipeline.metrics.ece import d_ece, d_ece_oracle
-from pipeline.metrics.pav import Calibration, calibrate
+from pipeline.metrics.pav import Calibration, Rows, calibrate, calibrate_rows
 
 METHODS = ("linear", "isotonic")
 BETWEEN = ("step", "linear")
@@ -82,7 +82,30 @@ def linear_calibration(target: npt.ArrayLike, nontarget: npt.ArrayLike) -> Linea
         Undefined: the classes do not overlap: the slope grows without bound.
     """
     t, n = classes(target, nontarget)
-    scores = np.concatenate([t, n])
+    is_target = np.concatenate([np.ones(t.size, dtype=np.bool_), np.zeros(n.size, dtype=np.bool_)])
+    return weighted_linear(np.concatenate([t, n]), is_target, np.ones(is_target.size))
+
+
+def weighted_linear(scores: Array, is_target: Mask, weights: Array, start: Linear | None = None) -> Linear:
+    """:func:`linear_calibration` of weighted scores; the weights of either class are brought to the same sum.
+
+    Args:
+        scores: [n] finite where there is weight.
+        is_target: [n].
+        weights: [n] 0 or more.
+        start: a map that is near, such as that of all scores when some are left out.
+
+    Raises:
+        MetricError: infinite scores, a class without weight.
+        Undefined: the classes do not overlap.
+    """
+    held = weights > 0
+    if not held.all():
+        scores, is_target, weights = scores[held], is_target[held], weights[held]
+    t, n = scores[is_target], scores[~is_target]
+    for array, name in ((t, "target"), (n, "non-target")):
+        if not array.size:
+            raise MetricError(f"there is no {name} score")
     if not np.isfinite(scores).all():
         raise MetricError("linear calibration cannot be trained on infinite scores")
     if scores.min() == scores.max():
@@ -91,13 +114,14 @@ def linear_calibration(target: npt.ArrayLike, nontarget: npt.ArrayLike) -> Linea
         raise Undefined("the training scores of the two classes do not overlap: linear calibration has no finite slope")
     centre, scale = float(scores.mean()), float(scores.std())
     x = (scores - centre) / scale
-    sign = np.concatenate([np.ones(t.size), -np.ones(n.size)])
-    weight = np.concatenate([np.full(t.size, 0.5 / t.size), np.full(n.size, 0.5 / n.size)])
+    sign = np.where(is_target, 1.0, -1.0)
+    weight = 0.5 * weights / np.where(is_target, weights[is_target].sum(), weights[~is_target].sum())
 
     def loss(slope: float, offset: float) -> float:
         return float(weight @ np.logaddexp(0.0, -sign * (slope * x + offset)))
 
-    slope, offset, value = 0.0, 0.0, float(np.log(2.0))
+    slope, offset = (0.0, 0.0) if start is None else (start.slope * scale, start.offset + start.slope * centre)
+    value = loss(slope, offset)
     for _ in range(200):
         wrong = expit(-sign * (slope * x + offset))
         residual = -weight * sign * wrong
@@ -131,8 +155,24 @@ def isotonic_calibration(target: npt.ArrayLike, nontarget: npt.ArrayLike, *, bet
     if between == "linear" and not np.isfinite(scores[[0, -1]]).all():
         raise MetricError("linear interpolation between blocks cannot be trained on infinite scores")
     calibration = calibrate(t, n, laplace=True)
+    return Isotonic(calibration, _highest(calibration, scores), between)
+
+
+def weighted_isotonic(rows: Rows, between: str = "step") -> Isotonic:
+    """:func:`isotonic_calibration` of weighted scores, one row a distinct score; rows without weight leave no trace.
+
+    Raises:
+        MetricError: a class without weight.
+    """
+    calibration = calibrate_rows(rows, laplace=True)
+    return Isotonic(calibration, _highest(calibration, rows.lowest[rows.target + rows.nontarget > 0]), between)
+
+
+def _highest(calibration: Calibration, scores: Array) -> Array:
+    """[b] highest of the ascending training scores in each block."""
     ends = np.append(np.searchsorted(scores, calibration.lowest[1:], side="left"), scores.size)
-    return Isotonic(calibration, scores[ends - 1], between)
+    found: Array = scores[ends - 1]
+    return found
 
 
 def c_ece(

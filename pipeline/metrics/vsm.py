@@ -28,7 +28,7 @@ SELF_PAIRS = ("drop", "keep")
 
 _LN2 = float(np.log(2.0))
 # Below this, a mean difference of cells is the rounding of equal cells.
-_FLAT = 1e-14
+FLAT = 1e-14
 _CHUNK = 2_000_000
 
 
@@ -360,7 +360,7 @@ def deid(oo: npt.ArrayLike, op: npt.ArrayLike) -> float:
 
 def deid_of(d_oo: float, d_op: float) -> float:
     """:func:`deid` from the diagonal dominances."""
-    if d_oo <= _FLAT:
+    if d_oo <= FLAT:
         raise Undefined("the matrix of the original speech has no diagonal: D_diag(OO) is 0")
     return 1 - d_op / d_oo
 
@@ -379,7 +379,7 @@ def g_vd(oo: npt.ArrayLike, pp: npt.ArrayLike) -> float:
 
 def g_vd_of(d_oo: float, d_pp: float) -> float:
     """:func:`g_vd` from the diagonal dominances."""
-    if d_oo <= _FLAT:
+    if d_oo <= FLAT:
         raise Undefined("the matrix of the original speech has no diagonal: D_diag(OO) is 0")
     return decibel(d_pp / d_oo)
 

@@ -22,6 +22,11 @@ State = dict[str, torch.Tensor]
 SAMPLE_RATE = 16_000
 HOP = 160
 
+_CONVERT = (
+    "write the model's state_dict(), tensors by name and nothing else, to embedding_model.safetensors in that folder, on the "
+    "machine that made it"
+)
+
 
 def read_state(folder: Path) -> State:
     """The tensors of ``embedding_model.safetensors`` or ``embedding_model.ckpt`` in a folder.
@@ -40,11 +45,15 @@ def read_state(folder: Path) -> State:
         else:
             state = torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:
+        # torch says the same of a damaged file and of one that would run code; neither is opened any further.
         raise DataError(
-            "weights cannot be read", where=str(path), cause=(str(error).splitlines() or [type(error).__name__])[0]
+            "weights cannot be read as plain tensors",
+            where=str(path),
+            cause=f"a damaged file, or a pickle that holds code: {(str(error).splitlines() or [type(error).__name__])[0]}",
+            remedy=_CONVERT,
         ) from error
     if not isinstance(state, dict) or not all(isinstance(value, torch.Tensor) for value in state.values()):
-        raise DataError("a checkpoint holds something else than tensors by name", where=str(path))
+        raise DataError("a checkpoint holds something else than tensors by name", where=str(path), remedy=_CONVERT)
     return state
 
 
@@ -83,7 +92,11 @@ def filled(model: torch.nn.Module, state: State, architecture: str) -> torch.nn.
 
 
 def _another(architecture: str, cause: str) -> DataError:
-    return DataError(f"these weights are not those of an {architecture}", cause=cause)
+    return DataError(
+        f"these weights are not those of an {architecture}",
+        cause=cause,
+        remedy="set source of the extractor to weights of its own architecture, or choose the extractor that they belong to",
+    )
 
 
 class FrontEnd(torch.nn.Module):

@@ -15,7 +15,7 @@ from pipeline.models.packed import Convolution, Layout, affine
 from pipeline.models.speechbrain_layout import State, filled, reach, shape
 
 ARCHITECTURE = "x-vector network of SpeechBrain"
-_DILATIONS = (1, 2, 3, 1, 1)
+_KERNELS, _DILATIONS = (5, 3, 3, 1, 1), (1, 2, 3, 1, 1)
 
 # SpeechBrain adds noise between 1e-5 and 9e-5 to every pooled mean, drawn from torch's global generator at each call; the
 # middle of that range takes its place here, so that a file has one vector. To deviations it adds 1e-5.
@@ -41,7 +41,7 @@ def sizes(state: State) -> dict[str, Any]:
         "tdnn_blocks": len(channels),
         "tdnn_channels": channels,
         "tdnn_kernel_sizes": kernels,
-        "tdnn_dilations": [*_DILATIONS, *[1] * len(channels)][: len(channels)],
+        "tdnn_dilations": _first(_DILATIONS, len(channels)),
         "lin_neurons": embedding,
         "in_channels": n_mels,
     }
@@ -55,6 +55,30 @@ def build(state: State) -> tuple[torch.nn.Module, dict[str, Any]]:
     """
     arguments = sizes(state)
     return filled(Xvector(**arguments), state, ARCHITECTURE), arguments
+
+
+def fresh(n_mels: int, channels: list[int], embedding: int) -> torch.nn.Module:
+    """An untrained model with SpeechBrain's kernels (5, 3, 3, 1, 1), its weights drawn from torch's global generator.
+
+    Args:
+        n_mels: log-mel bands.
+        channels: of each layer.
+        embedding: dimensions.
+    """
+    model: torch.nn.Module = Xvector(
+        tdnn_blocks=len(channels),
+        tdnn_channels=channels,
+        tdnn_kernel_sizes=_first(_KERNELS, len(channels)),
+        tdnn_dilations=_first(_DILATIONS, len(channels)),
+        lin_neurons=embedding,
+        in_channels=n_mels,
+    )
+    return model
+
+
+def _first(values: tuple[int, ...], n: int) -> list[int]:
+    """SpeechBrain's values for the first layers, and 1 for those beyond."""
+    return [*values, *[1] * n][:n]
 
 
 def least_frames(arguments: dict[str, Any]) -> int:

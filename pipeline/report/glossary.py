@@ -139,6 +139,50 @@ ENTRIES: dict[str, Entry] = {
         "−∞ dB not at all. A property of usefulness, not of privacy.",
         "Noé et al. 2020",
     ),
+    "c_ece": Entry(
+        "C_ECE",
+        "disclosure to an attacker who calibrates on another run",
+        "The information about identity that an attacker gains on average who learns from one run of a random system (f0) how "
+        "to turn scores into likelihood ratios, and attacks speech that another run (f1) protects: 0 bit means that the attack "
+        "is worthless, below 0 that its likelihood ratios mislead, 0.721 bit is full disclosure. The map from scores to "
+        "likelihood ratios is linear or isotonic.",
+        "Noé et al. 2022, section 5.3 and Eq. 15-16",
+    ),
+    "cllr_l_phi": Entry(
+        "Cllr f0→f1",
+        "cost of run f1 under the calibration of run f0",
+        "The cost of the log-likelihood ratios that the attacker makes of run f1 with the map learnt on run f0: 1 bit is that "
+        "of knowing nothing, above 1 bit the likelihood ratios mislead.",
+        "Noé et al. 2022, section 5.3",
+    ),
+    "d_ece_f1": Entry(
+        "D_ECE f1",
+        "expected disclosure of run f1",
+        "The information about identity that perfectly calibrated scores of the second run give: what C_ECE could reach at "
+        "most.",
+        "Noé et al. 2022, Eq. 13",
+    ),
+    "d_diag_p0p1": Entry(
+        "D_diag P0P1",
+        "diagonal dominance between two runs",
+        "How much more similar a speaker's pseudo-voices of two runs of a random system are to each other than to other "
+        "speakers' pseudo-voices: near 0, what one run makes of a voice does not point to what another makes of it.",
+        "Noé et al. 2020, Eq. 3, on speech of two runs",
+    ),
+    "d_diag_p0p1_signed": Entry(
+        "D_diag P0P1 signed",
+        "diagonal dominance between two runs with its sign",
+        "Mean similarity of a speaker's pseudo-voices of two runs minus that to other speakers' pseudo-voices: below 0, they "
+        "are less similar than those of different speakers, which links them as well.",
+        "Noé et al. 2020, Eq. 3, on speech of two runs",
+    ),
+    "p0p1_ratio": Entry(
+        "P0P1/PP",
+        "linkability across sessions",
+        "The diagonal dominance between two runs as a share of that within one run: at 0 % two sessions of a speaker cannot be "
+        "linked by the protected voice, at 100 % they are linked as well as two utterances of the same session.",
+        "D_diag(P0P1) / D_diag(PP)",
+    ),
     "max_d": Entry(
         "MaxD",
         "maximum disclosure (SRD)",
@@ -171,6 +215,8 @@ ENTRIES: dict[str, Entry] = {
 GROUPS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("Speaker verification and ZEBRA", ("eer", "cllr_min", "d_ece", "l_w", "tag")),
     ("Voice similarity matrices", ("deid", "g_vd")),
+    ("Two runs of a random system: calibrated on one, attacking the other", ("c_ece",)),
+    ("Two runs of a random system: linkability across sessions", ("d_diag_p0p1", "p0p1_ratio")),
     ("Similarity rank disclosure", ("max_d", "mean_d", "idr", "rank_spread")),
 )
 """The compact tables. Metrics outside these groups and outside ``DETAILS`` are shown in a table of their own."""
@@ -184,6 +230,9 @@ DETAILS = (
     "cllr_min_op_oo_all_pairs",
     "g_d_ece_all_pairs",
     "g_cllr_min_all_pairs",
+    "cllr_l_phi",
+    "d_ece_f1",
+    "d_diag_p0p1_signed",
 )
 """Known metrics that only the full report shows."""
 

@@ -20,14 +20,16 @@ import jinja2
 import pandas as pd
 import yaml
 
-from pipeline.report import glossary, runs, tables
-from pipeline.report.plots import ece, plane, ranks, similarity, zoo
+from pipeline.report import diagnostics, glossary, runs, tables
+from pipeline.report.plots import cece, ece, plane, ranks, similarity, zoo
 from pipeline.report.plots.base import Plot, joined
 
 log = logging.getLogger(__name__)
 
 TEMPLATES = Path(__file__).parent / "templates"
 WORST = 3
+MOST_FLAGGED = 6
+"""Flagged checks that the top of the page shows unfolded."""
 SAID_ONCE = {
     "used / expected": "used / expected",
     "speakers": "speakers",
@@ -41,9 +43,18 @@ SECTIONS = (
     ("similarity", "Voice similarity matrices"),
     ("zoo", "Zoo: who is easy, who is hard to recognise"),
     ("ece", "ECE profiles"),
+    ("cece", "Calibrated on another run of a random system"),
     ("ranks", "Similarity rank histograms"),
     ("plane", "De-identification and voice distinctiveness"),
 )
+DRAWN = {
+    "similarity": similarity.plots,
+    "similarity_runs": similarity.runs,
+    "zoo": zoo.plots,
+    "ece_profile": ece.plots,
+    "cece_profile": cece.plots,
+    "ranks": ranks.plots,
+}
 SPEAKER_COLUMNS = (
     ("diagonal_oo", "similarity to itself, OO", ""),
     ("diagonal_op", "OP", ""),
@@ -82,7 +93,7 @@ class Figure:
 
 @dataclass(frozen=True)
 class Column:
-    """Head and kind (``text`` or ``number``) of a table column."""
+    """Head and kind (``text``, ``number``, or ``sentence``, which may take several lines) of a table column."""
 
     head: str
     kind: str = "text"
@@ -154,7 +165,7 @@ def render(run_folders: Sequence[Path], out: Path) -> Path:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    environment.globals.update(glossary=glossary, tables=tables, reason_breaks=_breakable)
+    environment.globals.update(glossary=glossary, tables=tables, reason_breaks=_breakable, most_flagged=MOST_FLAGGED)
     html = environment.get_template("report.html.j2").render(
         evaluation=evaluation,
         title=_title(rows),
@@ -162,6 +173,7 @@ def render(run_folders: Sequence[Path], out: Path) -> Path:
         facts=_facts(evaluation, rows),
         sets=_sets(rows),
         partial=_partial(evaluation, rows),
+        attack=_attack(evaluation),
         summaries=[(summary, _summary(summary), tables.footnotes(summary, False)) for summary in summaries],
         metrics=_metrics(rows, evaluation, names),
         sections=[(kind, heading, [f for f in figures if f.plot.kind == kind]) for kind, heading in SECTIONS],
@@ -183,9 +195,9 @@ def render(run_folders: Sequence[Path], out: Path) -> Path:
 def _figures(evaluation: runs.Evaluation, rows: pd.DataFrame) -> list[Figure]:
     data, series = evaluation.figures, evaluation.series
     plots: list[Plot] = []
-    for name, module in (("similarity", similarity), ("zoo", zoo), ("ece_profile", ece), ("ranks", ranks)):
+    for name, drawn in DRAWN.items():
         if name in data:
-            plots += module.plots(data[name], series)
+            plots += drawn(data[name], series)
     plots += plane.plots(rows, series)
     figures, taken = [], set()
     for plot in plots:
@@ -322,6 +334,41 @@ def _partial(evaluation: runs.Evaluation, rows: pd.DataFrame) -> list[str]:
             f"row{'s' if len(part) != 1 else ''}: {symbols} for {where}{extra}"
         )
     return lines
+
+
+@dataclass(frozen=True)
+class Attack:
+    """How strong the attack was: what casts doubt on the results, first and in full, and the other checks by name."""
+
+    flagged: list[diagnostics.Finding]
+    table: Table
+    others: list[tuple[str, Table]]
+    checks: int
+    download: Download
+
+
+def _attack(evaluation: runs.Evaluation) -> Attack | None:
+    frame = evaluation.diagnostics
+    if not len(frame):
+        return None
+    found = diagnostics.findings(frame)
+    columns = [*(Column(diagnostics.PLACE[name][0]) for name in found.places), Column("what was found", "sentence")]
+
+    def table(part: Sequence[diagnostics.Finding], marked: bool = False) -> Table:
+        body = [
+            [*(diagnostics.values(box, index) for index in range(len(found.places))), finding.sentence]
+            for finding in part
+            for box in finding.boxes
+        ]
+        return Table(columns, body, frozenset(range(len(body))) if marked else frozenset())
+
+    return Attack(
+        found.flagged,
+        table(found.flagged, marked=True),
+        [(check, table(part)) for check, part in found.unflagged().items()],
+        len(frame),
+        Download("diagnostics.csv", _csv(frame if evaluation.several else frame.drop(columns="run"))),
+    )
 
 
 def _summary(summary: tables.Summary) -> Table:

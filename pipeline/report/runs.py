@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,31 @@ from pipeline.errors import DataError
 
 FIGURE_TABLES: dict[str, list[str]] = {
     "ece_profile": ["subset", "system", "condition", "attacker", "extractor", "backend", "log_odds", "ece", "prior"],
+    "cece_profile": [
+        "subset",
+        "system",
+        "condition",
+        "attacker",
+        "extractor",
+        "backend",
+        "profile",
+        "log_odds",
+        "ece",
+        "prior",
+        "d_ece",
+        "cllr",
+    ],
     "similarity": ["subset", "system", "extractor", "backend", "block", "row_speaker", "column_speaker", "similarity"],
+    "similarity_runs": [
+        "subset",
+        "system",
+        "extractor",
+        "backend",
+        "block",
+        "row_speaker",
+        "column_speaker",
+        "similarity",
+    ],
     "zoo": ["subset", "system", "extractor", "backend", "block", "speaker", "x", "y", "doddington", "dunstone_yager"],
     "speakers": [
         "subset",
@@ -35,6 +59,13 @@ FIGURE_TABLES: dict[str, list[str]] = {
     "ranks": ["subset", "system", "condition", "extractor", "unit", "rank", "share", "fit", "n_references"],
 }
 """The figure data of a run folder (``figures/<name>.parquet``) with the columns that each table must have."""
+
+DIAGNOSTICS = "diagnostics.parquet"
+DIAGNOSTICS_COLUMNS = [
+    "dataset", "subset", "condition", "system", "attacker", "extractor", "trained_on", "backend", "check", "value",
+    "unit", "sentence", "flagged",
+]  # fmt: skip
+"""One row a check of a result: how strong the attack was, in a sentence, and whether that casts doubt on the result."""
 
 BAD_STATES = {"partial", "failed", "interrupted", "cancelled", "error"}
 
@@ -68,13 +99,15 @@ class Evaluation:
     """One or several runs: result rows and figure data, with the order in which systems are shown.
 
     ``figures`` holds only tables that some run wrote; each has the added columns ``run_id`` and ``series`` (the system's
-    label, followed by the run's letter when there are several runs).
+    label, followed by the run's letter when there are several runs). ``diagnostics`` has the checks of all runs, with an
+    added column ``run`` (the run's letter when there are several, else '').
     """
 
     runs: tuple[Run, ...]
     rows: pd.DataFrame
     systems: tuple[str, ...]
     figures: dict[str, pd.DataFrame] = field(default_factory=dict)
+    diagnostics: pd.DataFrame = field(default_factory=lambda: pd.DataFrame(columns=[*DIAGNOSTICS_COLUMNS, "run"]))
 
     @property
     def several(self) -> bool:
@@ -106,7 +139,7 @@ def read(folders: Sequence[Path]) -> Evaluation:
             cause="the path is not that of a run folder, or the run ended before its measure stage",
             remedy="give folders that hold results.parquet, such as exp/runs/<run>",
         )
-    runs, rows = [], []
+    runs, rows, checks = [], [], []
     tables: dict[str, list[pd.DataFrame]] = {}
     for index, folder in enumerate(unique):
         table = results.read(folder)
@@ -123,8 +156,11 @@ def read(folders: Sequence[Path]) -> Evaluation:
             )
         )
         rows.append(table.assign(run_id=pd.array([run_id] * len(table), dtype="string")))
+        checked = _table(folder / DIAGNOSTICS, DIAGNOSTICS_COLUMNS)
+        if checked is not None and len(checked):
+            checks.append(checked.assign(run=letter(index) if len(unique) > 1 else ""))
         for name, columns in FIGURE_TABLES.items():
-            found = _figure_table(folder / "figures" / f"{name}.parquet", columns)
+            found = _table(folder / "figures" / f"{name}.parquet", columns)
             if found is not None and len(found):
                 tables.setdefault(name, []).append(found.assign(run_id=run_id))
     twice = sorted({run.run_id for run in runs if [other.run_id for other in runs].count(run.run_id) > 1})
@@ -133,7 +169,10 @@ def read(folders: Sequence[Path]) -> Evaluation:
     merged = pd.concat(rows, ignore_index=True)
     figures = {name: pd.concat(parts, ignore_index=True) for name, parts in tables.items()}
     seen = [*merged["system"], *(system for table in figures.values() for system in table["system"])]
-    evaluation = Evaluation(tuple(runs), merged, _order(seen, [run.config for run in runs]), figures)
+    systems = _order(seen, [run.config for run in runs])
+    evaluation = Evaluation(tuple(runs), merged, systems, figures)
+    if checks:
+        evaluation = replace(evaluation, diagnostics=pd.concat(checks, ignore_index=True))
     for table in figures.values():
         table["series"] = [evaluation.name(system, run) for system, run in zip(table["system"], table["run_id"])]
     return evaluation
@@ -160,14 +199,15 @@ def _order(seen: Iterable[str], configs: Iterable[Mapping[str, Any]]) -> tuple[s
     return tuple(sorted(present, key=lambda label: (label != "original", place.get(label, len(listed)), label)))
 
 
-def _figure_table(path: Path, columns: Sequence[str]) -> pd.DataFrame | None:
+def _table(path: Path, columns: Sequence[str]) -> pd.DataFrame | None:
     if not path.is_file():
         return None
     table = pd.read_parquet(path)
     lacking = [column for column in columns if column not in table.columns]
     if lacking:
+        what = "figure data" if path.parent.name == "figures" else "checks of the attack"
         raise DataError(
-            f"the figure data lack columns: {', '.join(lacking)}",
+            f"the {what} lack columns: {', '.join(lacking)}",
             where=str(path),
             cause="the file comes from another version",
             remedy="run the evaluation again",

@@ -8,19 +8,20 @@ belong to. Nothing is computed here.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
 
 from pipeline.data import results
-from pipeline.report import glossary
+from pipeline.report import diagnostics, glossary
 
 NULL_BAND = "null_band"
 CEILING = "_ceiling"
 DASH = "–"
 WITHIN = "within chance"
+NOTED = "‡"
 LABELS = {
     "run_id": "run",
     "subset": "subset",
@@ -56,21 +57,27 @@ _LEFT = (
 
 @dataclass(frozen=True)
 class Cell:
-    """One value as text, its interval (or ''), whether it lies within its null band, whether its row is not complete."""
+    """One value as text, its interval (or ''), whether it lies within its null band, whether its row is not complete, and
+    the mark of a note on it (or '')."""
 
     text: str
     interval: str = ""
     chance: bool = False
     partial: bool = False
+    note: str = ""
 
     def shown(self, chance: str = "~", partial: str = "†") -> str:
         """The text with its marks."""
-        return " ".join(filter(None, [self.text, chance if self.chance else "", partial if self.partial else ""]))
+        marks = [chance if self.chance else "", partial if self.partial else "", self.note]
+        return " ".join(filter(None, [self.text, *marks]))
 
 
 @dataclass(frozen=True)
 class Summary:
-    """A compact table: ``left`` names the identity columns, ``metrics`` the (metric, variant) columns with their heads."""
+    """A compact table: ``left`` names the identity columns, ``metrics`` the (metric, variant) columns with their heads.
+
+    ``reasons`` are those of missing values; ``notes`` are (mark, text) of what is to be known of values that exist.
+    """
 
     title: str
     left: list[str]
@@ -79,6 +86,7 @@ class Summary:
     body: list[tuple[list[str], list[Cell]]]
     common: list[tuple[str, str]]
     reasons: list[str]
+    notes: list[tuple[str, str]]
 
     @property
     def any_chance(self) -> bool:
@@ -198,8 +206,12 @@ def ordered(rows: pd.DataFrame, systems: Sequence[str] = ()) -> pd.DataFrame:
     return rows.loc[key.sort_values(by, kind="stable").index].reset_index(drop=True)
 
 
-def cell(row: pd.Series) -> Cell:
-    """The cell of a folded row: its value or label; a dash where there is none."""
+def cell(row: pd.Series, marks: Mapping[str, str] | None = None) -> Cell:
+    """The cell of a folded row: its value or label; a dash where there is none.
+
+    Args:
+        marks: the mark of each reason that a row with a value gives.
+    """
     unit = str(row["unit"])
     text = str(row["label"]) if pd.isna(row["value"]) and row["label"] else number(row["value"], unit)
     interval = (
@@ -207,7 +219,8 @@ def cell(row: pd.Series) -> Cell:
         if pd.isna(row["low"]) or pd.isna(row["high"])
         else (f"[{number(row['low'], unit)}, {number(row['high'], unit)}]")
     )
-    return Cell(text, interval, row["chance"] == WITHIN, row["status"] != "ok")
+    note = (marks or {}).get(str(row["reason"]), "") if text != DASH else ""
+    return Cell(text, interval, row["chance"] == WITHIN, row["status"] != "ok", note)
 
 
 def summaries(rows: pd.DataFrame, systems: Sequence[str] = ()) -> list[Summary]:
@@ -225,13 +238,14 @@ def summaries(rows: pd.DataFrame, systems: Sequence[str] = ()) -> list[Summary]:
 
 def _summary(title: str, rows: pd.DataFrame, systems: Sequence[str]) -> Summary:
     rows = ordered(rows, systems)
-    # Estimates of one quantity (SRD: empirical and beta-binomial) go below one another, other variants side by side.
+    # Estimates of several quantities (SRD: empirical and beta-binomial) go below one another, other variants side by side.
     variants = {frozenset(part["variant"]) for _, part in rows.groupby("metric")}
-    stacked = len(variants) == 1 and len(next(iter(variants))) > 1
+    stacked = rows["metric"].nunique() > 1 and len(variants) == 1 and len(next(iter(variants))) > 1
     # In a group whose metrics use different conditions (DeID: OP, G_VD: PP) the condition cannot tell rows apart.
     apart = len({frozenset(part["condition"]) for _, part in rows.groupby("metric")}) == 1
     skip = {*(() if stacked else ("variant",)), *(() if apart else ("condition", "attacker"))}
-    left = varying(rows, [column for column in _LEFT if column not in skip])
+    source = _source(rows) if apart else ""
+    left = varying(rows, [column for column in _LEFT if column not in {*skip, *(("trained_on",) if source else ())}])
     metrics = sorted(
         {(str(m), "" if stacked else str(v)) for m, v in zip(rows["metric"], rows["variant"])},
         key=lambda pair: (glossary.rank(pair[0]), pair[1]),
@@ -246,14 +260,29 @@ def _summary(title: str, rows: pd.DataFrame, systems: Sequence[str]) -> Summary:
         unit, direction = glossary.unit(str(of_metric["unit"].iloc[0])), str(of_metric["direction"].iloc[0])
         head = glossary.entry(metric).symbol + (f" {variant}" if metric in several and variant else "")
         heads.append(f"{head}{f' ({unit})' if unit else ''}{f' {arrow(direction)}' if arrow(direction) else ''}")
+    empty = rows["value"].isna() & (rows["label"] == "")
+    reasons, said = (sorted(set(map(str, rows["reason"][part])) - {""}) for part in (empty, ~empty))
+    marks = {text: f"{NOTED}{index if len(said) > 1 else ''}" for index, text in enumerate(said, start=1)}
     body = []
     for names, part in rows.groupby(left, sort=False) if left else [((), rows)]:
-        by_metric = {(str(r["metric"]), "" if stacked else str(r["variant"])): cell(r) for _, r in part.iterrows()}
+        by_metric = {
+            (str(r["metric"]), "" if stacked else str(r["variant"])): cell(r, marks) for _, r in part.iterrows()
+        }
         body.append(([str(name) for name in names], [by_metric.get(pair, Cell("")) for pair in metrics]))
-    empty = rows["value"].isna() & (rows["label"] == "") & (rows["reason"] != "")
-    return Summary(
-        title, left, heads, metrics, body, constant(rows, left), sorted(set(map(str, rows["reason"][empty])))
-    )
+    common = constant(rows, left) + ([("trained on", source)] if source and "trained_on" not in left else [])
+    return Summary(title, left, heads, metrics, body, common, reasons, [(mark, text) for text, mark in marks.items()])
+
+
+def _source(rows: pd.DataFrame) -> str:
+    """What each attacker's extractor was trained on, in words; '' unless it varies and follows from the attacker."""
+    told = rows[rows["trained_on"] != ""]
+    by_attacker = told.groupby("attacker", sort=False)["trained_on"].agg(["nunique", "first"])
+    if (by_attacker["nunique"] != 1).any() or by_attacker["first"].nunique() < 2:
+        return ""
+    sources: dict[str, list[str]] = {}
+    for attacker, source in by_attacker["first"].items():
+        sources.setdefault(str(source), []).append(str(attacker) or "no attacker")
+    return ", ".join(f"{source} under {' and '.join(attackers)}" for source, attackers in sources.items())
 
 
 def footnotes(summary: Summary, intervals: bool) -> list[str]:
@@ -269,6 +298,7 @@ def footnotes(summary: Summary, intervals: bool) -> list[str]:
         notes.append("† partial: does not rest on all that was expected; do not compare.")
     if summary.reasons:
         notes.append(f"{DASH} no value: {'; '.join(summary.reasons)}.")
+    notes += [f"{mark} {text.rstrip('.')}." for mark, text in summary.notes]
     if intervals and summary.any_interval:
         notes.append("In brackets: 95 % interval over speakers.")
     return notes
@@ -296,6 +326,15 @@ def to_text(rows: pd.DataFrame, systems: Sequence[str] = (), *, intervals: bool 
             )
         )
     return "\n\n".join(block.rstrip() for block in blocks) + ("\n" if blocks else "")
+
+
+def diagnostics_text(frame: pd.DataFrame) -> str:
+    """The flagged checks of the attack, one line each with the results that it applies to; '' if there is none.
+
+    Args:
+        frame: the rows of ``diagnostics.parquet``.
+    """
+    return diagnostics.text(frame)
 
 
 def to_markdown(rows: pd.DataFrame, systems: Sequence[str] = (), *, intervals: bool = True) -> str:
@@ -385,6 +424,8 @@ _LATEX = {
     "∞": r"$\infty$",
     "\N{MINUS SIGN}": "$-$",
     "†": r"\textdagger{}",
+    "‡": r"\textdaggerdbl{}",
+    "→": r"$\rightarrow$",
     "↑": r"$\uparrow$",
     "↓": r"$\downarrow$",
     "–": "--",

@@ -107,9 +107,12 @@ def _row(
     short = expected is not None and used is not None and not np.isnan(expected) and used < expected
     partial = short or bool(made.record["notes"].get("lost"))
     counts = {name: None if row[name] is None or np.isnan(row[name]) else int(row[name]) for name in results.COUNTS}
+    # What the reader of a value must know stands where otherwise the reason for its absence does.
+    noted = {"reason": row["reason"] or source.note}
     return {
         **identity,
         **row,
+        **noted,
         **counts,
         "run_id": run_id,
         "status": "partial" if partial else "ok",
@@ -132,9 +135,13 @@ def signature(metric: str, variant: str, identity: Mapping[str, str], parameters
 
 
 def _with_identity(table: pd.DataFrame, identity: Mapping[str, str]) -> pd.DataFrame:
+    known = dict(identity)
+    if known["trained_on"] not in ("original", ""):
+        # Figures tell curves apart by extractor: one that was trained on anonymised speech is another one.
+        known["extractor"] = f"{known['extractor']}, trained on {known['trained_on']}"
     for name in ("backend", "extractor", "attacker", "condition", "system", "subset"):
         if name not in table.columns:
-            table.insert(0, name, identity[name])
+            table.insert(0, name, known[name])
     return table
 
 

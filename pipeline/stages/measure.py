@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from pipeline.data.measured import Measured, Pairs, Ranks, Trials
+from pipeline.data.measured import Measured, PairRuns, Pairs, Ranks, TrialRuns, Trials
 from pipeline.data.trials import TrialSet
 from pipeline.data.vectors import Vectors
 from pipeline.engine.task import Work
 from pipeline.errors import DataError
 from pipeline.metrics import MetricError
 from pipeline.registry import component
+from pipeline.stages import fit
 from pipeline.stages.score import SCORES
 
 VERSION = 1
@@ -54,7 +56,14 @@ def run(settings: Any, context: Context, n_expected: int, work: Work) -> None:
         DataError: the metric is not defined on this data; the message is the metric's.
     """
     module = component("measures", settings.name)
-    data = {"trials": _trials, "pairs": _pairs, "ranks": _ranks}[module.MEASURES](context, n_expected, work)
+    read: dict[str, Callable[[Context, int, Work], Any]] = {
+        "trials": _trials,
+        "trial_runs": _trial_runs,
+        "pairs": _pairs,
+        "pair_runs": _pair_runs,
+        "ranks": _ranks,
+    }
+    data = read[module.MEASURES](context, n_expected, work)
     try:
         made: Measured = module.measure(settings, data)
     except MetricError as error:
@@ -67,7 +76,8 @@ def run(settings: Any, context: Context, n_expected: int, work: Work) -> None:
     pd.DataFrame([asdict(row) for row in made.rows]).to_parquet(folder / ROWS, index=False)
     for name, table in made.tables.items():
         table.to_parquet(folder / f"{name}.parquet", index=False)
-    empty = [entry for name in ("original", "protected", "reference", "input") for entry in _unusable(work, name)]
+    read_from = ("original", "protected", "again", "reference", "input")
+    empty = [entry for name in read_from for entry in _unusable(work, name)]
     # Where evidence is optional, audio without any is in the result, as a tie; it is named all the same.
     tied = bool(context.extractor) and _extractor(context).evidence_optional
     work.note("", **{**made.notes, "without_evidence" if tied else "lost": empty})
@@ -81,8 +91,8 @@ def _unusable(work: Work, name: str) -> list[list[str]]:
     return [list(entry) for entry in vectors.unusable()]
 
 
-def _trials(context: Context, n_expected: int, work: Work) -> Trials:
-    scores = pd.read_parquet(work.input("scores").path(SCORES))
+def _trials(context: Context, n_expected: int, work: Work, name: str = "scores") -> Trials:
+    scores = pd.read_parquet(work.input(name).path(SCORES))
     trials: TrialSet = work.input("trials")
     return Trials(
         scores["score"].to_numpy(np.float64),
@@ -94,22 +104,54 @@ def _trials(context: Context, n_expected: int, work: Work) -> Trials:
     )
 
 
+def _trial_runs(context: Context, n_expected: int, work: Work) -> TrialRuns:
+    ids = [
+        pd.read_parquet(work.input(name).path(SCORES))[["model", "utterance"]] for name in ("scores", "scores_again")
+    ]
+    if not ids[0].equals(ids[1]):
+        raise DataError(
+            "the two runs of the system do not have scores for the same trials",
+            cause="nothing could be extracted from some audio of one of them",
+            remedy="leave the metric cece out, or mend that audio",
+        )
+    return TrialRuns(_trials(context, n_expected, work), _trials(context, n_expected, work, "scores_again"))
+
+
 def _pairs(context: Context, n_expected: int, work: Work) -> Pairs:
     original: Vectors = work.input("original")
     protected: Vectors = work.input("protected")
     both = np.flatnonzero((original.weights > 0) & (protected.weights > 0))
-    backend = component("backends", context.backend.name).Backend(context.backend)
-    each = np.arange(len(both))
-    o = backend.enrol(original.vectors[both], each, len(both))
-    p = backend.enrol(protected.vectors[both], each, len(both))
-    # An utterance is a model of one: both sides of a pair are treated alike.
+    score = _Scoring(context, work)
     return Pairs(
-        backend.score(o, original.vectors[both]),
-        backend.score(o, protected.vectors[both]),
-        backend.score(p, protected.vectors[both]),
+        score(original.vectors[both], original.vectors[both]),
+        score(original.vectors[both], protected.vectors[both]),
+        score(protected.vectors[both], protected.vectors[both]),
         np.array(original.speakers)[both],
         n_expected,
     )
+
+
+def _pair_runs(context: Context, n_expected: int, work: Work) -> PairRuns:
+    several: list[Vectors] = [work.input(name) for name in ("original", "protected", "again")]
+    kept = np.flatnonzero(np.min([each.weights for each in several], axis=0) > 0)
+    original, first, second = (each.vectors[kept] for each in several)
+    score = _Scoring(context, work)
+    return PairRuns(
+        score(original, original), score(first, first), score(first, second), np.array(several[0].speakers)[kept],
+        n_expected,
+    )  # fmt: skip
+
+
+class _Scoring:
+    """Scores of all utterances against all. An utterance is a model of one: both sides of a pair are treated alike."""
+
+    def __init__(self, context: Context, work: Work) -> None:
+        self.backend = component("backends", context.backend.name).Backend(context.backend, fit.folder(work))
+
+    def __call__(self, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
+        models = self.backend.enrol(rows, np.arange(len(rows)), len(rows))
+        scores: np.ndarray = self.backend.score(models, columns)
+        return scores
 
 
 def _ranks(context: Context, n_expected: int, work: Work) -> Ranks:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 
@@ -24,7 +23,7 @@ class Prepared:
         name: what the tables call it.
         manifest: rows of all sets (:mod:`pipeline.data.manifest`).
         trials: trial sets by name.
-        external: manifests of external systems by label.
+        external: manifests of external systems, their second runs and training sets by key.
         dropped: utterances left out under ``allow_partial``.
         notes: what a reader should know.
     """
@@ -40,7 +39,7 @@ class Prepared:
 def run(
     settings: DatasetSettings,
     rendered: Path | None,
-    systems: Mapping[str, Any],
+    copies: Mapping[str, external.Copy],
     allow_partial: bool,
     threads: int,
     training_alone: bool = False,
@@ -50,7 +49,7 @@ def run(
     Args:
         settings: of the data set.
         rendered: the folder of a rendered synthetic data set.
-        systems: settings of the external systems by label.
+        copies: where the audio of external systems is, by key.
         allow_partial: leave out single files with faults, named, instead of refusing.
         threads: files are hashed and decoded in so many threads.
         training_alone: of the data set, read the training set ``settings.train`` alone.
@@ -59,14 +58,15 @@ def run(
         DataError: with all faults of the data set, or with all faults of all external systems.
     """
     corpus = importers.read(settings, rendered, allow_partial, threads, training_alone)
-    evaluated = corpus.manifest[corpus.manifest["role"] != "train"]
+    training = corpus.manifest["role"] == "train"
     made: dict[str, pd.DataFrame] = {}
     dropped, notes = list(corpus.dropped), list(corpus.notes)
     faults: list[Fault] = []
     first: DataError | None = None
-    for label, system in systems.items():
+    for label, copy in copies.items():
+        wanted = corpus.manifest[training == copy.training]
         try:
-            read = external.read(Path(system.root), evaluated, system.suffix, allow_partial, threads)
+            read = external.read(Path(copy.root), wanted, copy.suffix, allow_partial, threads)
         except DataError as error:
             first = first or error
             faults += [Fault(fault.what, f"system {label}: {fault.where}", fault.kind) for fault in error.faults]

@@ -11,6 +11,7 @@ from pipeline.data.trials import TrialSet
 from pipeline.data.vectors import Vectors
 from pipeline.engine.task import Work
 from pipeline.registry import component
+from pipeline.stages import fit
 
 VERSION = 1
 SCORES = "scores.parquet"
@@ -32,7 +33,7 @@ def run(settings: Any, work: Work) -> None:
     members = trials.enrolment[trials.enrolment["utterance"].isin(rows)]
     models = sorted(members["model"].unique())
     number = {model: row for row, model in enumerate(models)}
-    backend = component("backends", settings.name).Backend(settings)
+    backend = component("backends", settings.name).Backend(settings, fit.folder(work))
     enrolled = backend.enrol(
         enrolment.vectors[[rows[name] for name in members["utterance"]]],
         np.array([number[model] for model in members["model"]]),

@@ -1,49 +1,44 @@
-"""Train an extractor on the training speakers of the data set."""
+"""Train an extractor on a packed training set."""
 
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
-import numpy as np
-import pandas as pd
-
-from pipeline import audio
+from pipeline.data import packed
 from pipeline.engine.task import Artefact, Work
-from pipeline.registry import component, digest
+from pipeline.registry import component
 
-RATE = 16000
 RECORD = "training.json"
 
 
 def run(settings: Any, device: str, work: Work) -> None:
-    """Write the weights and the training record into the artefact."""
-    rows: pd.DataFrame = work.input("audio").sort_values(["speaker", "sha256"], kind="stable")
-    paths = [Path(path) for path in rows["path"]]
+    """Write the weights and the training record into the artefact; killed or stopped, it goes on from its last checkpoint."""
+    audio = packed.read(work.input("audio").folder)
+    total = cost(settings)
+    heard = 0
 
-    def load(number: int) -> np.ndarray:
-        wave, rate = audio.load(paths[number])
-        return audio.resample(wave, rate, RATE)
+    def progress(done: int, steps: int, loss: float) -> None:
+        nonlocal heard
+        work.advance(total * (done - heard) / steps)
+        heard = done
 
-    module = component("training", settings.name)
-    module.train(
-        settings,
-        speakers=list(rows["speaker"]),
-        load=load,
-        folder=work.folder(),
-        data_digest=digest(list(rows["sha256"])),
-        ids=list(rows["utterance"]),
-        device=device,
-        progress=lambda done, steps, loss: work.advance(cost(settings) / steps),
-    )
+    component("training", settings.name).train(
+        settings, audio, work.folder(), device=device, scratch=work.scratch(), stopping=work.stopping, progress=progress
+    )  # fmt: skip
 
 
 def cost(settings: Any) -> float:
-    """Seconds of audio that a trainer hears."""
+    """Seconds of audio that a trainer hears at most."""
     return float(settings.steps * settings.batch * settings.crop_seconds)
+
+
+def record(trained: Artefact) -> dict[str, Any]:
+    """The training record."""
+    read: dict[str, Any] = json.loads(trained.path(RECORD).read_text(encoding="utf-8"))
+    return read
 
 
 def summary(trained: Artefact) -> str:
     """What the training record says in a line."""
-    return str(json.loads(trained.path(RECORD).read_text(encoding="utf-8"))["summary"])
+    return str(record(trained)["summary"])

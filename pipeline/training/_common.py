@@ -1,46 +1,19 @@
-"""What the trainers share: utterances kept once decoded, the learning rate, and runs that can be repeated."""
+"""What the trainers share: rounds over the data, the learning rate, batches made ahead, and runs that can be repeated."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
-from pipeline.errors import DataError, StageFailed
-from pipeline.registry import generator
+from pipeline.errors import StageFailed
+from pipeline.registry import digest, generator
 
-# Waveforms are kept once decoded, up to this many samples (2 GiB): a demonstration decodes each file once.
-_KEPT_SAMPLES = 512 * 2**20
-
-
-class Utterances:
-    """Utterances to train on, decoded when they are asked for."""
-
-    def __init__(self, load: Callable[[int], np.ndarray], names: Sequence[str]) -> None:
-        self.load, self.names = load, names
-        self.kept: dict[int, np.ndarray] = {}
-        self.n_kept = 0
-
-    def __getitem__(self, item: int) -> np.ndarray:
-        """Utterance i, float32 [n], n >= 1.
-
-        Raises:
-            DataError: it has no samples or some that are not finite.
-        """
-        if item in self.kept:
-            return self.kept[item]
-        wave = np.asarray(self.load(item), dtype=np.float32)
-        if len(wave) == 0 or not np.isfinite(wave).all():
-            raise DataError(
-                "an utterance to train on has no samples, or some that are not finite", where=self.names[item]
-            )
-        if self.n_kept + len(wave) <= _KEPT_SAMPLES:
-            self.kept[item] = wave
-            self.n_kept += len(wave)
-        return wave
+Batch = TypeVar("Batch")
 
 
 def rounds(n: int, step: int, batch: int, seed: int, purpose: str) -> np.ndarray:
@@ -48,6 +21,17 @@ def rounds(n: int, step: int, batch: int, seed: int, purpose: str) -> np.ndarray
     places = np.arange(step * batch, (step + 1) * batch)
     orders = {turn: generator(seed, purpose, int(turn)).permutation(n) for turn in np.unique(places // n)}
     return np.array([orders[place // n][place % n] for place in places], dtype=np.int64)
+
+
+def ahead(make: Callable[[int], Batch], first: int, last: int) -> Iterator[tuple[int, Batch]]:
+    """The batches of steps ``first`` to ``last`` (exclusive), the next one made in a thread while one is worked on."""
+    with ThreadPoolExecutor(1) as pool:
+        coming = pool.submit(make, first) if first < last else None
+        for step in range(first, last):
+            assert coming is not None
+            batch = coming.result()
+            coming = pool.submit(make, step + 1) if step + 1 < last else None
+            yield step, batch
 
 
 def finite(loss: float, step: int, utterances: Sequence[str]) -> float:
@@ -66,12 +50,25 @@ def finite(loss: float, step: int, utterances: Sequence[str]) -> float:
     return loss
 
 
-def schedule(step: int, steps: int, warm_up: float) -> float:
+def cosine(step: int, steps: int, warm_up: float) -> float:
     """Learning rate of a step (from 0) relative to the highest: linear rise over the warm-up, then a half cosine to zero."""
     rising = warm_up * steps
     if step < rising:
         return (step + 1) / (rising + 1)
     return 0.5 * (1 + math.cos(math.pi * (step - rising) / max(1.0, steps - rising)))
+
+
+def triangular(step: int, half_cycle: int) -> float:
+    """Where a step (from 0) is between the lowest (0) and the highest (1) learning rate of a cycle (Smith 2017, arXiv
+    1506.01186): up over ``half_cycle`` steps, down over as many, and again."""
+    return 1 - abs(step / half_cycle % 2 - 1)
+
+
+def seeded(seed: int, purpose: str, *ids: int) -> None:
+    """Seed torch on all devices from (seed, purpose, ids) alone, so that nobody has to keep the state of its generators."""
+    import torch
+
+    torch.manual_seed(int(digest(seed, purpose, *ids)[:15], 16))
 
 
 @contextmanager

@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from pipeline.data.packed import Waveforms
 from pipeline.errors import DataError
 from pipeline.models.activity import FRAME, detect, powers
-from pipeline.registry import ComponentSettings, digest, generator, numeric
-from pipeline.training._common import Utterances, determinism, finite, rounds, schedule
+from pipeline.registry import ComponentSettings, generator, numeric
+from pipeline.training._common import cosine, determinism, finite, rounds, seeded
 
 if TYPE_CHECKING:
     from pipeline.models.vqvae import Mels, Network
@@ -76,32 +77,29 @@ class Settings(ComponentSettings):
 
 def train(
     settings: Settings,
-    speakers: Sequence[str],
-    load: Callable[[int], np.ndarray],
+    audio: Waveforms,
     folder: Path,
     *,
-    data_digest: str = "",
-    ids: Sequence[str] | None = None,
     device: str = "cpu",
+    scratch: Path | None = None,
+    stopping: Callable[[], bool] = lambda: False,
     progress: Callable[[int, int, float], None] | None = None,
-) -> Path:
+) -> bool:
     """Train, and write ``phones.safetensors`` and ``training.json``.
 
     Args:
         settings: what to train and how.
-        speakers: the speaker of each utterance.
-        load: utterance i as float32 [n] at 16 kHz.
-        folder: an existing folder for the two files.
-        data_digest: digest of the training data, for the record.
-        ids: names of the utterances, for messages; their numbers by default.
+        audio: utterances at 16 kHz and whose they are.
+        folder: an existing folder for the two files; an extractor takes it as its weights.
         device: ``cpu`` or ``cuda[:N]``.
+        scratch, stopping: for longer trainings; this one takes two minutes and is not interrupted.
         progress: called after each step with steps done, steps in all, and the loss.
 
     Returns:
-        ``folder``; an extractor takes it as its weights.
+        True: it is done.
 
     Raises:
-        DataError: no utterance, or one without usable samples or without active speech.
+        DataError: no utterance, or one without active speech.
         StageFailed: the loss is not finite, with the ids of the batch.
     """
     import torch
@@ -110,14 +108,13 @@ def train(
 
     from pipeline.models.vqvae import Mels, Network
 
-    if not speakers:
+    if not len(audio):
         raise DataError("there is no utterance to train on")
-    names = list(ids) if ids is not None else [str(item) for item in range(len(speakers))]
-    crops = Crops(settings, speakers, load, names)
+    crops = Crops(settings, audio)
     curve: list[tuple[float, float]] = []
     restarted = 0
     with determinism(settings.threads):
-        torch.manual_seed(int(digest(settings.seed, "phones initial weights")[:15], 16))
+        seeded(settings.seed, "phones initial weights")
         model = Network(
             settings.n_mels,
             settings.channels,
@@ -138,7 +135,7 @@ def train(
         model.train()
         for step in range(settings.steps):
             for group in optimiser.param_groups:
-                group["lr"] = settings.learning_rate * schedule(step, settings.steps, settings.warm_up)
+                group["lr"] = settings.learning_rate * cosine(step, settings.steps, settings.warm_up)
             items, waves, labels = crops.batch(step)
             truth = torch.from_numpy(labels).to(device)
             with torch.no_grad():
@@ -148,7 +145,7 @@ def train(
             chosen, quantised, distance = model.quantiser(vectors)
             error = l1_loss(model.decoded(quantised, truth), mels)
             loss = error + settings.commitment * distance
-            value = finite(float(loss.detach()), step, [names[item] for item in items])
+            value = finite(float(loss.detach()), step, [audio.ids[item] for item in items])
             optimiser.zero_grad(set_to_none=True)
             loss.backward()
             torch.nn.utils.clip_grad_norm_(model.parameters(), 5.0)
@@ -173,9 +170,9 @@ def train(
         json.dumps(
             {
                 "settings": settings.numeric(),
-                "data_digest": data_digest,
+                "data_digest": audio.digest,
                 "speakers": len(crops.speakers),
-                "utterances": len(speakers),
+                "utterances": len(audio),
                 "utterances_held_out": len(crops.held_out),
                 "repeated_up_to_a_crop": len(crops.short),
                 "parameters": sum(parameter.numel() for parameter in model.parameters()),
@@ -195,7 +192,7 @@ def train(
         + "\n",
         encoding="utf-8",
     )
-    return folder
+    return True
 
 
 def _measured(
@@ -210,8 +207,9 @@ def _measured(
     error, frames = 0.0, 0
     counts = np.zeros(len(model.quantiser.codes), dtype=np.int64)
     for item in items[:_MEASURED_ON]:
-        active = detect(powers(crops.utterances[item])).active[:_MEASURED_CODES]
-        around = surroundings(crops.utterances[item], 0, len(active)) * crops.gain(item)
+        wave = crops.audio.piece(item)
+        active = detect(powers(wave)).active[:_MEASURED_CODES]
+        around = surroundings(wave, 0, len(active)) * crops.gain(item)
         with torch.no_grad():
             mels = model.normalised(front_end(torch.from_numpy(around)[None].to(device)))
             chosen, quantised, _ = model.quantiser(model.encoded(mels))
@@ -256,15 +254,13 @@ class Crops:
         short: utterances met so far that are shorter than a crop, and were repeated.
     """
 
-    def __init__(
-        self, settings: Settings, speakers: Sequence[str], load: Callable[[int], np.ndarray], names: Sequence[str]
-    ) -> None:
-        self.settings, self.utterances = settings, Utterances(load, names)
-        self.speakers = sorted(set(speakers))
+    def __init__(self, settings: Settings, audio: Waveforms) -> None:
+        self.settings, self.audio = settings, audio
+        self.speakers = sorted(set(audio.speakers))
         number = {speaker: label for label, speaker in enumerate(self.speakers)}
-        self.speaker = [number[speaker] for speaker in speakers]
-        order = generator(settings.seed, "held-out utterances").permutation(len(speakers)).tolist()
-        n_held_out = min(round(settings.held_out * len(speakers)), len(speakers) - 1)
+        self.speaker = [number[speaker] for speaker in audio.speakers]
+        order = generator(settings.seed, "held-out utterances").permutation(len(audio)).tolist()
+        n_held_out = min(round(settings.held_out * len(audio)), len(audio) - 1)
         self.held_out, self.trained = order[:n_held_out], order[n_held_out:]
         heard = {self.speaker[item] for item in self.trained}
         self.known = [label in heard for label in range(len(self.speakers))]
@@ -276,12 +272,12 @@ class Crops:
         """What brings the active speech of an utterance to power 1.
 
         Raises:
-            DataError: the utterance has no usable samples, or no active speech.
+            DataError: the utterance has no active speech.
         """
         if item not in self.gains:
-            level = detect(powers(self.utterances[item])).level
+            level = detect(powers(self.audio.piece(item))).level
             if level == 0:
-                raise DataError("an utterance to train on has no active speech", where=self.utterances.names[item])
+                raise DataError("an utterance to train on has no active speech", where=self.audio.ids[item])
             self.gains[item] = np.float32(level**-0.5)
         return self.gains[item]
 
@@ -292,10 +288,10 @@ class Crops:
         items = [self.trained[place] for place in turn]
         crops = np.empty((len(items), self.length), dtype=np.float32)
         for crop, item in zip(crops, items):
-            wave, gain = self.utterances[item], self.gain(item)
-            if len(wave) < self.length:
+            there, gain = int(self.audio.lengths[item]), self.gain(item)
+            if there < self.length:
                 self.short.add(item)
-                wave = np.resize(wave, self.length)
-            start = int(random.integers(len(wave) - self.length + 1))
-            np.multiply(wave[start : start + self.length], gain, out=crop)
+            start = int(random.integers(max(there, self.length) - self.length + 1))
+            wave = np.resize(self.audio.piece(item, start, min(there, start + self.length)), self.length)
+            np.multiply(wave, gain, out=crop)
         return items, crops, np.array([self.speaker[item] for item in items], dtype=np.int64)

@@ -6,7 +6,7 @@ import sys
 import time
 from collections.abc import Callable
 
-from tests.benchmark import audio, embeddings, extraction, harness, scores, simulation
+from tests.benchmark import audio, embeddings, extraction, harness, plda, scores, simulation, training
 from tests.benchmark.harness import Row, Skipped
 
 BENCHMARKS: dict[str, Callable[[], list[Row]]] = {
@@ -15,10 +15,12 @@ BENCHMARKS: dict[str, Callable[[], list[Row]]] = {
     "vsm_5328": scores.vsm_5328,
     "replicates": scores.replicates,
     "reading": scores.reading,
+    "plda": plda.plda,
     "ge2e": audio.ge2e,
     "pyin": audio.pyin,
     "mcadams": audio.mcadams,
     "embeddings": embeddings.embeddings,
+    "training": training.training,
     "together": extraction.together,
     "memory": extraction.memory,
 }

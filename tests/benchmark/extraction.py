@@ -21,6 +21,7 @@ def _extractors(folder: Path) -> dict[str, Any]:
     import torch
     from safetensors.torch import save_file
 
+    from pipeline.data import packed
     from pipeline.extractors import ecapa, f0, phones
     from pipeline.models import ecapa as network
     from pipeline.training import phones as trainer
@@ -34,7 +35,7 @@ def _extractors(folder: Path) -> dict[str, Any]:
         {key: tensor.contiguous() for key, tensor in state.items()}, folder / "ecapa" / "embedding_model.safetensors"
     )
     waves = [wave.astype(np.float32) for wave in files(4, 4.0, 16_000)]
-    trainer.train(trainer.Settings(steps=2), ["a", "a", "b", "b"], waves.__getitem__, folder / "phones")
+    trainer.train(trainer.Settings(steps=2), packed.of(waves, ["a", "a", "b", "b"]), folder / "phones")
     return {
         "ecapa": ecapa.Extractor(ecapa.Settings(source=str(folder / "ecapa")), folder / "ecapa", "cpu", THREADS),
         "f0": f0.Extractor(f0.Settings(), None, "cpu", THREADS),

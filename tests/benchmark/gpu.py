@@ -223,13 +223,14 @@ def pyin(bench: Bench) -> list[Figure]:
 
 def phones(bench: Bench) -> list[Figure]:
     """Phone histograms, with a network after two steps, which is as fast as a trained one."""
+    from pipeline.data import packed
     from pipeline.extractors.phones import Extractor, Settings
     from pipeline.training import phones as trainer
 
     folder = bench.folder / "phones"
     folder.mkdir()
     crops = bench.rendered[:4]
-    trainer.train(trainer.Settings(steps=2), [str(item) for item in range(len(crops))], crops.__getitem__, folder)
+    trainer.train(trainer.Settings(steps=2), packed.of(crops, [str(item) for item in range(len(crops))]), folder)
     waves = bench.waves()
     audio = heard(waves)
     there = Extractor(Settings(source=str(folder)), folder, bench.device, bench.threads)

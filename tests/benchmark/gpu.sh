@@ -1,10 +1,12 @@
 #!/usr/bin/env bash
-# Measures extraction and anonymisation on one GPU within five minutes, on generated audio, without network.
+# Measures extraction, anonymisation and training on one GPU within minutes, on generated audio, without network.
 #
 #   tests/benchmark/gpu.sh wheels DIR     where a package index can be reached: fetch into DIR the wheels that a bare
 #                                         machine with torch and torchaudio lacks (for PYTHON_VERSION, 3.12 by default)
 #   tests/benchmark/gpu.sh run DIR [...]  on the GPU machine: install from DIR beside its own torch, and measure;
 #                                         what follows DIR goes to tests.benchmark.gpu, for instance --out FILE
+#   tests/benchmark/gpu.sh train DIR [...]
+#                                         the same for the speed of training, tests.benchmark.gpu_train
 #   tests/benchmark/gpu.sh rehearse       anywhere: the same code on the CPU with little audio
 #
 # PYTHON is the interpreter, python3 by default.
@@ -21,18 +23,19 @@ wheels)
     "${fetch[@]}" --no-deps 'speechbrain>=1.1,<1.2'
     du -sh "$2"
     ;;
-run)
+run | train)
+    declare -A module=([run]=tests.benchmark.gpu [train]=tests.benchmark.gpu_train)
     folder=$(mktemp -d)
     trap 'rm -rf "$folder"' EXIT
     "$python" -m venv --system-site-packages "$folder"
     "$folder/bin/python" -m pip install --quiet --no-index --no-deps --disable-pip-version-check "$2"/*.whl
-    PYTHONPATH=. timeout 300 "$folder/bin/python" -m tests.benchmark.gpu "${@:3}"
+    PYTHONPATH=. timeout 300 "$folder/bin/python" -m "${module[$1]}" "${@:3}"
     ;;
 rehearse)
     exec "$python" -m tests.benchmark.gpu --rehearse
     ;;
 *)
-    sed -n '2,11s/^# \{0,1\}//p' "$0"
+    sed -n '2,13s/^# \{0,1\}//p' "$0"
     exit 2
     ;;
 esac

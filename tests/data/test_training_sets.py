@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import soundfile
 
-from pipeline.data import importers
+from pipeline.data import external, importers
 from pipeline.data import manifest as manifests
 from pipeline.data.settings import DatasetSettings
 from pipeline.stages import prepare
@@ -180,10 +180,7 @@ def test_notes_of_other_peoples_systems_have_their_label(tiny, tmp_path: Path) -
         path.parent.mkdir(parents=True, exist_ok=True)
         soundfile.write(path, noise(f"anon {row.set} {row.utterance}", 0.125), 8000)
 
-    class System:
-        root, suffix = str(tmp_path / "theirs"), None
-
-    made = prepare.run(tiny.settings(), None, {"t8": System}, False, 1)
+    made = prepare.run(tiny.settings(), None, {"t8": external.Copy(str(tmp_path / "theirs"))}, False, 1)
     (note,) = made.notes
     assert note.startswith("system t8: 10 of 10 files are sampled below 16 kHz (8000 Hz: 10)")
 

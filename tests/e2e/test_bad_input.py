@@ -101,8 +101,8 @@ def test_odd_audio_goes_through_a_whole_run_and_no_vector_is_nan(tmp_path: Path,
         else:
             soundfile.write(path, np.stack([wave, 0.5 * wave], axis=1)[: 1700 + number], 16_000, subtype="PCM_24")
     command = [
-        "recipe=kaldi", f"dataset.root={root}", "system=[original,b2]", "train=ecapa_small", "train.steps=2",
-        "extractor=[ge2e,f0,ecapa_trained,phones_small]", "extractor.phones.training.steps=5", f"dataset.train={tree(tmp_path / 'corpus' / 'train')}", "metric.srd.unit=utterance", "runtime.device=cpu",
+        "recipe=kaldi", f"dataset.root={root}", "system=[original,b2]", "train=small", "train.steps=2",
+        "extractor=[ge2e,f0,ecapa,phones_small]", "extractor.phones.training.steps=5", f"dataset.train={tree(tmp_path / 'corpus' / 'train')}", "metric.srd.unit=utterance", "runtime.device=cpu",
     ]  # fmt: skip
     done = toy.run(*command, cwd=tmp_path)
     assert done.returncode == 0, done.stderr

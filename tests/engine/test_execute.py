@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from pipeline.engine.execute import Outcome, execute, planned_keys, standing
-from pipeline.engine.stop import Stop
+from pipeline.engine.stop import Stop, Stopped
 from pipeline.engine.store import Store
 from pipeline.engine.task import Derived, Given, Output, Task, Work
 from pipeline.errors import DataError, StageFailed
@@ -190,3 +190,45 @@ def test_a_signal_ends_after_the_shard_in_flight_or_the_grace_time(
     worker.send_signal(number)
     assert worker.wait(timeout=15) == status
     assert len(list(tmp_path.glob("leaf/*/*/record.json"))) == finished
+
+
+def test_a_stopped_task_leaves_its_scratch_and_the_next_run_goes_on_from_it(tmp_path: Path) -> None:
+    store, stop = Store(tmp_path), Stop()
+    asked: list[int] = []
+
+    def function(work: Work) -> None:
+        counter = work.scratch() / "counter"
+        done = int(counter.read_text()) if counter.exists() else 0
+        while done < 5:
+            done += 1
+            counter.write_text(str(done))
+            asked.append(done)
+            if done == 3 and len(asked) == 3:
+                stop.number = signal.SIGTERM
+            if work.stopping():
+                return
+        (work.folder() / "value").write_text(str(done))
+
+    task = Task("long", "long", 1, function)
+    with pytest.raises(Stopped):
+        execute([task], store, stop)
+    assert asked == [1, 2, 3]
+    assert not list(tmp_path.rglob("record.json"))
+    outcome = execute([task], store, Stop())
+    assert asked == [1, 2, 3, 4, 5]
+    assert outcome.artefact(task.ref()).path("value").read_text() == "5"
+    assert not list(tmp_path.rglob("*.scratch")), "the scratch goes when the output is committed"
+
+
+def test_a_signal_after_the_last_look_keeps_finished_work(tmp_path: Path) -> None:
+    stop = Stop()
+
+    def function(work: Work) -> None:
+        assert not work.stopping()
+        (work.folder() / "value").write_text("done")
+        stop.number = signal.SIGTERM
+
+    first, second = Task("long", "first", 1, function), Task("leaf", "second", 1, writes("never"))
+    with pytest.raises(Stopped):
+        execute([first, second], Store(tmp_path), stop)
+    assert execute([first], Store(tmp_path), Stop()).reused == 1

@@ -13,6 +13,7 @@ import torch
 from pydantic import ValidationError
 
 from pipeline import audio
+from pipeline.data import packed
 from pipeline.data.synthetic import speaker, utterance
 from pipeline.errors import ModelMissing
 from pipeline.extractors import phones
@@ -35,7 +36,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     items = [(20 + item % 12, item // 12) for item in range(60)]
     waves = [wave(*item) for item in items]
     made = tmp_path_factory.mktemp("phones")
-    return train(SMALL, [str(index) for index, _ in items], lambda item: waves[item], made)
+    train(SMALL, packed.of(waves, [str(index) for index, _ in items]), made)
+    return made
 
 
 def build(folder: Path, threads: int = 1, **settings: Any) -> phones.Extractor:
@@ -261,8 +263,7 @@ def test_real_speakers_are_found_by_their_phones(speech: Path, tmp_path: Path) -
     files = sorted((speech / "librispeech" / "train-clean-100").rglob("*.flac"))
     train(
         phones.Settings().training,
-        [path.parts[-3] for path in files],
-        lambda item: audio.load(files[item])[0],
+        packed.of([audio.load(path)[0] for path in files], [path.parts[-3] for path in files]),
         tmp_path,
     )
     record = json.loads((tmp_path / "training.json").read_text())

@@ -16,13 +16,14 @@ from speechbrain.lobes.models.Xvector import Xvector
 from speechbrain.utils.checkpoints import Checkpointer
 
 from pipeline import audio
+from pipeline.data import packed
 from pipeline.errors import DataError, ModelMissing
 from pipeline.extractors import ecapa, xvector
 from pipeline.models import ecapa as ecapa_model
 from pipeline.models import speechbrain_layout
 from pipeline.models import xvector as xvector_model
 from pipeline.models.packed import Layout
-from pipeline.training import ecapa as training
+from pipeline.training import embedding as training
 
 ECAPA_SIZES: dict[str, Any] = {
     "input_size": 80, "lin_neurons": 48, "channels": [32, 32, 32, 32, 96], "kernel_sizes": [5, 3, 3, 3, 1],
@@ -136,10 +137,10 @@ def trained(speech: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     paths = sorted((speech / "librispeech" / "test-other").rglob("*.flac"))[::5]
     training.train(
         training.Settings(
-            channels=(64, 64, 64, 64), aggregation=192, embedding=48, attention=32,
+            channels=(64, 64, 64, 64), aggregation=192, embedding=48, attention=32, architecture="ecapa",
             steps=20, batch=16, crop_seconds=1.0, threads=1,
         ),
-        [path.parts[-3] for path in paths], lambda item: audio.load(paths[item])[0], folder,
+        packed.of([audio.load(path)[0] for path in paths], [path.parts[-3] for path in paths]), folder,
     )  # fmt: skip
     return folder
 

@@ -167,6 +167,60 @@ def test_eer_variants_stand_side_by_side(rows: pd.DataFrame) -> None:
     assert _lines(tables.to_text(both), "EER kaldi (%) ↑", "EER rocch (%) ↑")
 
 
+WEAK = "within-session PLDA, a weak attacker"
+
+
+def _noted(rows: pd.DataFrame, *texts: str) -> pd.DataFrame:
+    """EER and D_ECE rows of one subset; those of b2 and of b2r with a note each."""
+    part = rows[rows["metric"].isin(["eer", "d_ece"]) & (rows["subset"] == "libri_dev_trials_f")].copy()
+    for system, text in zip(("b2", "b2r"), texts):
+        part.loc[(part["system"] == system) & part["value"].notna(), "reason"] = text
+    return part
+
+
+def test_a_reason_beside_a_value_is_a_note(rows: pd.DataFrame) -> None:
+    text = tables.to_text(_noted(rows, WEAK))
+    assert _lines(text, "b2 ", "ignorant")[0].split()[-4:] == ["21.73", "‡", "0.499", "‡"]
+    assert "‡" not in _lines(text, "b2r ", "ignorant")[0] and "no value" not in text
+    assert len(_lines(text, f"‡ {WEAK}.")) == 1
+    both = _noted(rows, WEAK, "two speakers only.")
+    text = tables.to_text(both)
+    assert "‡1" in _lines(text, "b2r ", "ignorant")[0] and "‡2" in _lines(text, "b2 ", "ignorant")[0]
+    assert _lines(text, "‡1 two speakers only.") and _lines(text, f"‡2 {WEAK}.") and "only.." not in text
+    markdown, latex = tables.to_markdown(both), tables.to_latex(both)
+    assert _lines(markdown, "| b2 |", "ignorant", "21.73 ‡2 [17.38, 26.08]") and f"‡2 {WEAK}." in markdown
+    assert _lines(latex, "b2 ", "ignorant", r"21.73 \textdaggerdbl{}2 {[}17.38") and f"{{}}2 {WEAK}." in latex
+
+
+def test_a_note_does_not_hide_why_a_value_is_missing(rows: pd.DataFrame) -> None:
+    part = _noted(rows, WEAK)
+    lost = part[(part["system"] == "b2") & (part["metric"] == "d_ece") & part["value"].notna()].index[0]
+    part.loc[lost, ["value", "low", "high", "reason"]] = [math.nan, math.nan, math.nan, "there is no target"]
+    text = tables.to_text(part)
+    assert _lines(text, "– no value: there is no target.") and _lines(text, f"‡ {WEAK}.")
+    assert any(line.split()[-1] == "–" for line in _lines(text, "b2 "))
+
+
+def _trained(rows: pd.DataFrame, **sources: str) -> pd.DataFrame:
+    part = rows[(rows["metric"] == "eer") & (rows["variant"] == "rocch") & (rows["system"] == "b2")].copy()
+    part["trained_on"] = part["attacker"].map(sources).fillna("")
+    return part
+
+
+def test_what_an_attacker_was_trained_on_is_said_once_where_it_follows_from_the_attacker(rows: pd.DataFrame) -> None:
+    text = tables.to_text(_trained(rows, ignorant="original", lazy_informed="anonymised (speaker)"))
+    assert not _lines(text, "subset", "system", "trained on")
+    assert _lines(text, "trained on original under ignorant, anonymised (speaker) under lazy_informed.")
+    text = tables.to_text(_trained(rows, ignorant="original", lazy_informed="original"))
+    assert _lines(text, "For all rows:", "trained on original") and not _lines(text, "subset", "trained on")
+    several = pd.concat(
+        [_trained(rows, ignorant="original", lazy_informed=kind) for kind in ("original", "anonymised (utterance)")]
+    )
+    several = several.drop_duplicates(["subset", "attacker", "trained_on"])
+    text = tables.to_text(several)
+    assert _lines(text, "subset", "system", "trained on") and len(_lines(text, "anonymised (utterance)")) == 2
+
+
 def test_no_rows_no_text() -> None:
     assert tables.to_text(results.frame([])) == tables.to_markdown(results.frame([])) == ""
 

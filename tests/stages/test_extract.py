@@ -15,7 +15,7 @@ import torch
 from safetensors.torch import save_file
 
 from pipeline import audio
-from pipeline.data import halves, vectors
+from pipeline.data import halves, packed, vectors
 from pipeline.data.synthetic import speaker, utterance
 from pipeline.engine.execute import execute
 from pipeline.engine.stop import Stop
@@ -26,7 +26,7 @@ from pipeline.extractors import ecapa, f0, phones
 from pipeline.models import ecapa as network
 from pipeline.models.feature import Feature
 from pipeline.models.weights import file_digest
-from pipeline.stages import audio_rows, extract, segments
+from pipeline.stages import audio_rows, extract, pieces, segments
 from pipeline.training import phones as trainer
 
 LABELS = ("ecapa", "f0", "phones")
@@ -60,9 +60,8 @@ def recipes(rows: pd.DataFrame, tmp_path_factory: pytest.TempPathFactory) -> dic
         {key: tensor.contiguous() for key, tensor in state.items()}, folder / "ecapa" / "embedding_model.safetensors"
     )
     waves = [audio.resample(*audio.load(Path(path)), 16_000) for path in rows["path"]]
-    trainer.train(
-        trainer.Settings(steps=5, channels=16, codes=32, batch=4, threads=1), ["a", "b"] * 5 + ["a"], waves.__getitem__, folder / "phones"
-    )  # fmt: skip
+    heard = packed.of(waves, ["a", "b"] * 5 + ["a"])
+    trainer.train(trainer.Settings(steps=5, channels=16, codes=32, batch=4, threads=1), heard, folder / "phones")
     return {
         "ecapa": extract.Recipe(ecapa.Settings(source=str(folder / "ecapa")), folder / "ecapa", False),
         "f0": extract.Recipe(f0.Settings(), None, False),
@@ -71,7 +70,7 @@ def recipes(rows: pd.DataFrame, tmp_path_factory: pytest.TempPathFactory) -> dic
 
 
 def made(
-    stage: Any, rows: pd.DataFrame, recipes: dict[str, extract.Recipe], store: Path, *more: int, threads: int = 2
+    stage: Any, rows: pd.DataFrame, recipes: dict[str, extract.Recipe], store: Path, *more: float, threads: int = 2
 ) -> dict[str, Artefact]:
     """The artefacts of one task of the stage over the rows."""
     task = Task(
@@ -212,3 +211,25 @@ def test_other_features_are_of_the_cut_audio(
         vector = got.attrs["vectors"][got.loc[str(number), "row"]]
         assert np.abs(vector - expected.vector).sum() < 0.2
         assert abs(got.loc[str(number), "weight"] - expected.weight) <= 2
+
+
+def test_pieces_are_equal_parts_of_each_file_and_keep_their_order_and_speakers(
+    rows: pd.DataFrame, recipes: dict[str, extract.Recipe], tmp_path: Path
+) -> None:
+    chosen = {label: recipes[label] for label in ("ecapa", "f0")}
+    found = made(pieces, rows, chosen, tmp_path, 0.8)
+    for label, recipe in chosen.items():
+        extractor = extract.build(recipe.settings, recipe.weights, "cpu", 1)
+        wanted = rows.iloc[[7, 2]].assign(set="x", speaker=["s7", "s2"])
+        manifest = rows.assign(set="x", speaker=[f"s{number}" for number in range(len(rows))])
+        read = pieces.vectors(manifest, [found[label]], wanted).value
+        counts = {7: 3, 2: 1}  # 2.25 s and 1 s in pieces of about 0.8 s
+        assert read.ids == tuple(f"u{number}#{place}" for number, count in counts.items() for place in range(count))
+        assert read.speakers == ("s7",) * 3 + ("s2",)
+        expected = [
+            feature.vector
+            for number, count in counts.items()
+            for feature in extractor.extract(np.array_split(
+                audio.resample(*audio.load(Path(rows["path"].iloc[number])), extractor.sample_rate), count))
+        ]  # fmt: skip
+        np.testing.assert_allclose(read.vectors, expected, atol=1e-4 * np.abs(expected).max())

@@ -115,6 +115,16 @@ def label(text: object, most: int = 28) -> str:
     return shown if len(shown) <= most else f"{shown[: most // 2]}…{shown[-(most // 2 - 1) :]}"
 
 
+def heading(parts: Sequence[str], most: int = 44) -> str:
+    """The title of a panel: ``a · b · c``, on two lines where one is too short, as much as fits above."""
+    shown = [part for part in parts if part]
+    for cut in range(len(shown), 0, -1):
+        lines = [" · ".join(part) for part in (shown[:cut], shown[cut:]) if part]
+        if all(len(line) <= most for line in lines):
+            return "\n".join(label(line, most) for line in lines)
+    return "\n".join(label(" · ".join(part), most) for part in (shown[:1], shown[1:]) if part)
+
+
 def figure_number(value: float, digits: int = 2) -> str:
     """A number in an alt text."""
     return f"{value:.{digits}f}".replace("-", "\N{MINUS SIGN}")

@@ -7,7 +7,20 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from pipeline.report.plots.base import GREY, INK, WIDTH, Plot, Styles, about, colours, draw, figure_number, grid, label
+from pipeline.report.plots.base import (
+    GREY,
+    INK,
+    WIDTH,
+    Plot,
+    Styles,
+    about,
+    colours,
+    draw,
+    figure_number,
+    grid,
+    heading,
+    label,
+)
 
 PRIORS = (0.001, 0.01, 0.1, 0.5, 0.9, 0.99, 0.999)
 
@@ -38,7 +51,7 @@ def _plot(subset: str, table: pd.DataFrame, series: list[str]) -> Plot:
                 )
             )
             _panel(axis, lines, styles, index % columns == 0)
-            axis.set_title(label(title, 44))
+            axis.set_title(heading(title.split(" · ")))
             drawn.append(pd.concat(part.assign(panel=title) for _, part in lines))
             texts.append(
                 f"{title}: " + ", ".join(f"{name} {figure_number(_at_even_odds(part))} bit" for name, part in lines)

@@ -1,0 +1,121 @@
+"""Linkability of pseudo-voices across two runs of a random system: M_P0P1 and its diagonal dominance (METRIC_NOTES 4).
+
+Run P0 and run P1 differ in the seed of the system alone. A diagonal in M_P0P1 says that what one run makes of a speaker's
+voice points to what another run makes of it: sessions can be linked.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from pipeline.metrics._checks import Array, Undefined
+from pipeline.metrics._result import quantity
+from pipeline.metrics.normalised import defined
+from pipeline.metrics.uncertainty import Interval, speaker_intervals
+from pipeline.metrics.vsm import FLAT, SimilarityMatrix, checked_pairs
+from pipeline.metrics.vsm_uncertainty import ReweightedPairs
+
+LINKAGE_BOUNDS: Mapping[str, tuple[float, float]] = {
+    "d_diag_p0p1": (0.0, 1.0),
+    "d_diag_p0p1_signed": (-1.0, 1.0),
+    "p0p1_ratio": (0.0, math.inf),
+}
+"""The measures that get an interval, with their ranges."""
+
+
+@dataclass(frozen=True)
+class Linkage:
+    """What the similarity matrix of two runs says; a value that does not exist is None, with its reason in ``reasons``."""
+
+    d_diag_p0p1: float = quantity("fraction", "diagonal dominance of P0P1", "lower")
+    d_diag_p0p1_signed: float = quantity("fraction", "diagonal dominance of P0P1 with its sign")
+    p0p1_ratio: float | None = quantity(
+        "fraction", "D_diag(P0P1)/D_diag(PP): 0 no link between runs, 1 a link as strong as within a run", "lower"
+    )
+    reasons: Mapping[str, str] = quantity("", "why a value is missing, by name")
+
+
+def p0p1_ratio(d_pp: float, d_p0p1: float) -> float:
+    """D_diag(P0P1)/D_diag(PP): 0 no link between runs, 1 a link as strong as within one run; it may exceed 1.
+
+    Args:
+        d_pp: diagonal dominance of the first run with itself.
+        d_p0p1: that of the first run with the second.
+
+    Raises:
+        Undefined: D_diag(PP) is 0.
+    """
+    if d_pp <= FLAT:
+        raise Undefined("the matrix of the first run has no diagonal: D_diag(PP) is 0")
+    return d_p0p1 / d_pp
+
+
+def linkage(pp: SimilarityMatrix, p0p1: SimilarityMatrix) -> Linkage:
+    """Diagonal dominance of P0P1 and its ratio to that of PP.
+
+    Args:
+        pp: similarity matrix of the first run.
+        p0p1: that of the first run (rows) with the second (columns), over the same speakers.
+    """
+    reasons: dict[str, str] = {}
+    ratio = defined("p0p1_ratio", reasons, p0p1_ratio, pp.d_diag, p0p1.d_diag)
+    return Linkage(p0p1.d_diag, p0p1.signed, ratio, reasons)
+
+
+def linkage_intervals(
+    pp: npt.NDArray[Any],
+    p0p1: npt.NDArray[Any],
+    speakers: npt.ArrayLike,
+    *,
+    names: Sequence[str] | None = None,
+    similarity: str = "geometric_mean",
+    self_pairs: str = "drop",
+    method: str = "jackknife",
+    level: float = 0.95,
+    replicates: int = 1000,
+    generator: np.random.Generator | None = None,
+) -> dict[str, Interval]:
+    """Intervals of the measures in :data:`LINKAGE_BOUNDS` over speakers, left out (or drawn) in both matrices alike.
+
+    Args:
+        pp, p0p1: dense scores [n, n]; in ``p0p1`` rows are the first run and columns the second.
+        speakers, names, similarity: as of :func:`pipeline.metrics.similarity_matrix`; all ordered pairs are compared.
+        self_pairs: ``drop`` or ``keep``, in P0P1, the two versions of one utterance.
+        method: ``jackknife`` (t quantile with speakers - 1 degrees of freedom), ``percentile`` or ``bca``.
+        replicates, generator: for the bootstraps.
+
+    Raises:
+        MetricError: as of ``similarity_matrix``; an unknown method; a bootstrap without a generator.
+    """
+    parts = []
+    for scores, kept in ((pp, "drop"), (p0p1, self_pairs)):
+        values, pairs, _ = checked_pairs(scores, speakers, names, pairing="all", self_pairs=kept)
+        parts.append(ReweightedPairs(values, pairs, similarity, scores_are_llr=False))
+    n_speakers = parts[0].n_speakers
+
+    def evaluate(weights: Array) -> dict[str, float]:
+        within, across = (part(weights)[0] for part in parts)
+        ratio = defined("", {}, p0p1_ratio, abs(within), abs(across))
+        return {
+            "d_diag_p0p1": abs(across),
+            "d_diag_p0p1_signed": across,
+            "p0p1_ratio": math.nan if ratio is None else ratio,
+        }
+
+    return speaker_intervals(
+        evaluate,
+        np.arange(n_speakers),
+        n_speakers,
+        degrees=n_speakers - 1,
+        bounds=LINKAGE_BOUNDS,
+        method=method,
+        level=level,
+        replicates=replicates,
+        generator=generator,
+    )

@@ -1,0 +1,112 @@
+"""The graph of an evaluation: which speech is made, what is extracted from it, who attacks what, and what is said of it."""
+
+from __future__ import annotations
+
+from pipeline.errors import ConfigError
+from pipeline.plan import features, speech
+from pipeline.plan.attacks import level, trial_runs, trials
+from pipeline.plan.back_ends import back_ends, is_fitted, one_recording_each
+from pipeline.plan.comparisons import pair_runs, pairs, ranks
+from pipeline.plan.evaluation import Evaluation, Graph, Machine
+from pipeline.plan.features import View
+from pipeline.plan.grid import Plan
+from pipeline.plan.speech import Speech
+from pipeline.stages.prepare import Prepared
+
+
+def graph(evaluation: Evaluation, data: Prepared, machine: Machine) -> Graph:
+    """All tasks of an evaluation over a data set.
+
+    Raises:
+        ModelMissing: weights are not on this machine.
+        DataError: nobody to train on, or files of vectors that cannot be used.
+        ConfigError: attackers that no chosen extractor can be trained for.
+    """
+    trainings = features.trainings(evaluation, data, machine)
+    plan = Plan(evaluation, data, machine, Graph(), trainings, features.views(evaluation, trainings))
+    _speech(plan)
+    plan.graph.tasks += trainings.tasks
+    _features(plan)
+    back_ends(plan)
+    trials(plan)
+    trial_runs(plan)
+    pairs(plan)
+    pair_runs(plan)
+    ranks(plan)
+    _notes(plan)
+    return plan.graph
+
+
+def _speech(plan: Plan) -> None:
+    """The anonymised evaluation sets: all systems, second runs, enrolment at other levels."""
+    given = (plan.evaluation, plan.data, plan.machine)
+    again = bool(plan.measures("trial_runs") or plan.measures("pair_runs"))
+    attacked = any(one.enrolment == "anonymised" for one in plan.evaluation.attackers.values())
+    attacked = attacked and bool(plan.measures("trials")) and bool(plan.seeing("trials"))
+    for label in plan.evaluation.systems:
+        plan.evaluated[label] = speech.evaluated(given[0], label, *given[1:])
+        made = speech.second_run(given[0], label, *given[1:]) if again else None
+        if made is not None:
+            plan.second[label] = made
+        made = (
+            speech.enrolment_at_other_level(given[0], label, *given[1:])
+            if attacked and plan.evaluation.diagnostics
+            else None
+        )
+        if made is not None:
+            plan.other[label] = made
+    for several in (plan.evaluated, plan.second, plan.other):
+        for each in several.values():
+            plan.graph.tasks += each.tasks
+
+
+def _features(plan: Plan) -> None:
+    """What is extracted from which speech: everything that some measure, back end or diagnosis reads."""
+    needs: list[tuple[Speech, View]] = []
+    known = [view for view in plan.views if view.trained_on == "original"]
+    for label, evaluated in plan.evaluated.items():
+        adapted = [view for view in plan.adapted(label) if label != plan.evaluation.original]
+        needs += [(evaluated, view) for view in [*known, *adapted]]
+        compared = [view for view in [*known, *adapted] if view.cls.measures & {"trials", "pairs"}]
+        if label in plan.second:
+            needs += [(plan.second[label], view) for view in compared if features.reads(view, plan.second[label])]
+        if label in plan.other:
+            needs += [(plan.other[label], view) for view in compared if view.tables is None]
+    if plan.evaluation.diagnostics:
+        needs += [(plan.original, view) for view in plan.views if view.training and view.system]
+    if any(is_fitted(one, plan) for one in plan.evaluation.backends.values()) and not one_recording_each(plan):
+        several = [view for view in plan.views if view.cls.measures & {"trials", "pairs"}]
+        needs += [(view.learnt, view) for view in several if view.learnt is not None]
+    plan.refs = features.extracted(needs, plan.machine, plan.graph.tasks)
+
+
+def _notes(plan: Plan) -> None:
+    """What a reader should know of the attacks that were planned, and of those that were not.
+
+    Raises:
+        ConfigError: attackers whose models are trained on anonymised speech, and no extractor for them.
+    """
+    notes = plan.graph.notes
+    semi = plan.evaluation.semi_informed
+    if not semi or not plan.evaluation.anonymised:
+        return
+    able = {view.label for view in plan.views if view.trained_on != "original"}
+    if not able:
+        raise ConfigError(
+            f"the attacker {', '.join(semi)} trains its extractor on anonymised speech, and no chosen extractor can be trained",
+            where="attacker, extractor",
+            remedy="add ecapa or xvector to extractor=[…] with train=default, or leave this attacker out",
+        )
+    unable = sorted({view.label for view in plan.views if "trials" in view.cls.measures} - able)
+    if unable:
+        notes.append(
+            f"{', '.join(semi)}: left out for {', '.join(unable)}, which cannot be trained on anonymised speech"
+        )
+    for name, attacker in semi.items():
+        for system in plan.evaluation.anonymised:
+            learnt, own = plan.trainings.anonymised.get((system, attacker.training_level)), level(plan, system)
+            if learnt is not None and learnt.level != own:
+                notes.append(
+                    f"warning: {name} is trained on {system} at {learnt.level} level, and {system} is evaluated at "
+                    f"{own} level: an attacker who is trained on other conditions may be too weak"
+                )

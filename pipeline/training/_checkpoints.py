@@ -1,0 +1,93 @@
+"""Where a training stands, on disk: one safetensors file that is whole or absent, with everything that going on takes.
+
+No state of a random generator is in it: all that is random in a training depends on its seed and the step.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import uuid
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import torch
+
+LOG = logging.getLogger(__name__)
+
+FILE = "checkpoint.safetensors"
+
+
+def save(folder: Path, identity: str, tensors: dict[str, torch.Tensor], progress: dict[str, Any]) -> None:
+    """Put a checkpoint into a folder, in place of the one before.
+
+    Args:
+        folder: an existing folder.
+        identity: digest of all that the training depends on.
+        tensors: by name, on any device.
+        progress: plain JSON values: how far it is, its curves.
+    """
+    from safetensors.torch import save_file
+
+    plain = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
+    unfinished = folder / f"{FILE}.{uuid.uuid4().hex}.part"
+    save_file(plain, unfinished, {"identity": identity, "progress": json.dumps(progress)})
+    with unfinished.open("rb") as stream:
+        os.fsync(stream.fileno())
+    unfinished.replace(folder / FILE)
+
+
+def load(folder: Path, identity: str) -> tuple[dict[str, torch.Tensor], dict[str, Any]] | None:
+    """Tensors and progress of the checkpoint in a folder; None if there is none of this identity. What a kill has left
+    half-written is removed."""
+    from safetensors import SafetensorError, safe_open
+
+    for left in folder.glob(f"{FILE}.*.part"):
+        left.unlink()
+    path = folder / FILE
+    if not path.is_file():
+        return None
+    try:
+        with safe_open(path, framework="pt") as opened:
+            said = opened.metadata() or {}
+            if said.get("identity") != identity:
+                LOG.warning(
+                    "%s is of another training (other settings, data, architecture or libraries): starting from step 0",
+                    path,
+                )
+                return None
+            held = list(opened.keys())
+            return {name: opened.get_tensor(name) for name in held}, json.loads(said["progress"])
+    except (SafetensorError, OSError, KeyError, ValueError) as error:
+        LOG.warning("%s cannot be read (%s): starting from step 0", path, error)
+        return None
+
+
+def under(prefix: str, tensors: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    """Tensors with a prefix before their names."""
+    return {f"{prefix}.{name}": tensor for name, tensor in tensors.items()}
+
+
+def part(prefix: str, tensors: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    """The tensors whose names begin with a prefix, without it."""
+    return {name[len(prefix) + 1 :]: tensor for name, tensor in tensors.items() if name.startswith(f"{prefix}.")}
+
+
+def optimiser_tensors(optimiser: torch.optim.Optimizer) -> dict[str, torch.Tensor]:
+    """The state of an optimiser by parameter number and name."""
+    return {
+        f"{number}.{name}": value
+        for number, state in optimiser.state_dict()["state"].items()
+        for name, value in state.items()
+    }
+
+
+def restore_optimiser(optimiser: torch.optim.Optimizer, tensors: dict[str, torch.Tensor]) -> None:
+    """Give an optimiser the state that :func:`optimiser_tensors` took."""
+    state: dict[int, dict[str, torch.Tensor]] = {}
+    for key, tensor in tensors.items():
+        number, name = key.split(".", 1)
+        state.setdefault(int(number), {})[name] = tensor
+    optimiser.load_state_dict({"state": state, "param_groups": optimiser.state_dict()["param_groups"]})

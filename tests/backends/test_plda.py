@@ -1,0 +1,302 @@
+"""The PLDA back end: trained, and with the files of a Kaldi recipe."""
+
+from __future__ import annotations
+
+import json
+import tracemalloc
+from collections.abc import Callable
+from pathlib import Path
+
+import kaldiio
+import numpy as np
+import pytest
+from kaldiio.matio import write_array, write_array_ascii
+from scipy.stats import norm
+
+from pipeline import metrics
+from pipeline.backends import cosine, plda
+from pipeline.backends.plda import Backend, Settings
+from pipeline.errors import DataError, ModelMissing
+from pipeline.models import kaldi_files
+
+EMBEDDING = 40
+
+
+def voices(speakers: int, each: int, seed: int, *, loud: bool) -> tuple[np.ndarray, list[str]]:
+    """Float32 vectors [speakers * each, EMBEDDING] of speakers who differ in half of the directions.
+
+    With ``loud``, vectors also differ in length, as embeddings do: no Gaussian then fits them before length normalisation.
+    """
+    axes = np.random.default_rng(0).normal(size=(20, EMBEDDING)) / np.sqrt(20)
+    random = np.random.default_rng(seed)
+    rows = np.repeat(random.normal(size=(speakers, 20)) @ axes, each, 0)
+    rows += random.normal(size=rows.shape) * np.linspace(0.3, 3, EMBEDDING)
+    if loud:
+        rows *= random.gamma(4, 1 / 4, size=(len(rows), 1))
+    return rows.astype(np.float32), [f"s{number}" for number in range(speakers) for _ in range(each)]
+
+
+def test_fit_enrol_and_score(tmp_path: Path) -> None:
+    vectors, speakers = voices(150, 8, 1, loud=True)
+    settings = Settings(lda=30)
+    assert plda.weights(settings, tmp_path) is None
+    record = plda.fit(settings, vectors, speakers, tmp_path, within_session=False)
+    assert [path.name for path in tmp_path.iterdir()] == ["plda.safetensors"]
+    assert json.loads(json.dumps(record)) == record
+    assert record["lda"] == {"asked": 30, "used": 30, "dimension": EMBEDDING}
+    assert (record["speakers"], record["vectors"], record["iterations"]) == (150, 1200, 10)
+    assert len(record["log_likelihood"]) == 11 and record["within_session"] is False and record["mark"] == ""
+    assert record["summary"].startswith("1200 vectors of 150 speakers, 40 to 30 dimensions, log-likelihood")
+
+    backend = Backend(settings, tmp_path)
+    held, names = voices(60, 8, 2, loud=True)
+    given = np.arange(len(held)) % 8 < 3
+    of_model = np.array([int(name[1:]) for name in names])
+    models = backend.enrol(held[given], of_model[given], 60)
+    assert models.counts.tolist() == [3] * 60
+    found = backend.score(models, held[~given])
+    assert found.shape == (60, 300) and found.dtype == np.float64
+    target = np.arange(60)[:, None] == of_model[~given]
+    plain = cosine.Backend(cosine.Settings(), None)
+    cosines = plain.score(plain.enrol(held[given], of_model[given], 60), held[~given])
+    eer = metrics.eer(found[target], found[~target])
+    assert eer < 0.5 * metrics.eer(cosines[target], cosines[~target])
+    # Scores that are ratios cost little more than the same ones calibrated.
+    assert metrics.cllr(found[target], found[~target]) < metrics.cllr_min(found[target], found[~target]) + 0.05
+
+
+def test_ratios_are_calibrated_for_any_number_of_enrolment_utterances(tmp_path: Path) -> None:
+    """Which they would not be if all models were scored as one utterance."""
+    vectors, speakers = voices(400, 8, 3, loud=False)
+    settings = Settings(length_normalise=False, regularisation=0)
+    plda.fit(settings, vectors, speakers, tmp_path, within_session=False)
+    backend = Backend(settings, tmp_path)
+    held, names = voices(200, 8, 4, loud=False)
+    of_model = np.array([int(name[1:]) for name in names])
+    given = np.arange(len(held)) % 8 < 5
+    models = backend.enrol(held[given], of_model[given], 200)
+    target = np.arange(200)[:, None] == of_model[~given]
+
+    def cllr(count: int) -> float:
+        told = plda.Enrolled(models.vectors, np.full(200, count))
+        found = backend.score(told, held[~given])
+        return metrics.cllr(found[target], found[~target])
+
+    assert cllr(5) < min(cllr(1), cllr(50))
+    found = backend.score(models, held[~given])
+    assert metrics.cllr(found[target], found[~target]) == cllr(5)
+
+
+def test_a_training_set_of_one_session_a_speaker_is_marked(tmp_path: Path) -> None:
+    vectors, speakers = voices(6, 4, 5, loud=True)
+    record = plda.fit(Settings(), vectors, speakers, tmp_path, within_session=True)
+    assert record["within_session"] is True and record["mark"] == "within-session PLDA, weak attacker"
+    assert record["summary"].endswith("; within-session PLDA, weak attacker")
+    assert "40 to 5 dimensions (200 asked)" in record["summary"]
+
+
+def test_refusals_say_where(tmp_path: Path) -> None:
+    vectors, speakers = voices(2, 4, 6, loud=True)
+    with pytest.raises(DataError, match=r"it takes 3 or more\. Where: training of the back end plda\."):
+        plda.fit(Settings(), vectors, speakers, tmp_path, within_session=False)
+    assert not list(tmp_path.iterdir())
+    with pytest.raises(ModelMissing, match="was given no parameters"):
+        Backend(Settings(), None)
+
+
+def test_all_pairs_need_little_more_memory_than_their_scores(tmp_path: Path) -> None:
+    vectors, speakers = voices(20, 5, 7, loud=True)
+    plda.fit(Settings(), vectors, speakers, tmp_path, within_session=False)
+    backend = Backend(Settings(), tmp_path)
+    many = np.resize(vectors, (3000, EMBEDDING))
+    models = backend.enrol(many, np.arange(3000) // 2, 1500)
+    tracemalloc.start()
+    try:
+        found = backend.score(models, many)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 1.2 * found.nbytes
+
+
+# Kaldi's files.
+
+D, K = 12, 4
+
+
+def as_text(array: np.ndarray) -> bytes:
+    class Held(list[bytes]):
+        write = list.append
+
+    held = Held()
+    write_array_ascii(held, array, ".17g")
+    return b"".join(held)
+
+
+def as_binary(array: np.ndarray) -> bytes:
+    class Held(list[bytes]):
+        write = list.append
+
+    held = Held()
+    write_array(held, array)
+    return b"".join(held)
+
+
+def text_plda(*arrays: np.ndarray) -> bytes:
+    return b"<Plda> " + b"".join(as_text(array) for array in arrays) + b"</Plda> "
+
+
+def binary_plda(*arrays: np.ndarray) -> bytes:
+    return b"\0B<Plda> " + b"".join(as_binary(array)[2:] for array in arrays) + b"</Plda> "
+
+
+Parts = dict[str, np.ndarray]
+
+
+def parts(offset: bool = True) -> Parts:
+    random = np.random.default_rng(8)
+    return {
+        "mean": random.normal(size=D),
+        "lda": random.normal(size=(K, D + offset)),
+        "centre": 0.1 * random.normal(size=K),
+        "rotation": random.normal(size=(K, K)),
+        "psi": np.array([7.5, 2.0, 0.25, 0.0]),
+    }
+
+
+def write(folder: Path, held: Parts, array: Callable[..., bytes], whole: Callable[..., bytes]) -> Path:
+    folder.mkdir(exist_ok=True)
+    (folder / "mean.vec").write_bytes(array(held["mean"]))
+    (folder / "transform.mat").write_bytes(array(held["lda"]))
+    (folder / "plda").write_bytes(whole(held["centre"], held["rotation"], held["psi"]))
+    return folder
+
+
+def kaldi_score(held: Parts, utterances: np.ndarray, trial: np.ndarray) -> float:
+    """A trial as the recipe goes through it, in scalars: Ioffe (2006), between equations 4 and 5."""
+
+    def into(vector: np.ndarray, n: int) -> np.ndarray:
+        y = held["lda"][:, :D] @ (vector - held["mean"])
+        if held["lda"].shape[1] > D:
+            y = y + held["lda"][:, D]
+        y = y / (np.linalg.norm(y) / np.sqrt(K))
+        y = held["rotation"] @ y - held["rotation"] @ held["centre"]
+        total = sum(y[i] ** 2 / (held["psi"][i] + 1 / n) for i in range(K))
+        return np.asarray(y * np.sqrt(K / total))
+
+    n = len(utterances)
+    train, test = into(sum(utterances) / n, n), into(trial, 1)
+    ratio = 0.0
+    for u, x, psi in zip(train, test, held["psi"], strict=True):
+        given = norm(n * psi / (n * psi + 1) * u, np.sqrt(1 + psi / (n * psi + 1)))
+        ratio += given.logpdf(x) - norm(0, np.sqrt(1 + psi)).logpdf(x)
+    return ratio
+
+
+@pytest.mark.parametrize("offset", [True, False])
+@pytest.mark.parametrize("kind", ["text", "binary"])
+def test_kaldi_files_score_as_the_recipe_does(tmp_path: Path, kind: str, offset: bool) -> None:
+    held = parts(offset)
+    ways = {"text": (as_text, text_plda), "binary": (as_binary, binary_plda)}
+    settings = Settings(source=str(write(tmp_path / "kaldi", held, *ways[kind])))
+    found = plda.weights(settings, tmp_path)
+    assert found is not None
+    backend = Backend(settings, found.folder)
+    random = np.random.default_rng(9)
+    utterances, of_model = random.normal(size=(9, D)), np.array([0, 1, 1, 2, 2, 2, 2, 3, 0])
+    trials = random.normal(size=(5, D))
+    scores = backend.score(backend.enrol(utterances, of_model, 4), trials)
+    for model in range(4):
+        for column, trial in enumerate(trials):
+            expected = kaldi_score(held, utterances[of_model == model], trial)
+            assert scores[model, column] == pytest.approx(expected, abs=1e-10)
+
+
+def test_kaldiio_reads_what_we_read(tmp_path: Path) -> None:
+    """Binary float32 too, as Kaldi writes transform.mat."""
+    vector = np.random.default_rng(10).normal(size=7).astype(np.float32)
+    matrix = np.random.default_rng(11).normal(size=(3, 5)).astype(np.float32)
+    kaldiio.save_mat(str(tmp_path / "vector"), vector)
+    kaldiio.save_mat(str(tmp_path / "matrix"), matrix)
+    for name, array in (("vector", vector), ("matrix", matrix)):
+        found = kaldi_files.read_array(tmp_path / name, array.ndim)
+        assert found.dtype == np.float64 and (found == array).all()
+        assert (kaldiio.load_mat(str(tmp_path / name)) == array).all()
+    (tmp_path / "text").write_text(" [ 1 -2.5 3e-05 ]\n")
+    assert kaldi_files.read_array(tmp_path / "text", 1).tolist() == [1, -2.5, 3e-5]
+    (tmp_path / "row").write_text(" [\n  1 2 3 ]\n")
+    assert kaldi_files.read_array(tmp_path / "row", 2).tolist() == [[1, 2, 3]]
+
+
+def test_the_digest_is_of_the_contents(tmp_path: Path) -> None:
+    held = parts()
+    digests = []
+    for name in ("one", "two"):
+        found = plda.weights(Settings(source=str(write(tmp_path / name, held, as_text, text_plda))), tmp_path)
+        assert found is not None
+        digests.append(found.digest)
+    held["psi"][0] += 1
+    found = plda.weights(Settings(source=str(write(tmp_path / "two", held, as_text, text_plda))), tmp_path)
+    assert found is not None
+    assert digests[0] == digests[1] != found.digest
+    assert "source" not in Settings().numeric()
+
+
+def test_absent_files_are_named(tmp_path: Path) -> None:
+    folder = write(tmp_path / "kaldi", parts(), as_text, text_plda)
+    (folder / "plda").unlink()
+    (folder / "mean.vec").unlink()
+    with pytest.raises(ModelMissing, match=r"holds no mean\.vec and no plda"):
+        plda.weights(Settings(source=str(folder)), tmp_path)
+    with pytest.raises(ModelMissing, match=r"transform\.mat"):
+        plda.weights(Settings(source=str(tmp_path / "nothing")), tmp_path)
+
+
+def _changed(**arrays: np.ndarray) -> Callable[[Path], None]:
+    return lambda folder: write(folder, parts() | arrays, as_binary, binary_plda) and None
+
+
+def _bytes(name: str, change: Callable[[bytes], bytes]) -> Callable[[Path], None]:
+    return lambda folder: (folder / name).write_bytes(change((folder / name).read_bytes())) and None
+
+
+BROKEN: dict[str, tuple[Callable[[Path], object], str]] = {
+    "cut off": (_bytes("plda", lambda data: data[:-40]), "ends too early"),
+    "no end": (_bytes("plda", lambda data: data[:-8]), "</Plda> is missing"),
+    "something behind": (_bytes("mean.vec", lambda data: data + b"x"), "something follows"),
+    "a matrix for a vector": (_bytes("mean.vec", lambda _: as_binary(np.ones((2, D)))), "FV or DV was expected"),
+    "a text matrix for a vector": (_bytes("mean.vec", lambda _: as_text(np.ones((2, D)))), "it has a matrix"),
+    "not a PLDA": (_bytes("plda", lambda _: as_text(np.ones(K))), "<Plda> is missing"),
+    "an archive": (_bytes("mean.vec", lambda _: b"global [ 1 2 ]\n"), "in brackets was expected"),
+    "ragged": (_bytes("transform.mat", lambda _: b" [\n 1 2 \n 3 ]\n"), "differ in length"),
+    "words": (_bytes("mean.vec", lambda _: b" [ one two ]\n"), "else than numbers"),
+    "no text": (_bytes("mean.vec", lambda _: b"\x93NUMPY"), "neither binary"),
+    "empty": (_bytes("mean.vec", lambda _: b""), "in brackets was expected"),
+    "nothing in it": (_bytes("mean.vec", lambda _: b" [ ]\n"), "empty vector"),
+    "a size below zero": (_bytes("mean.vec", lambda _: b"\0BDV \4\xff\xff\xff\xff"), "negative"),
+    "a size of gigabytes": (_bytes("mean.vec", lambda _: b"\0BDV \4\xff\xff\xff\x7f"), "ends too early"),
+    "a size in one byte": (_bytes("mean.vec", lambda _: b"\0BDV \1\1"), "4 bytes"),
+    "compressed": (_bytes("transform.mat", lambda _: b"\0BCM " + bytes(40)), "FM or DM was expected"),
+    "not finite": (_changed(mean=np.full(D, np.nan)), "not finite"),
+    "wrong columns": (_changed(lda=np.ones((K, D + 2))), r"14 columns and mean\.vec 12 numbers"),
+    "wrong rows": (_changed(lda=np.ones((K + 1, D))), "gives 5 dimensions, and plda takes 4"),
+    "psi of another size": (_changed(psi=np.ones(K - 1)), "psi 3"),
+    "negative psi": (_changed(psi=np.array([1, 1, 1, -0.1])), "negative"),
+}
+
+
+@pytest.mark.parametrize("case", BROKEN)
+def test_broken_files_are_refused_with_the_reason(tmp_path: Path, case: str) -> None:
+    folder = write(tmp_path / "kaldi", parts(), as_binary, binary_plda)
+    change, reason = BROKEN[case]
+    change(folder)
+    with pytest.raises(DataError, match=reason) as caught:
+        plda.weights(Settings(source=str(folder)), tmp_path)
+    assert str(folder) in str(caught.value) and "To mend it" in str(caught.value)
+
+
+def test_vectors_of_another_dimension_are_refused(tmp_path: Path) -> None:
+    folder = write(tmp_path / "kaldi", parts(), as_text, text_plda)
+    backend = Backend(Settings(source=str(folder)), folder)
+    with pytest.raises(DataError, match="12-dimensional embeddings"):
+        backend.enrol(np.ones((3, 192)), np.arange(3), 3)

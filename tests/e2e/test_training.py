@@ -1,0 +1,146 @@
+"""The trainer through the command line: kills and signals, bad training sets, and other people's anonymised training speech."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import pandas as pd
+import pytest
+import soundfile
+
+from pipeline import cli
+from pipeline.data import results, synthetic
+from pipeline.models.weights import file_digest
+from tests import toy
+
+TINY = (
+    "train=small", "train.channels=[16,16,16]", "train.aggregation=24", "train.embedding=16", "train.attention=8",
+    "train.batch=8", "train.crop_seconds=0.5", "train.speeds=[1.0]",
+)  # fmt: skip
+
+
+def speech(root: Path, speakers: int = 6, utterances: int = 2, seconds: float = 0.8, first: int = 50) -> Path:
+    """A LibriSpeech tree of synthetic speakers whom no other test evaluates."""
+    for index in range(first, first + speakers):
+        who = synthetic.speaker(3, index)
+        for number in range(utterances):
+            path = root / who.id / "0" / f"{who.id}-0-{number:04d}.flac"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            soundfile.write(path, synthetic.utterance(who, 3, number, seconds).wave, 16_000)
+    return root
+
+
+def training(root: Path, exp: Path, *more: str) -> list[str]:
+    return ["train", "extractor=[ecapa]", "dataset=librispeech", f"dataset.train={root}", *TINY, f"paths.root={exp}",
+            "runtime.device=cpu", *more]  # fmt: skip
+
+
+@pytest.fixture
+def command(tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple[int, str, str]]:  # fmt: skip
+    """Run a command line in this process; exit status, standard output and standard error."""
+    monkeypatch.chdir(tmp_path)
+
+    def call(*arguments: str) -> tuple[int, str, str]:
+        status = cli.run(list(arguments))
+        out, err = capfd.readouterr()
+        return status, out, err
+
+    return call
+
+
+def weights(exp: Path) -> Mapping[str, str]:
+    """Digest of each file of the only training in a store."""
+    (record,) = (exp / "store" / "train").glob("*/*/record.json")
+    return {name: file_digest(record.with_name(name)) for name in json.loads(record.read_text())["files"]}
+
+
+def test_a_killed_and_a_stopped_training_end_with_the_same_bytes(tmp_path: Path, command: Callable[..., tuple[int, str, str]]) -> None:  # fmt: skip
+    root = speech(tmp_path / "corpus" / "train")
+    steps = ("train.steps=120", "train.verify_every=4")
+    assert command(*training(root, tmp_path / "whole", *steps))[0] == 0
+    expected = weights(tmp_path / "whole")
+    assert set(expected) == {"embedding_model.safetensors", "training.json"}
+    for kind in (signal.SIGKILL, signal.SIGTERM):
+        words = [sys.executable, "-m", "pipeline", *training(root, tmp_path / "cut", *steps)]
+        with subprocess.Popen(words, cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
+            # As soon as there is a checkpoint (or a later one), the training is somewhere in its middle.
+            before = _checkpoint(tmp_path / "cut")
+            while _checkpoint(tmp_path / "cut") == before and process.poll() is None:
+                time.sleep(0.01)
+            os.kill(process.pid, kind)
+        assert process.returncode == (-kind if kind == signal.SIGKILL else 128 + kind)
+    assert not list((tmp_path / "cut" / "store" / "train").glob("*/*/record.json"))
+    assert command(*training(root, tmp_path / "cut", *steps))[0] == 0
+    assert weights(tmp_path / "cut") == expected
+    assert not list(tmp_path.rglob("*.scratch"))
+
+
+def _checkpoint(exp: Path) -> float:
+    times = [path.stat().st_mtime for path in (exp / "store" / "train").glob("*/*.scratch/*") if path.exists()]
+    return max(times, default=0.0)
+
+
+def test_too_few_speakers_and_a_loss_that_is_no_number_are_refused_with_what_mends_them(tmp_path: Path, command: Callable[..., tuple[int, str, str]]) -> None:  # fmt: skip
+    lonely = speech(tmp_path / "lonely" / "train", speakers=1)
+    status, out, err = command(*training(lonely, tmp_path / "exp"))
+    assert (status, out) == (3, "")
+    assert "there are 1 training speakers" in err and "dataset.train=DIR" in err
+    root = speech(tmp_path / "corpus" / "train")
+    status, out, err = command(
+        *training(root, tmp_path / "exp", "train.steps=6", "train.learning_rate=1e30", "train.warm_up=0")
+    )
+    assert (status, out) == (5, "")
+    assert "the training loss is" in err and "utterances syn5" in err
+    assert "lower learning_rate" in err and "Traceback" not in err
+
+
+def test_nothing_to_train_says_what_to_add(tmp_path: Path, command: Callable[..., tuple[int, str, str]]) -> None:
+    status, _, err = command("train", "extractor=[ge2e]", "dataset=librispeech", f"dataset.train={speech(tmp_path / 'c' / 'train')}",
+                             f"paths.root={tmp_path / 'exp'}")  # fmt: skip
+    assert status == 2
+    assert "'extractor=[ecapa]'" in err
+
+
+def test_somebody_elses_anonymised_training_set_makes_a_semi_informed_attacker(tmp_path: Path) -> None:
+    """An external system with ``TRAINSET_suffix``; without it, the run is refused before any compute, by name."""
+    root = toy.corpus(tmp_path / "data", speakers=8, utterances=4)
+    learnt = speech(tmp_path / "corpus" / "learn")
+    theirs = tmp_path / "theirs"
+    for table in sorted(root.glob("*/wav.scp")):
+        for line in table.read_text().splitlines():
+            name, path = line.split()
+            place = theirs / f"{table.parent.name}_t8" / "wav" / f"{name}.wav"
+            place.parent.mkdir(parents=True, exist_ok=True)
+            place.write_bytes((root / path).read_bytes())
+    arguments = (
+        "recipe=kaldi", f"dataset.root={root}", f"dataset.train={learnt}", *TINY, "train.steps=4", "system=[original]",
+        f"+system.t8={{name: external, root: {theirs}, level: speaker}}", "extractor=[ecapa]", "backend=[cosine,plda]",
+        "attacker=[semi_informed]", "metric=[asv]", "metric.asv.interval=none", f"paths.root={tmp_path / 'exp'}",
+    )  # fmt: skip
+    done = toy.run(*arguments, cwd=tmp_path)
+    assert done.returncode == 3
+    assert "system t8, training set" in done.stderr and "of learn: no file syn55-0-0001.ext" in done.stderr
+    for path in sorted(learnt.rglob("*.flac")):
+        place = theirs / "learn_t8" / "wav" / path.name
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_bytes(path.read_bytes())
+    done = toy.run(*arguments, cwd=tmp_path, check=True)
+    folder = Path(done.stdout.splitlines()[-1]).parent
+    rows = results.read(folder)
+    semi = rows[(rows["attacker"] == "semi_informed") & (rows["metric"] == "eer")]
+    assert set(semi["trained_on"]) == {"anonymised (speaker)"}
+    assert set(semi["backend"]) == {"cosine", "plda"} and len(semi) == 4
+    # "Anonymised" by copying: what is trained on it is what is trained on the original speech.
+    eers = rows[rows["metric"] == "eer"].set_index(["subset", "attacker", "backend"])["value"]
+    for subset in ("toy_trials_f", "toy_trials_m"):
+        for backend in ("cosine", "plda"):
+            assert eers[subset, "semi_informed", backend] == eers[subset, "unprotected", backend]
+    checks = pd.read_parquet(folder / "diagnostics.parquet")
+    assert {"held_out", "on_original", "training_level", "treated_differently"} <= set(checks["check"])
