@@ -37,6 +37,6 @@ class DatasetSettings(ComponentSettings):
     sets: list[str] | None = numeric(None)
     seed: int = numeric(0, ge=0)
     speakers: int = numeric(12, ge=2)
-    train_speakers: int = numeric(24, ge=0)
+    train_speakers: int = numeric(32, ge=0)
     utterances: int = numeric(20, ge=2)
     seconds: float = numeric(3.0, gt=0, le=60)

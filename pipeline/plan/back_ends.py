@@ -43,6 +43,12 @@ def back_ends(plan: Plan) -> None:
                 plan.scorers[label, view.key] = Scorer(label, settings, Given(found.digest, found.folder))
                 continue
             learnt = view.learnt
+            if view.tables is not None and view.trained_on != "original":
+                raise DataError(
+                    f"the back end {label} cannot be trained for vectors that know anonymised speech: of which system, is not said",
+                    where=f"backend {label}, extractor {view.label}",
+                    remedy=f"name parameters by backend.{label}.source=DIR, or leave the back end out",
+                )
             if learnt is None:
                 raise DataError(
                     f"the back end {label} is trained, and there is no training set",

@@ -137,8 +137,10 @@ def signature(metric: str, variant: str, identity: Mapping[str, str], parameters
 def _with_identity(table: pd.DataFrame, identity: Mapping[str, str]) -> pd.DataFrame:
     known = dict(identity)
     if known["trained_on"] not in ("original", ""):
-        # Figures tell curves apart by extractor: one that was trained on anonymised speech is another one.
-        known["extractor"] = f"{known['extractor']}, trained on {known['trained_on']}"
+        # Figures tell curves apart by extractor: one that was trained on anonymised speech is another one. The level is said
+        # where it is not the system's own, so that systems share a panel otherwise.
+        own = f" ({known['system_level'].split(',')[0]})"
+        known["extractor"] = f"{known['extractor']}, trained on {known['trained_on'].removesuffix(own)}"
     for name in ("backend", "extractor", "attacker", "condition", "system", "subset"):
         if name not in table.columns:
             table.insert(0, name, known[name])
