@@ -32,7 +32,7 @@ types: install
 
 # Two workers: more would slow down the demo, which is held to three minutes.
 test: lint types
-	$(BIN)/python -m pytest -n 2 --dist loadgroup
+	$(BIN)/python -m pytest -n 2 --dist loadscope --no-loadscope-reorder
 
 test-all: lint types
 	$(BIN)/python -m pytest -m ''

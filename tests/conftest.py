@@ -29,14 +29,29 @@ def _tame_lazy_modules() -> None:
 
 
 @pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Tests that share the demo, and tests of one file, stay with one worker; those that run whole evaluations are shared out."""
+def pytest_collection_modifyitems() -> None:
     _tame_lazy_modules()
-    for item in items:
-        if {"demo", "wheel"} & set(getattr(item, "fixturenames", ())):
-            item.add_marker(pytest.mark.xdist_group("demo"))
-        elif item.path.parent.name != "e2e":
-            item.add_marker(pytest.mark.xdist_group(str(item.path)))
+
+
+SHARE_THE_DEMO = ("e2e/test_demo.py", "e2e/test_readme.py", "e2e/test_report.py")
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> object:
+    """Tests that share the demo, and tests of one file, stay with one worker; those that run whole evaluations are shared out.
+
+    By name, because the groups of pytest-xdist 3.8 are lost on pytest 9.2, and both workers then make the demo.
+    """
+    from xdist.scheduler import LoadScopeScheduling
+
+    class Scheduling(LoadScopeScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            path = nodeid.split("::")[0]
+            if path.endswith(SHARE_THE_DEMO):
+                return "demo"
+            return nodeid if "/e2e/" in path else path
+
+    return Scheduling(config, log)
 
 
 @pytest.hookimpl(tryfirst=True)
