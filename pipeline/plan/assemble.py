@@ -40,7 +40,7 @@ def graph(evaluation: Evaluation, data: Prepared, machine: Machine) -> Graph:
 def _speech(plan: Plan) -> None:
     """The anonymised evaluation sets: all systems, second runs, enrolment at other levels."""
     given = (plan.evaluation, plan.data, plan.machine)
-    again = bool(plan.measures("trial_runs") or plan.measures("pair_runs"))
+    again = any(plan.measures(f"{kind[:-1]}_runs") and plan.seeing(kind) for kind in ("trials", "pairs"))
     attacked = any(one.enrolment == "anonymised" for one in plan.evaluation.attackers.values())
     attacked = attacked and bool(plan.measures("trials")) and bool(plan.seeing("trials"))
     for label in plan.evaluation.systems:

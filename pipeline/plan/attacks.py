@@ -117,9 +117,7 @@ def trial_runs(plan: Plan) -> None:
                         measured(plan, cell, name, metric, context, inputs, trial_set.expected)
 
 
-def _diagnose(
-    plan: Plan, attack: Attack, cell: Cell, view: View, scorer: Scorer, trial_set: TrialSet
-) -> None:  # fmt: skip
+def _diagnose(plan: Plan, attack: Attack, cell: Cell, view: View, scorer: Scorer, trial_set: TrialSet) -> None:
     """What there is to judge this attack by, and the scores that it takes."""
     assert attack.settings is not None
     treated = on_original = None
@@ -188,4 +186,5 @@ def _treatment(plan: Plan, system: Speech, view: View, trial_set: TrialSet) -> R
 
 
 def level(plan: Plan, system: str) -> str:
+    """At which level a system gives pseudo-voices, as its settings say it."""
     return str(getattr(plan.evaluation.systems[system], "level", ""))

@@ -137,7 +137,7 @@ def enrolment_at_other_level(evaluation: Evaluation, label: str, data: Prepared,
     if other is None or not hasattr(settings, "at_level"):
         return None
     rows = data.manifest[data.manifest["role"] == "enrolment"]
-    return _anonymised(f"{label}, enrolment at {other} level", label, settings.at_level(other), rows, machine)
+    return _anonymised(f"{label}, enrolment at {other} level", label, settings.at_level(other), rows, machine, other)
 
 
 def training(evaluation: Evaluation, label: str, level: str, data: Prepared, machine: Machine) -> Speech:

@@ -190,3 +190,20 @@ def test_semi_informed_numbers_of_two_systems_are_comparable_and_other_attackers
     assert not semi["b2r"] & signatures(same, "lazy_informed")["b2r"]
     other = signatures(planned(*given, "attacker.semi_informed.training_level=utterance"), "semi_informed")
     assert not other["b2r"] & semi["b2r"]
+
+
+def test_a_second_run_is_made_only_where_something_is_compared_between_two() -> None:
+    made = planned("system=[b2r]", "extractor=[f0]")
+    assert not [task.label for task in made.tasks if "second run" in task.label]
+    made = planned("system=[b2r]", "extractor=[ge2e]", "metric=[asv,srd]")
+    assert not [task.label for task in made.tasks if "second run" in task.label]
+
+
+def test_the_other_level_of_an_enrolment_is_named_plainly() -> None:
+    """Also where the tables add that pseudo-voices are shared."""
+    made = planned("system=[b2r]", "extractor=[ge2e]", "attacker=[lazy_informed]", "system.b2r.share_pseudo=true")
+    assert {one.other_level[0] for one in made.diagnoses if one.other_level} == {"utterance"}
+    made = planned(
+        "system=[b2_vpc2022]", "extractor=[ge2e]", "attacker=[lazy_informed]", "system.b2_vpc2022.level=utterance"
+    )
+    assert {one.other_level[0] for one in made.diagnoses if one.other_level} == {"speaker"}
