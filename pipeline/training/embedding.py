@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import logging
+import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
 LOG = logging.getLogger(__name__)
 
 SAMPLE_RATE = RATE
-VERSION = 1
+VERSION = 2
 WEIGHTS, RECORD = "embedding_model.safetensors", "training.json"
 
 # Seconds between checkpoints, beside those at each verification. It changes no number.
@@ -65,8 +66,8 @@ class Settings(ComponentSettings):
             is what VPC 2024 does, whatever its lists of speakers say.
         held_out: part of what ``held_out_by`` counts that is not trained on, to verify on.
         held_out_by: ``speaker``; or ``utterance`` (VPC 2024), so that those verified on are known.
-        checkpoint: which weights are kept: ``best``, those with the lowest EER on what is held out (equal ones: the lowest
-            minimum Cllr, then the earliest); or ``last`` (VPC 2024). Without anything held out it is the last.
+        checkpoint: which weights are kept: ``best``, those with the lowest EER on what is held out (within half a standard
+            error of each other the lower minimum Cllr, then the earlier); or ``last`` (VPC 2024). Without anything held out it is the last.
         items: what a round of training goes over: ``speakers`` (each equally often); or ``chunks`` (VPC 2024): the
             non-overlapping pieces of ``crop_seconds`` of all utterances. A chunk with a mean magnitude below 5e-4 is dropped,
             an utterance that is shorter than a chunk vanishes, and a chunk stands for a crop at a random place of its whole
@@ -313,12 +314,23 @@ def _resume(
     return standing, _checkpoints.part("best", tensors) or None
 
 
+def _better(found: _verification.Verified, before: dict[str, Any]) -> bool:
+    """Whether a checkpoint is better than the best before it.
+
+    Its EER must be lower by more than half a standard error; within that, which is noise, the lower minimum Cllr decides: it
+    changes with every score, where the EER counts a few at one threshold.
+    """
+    noise = 0.5 * math.sqrt(max(found.eer * (1 - found.eer), 0.0) / found.n_target)
+    if abs(found.eer - before["eer"]) > noise:
+        return found.eer < float(before["eer"])
+    return found.cllr_min < float(before["cllr_min"])
+
+
 def _verify(learner: Learner, excerpts: _verification.Pieces, standing: Standing) -> dict[str, torch.Tensor] | None:
     """Verify on what is held out; the weights if they are the best so far."""
     found = _verification.verified(excerpts, learner.embed)
     standing.verified.append({"step": standing.step, "eer": found.eer, "cllr_min": found.cllr_min})
-    ahead_of = standing.verified[standing.best] if standing.best >= 0 else None
-    if ahead_of is not None and (ahead_of["eer"], ahead_of["cllr_min"]) <= (found.eer, found.cllr_min):
+    if standing.best >= 0 and not _better(found, standing.verified[standing.best]):
         return None
     standing.best = len(standing.verified) - 1
     return learner.weights()

@@ -26,7 +26,7 @@ from pipeline.models.speechbrain_layout import FrontEnd
 from pipeline.training import _checkpoints, _learner, _verification
 from pipeline.training._crops import Batch
 from pipeline.training._learner import Learner
-from pipeline.training.embedding import Settings, Standing, resolved, train
+from pipeline.training.embedding import Settings, Standing, _better, resolved, train
 from tests.training.voices import voice, voices
 
 TINY = Settings(
@@ -346,7 +346,7 @@ class Script:
     def __call__(self, excerpts: _verification.Pieces, embed: Any) -> _verification.Verified:
         self.weights.append(embed.__self__.weights())
         eer, cllr_min = next(self.numbers)
-        return _verification.Verified(eer, cllr_min, len(excerpts.names), 1, 1, excerpts.same_session)
+        return _verification.Verified(eer, cllr_min, len(excerpts.names), 10_000, 10_000, excerpts.same_session)
 
 
 def same(folder: Path, weights: dict[str, torch.Tensor]) -> bool:
@@ -387,6 +387,15 @@ def test_the_best_checkpoint_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyP
         True,
     ]
     assert record(folder)["held_out"]["best_step"] == 6
+
+
+def test_within_noise_the_lower_cllr_decides() -> None:
+    """Half a standard error of an EER of 10 % over 225 targets is one point."""
+    before = {"eer": 0.10, "cllr_min": 0.30}
+    for eer, cllr_min, better in (
+        (0.088, 0.50, True), (0.112, 0.10, False), (0.105, 0.29, True), (0.095, 0.31, False), (0.10, 0.30, False),
+    ):  # fmt: skip
+        assert _better(_verification.Verified(eer, cllr_min, 17, 225, 900, True), before) is better, (eer, cllr_min)
 
 
 def test_patience_ends_a_training(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

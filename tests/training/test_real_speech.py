@@ -70,7 +70,8 @@ def test_the_default_recipe_tells_unknown_speakers_apart(speech: Path, tmp_path:
     assert made["held_out"]["same_session"] is True
     assert "same session" in made["summary"]
     assert made["held_out"]["best_step"] in [found["step"] for found in made["verified"]]
-    assert made["held_out"]["eer"] == min(found["eer"] for found in made["verified"])
+    # The lowest EER but for noise: half a standard error over about 200 targets is a point.
+    assert made["held_out"]["eer"] < min(found["eer"] for found in made["verified"]) + 0.02
     # False alarms are few: one pair of 14,028 at most.
     assert len(made["suspected_same_speaker"]) <= 1
     others = heard(speech / "librispeech" / "test-other")
@@ -83,8 +84,7 @@ def test_the_default_recipe_tells_unknown_speakers_apart(speech: Path, tmp_path:
     )
     assert whole < 0.04
     assert whole < means
-    # Asked are 10 %: seeds 0, 1 and 2 have 9.3, 9.8 and 10.2 %.
-    assert short < (0.10 if seed == 0 else 0.105)
+    assert short < 0.10
     assert seconds < 360
 
 
