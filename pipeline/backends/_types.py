@@ -34,7 +34,9 @@ class Backend(Protocol):
 
 
 class Trained(Protocol):
-    """The module of a back end that is trained: it has these two functions beside ``Settings`` and ``Backend``.
+    """The module of a back end that is trained: it has ``WEAK`` and these two functions beside ``Settings`` and ``Backend``.
+
+    ``WEAK`` is what marks the rows of one that was trained within sessions.
 
     Its ``Settings`` have ``segment_seconds``: where the training set has one recording a speaker, the recordings are cut
     into pieces of this length, and what is trained on them is marked.

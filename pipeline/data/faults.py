@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 from pipeline.errors import DataError, Fault
@@ -106,21 +107,31 @@ KINDS = {
 
 
 class Faults:
-    """Faults of a data set, in the order in which they were found."""
+    """Faults of a data set or of what comes beside it, in the order in which they were found.
 
-    def __init__(self) -> None:
+    Args:
+        kinds: likely cause and remedy of each kind.
+        about: what has the faults, for the message: a noun with its verb.
+    """
+
+    def __init__(self, kinds: Mapping[str, tuple[str, str]] = KINDS, about: str = "the data set has") -> None:
+        self.kinds, self.about = kinds, about
         self.found: list[Fault] = []
 
     def add(self, kind: str, what: str, where: str | Path = "") -> None:
-        if kind not in KINDS:
+        if kind not in self.kinds:
             raise KeyError(kind)
         self.found.append(Fault(what, str(where), kind))
 
     def has(self, kind: str) -> bool:
         return any(fault.kind == kind for fault in self.found)
 
-    def stop(self, root: str | Path) -> None:
+    def stop(self, where: str | Path, what: str = "") -> None:
         """Raise what was found, if anything.
+
+        Args:
+            where: what the faults are in.
+            what: the message, if it is to say more than the number of faults.
 
         Raises:
             DataError: with all the faults, the likely cause and the remedy of each kind.
@@ -131,10 +142,10 @@ class Faults:
         named = len(kinds) > 1
         count = len(self.found)
         raise DataError(
-            f"the data set has {count} fault{'s' if count > 1 else ''}",
-            where=str(root),
-            cause="; ".join(f"[{kind}] {KINDS[kind][0]}" if named else KINDS[kind][0] for kind in kinds),
-            remedy="; ".join(f"[{kind}] {KINDS[kind][1]}" if named else KINDS[kind][1] for kind in kinds),
+            what or f"{self.about} {count} fault{'s' if count > 1 else ''}",
+            where=str(where),
+            cause="; ".join(f"[{kind}] {self.kinds[kind][0]}" if named else self.kinds[kind][0] for kind in kinds),
+            remedy="; ".join(f"[{kind}] {self.kinds[kind][1]}" if named else self.kinds[kind][1] for kind in kinds),
             faults=[Fault(f"[{fault.kind}] {fault.what}" if named else fault.what, fault.where, fault.kind)
                     for fault in self.found],
         )  # fmt: skip

@@ -71,14 +71,12 @@ class PairRuns:
     """Scores of all utterances of a set against all, under two runs of a random system.
 
     Attributes:
-        oo: float64 [n, n], original speech.
         pp: float64 [n, n], the first run.
         p0p1: float64 [n, n], rows the first run and columns the second; the same utterance has the same place.
         speakers: str [n].
         n_expected: utterances in the set.
     """
 
-    oo: np.ndarray
     pp: np.ndarray
     p0p1: np.ndarray
     speakers: np.ndarray

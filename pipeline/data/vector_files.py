@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, BinaryIO
 
 import numpy as np
 
-from pipeline.errors import DataError, Fault
+from pipeline.data.faults import Faults
 from pipeline.seeds import digest
 
 if TYPE_CHECKING:
@@ -87,34 +87,9 @@ _PICKLES = {".pkl", ".pickle", ".pt", ".pth", ".ckpt", ".bin", ".joblib"}
 _LONGEST_ID = 4096
 
 
-class VectorFaults:
-    """Faults of files of vectors, in the order in which they were found."""
-
-    def __init__(self) -> None:
-        self.found: list[Fault] = []
-
-    def add(self, kind: str, what: str, where: str | Path = "") -> None:
-        if kind not in KINDS:
-            raise KeyError(kind)
-        self.found.append(Fault(f"[{kind}] {what}", str(where), kind))
-
-    def stop(self, where: str | Path, what: str = "") -> None:
-        """Raise what was found, if anything.
-
-        Raises:
-            DataError: with all the faults, the likely cause and the remedy of each kind.
-        """
-        if not self.found:
-            return
-        kinds = list(dict.fromkeys(fault.kind for fault in self.found))
-        count = len(self.found)
-        raise DataError(
-            what or f"the vectors have {count} fault{'s' if count > 1 else ''}",
-            where=str(where),
-            cause="; ".join(f"[{kind}] {KINDS[kind][0]}" for kind in kinds),
-            remedy="; ".join(f"[{kind}] {KINDS[kind][1]}" for kind in kinds),
-            faults=self.found,
-        )
+def listed() -> Faults:
+    """An empty list of faults of files of vectors."""
+    return Faults(KINDS, "the vectors have")
 
 
 @dataclass(frozen=True, eq=False)
@@ -168,14 +143,14 @@ def read(path: Path) -> VectorTable:
     Raises:
         DataError: with all faults.
     """
-    faults = VectorFaults()
+    faults = listed()
     table = gather(path, faults)
     faults.stop(path)
     assert table is not None
     return table
 
 
-def gather(path: Path, faults: VectorFaults) -> VectorTable | None:
+def gather(path: Path, faults: Faults) -> VectorTable | None:
     """As :func:`read`, but faults are listed in ``faults``; None if there were any."""
     path = Path(path).expanduser().absolute()
     before = len(faults.found)
@@ -196,7 +171,7 @@ def gather(path: Path, faults: VectorFaults) -> VectorTable | None:
     return table if len(faults.found) == before else None
 
 
-def _files(path: Path, faults: VectorFaults) -> list[Path]:
+def _files(path: Path, faults: Faults) -> list[Path]:
     """The files to read, by the order of their relative paths. Links are followed, each folder once."""
     if not path.is_dir():
         suffix = path.suffix.lower()
@@ -234,7 +209,7 @@ def _files(path: Path, faults: VectorFaults) -> list[Path]:
     return sorted(chosen)
 
 
-def _table(path: Path, found: Sequence[_Vector], faults: VectorFaults) -> VectorTable:
+def _table(path: Path, found: Sequence[_Vector], faults: Faults) -> VectorTable:
     """Check vectors and put them in the order of their ids."""
     dimensions = Counter(len(one.values) for one in found)
     (dimension, usual), *_ = dimensions.most_common(1)
@@ -283,7 +258,7 @@ class _Entry:
     where: str = field(compare=False)
 
 
-def _entries(scps: Iterable[Path], faults: VectorFaults) -> list[_Vector]:
+def _entries(scps: Iterable[Path], faults: Faults) -> list[_Vector]:
     """The vectors that scps point to; every line is checked before any archive is opened."""
     entries = dict.fromkeys(entry for scp in scps for entry in _lines(scp, faults))
     by_ark: dict[Path, list[_Entry]] = defaultdict(list)
@@ -304,7 +279,7 @@ def _entries(scps: Iterable[Path], faults: VectorFaults) -> list[_Vector]:
     return found
 
 
-def _lines(scp: Path, faults: VectorFaults) -> list[_Entry]:
+def _lines(scp: Path, faults: Faults) -> list[_Entry]:
     """The sound lines of an scp."""
     try:
         text = scp.read_bytes().decode()
@@ -346,7 +321,7 @@ def _ark_of(name: str, folder: Path) -> Path | None:
     return next((start / name for start in starts if (start / name).is_file()), None)
 
 
-def _ark(path: Path, faults: VectorFaults) -> list[_Vector]:
+def _ark(path: Path, faults: Faults) -> list[_Vector]:
     found: list[_Vector] = []
     with path.open("rb") as stream:
         size = os.fstat(stream.fileno()).st_size
@@ -476,7 +451,7 @@ def _single(matrix: np.ndarray) -> np.ndarray:
 # Tables ----------------------------------------------------------------------------------------------------------------
 
 
-def _read(path: Path, faults: VectorFaults) -> list[_Vector]:
+def _read(path: Path, faults: Faults) -> list[_Vector]:
     try:
         return _READERS[path.suffix.lower()](path, faults)
     except _Refused as error:
@@ -502,7 +477,7 @@ def _paired(path: Path, ids: Sequence[str], vectors: Sequence[np.ndarray]) -> li
     return [_Vector(name, vector, str(path)) for name, vector in zip(ids, vectors)]
 
 
-def _npz(path: Path, faults: VectorFaults) -> list[_Vector]:
+def _npz(path: Path, faults: Faults) -> list[_Vector]:
     if not zipfile.is_zipfile(path):
         with path.open("rb") as stream:
             pickled = stream.read(1) == b"\x80"
@@ -526,7 +501,7 @@ def _npz(path: Path, faults: VectorFaults) -> list[_Vector]:
     return _rows(path, [str(name) for name in ids], held["vectors"])
 
 
-def _safetensors(path: Path, faults: VectorFaults) -> list[_Vector]:
+def _safetensors(path: Path, faults: Faults) -> list[_Vector]:
     from safetensors import SafetensorError, safe_open
 
     try:
@@ -565,7 +540,7 @@ def _id_table(path: Path, stored: str | None) -> list[str]:
     return tables[0]
 
 
-def _parquet(path: Path, faults: VectorFaults) -> list[_Vector]:
+def _parquet(path: Path, faults: Faults) -> list[_Vector]:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -614,7 +589,7 @@ def _numbered(table: pa.Table) -> np.ndarray:
     return np.column_stack([table.column(name).to_numpy() for name in names])
 
 
-_READERS: dict[str, Callable[[Path, VectorFaults], list[_Vector]]] = {
+_READERS: dict[str, Callable[[Path, Faults], list[_Vector]]] = {
     ".ark": _ark,
     ".npz": _npz,
     ".safetensors": _safetensors,

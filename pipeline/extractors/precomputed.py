@@ -13,7 +13,8 @@ import numpy as np
 from pydantic import Field
 
 from pipeline.data import vector_files
-from pipeline.data.vector_files import VectorFaults, VectorTable
+from pipeline.data.faults import Faults
+from pipeline.data.vector_files import VectorTable
 from pipeline.models import embedding
 from pipeline.models.weights import Weights
 from pipeline.registry import ComponentSettings, numeric, runtime
@@ -67,7 +68,7 @@ def tables(settings: Settings, labels: Sequence[str]) -> dict[str, VectorTable]:
     Raises:
         DataError: with all faults of all files, and with the labels that the setting lacks.
     """
-    faults = VectorFaults()
+    faults = vector_files.listed()
     read: dict[str, VectorTable | None] = {}
     found: dict[str, VectorTable] = {}
     for label in dict.fromkeys(labels):
@@ -89,7 +90,7 @@ def tables(settings: Settings, labels: Sequence[str]) -> dict[str, VectorTable]:
     return found
 
 
-def _compare(found: dict[str, VectorTable], faults: VectorFaults) -> None:
+def _compare(found: dict[str, VectorTable], faults: Faults) -> None:
     """Tables that do not go together are faults; a warning for equal ones, for a system that changes nothing may be meant."""
     sizes = Counter(table.vectors.shape[1] for table in found.values())
     if len(sizes) > 1:
@@ -119,7 +120,7 @@ def select(table: VectorTable, rows: pd.DataFrame, *, allow_partial: bool = Fals
     """
     from pipeline.data.vectors import Vectors
 
-    faults = VectorFaults()
+    faults = vector_files.listed()
     keys = list(zip(*(rows[name].astype(str) for name in ("set", "utterance", "speaker")), strict=True))
     places: list[int | None] = []
     lost: dict[str, list[str]] = {}

@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
+import pandas as pd
+
 from pipeline.data.measured import Row
-from pipeline.metrics import describe
+from pipeline.metrics import SimilarityMatrix, describe
 
 NONE = (float("nan"), float("nan"))
 
@@ -51,4 +54,23 @@ def row(
         reason=reason,
         condition=condition,
         **(counts or {}),
+    )
+
+
+def matrix_table(parts: Mapping[str, SimilarityMatrix], names: np.ndarray) -> pd.DataFrame:
+    """Similarity matrices by block (OO, PP, P0P1, ...) as a table for figures; ``names`` are the speakers [n]."""
+    n = len(names)
+    return pd.concat(
+        [
+            pd.DataFrame(
+                {
+                    "block": block,
+                    "row_speaker": np.repeat(names, n),
+                    "column_speaker": np.tile(names, n),
+                    "similarity": part.matrix.ravel(),
+                }
+            )
+            for block, part in parts.items()
+        ],
+        ignore_index=True,
     )

@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import Literal
 
 import numpy as np
-import pandas as pd
 
 from pipeline.data.measured import Measured, PairRuns
-from pipeline.measures._rows import row
+from pipeline.measures._rows import matrix_table, row
 from pipeline.measures._trials import Bounds, Method, bounds
 from pipeline.metrics import Linkage, SimilarityMatrix, linkage, linkage_intervals, similarity_matrix
 from pipeline.registry import ComponentSettings, generator, numeric
@@ -63,7 +62,7 @@ def measure(settings: Settings, data: PairRuns) -> Measured:
             condition="PP", counts=counts)
         for field in ("d_diag_p0p1", "d_diag_p0p1_signed", "p0p1_ratio")
     ]  # fmt: skip
-    return Measured(rows, {"similarity_runs": _similarity(parts, names)})
+    return Measured(rows, {"similarity_runs": matrix_table(parts, names)})
 
 
 def _intervals(settings: Settings, data: PairRuns, codes: np.ndarray) -> Bounds:
@@ -80,21 +79,3 @@ def _intervals(settings: Settings, data: PairRuns, codes: np.ndarray) -> Bounds:
         generator=generator(settings.seed, "bootstrap over speakers"),
     )
     return bounds(found)
-
-
-def _similarity(parts: dict[str, SimilarityMatrix], names: np.ndarray) -> pd.DataFrame:
-    n = len(names)
-    return pd.concat(
-        [
-            pd.DataFrame(
-                {
-                    "block": block,
-                    "row_speaker": np.repeat(names, n),
-                    "column_speaker": np.tile(names, n),
-                    "similarity": part.matrix.ravel(),
-                }
-            )
-            for block, part in parts.items()
-        ],
-        ignore_index=True,
-    )

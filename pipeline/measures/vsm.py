@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from pipeline.data.measured import Measured, Pairs
-from pipeline.measures._rows import row
+from pipeline.measures._rows import matrix_table, row
 from pipeline.measures._trials import Bounds, Method, bounds
 from pipeline.metrics import (
     Normalised,
@@ -101,7 +101,8 @@ def measure(settings: Settings, data: Pairs) -> Measured:
             row(Normalised, field, getattr(others, field), interval=found_bounds.get(f"normalised_all_pairs.{field}"), metric=f"{field}_all_pairs", condition=condition,
                 reason=others.reasons.get(field, ""), counts=pairs[condition.lower()])
         )  # fmt: skip
-    return Measured(rows, {"similarity": _similarity(parts, names), "zoo": _zoo(found), "speakers": _speakers(found)})
+    matrices = matrix_table({block.upper(): part for block, part in parts.items()}, names)
+    return Measured(rows, {"similarity": matrices, "zoo": _zoo(found), "speakers": _speakers(found)})
 
 
 def _intervals(settings: Settings, data: Pairs, codes: np.ndarray) -> Bounds:
@@ -120,24 +121,6 @@ def _intervals(settings: Settings, data: Pairs, codes: np.ndarray) -> Bounds:
         generator=generator(settings.seed, "bootstrap over speakers"),
     )
     return bounds(found)
-
-
-def _similarity(parts: dict[str, SimilarityMatrix], names: np.ndarray) -> pd.DataFrame:
-    n = len(names)
-    return pd.concat(
-        [
-            pd.DataFrame(
-                {
-                    "block": block.upper(),
-                    "row_speaker": np.repeat(names, n),
-                    "column_speaker": np.tile(names, n),
-                    "similarity": part.matrix.ravel(),
-                }
-            )
-            for block, part in parts.items()
-        ],
-        ignore_index=True,
-    )
 
 
 def _zoo(found: VsmMetrics) -> pd.DataFrame:

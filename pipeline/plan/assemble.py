@@ -104,6 +104,12 @@ def _notes(plan: Plan) -> None:
         )
     for name, attacker in semi.items():
         for system in plan.evaluation.anonymised:
+            fixed = attacker.training_level != "same" and not hasattr(plan.evaluation.systems[system], "at_level")
+            if fixed:
+                notes.append(
+                    f"warning: {name} asks for {system}'s training set at {attacker.training_level} level; it is somebody "
+                    "else's and is taken as it is: give that copy by train_root, or set training_level=same"
+                )
             learnt, own = plan.trainings.anonymised.get((system, attacker.training_level)), level(plan, system)
             if learnt is not None and learnt.level != own:
                 notes.append(

@@ -74,7 +74,7 @@ def back_ends(plan: Plan) -> None:
                 libraries=tuple(module.Backend.libraries),
             )
             plan.graph.tasks.append(task)
-            note = fit.WITHIN_SESSION if within else ""
+            note = module.WEAK if within else ""
             plan.scorers[label, view.key] = Scorer(label, settings, task.ref(), note)
 
 

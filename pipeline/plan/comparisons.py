@@ -39,12 +39,11 @@ def _compared(plan: Plan, name: str, metric: Any, system: Speech, again: Speech 
         for view in plan.seeing("pairs"):
             if again is not None and not features.reads(view, again):
                 continue
+            other = ("original", plan.original) if again is None else ("again", again)
             inputs = {
-                "original": features.vectors(plan.original, view, plan.refs, rows),
                 "protected": features.vectors(system, view, plan.refs, rows),
+                other[0]: features.vectors(other[1], view, plan.refs, rows),
             }
-            if again is not None:
-                inputs["again"] = features.vectors(again, view, plan.refs, rows)
             for backend in plan.evaluation.backends:
                 scorer = plan.scorers[backend, view.key]
                 cell = Cell(

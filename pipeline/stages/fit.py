@@ -12,7 +12,6 @@ from pipeline.registry import component
 
 VERSION = 1
 RECORD = "fit.json"
-WITHIN_SESSION = "within-session PLDA, weak attacker"
 
 
 def run(settings: Any, within_session: bool, work: Work) -> None:

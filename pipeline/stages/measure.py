@@ -132,14 +132,16 @@ def _pairs(context: Context, n_expected: int, work: Work) -> Pairs:
 
 
 def _pair_runs(context: Context, n_expected: int, work: Work) -> PairRuns:
-    several: list[Vectors] = [work.input(name) for name in ("original", "protected", "again")]
-    kept = np.flatnonzero(np.min([each.weights for each in several], axis=0) > 0)
-    original, first, second = (each.vectors[kept] for each in several)
+    first: Vectors = work.input("protected")
+    second: Vectors = work.input("again")
+    both = np.flatnonzero((first.weights > 0) & (second.weights > 0))
     score = _Scoring(context, work)
     return PairRuns(
-        score(original, original), score(first, first), score(first, second), np.array(several[0].speakers)[kept],
+        score(first.vectors[both], first.vectors[both]),
+        score(first.vectors[both], second.vectors[both]),
+        np.array(first.speakers)[both],
         n_expected,
-    )  # fmt: skip
+    )
 
 
 class _Scoring:

@@ -13,6 +13,7 @@ import json
 import logging
 import math
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -357,7 +358,7 @@ def _write(
             audio, sorted(crops.label), speakers, crops.length, settings.seed, held_out["speakers"]
         )
         trained = _verified(known, learner, kept) if known is not None else None
-    n_utterances = {name: list(speakers).count(name) for name in set(speakers)}
+    n_utterances = Counter(speakers)
     suspected = _verification.suspected(audio, speakers, crops.length, settings.seed, learner.embed)
     save_file(learner.weights(), folder / WEIGHTS)
     record = {
@@ -404,7 +405,7 @@ def _summary(
                 f"EER {100 * found['eer']:.1f} % on {found['speakers']} speakers {which} ({session}{found['n_target']} targets)"
             )
     if held_out is None:
-        parts.append("too few speakers to hold some out: the last checkpoint")
+        parts.append("nobody held out: the last checkpoint")
     else:
         parts.append(f"weights of step {held_out['best_step']}")
     if suspected:

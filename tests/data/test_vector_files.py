@@ -249,7 +249,13 @@ def _faults(path: Path) -> list[tuple[str, str, str]]:
         vector_files.read(path)
     error = caught.value
     assert error.status == 3 and error.cause and error.remedy
-    assert all(f"[{fault.kind}]" in error.remedy for fault in error.faults)
+    for fault in error.faults:
+        cause, remedy = vector_files.KINDS[fault.kind]
+        assert cause in error.cause and remedy in error.remedy
+    if len({fault.kind for fault in error.faults}) > 1:
+        assert all(
+            f"[{fault.kind}]" in error.remedy and fault.what.startswith(f"[{fault.kind}]") for fault in error.faults
+        )
     return [(fault.kind, fault.what, fault.where) for fault in error.faults]
 
 

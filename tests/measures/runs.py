@@ -40,5 +40,5 @@ def trial_runs(seed: int = 0, **more: float) -> TrialRuns:
 
 
 def pair_runs(seed: int = 0, **more: float) -> PairRuns:
-    (o, p0, p1), names = voices(seed, **more)  # type: ignore[arg-type]
-    return PairRuns(o @ o.T, p0 @ p0.T, p0 @ p1.T, names, names.size)
+    (_, p0, p1), names = voices(seed, **more)  # type: ignore[arg-type]
+    return PairRuns(p0 @ p0.T, p0 @ p1.T, names, names.size)

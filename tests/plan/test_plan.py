@@ -207,3 +207,21 @@ def test_the_other_level_of_an_enrolment_is_named_plainly() -> None:
         "system=[b2_vpc2022]", "extractor=[ge2e]", "attacker=[lazy_informed]", "system.b2_vpc2022.level=utterance"
     )
     assert {one.other_level[0] for one in made.diagnoses if one.other_level} == {"speaker"}
+
+
+def test_a_level_that_an_external_system_cannot_have_is_said() -> None:
+    given = ("system=[original]", "+system.t8={name: external, root: /theirs, level: speaker}", "extractor=[ecapa]",
+             "attacker=[semi_informed]")  # fmt: skip
+    made = planned(*given, "attacker.semi_informed.training_level=utterance")
+    assert any("t8's training set at utterance level" in note and "train_root" in note for note in made.notes)
+    assert {one.identity["trained_on"] for one in made.sources if one.identity["attacker"] == "semi_informed"} == {
+        "anonymised (speaker)"
+    }
+    assert not any("warning" in note for note in planned(*given).notes)
+
+
+def test_two_runs_are_compared_with_each_other_alone() -> None:
+    made = planned("system=[b2r]", "extractor=[ge2e]")
+    inputs = {source.ref.task.label.split()[1]: set(source.ref.task.inputs) for source in made.sources}
+    assert inputs["p0p1"] == {"protected", "again"}
+    assert inputs["vsm"] == {"original", "protected"}

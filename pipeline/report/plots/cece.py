@@ -9,7 +9,18 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from pipeline.report.plots.base import GREY, INK, PALETTE, WIDTH, Plot, about, draw, figure_number, grid, heading
+from pipeline.report.plots.base import (
+    GREY,
+    PALETTE,
+    WIDTH,
+    Plot,
+    about,
+    draw,
+    figure_number,
+    grid,
+    heading,
+    perfect_privacy,
+)
 
 PANEL = ["extractor", "backend", "attacker", "series"]
 CURVES = {
@@ -90,20 +101,7 @@ def _panel(axis: Axes, here: pd.DataFrame, leftmost: bool, top: float) -> None:
         ece = curve["ece"].where(np.isfinite(curve["ece"].astype(float)))
         axis.plot(curve["log_odds"], ece, color=colour, linestyle=dash, label=shown, gid=f"cece-{name}")
     prior = here[here["profile"] == here["profile"].iloc[0]].sort_values("log_odds")
-    axis.plot(
-        prior["log_odds"],
-        prior["prior"],
-        color=INK,
-        linestyle=(0, (1, 1.6)),
-        linewidth=1.3,
-        label="perfect privacy",
-        gid="cece-prior",
-        zorder=5,
-    )
-    axis.set_xlabel("natural log-odds of the target prior")
-    if leftmost:
-        axis.set_ylabel("empirical cross-entropy (bit)")
+    perfect_privacy(axis, prior, "cece", leftmost)
     axis.tick_params(labelbottom=True)
-    axis.set_xlim(prior["log_odds"].min(), prior["log_odds"].max())
     axis.set_ylim(0, top)
     axis.legend(loc="upper center", bbox_to_anchor=(0.5, -0.16), ncols=1, fontsize=7.5, handlelength=3.2)

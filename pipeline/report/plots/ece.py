@@ -20,6 +20,7 @@ from pipeline.report.plots.base import (
     grid,
     heading,
     label,
+    perfect_privacy,
 )
 
 PRIORS = (0.001, 0.01, 0.1, 0.5, 0.9, 0.99, 0.999)
@@ -109,21 +110,8 @@ def _panel(axis: Axes, lines: list[tuple[str, pd.DataFrame]], styles: Styles, le
             linewidth=1.6,
         )
     prior = lines[0][1]
-    axis.plot(
-        prior["log_odds"],
-        prior["prior"],
-        color=INK,
-        linestyle=(0, (1, 1.6)),
-        linewidth=1.3,
-        label="perfect privacy",
-        gid="ece-prior",
-        zorder=5,
-    )
-    axis.set_xlabel("natural log-odds of the target prior")
-    if leftmost:
-        axis.set_ylabel("empirical cross-entropy (bit)")
+    perfect_privacy(axis, prior, "ece", leftmost)
     low, high = prior["log_odds"].min(), prior["log_odds"].max()
-    axis.set_xlim(low, high)
     axis.set_ylim(0, None)
     top = axis.secondary_xaxis("top")
     ticks = [p for p in PRIORS if low <= np.log(p / (1 - p)) <= high]
