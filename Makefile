@@ -30,7 +30,7 @@ lint: install
 types: install
 	$(BIN)/mypy
 
-# Two workers: more would slow down the demo, which is held to three minutes.
+# Two workers: whole evaluations use all cores by themselves. No test looks at the clock; how fast things are, benchmarks say.
 test: lint types
 	$(BIN)/python -m pytest -n 2 --dist loadscope --no-loadscope-reorder
 

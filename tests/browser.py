@@ -12,6 +12,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from tests.toy import HANGS
+
 
 def chromium() -> str:
     """The browser; the test is skipped, with the reason, where there is none."""
@@ -36,7 +38,7 @@ def dom(report: Path, scratch: Path) -> str:
         [*flags(scratch / "profile", 2000), "--dump-dom", report.as_uri()],
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=HANGS,
         check=True,
     )
     return done.stdout
@@ -46,7 +48,7 @@ def screenshot(page: Path, scratch: Path, height: int) -> np.ndarray:
     """[height, 1200, 3] pixels."""
     shot = scratch / "shot.png"
     command = [*flags(scratch / "profile", height), f"--screenshot={shot}", page.as_uri()]
-    subprocess.run(command, capture_output=True, timeout=120, check=True)
+    subprocess.run(command, capture_output=True, timeout=HANGS, check=True)
     return np.asarray(Image.open(shot).convert("RGB"), dtype=int)
 
 

@@ -6,7 +6,7 @@ import sys
 import time
 from collections.abc import Callable
 
-from tests.benchmark import audio, embeddings, extraction, harness, plda, scores, simulation, training
+from tests.benchmark import audio, demo, embeddings, extraction, harness, plda, scores, simulation, training
 from tests.benchmark.harness import Row, Skipped
 
 BENCHMARKS: dict[str, Callable[[], list[Row]]] = {
@@ -23,9 +23,14 @@ BENCHMARKS: dict[str, Callable[[], list[Row]]] = {
     "training": training.training,
     "together": extraction.together,
     "memory": extraction.memory,
+    "demo": demo.demo,
 }
 # Many minutes each: run when named.
-LONG: dict[str, Callable[[], list[Row]]] = {"coverage": simulation.coverage, "null_band": simulation.null_band}
+LONG: dict[str, Callable[[], list[Row]]] = {
+    "coverage": simulation.coverage,
+    "null_band": simulation.null_band,
+    "training_default": training.default,
+}
 
 
 def main(names: list[str]) -> int:

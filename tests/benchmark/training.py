@@ -9,14 +9,16 @@ from __future__ import annotations
 
 import functools
 import itertools
+import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 
-from tests.benchmark.harness import Row, Skipped, interleaved, row, speech
+from tests.benchmark.harness import ROOT, Row, Skipped, interleaved, row, speech
 
 THREADS, RATE = 2, 16_000
 
@@ -237,3 +239,20 @@ def compare(size: Size, threads: int, clock: Any) -> list[Row]:
             at_least=1.4,
         ),
     ]
+
+
+def default() -> list[Row]:
+    """The default recipe from its beginning to its end, on an utterance of each of 168 speakers."""
+    import yaml
+
+    from pipeline.training.embedding import Settings, train
+
+    audio, what = waveforms()
+    if what != "LibriSpeech":
+        raise Skipped("no real speech: set VOICE_PRIVACY_TEST_DATA to a folder that holds librispeech/")
+    chosen = Settings(**yaml.safe_load((ROOT / "conf" / "train" / "default.yaml").read_text()))
+    with tempfile.TemporaryDirectory() as folder:
+        begin = time.perf_counter()
+        train(chosen, audio, Path(folder))
+        seconds = time.perf_counter() - begin
+    return [row("training_default", seconds, "s", "train=default on an utterance of each of 168 speakers", at_most=360)]

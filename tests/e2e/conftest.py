@@ -6,7 +6,6 @@ import os
 import subprocess
 import sys
 import sysconfig
-import time
 import venv
 import zipfile
 from dataclasses import dataclass
@@ -14,18 +13,19 @@ from pathlib import Path
 
 import pytest
 
+from tests.toy import HANGS
+
 ROOT = Path(__file__).resolve().parents[2]
 
 
 @dataclass(frozen=True)
 class Demo:
-    """A finished demo run: where it ran, its interpreter, its output and how long it took."""
+    """A finished demo run: where it ran, its interpreter and its output."""
 
     home: Path
     python: Path
     stdout: str
     stderr: str
-    seconds: float
 
     @property
     def report(self) -> Path:
@@ -66,14 +66,13 @@ def demo(installed: Path, tmp_path_factory: pytest.TempPathFactory) -> Demo:
     """``recipe=demo`` from the wheel, in an empty folder outside the clone."""
     home = tmp_path_factory.mktemp("demo")
     environment = {name: value for name, value in os.environ.items() if not name.startswith("VOICE_PRIVACY_")}
-    start = time.monotonic()
     done = subprocess.run(
         [installed, "-m", "pipeline", "recipe=demo"],
         cwd=home,
         env=environment,
         capture_output=True,
         text=True,
-        timeout=560,
+        timeout=2 * HANGS,
     )
     assert done.returncode == 0, done.stderr
-    return Demo(home, installed, done.stdout, done.stderr, time.monotonic() - start)
+    return Demo(home, installed, done.stdout, done.stderr)

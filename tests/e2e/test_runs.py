@@ -8,7 +8,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from collections import Counter
 from pathlib import Path
 
@@ -201,16 +200,34 @@ def test_segments_may_be_asked_for_by_their_length(first, tmp_path: Path) -> Non
     assert len(by_length) == 8 and idr["n_used"].tolist() == [sum(by_length)]
 
 
+# The run, held where its first anonymised audio has been put into the store.
+HELD = """
+import runpy, sys
+from pipeline.engine.store import Store
+commit = Store.commit
+def held(store, stage, *given):
+    made = commit(store, stage, *given)
+    if stage == "anonymise":
+        Store.commit = commit
+        print("held", file=sys.stderr, flush=True)
+        sys.stdin.readline()
+    return made
+Store.commit = held
+runpy.run_module("pipeline", run_name="__main__", alter_sys=True)
+"""
+
+
 def test_a_run_that_is_told_to_stop_goes_on_where_it_was(first, tmp_path: Path) -> None:
     home, root = copied(first, tmp_path)
     shutil.rmtree(home / "exp")
-    command = [sys.executable, "-m", "pipeline", *arguments(root, "system=[original,b2]")]
-    worker = subprocess.Popen(command, cwd=home, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    deadline = time.monotonic() + 120
-    while not list(home.glob("exp/store/anonymise/*/*/record.json")) and time.monotonic() < deadline:
-        time.sleep(0.05)
+    command = [sys.executable, "-c", HELD, *arguments(root, "system=[original,b2]")]
+    worker = subprocess.Popen(
+        command, cwd=home, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    assert worker.stderr is not None
+    assert any(line == "held\n" for line in worker.stderr)
     worker.send_signal(signal.SIGTERM)
-    out, err = worker.communicate(timeout=60)
+    out, err = worker.communicate("go on\n", timeout=toy.HANGS)
     assert worker.returncode == 143, err
     assert out == "" and "run the same command again" in err and "Traceback" not in err
     (status,) = home.glob("exp/runs/*/status.json")

@@ -110,16 +110,22 @@ for number in range(100000):
 """
 
 
+def _whole(root: Path) -> list[Path]:
+    """The artefacts that have been committed."""
+    return [path for path in (root / "stage").glob("*/*") if "." not in path.name]
+
+
 def test_a_kill_at_any_instant_leaves_whole_artefacts_only(tmp_path: Path) -> None:
     for delay in (0.02, 0.05, 0.11):
         worker = subprocess.Popen([sys.executable, "-c", WRITER, str(tmp_path)], stdout=subprocess.PIPE, text=True)
         assert worker.stdout is not None
         worker.stdout.readline()
+        while not _whole(tmp_path):
+            assert worker.poll() is None
         time.sleep(delay)
         worker.send_signal(signal.SIGKILL)
         worker.wait()
-    whole = [path for path in (tmp_path / "stage").glob("*/*") if "." not in path.name]
-    assert whole
+    whole = _whole(tmp_path)
     for folder in whole:
         record = json.loads((folder / RECORD).read_text())
         assert {name: (folder / name).stat().st_size for name in "abc"} == dict.fromkeys("abc", 5000)
