@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from pipeline.errors import ConfigError
+from typing import Any
+
+from pipeline.errors import ConfigError, Fault
 from pipeline.plan import features, speech
 from pipeline.plan.attacks import level, trial_runs, trials
 from pipeline.plan.back_ends import back_ends, is_fitted, one_recording_each
@@ -11,7 +13,15 @@ from pipeline.plan.evaluation import Evaluation, Graph, Machine
 from pipeline.plan.features import View
 from pipeline.plan.grid import Plan
 from pipeline.plan.speech import Speech
+from pipeline.registry import component
 from pipeline.stages.prepare import Prepared
+
+NEEDED = {
+    "trials": "vectors that can be enrolled and tried",
+    "pairs": "vectors that can be compared in pairs",
+    "ranks": "vectors that can be compared with a reference",
+}
+"""What a kind of measure asks of an extractor, in words."""
 
 
 def graph(evaluation: Evaluation, data: Prepared, machine: Machine) -> Graph:
@@ -20,7 +30,7 @@ def graph(evaluation: Evaluation, data: Prepared, machine: Machine) -> Graph:
     Raises:
         ModelMissing: weights are not on this machine.
         DataError: nobody to train on, or files of vectors that cannot be used.
-        ConfigError: attackers that no chosen extractor can be trained for.
+        ConfigError: attackers that no chosen extractor can be trained for, or nothing that can be measured.
     """
     trainings = features.trainings(evaluation, data, machine)
     plan = Plan(evaluation, data, machine, Graph(), trainings, features.views(evaluation, trainings))
@@ -34,6 +44,7 @@ def graph(evaluation: Evaluation, data: Prepared, machine: Machine) -> Graph:
     pair_runs(plan)
     ranks(plan)
     _notes(plan)
+    _unanswered(plan)
     return plan.graph
 
 
@@ -116,3 +127,42 @@ def _notes(plan: Plan) -> None:
                     f"warning: {name} is trained on {system} at {learnt.level} level, and {system} is evaluated at "
                     f"{own} level: an attacker who is trained on other conditions may be too weak"
                 )
+
+
+def _unanswered(plan: Plan) -> None:
+    """A note of each chosen metric that what is chosen beside it leaves nothing to measure.
+
+    Raises:
+        ConfigError: that is so of all chosen metrics.
+    """
+    left_out = {label: one for label, one in plan.evaluation.metrics.items() if label not in plan.answered}
+    why = {label: _lacks(plan, label, one) for label, one in left_out.items()}
+    if not plan.answered:
+        raise ConfigError(
+            "none of the chosen metrics can be measured on what is chosen",
+            where="metric",
+            remedy="choose other metrics, or what they need",
+            faults=[Fault(reason, f"metric.{label}") for label, reason in why.items()],
+        )
+    plan.graph.notes.extend(f"metric {label} is left out: {reason}" for label, reason in why.items())
+
+
+def _lacks(plan: Plan, name: str, metric: Any) -> str:
+    """What a metric lacks that is measured nowhere."""
+    chosen = plan.evaluation
+    reads = component("measures", metric.name).MEASURES
+    kind = {"trial_runs": "trials", "pair_runs": "pairs"}.get(reads, reads)
+    able = [
+        label for label, one in chosen.extractors.items()
+        if kind in component("extractors", one.name).Extractor.measures
+    ]  # fmt: skip
+    if not able:
+        return f"it needs {NEEDED[kind]}, which no chosen extractor gives: {', '.join(chosen.extractors)}"
+    if reads != kind and not plan.second:
+        return "it compares two runs of a random system, and no chosen system has two"
+    if reads == "pairs" and not chosen.anonymised:
+        return "it compares protected speech with the original, and no chosen system protects"
+    from_files = all(view.tables is not None for view in plan.views if kind in view.cls.measures)
+    if kind == "ranks" and metric.unit == "segment" and from_files:
+        return f"vectors from files ({', '.join(able)}) are of whole utterances: set metric.{name}.unit=utterance"
+    return "the chosen systems, extractors and attackers leave it nothing to compare"

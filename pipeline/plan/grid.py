@@ -54,6 +54,7 @@ class Plan:
         refs: features by keys of speech and view.
         scorers: back ends by (label, key of the view).
         scored: score tasks by what they score.
+        answered: the chosen metrics that are measured somewhere.
     """
 
     evaluation: Evaluation
@@ -68,6 +69,7 @@ class Plan:
     refs: Refs = field(default_factory=dict)
     scorers: dict[tuple[str, str], Scorer] = field(default_factory=dict)
     scored: dict[tuple[str, ...], Task] = field(default_factory=dict)
+    answered: set[str] = field(default_factory=set)
     _rows: dict[tuple[str, str], pd.DataFrame] = field(default_factory=dict)
     _vectors: dict[tuple[str, str, str, str], Input] = field(default_factory=dict)
 
@@ -181,6 +183,7 @@ def measured(
         libraries=("numpy", "scipy"),
     )
     plan.graph.tasks.append(task)
+    plan.answered.add(name)
     parameters = {
         "extractor": cell.view.described,
         "backend": cell.back_end(),

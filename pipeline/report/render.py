@@ -495,7 +495,8 @@ def _speakers(evaluation: runs.Evaluation) -> Speakers | None:
         worst = judged[judged["n"] < WORST]
     left = [c for c in group if c != "backend" or table["backend"].nunique() > 1]
     heads = [Column({"series": "system", "backend": "back end"}.get(c, c)) for c in left]
-    values = [c for c in SPEAKER_COLUMNS if table[c[0]].notna().any()]
+    known = [c for c in SPEAKER_COLUMNS if c[0] in table.columns]
+    values = [c for c in known if table[c[0]].notna().any()]
 
     def lines(part: pd.DataFrame) -> list[list[str]]:
         return [
@@ -508,7 +509,7 @@ def _speakers(evaluation: runs.Evaluation) -> Speakers | None:
         ]
 
     columns = [*heads, Column("speaker"), *(Column(head, "number") for _, head, _ in values)]
-    sorted_all = table[[*group[:3], "run_id", "system", "speaker", *(name for name, _, _ in SPEAKER_COLUMNS)]]
+    sorted_all = table[[*group[:3], "run_id", "system", "speaker", *(name for name, _, _ in known)]]
     return Speakers(
         Table(columns, lines(worst), left=len(left)),
         Table(

@@ -54,11 +54,18 @@ FIGURE_TABLES: dict[str, list[str]] = {
         "deid",
         "d_ece",
         "max_llr",
-        "srd_rank_median",
     ],
+    "speaker_ranks": ["system", "extractor", "speaker", "srd_rank_median"],
     "ranks": ["subset", "system", "condition", "extractor", "unit", "rank", "share", "fit", "n_references"],
 }
-"""The figure data of a run folder (``figures/<name>.parquet``) with the columns that each table must have."""
+"""The figure data of a run folder (``figures/<name>.parquet``) with the columns that each table must have.
+
+A metric that was not chosen leaves its tables out. What two metrics say of the same things stands in two tables, and is joined
+here where both are there.
+"""
+
+EARLIER_COLUMNS = {"speakers": ["srd_rank_median"]}
+"""Columns that a table of an earlier version may have in addition: they stand in a table of their own now."""
 
 DIAGNOSTICS = "diagnostics.parquet"
 DIAGNOSTICS_COLUMNS = [
@@ -160,14 +167,14 @@ def read(folders: Sequence[Path]) -> Evaluation:
         if checked is not None and len(checked):
             checks.append(checked.assign(run=letter(index) if len(unique) > 1 else ""))
         for name, columns in FIGURE_TABLES.items():
-            found = _table(folder / "figures" / f"{name}.parquet", columns)
+            found = _table(folder / "figures" / f"{name}.parquet", columns, EARLIER_COLUMNS.get(name, ()))
             if found is not None and len(found):
                 tables.setdefault(name, []).append(found.assign(run_id=run_id))
     twice = sorted({run.run_id for run in runs if [other.run_id for other in runs].count(run.run_id) > 1})
     if twice:
         raise DataError(f"the same run is given twice: {', '.join(twice)}", remedy="give each run once")
     merged = pd.concat(rows, ignore_index=True)
-    figures = {name: pd.concat(parts, ignore_index=True) for name, parts in tables.items()}
+    figures = _with_ranks({name: pd.concat(parts, ignore_index=True) for name, parts in tables.items()})
     seen = [*merged["system"], *(system for table in figures.values() for system in table["system"])]
     systems = _order(seen, [run.config for run in runs])
     evaluation = Evaluation(tuple(runs), merged, systems, figures)
@@ -199,7 +206,21 @@ def _order(seen: Iterable[str], configs: Iterable[Mapping[str, Any]]) -> tuple[s
     return tuple(sorted(present, key=lambda label: (label != "original", place.get(label, len(listed)), label)))
 
 
-def _table(path: Path, columns: Sequence[str]) -> pd.DataFrame | None:
+def _with_ranks(figures: dict[str, pd.DataFrame]) -> dict[str, pd.DataFrame]:
+    """The median rank of each speaker joins the table of speakers, of the same run, system and extractor, if there are both."""
+    kept = {name: table for name, table in figures.items() if name != "speaker_ranks"}
+    if "speakers" not in figures or "speaker_ranks" not in figures:
+        return kept
+    key, value = ["run_id", "system", "extractor", "speaker"], "srd_rank_median"
+    medians = figures["speaker_ranks"][[*key, value]].drop_duplicates(key)
+    joined = figures["speakers"].merge(medians, on=key, how="left", suffixes=("_earlier", ""))
+    if f"{value}_earlier" in joined:
+        joined[value] = joined[value].fillna(joined.pop(f"{value}_earlier"))
+    return {**kept, "speakers": joined}
+
+
+def _table(path: Path, columns: Sequence[str], more: Sequence[str] = ()) -> pd.DataFrame | None:
+    """The columns that a table must have, and those of ``more`` that it has; None if there is no such file."""
     if not path.is_file():
         return None
     table = pd.read_parquet(path)
@@ -212,7 +233,7 @@ def _table(path: Path, columns: Sequence[str]) -> pd.DataFrame | None:
             cause="the file comes from another version",
             remedy="run the evaluation again",
         )
-    return table[list(columns)]
+    return table[[*columns, *(column for column in more if column in table.columns)]]
 
 
 def _json(path: Path) -> dict[str, Any]:

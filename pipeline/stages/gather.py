@@ -52,7 +52,6 @@ def run(
     table = results.frame(rows)
     results.write(table, folder)
     (folder / FIGURES).mkdir()
-    _join_ranks(figures)
     for name, several in figures.items():
         pd.concat(several, ignore_index=True).to_parquet(folder / FIGURES / f"{name}.parquet", index=False)
     notable = {
@@ -145,15 +144,3 @@ def _with_identity(table: pd.DataFrame, identity: Mapping[str, str]) -> pd.DataF
         if name not in table.columns:
             table.insert(0, name, known[name])
     return table
-
-
-def _join_ranks(figures: dict[str, list[pd.DataFrame]]) -> None:
-    """The median SRD rank of each speaker joins the speaker table of the same system and extractor."""
-    ranks = figures.pop("speaker_ranks", [])
-    if not ranks or "speakers" not in figures:
-        return
-    medians = pd.concat(ranks, ignore_index=True)[["system", "extractor", "speaker", "srd_rank_median"]]
-    medians = medians.drop_duplicates(["system", "extractor", "speaker"])
-    figures["speakers"] = [
-        table.merge(medians, on=["system", "extractor", "speaker"], how="left") for table in figures["speakers"]
-    ]

@@ -20,6 +20,7 @@ from PIL import Image
 
 from pipeline.data import results
 from pipeline.errors import DataError
+from pipeline.report import runs
 from pipeline.report.render import render
 from tests import browser
 
@@ -340,6 +341,41 @@ def test_runs_are_merged(make_run: MakeRun, tmp_path: Path, built: tuple[Path, P
     assert {line["run_id"] for line in lines} == {"run-one", "run-two"}
     alt = next(p["alt"] for p in page.all("img") if "cross-entropy" in p["alt"])
     assert "b2 · A" in alt and "b2 · B" in alt
+
+
+def ranks_of(speakers: pd.DataFrame, first: float) -> pd.DataFrame:
+    """A median rank of each speaker of each system and extractor: ``first``, ``first`` + 1, …"""
+    table = speakers[["system", "extractor", "speaker"]].drop_duplicates().sample(frac=1, random_state=0)
+    return table.assign(srd_rank_median=first + np.arange(len(table)))
+
+
+def test_ranks_join_the_speakers_of_their_run_system_and_extractor(make_run: MakeRun, tmp_path: Path, built: tuple[Path, Path]) -> None:  # fmt: skip
+    """Of three runs, the first and the last have ranks, the last as earlier versions wrote them; the second has none."""
+    earlier = pd.read_parquet(built[0] / "figures" / "speakers.parquet")
+    speakers = earlier.drop(columns="srd_rank_median")
+    medians = ranks_of(speakers, 1.5)
+    folders = [
+        make_run(tmp_path / "a", run_id="a", tables={"speakers": speakers, "speaker_ranks": medians}),
+        make_run(tmp_path / "b", run_id="b", tables={"speakers": speakers}),
+        make_run(tmp_path / "c", run_id="c", tables={"speakers": earlier.assign(srd_rank_median=7.0)}),
+    ]
+    known = {tuple(row[:3]): row[3] for row in medians.itertuples(index=False)}
+    found = runs.read(folders)
+    assert "speaker_ranks" not in found.figures and len(found.figures["speakers"]) == 3 * len(speakers)
+    for row in found.figures["speakers"].itertuples():
+        wanted = {"a": known[row.system, row.extractor, row.speaker], "b": np.nan, "c": 7.0}[row.run_id]
+        assert np.array_equal(row.srd_rank_median, wanted, equal_nan=True)
+    assert "srd_rank_median" not in runs.read(folders[1:2]).figures["speakers"]
+    for names, there in ((folders[:1], True), (folders[1:2], False), (folders[1:], True)):
+        page = parse(render(names, tmp_path / "out"))
+        assert ("median rank" in page.text) == there
+        assert ("srd_rank_median" in downloads(page)["speakers.csv"].decode()) == there
+
+
+def test_ranks_without_a_speaker_table_need_none(make_run: MakeRun, tmp_path: Path, built: tuple[Path, Path]) -> None:
+    medians = ranks_of(pd.read_parquet(built[0] / "figures" / "speakers.parquet"), 1.0)
+    page = parse(render([make_run(tmp_path / "run", tables={"speaker_ranks": medians})], tmp_path / "out"))
+    assert "Worst-protected" not in page.text
 
 
 def test_no_run_folder_is_an_error(tmp_path: Path) -> None:
