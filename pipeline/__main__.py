@@ -2,14 +2,43 @@
 
 from __future__ import annotations
 
+import atexit
+import os
 import sys
+import threading
+from typing import NoReturn
 
 
-def main() -> None:
+def main() -> NoReturn:
     """Run the command line and end with its exit status."""
     from pipeline.cli import run
 
-    sys.exit(run(sys.argv[1:]))
+    _end(run(sys.argv[1:]))
+
+
+def _end(status: int) -> NoReturn:
+    """End this process, without the interpreter's own tear-down.
+
+    A thread of Arrow's pool may still hold a Python file when all work is done, and releases it when it likes. Where that
+    falls into the tear-down of the interpreter, the thread may not run any more, and the process dies of SIGABRT after
+    complete output ("terminate called without an active exception", apache/arrow#34314). So what the interpreter does
+    before it is done here: threads are waited for, exit handlers called (those of logging among them), streams flushed.
+    """
+    threading._shutdown()  # type: ignore[attr-defined]
+    atexit._run_exitfuncs()
+    for stream in (sys.stdout, sys.stderr):
+        if stream is None or stream.closed:
+            continue
+        try:
+            stream.flush()
+        except BrokenPipeError:
+            # Whoever read the output has seen enough.
+            pass
+        except OSError as error:
+            status = status or 1
+            if stream is not sys.stderr:
+                print(f"error: not all of the output could be written: {error.strerror}", file=sys.stderr)
+    os._exit(status)
 
 
 if __name__ == "__main__":
