@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -144,11 +144,19 @@ def _joined(options: argparse.Namespace, *files: Path) -> Joined:
     return score_joins.trials(files, options.trials, options.utt2spk, distance=options.distance, strict=options.strict)
 
 
-def _with_speakers(joined: Joined, system: int = 0) -> metrics.Trials | None:
-    """The trials of a system as units of speakers; None if speakers cannot be told."""
-    if joined.enrolled is None or joined.spoken is None:
-        return None
-    return metrics.Trials(joined.scores[system], joined.enrolled.astype(np.int64), joined.spoken.astype(np.int64))
+def _with_speakers(options: argparse.Namespace, joined: Joined, report: Report) -> list[metrics.Trials]:
+    """The trials of each system with their speakers; none, with the reason, where intervals are off or nobody is known."""
+    off = _off(options, joined)
+    if off or joined.enrolled is None or joined.spoken is None:
+        report.reason(("interval",), off)
+        return []
+    enrolled, spoken = joined.enrolled.astype(np.int64), joined.spoken.astype(np.int64)
+    return [metrics.Trials(scores, enrolled, spoken) for scores in joined.scores]
+
+
+def _off(options: argparse.Namespace, joined: Joined) -> str:
+    """Why there is nothing over speakers, or empty."""
+    return joined.reason if options.replicates else _OFF
 
 
 def _counts(joined: Joined, report: Report) -> None:
@@ -182,25 +190,24 @@ def _trials(options: argparse.Namespace, report: Report) -> None:
     for part in ("log_odds", "prior_entropy", "ece"):
         report.put(("ece_profile", part), getattr(found.ece_profile, part))
 
-    speakers = _with_speakers(joined)
-    without = _OFF if not options.replicates else joined.reason
-    if not options.replicates or speakers is None:
-        report.put(("null_band",), None, without)
-        report.reason(("interval",), without)
+    off = _off(options, joined)
+    if off:
+        report.put(("null_band",), None, off)
+    systems = _with_speakers(options, joined, report)
+    if not systems:
         return
-    report.bands(
-        metrics.trial_null_bands(
-            speakers,
-            generator=generator(options.seed, "null band over enrolment models"),
-            replicates=options.replicates,
-        )
-    )
-    _intervals(report, metrics.trial_intervals(speakers, metrics=INTERVALS))
+    _bands(options, report, metrics.trials_by_identity(systems[0]), "null band over enrolment models")
+    _intervals(report, metrics.trials_by_speaker(systems[0], INTERVALS))
 
 
-def _intervals(report: Report, found: Mapping[str, metrics.Interval], *under: str) -> None:
-    for name, interval in found.items():
+def _intervals(report: Report, metric: metrics.BySpeaker, *under: str) -> None:
+    for name, interval in metrics.intervals(metric).items():
         report.interval((*under, *name.split(".", 1)), interval)
+
+
+def _bands(options: argparse.Namespace, report: Report, metric: metrics.ByIdentity, purpose: str) -> None:
+    random = generator(options.seed, purpose)
+    report.bands(metrics.null_bands(metric, generator=random, replicates=options.replicates))
 
 
 def _put_defined(report: Report, place: tuple[str, ...], value: Callable[[], float]) -> None:
@@ -221,13 +228,12 @@ def _normalised(options: argparse.Namespace, report: Report) -> None:
     for name, values in (("d_ece", d_ece), ("cllr_min", cllr_min)):
         report.put((name,), dict(zip(CONDITIONS, values)))
 
-    oo, op, pp = (_with_speakers(joined, k) for k in range(3))
-    if not options.replicates or oo is None or op is None or pp is None:
-        report.reason(("interval",), joined.reason if options.replicates else _OFF)
+    systems = _with_speakers(options, joined, report)
+    if not systems:
         return
-    _intervals(report, metrics.normalised_intervals(oo, op, pp))
-    for condition, one in zip(CONDITIONS, (oo, op, pp)):
-        for name, interval in metrics.trial_intervals(one, metrics=("d_ece", "cllr_min")).items():
+    _intervals(report, metrics.normalised_by_speaker(*systems))
+    for condition, one in zip(CONDITIONS, systems):
+        for name, interval in metrics.intervals(metrics.trials_by_speaker(one, ("d_ece", "cllr_min"))).items():
             report.interval((name, condition), interval)
 
 
@@ -248,17 +254,14 @@ def _cece(options: argparse.Namespace, report: Report) -> None:
     report.put(("d_ece_f0",), metrics.d_ece_oracle(*train))
     report.put(("d_ece_f1",), metrics.d_ece_oracle(*test))
 
-    first, second = _with_speakers(joined, 0), _with_speakers(joined, 1)
-    if not options.replicates or first is None or second is None:
-        report.reason(("interval",), joined.reason if options.replicates else _OFF)
+    systems = _with_speakers(options, joined, report)
+    if not systems:
         return
-    report.interval(("d_ece_f0",), metrics.trial_intervals(first, metrics=("d_ece",))["d_ece"])
-    both = metrics.trial_intervals(second, metrics=("d_ece", "cllr", "cllr_min"))
-    for name, key in (("d_ece_f1", "d_ece"), ("cllr_f1", "cllr"), ("cllr_min_f1", "cllr_min")):
-        report.interval((name,), both[key])
+    for run, one, names in (("f0", systems[0], ("d_ece",)), ("f1", systems[1], ("d_ece", "cllr", "cllr_min"))):
+        for name, interval in metrics.intervals(metrics.trials_by_speaker(one, names)).items():
+            report.interval((f"{name}_{run}",), interval)
     try:
-        for name, interval in metrics.c_ece_intervals(first, second, calibration=options.method).items():
-            report.interval((name,), interval)
+        _intervals(report, metrics.c_ece_by_speaker(*systems, calibration=options.method))
     except Undefined as undefined:
         report.reason(("interval", "c_ece"), str(undefined))
 
@@ -266,21 +269,19 @@ def _cece(options: argparse.Namespace, report: Report) -> None:
 def _paired(options: argparse.Namespace, report: Report) -> None:
     joined = _joined(options, options.a, options.b)
     _counts(joined, report)
-    a, b = _with_speakers(joined, 0), _with_speakers(joined, 1)
     values = [_values(*joined.classes(k)) for k in range(2)]
+    systems = _with_speakers(options, joined, report)
     tested = {}
-    if options.replicates and a is not None and b is not None:
+    if systems:
         random = generator(options.seed, "paired test over enrolment models")
-        tested = metrics.paired_tests(a, b, generator=random, metrics=PAIRED, replicates=options.replicates)
-    else:
-        report.reason(("interval",), joined.reason if options.replicates else _OFF)
+        tested = metrics.paired_tests(*systems, generator=random, metrics=PAIRED, replicates=options.replicates)
     for name in PAIRED:
         place = tuple(name.split(".", 1))
         report.put((*place, "a"), values[0][name])
         report.put((*place, "b"), values[1][name])
         report.put((*place, "difference"), values[1][name] - values[0][name])
         if name not in tested:
-            report.put((*place, "p_value"), None, joined.reason if options.replicates else _OFF)
+            report.put((*place, "p_value"), None, _off(options, joined))
             continue
         found = tested[name]
         report.put((*place, "p_value"), found.p_value)
@@ -349,7 +350,7 @@ def _vsm(options: argparse.Namespace, report: Report) -> None:
     if not options.replicates:
         report.reason(("interval",), _OFF)
         return
-    _intervals(report, metrics.vsm_intervals(scores["oo"], scores["op"], scores["pp"], codes, **settings))
+    _intervals(report, metrics.vsm_by_speaker(scores, codes, **settings))
 
 
 def _srd(options: argparse.Namespace, report: Report) -> None:
@@ -375,13 +376,5 @@ def _srd(options: argparse.Namespace, report: Report) -> None:
         report.put(("null_band",), None, _OFF)
         report.reason(("interval",), _OFF)
         return
-    report.bands(
-        metrics.srd_null_bands(
-            similarity,
-            truth,
-            generator=generator(options.seed, "null band over references"),
-            ties=options.ties,
-            replicates=options.replicates,
-        )
-    )
-    _intervals(report, metrics.srd_intervals(similarity, truth, ties=options.ties), "empirical")
+    _bands(options, report, metrics.srd_by_identity(similarity, truth, options.ties), "null band over references")
+    _intervals(report, metrics.srd_by_speaker(similarity, truth, options.ties), "empirical")

@@ -8,19 +8,19 @@ from pydantic import field_validator
 
 from pipeline.data.measured import Measured, Trials
 from pipeline.measures._rows import row
-from pipeline.measures._trials import TrialMeasureSettings, counts, uncertainty
-from pipeline.metrics import TrialMetrics, trial_metrics
+from pipeline.measures._trials import UncertaintySettings, coded, counts, intervals
+from pipeline.metrics import TrialMetrics, trial_metrics, trials_by_speaker
 from pipeline.registry import numeric
 
 VERSION = 1
 MEASURES = "trials"
 
 
-class Settings(TrialMeasureSettings):
+class Settings(UncertaintySettings):
     """Settings of the speaker-verification metrics.
 
     Attributes:
-        eer: definitions of the EER; they do not agree with each other (METRIC_NOTES 2), so rows name them.
+        eer: definitions of the EER; they do not agree with each other, so rows name them.
     """
 
     name: Literal["asv"] = numeric("asv")
@@ -42,7 +42,7 @@ def measure(settings: Settings, data: Trials) -> Measured:
     """
     found = trial_metrics(data.scores[data.target], data.scores[~data.target])
     names = [*(f"eer.{variant}" for variant in settings.eer), "cllr_min", *(["cllr"] if data.are_llrs else [])]
-    bounds = uncertainty(settings, data, names)
+    bounds = intervals(settings, lambda: trials_by_speaker(coded(data), names))
     number = counts(data)
     rows = [
         row(TrialMetrics, "eer", found.eer[v], variant=v, interval=bounds.get(f"eer.{v}"), counts=number)

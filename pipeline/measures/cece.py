@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Literal
 
 import numpy as np
@@ -9,8 +10,9 @@ import pandas as pd
 
 from pipeline.data.measured import Measured, Row, TrialRuns, Trials
 from pipeline.measures._rows import row
-from pipeline.measures._trials import Bounds, TrialMeasureSettings, bounds, coded, counts, uncertainty
+from pipeline.measures._trials import UncertaintySettings, coded, counts, intervals
 from pipeline.metrics import (
+    BySpeaker,
     CEce,
     EceProfile,
     Isotonic,
@@ -18,13 +20,14 @@ from pipeline.metrics import (
     MetricError,
     Undefined,
     c_ece,
-    c_ece_intervals,
+    c_ece_by_speaker,
     ece_profile,
     isotonic_calibration,
     linear_calibration,
     trial_metrics,
+    trials_by_speaker,
 )
-from pipeline.registry import generator, numeric
+from pipeline.registry import numeric
 
 VERSION = 1
 MEASURES = "trial_runs"
@@ -32,7 +35,7 @@ METHODS = ("linear", "isotonic")
 FIELDS = ("c_ece", "cllr_l_phi")
 
 
-class Settings(TrialMeasureSettings):
+class Settings(UncertaintySettings):
     """Settings of C_ECE.
 
     Attributes:
@@ -64,7 +67,7 @@ def measure(settings: Settings, data: TrialRuns) -> Measured:
         except Undefined as undefined:
             rows += [row(CEce, field, None, variant=method, reason=str(undefined), counts=number) for field in FIELDS]
             continue
-        interval = _intervals(settings, data, method)
+        interval = intervals(settings, partial(_by_speaker, settings, data, method))
         rows += [
             row(CEce, field, getattr(reached, field), variant=method, interval=interval.get(field), counts=number)
             for field in FIELDS
@@ -76,7 +79,7 @@ def measure(settings: Settings, data: TrialRuns) -> Measured:
             mapping = isotonic_calibration(*train, between=settings.between)
         curve = ece_profile(mapping.apply(test[0]), mapping.apply(test[1]), oracle=False)
         profiles.append(_table(method, curve, reached.c_ece, reached.cllr_l_phi))
-    interval = uncertainty(settings, data.second, ["d_ece"])
+    interval = intervals(settings, lambda: trials_by_speaker(coded(data.second), ["d_ece"]))
     rows.append(row(CEce, "d_ece_f1", oracle["f1"].d_ece, interval=interval.get("d_ece"), counts=number))
     return Measured(rows, {"cece_profile": pd.concat(profiles, ignore_index=True)})
 
@@ -94,19 +97,8 @@ def _classes(data: Trials) -> tuple[np.ndarray, np.ndarray]:
     return data.scores[data.target], data.scores[~data.target]
 
 
-def _intervals(settings: Settings, data: TrialRuns, method: str) -> Bounds:
-    if settings.interval == "none":
-        return {}
-    found = c_ece_intervals(
-        coded(data.first),
-        coded(data.second),
-        calibration=method,
-        between=settings.between,
-        method=settings.interval,
-        replicates=settings.replicates,
-        generator=generator(settings.seed, "bootstrap over speakers"),
-    )
-    return bounds(found)
+def _by_speaker(settings: Settings, data: TrialRuns, method: str) -> BySpeaker:
+    return c_ece_by_speaker(coded(data.first), coded(data.second), calibration=method, between=settings.between)
 
 
 def _table(name: str, curve: EceProfile, disclosed: float, cost: float) -> pd.DataFrame:

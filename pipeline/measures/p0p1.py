@@ -8,31 +8,26 @@ import numpy as np
 
 from pipeline.data.measured import Measured, PairRuns
 from pipeline.measures._rows import matrix_table, row
-from pipeline.measures._trials import Bounds, Method, bounds
-from pipeline.metrics import Linkage, SimilarityMatrix, linkage, linkage_intervals, similarity_matrix
-from pipeline.registry import ComponentSettings, generator, numeric
+from pipeline.measures._trials import UncertaintySettings, intervals
+from pipeline.metrics import Linkage, SimilarityMatrix, linkage, linkage_by_speaker, similarity_matrix
+from pipeline.registry import numeric
 
 VERSION = 1
 MEASURES = "pair_runs"
 
 
-class Settings(ComponentSettings):
+class Settings(UncertaintySettings):
     """Settings of the similarity matrix between two runs; all ordered pairs of utterances are compared.
 
     Attributes:
         similarity: ``geometric_mean`` of posteriors (Noe 2022, Eq. 6) or ``sigmoid_mean`` of LLRs (Noe 2020, Eq. 2).
         self_pairs: whether the matrix keeps the pair of an utterance's two versions, which say the same words.
-        interval: over speakers; see :mod:`pipeline.measures._trials`.
-        replicates: of bootstraps.
-        seed: of bootstraps.
+        replicates: of bootstraps; there is no null band.
     """
 
     name: Literal["p0p1"] = numeric("p0p1")
     similarity: Literal["geometric_mean", "sigmoid_mean"] = numeric("geometric_mean")
     self_pairs: Literal["drop", "keep"] = numeric("drop")
-    interval: Method = numeric("jackknife")
-    replicates: int = numeric(1000, ge=0)
-    seed: int = numeric(0, ge=0)
 
 
 def measure(settings: Settings, data: PairRuns) -> Measured:
@@ -56,26 +51,11 @@ def measure(settings: Settings, data: PairRuns) -> Measured:
         "n_target": parts["P0P1"].n_target,
         "n_nontarget": parts["P0P1"].n_nontarget,
     }
-    interval = _intervals(settings, data, codes)
+    options = {"similarity": settings.similarity, "self_pairs": settings.self_pairs}
+    interval = intervals(settings, lambda: linkage_by_speaker(data.pp, data.p0p1, codes, **options))
     rows = [
         row(Linkage, field, getattr(found, field), interval=interval.get(field), reason=found.reasons.get(field, ""),
             condition="PP", counts=counts)
         for field in ("d_diag_p0p1", "d_diag_p0p1_signed", "p0p1_ratio")
     ]  # fmt: skip
     return Measured(rows, {"similarity_runs": matrix_table(parts, names)})
-
-
-def _intervals(settings: Settings, data: PairRuns, codes: np.ndarray) -> Bounds:
-    if settings.interval == "none":
-        return {}
-    found = linkage_intervals(
-        data.pp,
-        data.p0p1,
-        codes,
-        similarity=settings.similarity,
-        self_pairs=settings.self_pairs,
-        method=settings.interval,
-        replicates=settings.replicates,
-        generator=generator(settings.seed, "bootstrap over speakers"),
-    )
-    return bounds(found)

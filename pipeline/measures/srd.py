@@ -10,16 +10,16 @@ from pydantic import model_validator
 
 from pipeline.data.measured import Measured, Ranks
 from pipeline.measures._rows import row
-from pipeline.measures._trials import Bounds, Method, bounds
-from pipeline.metrics import Disclosure, equal_speaker_weights, srd, srd_intervals, srd_null_bands, true_ranks
-from pipeline.registry import ComponentSettings, generator, numeric
+from pipeline.measures._trials import UncertaintySettings, bands, intervals
+from pipeline.metrics import Disclosure, equal_speaker_weights, srd, srd_by_identity, srd_by_speaker, true_ranks
+from pipeline.registry import numeric
 
 VERSION = 1
 MEASURES = "ranks"
 FIELDS = ("max_d", "mean_d", "idr", "rank_spread")
 
 
-class Settings(ComponentSettings):
+class Settings(UncertaintySettings):
     """Settings of similarity rank disclosure.
 
     Attributes:
@@ -29,9 +29,6 @@ class Settings(ComponentSettings):
             equally). The paper's F0 histograms are over 30 s.
         halves_seed: of the halving of each speaker's utterances into reference and input.
         ties: ``spread`` a tie's mass over the tied ranks, or take its ``best`` or ``worst`` rank.
-        interval: over speakers; see :mod:`pipeline.measures._trials`.
-        replicates: of bootstraps and of null bands (the references' identities permuted); 0 leaves the bands out.
-        seed: of the draws.
     """
 
     name: Literal["srd"] = numeric("srd")
@@ -39,9 +36,6 @@ class Settings(ComponentSettings):
     segment_seconds: float | None = numeric(None, gt=0)
     halves_seed: int = numeric(0, ge=0)
     ties: Literal["spread", "best", "worst"] = numeric("spread")
-    interval: Method = numeric("jackknife")
-    replicates: int = numeric(1000, ge=0)
-    seed: int = numeric(0, ge=0)
 
     @model_validator(mode="after")
     def _consistent(self) -> Settings:
@@ -64,7 +58,9 @@ def measure(settings: Settings, data: Ranks) -> Measured:
     weights = equal_speaker_weights(data.true)
     found = srd(data.similarity, data.true, ties=settings.ties, weights=weights)
     number = {"n_expected": data.n_expected, "n_used": found.n_inputs, "n_speakers": found.n_references}
-    intervals, bands = _uncertainty(settings, data, weights)
+    given = (data.similarity, data.true, settings.ties, weights)
+    ends = intervals(settings, lambda: srd_by_speaker(*given))
+    null = bands(settings, lambda: srd_by_identity(*given), "null band over references")
     variant = f"empirical, {settings.input}"
     said = (
         f"{data.without_evidence} of {found.n_inputs} inputs hold no evidence: all references tie"
@@ -73,9 +69,9 @@ def measure(settings: Settings, data: Ranks) -> Measured:
     )
     rows = []
     for field in FIELDS:
-        value, interval = getattr(found.empirical, field), intervals.get(field)
+        value, interval = getattr(found.empirical, field), ends.get(field)
         rows.append(row(Disclosure, field, value, variant=variant, interval=interval, reason=said, counts=number))
-    for field, band in bands.items():
+    for field, band in null.items():
         rows.append(row(Disclosure, field, None, variant=f"{variant}:null_band", interval=band, counts=number))
     fit = found.beta_binomial
     for field in FIELDS:
@@ -95,33 +91,6 @@ def measure(settings: Settings, data: Ranks) -> Measured:
         }
     )
     return Measured(rows, {"ranks": ranks, "speaker_ranks": _medians(data)})
-
-
-def _uncertainty(settings: Settings, data: Ranks, weights: np.ndarray) -> tuple[Bounds, Bounds]:
-    """Intervals and null bands by metric."""
-    intervals: Bounds = {}
-    if settings.interval != "none":
-        found = srd_intervals(
-            data.similarity,
-            data.true,
-            ties=settings.ties,
-            weights=weights,
-            method=settings.interval,
-            replicates=settings.replicates,
-            generator=generator(settings.seed, "bootstrap over speakers"),
-        )
-        intervals = bounds(found)
-    if not settings.replicates:
-        return intervals, {}
-    null = srd_null_bands(
-        data.similarity,
-        data.true,
-        generator=generator(settings.seed, "null band over references"),
-        ties=settings.ties,
-        weights=weights,
-        replicates=settings.replicates,
-    )
-    return intervals, bounds(null)
 
 
 def _medians(data: Ranks) -> pd.DataFrame:

@@ -2,48 +2,43 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
 
 from pipeline.data.measured import Measured, Pairs
 from pipeline.measures._rows import matrix_table, row
-from pipeline.measures._trials import Bounds, Method, bounds
+from pipeline.measures._trials import UncertaintySettings, intervals
 from pipeline.metrics import (
     Normalised,
     SimilarityMatrix,
     VsmMetrics,
     similarity_matrix,
-    vsm_intervals,
+    vsm_by_speaker,
     vsm_metrics,
 )
-from pipeline.registry import ComponentSettings, generator, numeric
+from pipeline.registry import numeric
 
 VERSION = 1
 MEASURES = "pairs"
 ZOO = {"oo": "OO", "op_original": "OP original side", "op_protected": "OP protected side", "pp": "PP"}
 
 
-class Settings(ComponentSettings):
+class Settings(UncertaintySettings):
     """Settings of the voice similarity matrices.
 
     Attributes:
         similarity: ``geometric_mean`` of posteriors (Noe 2022, Eq. 6) or ``sigmoid_mean`` of LLRs (Noe 2020, Eq. 2).
         pairing: ``all`` ordered pairs, or ``vpc2020`` (i < j only, also in OP).
         self_pairs: whether OP keeps the pair of an utterance with its own anonymised version.
-        interval: over speakers; see :mod:`pipeline.measures._trials`.
-        replicates: of bootstraps.
-        seed: of bootstraps.
+        replicates: of bootstraps; there is no null band.
     """
 
     name: Literal["vsm"] = numeric("vsm")
     similarity: Literal["geometric_mean", "sigmoid_mean"] = numeric("geometric_mean")
     pairing: Literal["all", "vpc2020"] = numeric("all")
     self_pairs: Literal["drop", "keep"] = numeric("drop")
-    interval: Method = numeric("jackknife")
-    replicates: int = numeric(1000, ge=0)
-    seed: int = numeric(0, ge=0)
 
 
 def measure(settings: Settings, data: Pairs) -> Measured:
@@ -54,22 +49,21 @@ def measure(settings: Settings, data: Pairs) -> Measured:
     """
     names, codes = np.unique(data.speakers, return_inverse=True)
     blocks = {"oo": data.oo, "op": data.op, "pp": data.pp}
-    parts: dict[str, SimilarityMatrix] = {}
-    for block, scores in blocks.items():
-        parts[block] = similarity_matrix(
-            scores,
-            codes,
-            names=list(names),
-            similarity=settings.similarity,
-            pairing=settings.pairing,
-            self_pairs=settings.self_pairs,
-        )
+    options: dict[str, Any] = {
+        "names": list(names),
+        "similarity": settings.similarity,
+        "pairing": settings.pairing,
+        "self_pairs": settings.self_pairs,
+    }
+    parts: dict[str, SimilarityMatrix] = {
+        block: similarity_matrix(scores, codes, **options) for block, scores in blocks.items()
+    }
     found = vsm_metrics(parts["oo"], parts["op"], parts["pp"], list(names))
     counts = {"n_expected": data.n_expected, "n_used": len(codes), "n_speakers": len(names)}
     pairs = {
         block: {**counts, "n_target": part.n_target, "n_nontarget": part.n_nontarget} for block, part in parts.items()
     }
-    found_bounds = _intervals(settings, data, codes)
+    found_bounds = intervals(settings, lambda: vsm_by_speaker(blocks, codes, **options))
     rows = []
     for block, part in parts.items():
         condition = block.upper()
@@ -103,24 +97,6 @@ def measure(settings: Settings, data: Pairs) -> Measured:
         )  # fmt: skip
     matrices = matrix_table({block.upper(): part for block, part in parts.items()}, names)
     return Measured(rows, {"similarity": matrices, "zoo": _zoo(found), "speakers": _speakers(found)})
-
-
-def _intervals(settings: Settings, data: Pairs, codes: np.ndarray) -> Bounds:
-    if settings.interval == "none":
-        return {}
-    found = vsm_intervals(
-        data.oo,
-        data.op,
-        data.pp,
-        codes,
-        similarity=settings.similarity,
-        pairing=settings.pairing,
-        self_pairs=settings.self_pairs,
-        method=settings.interval,
-        replicates=settings.replicates,
-        generator=generator(settings.seed, "bootstrap over speakers"),
-    )
-    return bounds(found)
 
 
 def _zoo(found: VsmMetrics) -> pd.DataFrame:

@@ -8,15 +8,15 @@ import pandas as pd
 
 from pipeline.data.measured import Measured, Trials
 from pipeline.measures._rows import row
-from pipeline.measures._trials import TrialMeasureSettings, bands, counts, uncertainty
-from pipeline.metrics import TrialMetrics, trial_metrics
+from pipeline.measures._trials import UncertaintySettings, bands, coded, counts, intervals
+from pipeline.metrics import TrialMetrics, trial_metrics, trials_by_identity, trials_by_speaker
 from pipeline.registry import numeric
 
 VERSION = 1
 MEASURES = "trials"
 
 
-class Settings(TrialMeasureSettings):
+class Settings(UncertaintySettings):
     """Settings of ZEBRA."""
 
     name: Literal["zebra"] = numeric("zebra")
@@ -30,14 +30,15 @@ def measure(settings: Settings, data: Trials) -> Measured:
     """
     found = trial_metrics(data.scores[data.target], data.scores[~data.target])
     number = counts(data)
-    interval = uncertainty(settings, data, ["d_ece"]).get("d_ece")
+    interval = intervals(settings, lambda: trials_by_speaker(coded(data), ["d_ece"])).get("d_ece")
+    null = bands(settings, lambda: trials_by_identity(coded(data)), "null band over enrolment models")
     rows = [
         row(TrialMetrics, "d_ece", found.d_ece, interval=interval, counts=number),
         row(TrialMetrics, "l_w", found.l_w, counts=number),
         row(TrialMetrics, "l_w_ceiling", found.l_w_ceiling, counts=number),
         row(TrialMetrics, "tag", None, label=found.tag, counts=number),
     ]
-    for name, band in bands(settings, data, ("d_ece", "l_w")).items():
+    for name, band in null.items():
         rows.append(row(TrialMetrics, name, None, variant="null_band", interval=band, counts=number))
     profile = pd.DataFrame(
         {

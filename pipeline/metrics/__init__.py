@@ -14,12 +14,12 @@ from pipeline.metrics.calibration import (
     isotonic_calibration,
     linear_calibration,
 )
-from pipeline.metrics.cece_uncertainty import c_ece_intervals
+from pipeline.metrics.cece_uncertainty import c_ece_by_speaker
 from pipeline.metrics.cllr import cllr, cllr_cal, cllr_min
 from pipeline.metrics.detection import TprAtFpr, eer, tpr_at_fpr
 from pipeline.metrics.ece import D_ECE_MAX, EceProfile, d_ece, d_ece_oracle, ece, ece_profile, prior_entropy, z_function
 from pipeline.metrics.linkability import d_sys, pi_link, pi_sing
-from pipeline.metrics.linkage import Linkage, linkage, linkage_intervals, p0p1_ratio
+from pipeline.metrics.linkage import Linkage, linkage, linkage_by_speaker, p0p1_ratio
 from pipeline.metrics.normalised import (
     Normalised,
     cllr_min_op_oo,
@@ -42,17 +42,22 @@ from pipeline.metrics.srd import (
     true_ranks,
     true_references,
 )
-from pipeline.metrics.srd_uncertainty import srd_intervals, srd_null_bands
-from pipeline.metrics.trials import TrialMetrics, trial_metrics
+from pipeline.metrics.srd_uncertainty import srd_by_identity, srd_by_speaker
+from pipeline.metrics.trial_uncertainty import (
+    Paired,
+    normalised_by_speaker,
+    paired_tests,
+    trials_by_identity,
+    trials_by_speaker,
+)
+from pipeline.metrics.trials import TrialMetrics, Trials, trial_metrics
 from pipeline.metrics.uncertainty import (
+    ByIdentity,
+    BySpeaker,
     Interval,
     NullBand,
-    Paired,
-    Trials,
-    normalised_intervals,
-    paired_tests,
-    trial_intervals,
-    trial_null_bands,
+    intervals,
+    null_bands,
     zero_error_limit,
 )
 from pipeline.metrics.vsm import (
@@ -67,12 +72,14 @@ from pipeline.metrics.vsm import (
     vsm_metrics,
     worst_speakers,
 )
-from pipeline.metrics.vsm_uncertainty import vsm_intervals
+from pipeline.metrics.vsm_uncertainty import vsm_by_speaker
 from pipeline.metrics.zebra import Zebra, l_w_ceiling, tag, zebra
 from pipeline.metrics.zoo import Zoo, zoo
 
 __all__ = [
     "BetaBinomial",
+    "ByIdentity",
+    "BySpeaker",
     "CEce",
     "Calibration",
     "D_ECE_MAX",
@@ -98,7 +105,7 @@ __all__ = [
     "Zebra",
     "Zoo",
     "c_ece",
-    "c_ece_intervals",
+    "c_ece_by_speaker",
     "calibrate",
     "cllr",
     "cllr_cal",
@@ -120,13 +127,15 @@ __all__ = [
     "g_cllr_min",
     "g_d_ece",
     "g_vd",
+    "intervals",
     "isotonic_calibration",
     "l_w_ceiling",
     "linear_calibration",
     "linkage",
-    "linkage_intervals",
+    "linkage_by_speaker",
     "normalised",
-    "normalised_intervals",
+    "normalised_by_speaker",
+    "null_bands",
     "oracle_llr",
     "p0p1_ratio",
     "paired_tests",
@@ -137,16 +146,16 @@ __all__ = [
     "signed_dominance",
     "similarity_matrix",
     "srd",
-    "srd_intervals",
-    "srd_null_bands",
+    "srd_by_identity",
+    "srd_by_speaker",
     "tag",
     "tpr_at_fpr",
-    "trial_intervals",
     "trial_metrics",
-    "trial_null_bands",
+    "trials_by_identity",
+    "trials_by_speaker",
     "true_ranks",
     "true_references",
-    "vsm_intervals",
+    "vsm_by_speaker",
     "vsm_metrics",
     "worst_speakers",
     "z_function",

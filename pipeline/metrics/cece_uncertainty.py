@@ -1,7 +1,9 @@
-"""Intervals of C_ECE over speakers (METRIC_NOTES 1b, 6).
+"""C_ECE by speaker, for intervals.
 
 A speaker's weight w enters the calibration on run f0 and the evaluation on run f1 alike: a target trial weighs w_i, a
 non-target trial w_i w_j. A speaker left out is thus unknown to the attacker who calibrates, and not attacked.
+
+Conventions: as of :mod:`pipeline.metrics.calibration`; both runs are in one numbering of speakers.
 """
 
 from __future__ import annotations
@@ -15,50 +17,32 @@ from pipeline.metrics.calibration import BETWEEN, METHODS, Isotonic, Linear, wei
 from pipeline.metrics.cllr import cllr_of_blocks
 from pipeline.metrics.ece import D_ECE_MAX, d_ece_of_blocks
 from pipeline.metrics.pav import Calibration, Rows
-from pipeline.metrics.uncertainty import Interval, Trials, speaker_intervals
+from pipeline.metrics.trials import Trials
+from pipeline.metrics.uncertainty import BySpeaker
 
 CECE_BOUNDS = {"c_ece": (-math.inf, D_ECE_MAX), "cllr_l_phi": (0.0, math.inf)}
 """The values that get an interval, with their ranges."""
 
 
-def c_ece_intervals(
-    first: Trials,
-    second: Trials,
-    *,
-    calibration: str = "linear",
-    between: str = "step",
-    method: str = "jackknife",
-    level: float = 0.95,
-    replicates: int = 1000,
-    generator: np.random.Generator | None = None,
-) -> dict[str, Interval]:
-    """Intervals of C_ECE and of the Cllr under the map of f0; the same speakers are left out (or drawn) in both runs.
+def c_ece_by_speaker(first: Trials, second: Trials, *, calibration: str = "linear", between: str = "step") -> BySpeaker:
+    """C_ECE and the Cllr under the map of f0 as a function of speaker weights, for :func:`intervals`: the same in both runs.
 
     Args:
         first: scores of f0, on which the map is trained.
         second: scores of f1, in the same numbering of speakers.
         calibration: ``linear`` or ``isotonic``, with ``between`` as of :func:`pipeline.metrics.c_ece`.
-        method: ``jackknife`` (bias-corrected, t quantile with enrolled speakers - 1 degrees of freedom), ``percentile``
-            or ``bca`` over speakers.
-        replicates, generator: for the bootstraps.
 
     Raises:
-        MetricError: an unknown method, a bootstrap without a generator, infinite training scores with a linear map.
+        MetricError: an unknown calibration, infinite training scores with a linear map.
         Undefined: the training classes do not overlap (``linear``).
     """
     choice(calibration, METHODS, "calibration")
     choice(between, BETWEEN, "between")
-    evaluate = Recalibrated(first, second, calibration, between)
-    return speaker_intervals(
-        evaluate,
+    return BySpeaker(
+        Recalibrated(first, second, calibration, between),
         np.unique(np.concatenate([first.enrolled, first.spoken, second.enrolled, second.spoken])),
-        evaluate.n_codes,
         degrees=np.unique(second.enrolled).size - 1,
         bounds=CECE_BOUNDS,
-        method=method,
-        level=level,
-        replicates=replicates,
-        generator=generator,
     )
 
 
@@ -66,7 +50,6 @@ class Recalibrated:
     """C_ECE and Cllr of run f1 under the map of run f0, under speaker weights; each run is sorted once."""
 
     def __init__(self, first: Trials, second: Trials, calibration: str, between: str) -> None:
-        self.n_codes = max(first.n_codes, second.n_codes)
         self.linear, self.between = calibration == "linear", between
         self.train, self.test = _Sorted(first), _Sorted(second)
         self.start = None

@@ -16,8 +16,8 @@ import numpy.typing as npt
 
 from pipeline.metrics._checks import Array, Undefined
 from pipeline.metrics._result import quantity
-from pipeline.metrics.normalised import defined
-from pipeline.metrics.uncertainty import Interval, speaker_intervals
+from pipeline.metrics.normalised import defined, or_nan
+from pipeline.metrics.uncertainty import BySpeaker
 from pipeline.metrics.vsm import FLAT, SimilarityMatrix, checked_pairs
 from pipeline.metrics.vsm_uncertainty import ReweightedPairs
 
@@ -68,7 +68,7 @@ def linkage(pp: SimilarityMatrix, p0p1: SimilarityMatrix) -> Linkage:
     return Linkage(p0p1.d_diag, p0p1.signed, ratio, reasons)
 
 
-def linkage_intervals(
+def linkage_by_speaker(
     pp: npt.NDArray[Any],
     p0p1: npt.NDArray[Any],
     speakers: npt.ArrayLike,
@@ -76,22 +76,16 @@ def linkage_intervals(
     names: Sequence[str] | None = None,
     similarity: str = "geometric_mean",
     self_pairs: str = "drop",
-    method: str = "jackknife",
-    level: float = 0.95,
-    replicates: int = 1000,
-    generator: np.random.Generator | None = None,
-) -> dict[str, Interval]:
-    """Intervals of the measures in :data:`LINKAGE_BOUNDS` over speakers, left out (or drawn) in both matrices alike.
+) -> BySpeaker:
+    """The measures in :data:`LINKAGE_BOUNDS` as a function of speaker weights, for :func:`intervals`.
 
     Args:
         pp, p0p1: dense scores [n, n]; in ``p0p1`` rows are the first run and columns the second.
         speakers, names, similarity: as of :func:`pipeline.metrics.similarity_matrix`; all ordered pairs are compared.
         self_pairs: ``drop`` or ``keep``, in P0P1, the two versions of one utterance.
-        method: ``jackknife`` (t quantile with speakers - 1 degrees of freedom), ``percentile`` or ``bca``.
-        replicates, generator: for the bootstraps.
 
     Raises:
-        MetricError: as of ``similarity_matrix``; an unknown method; a bootstrap without a generator.
+        MetricError: as of ``similarity_matrix``.
     """
     parts = []
     for scores, kept in ((pp, "drop"), (p0p1, self_pairs)):
@@ -101,21 +95,7 @@ def linkage_intervals(
 
     def evaluate(weights: Array) -> dict[str, float]:
         within, across = (part(weights)[0] for part in parts)
-        ratio = defined("", {}, p0p1_ratio, abs(within), abs(across))
-        return {
-            "d_diag_p0p1": abs(across),
-            "d_diag_p0p1_signed": across,
-            "p0p1_ratio": math.nan if ratio is None else ratio,
-        }
+        ratio = or_nan(p0p1_ratio, abs(within), abs(across))
+        return {"d_diag_p0p1": abs(across), "d_diag_p0p1_signed": across, "p0p1_ratio": ratio}
 
-    return speaker_intervals(
-        evaluate,
-        np.arange(n_speakers),
-        n_speakers,
-        degrees=n_speakers - 1,
-        bounds=LINKAGE_BOUNDS,
-        method=method,
-        level=level,
-        replicates=replicates,
-        generator=generator,
-    )
+    return BySpeaker(evaluate, np.arange(n_speakers), n_speakers - 1, LINKAGE_BOUNDS)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import math
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,6 +13,14 @@ from pipeline.metrics._result import quantity
 
 # Sums over many trials leave rounding of this order where the exact value is 0.
 _ZERO = 1e-12
+
+NORMALISED_BOUNDS = {
+    "d_ece_op_oo": (-math.inf, 1.0),
+    "cllr_min_op_oo": (-math.inf, 1.0),
+    "g_d_ece": (-math.inf, math.inf),
+    "g_cllr_min": (-math.inf, math.inf),
+}
+"""Range of each measure."""
 
 
 @dataclass(frozen=True)
@@ -86,6 +95,16 @@ def normalised(*, d_ece: tuple[float, float, float], cllr_min: tuple[float, floa
     )
 
 
+def normalised_values(d_ece: Sequence[float], cllr_min: Sequence[float]) -> dict[str, float]:
+    """Eq. 17-20 by name from OO, OP, PP; NaN where undefined."""
+    return {
+        "d_ece_op_oo": or_nan(d_ece_op_oo, d_ece[0], d_ece[1]),
+        "cllr_min_op_oo": or_nan(cllr_min_op_oo, cllr_min[0], cllr_min[1]),
+        "g_d_ece": or_nan(g_d_ece, d_ece[0], d_ece[2]),
+        "g_cllr_min": or_nan(g_cllr_min, cllr_min[0], cllr_min[2]),
+    }
+
+
 def defined(name: str, reasons: dict[str, str], function: Callable[..., float], *arguments: object) -> float | None:
     """The value of ``function``, or None with its reason noted under ``name``."""
     try:
@@ -93,3 +112,9 @@ def defined(name: str, reasons: dict[str, str], function: Callable[..., float], 
     except Undefined as undefined:
         reasons[name] = str(undefined)
         return None
+
+
+def or_nan(function: Callable[..., float], *arguments: object) -> float:
+    """The value of ``function``, or NaN."""
+    value = defined("", {}, function, *arguments)
+    return math.nan if value is None else value

@@ -1,7 +1,9 @@
-"""Intervals and null bands of similarity rank disclosure over speakers (METRIC_NOTES 1b, 8).
+"""Similarity rank disclosure by speaker and by identity, for intervals and null bands.
 
-Inputs are reweighted by their speaker; the N references stay. Under the null hypothesis the identities of the
-references are permuted as wholes, so that inputs which share a pseudo-voice stay together.
+Inputs are weighted by their speaker; the N references stay. Under the null hypothesis the identities of the references are
+permuted as wholes, so that inputs which share a pseudo-voice stay together.
+
+Conventions: as of :mod:`pipeline.metrics.srd`.
 """
 
 from __future__ import annotations
@@ -9,41 +11,23 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from pipeline.metrics._checks import Array
+from pipeline.metrics._checks import Array, Indices
 from pipeline.metrics.srd import Ranks, disclosure, rank_all, rank_histogram, true_ranks
-from pipeline.metrics.uncertainty import (
-    FEWEST_PERMUTED,
-    Interval,
-    NullBand,
-    no_band,
-    null_band,
-    speaker_intervals,
-    zero_error_limit,
-)
+from pipeline.metrics.uncertainty import ByIdentity, BySpeaker
 
 NULL_METRICS = ("max_d", "mean_d", "rank_spread")
 
 
-def srd_intervals(
-    similarity: npt.ArrayLike,
-    truth: npt.ArrayLike,
-    *,
-    ties: str = "spread",
-    weights: npt.ArrayLike | None = None,
-    method: str = "jackknife",
-    level: float = 0.95,
-    replicates: int = 1000,
-    generator: np.random.Generator | None = None,
-) -> dict[str, Interval]:
-    """Intervals of ``mean_d`` and ``idr``; MaxD and the rank spread have a null band instead.
+def srd_by_speaker(
+    similarity: npt.ArrayLike, truth: npt.ArrayLike, ties: str = "spread", weights: npt.ArrayLike | None = None
+) -> BySpeaker:
+    """``mean_d`` and ``idr`` as a function of speaker weights, for :func:`intervals`; MaxD and RS have a null band instead.
 
     Args:
         similarity, truth, ties, weights: as of :func:`pipeline.metrics.srd.srd`.
-        method: ``jackknife`` (t quantile with speakers - 1 degrees of freedom), ``percentile`` or ``bca``.
-        replicates, generator: for the bootstraps.
 
     Raises:
-        MetricError: as of ``srd``; an unknown method; a bootstrap without a generator.
+        MetricError: as of ``srd``.
     """
     t = np.asarray(truth, dtype=np.int64)
     ranks = true_ranks(similarity, t)
@@ -55,36 +39,22 @@ def srd_intervals(
         return {"mean_d": found.mean_d, "idr": found.idr}
 
     speakers = np.unique(t)
-    intervals = speaker_intervals(
+    return BySpeaker(
         evaluate,
         speakers,
-        n_references,
         degrees=speakers.size - 1,
         bounds={"mean_d": (0.0, float(np.log2(n_references))), "idr": (0.0, 1.0)},
-        method=method,
-        level=level,
-        replicates=replicates,
-        generator=generator,
+        rates={"idr": (0.0, 1.0)},
+        n_rated=speakers.size,
     )
-    rate = evaluate(np.ones(n_references))["idr"]
-    limit = zero_error_limit(speakers.size, level)
-    if rate <= 0:
-        intervals["idr"] = Interval(0.0, limit, "zero_errors", level, speakers.size, "")
-    elif rate >= 1 - 1e-12:
-        intervals["idr"] = Interval(1 - limit, 1.0, "zero_errors", level, speakers.size, "")
-    return intervals
 
 
-def srd_null_bands(
-    similarity: npt.ArrayLike,
-    truth: npt.ArrayLike,
-    *,
-    generator: np.random.Generator,
-    ties: str = "spread",
-    weights: npt.ArrayLike | None = None,
-    replicates: int = 1000,
-) -> dict[str, NullBand]:
-    """Null bands of ``max_d``, ``mean_d`` and ``rank_spread``: the references' identities are permuted.
+def srd_by_identity(
+    similarity: npt.ArrayLike, truth: npt.ArrayLike, ties: str = "spread", weights: npt.ArrayLike | None = None
+) -> ByIdentity:
+    """``max_d``, ``mean_d`` and ``rank_spread`` as a function of the references' identities, for :func:`null_bands`.
+
+    Equal MaxD and RS are told apart by MeanD.
 
     Args:
         similarity, truth, ties, weights: as of :func:`pipeline.metrics.srd.srd`.
@@ -96,27 +66,19 @@ def srd_null_bands(
     true_ranks(similarity, t)
     best, worst = rank_all(similarity)
     n, n_references = best.shape
-    if n_references < FEWEST_PERMUTED:
-        return {
-            name: no_band(f"permuting {n_references} references gives too few arrangements") for name in NULL_METRICS
-        }
     row = np.arange(n)
 
-    def measure(identity: npt.NDArray[np.int64]) -> dict[str, float]:
+    def evaluate(identity: Indices) -> dict[str, float]:
         column = identity[t]
         ranks = Ranks(best[row, column].astype(np.int64), worst[row, column].astype(np.int64))
         found = disclosure(rank_histogram(ranks, n_references, ties=ties, weights=weights))
-        return {name: getattr(found, name) for name in NULL_METRICS}
+        return {"max_d": found.max_d, "mean_d": found.mean_d, "rank_spread": found.rank_spread}
 
-    value = measure(np.arange(n_references))
-    draws = [measure(generator.permutation(n_references)) for _ in range(replicates)]
-    mean = value["mean_d"], [draw["mean_d"] for draw in draws]
-    return {
-        name: null_band(
-            value[name],
-            [draw[name] for draw in draws],
-            leaks="low" if name == "rank_spread" else "high",
-            tie=None if name == "mean_d" else mean,
-        )
-        for name in NULL_METRICS
-    }
+    return ByIdentity(
+        evaluate,
+        [np.arange(n_references)],
+        "references",
+        NULL_METRICS,
+        ties={"max_d": "mean_d", "rank_spread": "mean_d"},
+        low=("rank_spread",),
+    )

@@ -8,13 +8,44 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from pipeline.metrics._checks import classes
+from pipeline.metrics._checks import Array, Indices, Mask, MetricError, classes, codes, vector
 from pipeline.metrics._result import quantity
 from pipeline.metrics.cllr import cllr, cllr_of_blocks
 from pipeline.metrics.detection import TprAtFpr, eer_kaldi, eer_rocch, eer_speechbrain, tpr_at_fpr_sorted
 from pipeline.metrics.ece import EceProfile, d_ece_of_blocks, ece_profile_of_blocks
 from pipeline.metrics.pav import calibrate_rows, count_rows
 from pipeline.metrics.zebra import l_w_ceiling, l_w_of_blocks, tag
+
+
+@dataclass(frozen=True)
+class Trials:
+    """Scores with the speakers on both sides."""
+
+    scores: Array
+    """[n] score of each trial; higher means more similar."""
+    enrolled: Indices
+    """[n] code of the claimed (enrolled) speaker, in one numbering with ``spoken``."""
+    spoken: Indices
+    """[n] code of the speaker of the trial utterance; the trial is a target where both codes agree."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "scores", vector(self.scores, "scores"))
+        object.__setattr__(self, "enrolled", codes(self.enrolled, "enrolled speakers"))
+        object.__setattr__(self, "spoken", codes(self.spoken, "speakers of the trial utterances"))
+        if not self.scores.shape == self.enrolled.shape == self.spoken.shape:
+            raise MetricError(f"{self.scores.size} scores, {self.enrolled.size} and {self.spoken.size} speakers")
+        for held, name in ((self.is_target.any(), "target"), ((~self.is_target).any(), "non-target")):
+            if not held:
+                raise MetricError(f"there is no {name} score")
+
+    @property
+    def is_target(self) -> Mask:
+        found: Mask = np.equal(self.enrolled, self.spoken)
+        return found
+
+    @property
+    def n_codes(self) -> int:
+        return int(max(self.enrolled.max(), self.spoken.max())) + 1
 
 
 @dataclass(frozen=True)

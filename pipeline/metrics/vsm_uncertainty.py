@@ -1,7 +1,9 @@
-"""Intervals of voice similarity measures over speakers (METRIC_NOTES 1b).
+"""Voice similarity measures by speaker, for intervals.
 
 A speaker's weight w enters twice: a same-speaker pair weighs w_i in the calibration and a different-speaker pair
 w_i w_j, and so do the diagonal and the other cells in the diagonal dominance. Pairs are sorted once a condition.
+
+Conventions: as of :mod:`pipeline.metrics.vsm`.
 """
 
 from __future__ import annotations
@@ -14,18 +16,13 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import expit
 
-from pipeline.metrics._checks import Array, Indices, MetricError, Undefined
+from pipeline.metrics._checks import Array, Indices, MetricError
 from pipeline.metrics.cllr import cllr_of_blocks
 from pipeline.metrics.ece import d_ece_of_blocks
+from pipeline.metrics.normalised import NORMALISED_BOUNDS, normalised_values, or_nan
 from pipeline.metrics.pav import Rows, calibrate_rows, count_rows
-from pipeline.metrics.uncertainty import NORMALISED_BOUNDS, Interval, normalised_values, speaker_intervals
-from pipeline.metrics.vsm import (
-    Pairs,
-    checked_pairs,
-    deid_of,
-    g_vd_of,
-    signed_dominance,
-)
+from pipeline.metrics.uncertainty import BySpeaker
+from pipeline.metrics.vsm import Pairs, checked_pairs, deid_of, g_vd_of, signed_dominance
 
 CONDITIONS = ("oo", "op", "pp")
 
@@ -39,10 +36,8 @@ VSM_BOUNDS: Mapping[str, tuple[float, float]] = {
 """The measures that get an interval, with their ranges."""
 
 
-def vsm_intervals(
-    oo: npt.NDArray[Any],
-    op: npt.NDArray[Any],
-    pp: npt.NDArray[Any],
+def vsm_by_speaker(
+    scores: Mapping[str, npt.NDArray[Any]],
     speakers: npt.ArrayLike,
     *,
     names: Sequence[str] | None = None,
@@ -50,24 +45,19 @@ def vsm_intervals(
     pairing: str = "all",
     self_pairs: str = "drop",
     scores_are_llr: bool = False,
-    method: str = "jackknife",
-    level: float = 0.95,
-    replicates: int = 1000,
-    generator: np.random.Generator | None = None,
-) -> dict[str, Interval]:
-    """Intervals of the measures in :data:`VSM_BOUNDS`; the same speakers are left out (or drawn) in OO, OP and PP.
+) -> BySpeaker:
+    """The measures in :data:`VSM_BOUNDS` as a function of speaker weights, for :func:`intervals`: the same in OO, OP and PP.
 
     Args:
-        oo, op, pp: dense scores [n, n], and further arguments as of :func:`pipeline.metrics.similarity_matrix`.
-        method: ``jackknife`` (t quantile with speakers - 1 degrees of freedom), ``percentile`` or ``bca``.
-        replicates, generator: for the bootstraps.
+        scores: dense scores [n, n] of ``oo``, ``op`` and ``pp``.
+        speakers: [n], and further arguments as of :func:`pipeline.metrics.similarity_matrix`.
 
     Raises:
-        MetricError: as of ``similarity_matrix``; an unknown method; a bootstrap without a generator.
+        MetricError: as of ``similarity_matrix``.
     """
     parts: dict[str, ReweightedPairs] = {}
-    for key, scores in zip(CONDITIONS, (oo, op, pp)):
-        values, pairs, _ = checked_pairs(scores, speakers, names, pairing=pairing, self_pairs=self_pairs)
+    for key in CONDITIONS:
+        values, pairs, _ = checked_pairs(scores[key], speakers, names, pairing=pairing, self_pairs=self_pairs)
         parts[key] = ReweightedPairs(values, pairs, similarity, scores_are_llr)
     n_speakers = parts["oo"].n_speakers
 
@@ -77,22 +67,12 @@ def vsm_intervals(
             signed[key], d_ece[key], cllr_min[key] = part(weights)
         found = {f"d_diag.{key}": abs(value) for key, value in signed.items()}
         found |= {f"signed.{key}": value for key, value in signed.items()}
-        found["deid"] = _or_nan(deid_of, abs(signed["oo"]), abs(signed["op"]))
-        found["g_vd"] = _or_nan(g_vd_of, abs(signed["oo"]), abs(signed["pp"]))
+        found["deid"] = or_nan(deid_of, abs(signed["oo"]), abs(signed["op"]))
+        found["g_vd"] = or_nan(g_vd_of, abs(signed["oo"]), abs(signed["pp"]))
         ratios = normalised_values([d_ece[key] for key in CONDITIONS], [cllr_min[key] for key in CONDITIONS])
         return found | {f"normalised_all_pairs.{name}": value for name, value in ratios.items()}
 
-    return speaker_intervals(
-        evaluate,
-        np.arange(n_speakers),
-        n_speakers,
-        degrees=n_speakers - 1,
-        bounds=VSM_BOUNDS,
-        method=method,
-        level=level,
-        replicates=replicates,
-        generator=generator,
-    )
+    return BySpeaker(evaluate, np.arange(n_speakers), n_speakers - 1, VSM_BOUNDS)
 
 
 _PART = 2**18
@@ -211,10 +191,3 @@ def _by_class(values: npt.NDArray[Any], pairs: Pairs) -> tuple[npt.NDArray[Any],
         if np.isnan(result[-2][-1]):
             raise MetricError(f"{int(np.isnan(result[-2]).sum())} scores are NaN")
     return result[0], result[1], result[2], result[3]
-
-
-def _or_nan(function: Any, first: float, second: float) -> float:
-    try:
-        return float(function(first, second))
-    except Undefined:
-        return math.nan

@@ -124,10 +124,12 @@ def challenge_list() -> metrics.Trials:
 
 def _replicates(name: str, given: metrics.Trials, runs: int, limit: float, what: str) -> list[Row]:
     def draw() -> None:
-        metrics.trial_intervals(given, method="percentile", replicates=1000, generator=np.random.default_rng(0))
+        metrics.intervals(
+            metrics.trials_by_speaker(given), method="percentile", replicates=1000, generator=np.random.default_rng(0)
+        )
 
     def permute() -> None:
-        metrics.trial_null_bands(given, replicates=1000, generator=np.random.default_rng(0))
+        metrics.null_bands(metrics.trials_by_identity(given), replicates=1000, generator=np.random.default_rng(0))
 
     intervals, bands = interleaved([draw, permute], runs, time.perf_counter)
     return [

@@ -61,8 +61,8 @@ def coverage() -> list[Row]:
                 random = np.random.default_rng([n_enrolled, int(10 * d_prime), number])
                 given = simulated(random, n_enrolled, d_prime)
                 for method in ("jackknife", "percentile"):
-                    found = metrics.trial_intervals(
-                        given, metrics=tuple(truth), method=method, replicates=200, generator=random
+                    found = metrics.intervals(
+                        metrics.trials_by_speaker(given, tuple(truth)), method=method, replicates=200, generator=random
                     )
                     for name, value in truth.items():
                         low, high = found[name].low, found[name].high
@@ -98,10 +98,10 @@ def null_band() -> list[Row]:
             random = np.random.default_rng([n_enrolled, number])
             given = simulated(random, n_enrolled, 0.0)
             whole = metrics.trial_metrics(given.scores[given.is_target], given.scores[~given.is_target])
-            bands = metrics.trial_null_bands(given, generator=random, replicates=400)
+            bands = metrics.null_bands(metrics.trials_by_identity(given), generator=random, replicates=400)
             truth, similarity = harmless_ranks(random, n_enrolled)
             ranks = metrics.srd(similarity, truth).empirical
-            bands |= metrics.srd_null_bands(similarity, truth, generator=random, replicates=400)
+            bands |= metrics.null_bands(metrics.srd_by_identity(similarity, truth), generator=random, replicates=400)
             values = (whole.d_ece, whole.l_w, ranks.max_d, ranks.mean_d, ranks.rank_spread)
             for name, value in zip(NULL_VALUES, values):
                 point = bands[name].low if name == "rank_spread" else bands[name].high

@@ -12,6 +12,7 @@ from scipy.stats import t as student
 from pipeline import metrics as m
 from pipeline.metrics import uncertainty as u
 from pipeline.metrics import vsm, vsm_uncertainty
+from pipeline.metrics.trial_uncertainty import Reweighted
 
 from .test_uncertainty import measured, score_matrices, trials
 
@@ -116,7 +117,7 @@ def test_the_log_likelihood_of_a_fit_is_that_of_its_law_times_the_inputs(histogr
 
 def test_weights_that_leave_one_class_only_are_refused():
     # Model 0 was never tried against its own speaker.
-    evaluate = u.Reweighted(u.Trials([0.2, 1.0, 0.5], [0, 1, 0], [1, 1, 2]))
+    evaluate = Reweighted(m.Trials([0.2, 1.0, 0.5], [0, 1, 0], [1, 1, 2]))
     with pytest.raises(m.MetricError, match="no target"):
         evaluate(np.array([1.0, 0, 1]))
     with pytest.raises(m.MetricError, match="no non-target"):
@@ -177,8 +178,8 @@ def test_intervals_end_where_the_metric_does(metric):
     for seed in range(12):
         given = trials(seed, enrolled=3, others=1, utterances=4, shift=(0.3, 1.0, 2.5)[seed % 3])
         if metric in ("cllr", "cllr_cal"):
-            given = u.Trials(2.0 * given.scores - 1.0, given.enrolled, given.spoken)
-        got = m.trial_intervals(given, metrics=[metric])[metric]
+            given = m.Trials(2.0 * given.scores - 1.0, given.enrolled, given.spoken)
+        got = m.intervals(m.trials_by_speaker(given, [metric]))[metric]
         if got.method != "jackknife" or got.low is None:
             continue
         whole = measured(given.scores, given.enrolled, given.spoken)[metric]
@@ -198,7 +199,7 @@ def test_intervals_of_similarity_matrices_end_where_the_measure_does():
         # LLRs that put the diagonal of OP far below the rest.
         op = 3.0 * op + np.where(speakers[:, None] == speakers, -6.0, 3.0)
         for llr in (False, True):
-            got = m.vsm_intervals(oo, op, pp, speakers, scores_are_llr=llr)
+            got = m.intervals(m.vsm_by_speaker({"oo": oo, "op": op, "pp": pp}, speakers, scores_are_llr=llr))
             for key in ("oo", "op", "pp"):
                 for name, held in ends.items():
                     interval = got[f"{name}.{key}"]
@@ -213,7 +214,7 @@ def test_intervals_of_normalised_measures_end_at_1_and_nowhere_else():
     for seed in range(12):
         shifts = (1.5, 0.2, 0.4) if seed % 2 else (0.8, 1.6, 3.0)
         parts = [trials(3 * seed + k, enrolled=3, others=0, shift=shift) for k, shift in enumerate(shifts)]
-        for name, interval in m.normalised_intervals(*parts).items():
+        for name, interval in m.intervals(m.normalised_by_speaker(*parts)).items():
             if interval.low is not None:
                 found[name] += [interval.low, interval.high]
     for name in ("d_ece_op_oo", "cllr_min_op_oo"):
@@ -236,7 +237,7 @@ def test_each_normalised_interval_by_hand():
 
     whole = values([measured(x.scores, x.enrolled, x.spoken) for x in parts])
     left = [values([without(x, s) for x in parts]) for s in range(7)]
-    for name, interval in m.normalised_intervals(*parts).items():
+    for name, interval in m.intervals(m.normalised_by_speaker(*parts)).items():
         top = 1 if name.endswith("_oo") else math.inf
         want = pseudo_interval(whole[name], [x[name] for x in left], (-math.inf, top), degrees=4)
         assert (interval.low, interval.high) == pytest.approx(want, abs=1e-9)
@@ -254,11 +255,13 @@ def test_the_interval_of_a_paired_difference_by_hand():
 
 def test_null_bands_do_not_depend_on_how_large_the_speaker_codes_are():
     few = trials(22)
-    many = u.Trials(few.scores, few.enrolled * 7000, few.spoken * 7000)
+    many = m.Trials(few.scores, few.enrolled * 7000, few.spoken * 7000)
     assert many.n_codes > 2**15
-    first, second = (m.trial_null_bands(x, generator=np.random.default_rng(3), replicates=50) for x in (few, many))
+    first, second = (
+        m.null_bands(m.trials_by_identity(x), generator=np.random.default_rng(3), replicates=50) for x in (few, many)
+    )
     assert first == second
-    assert m.trial_null_bands(few, generator=np.random.default_rng(3))["l_w"].replicates == 1000
+    assert m.null_bands(m.trials_by_identity(few), generator=np.random.default_rng(3))["l_w"].replicates == 1000
 
 
 # --- work in blocks -------------------------------------------------------------------------------------------------

@@ -228,8 +228,8 @@ def test_intervals_ignore_order_of_trials_and_names_of_speakers(seed):
     rng = np.random.default_rng(seed)
     enrolled, spoken = np.repeat(np.arange(5), 30), np.tile(np.repeat(np.arange(6), 5), 5)
     scores = np.round(rng.normal(size=150) + 1.0 * (enrolled == spoken), 1)
-    want = m.trial_intervals(m.Trials(scores, enrolled, spoken))
+    want = m.intervals(m.trials_by_speaker(m.Trials(scores, enrolled, spoken)))
     order, name = rng.permutation(150), rng.permutation(6)
-    got = m.trial_intervals(m.Trials(scores[order], name[enrolled[order]], name[spoken[order]]))
+    got = m.intervals(m.trials_by_speaker(m.Trials(scores[order], name[enrolled[order]], name[spoken[order]])))
     for metric, interval in want.items():
         assert (got[metric].low, got[metric].high) == pytest.approx((interval.low, interval.high), abs=1e-10)

@@ -10,7 +10,6 @@ from scipy.optimize import minimize
 from scipy.stats import t as student
 
 from pipeline import metrics as m
-from pipeline.metrics import uncertainty as u
 from pipeline.metrics.calibration import weighted_linear
 from pipeline.metrics.cece_uncertainty import Recalibrated
 from tests.metrics import brute
@@ -29,7 +28,7 @@ def runs(seed=0, enrolled=6, others=2, utterances=5, shift=1.5, decimals=1, shar
     for _ in range(2):
         effect = math.sqrt(shared) * common + math.sqrt(1 - shared) * 0.5 * rng.normal(size=(enrolled, n))
         scores = rng.normal(size=claimed.size) + shift * (claimed == spoken) + effect[claimed, spoken]
-        found.append(u.Trials(np.round(scores, decimals), claimed, spoken))
+        found.append(m.Trials(np.round(scores, decimals), claimed, spoken))
     return found
 
 
@@ -81,7 +80,7 @@ def test_c_ece_intervals_by_hand(calibration, between):
     first, second = runs(1)
     whole = value(first, second, np.ones(8), calibration, between)
     left = [value(first, second, (np.arange(8) != s).astype(float), calibration, between) for s in range(8)]
-    got = m.c_ece_intervals(first, second, calibration=calibration, between=between)
+    got = m.intervals(m.c_ece_by_speaker(first, second, calibration=calibration, between=between))
     for name, index, low, high in (("c_ece", 0, -math.inf, m.D_ECE_MAX), ("cllr_l_phi", 1, 0, math.inf)):
         pseudo = 8 * whole[index] - 7 * np.array([one[index] for one in left])
         reach = student.ppf(0.975, 5) * pseudo.std(ddof=1) / math.sqrt(8)
@@ -102,27 +101,29 @@ def test_the_interval_covers_the_population_value():
     for seed in range(30):
         pair = runs(seed, enrolled=10, others=0, utterances=8, shift=shift, decimals=9)
         for calibration in hits:
-            got = m.c_ece_intervals(*pair, calibration=calibration)["c_ece"]
+            got = m.intervals(m.c_ece_by_speaker(*pair, calibration=calibration))["c_ece"]
             hits[calibration] += got.low <= truth <= got.high
     assert min(hits.values()) >= 26
 
 
 def test_what_has_no_c_ece_interval():
     first, second = runs(2)
-    separated = u.Trials(np.where(first.is_target, 1.0, 0.0), first.enrolled, first.spoken)
+    separated = m.Trials(np.where(first.is_target, 1.0, 0.0), first.enrolled, first.spoken)
     with pytest.raises(m.Undefined, match="overlap"):
-        m.c_ece_intervals(separated, second)
-    assert m.c_ece_intervals(separated, second, calibration="isotonic")["c_ece"].low is not None
+        m.intervals(m.c_ece_by_speaker(separated, second))
+    assert m.intervals(m.c_ece_by_speaker(separated, second, calibration="isotonic"))["c_ece"].low is not None
     # A target of f1 at -inf makes C_ECE -inf under a linear map, which has no interval.
     scores = second.scores.copy()
     scores[np.flatnonzero(second.is_target)[0]] = -np.inf
-    got = m.c_ece_intervals(first, u.Trials(scores, second.enrolled, second.spoken))["c_ece"]
+    got = m.intervals(m.c_ece_by_speaker(first, m.Trials(scores, second.enrolled, second.spoken)))["c_ece"]
     assert got.low is None and "finite" in got.reason
     with pytest.raises(m.MetricError, match="generator"):
-        m.c_ece_intervals(first, second, method="percentile")
+        m.intervals(m.c_ece_by_speaker(first, second), method="percentile")
     with pytest.raises(m.MetricError, match="calibration"):
-        m.c_ece_intervals(first, second, calibration="cubic")
-    drawn = m.c_ece_intervals(first, second, method="bca", replicates=60, generator=np.random.default_rng(0))["c_ece"]
+        m.intervals(m.c_ece_by_speaker(first, second, calibration="cubic"))
+    drawn = m.intervals(
+        m.c_ece_by_speaker(first, second), method="bca", replicates=60, generator=np.random.default_rng(0)
+    )["c_ece"]
     assert drawn.low < value(first, second, np.ones(8), "linear", "step")[0] < drawn.high
 
 
@@ -180,7 +181,7 @@ def test_linkage_intervals_by_hand(self_pairs):
 
     pseudo = 5 * measures(speakers >= 0) - 4 * np.array([measures(speakers != s) for s in range(5)])
     reach = student.ppf(0.975, 4) * pseudo.std(axis=0, ddof=1) / math.sqrt(5)
-    got = m.linkage_intervals(pp, p0p1, speakers, self_pairs=self_pairs)
+    got = m.intervals(m.linkage_by_speaker(pp, p0p1, speakers, self_pairs=self_pairs))
     for name, centre, half, low, high in zip(
         ("d_diag_p0p1", "d_diag_p0p1_signed", "p0p1_ratio"), pseudo.mean(axis=0), reach, (0, -1, 0), (1, 1, math.inf)
     ):
@@ -191,6 +192,6 @@ def test_linkage_intervals_by_hand(self_pairs):
 
 def test_a_flat_first_run_has_no_interval_of_the_ratio():
     speakers, pp, p0p1 = matrices(3)
-    got = m.linkage_intervals(np.zeros_like(pp), p0p1, speakers)
+    got = m.intervals(m.linkage_by_speaker(np.zeros_like(pp), p0p1, speakers))
     assert got["p0p1_ratio"].low is None and "finite" in got["p0p1_ratio"].reason
     assert got["d_diag_p0p1"].low is not None

@@ -12,8 +12,9 @@ from scipy.stats import t as student
 
 from pipeline import metrics as m
 from pipeline.metrics import uncertainty as u
+from pipeline.metrics.trial_uncertainty import Reweighted, _exchangeable
 from pipeline.metrics.vsm import checked_pairs
-from pipeline.metrics.vsm_uncertainty import ReweightedPairs
+from pipeline.metrics.vsm_uncertainty import CONDITIONS, ReweightedPairs
 
 ALL = (
     "eer.rocch",
@@ -36,7 +37,7 @@ def trials(seed=0, enrolled=5, others=2, utterances=6, shift=1.2, decimals=1):
     spoken = np.tile(np.repeat(np.arange(n), utterances), enrolled)
     scores = rng.normal(size=model.size) + 0.4 * rng.normal(size=n)[model] + 0.4 * rng.normal(size=n)[spoken]
     scores += 0.4 * rng.normal(size=(n, n))[model, spoken] + shift * (model == spoken)
-    return u.Trials(np.round(scores, decimals), model, spoken)
+    return m.Trials(np.round(scores, decimals), model, spoken)
 
 
 def measured(scores, enrolled, spoken):
@@ -61,7 +62,7 @@ def test_reweighting_is_the_metric_of_the_trials_that_are_left(speaker):
     if speaker is not None:
         weights[speaker] = 0
         kept = (given.enrolled != speaker) & (given.spoken != speaker)
-    got = u.Reweighted(given, ALL)(weights)
+    got = Reweighted(given, ALL)(weights)
     want = measured(given.scores[kept], given.enrolled[kept], given.spoken[kept])
     assert got == pytest.approx(want, abs=1e-12)
 
@@ -73,16 +74,16 @@ def test_a_speaker_drawn_twice_counts_target_trials_twice_and_pairs_by_the_produ
         given.is_target, weights[given.enrolled], weights[given.enrolled] * weights[given.spoken]
     ).astype(int)  # fmt: skip
     repeated = (np.repeat(a, times) for a in (given.scores, given.enrolled, given.spoken))
-    assert u.Reweighted(given, ALL)(weights) == pytest.approx(measured(*repeated), abs=1e-12)
+    assert Reweighted(given, ALL)(weights) == pytest.approx(measured(*repeated), abs=1e-12)
 
 
 def test_codes_may_be_many():
     few, spread = trials(1), trials(1)
-    many = u.Trials(spread.scores, spread.enrolled * 400, spread.spoken * 400)
+    many = m.Trials(spread.scores, spread.enrolled * 400, spread.spoken * 400)
     weights = np.array([2.0, 0.0, 3.0, 1.0, 1.0, 2.0, 0.0])
     wide = np.zeros(many.n_codes)
     wide[::400] = weights
-    assert u.Reweighted(many, ALL)(wide) == u.Reweighted(few, ALL)(weights)
+    assert Reweighted(many, ALL)(wide) == Reweighted(few, ALL)(weights)
 
 
 @pytest.mark.parametrize("metric", ["eer.rocch", "cllr_min", "d_ece"])
@@ -97,7 +98,7 @@ def test_the_jackknife_interval_by_hand(metric):
     reach = student.ppf(0.975, 4) * pseudo.std(ddof=1) / math.sqrt(7)
     top = {"eer.rocch": 0.5, "cllr_min": 1.0, "d_ece": m.D_ECE_MAX}[metric]
     want = np.clip([pseudo.mean() - reach, pseudo.mean() + reach], 0, top)
-    got = m.trial_intervals(given, metrics=[metric])[metric]
+    got = m.intervals(m.trials_by_speaker(given, [metric]))[metric]
     assert (got.low, got.high) == pytest.approx(tuple(want), abs=1e-12)
     assert (got.method, got.level, got.n_speakers, got.reason) == ("jackknife", 0.95, 7, "")
 
@@ -108,6 +109,74 @@ def test_the_jackknife_of_a_mean_is_the_t_interval():
     got = u.jackknife(x.mean(), left, degrees=11, bounds=(-math.inf, math.inf), level=0.9)
     reach = student.ppf(0.95, 11) * x.std(ddof=1) / math.sqrt(12)
     assert (got.low, got.high) == pytest.approx((x.mean() - reach, x.mean() + reach), abs=1e-12)
+
+
+def test_a_metric_of_ones_own_has_intervals_by_every_method():
+    """The mean of one number a speaker: the jackknife is the t interval, the bootstraps are those of scipy."""
+    from scipy.stats import bootstrap
+
+    x = np.random.default_rng(3).exponential(size=40)
+    codes = np.arange(40) * 3
+
+    def mean(weights):
+        return {"mean": float(np.average(x, weights=weights[codes]))}
+
+    metric = m.BySpeaker(mean, codes, degrees=39, bounds={"mean": (0.0, math.inf)})
+    got = m.intervals(metric)["mean"]
+    reach = student.ppf(0.975, 39) * x.std(ddof=1) / math.sqrt(40)
+    assert (got.low, got.high) == pytest.approx((x.mean() - reach, x.mean() + reach), abs=1e-12)
+    for ours, theirs in (("percentile", "percentile"), ("bca", "BCa")):
+        got = m.intervals(metric, method=ours, level=0.8, replicates=8000, generator=np.random.default_rng(4))["mean"]
+        want = bootstrap((x,), np.mean, n_resamples=8000, method=theirs, rng=5, confidence_level=0.8)
+        assert (got.low, got.high) == pytest.approx(tuple(want.confidence_interval), abs=0.02)
+        assert (got.method, got.level, got.n_speakers) == (ours, 0.8, 40)
+
+
+@pytest.mark.parametrize(
+    "value, top, clean, want",
+    [
+        (0.0, 1.0, (0.0,), (0, 0.75)),
+        (0.0, 0.5, (0.0, 1.0), (0, 0.5)),
+        (0.0, 1.0, (1.0,), None),
+        (1.0, 1.0, (0.0, 1.0), (0.25, 1)),
+        (1.0, 1.0, (0.0,), None),
+        (0.5, 1.0, (0.0, 1.0), None),
+    ],
+)
+def test_a_rate_without_errors_has_the_exact_limit_within_its_range(value, top, clean, want):
+    """At a level of one half, one speaker without an error has a rate below 1 - 0.25."""
+    speakers, bounds = np.arange(4), {"rate": (0.0, top)}
+    got = m.intervals(m.BySpeaker(lambda w: {"rate": value}, speakers, 3, bounds, {"rate": clean}, 1), level=0.5)[
+        "rate"
+    ]
+    if want is None:
+        assert got.method == "jackknife" and got.low is None and "same" in got.reason
+    else:
+        assert (got.low, got.high, got.method, got.n_speakers) == (*want, "zero_errors", 1)
+
+
+def test_a_metric_of_ones_own_has_a_null_band():
+    """How many of five people are who they seem to be: 5 of 5, which one permutation of 120 reaches."""
+
+    def fixed(identity):
+        hits = float((identity[10:] == np.arange(10, 15)).sum())
+        if hits == 1:
+            raise m.MetricError("not to be measured")
+        return {"hits": hits, "misses": 5 - hits, "flat": 0.0}
+
+    metric = m.ByIdentity(
+        fixed, [np.arange(10, 15)], "people", ("misses", "hits", "flat"), {"flat": "hits"}, low=("misses",)
+    )
+    got = m.null_bands(metric, generator=np.random.default_rng(0), replicates=3000)
+    assert list(got) == ["misses", "hits", "flat"]
+    # 45 of 120 permutations leave exactly one in place.
+    assert got["hits"].replicates == pytest.approx(3000 * 75 / 120, rel=0.06)
+    assert (got["hits"].low, got["hits"].high, got["misses"].low) == (0, 3, 2)
+    assert got["hits"].p_value == got["misses"].p_value == got["flat"].p_value == pytest.approx(1 / 75, abs=0.01)
+    few = m.ByIdentity(fixed, [np.arange(10, 14)], "people", ("hits",))
+    assert m.null_bands(few, generator=np.random.default_rng(0))["hits"].reason == (
+        "permuting 4 people gives too few arrangements"
+    )
 
 
 def test_percentile_and_bca_against_scipy():
@@ -127,18 +196,18 @@ def test_bootstraps_are_seeded_and_contain_the_middle():
     value = measured(given.scores, given.enrolled, given.spoken)["eer.rocch"]
     for method in ("percentile", "bca"):
         first, again = (
-            m.trial_intervals(given, method=method, replicates=200, generator=np.random.default_rng(5))
+            m.intervals(m.trials_by_speaker(given), method=method, replicates=200, generator=np.random.default_rng(5))
             for _ in range(2)
         )
         assert first == again
         assert first["eer.rocch"].low < value < first["eer.rocch"].high
     with pytest.raises(m.MetricError, match="generator"):
-        m.trial_intervals(given, method="bca")
+        m.intervals(m.trials_by_speaker(given), method="bca")
 
 
 def test_no_error_gives_the_exact_limit_and_never_0_to_0():
     given = trials(4, shift=50)
-    got = m.trial_intervals(given, metrics=("eer.rocch", "eer.kaldi", "d_ece", "tpr_at_fpr.0.1"))
+    got = m.intervals(m.trials_by_speaker(given, ("eer.rocch", "eer.kaldi", "d_ece", "tpr_at_fpr.0.1")))
     limit = 1 - 0.025 ** (1 / 5)
     assert limit > 0.5
     assert (got["eer.rocch"].low, got["eer.rocch"].high, got["eer.rocch"].method) == (0, 0.5, "zero_errors")
@@ -149,18 +218,18 @@ def test_no_error_gives_the_exact_limit_and_never_0_to_0():
 
 
 def test_intervals_say_why_there_is_none():
-    one = u.Trials([1.0, 0.0, 0.5], [0, 0, 0], [0, 1, 2])
-    got = m.trial_intervals(one)["eer.rocch"]
+    one = m.Trials([1.0, 0.0, 0.5], [0, 0, 0], [0, 1, 2])
+    got = m.intervals(m.trials_by_speaker(one))["eer.rocch"]
     assert got.method == "zero_errors" or got.reason
-    assert m.trial_intervals(one)["cllr_min"].low is None
-    assert "two enrolled" in m.trial_intervals(one)["cllr_min"].reason
+    assert m.intervals(m.trials_by_speaker(one))["cllr_min"].low is None
+    assert "two enrolled" in m.intervals(m.trials_by_speaker(one))["cllr_min"].reason
     infinite = trials(5)
     infinite.scores[infinite.is_target.argmax()] = -np.inf
-    assert "finite" in m.trial_intervals(infinite, metrics=["cllr"])["cllr"].reason
+    assert "finite" in m.intervals(m.trials_by_speaker(infinite, ["cllr"]))["cllr"].reason
     with pytest.raises(m.MetricError, match="nonsense"):
-        m.trial_intervals(infinite, metrics=["nonsense"])
+        m.intervals(m.trials_by_speaker(infinite, ["nonsense"]))
     with pytest.raises(m.MetricError, match="non-target"):
-        u.Trials([1.0], [0], [0])
+        m.Trials([1.0], [0], [0])
 
 
 def test_null_bands_are_those_of_permuted_models():
@@ -171,7 +240,7 @@ def test_null_bands_are_those_of_permuted_models():
         claimed = np.array(identity)[given.enrolled]
         target = claimed == given.spoken
         want.append(m.d_ece_oracle(given.scores[target], given.scores[~target]))
-    got = m.trial_null_bands(given, generator=np.random.default_rng(0), replicates=3000)["d_ece"]
+    got = m.null_bands(m.trials_by_identity(given), generator=np.random.default_rng(0), replicates=3000)["d_ece"]
     assert got.median == pytest.approx(np.median(want), rel=0.05)
     assert got.high == pytest.approx(np.quantile(want, 0.975), rel=0.2)
     value = m.d_ece_oracle(given.scores[given.is_target], given.scores[~given.is_target])
@@ -180,22 +249,22 @@ def test_null_bands_are_those_of_permuted_models():
 
 def test_models_of_two_sexes_are_not_exchanged_when_trials_are_of_one_sex():
     f, mm = trials(7, enrolled=5, others=0), trials(8, enrolled=6, others=1)
-    both = u.Trials(
+    both = m.Trials(
         np.concatenate([f.scores, mm.scores]),
         np.concatenate([f.enrolled, mm.enrolled + 5]),
         np.concatenate([f.spoken, mm.spoken + 5]),
     )
-    groups = u._exchangeable(both, np.unique(both.enrolled))
+    groups = _exchangeable(both, np.unique(both.enrolled))
     assert [group.tolist() for group in groups] == [list(range(5)), list(range(5, 11))]
-    got = m.trial_null_bands(both, generator=np.random.default_rng(0), replicates=20)
+    got = m.null_bands(m.trials_by_identity(both), generator=np.random.default_rng(0), replicates=20)
     assert set(got) == {"d_ece", "l_w"} and got["l_w"].low <= got["l_w"].median <= got["l_w"].high
-    few = m.trial_null_bands(trials(enrolled=4), generator=np.random.default_rng(0))["d_ece"]
+    few = m.null_bands(m.trials_by_identity(trials(enrolled=4)), generator=np.random.default_rng(0))["d_ece"]
     assert few.high is None and few.reason
 
 
 def test_paired_test_enumerates_swaps_of_few_speakers():
     a, b = trials(9), trials(10, shift=0.4)
-    b = u.Trials(5 * b.scores - 3, b.enrolled, b.spoken)
+    b = m.Trials(5 * b.scores - 3, b.enrolled, b.spoken)
     got = m.paired_tests(a, b, generator=np.random.default_rng(0))["d_ece"]
     whole = [measured(t.scores, t.enrolled, t.spoken)["d_ece"] for t in (a, b)]
     assert got.exact and got.replicates == 16
@@ -221,7 +290,7 @@ def test_paired_test_of_a_system_with_itself_and_with_a_better_one():
     same = m.paired_tests(a, a, generator=np.random.default_rng(0), replicates=60)["eer.rocch"]
     assert (same.difference, same.p_value) == (0, 1)
     rng = np.random.default_rng(1)
-    worse = u.Trials(a.scores + 3 * rng.normal(size=a.scores.size), a.enrolled, a.spoken)
+    worse = m.Trials(a.scores + 3 * rng.normal(size=a.scores.size), a.enrolled, a.spoken)
     got = m.paired_tests(a, worse, generator=np.random.default_rng(0), replicates=99)["cllr_min"]
     assert got.difference > 0 and got.p_value == pytest.approx(0.01) and not got.exact
     assert got.interval.low < got.difference < got.interval.high
@@ -245,7 +314,7 @@ def test_normalised_intervals_by_hand():
         m.d_ece_op_oo(whole[0]["d_ece"], whole[1]["d_ece"]),
         m.g_cllr_min(whole[0]["cllr_min"], whole[2]["cllr_min"]),
     )
-    got = m.normalised_intervals(*parts)
+    got = m.intervals(m.normalised_by_speaker(*parts))
     for name, value, column, top in zip(("d_ece_op_oo", "g_cllr_min"), values, zip(*left), (1, math.inf)):
         pseudo = 7 * value - 6 * np.array(column)
         reach = student.ppf(0.975, 4) * pseudo.std(ddof=1) / math.sqrt(7)
@@ -311,7 +380,8 @@ def test_vsm_intervals_by_hand_and_by_bootstrap():
 
     whole = measures(np.ones(speakers.size, dtype=bool))
     left = [measures(speakers != s) for s in range(5)]
-    got = m.vsm_intervals(*matrices, speakers)
+    metric = m.vsm_by_speaker(dict(zip(CONDITIONS, matrices)), speakers)
+    got = m.intervals(metric)
     for name, value in whole.items():
         pseudo = 5 * value - 4 * np.array([found[name] for found in left])
         reach = student.ppf(0.975, 4) * pseudo.std(ddof=1) / math.sqrt(5)
@@ -321,16 +391,14 @@ def test_vsm_intervals_by_hand_and_by_bootstrap():
         if name == "d_diag.op":
             low, high = max(low, 0), min(high, 1)
         assert (got[name].low, got[name].high) == pytest.approx((low, high), abs=1e-10)
-    drawn = m.vsm_intervals(
-        *matrices, speakers, method="percentile", replicates=40, generator=np.random.default_rng(0)
-    )  # fmt: skip
+    drawn = m.intervals(metric, method="percentile", replicates=40, generator=np.random.default_rng(0))
     assert drawn["signed.oo"].low < drawn["signed.oo"].high
 
 
 def test_three_speakers_have_vsm_intervals_and_two_have_not():
     for n_speakers in (3, 2):
         speakers, matrices = score_matrices(4, n_speakers=n_speakers)
-        got = m.vsm_intervals(*matrices, speakers)["d_diag.oo"]
+        got = m.intervals(m.vsm_by_speaker(dict(zip(CONDITIONS, matrices)), speakers))["d_diag.oo"]
         assert (got.low is None) == (n_speakers == 2) == bool(got.reason)
 
 
@@ -341,7 +409,7 @@ def test_srd_intervals_by_hand_and_limits():
     similarity[np.arange(30), truth] += 1
     whole = m.srd(similarity, truth).empirical
     left = [m.srd(similarity[truth != s], truth[truth != s]).empirical for s in range(6)]
-    got = m.srd_intervals(similarity, truth)
+    got = m.intervals(m.srd_by_speaker(similarity, truth))
     for name in ("mean_d", "idr"):
         pseudo = 6 * getattr(whole, name) - 5 * np.array([getattr(x, name) for x in left])
         reach = student.ppf(0.975, 5) * pseudo.std(ddof=1) / math.sqrt(6)
@@ -349,7 +417,10 @@ def test_srd_intervals_by_hand_and_limits():
         assert (got[name].low, got[name].high) == pytest.approx(want, abs=1e-10)
     sure = np.eye(6)[truth]
     limit = 1 - 0.025 ** (1 / 6)
-    always, never = m.srd_intervals(sure, truth)["idr"], m.srd_intervals(-sure, truth, ties="worst")["idr"]
+    always, never = (
+        m.intervals(m.srd_by_speaker(sure, truth))["idr"],
+        m.intervals(m.srd_by_speaker(-sure, truth, ties="worst"))["idr"],
+    )
     assert (always.low, always.high) == pytest.approx((1 - limit, 1), abs=1e-12)
     assert (never.low, never.high) == pytest.approx((0, limit), abs=1e-12)
 
@@ -360,7 +431,7 @@ def test_srd_null_bands_are_those_of_permuted_references():
     similarity = np.round(rng.normal(size=(20, 5)), 1)
     similarity[np.arange(20), truth] += 0.8
     want = [m.srd(similarity, np.array(p)[truth]).empirical for p in itertools.permutations(range(5))]
-    got = m.srd_null_bands(similarity, truth, generator=np.random.default_rng(0), replicates=2000)
+    got = m.null_bands(m.srd_by_identity(similarity, truth), generator=np.random.default_rng(0), replicates=2000)
     for name in ("max_d", "mean_d", "rank_spread"):
         exact = np.array([getattr(x, name) for x in want])
         assert got[name].median == pytest.approx(np.median(exact), rel=0.1)
@@ -371,7 +442,7 @@ def test_srd_null_bands_are_those_of_permuted_references():
         second = np.array([x.mean_d for x in want]) >= mine.mean_d - 1e-12
         tail = beyond | (np.abs(exact - value) <= 1e-12) & second
         assert got[name].p_value == pytest.approx(tail.mean(), abs=0.04)
-    few = m.srd_null_bands(np.eye(3), np.arange(3), generator=np.random.default_rng(0))
+    few = m.null_bands(m.srd_by_identity(np.eye(3), np.arange(3)), generator=np.random.default_rng(0))
     assert few["max_d"].high is None and few["max_d"].reason
 
 
@@ -381,7 +452,9 @@ def test_the_default_interval_covers_the_population_value():
     truth = norm.cdf(-shift / 2 / spread)
     hits = 0
     for seed in range(60):
-        got = m.trial_intervals(trials(seed, enrolled=12, others=0, shift=shift, decimals=6), metrics=["eer.rocch"])
+        got = m.intervals(
+            m.trials_by_speaker(trials(seed, enrolled=12, others=0, shift=shift, decimals=6), ["eer.rocch"])
+        )
         hits += got["eer.rocch"].low <= truth <= got["eer.rocch"].high
     assert hits >= 50
 
@@ -429,8 +502,10 @@ def test_equal_worst_cases_are_told_apart_by_the_average():
         pairs.append((round(found.l_w, 9), round(found.d_ece, 9)))
     own = pairs[0]
     assert len({first for first, _ in pairs}) < len(set(pairs))
-    got = m.trial_null_bands(
-        m.Trials(scores, enrolled, spoken), generator=np.random.default_rng(0), replicates=2000, metrics=("l_w",)
+    got = m.null_bands(
+        m.trials_by_identity(m.Trials(scores, enrolled, spoken), ("l_w",)),
+        generator=np.random.default_rng(0),
+        replicates=2000,
     )
     assert set(got) == {"l_w"}
     assert got["l_w"].p_value == pytest.approx(np.mean([pair >= own for pair in pairs]), abs=0.03)
