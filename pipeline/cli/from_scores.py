@@ -145,7 +145,7 @@ def _joined(options: argparse.Namespace, *files: Path) -> Joined:
 
 
 def _with_speakers(options: argparse.Namespace, joined: Joined, report: Report) -> list[metrics.Trials]:
-    """The trials of each system with their speakers; none, with the reason, where intervals are off or nobody is known."""
+    """The trials of each system with their speakers; none, with the reason, where there is nothing over speakers."""
     off = _off(options, joined)
     if off or joined.enrolled is None or joined.spoken is None:
         report.reason(("interval",), off)

@@ -1,4 +1,4 @@
-"""What measures share: settings of intervals and null bands and how they are made from them, and trials as the core takes them."""
+"""What measures share: settings of intervals and null bands, how they are made, and trials as the core takes them."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ class UncertaintySettings(ComponentSettings):
     """Settings of intervals and null bands, over speakers.
 
     Attributes:
-        interval: ``jackknife`` (delete one speaker, bias-corrected, t quantiles), ``percentile`` or ``bca`` (bootstraps over
-            speakers, which cover too little with few speakers), or ``none``.
-        replicates: of bootstraps, and of null bands where there are any (enrolment models or references permuted whole); 0
-            leaves the bands out.
+        interval: ``jackknife`` (delete one speaker, bias-corrected, t quantiles), ``percentile`` or ``bca`` (bootstraps
+            over speakers, which cover too little with few speakers), or ``none``.
+        replicates: of bootstraps, and of null bands where there are any (enrolment models or references permuted
+            whole); 0 leaves the bands out.
         seed: of the draws.
     """
 

@@ -1,4 +1,7 @@
-"""What the metrics refuse, and how they say it."""
+"""What the metrics refuse, and how they say it.
+
+Conventions: scores are float64 vectors in which infinities pass and NaN does not; speakers are integer codes from 0.
+"""
 
 from __future__ import annotations
 

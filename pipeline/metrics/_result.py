@@ -1,4 +1,7 @@
-"""How the fields of result types say their unit, their direction and what they mean."""
+"""How the fields of result types say their unit, their direction and what they mean.
+
+Conventions: the direction is that of privacy: ``higher`` where a higher value is more private.
+"""
 
 from __future__ import annotations
 

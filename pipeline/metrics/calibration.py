@@ -1,4 +1,8 @@
-"""Calibration trained on one run and applied to another, and the disclosure that is left, C_ECE (METRIC_NOTES 6; Noe 2022, Eq. 15-16)."""
+"""Calibration trained on one run and applied to another, and the disclosure that is left, C_ECE (Noe 2022, Eq. 15-16).
+
+Conventions: higher scores mean more similar; a map gives natural-log LLRs; C_ECE and Cllr are bits. Run f0 trains,
+run f1 is attacked; they differ in the randomness of the system alone.
+"""
 
 from __future__ import annotations
 
@@ -195,6 +199,14 @@ def c_ece(
     Raises:
         MetricError: NaN, an empty class, infinite training scores with a linear method.
         Undefined: the training classes do not overlap (``linear``).
+
+    Example:
+        >>> from pipeline.metrics import c_ece
+        >>> first = [2.0, 1.0, 3.0, 0.5], [0.0, -1.0, 1.5, -2.0, -0.5]
+        >>> second = [0.5, 2.0, 1.0, -0.2], [0.3, -1.0, 0.8, -2.0, -0.5]
+        >>> found = c_ece(*first, *second)
+        >>> round(found.c_ece, 3), round(found.d_ece_f1, 3)  # the map of f0 reaches less than the best one
+        (0.176, 0.399)
     """
     choice(method, METHODS, "method")
     mapping: Linear | Isotonic

@@ -25,7 +25,7 @@ CECE_BOUNDS = {"c_ece": (-math.inf, D_ECE_MAX), "cllr_l_phi": (0.0, math.inf)}
 
 
 def c_ece_by_speaker(first: Trials, second: Trials, *, calibration: str = "linear", between: str = "step") -> BySpeaker:
-    """C_ECE and the Cllr under the map of f0 as a function of speaker weights, for :func:`intervals`: the same in both runs.
+    """C_ECE and the Cllr under the map of f0 as a function of speaker weights (the same in both runs), for intervals.
 
     Args:
         first: scores of f0, on which the map is trained.

@@ -1,4 +1,8 @@
-"""Cost of log-likelihood ratios: Cllr, Cllr_min, Cllr_cal, in bits (METRIC_NOTES 3; Noe 2022, Eq. 4)."""
+"""Cost of log-likelihood ratios: Cllr, Cllr_min, Cllr_cal (Noe 2022, Eq. 4).
+
+Conventions: LLRs are natural logarithms, costs are bits; a higher cost is more private. Cllr takes scores as LLRs,
+Cllr_min takes any scores of which higher means more similar.
+"""
 
 from __future__ import annotations
 
@@ -18,6 +22,13 @@ def cllr(target_llr: npt.ArrayLike, nontarget_llr: npt.ArrayLike) -> float:
 
     Raises:
         MetricError: NaN or an empty class.
+
+    Example:
+        >>> from pipeline.metrics import cllr
+        >>> cllr([0.0, 0.0], [0.0])  # LLRs that say nothing
+        1.0
+        >>> round(cllr([2.0, 1.0], [-2.0]), 4)
+        0.2503
     """
     t, n = classes(target_llr, nontarget_llr)
     return float((np.logaddexp(0.0, -t).mean() + np.logaddexp(0.0, n).mean()) / (2 * _LN2))
@@ -28,6 +39,11 @@ def cllr_min(target: npt.ArrayLike, nontarget: npt.ArrayLike) -> float:
 
     Raises:
         MetricError: NaN or an empty class.
+
+    Example:
+        >>> from pipeline.metrics import cllr_min
+        >>> round(cllr_min([2.0, 1.0, 3.0, 0.5], [0.0, -1.0, 1.5, -2.0, -0.5]), 4)
+        0.3021
     """
     return cllr_of_blocks(calibrate(target, nontarget))
 

@@ -1,4 +1,8 @@
-"""Error rates of accepting and rejecting claims: equal error rate in three definitions, TPR at a given FPR (METRIC_NOTES 2, 9)."""
+"""Error rates of accepting and rejecting claims: equal error rate in three definitions, TPR at a given FPR.
+
+Conventions: higher scores mean more similar; rates are fractions. A higher EER is more private, 0.5 is chance; equal
+scores are accepted or rejected together.
+"""
 
 from __future__ import annotations
 
@@ -37,6 +41,14 @@ def eer(target: npt.ArrayLike, nontarget: npt.ArrayLike, *, variant: str = "rocc
 
     Raises:
         MetricError: NaN, an empty class, an unknown variant.
+
+    Example:
+        >>> from pipeline.metrics import eer
+        >>> target, nontarget = [2.0, 1.0, 3.0, 0.5], [0.0, -1.0, 1.5, -2.0, -0.5]
+        >>> eer(target, nontarget)  # on the convex hull of the ROC
+        0.14285714285714285
+        >>> eer(target, nontarget, variant="kaldi"), eer(target, nontarget, variant="speechbrain")
+        (0.25, 0.225)
     """
     choice(variant, EER_VARIANTS, "variant")
     t, n = classes(target, nontarget)
@@ -118,6 +130,11 @@ def tpr_at_fpr(target: npt.ArrayLike, nontarget: npt.ArrayLike, fpr: float) -> T
 
     Raises:
         MetricError: NaN, an empty class, ``fpr`` outside (0, 1).
+
+    Example:
+        >>> from pipeline.metrics import tpr_at_fpr
+        >>> tpr_at_fpr([2.0, 1.0, 3.0, 0.5], [0.7, -1.0, 1.5, -2.0, -0.5], 0.2).tpr  # 1.5 may pass, 0.7 may not
+        0.75
     """
     t, n = classes(target, nontarget)
     return tpr_at_fpr_sorted(np.sort(t), np.sort(n), fpr)

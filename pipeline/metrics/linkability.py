@@ -1,4 +1,7 @@
-"""Linkability and singling out: D_sys, pi_link, pi_sing; three measures that share words, not meaning (METRIC_NOTES 9)."""
+"""Linkability and singling out: D_sys, pi_link, pi_sing; three measures that share words, not meaning.
+
+Conventions: higher scores mean more similar; all three are fractions, and lower is more private.
+"""
 
 from __future__ import annotations
 
@@ -23,6 +26,11 @@ def d_sys(target: npt.ArrayLike, nontarget: npt.ArrayLike, *, omega: float = 1.0
     Raises:
         MetricError: NaN, an empty class, omega not above 0.
         Undefined: ``vpc`` on scores that are infinite or all equal.
+
+    Example:
+        >>> from pipeline.metrics import d_sys
+        >>> round(d_sys([2.0, 1.0, 3.0, 0.5], [0.0, -1.0, 1.5, -2.0, -0.5]), 4)
+        0.7143
     """
     choice(variant, D_SYS_VARIANTS, "variant")
     t, n = classes(target, nontarget)
@@ -88,6 +96,12 @@ def pi_link(scores: npt.ArrayLike, truth: npt.ArrayLike, population: int) -> flo
 
     Raises:
         MetricError: NaN, shapes that do not fit, population outside 1 to N.
+
+    Example:
+        >>> from pipeline.metrics import pi_link
+        >>> scores = [[0.9, 0.1, 0.3], [0.2, 0.4, 0.5]]  # the second item has one better enrolment
+        >>> pi_link(scores, [0, 1], population=2), pi_link(scores, [0, 1], population=3)
+        (0.75, 0.5)
     """
     beaten = better_enrolments(scores, truth)
     others = np.asarray(scores).shape[1] - 1
@@ -111,6 +125,11 @@ def pi_sing(test_scores: npt.ArrayLike, calibration_scores: npt.ArrayLike, per_s
 
     Raises:
         MetricError: NaN, shapes that do not fit, M outside 1 to K - 1.
+
+    Example:
+        >>> from pipeline.metrics import pi_sing
+        >>> pi_sing([[0.9, 0.1, 0.3], [0.2, 0.4, 0.5]], [[0.8, 0.7, 0.2], [0.7, 0.45, 0.1]], per_speaker=1)
+        0.5
     """
     test, known = np.asarray(test_scores, dtype=np.float64), np.asarray(calibration_scores, dtype=np.float64)
     if test.ndim != 2 or known.ndim != 2 or len(test) != len(known) or not test.size:

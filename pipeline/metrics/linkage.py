@@ -1,7 +1,10 @@
-"""Linkability of pseudo-voices across two runs of a random system: M_P0P1 and its diagonal dominance (METRIC_NOTES 4).
+"""Linkability of pseudo-voices across two runs of a random system: M_P0P1 and its diagonal dominance.
 
-Run P0 and run P1 differ in the seed of the system alone. A diagonal in M_P0P1 says that what one run makes of a speaker's
-voice points to what another run makes of it: sessions can be linked.
+Run P0 and run P1 differ in the seed of the system alone. A diagonal in M_P0P1 says that what one run makes of a
+speaker's voice points to what another run makes of it: sessions can be linked.
+
+Conventions: scores and matrices as of :mod:`pipeline.metrics.vsm`; all values are fractions, and lower is more
+private.
 """
 
 from __future__ import annotations
@@ -62,6 +65,15 @@ def linkage(pp: SimilarityMatrix, p0p1: SimilarityMatrix) -> Linkage:
     Args:
         pp: similarity matrix of the first run.
         p0p1: that of the first run (rows) with the second (columns), over the same speakers.
+
+    Example:
+        >>> import numpy as np
+        >>> from pipeline.metrics import linkage, similarity_matrix
+        >>> speakers = [0, 0, 1, 1, 2, 2]
+        >>> llr = np.where(np.equal.outer(speakers, speakers), 2.0, -2.0)
+        >>> pp, p0p1 = (similarity_matrix(llr / k, speakers, scores_are_llr=True) for k in (1, 4))
+        >>> round(linkage(pp, p0p1).p0p1_ratio, 3)
+        0.322
     """
     reasons: dict[str, str] = {}
     ratio = defined("p0p1_ratio", reasons, p0p1_ratio, pp.d_diag, p0p1.d_diag)
@@ -77,7 +89,7 @@ def linkage_by_speaker(
     similarity: str = "geometric_mean",
     self_pairs: str = "drop",
 ) -> BySpeaker:
-    """The measures in :data:`LINKAGE_BOUNDS` as a function of speaker weights, for :func:`intervals`.
+    """The measures in :data:`LINKAGE_BOUNDS` as a function of speaker weights, for intervals.
 
     Args:
         pp, p0p1: dense scores [n, n]; in ``p0p1`` rows are the first run and columns the second.

@@ -1,4 +1,8 @@
-"""Measures of a protected system relative to unprotected speech (Noe 2022, Eq. 17-20 as corrected in METRIC_NOTES 7)."""
+"""Measures of a protected system relative to unprotected speech (Noe 2022, Eq. 17-20).
+
+Conventions: D_ECE and Cllr_min come in bits, after oracle calibration, in the order OO, OP, PP; ratios are fractions,
+where higher is more private, and gains are dB. In Eq. 20, PP stands in the numerator.
+"""
 
 from __future__ import annotations
 
@@ -84,7 +88,16 @@ def decibel(ratio: float) -> float:
 
 
 def normalised(*, d_ece: tuple[float, float, float], cllr_min: tuple[float, float, float]) -> Normalised:
-    """Eq. 17-20 from the oracle D_ECE and Cllr_min (bits) of OO, OP and PP, in this order."""
+    """Eq. 17-20 from the oracle D_ECE and Cllr_min (bits) of OO, OP and PP, in this order.
+
+    Example:
+        >>> from pipeline.metrics import normalised
+        >>> found = normalised(d_ece=(0.5, 0.1, 0.3), cllr_min=(0.3, 0.9, 0.6))
+        >>> round(found.d_ece_op_oo, 3), round(found.g_d_ece, 2)
+        (0.8, -2.22)
+        >>> normalised(d_ece=(0.0, 0.0, 0.0), cllr_min=(0.3, 0.9, 0.6)).reasons["g_d_ece"]
+        'the original speech discloses nothing: D_ECE(OO) is 0'
+    """
     reasons: dict[str, str] = {}
     return Normalised(
         d_ece_op_oo=defined("d_ece_op_oo", reasons, d_ece_op_oo, d_ece[0], d_ece[1]),

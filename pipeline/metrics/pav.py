@@ -1,9 +1,11 @@
-"""Oracle calibration: pool adjacent violators (PAV) over scores with ties pooled (METRIC_NOTES 1).
+"""Oracle calibration: pool adjacent violators (PAV) over scores with ties pooled.
 
 Everything works on counts along ascending scores, so that one sort serves all metrics. Only the smaller class is told
 apart score by score: the scores of the larger class between two neighbouring scores of the smaller one form a single
 row. A block of the isotonic solution never ends inside such a row (the convex hull of the ROC has no corner inside a
 straight stretch), so nothing is lost.
+
+Conventions: higher scores mean more similar; infinities are scores like others; LLRs are natural logarithms.
 """
 
 from __future__ import annotations
@@ -170,6 +172,12 @@ def calibrate(target: npt.ArrayLike, nontarget: npt.ArrayLike, *, laplace: bool 
 
     Raises:
         MetricError: NaN or an empty class.
+
+    Example:
+        >>> from pipeline.metrics import calibrate
+        >>> found = calibrate([2.0, 1.0, 3.0, 0.5], [0.0, -1.0, 1.5, -2.0, -0.5])
+        >>> found.apply([-1.0, 1.2, 9.0]).round(3).tolist()
+        [-inf, 0.916, inf]
     """
     t, n = classes(target, nontarget)
     return calibrate_rows(count_rows(np.sort(t), np.sort(n)), laplace=laplace)

@@ -1,4 +1,8 @@
-"""Similarity rank disclosure (SRD): how far down the true speaker stands among N references (METRIC_NOTES 8)."""
+"""Similarity rank disclosure (SRD): how far down the true speaker stands among N references (arXiv 2605.07291).
+
+Conventions: similarities are [inputs, references], higher means more similar (negate distances); rank 1 is the most
+similar. MaxD and MeanD are bits, IdR and RS fractions; lower is more private, but for RS.
+"""
 
 from __future__ import annotations
 
@@ -171,7 +175,7 @@ def equal_speaker_weights(truth: Indices) -> Array:
 
 
 def disclosure(gamma: npt.ArrayLike) -> Disclosure:
-    """MaxD, MeanD, IdR and RS of a distribution [N] over ranks (METRIC_NOTES 8; the sign of the paper's Eq. 1 is corrected).
+    """MaxD, MeanD, IdR and RS of a distribution [N] over ranks (the sign of the paper's Eq. 1 is corrected).
 
     Raises:
         MetricError: NaN, negative, or not of sum 1.
@@ -208,6 +212,16 @@ def srd(
 
     Raises:
         MetricError: NaN, shapes that do not fit, no input, fewer than two references.
+
+    Example:
+        >>> from pipeline.metrics import srd, true_references
+        >>> similarity = [[0.9, 0.1, 0.0], [0.2, 0.3, 0.6], [0.1, 0.2, 0.7], [0.5, 0.4, 0.8]]
+        >>> truth = true_references(["ann", "bob", "cid", "cid"], ["ann", "bob", "cid"])
+        >>> found = srd(similarity, truth)
+        >>> found.histogram.tolist()  # bob is second
+        [0.75, 0.25, 0.0]
+        >>> round(found.empirical.max_d, 4), round(found.empirical.mean_d, 4), found.empirical.idr
+        (1.1699, 0.7737, 0.75)
     """
     s = _similarities(similarity)
     t = np.asarray(truth, dtype=np.int64)

@@ -1,7 +1,7 @@
 """Similarity rank disclosure by speaker and by identity, for intervals and null bands.
 
-Inputs are weighted by their speaker; the N references stay. Under the null hypothesis the identities of the references are
-permuted as wholes, so that inputs which share a pseudo-voice stay together.
+Inputs are weighted by their speaker; the N references stay. Under the null hypothesis the identities of the
+references are permuted as wholes, so that inputs which share a pseudo-voice stay together.
 
 Conventions: as of :mod:`pipeline.metrics.srd`.
 """
@@ -21,7 +21,7 @@ NULL_METRICS = ("max_d", "mean_d", "rank_spread")
 def srd_by_speaker(
     similarity: npt.ArrayLike, truth: npt.ArrayLike, ties: str = "spread", weights: npt.ArrayLike | None = None
 ) -> BySpeaker:
-    """``mean_d`` and ``idr`` as a function of speaker weights, for :func:`intervals`; MaxD and RS have a null band instead.
+    """``mean_d`` and ``idr`` as a function of speaker weights, for intervals; MaxD and RS have a null band instead.
 
     Args:
         similarity, truth, ties, weights: as of :func:`pipeline.metrics.srd.srd`.
@@ -52,7 +52,7 @@ def srd_by_speaker(
 def srd_by_identity(
     similarity: npt.ArrayLike, truth: npt.ArrayLike, ties: str = "spread", weights: npt.ArrayLike | None = None
 ) -> ByIdentity:
-    """``max_d``, ``mean_d`` and ``rank_spread`` as a function of the references' identities, for :func:`null_bands`.
+    """``max_d``, ``mean_d`` and ``rank_spread`` as a function of the references' identities, for null bands.
 
     Equal MaxD and RS are told apart by MeanD.
 

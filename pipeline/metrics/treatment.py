@@ -1,7 +1,9 @@
 """Whether enrolment and trial speech were protected alike: how similar each utterance stays to its own original.
 
-A system that leaves the enrolment unprotected (T10-2 in the paper on SRD, arXiv 2605.07291) reaches an EER near chance
-although its speakers can be told apart: the attacker then compares two kinds of speech, not two speakers.
+A system that leaves the enrolment unprotected (T10-2 in the paper on SRD, arXiv 2605.07291) reaches an EER near
+chance although its speakers can be told apart: the attacker then compares two kinds of speech, not two speakers.
+
+Conventions: vectors are [utterances, dimensions], compared by cosine similarity; a vector of zeros is no vector.
 """
 
 from __future__ import annotations

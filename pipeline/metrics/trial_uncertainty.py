@@ -1,7 +1,7 @@
 """Metrics of trial lists by speaker and by identity, for intervals and null bands; two systems on the same trials.
 
-A target trial weighs w_i and a non-target trial w_i w_j, w being the weights of its speakers. Scores are sorted once; each
-replicate only reweights.
+A target trial weighs w_i and a non-target trial w_i w_j, w being the weights of its speakers. Scores are sorted once;
+each replicate only reweights.
 
 Conventions: higher scores mean more similar; both sides of a trial are codes in one numbering of speakers.
 """
@@ -148,10 +148,10 @@ def _weighted_mean(values: Array, weights: Array) -> float:
 
 
 def trials_by_speaker(trials: Trials, metrics: Sequence[str] = TRIAL_METRICS) -> BySpeaker:
-    """Metrics of a trial list as a function of speaker weights, for :func:`intervals`.
+    """Metrics of a trial list as a function of speaker weights, for intervals.
 
-    An error rate of 0 (or a TPR of 0 or 1) has the exact limit for as many target speakers. l_w and its tag are extremes:
-    they have a ceiling and a null band, not an interval.
+    An error rate of 0 (or a TPR of 0 or 1) has the exact limit for as many target speakers. l_w and its tag are
+    extremes: they have a ceiling and a null band, not an interval.
 
     Args:
         metrics: see :data:`TRIAL_METRICS`.
@@ -171,7 +171,7 @@ def trials_by_speaker(trials: Trials, metrics: Sequence[str] = TRIAL_METRICS) ->
 
 
 def normalised_by_speaker(oo: Trials, op: Trials, pp: Trials) -> BySpeaker:
-    """Eq. 17-20 of Noe 2022 as a function of speaker weights, for :func:`intervals`: the same in OO, OP and PP.
+    """Eq. 17-20 of Noe 2022 as a function of speaker weights (the same in OO, OP and PP), for intervals.
 
     Args:
         oo, op, pp: trials in one numbering of speakers.
@@ -191,11 +191,11 @@ def normalised_by_speaker(oo: Trials, op: Trials, pp: Trials) -> BySpeaker:
 
 
 def trials_by_identity(trials: Trials, metrics: Sequence[str] = ("d_ece", "l_w")) -> ByIdentity:
-    """D_ECE and l_w as a function of the claimed identities of the enrolment models, for :func:`null_bands`.
+    """D_ECE and l_w as a function of the claimed identities of the enrolment models, for null bands.
 
     Models change places only with models that were tried against their speakers (directly or through others), so that
-    lists of same-sex trials stay lists of same-sex trials. Trial labels are never permuted one by one. Equal l_w are told
-    apart by D_ECE.
+    lists of same-sex trials stay lists of same-sex trials. Trial labels are never permuted one by one. Equal l_w are
+    told apart by D_ECE.
 
     Args:
         metrics: any of ``d_ece``, ``l_w``, ``cllr_min``, ``eer.rocch``, ``d_sys.exact``.

@@ -1,4 +1,8 @@
-"""All metrics of a set of trials from one sort."""
+"""A list of trials, and all its metrics from one sort.
+
+Conventions: higher scores mean more similar; a trial is a target where the enrolled speaker spoke. Units and
+directions stand in the fields of the result (:func:`pipeline.metrics.describe`).
+"""
 
 from __future__ import annotations
 
@@ -77,6 +81,18 @@ def trial_metrics(
 
     Raises:
         MetricError: NaN or an empty class.
+
+    Example:
+        >>> from pipeline.metrics import describe, trial_metrics
+        >>> found = trial_metrics([2.0, 1.0, 3.0, 0.5], [0.0, -1.0, 1.5, -2.0, -0.5])
+        >>> {variant: round(rate, 4) for variant, rate in found.eer.items()}
+        {'rocch': 0.1429, 'kaldi': 0.25, 'speechbrain': 0.225}
+        >>> round(found.cllr_min, 4), round(found.d_ece, 4), found.tag
+        (0.3021, 0.501, 'A')
+        >>> found.tpr_at_fpr[0].reason
+        '5 non-target scores cannot show a false-positive rate of 0.01'
+        >>> describe(found)["d_ece"]["unit"], describe(found)["d_ece"]["private"]
+        ('bit', 'lower')
     """
     t, n = classes(target, nontarget)
     t, n = np.sort(t), np.sort(n)

@@ -1,7 +1,10 @@
-"""Voice similarity matrices and what is read off them: D_diag, DeID, G_VD, the speaker table (METRIC_NOTES 4, 4b).
+"""Voice similarity matrices and what is read off them: D_diag, DeID, G_VD, the speaker table (Noe 2020, 2022).
 
-OO, OP and PP are dense score matrices over the same utterances: entry [u, v] compares utterance u of the first set with
-utterance v of the second (in OP, original u with protected v). Each is calibrated on its own.
+OO, OP and PP are dense score matrices over the same utterances: entry [u, v] compares utterance u of the first set
+with utterance v of the second (in OP, original u with protected v). Each is calibrated on its own.
+
+Conventions: higher scores mean more similar; similarities, D_diag and DeID are fractions and G_VD is dB. A higher
+DeID is more private. Speakers are integer codes from 0.
 """
 
 from __future__ import annotations
@@ -140,6 +143,17 @@ def similarity_matrix(
     Raises:
         MetricError: NaN, fewer than two speakers, a speaker without a pair of its own (named), a similarity that does
             not exist because a cell holds both +inf and -inf.
+
+    Example:
+        >>> import numpy as np
+        >>> from pipeline.metrics import similarity_matrix
+        >>> speakers = [0, 0, 1, 1, 2, 2]
+        >>> llr = np.where(np.equal.outer(speakers, speakers), 2.0, -2.0)
+        >>> found = similarity_matrix(llr, speakers, scores_are_llr=True)
+        >>> found.matrix.round(2).tolist()
+        [[0.88, 0.12, 0.12], [0.12, 0.88, 0.12], [0.12, 0.12, 0.88]]
+        >>> round(found.d_diag, 4), found.n_target, found.n_nontarget
+        (0.7616, 6, 24)
     """
     choice(similarity, SIMILARITIES, "similarity")
     values, pairs, labels = checked_pairs(scores, speakers, names, pairing=pairing, self_pairs=self_pairs)
@@ -389,6 +403,16 @@ def vsm_metrics(oo: SimilarityMatrix, op: SimilarityMatrix, pp: SimilarityMatrix
 
     Args:
         names: [N] names of the speakers, in the order of the matrices.
+
+    Example:
+        >>> import numpy as np
+        >>> from pipeline.metrics import similarity_matrix, vsm_metrics
+        >>> speakers = [0, 0, 1, 1, 2, 2]
+        >>> llr = np.where(np.equal.outer(speakers, speakers), 2.0, -2.0)
+        >>> oo, op, pp = (similarity_matrix(llr / k, speakers, scores_are_llr=True) for k in (1, 4, 2))
+        >>> found = vsm_metrics(oo, op, pp, ["ann", "bob", "cid"])
+        >>> round(found.deid, 3), round(found.g_vd, 2)  # a fraction, and dB
+        (0.678, -2.17)
     """
     parts = {"oo": oo, "op": op, "pp": pp}
     reasons: dict[str, str] = {}

@@ -46,7 +46,7 @@ def vsm_by_speaker(
     self_pairs: str = "drop",
     scores_are_llr: bool = False,
 ) -> BySpeaker:
-    """The measures in :data:`VSM_BOUNDS` as a function of speaker weights, for :func:`intervals`: the same in OO, OP and PP.
+    """The measures in :data:`VSM_BOUNDS` as a function of speaker weights (the same in OO, OP and PP), for intervals.
 
     Args:
         scores: dense scores [n, n] of ``oo``, ``op`` and ``pp``.

@@ -1,4 +1,7 @@
-"""ZEBRA: what a set of scores discloses on average (D_ECE) and at worst (l_w and its tag) (METRIC_NOTES 5; Noe 2022)."""
+"""ZEBRA: what a set of scores discloses on average (D_ECE) and at worst (l_w and its tag) (Noe 2022).
+
+Conventions: higher scores mean more similar; D_ECE is in bits and l_w in log10. Lower is more private for both.
+"""
 
 from __future__ import annotations
 
@@ -32,6 +35,14 @@ def zebra(target: npt.ArrayLike, nontarget: npt.ArrayLike) -> Zebra:
 
     Raises:
         MetricError: NaN or an empty class.
+
+    Example:
+        >>> from pipeline.metrics import zebra
+        >>> found = zebra([2.0, 1.0, 3.0, 0.5], [0.0, -1.0, 1.5, -2.0, -0.5])
+        >>> round(found.d_ece, 4), round(found.l_w, 4), found.tag
+        (0.501, 0.6021, 'A')
+        >>> round(found.l_w_ceiling, 4)  # so few trials cannot show more
+        0.7959
     """
     t, n = classes(target, nontarget)
     rows = count_rows(np.sort(t), np.sort(n))

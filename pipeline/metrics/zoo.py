@@ -1,4 +1,7 @@
-"""The biometric zoo: who is easily recognised, who is easily taken for others (METRIC_NOTES 4b)."""
+"""The biometric zoo: who is easily recognised, who is easily taken for others.
+
+Conventions: x and y are mean LLRs in nat (natural logarithms), one of each a speaker.
+"""
 
 from __future__ import annotations
 
