@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import dataclasses
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
@@ -332,21 +333,11 @@ def _vsm(options: argparse.Namespace, report: Report) -> None:
     others = found.normalised_all_pairs
     for name in NORMALISED:
         report.put(("normalised_all_pairs", name), getattr(others, name), others.reasons.get(name, ""))
-    table = []
     for k, row in enumerate(found.speaker_table):
-        table.append(
-            {
-                "speaker": row.speaker,
-                "diagonal": row.diagonal,
-                "deid": row.deid,
-                "d_ece": row.d_ece,
-                "max_llr": row.max_llr,
-            }
-        )
         if row.deid is None:
             reason = "the speaker's diagonal cell of OO does not differ from the others"
             report.reason(("speaker_table", str(k), "deid"), reason)
-    report.put(("speaker_table",), table)
+    report.put(("speaker_table",), [dataclasses.asdict(row) for row in found.speaker_table])
     if not options.replicates:
         report.reason(("interval",), _OFF)
         return

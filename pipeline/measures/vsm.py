@@ -7,7 +7,7 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 
-from pipeline.data.measured import Measured, Pairs
+from pipeline.data.measured import Measured, Pairs, Row
 from pipeline.measures._rows import matrix_table, row
 from pipeline.measures._trials import UncertaintySettings, intervals
 from pipeline.metrics import (
@@ -63,38 +63,26 @@ def measure(settings: Settings, data: Pairs) -> Measured:
     pairs = {
         block: {**counts, "n_target": part.n_target, "n_nontarget": part.n_nontarget} for block, part in parts.items()
     }
-    found_bounds = intervals(settings, lambda: vsm_by_speaker(blocks, codes, **options))
+    ends = intervals(settings, lambda: vsm_by_speaker(blocks, codes, **options))
+
+    def line(kind: Any, field: str, value: float | None, condition: str, interval: str = "", **more: str) -> Row:
+        counted = pairs[condition.lower()]
+        return row(kind, field, value, condition=condition, interval=ends.get(interval), counts=counted, **more)
+
     rows = []
     for block, part in parts.items():
         condition = block.upper()
-        rows.append(
-            row(
-                VsmMetrics,
-                "d_diag",
-                part.d_diag,
-                interval=found_bounds.get(f"d_diag.{block}"),
-                condition=condition,
-                counts=pairs[block],
-            )
-        )
-        rows.append(
-            row(VsmMetrics, "signed", part.signed, metric="d_diag_signed", condition=condition, counts=pairs[block])
-        )
+        rows.append(line(VsmMetrics, "d_diag", part.d_diag, condition, f"d_diag.{block}"))
+        rows.append(line(VsmMetrics, "signed", part.signed, condition, metric="d_diag_signed"))
     why = found.reasons
-    rows.append(
-        row(VsmMetrics, "deid", found.deid, interval=found_bounds.get("deid"), reason=why.get("deid", ""), condition="OP",
-            counts=pairs["op"])
-    )  # fmt: skip
-    rows.append(
-        row(VsmMetrics, "g_vd", found.g_vd, interval=found_bounds.get("g_vd"), reason=why.get("g_vd", ""), condition="PP",
-            counts=pairs["pp"])
-    )  # fmt: skip
+    rows.append(line(VsmMetrics, "deid", found.deid, "OP", "deid", reason=why.get("deid", "")))
+    rows.append(line(VsmMetrics, "g_vd", found.g_vd, "PP", "g_vd", reason=why.get("g_vd", "")))
     others = found.normalised_all_pairs
     for field, condition in (("d_ece_op_oo", "OP"), ("cllr_min_op_oo", "OP"), ("g_d_ece", "PP"), ("g_cllr_min", "PP")):
+        named = {"metric": f"{field}_all_pairs", "reason": others.reasons.get(field, "")}
         rows.append(
-            row(Normalised, field, getattr(others, field), interval=found_bounds.get(f"normalised_all_pairs.{field}"), metric=f"{field}_all_pairs", condition=condition,
-                reason=others.reasons.get(field, ""), counts=pairs[condition.lower()])
-        )  # fmt: skip
+            line(Normalised, field, getattr(others, field), condition, f"normalised_all_pairs.{field}", **named)
+        )
     matrices = matrix_table({block.upper(): part for block, part in parts.items()}, names)
     return Measured(rows, {"similarity": matrices, "zoo": _zoo(found), "speakers": _speakers(found)})
 

@@ -86,11 +86,8 @@ def treatment(
         Undefined: a set without a vector (all are zeros).
     """
     sets = [
-        _similarities(before, after, speakers, name)
-        for before, after, speakers, name in (
-            (enrolment_original, enrolment_protected, enrolment_speakers, "enrolment"),
-            (trial_original, trial_protected, trial_speakers, "trial"),
-        )
+        _similarities(enrolment_original, enrolment_protected, enrolment_speakers, "enrolment"),
+        _similarities(trial_original, trial_protected, trial_speakers, "trial"),
     ]
     unchanged = [float((values >= UNCHANGED).mean()) for values, _, _ in sets]
     means = [_by_speaker(values, speakers) for values, speakers, _ in sets]

@@ -58,7 +58,21 @@ class NullBand:
 
 @dataclass(frozen=True)
 class BySpeaker:
-    """A metric, or several, as a function of the weight of each speaker: all that an interval needs to know."""
+    """A metric, or several, as a function of the weight of each speaker: all that an interval needs to know.
+
+    Example:
+        The mean of one number a speaker.
+
+        >>> import numpy as np
+        >>> from pipeline.metrics import BySpeaker, intervals
+        >>> x = np.array([0.1, 0.4, 0.3, 0.2])
+        >>> def mean(weights):
+        ...     return {"mean": float(weights @ x / weights.sum())}
+        >>> metric = BySpeaker(mean, speakers=np.arange(4), degrees=3, bounds={"mean": (0, 1)})
+        >>> found = intervals(metric)["mean"]
+        >>> round(found.low, 4), round(found.high, 4)
+        (0.0446, 0.4554)
+    """
 
     evaluate: Callable[[Array], Mapping[str, float]]
     """Values by name under weights [codes], NaN where undefined; MetricError where nothing is left to measure."""
@@ -102,7 +116,7 @@ def intervals(
 
     Example:
         >>> import numpy as np
-        >>> from pipeline.metrics import BySpeaker, Trials, intervals, trials_by_speaker
+        >>> from pipeline.metrics import Trials, intervals, trials_by_speaker
         >>> random = np.random.default_rng(0)
         >>> enrolled, spoken = np.repeat(np.arange(8), 80), np.tile(np.repeat(np.arange(8), 10), 8)
         >>> trials = Trials(random.normal(size=640) + 1.5 * (enrolled == spoken), enrolled, spoken)
@@ -112,15 +126,6 @@ def intervals(
         >>> found = intervals(trials_by_speaker(trials), method="bca", replicates=200, generator=random)
         >>> found["d_ece"].method, found["d_ece"].n_speakers
         ('bca', 8)
-
-        A metric of your own, here the mean of one number a speaker:
-
-        >>> x = np.array([0.1, 0.4, 0.3, 0.2])
-        >>> def mean(weights):
-        ...     return {"mean": float(weights @ x / weights.sum())}
-        >>> found = intervals(BySpeaker(mean, speakers=np.arange(4), degrees=3, bounds={"mean": (0, 1)}))["mean"]
-        >>> round(found.low, 4), round(found.high, 4)
-        (0.0446, 0.4554)
     """
     choice(method, METHODS, "method")
     whole = metric.evaluate(metric.everybody)

@@ -167,14 +167,6 @@ def similarity_matrix(
         raise MetricError(f"the LLRs of {labels[i]} against {labels[j]} hold both +inf and -inf: they have no mean")
 
     signed = signed_dominance(matrix)
-    own, count = np.diag(sums.llr), sums.count
-    others = count - np.diag(np.diag(count))
-    impostors = sums.llr.copy()
-    np.fill_diagonal(impostors, 0.0)
-    z_impostors = sums.z.copy()
-    np.fill_diagonal(z_impostors, 0.0)
-    both_roles = z_impostors.sum(axis=0) + z_impostors.sum(axis=1)
-    z = np.diag(sums.z) / np.diag(count) + both_roles / (others.sum(axis=0) + others.sum(axis=1))
     return SimilarityMatrix(
         matrix=matrix,
         signed=signed,
@@ -183,12 +175,27 @@ def similarity_matrix(
         n_nontarget=int(rows.n_nontarget),
         d_ece=d_ece_of_blocks(plain),
         cllr_min=cllr_of_blocks(plain),
-        target_llr=own / np.diag(count),
-        impostor_llr_row=impostors.sum(axis=1) / others.sum(axis=1),
-        impostor_llr_column=impostors.sum(axis=0) / others.sum(axis=0),
-        speaker_d_ece=z / (2 * _LN2),
-        speaker_max_llr=np.maximum(sums.largest.max(axis=0), sums.largest.max(axis=1)),
+        **_of_speakers(sums),
     )
+
+
+def _of_speakers(sums: _CellSums) -> dict[str, Array]:
+    """What a similarity matrix says of each speaker [N]."""
+    own, count = np.diag(sums.llr), sums.count
+    others = count - np.diag(np.diag(count))
+    impostors = sums.llr.copy()
+    np.fill_diagonal(impostors, 0.0)
+    z_impostors = sums.z.copy()
+    np.fill_diagonal(z_impostors, 0.0)
+    both_roles = z_impostors.sum(axis=0) + z_impostors.sum(axis=1)
+    z = np.diag(sums.z) / np.diag(count) + both_roles / (others.sum(axis=0) + others.sum(axis=1))
+    return {
+        "target_llr": own / np.diag(count),
+        "impostor_llr_row": impostors.sum(axis=1) / others.sum(axis=1),
+        "impostor_llr_column": impostors.sum(axis=0) / others.sum(axis=0),
+        "speaker_d_ece": z / (2 * _LN2),
+        "speaker_max_llr": np.maximum(sums.largest.max(axis=0), sums.largest.max(axis=1)),
+    }
 
 
 def checked_pairs(
