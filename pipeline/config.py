@@ -1,6 +1,6 @@
 """Hydra and the validated settings; nothing else of the project knows Hydra.
 
-``compose`` turns a command line into a checked :class:`pipeline.plan.Evaluation`: Hydra composes, then each part is checked
+``compose`` turns a command line into a checked :class:`pipeline.planning.Evaluation`: Hydra composes, then each part is checked
 by the pydantic model declared beside its component. Every fault is reported at once, with the nearest key for a misspelt one.
 """
 
@@ -17,7 +17,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ValidationError
 
 from pipeline.errors import ConfigError, Fault, PipelineError
-from pipeline.plan import AttackerSettings, Calibration, Evaluation, Paths, Runtime
+from pipeline.planning import AttackerSettings, Calibration, Evaluation, Paths, Runtime
 from pipeline.registry import ComponentSettings, Kind, component, numeric, runtime
 
 log = logging.getLogger(__name__)
@@ -26,7 +26,7 @@ LISTS: dict[str, Kind] = {
     "system": "anonymisers",
     "extractor": "extractors",
     "backend": "backends",
-    "metric": "measures",
+    "metric": "families",
 }
 GROUPS = ("dataset", "train", "executor", "system", "extractor", "attacker", "backend", "metric", "recipe")
 
@@ -161,7 +161,7 @@ def validate(values: Mapping[str, Any], recipe: str) -> Evaluation:
     Raises:
         ConfigError: with every fault of the configuration.
     """
-    from pipeline.data.settings import DatasetSettings
+    from pipeline.datasets.settings import DatasetSettings
 
     faults: list[Fault] = []
     known = {
@@ -280,7 +280,7 @@ def _several(group: str, kind: Kind, value: Any, faults: list[Fault]) -> dict[st
 def _training(value: Any, faults: list[Fault]) -> Any:
     if isinstance(value, Mapping) and value.get("name") not in (None, "none"):
         try:
-            settings = component("training", str(value["name"])).Settings
+            settings = component("trainers", str(value["name"])).Settings
         except ConfigError as error:
             faults.append(Fault(f"{error.what}; {error.remedy}", "train.name"))
             return None

@@ -1,7 +1,7 @@
 """Components by name, and the base class of their settings.
 
 ``name: ecapa`` among the extractors means the module ``pipeline.extractors.ecapa``, imported only when chosen;
-other distributions add components through the entry points ``voice_privacy.{extractors,anonymisers,backends,measures}``.
+other distributions add components through the entry points ``voice_privacy.{extractors,anonymisers,backends,families,trainers}``.
 A component module has a class ``Settings`` (a :class:`ComponentSettings`) and the class that does the work; it imports
 nothing heavy at module level, because configuration is validated before torch is loaded.
 """
@@ -22,7 +22,7 @@ from pipeline.errors import ConfigError
 from pipeline.seeds import digest as digest
 from pipeline.seeds import generator as generator
 
-Kind = Literal["extractors", "anonymisers", "backends", "measures", "training"]
+Kind = Literal["extractors", "anonymisers", "backends", "families", "trainers"]
 
 
 def numeric(default: Any = ..., **constraints: Any) -> Any:

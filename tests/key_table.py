@@ -15,14 +15,15 @@ from typing import Any, get_args, get_origin
 
 import pandas as pd
 
-from pipeline import config, plan
-from pipeline.data import trials
+from pipeline import config
+from pipeline import planning as plan
+from pipeline.datasets.prepare import Prepared
 from pipeline.engine.execute import planned_keys
 from pipeline.errors import ConfigError
-from pipeline.models.weights import Weights
-from pipeline.plan import Evaluation, Machine
+from pipeline.planning import Evaluation, Machine
+from pipeline.protocol import trials
 from pipeline.registry import ComponentSettings, component, digest
-from pipeline.stages.prepare import Prepared
+from pipeline.weights.find import Weights
 
 ARGUMENTS = [
     "recipe=demo", "system=[original,b2,b2r]", "extractor=[ecapa,ge2e,f0,phones]", "backend=[cosine,plda]",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from pipeline.data import results
+from pipeline.tables import results
 from tests import toy
 
 

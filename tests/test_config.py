@@ -15,7 +15,7 @@ import yaml
 import pipeline
 from pipeline import config
 from pipeline.errors import ConfigError
-from pipeline.plan import Evaluation
+from pipeline.planning import Evaluation
 from pipeline.registry import ComponentSettings, component, names
 
 LISTS = ("system", "extractor", "attacker", "backend", "metric")
@@ -113,7 +113,7 @@ def test_code_in_a_configuration_is_refused() -> None:
 
 
 def settings_classes() -> list[type[ComponentSettings]]:
-    for kind in ("anonymisers", "backends", "extractors", "measures", "training"):
+    for kind in ("anonymisers", "backends", "extractors", "families", "trainers"):
         for name in names(kind):  # type: ignore[arg-type]
             component(kind, name)  # type: ignore[arg-type]
     found: list[type[ComponentSettings]] = []

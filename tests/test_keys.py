@@ -10,9 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from pipeline import config, plan
-from pipeline.models.weights import Weights
-from pipeline.stages import gather
+from pipeline import config
+from pipeline import planning as plan
+from pipeline.evaluation import gather
+from pipeline.weights.find import Weights
 from tests import key_table, stage_sources
 
 HERE = Path(__file__).parent

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from pipeline import audio
-from pipeline.data import synthetic
+from pipeline.datasets import synthetic
 
 SEED = 7
 

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
-from pipeline.models.weights import Weights
+from pipeline.weights.find import Weights
 
 
 class Backend(Protocol):

@@ -9,7 +9,7 @@ from importlib.metadata import PackageNotFoundError, version
 
 from pipeline import __version__
 from pipeline.errors import PipelineError
-from pipeline.plan import Evaluation
+from pipeline.planning import Evaluation
 from pipeline.registry import component
 
 

@@ -14,13 +14,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pipeline import config
-from pipeline.cli.runfolder import RunFolder, log_to_stderr, utc
+from pipeline.datasets.prepare import Prepared
 from pipeline.engine.execute import Outcome, execute, standing
 from pipeline.engine.stop import Stop, Stopped, listening
 from pipeline.engine.store import Store
 from pipeline.errors import ConfigError, DataError, Fault, PartialResult, PipelineError
-from pipeline.plan import Evaluation, Machine
-from pipeline.stages.prepare import Prepared
+from pipeline.evaluation.runfolder import RunFolder, log_to_stderr, utc
+from pipeline.planning import Evaluation, Machine
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -97,9 +97,10 @@ def run(arguments: Sequence[str], evaluation: Evaluation, values: dict[str, Any]
 
 
 def _run(folder: RunFolder, stop: Stop, evaluation: Evaluation) -> int:
-    from pipeline import plan as plans
+    from pipeline import planning as plans
+    from pipeline.diagnostics import judge as diagnose
+    from pipeline.evaluation import gather
     from pipeline.report import render, tables
-    from pipeline.stages import diagnose, gather
     from pipeline.stages import train as training
 
     device = machine(evaluation)
@@ -194,7 +195,7 @@ def _say(data: Prepared) -> None:
 
 def _data(evaluation: Evaluation, device: Machine, training_alone: bool = False) -> tuple[Prepared, Outcome]:
     """The data set, with whatever has to be made for it; for verbs that make no run folder."""
-    from pipeline import plan as plans
+    from pipeline import planning as plans
 
     with listening() as stop:
         tasks = [] if training_alone else plans.data_tasks(evaluation)
@@ -220,7 +221,7 @@ def train(evaluation: Evaluation, values: dict[str, Any]) -> int:
 
     With a training set of its own (``dataset.train``) it needs no data to evaluate.
     """
-    from pipeline import plan as plans
+    from pipeline import planning as plans
     from pipeline.stages import train as training
 
     device = machine(evaluation)
@@ -243,7 +244,7 @@ def train(evaluation: Evaluation, values: dict[str, Any]) -> int:
 
 def plan(evaluation: Evaluation, values: dict[str, Any]) -> int:
     """Print what a run would do, stage by stage; what stands on work not yet done counts as to compute."""
-    from pipeline import plan as plans
+    from pipeline import planning as plans
 
     device = machine(evaluation)
     data, outcome = _data(evaluation, device)
@@ -308,7 +309,7 @@ def doctor(evaluation: Evaluation, values: dict[str, Any]) -> int:
 
 def fetch_models(evaluation: Evaluation, values: dict[str, Any]) -> int:
     """Get the weights of the chosen extractors into ``paths.models``."""
-    from pipeline.models import fetch
+    from pipeline.weights import fetch
 
     for label, settings in evaluation.extractors.items():
         found = fetch.fetch(settings.name, settings, evaluation.paths.weights)

@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import Any
 
 from pipeline.engine.task import Artefact
-from pipeline.models.weights import file_digest
 from pipeline.registry import digest
+from pipeline.weights.find import file_digest
 
 RECORD = "record.json"
 STALE_SECONDS = 7 * 24 * 3600

@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from pipeline.data import results
 from pipeline.report.tables import number
+from pipeline.tables import results
 
 KEY = [*results.IDENTITY, "signature"]
 

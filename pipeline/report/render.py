@@ -20,7 +20,8 @@ import jinja2
 import pandas as pd
 import yaml
 
-from pipeline.report import diagnostics, glossary, runs, tables
+from pipeline.diagnostics import grouping as diagnostics
+from pipeline.report import glossary, runs, tables
 from pipeline.report.plots import cece, ece, plane, ranks, similarity, zoo
 from pipeline.report.plots.base import Plot, joined
 

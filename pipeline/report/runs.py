@@ -11,8 +11,8 @@ from typing import Any
 import pandas as pd
 import yaml
 
-from pipeline.data import results
 from pipeline.errors import DataError
+from pipeline.tables import results
 
 FIGURE_TABLES: dict[str, list[str]] = {
     "ece_profile": ["subset", "system", "condition", "attacker", "extractor", "backend", "log_odds", "ece", "prior"],

@@ -14,8 +14,9 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from pipeline.data import results
-from pipeline.report import diagnostics, glossary
+from pipeline.diagnostics import grouping as diagnostics
+from pipeline.report import glossary
+from pipeline.tables import results
 
 NULL_BAND = "null_band"
 CEILING = "_ceiling"

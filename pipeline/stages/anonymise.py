@@ -16,9 +16,9 @@ import pandas as pd
 from pipeline import audio
 from pipeline.anonymisers._types import Anonymised, Utterance
 from pipeline.engine.task import Work
-from pipeline.models.weights import file_digest
 from pipeline.registry import component
 from pipeline.stages.audio_rows import MANIFEST, runs
+from pipeline.weights.find import file_digest
 
 VERSION = 1
 TOGETHER = 1800 * 16_000

@@ -10,10 +10,10 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from pipeline.data import vectors as tables
-from pipeline.data.vectors import Vectors
 from pipeline.engine.task import Artefact, Given
 from pipeline.registry import digest
+from pipeline.tables import vectors as tables
+from pipeline.tables.vectors import Vectors
 
 MANIFEST = "manifest.parquet"
 FEATURES = "features.parquet"

@@ -1,4 +1,4 @@
-"""Numbers by which an attack is judged, beside the results: see :mod:`pipeline.data.diagnostics`."""
+"""Numbers by which an attack is judged, beside the results: see :mod:`pipeline.diagnostics.sentences`."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from pipeline.data.vectors import Vectors
 from pipeline.engine.task import Artefact, Work
 from pipeline.metrics import trial_metrics
 from pipeline.metrics.treatment import treatment
 from pipeline.stages.score import SCORES
+from pipeline.tables.vectors import Vectors
 
 VERSION = 1
 NUMBERS = "numbers.json"

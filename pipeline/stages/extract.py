@@ -13,12 +13,12 @@ import numpy as np
 import pandas as pd
 
 from pipeline import audio
-from pipeline.data import vectors
 from pipeline.engine.task import Artefact, Work
-from pipeline.models import memory
-from pipeline.models.feature import Feature
+from pipeline.nets import memory
+from pipeline.nets.feature import Feature
 from pipeline.registry import component
 from pipeline.stages.audio_rows import FEATURES, manifest, runs
+from pipeline.tables import vectors
 
 VERSION = 1
 

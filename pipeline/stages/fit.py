@@ -6,9 +6,9 @@ import json
 from pathlib import Path
 from typing import Any
 
-from pipeline.data.vectors import Vectors
 from pipeline.engine.task import Artefact, Work
 from pipeline.registry import component
+from pipeline.tables.vectors import Vectors
 
 VERSION = 1
 RECORD = "fit.json"

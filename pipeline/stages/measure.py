@@ -9,15 +9,15 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from pipeline.data.measured import Measured, PairRuns, Pairs, Ranks, TrialRuns, Trials
-from pipeline.data.trials import TrialSet
-from pipeline.data.vectors import Vectors
+from pipeline.contracts import Measured, PairRuns, Pairs, Ranks, TrialRuns, Trials
 from pipeline.engine.task import Work
 from pipeline.errors import DataError
 from pipeline.metrics import MetricError
+from pipeline.protocol.trials import TrialSet
 from pipeline.registry import component
 from pipeline.stages import fit
 from pipeline.stages.score import SCORES
+from pipeline.tables.vectors import Vectors
 
 VERSION = 1
 ROWS = "rows.parquet"
@@ -55,7 +55,7 @@ def run(settings: Any, context: Context, n_expected: int, work: Work) -> None:
     Raises:
         DataError: the metric is not defined on this data; the message is the metric's.
     """
-    module = component("measures", settings.name)
+    module = component("families", settings.name)
     read: dict[str, Callable[[Context, int, Work], Any]] = {
         "trials": _trials,
         "trial_runs": _trial_runs,

@@ -7,12 +7,12 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import pandas as pd
 
-from pipeline.data import vectors as tables
-from pipeline.data.vectors import Vectors
 from pipeline.engine.task import Artefact, Given, Work
-from pipeline.models.feature import Feature
+from pipeline.nets.feature import Feature
 from pipeline.stages.audio_rows import FEATURES, content, manifest, of
 from pipeline.stages.extract import Recipe, chunks, extractors, heard, through
+from pipeline.tables import vectors as tables
+from pipeline.tables.vectors import Vectors
 
 VERSION = 1
 

@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from pipeline.data.trials import TrialSet
-from pipeline.data.vectors import Vectors
 from pipeline.engine.task import Work
+from pipeline.protocol.trials import TrialSet
 from pipeline.registry import component
 from pipeline.stages import fit
+from pipeline.tables.vectors import Vectors
 
 VERSION = 1
 SCORES = "scores.parquet"

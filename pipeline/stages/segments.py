@@ -9,11 +9,12 @@ import numpy as np
 import pandas as pd
 
 from pipeline import audio
-from pipeline.data import halves, vectors
-from pipeline.data.vectors import Vectors
 from pipeline.engine.task import Artefact, Given, Work
+from pipeline.protocol import halves
 from pipeline.stages.audio_rows import FEATURES, content
 from pipeline.stages.extract import Recipe, check, extractors, through
+from pipeline.tables import vectors
+from pipeline.tables.vectors import Vectors
 
 VERSION = 1
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from pipeline.data import rendered
-from pipeline.data.settings import DatasetSettings
+from pipeline.datasets import rendered
+from pipeline.datasets.settings import DatasetSettings
 from pipeline.engine.task import Work
 
 VERSION = 1

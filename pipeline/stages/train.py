@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from pipeline.data import packed
 from pipeline.engine.task import Artefact, Work
+from pipeline.nets import waveforms as packed
 from pipeline.registry import component
 
 RECORD = "training.json"
@@ -23,7 +23,7 @@ def run(settings: Any, device: str, work: Work) -> None:
         work.advance(total * (done - heard) / steps)
         heard = done
 
-    component("training", settings.name).train(
+    component("trainers", settings.name).train(
         settings, audio, work.folder(), device=device, scratch=work.scratch(), stopping=work.stopping, progress=progress
     )  # fmt: skip
 

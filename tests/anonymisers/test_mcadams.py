@@ -20,7 +20,7 @@ from scipy.signal import lfilter
 from pipeline.anonymisers import mcadams, original
 from pipeline.anonymisers._types import Anonymised, Utterance
 from pipeline.anonymisers.mcadams import Anonymiser, Settings
-from pipeline.data.synthetic import speaker, utterance
+from pipeline.datasets.synthetic import speaker, utterance
 from pipeline.stages import anonymise
 
 WHO = Utterance("u1", "s1", "dev_enrolls", 0)
@@ -163,7 +163,7 @@ def test_near_silent_frames_of_decoded_mp3(mode: str, speech: Path):
 
 
 def test_unstable_frames_pass_through_and_are_counted(monkeypatch: pytest.MonkeyPatch):
-    from pipeline.models import mcadams as kernels
+    from pipeline.anonymisers.mcadams import transform as kernels
 
     real = kernels.move
 

@@ -15,9 +15,8 @@ from scipy.stats import norm
 
 from pipeline import metrics
 from pipeline.backends import cosine, plda
-from pipeline.backends.plda import Backend, Settings
+from pipeline.backends.plda import Backend, Settings, kaldi_files
 from pipeline.errors import DataError, ModelMissing
-from pipeline.models import kaldi_files
 
 EMBEDDING = 40
 

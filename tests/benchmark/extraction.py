@@ -21,10 +21,10 @@ def _extractors(folder: Path) -> dict[str, Any]:
     import torch
     from safetensors.torch import save_file
 
-    from pipeline.data import packed
     from pipeline.extractors import ecapa, f0, phones
-    from pipeline.models import ecapa as network
-    from pipeline.training import phones as trainer
+    from pipeline.extractors.ecapa import network
+    from pipeline.extractors.phones import training as trainer
+    from pipeline.nets import waveforms as packed
 
     with torch.random.fork_rng():
         torch.manual_seed(0)

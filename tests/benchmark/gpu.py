@@ -67,7 +67,7 @@ class Bench:
         self.rendered = list(self._render())
 
     def _render(self) -> Iterator[np.ndarray]:
-        from pipeline.data.synthetic import speaker, utterance
+        from pipeline.datasets.synthetic import speaker, utterance
 
         lengths = np.linspace(self.size.longest / 5, self.size.longest, self.size.rendered)
         for index, seconds in enumerate(lengths):
@@ -140,7 +140,7 @@ def embeddings(bench: Bench) -> list[Figure]:
     from safetensors.torch import save_file
 
     from pipeline.extractors.ecapa import Extractor, Settings
-    from pipeline.models import ecapa
+    from pipeline.extractors.ecapa import network as ecapa
 
     folder = bench.folder / "ecapa"
     folder.mkdir()
@@ -204,7 +204,7 @@ def pyin(bench: Bench) -> list[Figure]:
         figure("pyin", audio / bench.seconds(lambda: there.extract(waves)), "xRT", f"{audio:.0f} s at once", 20_000)
     ]
     if bench.device != "cpu":
-        from pipeline.models.pyin_torch import Batched
+        from pipeline.extractors.f0.pyin_torch import Batched
 
         graphs = Batched(there.tracker, bench.device, graphs=True)
         made.append(
@@ -223,9 +223,9 @@ def pyin(bench: Bench) -> list[Figure]:
 
 def phones(bench: Bench) -> list[Figure]:
     """Phone histograms, with a network after two steps, which is as fast as a trained one."""
-    from pipeline.data import packed
     from pipeline.extractors.phones import Extractor, Settings
-    from pipeline.training import phones as trainer
+    from pipeline.extractors.phones import training as trainer
+    from pipeline.nets import waveforms as packed
 
     folder = bench.folder / "phones"
     folder.mkdir()

@@ -28,7 +28,7 @@ def generated(folder: Path, speakers: int, each: int, seconds: float) -> Any:
     """Noise with the loudness of speech, packed on disk."""
     import pandas as pd
 
-    from pipeline.data import packed
+    from pipeline.nets import waveforms as packed
 
     random = np.random.default_rng(0)
     samples = round(seconds * packed.RATE)
@@ -45,7 +45,7 @@ def measured(learner: Any, crops: Any, warm_up: int, steps: int) -> tuple[float,
     """Seconds of some steps after a warm-up, and how many of them went by in waiting for crops."""
     import torch
 
-    from pipeline.training._common import ahead
+    from pipeline.nets.training import ahead
 
     batches = ahead(crops.batch, 0, warm_up + steps)
     begin, waited = time.perf_counter(), 0.0
@@ -93,10 +93,10 @@ def main(arguments: Sequence[str]) -> int:
     if on_gpu and not torch.cuda.is_available():
         print("no CUDA device here; --device cpu rehearses with what numbers it is given", file=sys.stderr)
         return 2
-    from pipeline.training._common import determinism
-    from pipeline.training._crops import Crops
-    from pipeline.training._learner import Learner
-    from pipeline.training.embedding import Settings, resolved
+    from pipeline.nets.training import determinism
+    from pipeline.trainers.embedding import Settings, resolved
+    from pipeline.trainers.embedding.crops import Crops
+    from pipeline.trainers.embedding.learner import Learner
 
     settings = Settings(
         architecture="ecapa",

@@ -23,7 +23,7 @@ def _drawn(speakers: int, each: int, seed: int) -> tuple[np.ndarray, np.ndarray]
 
 
 def _trained(vectors: np.ndarray, speaker: np.ndarray) -> Any:
-    from pipeline.models import plda
+    from pipeline.backends.plda import model as plda
 
     return plda.train(
         vectors, [str(number) for number in speaker], lda=LDA, iterations=10, regularisation=None, length_normalise=True
@@ -32,7 +32,7 @@ def _trained(vectors: np.ndarray, speaker: np.ndarray) -> Any:
 
 def _scored(model: Any, vectors: np.ndarray) -> np.ndarray:
     """All pairs, embeddings to ratios."""
-    from pipeline.models import plda
+    from pipeline.backends.plda import model as plda
 
     mapped = model.mapped(vectors, 1, length_normalise=True)
     return plda.llr(model.psi, mapped, np.ones(len(vectors), dtype=np.int64), mapped)
@@ -55,7 +55,7 @@ def plda(runs: int = 3, clock: Any = time.perf_counter) -> list[Row]:
     """Ours projects, normalises and scores; SpeechBrain's is given vectors that are projected, and scores."""
     from speechbrain.processing.PLDA_LDA import Ndx, StatObject_SB, fast_PLDA_scoring
 
-    from pipeline.models.plda import llr, of_length
+    from pipeline.backends.plda.model import llr, of_length
 
     model, (vectors, _) = _trained(*_drawn(300, 4, 0)), _drawn(UTTERANCES, 1, 1)
     projected = of_length((vectors - model.centre) @ model.lda.T)

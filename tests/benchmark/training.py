@@ -43,7 +43,7 @@ SIZES = (Size(128, 128, 64, 32, 2.0, 4, 7), Size(512, 192, 128, 32, 3.0, 1, 5))
 def waveforms() -> tuple[Any, str]:
     """Speech to train on, and what it is: an utterance of each speaker of train-clean-100, or noise of 60 speakers."""
     from pipeline.audio import load
-    from pipeline.data import packed
+    from pipeline.nets import waveforms as packed
 
     try:
         found = sorted((speech() / "librispeech" / "train-clean-100").rglob("*.flac"))
@@ -59,7 +59,7 @@ def waveforms() -> tuple[Any, str]:
 
 def settings(size: Size, precision: Literal["float32", "bfloat16"], threads: int) -> Any:
     """Of our trainer."""
-    from pipeline.training.embedding import Settings, resolved
+    from pipeline.trainers.embedding import Settings, resolved
 
     chosen = Settings(
         architecture="ecapa",
@@ -83,14 +83,14 @@ class Ours:
     """The trainer's loop."""
 
     def __init__(self, chosen: Any, crops: Any) -> None:
-        from pipeline.training._learner import Learner
+        from pipeline.trainers.embedding.learner import Learner
 
         self.learner, self.crops, self.step = Learner(chosen, crops.n_classes, "cpu"), crops, 0
         self.losses: list[float] = []
 
     def train(self, steps: int) -> None:
         """Go on by some steps."""
-        from pipeline.training._common import ahead
+        from pipeline.nets.training import ahead
 
         for step, batch in ahead(self.crops.batch, self.step, self.step + steps):
             self.losses.append(self.learner.gradients(step, batch))
@@ -107,7 +107,7 @@ def brain(learner: Any, crops: Any, precision: Literal["fp32", "bf16"]) -> tuple
     from speechbrain.nnet.losses import AdditiveAngularMargin, LogSoftmaxWrapper
     from speechbrain.processing.features import InputNormalization
 
-    from pipeline.models import ecapa
+    from pipeline.extractors.ecapa import network as ecapa
 
     chosen = learner.settings
     model = ecapa.fresh(chosen.n_mels, [*chosen.channels, chosen.aggregation], chosen.embedding, chosen.attention)
@@ -171,8 +171,8 @@ def compare(size: Size, threads: int, clock: Any) -> list[Row]:
     """Rows of a size; the settings of both loops are printed."""
     import torch
 
-    from pipeline.training._common import determinism
-    from pipeline.training._crops import Crops
+    from pipeline.nets.training import determinism
+    from pipeline.trainers.embedding.crops import Crops
 
     audio, kind = waveforms()
     exact, half = settings(size, "float32", threads), settings(size, "bfloat16", threads)
@@ -245,7 +245,7 @@ def default() -> list[Row]:
     """The default recipe from its beginning to its end, on an utterance of each of 168 speakers."""
     import yaml
 
-    from pipeline.training.embedding import Settings, train
+    from pipeline.trainers.embedding import Settings, train
 
     audio, what = waveforms()
     if what != "LibriSpeech":

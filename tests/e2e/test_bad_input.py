@@ -10,11 +10,11 @@ import pytest
 import soundfile
 
 from pipeline import cli
-from pipeline.data import results, vectors
+from pipeline.tables import results, vectors
 from tests import toy
-from tests.data.conftest import Tiny
-from tests.data.test_kaldi import BROKEN_FILES, FAULTS, USED_FILES
-from tests.data.test_training_sets import tree
+from tests.datasets.conftest import Tiny
+from tests.datasets.test_kaldi import BROKEN_FILES, FAULTS, USED_FILES
+from tests.datasets.test_training_sets import tree
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from pipeline.data import results
+from pipeline.tables import results
 from tests.e2e.conftest import Demo
 from tests.toy import HANGS
 

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from pipeline import cli
-from pipeline.data import results
+from pipeline.tables import results
 from tests import toy
 from tests.e2e.test_precomputed import written
 

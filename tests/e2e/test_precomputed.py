@@ -8,8 +8,8 @@ import kaldiio
 import numpy as np
 import pandas as pd
 
-from pipeline.data import results
 from pipeline.metrics import trial_metrics
+from pipeline.tables import results
 from tests import toy
 
 DIMENSION, WITHIN = 16, 0.6

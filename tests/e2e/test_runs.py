@@ -16,7 +16,7 @@ import pandas as pd
 import pytest
 import soundfile
 
-from pipeline.data import results
+from pipeline.tables import results
 from tests import toy
 
 BASE = (

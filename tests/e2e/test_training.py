@@ -16,8 +16,9 @@ import pytest
 import soundfile
 
 from pipeline import cli
-from pipeline.data import results, synthetic
-from pipeline.models.weights import file_digest
+from pipeline.datasets import synthetic
+from pipeline.tables import results
+from pipeline.weights.find import file_digest
 from tests import toy
 
 TINY = (

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from pydantic import ValidationError
 
-from pipeline.data.synthetic import speaker, utterance
+from pipeline.datasets.synthetic import speaker, utterance
 from pipeline.extractors import f0
-from pipeline.models.pyin import Tracker
+from pipeline.extractors.f0.pyin import Tracker
 
 
 @pytest.fixture(scope="module")
@@ -108,7 +108,7 @@ def test_settings_reach_the_tracker():
 
 def batched(extractor: f0.Extractor, device: str) -> None:
     """Makes an extractor work as it does on a GPU."""
-    from pipeline.models.pyin_torch import Batched
+    from pipeline.extractors.f0.pyin_torch import Batched
 
     extractor._track = Batched(extractor.tracker, device, few=1).track
 

@@ -12,8 +12,8 @@ import torch
 from pipeline import audio
 from pipeline.errors import DataError, ModelMissing
 from pipeline.extractors import ge2e
-from pipeline.models import embedding
-from pipeline.models import ge2e as model
+from pipeline.extractors.ge2e import network as model
+from pipeline.nets import embedding
 
 
 @pytest.fixture(scope="module")

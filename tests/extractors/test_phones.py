@@ -13,15 +13,15 @@ import torch
 from pydantic import ValidationError
 
 from pipeline import audio
-from pipeline.data import packed
-from pipeline.data.synthetic import speaker, utterance
+from pipeline.datasets.synthetic import speaker, utterance
 from pipeline.errors import ModelMissing
 from pipeline.extractors import phones
-from pipeline.models import vqvae
-from pipeline.models.activity import detect, powers
-from pipeline.models.weights import file_digest
-from pipeline.training.phones import Settings as Training
-from pipeline.training.phones import train
+from pipeline.extractors.phones import network as vqvae
+from pipeline.extractors.phones.activity import detect, powers
+from pipeline.extractors.phones.training import Settings as Training
+from pipeline.extractors.phones.training import train
+from pipeline.nets import waveforms as packed
+from pipeline.weights.find import file_digest
 
 SMALL = Training(channels=32, codes=48, dimension=16, steps=120, batch=12, crop_seconds=0.5, learning_rate=4e-3)
 

@@ -13,11 +13,11 @@ import pytest
 from pydantic import ValidationError
 
 from pipeline import config
-from pipeline.data import vector_files
-from pipeline.data.vector_files import VectorTable
 from pipeline.errors import DataError
 from pipeline.extractors import precomputed
-from pipeline.plan import Evaluation
+from pipeline.extractors.precomputed import files as vector_files
+from pipeline.extractors.precomputed.files import VectorTable
+from pipeline.planning import Evaluation
 
 ROWS = pd.DataFrame(
     [("dev_enrolls", "a-0", "a"), ("dev_trials", "a-1", "a"), ("dev_trials", "b-1", "b"), ("other", "a-1", "a")],

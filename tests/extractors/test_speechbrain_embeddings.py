@@ -16,14 +16,14 @@ from speechbrain.lobes.models.Xvector import Xvector
 from speechbrain.utils.checkpoints import Checkpointer
 
 from pipeline import audio
-from pipeline.data import packed
 from pipeline.errors import DataError, ModelMissing
 from pipeline.extractors import ecapa, xvector
-from pipeline.models import ecapa as ecapa_model
-from pipeline.models import speechbrain_layout
-from pipeline.models import xvector as xvector_model
-from pipeline.models.packed import Layout
-from pipeline.training import embedding as training
+from pipeline.extractors.ecapa import network as ecapa_model
+from pipeline.extractors.xvector import network as xvector_model
+from pipeline.nets import speechbrain_layout
+from pipeline.nets import waveforms as packed
+from pipeline.nets.packed import Layout
+from pipeline.trainers import embedding as training
 
 ECAPA_SIZES: dict[str, Any] = {
     "input_size": 80, "lin_neurons": 48, "channels": [32, 32, 32, 32, 96], "kernel_sizes": [5, 3, 3, 3, 1],

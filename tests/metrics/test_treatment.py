@@ -12,7 +12,7 @@ from scipy import stats
 from pipeline import audio
 from pipeline.anonymisers._types import Utterance
 from pipeline.anonymisers.mcadams import Anonymiser, Settings
-from pipeline.data.synthetic import speaker, utterance
+from pipeline.datasets.synthetic import speaker, utterance
 from pipeline.errors import ModelMissing
 from pipeline.extractors import ge2e
 from pipeline.metrics import MetricError, Undefined

@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 from scipy.stats import betabinom
 
-from pipeline.data import results
+from pipeline.tables import results
 
 SUBSETS = ["libri_dev_trials_f", 'set $x_2$ <i>&amp;</i> "m"']
 NASTY_SYSTEM = "t8<script>alert('t8')</script>"

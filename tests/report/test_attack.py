@@ -11,8 +11,9 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
+from pipeline.diagnostics import grouping as diagnostics
 from pipeline.errors import DataError
-from pipeline.report import diagnostics, tables
+from pipeline.report import tables
 from pipeline.report.render import MOST_FLAGGED, render
 from tests import browser
 

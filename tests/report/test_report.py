@@ -18,10 +18,10 @@ import pandas as pd
 import pytest
 from PIL import Image
 
-from pipeline.data import results
 from pipeline.errors import DataError
 from pipeline.report import runs
 from pipeline.report.render import render
+from pipeline.tables import results
 from tests import browser
 
 MakeRun = Callable[..., Path]

@@ -9,8 +9,8 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from pipeline.data import results
 from pipeline.report import glossary, tables
+from pipeline.tables import results
 
 
 @pytest.fixture(scope="module")

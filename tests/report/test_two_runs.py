@@ -15,15 +15,15 @@ import pandas as pd
 import pytest
 from PIL import Image
 
-from pipeline.data import results
-from pipeline.data.measured import TrialRuns
-from pipeline.measures import cece, p0p1
+from pipeline.contracts import TrialRuns
+from pipeline.families import cece, p0p1
 from pipeline.report import tables
 from pipeline.report.plots import base
 from pipeline.report.plots import cece as cece_plot
 from pipeline.report.render import render
+from pipeline.tables import results
 from tests import browser
-from tests.measures.runs import pair_runs, trial_runs
+from tests.families.runs import pair_runs, trial_runs
 
 MakeRun = Callable[..., Path]
 SVG = "{http://www.w3.org/2000/svg}"

@@ -15,19 +15,21 @@ import torch
 from safetensors.torch import save_file
 
 from pipeline import audio
-from pipeline.data import halves, packed, vectors
-from pipeline.data.synthetic import speaker, utterance
+from pipeline.datasets.synthetic import speaker, utterance
 from pipeline.engine.execute import execute
 from pipeline.engine.stop import Stop
 from pipeline.engine.store import Store
 from pipeline.engine.task import Artefact, Output, Task
 from pipeline.errors import PipelineError
 from pipeline.extractors import ecapa, f0, phones
-from pipeline.models import ecapa as network
-from pipeline.models.feature import Feature
-from pipeline.models.weights import file_digest
+from pipeline.extractors.ecapa import network
+from pipeline.extractors.phones import training as trainer
+from pipeline.nets import waveforms as packed
+from pipeline.nets.feature import Feature
+from pipeline.protocol import halves
 from pipeline.stages import audio_rows, extract, pieces, segments
-from pipeline.training import phones as trainer
+from pipeline.tables import vectors
+from pipeline.weights.find import file_digest
 
 LABELS = ("ecapa", "f0", "phones")
 

@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 
 from pipeline.backends import plda
-from pipeline.data.vectors import Vectors
 from pipeline.engine.execute import execute
 from pipeline.engine.stop import Stop
 from pipeline.engine.store import Store
 from pipeline.engine.task import Artefact, Given, Task
 from pipeline.errors import DataError
 from pipeline.stages import fit
+from pipeline.tables.vectors import Vectors
 
 SETTINGS = plda.Settings(lda=4)
 

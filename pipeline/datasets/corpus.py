@@ -1,0 +1,386 @@
+"""From the lists of an importer to a checked corpus: every fault of a data set at once, before any compute."""
+
+from __future__ import annotations
+
+import difflib
+import logging
+import os
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import NamedTuple
+
+import pandas as pd
+
+from pipeline.datasets.probe import Probe, notes, probes
+from pipeline.faults import Faults
+from pipeline.protocol import trials
+from pipeline.protocol.halves import halve
+from pipeline.protocol.trials import TrialSet
+from pipeline.tables import manifest as manifests
+
+log = logging.getLogger(__name__)
+
+
+class Dropped(NamedTuple):
+    """An utterance left out because its file has a fault (``allow_partial``)."""
+
+    utterance: str
+    set: str
+    reason: str
+
+
+@dataclass(frozen=True, eq=False)
+class Corpus:
+    """A data set that is ready for use.
+
+    Attributes:
+        manifest: one row for each utterance of each set (:mod:`pipeline.tables.manifest`).
+        trials: the trial sets by name.
+        dropped: utterances left out under ``allow_partial``; trials with them are left out too.
+        notes: what a reader of the report should know: ids that were changed, lists that were made up, the audio root, ...
+    """
+
+    manifest: pd.DataFrame
+    trials: dict[str, TrialSet]
+    dropped: tuple[Dropped, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Listed:
+    """An utterance as the lists have it. ``where`` is the file and line; no path: its fault has been reported."""
+
+    set: str
+    role: str
+    utterance: str
+    speaker: str
+    sex: str
+    path: Path | None
+    where: str
+    position: int
+    seconds: float | None = None
+
+
+class Enrolled(NamedTuple):
+    """A line of an enrolment list."""
+
+    model: str
+    utterance: str
+    where: str
+
+
+class Trial(NamedTuple):
+    """A line of a list of trials; no label: it follows from the speakers."""
+
+    model: str
+    utterance: str
+    target: bool | None
+    where: str
+
+
+@dataclass(frozen=True)
+class TrialList:
+    """A list of trials as the data set has it."""
+
+    name: str
+    enrolment_set: str
+    enrolment: list[Enrolled]
+    trials: list[Trial]
+    where: str
+
+
+@dataclass
+class Listing:
+    """All that an importer read, and the faults that it met."""
+
+    utterances: list[Listed] = field(default_factory=list)
+    lists: list[TrialList] = field(default_factory=list)
+    faults: Faults = field(default_factory=Faults)
+    notes: list[str] = field(default_factory=list)
+
+
+def inside(root: Path, path: Path) -> bool:
+    """Whether a path stays under a root once ``..`` and links are followed."""
+    # Unlike Path.resolve, realpath does not raise on a circle of links, which is then a missing file.
+    return Path(os.path.realpath(path)).is_relative_to(os.path.realpath(root))
+
+
+def paired(listing: Listing, name: str, enrolment_set: str, enrolment: list[Enrolled], where: str) -> None:
+    """Add the list of all same-sex pairs of enrolled speaker and utterance of the trial set ``name``."""
+    trial_rows = [row for row in listing.utterances if row.set == name]
+    enrolled = {row.speaker: row.sex for row in listing.utterances if row.set == enrolment_set and row.speaker}
+    models = {line.model: enrolled[line.model] for line in enrolment if line.model in enrolled}
+    sexes = {row.sex for row in trial_rows} | set(models.values())
+    if "u" in sexes and len(sexes) > 1 and not listing.faults.has("no-sex"):
+        unknown = sorted({row.speaker for row in listing.utterances
+                          if row.set in (name, enrolment_set) and row.sex == "u"})  # fmt: skip
+        listing.faults.add("unknown-sex", f"same-sex pairs need the sex of speakers {', '.join(unknown)}", where)
+    pairs = trials.same_sex_pairs(models, [(row.utterance, row.speaker, row.sex) for row in trial_rows])
+    lines = [Trial(model, utterance, target, where) for model, utterance, target in pairs]
+    listing.lists.append(TrialList(name, enrolment_set, enrolment, lines, where))
+
+
+def halved(listing: Listing, name: str, rows: Sequence[Listed], seed: int, where: str) -> None:
+    """Make sets of utterances that come without lists, and add them to the listing.
+
+    Each speaker's utterances, in the order of digest(seed, id), are halved into enrolment (the smaller half) and trial.
+    Sets: ``NAME_enrolls``, and ``NAME_trials_f`` and ``NAME_trials_m``, or ``NAME_trials`` if no sex is known; trials are
+    all same-sex pairs. A speaker with one utterance is not enrolled; an utterance without speaker is left
+    out, its fault has been reported.
+    """
+    rows = [row for row in rows if row.speaker]
+    of_speaker: dict[str, list[str]] = defaultdict(list)
+    for row in rows:
+        of_speaker[row.speaker].append(row.utterance)
+    enrolment = {one for ids in of_speaker.values() for one in halve(set(ids), seed)[0]}
+    lone = sorted(speaker for speaker, ids in of_speaker.items() if len(set(ids)) < 2)
+    if lone:
+        listing.notes.append(f"{name}: speakers with one utterance are not enrolled: {', '.join(lone)}")
+    some_unknown = sorted({row.speaker for row in rows if row.sex == "u"})
+    by_sex = len(some_unknown) < len(of_speaker)
+    if by_sex and some_unknown and not listing.faults.has("no-sex"):
+        listing.faults.add("unknown-sex", f"sets by sex need the sex of speakers {', '.join(some_unknown)}", where)
+    made: dict[str, list[Listed]] = defaultdict(list)
+    for row in sorted(rows, key=lambda row: row.utterance):
+        if row.utterance in enrolment:
+            made[f"{name}_enrolls"].append(replace(row, role="enrolment"))
+        else:
+            made[f"{name}_trials_{row.sex}" if by_sex else f"{name}_trials"].append(replace(row, role="trial"))
+    for set_name, members in made.items():
+        listing.utterances += [replace(row, set=set_name, position=place) for place, row in enumerate(members)]
+    for set_name in sorted(made):
+        # Mixed knowledge of sex has been reported; its files are checked all the same.
+        if set_name == f"{name}_enrolls" or (by_sex and set_name == f"{name}_trials_u"):
+            continue
+        sexes = {row.sex for row in made[set_name]}
+        lines = [Enrolled(row.speaker, row.utterance, row.where)
+                 for row in made[f"{name}_enrolls"] if row.sex in sexes]  # fmt: skip
+        paired(listing, set_name, f"{name}_enrolls", lines, where)
+
+
+def select(listing: Listing, wanted: Sequence[str] | None, where: str) -> None:
+    """Keep the wanted trial sets and their enrolment sets; a name that is not there is a fault."""
+    if wanted is None:
+        return
+    unknown_sets(listing.faults, wanted, [made.name for made in listing.lists], where)
+    listing.lists = [made for made in listing.lists if made.name in wanted]
+    kept = {made.name for made in listing.lists} | {made.enrolment_set for made in listing.lists}
+    listing.utterances = [row for row in listing.utterances if row.set in kept or row.role == "train"]
+
+
+def unknown_sets(faults: Faults, wanted: Iterable[str], known: Sequence[str], where: str) -> None:
+    """Report names of ``dataset.sets`` that are not there, with the nearest ones."""
+    for name in wanted:
+        if name not in known:
+            near = difflib.get_close_matches(name, known, n=2)
+            hint = f"did you mean {' or '.join(near)}?" if near else f"there are: {', '.join(known) or 'none'}"
+            faults.add("unknown-set", f"there is no trial set '{name}'; {hint}", where)
+
+
+def assemble(listing: Listing, root: str | Path, allow_partial: bool = False, threads: int = 1) -> Corpus:
+    """Check lists and audio, and make the corpus.
+
+    Args:
+        listing: what the importer read.
+        root: the data set, for messages.
+        allow_partial: leave out utterances whose own file has a fault (missing, unreadable, cut off, empty, samples that
+            are not finite) and the trials with them; all other faults refuse the data set as ever.
+        threads: files that are read at a time.
+
+    Raises:
+        DataError: with all faults of the data set.
+    """
+    faults = listing.faults
+    rows = _unique(listing, faults)
+    known = {(row.set, row.utterance): row for row in rows}
+    _agree(rows, "speaker", lambda row: row.speaker, faults)
+    _agree_on_sex(rows, faults)
+    _apart(rows, faults)
+    for made in listing.lists:
+        _check_list(made, known, faults)
+
+    found = probes((row.path for row in rows if row.path), threads)
+    dropped = []
+    for row in rows:
+        if row.path and found[row.path].kind:
+            probe = found[row.path]
+            if allow_partial:
+                dropped.append(Dropped(row.utterance, row.set, probe.problem))
+            else:
+                faults.add(probe.kind, f"utterance '{row.utterance}': {probe.problem}", row.where)
+    sound = [(row, found[row.path]) for row in rows if row.path and not found[row.path].kind]
+    _check_audio(sound, listing, faults)
+    _check_durations(sound, listing)
+    listing.notes += notes(found)
+
+    gone = {(line.set, line.utterance) for line in dropped}
+    sets = {made.name: _trial_set(made, known, gone) for made in listing.lists}
+    for made in listing.lists:
+        counts = {"target": sets[made.name].n_target, "nontarget": sets[made.name].n_nontarget}
+        lacking = [label for label, count in counts.items() if not count]
+        if lacking:
+            faults.add("no-class", f"the trial set {made.name} has no {' and no '.join(lacking)} trials", made.where)
+    if rows and not sound and not faults.found:
+        faults.add("empty", "no utterance is left", root)
+    faults.stop(root)
+
+    for line in dropped:
+        log.warning("left out (allow_partial): %s of %s: %s", line.utterance, line.set, line.reason)
+    table = manifests.frame(
+        {
+            "utterance": row.utterance, "speaker": row.speaker, "sex": row.sex, "set": row.set, "role": row.role,
+            "path": str(row.path), "sample_rate": probe.sample_rate, "samples": probe.samples, "sha256": probe.sha256,
+            "position": row.position,
+        }
+        for row, probe in sound
+    )  # fmt: skip
+    return Corpus(table, sets, tuple(sorted(dropped)), tuple(listing.notes))
+
+
+def _unique(listing: Listing, faults: Faults) -> list[Listed]:
+    """The rows with each id once a set; further ones are faults."""
+    first: dict[tuple[str, str], Listed] = {}
+    for row in listing.utterances:
+        before = first.setdefault((row.set, row.utterance), row)
+        if before is not row:
+            faults.add("duplicate-id", f"utterance '{row.utterance}' stands twice in {row.set}, first in {before.where}",
+                       row.where)  # fmt: skip
+    return list(first.values())
+
+
+def _agree(rows: Sequence[Listed], what: str, value: Callable[[Listed], str], faults: Faults) -> None:
+    """An utterance may stand in several sets if they agree."""
+    first: dict[str, Listed] = {}
+    for row in rows:
+        before = first.setdefault(row.utterance, row)
+        if value(row) and value(before) and value(row) != value(before):
+            faults.add("disagrees", f"utterance '{row.utterance}' has the {what} '{value(row)}' in {row.set} and "
+                       f"'{value(before)}' in {before.set} ({before.where})", row.where)  # fmt: skip
+
+
+def _agree_on_sex(rows: Sequence[Listed], faults: Faults) -> None:
+    first: dict[str, Listed] = {}
+    reported = set()
+    for row in rows:
+        if not row.speaker:
+            continue
+        before = first.setdefault(row.speaker, row)
+        if row.sex != before.sex and (row.speaker, row.set) not in reported:
+            reported.add((row.speaker, row.set))
+            faults.add("disagrees", f"speaker '{row.speaker}' is '{row.sex}' in {row.set} and '{before.sex}' in {before.set}",
+                       row.where)  # fmt: skip
+
+
+def _apart(rows: Sequence[Listed], faults: Faults) -> None:
+    """Nobody who is evaluated may be trained on: an attacker who has met the speakers is another one than the tables name."""
+    trained: dict[str, Listed] = {}
+    evaluated: dict[str, Listed] = {}
+    for row in rows:
+        if row.speaker:
+            (trained if row.role == "train" else evaluated).setdefault(row.speaker, row)
+    for speaker, row in trained.items():
+        if speaker in evaluated:
+            other = evaluated[speaker]
+            faults.add("train-speaker", f"speaker '{speaker}' is trained on in {row.set} and evaluated in {other.set} "
+                       f"({other.where})", row.where)  # fmt: skip
+    for name in sorted({row.set for row in trained.values()} & {row.set for row in evaluated.values()}):
+        faults.add("train", f"the training set and a set that is evaluated are both called '{name}'", "dataset.train")
+
+
+def _check_list(made: TrialList, known: dict[tuple[str, str], Listed], faults: Faults) -> None:
+    for line in made.enrolment:
+        if (made.enrolment_set, line.utterance) not in known:
+            faults.add(
+                "unknown-utterance",
+                f"enrolment utterance '{line.utterance}' is not in {made.enrolment_set}",
+                line.where,
+            )
+    models = {line.model for line in made.enrolment}
+    first: dict[tuple[str, str], Trial] = {}
+    strange: dict[tuple[str, str], list[Trial]] = defaultdict(list)
+    for trial in made.trials:
+        row = known.get((made.name, trial.utterance))
+        if trial.model not in models:
+            strange["unknown-model", trial.model].append(trial)
+        if row is None:
+            strange["unknown-utterance", trial.utterance].append(trial)
+        before = first.setdefault((trial.model, trial.utterance), trial)
+        if before is not trial:
+            faults.add("duplicate-trial", f"the trial {trial.model} {trial.utterance} stands twice, first in {before.where}",
+                       trial.where)  # fmt: skip
+        elif row and row.speaker and trial.target is not None and trial.target != (trial.model == row.speaker):
+            given, right = ("target", "nontarget") if trial.target else ("nontarget", "target")
+            faults.add("label", f"the trial {trial.model} {trial.utterance} is labelled {given}, but the speaker of the "
+                       f"utterance is '{row.speaker}', so it is {right}", trial.where)  # fmt: skip
+    for (kind, name), lines in strange.items():
+        what = (f"model '{name}' is not enrolled in {made.enrolment_set}" if kind == "unknown-model"
+                else f"utterance '{name}' is not in {made.name}")  # fmt: skip
+        faults.add(
+            kind, f"{what} ({len(lines)} trial{'s' if len(lines) > 1 else ''}, this is the first)", lines[0].where
+        )
+
+
+def _check_audio(sound: Sequence[tuple[Listed, Probe]], listing: Listing, faults: Faults) -> None:
+    """The same id must mean the same audio everywhere, and the same audio one id within a set and one speaker at all."""
+    digests = {(row.set, row.utterance): probe.sha256 for row, probe in sound}
+    _agree([row for row, _ in sound], "audio", lambda row: digests[row.set, row.utterance][:12], faults)
+    in_set: dict[tuple[str, str], Listed] = {}
+    anywhere: dict[str, Listed] = {}
+    twins = set()
+    for row, probe in sound:
+        before = in_set.setdefault((row.set, probe.sha256), row)
+        if before is not row:
+            faults.add("duplicate-audio", f"utterance '{row.utterance}' has the same audio as '{before.utterance}' of {row.set} "
+                       f"({before.where})", row.where)  # fmt: skip
+            continue
+        other = anywhere.setdefault(probe.sha256, row)
+        if other.utterance == row.utterance:
+            continue
+        if other.speaker != row.speaker and row.speaker and other.speaker:
+            faults.add("disagrees", f"the audio of '{row.utterance}' is '{row.speaker}' in {row.set}, but '{other.speaker}' as "
+                       f"'{other.utterance}' in {other.set} ({other.where})", row.where)  # fmt: skip
+        else:
+            twins.add((other.utterance, other.set, row.utterance, row.set))
+    if twins:
+        a, in_a, b, in_b = min(twins)
+        listing.notes.append(f"{len(twins)} recordings stand under two ids in different sets, e.g. {a} ({in_a}) = {b} ({in_b}): "
+                             f"trials between them compare a recording with itself")  # fmt: skip
+    own = [
+        f"{trial.model} {trial.utterance}"
+        for made in listing.lists
+        for enrolled in [{(line.model, line.utterance) for line in made.enrolment}]
+        for trial in made.trials
+        if (trial.model, trial.utterance) in enrolled
+    ]
+    if own:
+        listing.notes.append(
+            f"{len(own)} trials compare a model with an utterance that it was enrolled with, e.g. {own[0]}"
+        )
+
+
+def _check_durations(sound: Sequence[tuple[Listed, Probe]], listing: Listing) -> None:
+    off = [
+        (row, probe.samples / probe.sample_rate)
+        for row, probe in sound
+        if row.seconds is not None and abs(probe.samples / probe.sample_rate - row.seconds) > 0.5
+    ]
+    if off:
+        row, seconds = off[0]
+        listing.notes.append(f"{len(off)} utterances differ from utt2dur by more than 0.5 s, e.g. {row.utterance} of {row.set}: "
+                             f"{seconds:.2f} s instead of {row.seconds:.2f} s")  # fmt: skip
+
+
+def _trial_set(made: TrialList, known: dict[tuple[str, str], Listed], gone: set[tuple[str, str]]) -> TrialSet:
+    enrolment = [
+        (line.model, line.utterance) for line in made.enrolment if (made.enrolment_set, line.utterance) not in gone
+    ]
+    models = {model for model, _ in enrolment}
+    kept = []
+    for trial in made.trials:
+        row = known.get((made.name, trial.utterance))
+        if row and trial.model in models and (made.name, trial.utterance) not in gone:
+            target = trial.model == row.speaker if trial.target is None else trial.target
+            kept.append((trial.model, trial.utterance, target))
+    return trials.make(made.name, made.enrolment_set, enrolment, kept, len(made.trials))

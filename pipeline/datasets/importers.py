@@ -1,0 +1,59 @@
+"""A data set by the name of its kind, and the training set beside it, read and checked together."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from pipeline.datasets import corpus, kaldi, librispeech, rendered
+from pipeline.datasets.corpus import Corpus, Listing
+from pipeline.datasets.settings import DatasetSettings
+
+
+def read(
+    settings: DatasetSettings,
+    folder: Path | None = None,
+    allow_partial: bool = False,
+    threads: int = 1,
+    training_alone: bool = False,
+) -> Corpus:
+    """Read and check a data set and its training set.
+
+    Args:
+        settings: which one.
+        folder: where a synthetic data set has been rendered (:func:`pipeline.datasets.rendered.write`); the others do not
+            use it.
+        allow_partial: leave out utterances whose own file has a fault.
+        threads: files that are read at a time.
+        training_alone: read the training set ``settings.train`` alone; what is evaluated need not be there.
+
+    Raises:
+        DataError: with all faults.
+    """
+    listing = Listing()
+    if settings.train:
+        _add_training(settings, listing)
+    if training_alone:
+        return corpus.assemble(listing, settings.train, allow_partial, threads)
+    if settings.name == "synthetic":
+        if folder is None:
+            raise ValueError("a synthetic data set needs the folder in which it was rendered")
+        root = folder
+        rendered.add(settings, root, listing)
+    else:
+        root = Path(settings.root).expanduser().absolute()
+        if not settings.root or not root.is_dir():
+            listing.faults.add("root", f"there is no folder '{settings.root}'", "dataset.root")
+            listing.faults.stop(settings.root or "dataset.root")
+        (kaldi if settings.name == "kaldi" else librispeech).add(settings, root, listing)
+    return corpus.assemble(listing, root, allow_partial, threads)
+
+
+def _add_training(settings: DatasetSettings, listing: Listing) -> None:
+    """List the training set ``settings.train``: a Kaldi set, a folder that holds one, or a LibriSpeech tree."""
+    folder = Path(settings.train).expanduser().absolute()
+    if not folder.is_dir():
+        listing.faults.add("train", f"there is no folder '{settings.train}'", "dataset.train")
+    elif kaldi.holds_sets(folder):
+        kaldi.add_training(settings, folder, listing)
+    else:
+        librispeech.add_training(folder, listing)

@@ -1,0 +1,444 @@
+"""Kaldi sets: folders with the tables ``wav.scp utt2spk spk2gender trials enrolls utt2dur spk2utt``.
+
+What a root may hold, in this order of preference:
+
+1. ``X_enrolls`` and its ``X_trials`` or ``X_trials_*``, as the VoicePrivacy recipes make them. Anonymised copies beside
+   them (``X_trials_f_mcadams`` where ``X_enrolls_mcadams`` exists) and sets of other names are passed over, and said so.
+2. Sets with the lists inside, as the challenge hands them out: ``NAME`` with ``enrolls`` and ``trials_f``, ``trials_m`` or
+   ``trials``. They are cut into ``NAME_enrolls``, ``NAME_trials_f``, ...
+3. Sets without lists: each speaker's utterances are halved (:func:`pipeline.datasets.corpus.halved`).
+
+A root that is itself a set is treated like one of 2 or 3. Lines may stand in any order, with blanks at their ends. Absent
+tables: ``utt2spk`` follows from ``spk2utt``; without ``spk2gender`` the sex is 'u'; without ``enrolls`` a model is made of all
+utterances of its speaker; without ``trials`` all same-sex pairs are tried; labels may be left out of ``trials``.
+``utt2dur`` serves to notice files of another length.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+import shlex
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from pipeline.datasets import corpus
+from pipeline.datasets.corpus import Enrolled, Listed, Listing, Trial, TrialList
+from pipeline.datasets.settings import DatasetSettings
+from pipeline.faults import Faults
+
+log = logging.getLogger(__name__)
+
+SEXES = {"f": "f", "female": "f", "m": "m", "male": "m", "u": "u", "unknown": "u"}
+_BLANK = re.compile(r"[ \t]+")
+_ARCHIVE = re.compile(r"\.ark:\d+$")
+
+
+@dataclass(frozen=True)
+class _Record:
+    """A line of a table: the fields and ``file:line``."""
+
+    fields: list[str]
+    where: str
+
+
+@dataclass
+class _Set:
+    """The tables of one set; ``audio`` in the order of wav.scp."""
+
+    name: str
+    folder: Path
+    audio: list[_Record] = field(default_factory=list)
+    speakers: dict[str, str] = field(default_factory=dict)
+    sexes: dict[str, str] = field(default_factory=dict)
+    seconds: dict[str, float] = field(default_factory=dict)
+    enrolls: list[_Record] | None = None
+    trials: dict[str, list[_Record]] = field(default_factory=dict)  # by file name
+
+    def where(self, table: str) -> str:
+        return str(self.folder / table)
+
+
+def add(settings: DatasetSettings, root: Path, listing: Listing) -> None:
+    """List the Kaldi sets of ``root`` for evaluation, but for the training set, if that lies among them.
+
+    Raises:
+        DataError: it holds no sets; with the faults so far.
+    """
+    pairs, singles = _discover(root, settings, listing)
+    enrolments = [_tables(folder, listing.faults) for folder, _ in pairs]
+    groups = [[_tables(folder, listing.faults) for folder in folders] for _, folders in pairs]
+    alone = [_tables(folder, listing.faults) for folder in singles]
+
+    sets = [*enrolments, *(one for group in groups for one in group), *alone]
+    start = _audio_root(settings, sets, [root, root.parent, Path.cwd()], root, listing)
+    for enrolment, group in zip(enrolments, groups):
+        listing.utterances += _utterances(enrolment, "enrolment", start, listing.faults)
+        for one in group:
+            listing.utterances += _utterances(one, "trial", start, listing.faults)
+    _fill_sexes(listing)
+    for enrolment, group in zip(enrolments, groups):
+        enrolled = _enrolled(enrolment, listing.faults)
+        for one in group:
+            _add_list(listing, one.name, enrolment.name, enrolled, one.trials.get("trials"), one.where("trials"))
+    for one in alone:
+        _add_single(listing, one, _utterances(one, "trial", start, listing.faults), settings.seed)
+    if alone:
+        corpus.select(listing, settings.sets, "dataset.sets")
+
+
+def holds_sets(folder: Path) -> bool:
+    """Whether a folder is a Kaldi set or holds some."""
+    return bool(_sets(folder))
+
+
+def add_training(settings: DatasetSettings, folder: Path, listing: Listing) -> None:
+    """List the one Kaldi set that a folder is or holds as training set; its lists of trials do not matter."""
+    found = _sets(folder)
+    if len(found) > 1:
+        names = ", ".join(one.name for one in found)
+        listing.faults.add("train", f"the folder holds {len(found)} sets ({names}), and one is trained on", folder)
+        return
+    one = _tables(found[0], listing.faults)
+    candidates = [one.folder, one.folder.parent, one.folder.parent.parent, Path.cwd()]
+    if settings.audio_root is not None:
+        candidates.insert(0, Path(settings.audio_root).expanduser().absolute())
+    start = _start([one], candidates, one.folder, listing)
+    listing.utterances += _utterances(one, "train", start, listing.faults)
+
+
+def _sets(folder: Path) -> list[Path]:
+    return [one for one in (folder, *sorted(folder.iterdir())) if (one / "wav.scp").exists()]
+
+
+# Which folders -------------------------------------------------------------------------------------------------------
+
+
+def _discover(
+    root: Path, settings: DatasetSettings, listing: Listing
+) -> tuple[list[tuple[Path, list[Path]]], list[Path]]:
+    """The enrolment folders with their trial folders, or else the folders of sets that stand alone."""
+    faults = listing.faults
+    if (root / "wav.scp").exists():
+        has_lists = (root / "enrolls").exists() and _trial_files(root)
+        if re.search(r"_(enrolls|trials(_.*)?)$", root.name) and not has_lists:
+            faults.add("no-sets", f"'{root.name}' is one set of several; give the folder that holds them: "
+                       f"dataset.root={shlex.quote(str(root.parent))}", root)  # fmt: skip
+            faults.stop(root)
+        return [], [root]
+    training = os.path.realpath(Path(settings.train).expanduser()) if settings.train else ""
+    folders = {folder.name: folder for folder in sorted(root.iterdir())
+               if folder.is_dir() and os.path.realpath(folder) != training}  # fmt: skip
+    pairs = _pairs(folders, settings.sets, listing)
+    if pairs is not None:
+        return pairs, []
+    singles = [folder for folder in folders.values() if (folder / "wav.scp").exists()]
+    if not singles:
+        empty = not any(root.iterdir())
+        faults.add("no-sets", "the folder is empty" if empty else "the folder holds no Kaldi set (no */wav.scp)", root)
+        faults.stop(root)
+    return [], [folder for folder in singles if (folder / "enrolls").exists() and _trial_files(folder)] or singles
+
+
+def _pairs(
+    folders: dict[str, Path], wanted: list[str] | None, listing: Listing
+) -> list[tuple[Path, list[Path]]] | None:
+    """Every X_enrolls with its X_trials_*; None if there is neither."""
+    enrolments = [name for name in folders if name.endswith("_enrolls")]
+    tried = {name: found[1] for name in folders if (found := re.fullmatch(r"(.+?)_trials(_.*)?", name))}
+    if not enrolments and not tried:
+        return None
+    copies, pairs, taken = [], [], set()
+    for enrolment in enrolments:
+        base = enrolment.removesuffix("_enrolls")
+        suffixes = tuple(name.removeprefix(enrolment) for name in folders if name.startswith(f"{enrolment}_"))
+        copies += [f"{enrolment}{suffix}" for suffix in suffixes]
+        mine = [name for name, owner in tried.items() if owner == base]
+        copies += [name for name in mine if suffixes and name.endswith(suffixes)]
+        taken |= {enrolment, *mine}
+        pairs.append((enrolment, [name for name in mine if name not in copies]))
+    lonely = [name for name in tried if name not in taken]
+    if wanted is not None:
+        known = [name for _, mine in pairs for name in mine]
+        corpus.unknown_sets(listing.faults, wanted, [*known, *lonely], "dataset.sets")
+        lonely = [name for name in lonely if name in wanted]
+        pairs = [(enrolment, kept) for enrolment, mine in pairs if (kept := [name for name in mine if name in wanted])]
+    for name in lonely:
+        listing.faults.add("missing-table", f"the trial set {name} has no enrolment set {tried[name]}_enrolls beside it",
+                           folders[name])  # fmt: skip
+    for enrolment, mine in pairs:
+        if not mine:
+            listing.faults.add("missing-table", f"the enrolment set {enrolment} has no trial set "
+                               f"{enrolment.removesuffix('_enrolls')}_trials_* beside it", folders[enrolment])  # fmt: skip
+    if copies:
+        listing.notes.append(f"passed over as anonymised copies, to be given as systems: {', '.join(sorted(copies))}")
+    others = [
+        name for name in folders if name not in {*taken, *copies, *tried} and (folders[name] / "wav.scp").exists()
+    ]
+    if others:
+        listing.notes.append(f"sets without lists of trials are not evaluated: {', '.join(others)}")
+    return [(folders[enrolment], [folders[name] for name in mine]) for enrolment, mine in pairs]
+
+
+def _trial_files(folder: Path) -> list[Path]:
+    return sorted(path for path in folder.iterdir() if re.fullmatch(r"trials(_\w+)?", path.name))
+
+
+# Tables --------------------------------------------------------------------------------------------------------------
+
+
+def _records(path: Path, faults: Faults, fields: range, split: int = 0) -> Iterator[_Record]:
+    """The lines of a table that have a number of fields in the range; others are faults.
+
+    ``split`` limits the fields, the last of which then keeps its blanks (file names in wav.scp).
+    """
+    try:
+        text = path.read_bytes().decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        faults.add("malformed", f"not UTF-8 text at byte {error.start}", path)
+        return
+    except OSError as error:
+        faults.add("missing-table", f"cannot be read ({error.strerror})", path)
+        return
+    for number, line in enumerate(text.split("\n"), 1):
+        line = line.strip(" \t\r")
+        if not line:
+            continue
+        found = _BLANK.split(line, maxsplit=split - 1 if split else 0)
+        if "\0" in line:
+            faults.add("malformed", "a zero byte", f"{path}:{number}")
+        elif len(found) in fields:
+            yield _Record(found, f"{path}:{number}")
+        else:
+            least, most = fields[0], fields[-1]
+            wanted = f"{least}" if least == most else f"{least} or {most}" if most == least + 1 else f"{least} or more"
+            faults.add("malformed", f"{len(found)} fields instead of {wanted}: '{line[:80]}'", f"{path}:{number}")
+
+
+def _mapping(path: Path, faults: Faults) -> dict[str, _Record]:
+    """A table of two columns by its first; a second line for a key is a fault."""
+    found: dict[str, _Record] = {}
+    for record in _records(path, faults, range(2, 3)):
+        before = found.setdefault(record.fields[0], record)
+        if before is not record:
+            faults.add("duplicate-id", f"'{record.fields[0]}' has a second line, first {before.where}", record.where)
+    return found
+
+
+def _tables(folder: Path, faults: Faults) -> _Set:
+    made = _Set(folder.name, folder)
+    if not (folder / "wav.scp").exists():
+        faults.add("missing-table", "the set has no wav.scp", folder)
+    else:
+        made.audio = list(_records(folder / "wav.scp", faults, range(2, 3), split=2))
+        if not made.audio:
+            faults.add("empty", "wav.scp lists no utterance", folder / "wav.scp")
+    if (folder / "utt2spk").exists():
+        owners = _mapping(folder / "utt2spk", faults)
+    elif (folder / "spk2utt").exists():
+        owners = {}
+        for record in _records(folder / "spk2utt", faults, range(2, 1 << 30)):
+            for utterance in record.fields[1:]:
+                before = owners.setdefault(utterance, _Record([utterance, record.fields[0]], record.where))
+                if before.where != record.where:
+                    faults.add(
+                        "duplicate-id",
+                        f"utterance '{utterance}' has a second speaker, first {before.where}",
+                        record.where,
+                    )
+    else:
+        owners = {}
+        faults.add("missing-table", "neither utt2spk nor spk2utt says who speaks", folder)
+    made.speakers = {utterance: record.fields[1] for utterance, record in owners.items()}
+    listed = {record.fields[0] for record in made.audio}
+    for utterance, record in owners.items():
+        if utterance not in listed:
+            faults.add("no-audio-line", f"utterance '{utterance}' has a speaker but no line in wav.scp", record.where)
+    if (folder / "spk2gender").exists():
+        for speaker, record in _mapping(folder / "spk2gender", faults).items():
+            sex = SEXES.get(record.fields[1].lower())
+            if sex is None:
+                faults.add("malformed", f"'{record.fields[1]}' is no sex; f, m or u is", record.where)
+            made.sexes[speaker] = sex or "u"
+        for speaker in sorted(set(made.speakers.values()) - set(made.sexes)):
+            faults.add("no-sex", f"speaker '{speaker}' has no line in spk2gender", folder / "spk2gender")
+    if (folder / "utt2dur").exists():
+        for utterance, record in _mapping(folder / "utt2dur", faults).items():
+            try:
+                made.seconds[utterance] = float(record.fields[1])
+            except ValueError:
+                faults.add("malformed", f"'{record.fields[1]}' is no duration in seconds", record.where)
+    if (folder / "enrolls").exists():
+        made.enrolls = list(_records(folder / "enrolls", faults, range(1, 2)))
+    for path in _trial_files(folder):
+        made.trials[path.name] = list(_records(path, faults, range(2, 4)))
+    return made
+
+
+# Audio ---------------------------------------------------------------------------------------------------------------
+
+
+def _problem(path: str) -> str:
+    """The kind of wav.scp entry that is no plain file; '' for a file."""
+    if path.endswith("|") or path.startswith("|"):
+        return "pipe"
+    return "archive" if path == "-" or _ARCHIVE.search(path) else ""
+
+
+def _is_relative(record: _Record) -> bool:
+    return not _problem(record.fields[1]) and not Path(record.fields[1]).is_absolute()
+
+
+def _audio_root(
+    settings: DatasetSettings, sets: list[_Set], candidates: list[Path], where: Path, listing: Listing
+) -> Path | None:
+    """Where relative paths of the evaluated sets start: ``dataset.audio_root`` alone, if given, else one of the candidates."""
+    if settings.audio_root is not None:
+        candidates = [Path(settings.audio_root).expanduser().absolute()]
+        if not candidates[0].is_dir():
+            listing.faults.add("root", f"there is no folder '{settings.audio_root}'", "dataset.audio_root")
+            return None
+    return _start(sets, candidates, where, listing)
+
+
+def _start(sets: list[_Set], candidates: list[Path], where: Path, listing: Listing) -> Path | None:
+    """The first candidate under which most relative paths exist; None if none does, which is a fault."""
+    candidates = list(dict.fromkeys(candidates))
+    relative = [record.fields[1] for one in sets for record in one.audio if _is_relative(record)]
+    if not relative:
+        return candidates[0]
+    counts = []
+    for candidate in candidates:
+        counts.append(sum(os.path.exists(candidate / path) for path in relative))  # noqa: PTH110 (never raises)
+        if counts[-1] == len(relative):
+            break
+    best = max(range(len(counts)), key=counts.__getitem__)
+    if not counts[best] and len(relative) > 1:
+        tried = ", ".join(str(candidate) for candidate in candidates)
+        listing.faults.add("missing-audio", f"none of the {len(relative)} relative paths of wav.scp exists under {tried}; "
+                           f"the first is '{relative[0]}'", where)  # fmt: skip
+        return None
+    log.info("relative paths of wav.scp start from %s (%d of %d exist)", candidates[best], counts[best], len(relative))
+    return candidates[best]
+
+
+def _utterances(one: _Set, role: str, start: Path | None, faults: Faults) -> list[Listed]:
+    """The utterances of a set; a file that may not or cannot be read has no path."""
+    rows = []
+    if (one.folder / "segments").exists():
+        faults.add("segments", f"the set {one.name} cuts its utterances out of recordings", one.where("segments"))
+        start = None
+    strange: dict[str, list[_Record]] = {}
+    for position, record in enumerate(one.audio):
+        utterance, name = record.fields
+        speaker = one.speakers.get(utterance, "")
+        if not speaker and one.speakers:
+            faults.add("no-speaker", f"utterance '{utterance}' has no speaker in utt2spk", record.where)
+        if "/" in utterance:
+            faults.add("malformed", f"an utterance id may not hold '/': '{utterance}'", record.where)
+        path: Path | None = None
+        if _problem(name):
+            strange.setdefault(_problem(name), []).append(record)
+        elif Path(name).is_absolute():
+            path = Path(name)
+        elif start is not None:
+            path = start / name
+            if not corpus.inside(start, path):
+                faults.add("leaves-root", f"utterance '{utterance}': '{name}' leads out of {start}, to {os.path.realpath(path)}",
+                           record.where)  # fmt: skip
+                path = None
+        rows.append(Listed(one.name, role, utterance, speaker, one.sexes.get(speaker, "u"), path, record.where, position,
+                           one.seconds.get(utterance)))  # fmt: skip
+    for problem, records in strange.items():
+        what = "shell pipes" if problem == "pipe" else "places in archives"
+        faults.add("pipe", f"{len(records)} entries are {what}, not files, the first is '{records[0].fields[1][:80]}'; "
+                   f"plain files: {plain_files(one.folder)}", records[0].where)  # fmt: skip
+    return rows
+
+
+def plain_files(folder: Path) -> str:
+    """The shell command that runs the pipes of a set's wav.scp and makes a wav.scp of plain files; it keeps the old one."""
+    return (
+        f"d={shlex.quote(str(folder))}; mkdir -p \"$d/wav\" && "
+        "{ [ -e \"$d/wav.scp.pipes\" ] || cp \"$d/wav.scp\" \"$d/wav.scp.pipes\"; } && "
+        "while read -r u c; do case \"$c\" in "
+        "*'|') sh -c \"${c%|}\" </dev/null >\"$d/wav/$u.wav\" && echo \"$u $d/wav/$u.wav\";; "
+        "*.ark:*) wav-copy \"$c\" \"$d/wav/$u.wav\" </dev/null && echo \"$u $d/wav/$u.wav\";; "
+        "*) echo \"$u $c\";; esac; done <\"$d/wav.scp.pipes\" >\"$d/wav.scp\""
+    )  # fmt: skip
+
+
+def _fill_sexes(listing: Listing) -> None:
+    """A set without spk2gender takes the sex of a speaker from the others."""
+    known = {row.speaker: row.sex for row in listing.utterances if row.sex != "u"}
+    listing.utterances = [
+        replace(row, sex=known.get(row.speaker, "u")) if row.sex == "u" else row for row in listing.utterances
+    ]
+
+
+# Lists ---------------------------------------------------------------------------------------------------------------
+
+
+def _enrolled(one: _Set, faults: Faults) -> list[Enrolled]:
+    """The models of an enrolment set: its speakers, made of the utterances of ``enrolls`` or of all."""
+    lines = []
+    first: dict[str, _Record] = {}
+    for record in one.enrolls if one.enrolls is not None else one.audio:
+        utterance = record.fields[0]
+        before = first.setdefault(utterance, record)
+        if before is record:
+            lines.append(Enrolled(one.speakers.get(utterance, ""), utterance, record.where))
+        elif one.enrolls is not None:
+            faults.add("duplicate-id", f"'{utterance}' is enrolled twice, first {before.where}", record.where)
+    return lines
+
+
+def _add_list(
+    listing: Listing,
+    name: str,
+    enrolment_set: str,
+    enrolled: list[Enrolled],
+    records: list[_Record] | None,
+    where: str,
+) -> None:
+    if records is None:
+        listing.notes.append(
+            f"{name} has no trials; all same-sex pairs of an enrolled speaker and an utterance are tried"
+        )
+        corpus.paired(listing, name, enrolment_set, enrolled, where)
+        return
+    lines = []
+    columns = len(records[0].fields) if records else 0
+    for record in records:
+        if len(record.fields) != columns:
+            listing.faults.add(
+                "malformed", f"{len(record.fields)} fields, but the first line has {columns}", record.where
+            )
+            continue
+        label = record.fields[2] if columns == 3 else None
+        if label not in (None, "target", "nontarget"):
+            listing.faults.add("malformed", f"the label '{label}' is neither target nor nontarget", record.where)
+            continue
+        lines.append(
+            Trial(record.fields[0], record.fields[1], None if label is None else label == "target", record.where)
+        )
+    listing.lists.append(TrialList(name, enrolment_set, enrolled, lines, where))
+
+
+def _add_single(listing: Listing, one: _Set, rows: list[Listed], seed: int) -> None:
+    """A set with its lists inside is cut into sets, one without is halved."""
+    if one.enrolls is None or not one.trials:
+        listing.notes.append(f"{one.name} has no lists; each speaker's utterances are halved into enrolment and trial")
+        corpus.halved(listing, one.name, rows, seed, str(one.folder))
+        return
+    enrolled = _enrolled(one, listing.faults)
+    parts = {f"{one.name}_enrolls": ("enrolment", {line.utterance for line in enrolled})}
+    for table, records in one.trials.items():
+        parts[f"{one.name}_{table}"] = ("trial", {record.fields[1] for record in records})
+    for name, (role, ids) in parts.items():
+        members = [row for row in rows if row.utterance in ids]
+        listing.utterances += [replace(row, set=name, role=role, position=place) for place, row in enumerate(members)]
+    for table, records in one.trials.items():
+        _add_list(listing, f"{one.name}_{table}", f"{one.name}_enrolls", enrolled, records, one.where(table))

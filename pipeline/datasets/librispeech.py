@@ -1,0 +1,136 @@
+"""A LibriSpeech tree: ``SPEAKER/CHAPTER/UTTERANCE.ext``, with ``SPEAKERS.TXT`` in the root or its parent.
+
+There are no lists: each speaker's utterances are halved into enrolment and trial (:func:`pipeline.datasets.corpus.halved`).
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections import defaultdict
+from dataclasses import replace
+from pathlib import Path
+
+from pipeline.datasets import corpus
+from pipeline.datasets.corpus import Listed, Listing
+from pipeline.datasets.settings import DatasetSettings
+
+EXTENSIONS = (".flac", ".wav", ".mp3", ".ogg")
+
+
+def legal_id(name: str) -> str:
+    """A file or folder name as an id: ids have no blanks, so each run of blanks becomes '_'."""
+    return re.sub(r"\s+", "_", name.strip())
+
+
+def audio_files(root: Path) -> list[Path]:
+    """All audio files under a folder, by extension in either case, in the order of their relative paths.
+
+    Links are followed, each folder once; names that begin with '.' are no data (macOS leaves ``._X.flac`` beside X.flac).
+    """
+    found, seen = [], set()
+    for folder, below, names in os.walk(root, followlinks=True):
+        real = os.path.realpath(folder)
+        if real in seen:
+            below.clear()
+            continue
+        seen.add(real)
+        below[:] = sorted(name for name in below if not name.startswith("."))
+        found += [Path(folder, name) for name in names
+                  if not name.startswith(".") and name.lower().endswith(EXTENSIONS)]  # fmt: skip
+    return sorted(found)
+
+
+def add(settings: DatasetSettings, root: Path, listing: Listing) -> None:
+    """List the tree ``root`` for evaluation; the data set's name is the folder's (test-other).
+
+    Raises:
+        DataError: it is no such tree; with the faults so far.
+    """
+    rows = _tree(root, "dataset.root", listing)
+    if not rows:
+        listing.faults.stop(root)
+    corpus.halved(listing, legal_id(root.name), rows, settings.seed, str(root))
+    corpus.select(listing, settings.sets, "dataset.sets")
+
+
+def add_training(folder: Path, listing: Listing) -> None:
+    """List a tree as training set of the folder's name."""
+    rows = sorted(_tree(folder, "dataset.train", listing), key=lambda row: row.utterance)
+    listing.utterances += [replace(row, set=legal_id(folder.name), role="train", position=place)
+                           for place, row in enumerate(rows)]  # fmt: skip
+
+
+def _tree(root: Path, key: str, listing: Listing) -> list[Listed]:
+    """The utterances of a tree, their set and role still open; none if it is no such tree, which is a fault.
+
+    ``key`` is the setting that named the root, for messages.
+    """
+    faults = listing.faults
+    files = audio_files(root)
+    good = [path for path in files if len(path.relative_to(root).parts) == 3]
+    _layout(root, key, files, good, listing)
+    if not good:
+        return []
+    sexes = _sexes(root, {legal_id(path.relative_to(root).parts[0]) for path in good}, listing)
+    rows, renamed = [], 0
+    names: dict[str, list[Path]] = defaultdict(list)
+    for path in good:
+        speaker, utterance = legal_id(path.relative_to(root).parts[0]), legal_id(path.stem)
+        renamed += utterance != path.stem
+        names[utterance].append(path)
+        place: Path | None = path
+        if not corpus.inside(root, path):
+            faults.add("leaves-root", f"a link leads out of the tree, to {os.path.realpath(path)}", path)
+            place = None
+        if len(names[utterance]) == 1:
+            rows.append(Listed("", "", utterance, speaker, sexes.get(speaker, "u"), place, str(path), 0))
+    for utterance, paths in names.items():
+        for path in paths[1:]:
+            faults.add("duplicate-id", f"the id '{utterance}' is taken by {paths[0]}", path)
+    if renamed:
+        listing.notes.append(f"{renamed} file names hold blanks, which ids may not; each became '_'")
+    return rows
+
+
+def _layout(root: Path, key: str, files: list[Path], good: list[Path], listing: Listing) -> None:
+    faults = listing.faults
+    if not files:
+        tables = sorted(root.glob("*/wav.scp"))
+        hint = "; it holds Kaldi sets (dataset=kaldi)" if tables else ""
+        faults.add("empty", f"the folder holds no audio ({' '.join(EXTENSIONS)}){hint}", root)
+    elif not good:
+        deeper = sorted({path.relative_to(root).parts[0] for path in files if len(path.relative_to(root).parts) == 4})
+        hint = f"; {key}={root / deeper[0]} would be one" if deeper else ""
+        faults.add("layout", f"no audio lies at SPEAKER/CHAPTER/UTTERANCE.ext, {len(files)} files lie elsewhere, "
+                   f"e.g. {files[0].relative_to(root)}{hint}", root)  # fmt: skip
+    else:
+        for path in files:
+            if len(path.relative_to(root).parts) != 3:
+                faults.add("layout", "audio that does not lie at SPEAKER/CHAPTER/UTTERANCE.ext", path)
+
+
+def _sexes(root: Path, speakers: set[str], listing: Listing) -> dict[str, str]:
+    """Sex by speaker from SPEAKERS.TXT (``ID | SEX | SUBSET | MINUTES | NAME``, comments after ';')."""
+    table = next(
+        (folder / "SPEAKERS.TXT" for folder in (root, root.parent) if (folder / "SPEAKERS.TXT").is_file()), None
+    )
+    if table is None:
+        listing.notes.append("no SPEAKERS.TXT in the root or its parent: the sex of speakers is unknown")
+        return {}
+    found: dict[str, str] = {}
+    for number, line in enumerate(table.read_text("utf-8-sig", errors="replace").split("\n"), 1):
+        if not line.strip() or line.lstrip().startswith(";"):
+            continue
+        fields = [part.strip() for part in line.split("|")]
+        sex = fields[1].lower() if len(fields) > 1 else ""
+        if not fields[0] or sex not in ("f", "m"):
+            listing.faults.add("malformed", f"not 'ID | F|M | …': '{line.strip()[:80]}'", f"{table}:{number}")
+        elif found.setdefault(legal_id(fields[0]), sex) != sex:
+            listing.faults.add("disagrees", f"speaker '{fields[0]}' is listed with both sexes", f"{table}:{number}")
+    if not speakers & found.keys():
+        listing.notes.append(f"{table} names none of the speakers: their sex is unknown")
+        return {}
+    for speaker in sorted(speakers - found.keys()):
+        listing.faults.add("no-sex", f"speaker '{speaker}' has no line in SPEAKERS.TXT", table)
+    return found

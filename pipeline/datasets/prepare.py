@@ -1,0 +1,80 @@
+"""Prepare: the data set and the audio of external systems, read and checked before any compute."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import pandas as pd
+
+from pipeline.datasets import external, importers
+from pipeline.datasets.corpus import Dropped
+from pipeline.datasets.settings import DatasetSettings
+from pipeline.errors import DataError, Fault
+from pipeline.protocol.trials import TrialSet
+
+
+@dataclass(frozen=True, eq=False)
+class Prepared:
+    """A checked data set.
+
+    Attributes:
+        name: what the tables call it.
+        manifest: rows of all sets (:mod:`pipeline.tables.manifest`).
+        trials: trial sets by name.
+        external: manifests of external systems, their second runs and training sets by key.
+        dropped: utterances left out under ``allow_partial``.
+        notes: what a reader should know.
+    """
+
+    name: str
+    manifest: pd.DataFrame
+    trials: Mapping[str, TrialSet]
+    external: Mapping[str, pd.DataFrame]
+    dropped: tuple[Dropped, ...]
+    notes: tuple[str, ...]
+
+
+def run(
+    settings: DatasetSettings,
+    rendered: Path | None,
+    copies: Mapping[str, external.Copy],
+    allow_partial: bool,
+    threads: int,
+    training_alone: bool = False,
+) -> Prepared:
+    """Read the data set, then the audio of each external system.
+
+    Args:
+        settings: of the data set.
+        rendered: the folder of a rendered synthetic data set.
+        copies: where the audio of external systems is, by key.
+        allow_partial: leave out single files with faults, named, instead of refusing.
+        threads: files are hashed and decoded in so many threads.
+        training_alone: of the data set, read the training set ``settings.train`` alone.
+
+    Raises:
+        DataError: with all faults of the data set, or with all faults of all external systems.
+    """
+    corpus = importers.read(settings, rendered, allow_partial, threads, training_alone)
+    training = corpus.manifest["role"] == "train"
+    made: dict[str, pd.DataFrame] = {}
+    dropped, notes = list(corpus.dropped), list(corpus.notes)
+    faults: list[Fault] = []
+    first: DataError | None = None
+    for label, copy in copies.items():
+        wanted = corpus.manifest[training == copy.training]
+        try:
+            read = external.read(Path(copy.root), wanted, copy.suffix, allow_partial, threads)
+        except DataError as error:
+            first = first or error
+            faults += [Fault(fault.what, f"system {label}: {fault.where}", fault.kind) for fault in error.faults]
+            continue
+        made[label] = read.manifest
+        dropped += read.dropped
+        notes += [f"system {label}: {note}" for note in read.notes]
+    if first is not None:
+        raise DataError(first.what, where=first.where, cause=first.cause, remedy=first.remedy, faults=faults)
+    name = settings.label or (Path(settings.root).resolve().name if settings.root else settings.name)
+    return Prepared(name, corpus.manifest, corpus.trials, made, tuple(dropped), tuple(notes))

@@ -1,0 +1,269 @@
+"""ECAPA-TDNN (Desplanques et al. 2020, arXiv 2005.07143): SpeechBrain's class, its sizes read from the weights.
+
+``Packed`` is the same network for many files at once, made of the weights of SpeechBrain's module.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import torch
+from speechbrain.lobes.models.ECAPA_TDNN import (
+    ECAPA_TDNN,
+    AttentiveStatisticsPooling,
+    SEBlock,
+    SERes2NetBlock,
+    TDNNBlock,
+)
+
+from pipeline.nets.packed import Convolution, Layout, affine
+from pipeline.nets.speechbrain_layout import State, filled, reach, shape
+
+ARCHITECTURE = "ECAPA-TDNN of SpeechBrain"
+RES2NET_SCALE = 8
+
+# Channels that the pooling weights at a time: of 10 s they fill 2 MB, about the second cache of a core.
+_WIDTH = 512
+
+
+def dilations(layers: int) -> list[int]:
+    """1, 2, 3, ... and 1 for the last layer: no tensor tells them, and SpeechBrain's recipes use no others."""
+    return [*range(1, layers), 1]
+
+
+def sizes(state: State) -> dict[str, Any]:
+    """The arguments of ``ECAPA_TDNN`` with which a state dict was made.
+
+    Raises:
+        DataError: it was made by another architecture.
+    """
+
+    def conv(prefix: str) -> tuple[int, int, int]:
+        out_channels, in_channels, kernel = shape(state, f"{prefix}.weight", ARCHITECTURE, 3)
+        return out_channels, in_channels, kernel
+
+    first, n_mels, kernel = conv("blocks.0.conv.conv")
+    channels, kernels = [first], [kernel]
+    blocks = 1 + max(int(found[1]) for key in state if (found := re.match(r"blocks\.(\d+)\.", key)))
+    for block in range(1, blocks):
+        channels.append(conv(f"blocks.{block}.tdnn1.conv.conv")[0])
+        kernels.append(conv(f"blocks.{block}.res2net_block.blocks.0.conv.conv")[2])
+    se_channels = conv("blocks.1.se_block.conv1.conv")[0]
+    scales = {key.split(".")[4] for key in state if key.startswith("blocks.1.res2net_block.blocks.")}
+    aggregated, _, kernel = conv("mfa.conv.conv")
+    attention, attended, _ = conv("asp.tdnn.conv.conv")
+    embedding, _, _ = conv("fc.conv")
+    return {
+        "input_size": n_mels,
+        "lin_neurons": embedding,
+        "channels": [*channels, aggregated],
+        "kernel_sizes": [*kernels, kernel],
+        "dilations": dilations(blocks + 1),
+        "attention_channels": attention,
+        "res2net_scale": 1 + len(scales),
+        "se_channels": se_channels,
+        "global_context": attended == 3 * aggregated,
+        "groups": [1] * (blocks + 1),
+    }
+
+
+def build(state: State) -> tuple[torch.nn.Module, dict[str, Any]]:
+    """The model that a state dict belongs to, in evaluation mode, and the arguments it was made with.
+
+    Raises:
+        DataError: the state dict is of another architecture; the message names the tensor.
+    """
+    arguments = sizes(state)
+    return filled(ECAPA_TDNN(**arguments), state, ARCHITECTURE), arguments
+
+
+def fresh(n_mels: int, channels: list[int], embedding: int, attention: int) -> torch.nn.Module:
+    """An untrained model with SpeechBrain's kernels (5, 3, 3, ..., 1), its weights drawn from torch's global generator.
+
+    Args:
+        n_mels: log-mel bands.
+        channels: of the first convolution, of each block, and of the layer that joins the blocks.
+        embedding: dimensions.
+        attention: channels of the attention, and of squeeze and excitation.
+    """
+    blocks = len(channels) - 2
+    model: torch.nn.Module = ECAPA_TDNN(
+        n_mels,
+        lin_neurons=embedding,
+        channels=channels,
+        kernel_sizes=[5, *[3] * blocks, 1],
+        dilations=dilations(len(channels)),
+        attention_channels=attention,
+        res2net_scale=RES2NET_SCALE,
+        se_channels=attention,
+        groups=[1] * len(channels),
+    )
+    return model
+
+
+def least_frames(arguments: dict[str, Any]) -> int:
+    """The fewest frames that the model takes: one more than the widest reflection (5 with SpeechBrain's kernels)."""
+    pairs = zip(arguments["kernel_sizes"], arguments["dilations"], strict=True)
+    return 1 + max(reach(kernel, dilation) for kernel, dilation in pairs)
+
+
+class Packed(torch.nn.Module):
+    """ECAPA-TDNN on packed frames: equal to SpeechBrain's module on each file alone, up to rounding."""
+
+    weight: torch.Tensor
+    bias: torch.Tensor
+
+    def __init__(self, model: ECAPA_TDNN, dtype: torch.dtype) -> None:
+        super().__init__()
+        self.dtype = dtype
+        first, *blocks = model.blocks
+        self.first = _tdnn(first, dtype)
+        self.blocks: Any = torch.nn.ModuleList(Block(block, dtype) for block in blocks)
+        self.widths = [block.tdnn2.conv.conv.out_channels for block in blocks]
+        self.aggregation = _tdnn(model.mfa, dtype)
+        self.pooling = Pooling(model.asp, dtype)
+        # The normalisation of the pooled statistics goes into the layer that takes them.
+        scale, shift = affine(model.asp_bn.norm)
+        last = model.fc.conv.weight[:, :, 0].double()
+        self.register_buffer("weight", (last * scale).float(), persistent=False)
+        self.register_buffer("bias", (model.fc.conv.bias + last @ shift).float(), persistent=False)
+
+    def forward(self, frames: torch.Tensor, layout: Layout) -> torch.Tensor:
+        """Frames float32 [T, n_mels] to embeddings float32 [files, d]."""
+        pooled = self.pooling(self._aggregated(frames, layout), layout)
+        return torch.nn.functional.linear(pooled, self.weight, self.bias)
+
+    def _aggregated(self, frames: torch.Tensor, layout: Layout) -> torch.Tensor:
+        """Frames [T, n_mels] to what the pooling takes, [T, c]."""
+        x = self.first(frames.to(self.dtype), self.first.taps(layout))
+        joined = x.new_empty(len(x), sum(self.widths))
+        for block, part in zip(self.blocks, torch.split(joined, self.widths, dim=1), strict=True):
+            x = part.copy_(block(x, layout))
+        aggregated: torch.Tensor = self.aggregation(joined, self.aggregation.taps(layout))
+        return aggregated
+
+    def parts(self) -> list[torch.nn.Module]:
+        """What works frame by frame, for ``torch.compile``."""
+        return [self.first, *(block.chain for block in self.blocks), self.aggregation]
+
+
+class Block(torch.nn.Module):
+    """A block of convolutions, the inner ones in a chain over groups of channels, then squeeze and excitation."""
+
+    def __init__(self, block: SERes2NetBlock, dtype: torch.dtype) -> None:
+        super().__init__()
+        self.chain = Chain(block, dtype)
+        self.excitation = Excitation(block.se_block)
+        self.shortcut = None if block.shortcut is None else Convolution(block.shortcut.conv, dtype=dtype)
+
+    def forward(self, x: torch.Tensor, layout: Layout) -> torch.Tensor:
+        """Frames [T, in] to [T, out]."""
+        inner: torch.Tensor = self.chain(x, self.chain.taps(layout))
+        gates = self.excitation(layout.means(inner)).to(inner.dtype)
+        inner *= layout.spread(gates)
+        inner += x if self.shortcut is None else self.shortcut(x)
+        return inner
+
+
+class Chain(torch.nn.Module):
+    """What a block does frame by frame: a layer, Res2Net's chain of convolutions, and a layer."""
+
+    def __init__(self, block: SERes2NetBlock, dtype: torch.dtype) -> None:
+        super().__init__()
+        self.before = _tdnn(block.tdnn1, dtype)
+        self.inner: Any = torch.nn.ModuleList(_tdnn(layer, dtype) for layer in block.res2net_block.blocks)
+        self.after = _tdnn(block.tdnn2, dtype)
+
+    def taps(self, layout: Layout) -> torch.Tensor | None:
+        """The rows that the convolutions of the chain gather in a layout."""
+        first: Convolution = self.inner[0]
+        return first.taps(layout)
+
+    def forward(self, x: torch.Tensor, taps: torch.Tensor | None) -> torch.Tensor:
+        """Frames [T, in] to [T, out], with the rows that the chain gathers."""
+        x = self.before(x)
+        _, *groups = x.chunk(len(self.inner) + 1, dim=1)
+        before = None
+        for group, layer in zip(groups, self.inner, strict=True):
+            before = layer(group if before is None else group + before, taps)
+            group.copy_(before)
+        frames: torch.Tensor = self.after(x)
+        return frames
+
+
+class Excitation(torch.nn.Module):
+    """The gates of channels, from their means over a file."""
+
+    def __init__(self, block: SEBlock) -> None:
+        super().__init__()
+        self.inner, self.outer = Convolution(block.conv1.conv), Convolution(block.conv2.conv)
+
+    def forward(self, means: torch.Tensor) -> torch.Tensor:
+        """Means [files, c] to gates [files, c]."""
+        gates: torch.Tensor = self.outer(self.inner(means).relu_())
+        return gates.sigmoid_()
+
+
+class Pooling(torch.nn.Module):
+    """Attentive statistics: weighted mean and deviation of each channel over a file.
+
+    The attention sees each frame beside the plain mean and deviation of the file. Its first layer is linear, and what it
+    makes of those two is the same at all frames: it is computed once a file.
+    """
+
+    frames: torch.Tensor
+    context: torch.Tensor
+    bias: torch.Tensor
+    low: torch.Tensor
+    high: torch.Tensor
+    logits: torch.Tensor
+
+    def __init__(self, pooling: AttentiveStatisticsPooling, dtype: torch.dtype) -> None:
+        super().__init__()
+        channels = pooling.conv.conv.out_channels
+        whole = _tdnn(pooling.tdnn, torch.float32)
+        assert whole.low is not None and whole.high is not None
+        self.register_buffer("frames", whole.weight[:channels].to(dtype).contiguous(), persistent=False)
+        self.register_buffer("context", whole.weight[channels:].contiguous(), persistent=False)
+        self.register_buffer("bias", whole.bias, persistent=False)
+        self.register_buffer("low", whole.low.to(dtype), persistent=False)
+        self.register_buffer("high", whole.high.to(dtype), persistent=False)
+        # A bias is the same at all frames of a channel, and drops out of the softmax over them.
+        logits = pooling.conv.conv.weight[:, :, 0].detach().t()
+        self.register_buffer("logits", logits.to(dtype).contiguous(), persistent=False)
+        self.least = float(pooling.eps)
+
+    def forward(self, x: torch.Tensor, layout: Layout) -> torch.Tensor:
+        """Frames [T, c] to statistics float32 [files, 2 c]."""
+        hidden = x @ self.frames
+        context = self.bias[None].expand(len(layout.frames), -1)
+        if len(self.context):
+            parts = [self._statistics(part.float(), layout) for part in torch.split(x, _WIDTH, dim=1)]
+            plain = torch.cat([mean for mean, _ in parts] + [deviation for _, deviation in parts], dim=1)
+            context = context + plain @ self.context
+        hidden += layout.spread(context.to(x.dtype))
+        hidden = hidden.clamp_(self.low, self.high).tanh_()
+        means, deviations = [], []
+        # Channels are weighted apart from each other: a few at a time keep memory small and stay in a processor's cache.
+        for part, to_logits in zip(torch.split(x, _WIDTH, dim=1), torch.split(self.logits, _WIDTH, dim=1), strict=True):
+            weights = (hidden @ to_logits).float()
+            weights = weights.sub_(layout.spread(layout.largest(weights))).exp_()
+            mean, deviation = self._statistics(part.float(), layout, weights)
+            means.append(mean)
+            deviations.append(deviation)
+        return torch.cat(means + deviations, dim=1)
+
+    def _statistics(
+        self, x: torch.Tensor, layout: Layout, weights: torch.Tensor | None = None
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """Mean and deviation float32 [files, c] each of frames [T, c], by weights [T, c] that need not sum to 1."""
+        total = layout.lengths[:, None] if weights is None else layout.sums(weights)
+        mean = layout.sums(x if weights is None else x * weights) / total
+        square = (x - layout.spread(mean)).square_()
+        variance = layout.sums(square if weights is None else square.mul_(weights)) / total
+        return mean, variance.clamp(min=self.least).sqrt()
+
+
+def _tdnn(block: TDNNBlock, dtype: torch.dtype) -> Convolution:
+    return Convolution(block.conv.conv, block.norm.norm, dtype)

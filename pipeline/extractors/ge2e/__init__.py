@@ -1,0 +1,103 @@
+"""GE2E d-vectors (256 dimensions): the offline speaker embedding for real speech. It is no ECAPA, and no table calls it so.
+
+The weights come inside the Resemblyzer 0.1.4 wheel (Apache-2.0). Its mel frames have no logarithm, so that gain changes
+the embedding: by default the level of each file is brought to -30 dBFS, up or down.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import ClassVar, Literal
+
+import numpy as np
+
+from pipeline.errors import ModelMissing
+from pipeline.nets import embedding
+from pipeline.nets.feature import Feature
+from pipeline.registry import ComponentSettings, numeric
+from pipeline.weights.find import Weights, fetch_command, file_digest, folder_digest
+
+FOLDER, FILE = "ge2e", "pretrained.pt"
+SHA256 = "39373b86598fa3da9fcddee6142382efe09777e8d37dc9c0561f41f0070f134e"
+
+
+class Settings(ComponentSettings):
+    """Settings of the GE2E extractor.
+
+    Attributes:
+        level: ``normalise`` brings the RMS level of each file to ``level_dbfs``; ``raise_only`` leaves louder files
+            alone, as Resemblyzer does (an anonymiser's gain then moves the scores); ``keep`` changes nothing.
+        level_dbfs: the level in dB re full scale.
+    """
+
+    name: Literal["ge2e"] = numeric("ge2e")
+    level: Literal["normalise", "raise_only", "keep"] = numeric("normalise")
+    level_dbfs: float = numeric(-30.0, ge=-90, le=0)
+
+
+def set_level(wave: np.ndarray, settings: Settings) -> np.ndarray:
+    """A waveform that is not silent, float32 [n], at the level that the settings ask for."""
+    gain = settings.level_dbfs - embedding.level_dbfs(wave)
+    if settings.level == "keep" or (settings.level == "raise_only" and gain < 0):
+        return wave
+    return np.asarray(wave * 10 ** (gain / 20), dtype=np.float32)
+
+
+class Extractor:
+    """Waveforms at 16 kHz to unit vectors of 256 non-negative values.
+
+    Files go through the model one at a time, so that a vector depends on its own audio alone. Audio shorter than 1.6 s
+    is followed by zeros up to 1.6 s; silent audio has weight 0.
+    """
+
+    version: ClassVar[int] = 1
+    measures: ClassVar[frozenset[str]] = frozenset({"trials", "pairs", "ranks"})
+    similarity: ClassVar[str] = "cosine"
+    libraries: ClassVar[tuple[str, ...]] = ("torch", "numpy")
+    evidence_optional: ClassVar[bool] = False
+    sample_rate: int = 16_000
+    pool = staticmethod(embedding.pool)
+
+    def __init__(self, settings: Settings, weights: Path | None, device: str, threads: int) -> None:
+        from pipeline.extractors.ge2e import network as ge2e
+
+        if weights is None:
+            raise ModelMissing("the GE2E extractor was given no weights", where=f"extractor {settings.name}")
+        self.settings, self.device, self.threads = settings, device, threads
+        self.dimension = ge2e.DIMENSION
+        self.encoder = ge2e.load(weights / FILE).to(device)
+
+    def extract(self, waveforms: Sequence[np.ndarray]) -> list[Feature]:
+        """Embeddings of waveforms, each float32 [n] at 16 kHz; see the class for short and silent ones."""
+
+        def one(wave: np.ndarray) -> Feature:
+            reason = embedding.unusable(wave)
+            if reason:
+                return embedding.nothing(self.dimension, reason)
+            vector = self.encoder.embed(embedding.to_tensor(set_level(wave, self.settings), self.device))
+            return embedding.as_feature(vector.cpu().numpy())
+
+        return embedding.each(one, waveforms, self.device, self.threads)
+
+
+def weights(settings: Settings, models: Path) -> Weights | None:
+    """The weights in ``models``.
+
+    Raises:
+        ModelMissing: they are not there, or are not those of Resemblyzer 0.1.4.
+    """
+    folder = models / FOLDER
+    if not (folder / FILE).is_file():
+        raise ModelMissing(
+            "the GE2E weights are not on this machine, and a run never downloads",
+            where=str(folder / FILE),
+            remedy=f"run {fetch_command(settings, models)}",
+        )
+    if file_digest(folder / FILE) != SHA256:
+        raise ModelMissing(
+            f"the GE2E weights are not those of resemblyzer 0.1.4: their sha256 is not {SHA256}",
+            where=str(folder / FILE),
+            remedy=f"run {fetch_command(settings, models)}",
+        )
+    return Weights(folder, folder_digest(folder, [FILE]))

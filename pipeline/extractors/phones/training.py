@@ -1,0 +1,297 @@
+"""Train the VQ-VAE whose codes are phone-like units, from waveforms and the names of their speakers.
+
+The log-mels of crops are encoded, quantised and decoded again with the speaker told; the loss is the mean absolute error of the
+normalised mels and the commitment of the encoder to its codes, which follow it by moving averages. The same data, settings and
+device give the same bytes on CPU.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from pipeline.errors import DataError
+from pipeline.extractors.phones.activity import FRAME, detect, powers
+from pipeline.nets.training import cosine, determinism, finite, rounds, seeded
+from pipeline.nets.waveforms import Waveforms
+from pipeline.registry import ComponentSettings, generator, numeric
+
+if TYPE_CHECKING:
+    from pipeline.extractors.phones.network import Mels, Network
+
+SAMPLE_RATE = 16_000
+VERSION = 1
+WEIGHTS, RECORD = "phones.safetensors", "training.json"
+
+# Batches that the mean and the deviation of each mel band are taken from; utterances, and codes of each, that the record is
+# measured on.
+_NORMALISED_OVER, _MEASURED_ON, _MEASURED_CODES = 20, 100, 3000
+
+
+class Settings(ComponentSettings):
+    """Settings of the phone trainer; all of them change the weights.
+
+    Attributes:
+        channels: of the encoder and the decoder.
+        codes: size of the codebook.
+        dimension: of a code.
+        speaker_dimension: of what the decoder is told of a speaker.
+        n_mels: log-mel bands.
+        steps: optimiser steps.
+        batch: crops a step.
+        crop_seconds: length of a crop, a multiple of 20 ms; shorter utterances are repeated.
+        learning_rate: the highest; it rises over ``warm_up`` of the steps and falls as a cosine.
+        warm_up: part of the steps over which the learning rate rises.
+        decay: of the moving averages that the codes are.
+        commitment: weight of the distance between the encoder and its codes.
+        restart: steps after which a code that nobody chose begins anew.
+        held_out: part of the utterances that is not trained on, for the record.
+        threads: CPU threads. Sums are rounded by thread, and training lets that grow, so the number is fixed here and not
+            taken from the machine: the same settings give the same weights everywhere. One, because two that wait for each
+            other at every small operation lose more than they gain as soon as anything else runs on the machine.
+        seed: of the initial weights, the crops, the restarts and the choice of what is held out.
+    """
+
+    name: Literal["phones"] = numeric("phones")
+    channels: int = numeric(256, ge=1)
+    codes: int = numeric(512, ge=2, le=32768)
+    dimension: int = numeric(64, ge=1)
+    speaker_dimension: int = numeric(64, ge=1)
+    n_mels: int = numeric(80, ge=8, le=80)
+    steps: int = numeric(1000, ge=1)
+    batch: int = numeric(32, ge=1)
+    crop_seconds: float = numeric(0.64, ge=0.1)
+    learning_rate: float = numeric(2e-3, gt=0)
+    warm_up: float = numeric(0.1, ge=0, lt=1)
+    decay: float = numeric(0.999, gt=0, lt=1)
+    commitment: float = numeric(0.25, ge=0)
+    restart: int = numeric(20, ge=1)
+    held_out: float = numeric(0.05, ge=0, lt=1)
+    threads: int = numeric(1, ge=1)
+    seed: int = numeric(0, ge=0)
+
+
+def train(
+    settings: Settings,
+    audio: Waveforms,
+    folder: Path,
+    *,
+    device: str = "cpu",
+    scratch: Path | None = None,
+    stopping: Callable[[], bool] = lambda: False,
+    progress: Callable[[int, int, float], None] | None = None,
+) -> bool:
+    """Train, and write ``phones.safetensors`` and ``training.json``.
+
+    Args:
+        settings: what to train and how.
+        audio: utterances at 16 kHz and whose they are.
+        folder: an existing folder for the two files; an extractor takes it as its weights.
+        device: ``cpu`` or ``cuda[:N]``.
+        scratch, stopping: for longer trainings; this one takes two minutes and is not interrupted.
+        progress: called after each step with steps done, steps in all, and the loss.
+
+    Returns:
+        True: it is done.
+
+    Raises:
+        DataError: no utterance, or one without active speech.
+        StageFailed: the loss is not finite, with the ids of the batch.
+    """
+    import torch
+    from safetensors.torch import save_file
+    from torch.nn.functional import l1_loss
+
+    from pipeline.extractors.phones.network import Mels, Network
+
+    if not len(audio):
+        raise DataError("there is no utterance to train on")
+    crops = Crops(settings, audio)
+    curve: list[tuple[float, float]] = []
+    restarted = 0
+    with determinism(settings.threads):
+        seeded(settings.seed, "phones initial weights")
+        model = Network(
+            settings.n_mels,
+            settings.channels,
+            settings.codes,
+            settings.dimension,
+            len(crops.speakers),
+            settings.speaker_dimension,
+            settings.decay,
+            settings.restart,
+        ).to(device)
+        front_end = Mels(settings.n_mels).to(device)
+        with torch.no_grad():
+            first = [crops.batch(step)[1] for step in range(min(_NORMALISED_OVER, settings.steps))]
+            bands = torch.cat([front_end(torch.from_numpy(waves).to(device)) for waves in first])
+            model.mean.copy_(bands.mean((0, 2)))
+            model.scale.copy_(1 / bands.std((0, 2)).clamp(min=0.1))
+        optimiser = torch.optim.Adam(model.parameters(), lr=settings.learning_rate)
+        model.train()
+        for step in range(settings.steps):
+            for group in optimiser.param_groups:
+                group["lr"] = settings.learning_rate * cosine(step, settings.steps, settings.warm_up)
+            items, waves, labels = crops.batch(step)
+            truth = torch.from_numpy(labels).to(device)
+            with torch.no_grad():
+                mels = model.normalised(front_end(torch.from_numpy(waves).to(device)))
+            vectors = model.encoded(mels)
+            restarted += model.quantiser.revive(vectors.detach(), generator(settings.seed, "restarts", step))
+            chosen, quantised, distance = model.quantiser(vectors)
+            error = l1_loss(model.decoded(quantised, truth), mels)
+            loss = error + settings.commitment * distance
+            value = finite(float(loss.detach()), step, [audio.ids[item] for item in items])
+            optimiser.zero_grad(set_to_none=True)
+            loss.backward()
+            torch.nn.utils.clip_grad_norm_(model.parameters(), 5.0)
+            optimiser.step()
+            model.quantiser.update(vectors.detach(), chosen)
+            curve.append((value, float(error.detach())))
+            if progress is not None:
+                progress(step + 1, settings.steps, value)
+        model.eval()
+        with torch.no_grad():
+            known = torch.tensor(crops.known, device=device)
+            # Speakers all of whose utterances are held out are decoded as the average speaker.
+            model.speakers.weight[~known] = model.speakers.weight[known].mean(0)
+        measured = {
+            "training": _measured(model, front_end, crops, crops.trained, device),
+            "held_out": _measured(model, front_end, crops, crops.held_out, device),
+        }
+        state = {key: tensor.detach().cpu().contiguous() for key, tensor in model.state_dict().items()}
+    save_file(state, folder / WEIGHTS)
+    tenth = max(1, settings.steps // 10)
+    (folder / RECORD).write_text(
+        json.dumps(
+            {
+                "settings": settings.numeric(),
+                "data_digest": audio.digest,
+                "speakers": len(crops.speakers),
+                "utterances": len(audio),
+                "utterances_held_out": len(crops.held_out),
+                "repeated_up_to_a_crop": len(crops.short),
+                "parameters": sum(parameter.numel() for parameter in model.parameters()),
+                "device": str(device).split(":")[0],
+                "threads": settings.threads,
+                "loss": [round(value, 6) for value, _ in curve],
+                "reconstruction": [round(error, 6) for _, error in curve],
+                "reconstruction_start": round(curve[0][1], 4),
+                "reconstruction_end": round(float(np.mean([error for _, error in curve[-tenth:]])), 4),
+                "codes_restarted": restarted,
+                "measured": measured,
+                "summary": _summary(settings.codes, curve[0][1], measured),
+            },
+            indent=2,
+            sort_keys=True,
+        )
+        + "\n",
+        encoding="utf-8",
+    )
+    return True
+
+
+def _measured(
+    model: Network, front_end: Mels, crops: Crops, items: Sequence[int], device: str
+) -> dict[str, Any] | None:
+    """How the trained network does on utterances, up to a minute of each: the mean absolute error of the normalised mels, and the codes of the
+    active speech: their perplexity (two to the entropy), how many are used, and the share of the most frequent one."""
+    import torch
+
+    from pipeline.extractors.phones.network import surroundings
+
+    error, frames = 0.0, 0
+    counts = np.zeros(len(model.quantiser.codes), dtype=np.int64)
+    for item in items[:_MEASURED_ON]:
+        wave = crops.audio.piece(item)
+        active = detect(powers(wave)).active[:_MEASURED_CODES]
+        around = surroundings(wave, 0, len(active)) * crops.gain(item)
+        with torch.no_grad():
+            mels = model.normalised(front_end(torch.from_numpy(around)[None].to(device)))
+            chosen, quantised, _ = model.quantiser(model.encoded(mels))
+            made = model.decoded(quantised, torch.tensor([crops.speaker[item]], device=device))
+            error += float((made - mels).abs().mean(1).sum())
+        frames += mels.shape[2]
+        counts += np.bincount(chosen.cpu().numpy()[active], minlength=len(counts))
+    if not counts.any():
+        return None
+    shares = counts[counts > 0] / counts.sum()
+    return {
+        "utterances": len(items[:_MEASURED_ON]),
+        "reconstruction": round(error / frames, 4),
+        "active_codes": int(counts.sum()),
+        "perplexity": round(float(np.exp2(-shares @ np.log2(shares))), 1),
+        "codes_used": len(shares),
+        "most_frequent": round(float(shares.max()), 4),
+    }
+
+
+def _summary(codes: int, start: float, measured: dict[str, Any]) -> str:
+    """The record in a line."""
+    parts = []
+    for place, found in measured.items():
+        if found is not None:
+            parts.append(
+                f"{place.replace('_', ' ')}: reconstruction {start:.2f} to {found['reconstruction']:.2f}, perplexity "
+                f"{found['perplexity']:.0f} of {codes} codes, {found['codes_used']} used over {found['active_codes']} "
+                f"places, the most frequent {100 * found['most_frequent']:.1f} %"
+            )
+    return "; ".join(parts)
+
+
+class Crops:
+    """Batches of crops, each of which depends on the settings, the data and the number of its step alone.
+
+    Attributes:
+        speakers: names, sorted.
+        speaker: the number of each utterance's speaker.
+        trained, held_out: the utterances to train on, and those for the record.
+        known: for each speaker, whether there is an utterance to train on.
+        short: utterances met so far that are shorter than a crop, and were repeated.
+    """
+
+    def __init__(self, settings: Settings, audio: Waveforms) -> None:
+        self.settings, self.audio = settings, audio
+        self.speakers = sorted(set(audio.speakers))
+        number = {speaker: label for label, speaker in enumerate(self.speakers)}
+        self.speaker = [number[speaker] for speaker in audio.speakers]
+        order = generator(settings.seed, "held-out utterances").permutation(len(audio)).tolist()
+        n_held_out = min(round(settings.held_out * len(audio)), len(audio) - 1)
+        self.held_out, self.trained = order[:n_held_out], order[n_held_out:]
+        heard = {self.speaker[item] for item in self.trained}
+        self.known = [label in heard for label in range(len(self.speakers))]
+        self.length = max(1, round(settings.crop_seconds * SAMPLE_RATE / FRAME)) * FRAME + 240
+        self.gains: dict[int, np.float32] = {}
+        self.short: set[int] = set()
+
+    def gain(self, item: int) -> np.float32:
+        """What brings the active speech of an utterance to power 1.
+
+        Raises:
+            DataError: the utterance has no active speech.
+        """
+        if item not in self.gains:
+            level = detect(powers(self.audio.piece(item))).level
+            if level == 0:
+                raise DataError("an utterance to train on has no active speech", where=self.audio.ids[item])
+            self.gains[item] = np.float32(level**-0.5)
+        return self.gains[item]
+
+    def batch(self, step: int) -> tuple[list[int], np.ndarray, np.ndarray]:
+        """Items [batch], crops float32 [batch, n] with active speech of power 1, and speakers int64 [batch] of a step."""
+        random = generator(self.settings.seed, "crops", step)
+        turn = rounds(len(self.trained), step, self.settings.batch, self.settings.seed, "round of utterances")
+        items = [self.trained[place] for place in turn]
+        crops = np.empty((len(items), self.length), dtype=np.float32)
+        for crop, item in zip(crops, items):
+            there, gain = int(self.audio.lengths[item]), self.gain(item)
+            if there < self.length:
+                self.short.add(item)
+            start = int(random.integers(max(there, self.length) - self.length + 1))
+            wave = np.resize(self.audio.piece(item, start, min(there, start + self.length)), self.length)
+            np.multiply(wave, gain, out=crop)
+        return items, crops, np.array([self.speaker[item] for item in items], dtype=np.int64)

@@ -1,0 +1,166 @@
+"""Vectors that somebody extracted elsewhere, read by the ids of the utterances; no audio is heard and nothing is computed."""
+
+from __future__ import annotations
+
+import difflib
+import logging
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
+
+import numpy as np
+from pydantic import Field
+
+from pipeline.extractors.precomputed import files as vector_files
+from pipeline.extractors.precomputed.files import VectorTable
+from pipeline.faults import Faults
+from pipeline.nets import embedding
+from pipeline.registry import ComponentSettings, numeric, runtime
+from pipeline.weights.find import Weights
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from pipeline.tables.vectors import Vectors
+
+log = logging.getLogger(__name__)
+
+SETTING = "extractor.precomputed.vectors"
+
+
+class Settings(ComponentSettings):
+    """Where the vectors are.
+
+    Attributes:
+        vectors: a file or folder (see :func:`pipeline.extractors.precomputed.files.read`) by the label of the system whose speech the
+            vectors are of: ``original``, ``b2``, ...; ``b2r@2`` are those of the second run of the random system b2r. A back
+            end that is trained finds the vectors of the training utterances in the same files. Files stay out of keys: ids
+            and vectors enter them.
+        trained_on: the speech on which the extractor was trained, hence the attackers that may use it.
+    """
+
+    name: Literal["precomputed"] = numeric("precomputed")
+    vectors: dict[str, Annotated[str, Field(min_length=1)]] = runtime({})
+    trained_on: Literal["original", "anonymised"] = numeric("original")
+
+
+class Extractor:
+    """What the plan has to know of the vectors; it extracts nothing."""
+
+    version: ClassVar[int] = 1
+    measures: ClassVar[frozenset[str]] = frozenset({"trials", "pairs", "ranks"})
+    similarity: ClassVar[str] = "cosine"
+    libraries: ClassVar[tuple[str, ...]] = ()
+    evidence_optional: ClassVar[bool] = False
+    sample_rate: int = 16_000
+    pool = staticmethod(embedding.pool)
+
+
+def weights(settings: Settings, models: Path) -> Weights | None:
+    """None: there is no model."""
+    return None
+
+
+def tables(settings: Settings, labels: Sequence[str]) -> dict[str, VectorTable]:
+    """The vectors of each system, by label; a second run is ``LABEL@2``.
+
+    Raises:
+        DataError: with all faults of all files, and with the labels that the setting lacks.
+    """
+    faults = vector_files.listed()
+    read: dict[str, VectorTable | None] = {}
+    found: dict[str, VectorTable] = {}
+    for label in dict.fromkeys(labels):
+        path = settings.vectors.get(label)
+        if path is None:
+            near = difflib.get_close_matches(label, settings.vectors, n=1)
+            hint = (
+                f"did you mean its entry '{near[0]}'?" if near else f"it has: {', '.join(settings.vectors) or 'none'}"
+            )
+            faults.add("no-entry", f"there are no vectors of the system '{label}'; {hint}", SETTING)
+            continue
+        if path not in read:
+            read[path] = vector_files.gather(Path(path), faults)
+        table = read[path]
+        if table is not None:
+            found[label] = table
+    _compare(found, faults)
+    faults.stop(SETTING)
+    return found
+
+
+def _compare(found: dict[str, VectorTable], faults: Faults) -> None:
+    """Tables that do not go together are faults; a warning for equal ones, for a system that changes nothing may be meant."""
+    sizes = Counter(table.vectors.shape[1] for table in found.values())
+    if len(sizes) > 1:
+        said = "; ".join(f"those of '{label}' have {table.vectors.shape[1]} values" for label, table in found.items())
+        faults.add("dimension", f"vectors of different systems cannot be compared: {said}", SETTING)
+    first: dict[str, str] = {}
+    for label, table in found.items():
+        if table.digest in first:
+            log.warning(
+                "the vectors of '%s' are those of '%s', to the last bit: %s", label, first[table.digest], table.path
+            )
+        first.setdefault(table.digest, label)
+
+
+def select(table: VectorTable, rows: pd.DataFrame, *, allow_partial: bool = False) -> Vectors:
+    """The vectors of utterances, in the order of the rows.
+
+    A vector is looked for under the id ``SET/UTTERANCE``, then ``UTTERANCE``, then ``SPEAKER-UTTERANCE``, as Kaldi writes ids.
+
+    Args:
+        table: the vectors of one system.
+        rows: columns set, utterance, speaker.
+        allow_partial: an utterance without a vector gets one of zeros, with weight 0 and the reason.
+
+    Raises:
+        DataError: with all utterances that have no vector, and all vectors that would stand for several utterances.
+    """
+    from pipeline.tables.vectors import Vectors
+
+    faults = vector_files.listed()
+    keys = list(zip(*(rows[name].astype(str) for name in ("set", "utterance", "speaker")), strict=True))
+    places: list[int | None] = []
+    lost: dict[str, list[str]] = {}
+    plain: set[int] = set()
+    prefixed: dict[int, set[str]] = {}
+    for in_set, utterance, speaker in keys:
+        place = table.row.get(f"{in_set}/{utterance}", table.row.get(utterance))
+        if place is not None:
+            plain.add(place)
+        else:
+            place = table.row.get(f"{speaker}-{utterance}")
+            if place is not None:
+                prefixed.setdefault(place, set()).add(utterance)
+        places.append(place)
+        if place is None:
+            lost.setdefault(in_set, []).append(utterance)
+            if not allow_partial:
+                what = f"utterance '{utterance}' of {in_set} (speaker {speaker}) has no vector"
+                faults.add("missing-vector", what, table.path)
+    for place, utterances in prefixed.items():
+        if place in plain or len(utterances) > 1:
+            said = ", ".join(f"'{name}'" for name in sorted(utterances))
+            also = "and of the utterance of that name " if place in plain else ""
+            faults.add("ambiguous", f"'{table.ids[place]}' would be the vector of {said} {also}at once", table.path)
+    missing = sum(len(names) for names in lost.values())
+    said = "; ".join(f"{len(names)} of {in_set} ({_few(names)})" for in_set, names in lost.items())
+    what = f"{missing} of {len(keys)} utterances have no vector: {said}; ids of the file are like {_few(table.ids)}"
+    faults.stop(table.path, what if missing and not allow_partial else "")
+
+    vectors = np.zeros((len(keys), table.vectors.shape[1]), np.float32)
+    held = np.array([place is not None for place in places], bool)
+    vectors[held] = table.vectors[[place for place in places if place is not None]]
+    return Vectors(
+        tuple(utterance for _, utterance, _ in keys),
+        tuple(speaker for _, _, speaker in keys),
+        vectors,
+        held.astype(np.float64),
+        tuple("" if one else f"{table.path} holds no vector of it" for one in held),
+    )
+
+
+def _few(names: Sequence[str], most: int = 3) -> str:
+    return ", ".join(names[:most]) + (", …" if len(names) > most else "")

@@ -1,0 +1,597 @@
+"""Vectors by id from other people's files: Kaldi scp and ark, parquet, npz, safetensors, or a folder of such files.
+
+Nothing that stands in a file is executed: a command in an scp and a pickled object are refused before kaldiio, which would
+run the one and load the other, or numpy come to them. All faults of a file are raised at once.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import os
+import re
+import struct
+import zipfile
+import zlib
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, BinaryIO
+
+import numpy as np
+
+from pipeline.faults import Faults
+from pipeline.seeds import digest
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+# kind: (likely cause, what mends it)
+KINDS = {
+    "no-entry": (
+        "a system was added, or the label of its vectors is misspelt",
+        "add the system to the setting: '+extractor.precomputed.vectors={LABEL: FILE}' (LABEL@2 for the second run of a "
+        "random system)",
+    ),
+    "missing": ("a misspelt or unmounted path", "correct the path in extractor.precomputed.vectors"),
+    "unknown-type": (
+        "another format",
+        "write .scp, .ark, .parquet (columns id and vector), .npz or .safetensors (ids and vectors)",
+    ),
+    "pickle": (
+        "a format that runs code when it is loaded, which a run never does",
+        "save two plain arrays: numpy.savez(FILE, ids=numpy.array(ids, dtype=str), vectors=numpy.array(vectors, "
+        "dtype='float32'))",
+    ),
+    "command": (
+        "an scp made by a Kaldi recipe; a run starts no commands that stand in data",
+        "write the vectors into plain files: copy-vector scp:THIS.scp ark,scp:FILE.ark,FILE.scp executes what the scp says, so "
+        "read that first",
+    ),
+    "missing-ark": (
+        "a moved or incomplete copy; relative paths start at the folder of the scp, at the current folder, or at a folder "
+        "above the scp",
+        "restore the archives, or start the run in the folder in which the recipe ran",
+    ),
+    "malformed": ("an interrupted copy, or another format", "write the file again"),
+    "matrix": (
+        "features of frames or of pieces instead of one vector an utterance",
+        "give one vector for each utterance (a matrix with one row is taken as a vector)",
+    ),
+    "ids": ("ids and vectors that were written separately", "write as many ids as there are vectors, in their order"),
+    "empty": ("an incomplete copy, or a folder too high or too low", "restore the files, or correct the path"),
+    "duplicate": (
+        "files of several systems, runs or extractors in one folder, or sets with equal ids",
+        "point to the files of one system and extractor; write SET/UTTERANCE as id where sets share ids",
+    ),
+    "dimension": ("vectors of several extractors together", "give the vectors of one extractor"),
+    "not-finite": ("an extractor that failed on the utterance", "extract the vectors again"),
+    "zero": ("an utterance without speech", "extract the vectors again, or take them and their utterances out"),
+    "missing-vector": (
+        "vectors of another data set, or ids that are spelt otherwise",
+        "add the vectors under the id UTTERANCE, SET/UTTERANCE or SPEAKER-UTTERANCE, or take the utterances out of the data "
+        "set; allow_partial=true goes on without them and marks the results",
+    ),
+    "ambiguous": (
+        "ids with '-' that can be cut in two ways",
+        "write SET/UTTERANCE or UTTERANCE as id",
+    ),
+}
+
+# What extractors and recipes leave beside utterance vectors: speaker means and their counts, and Kaldi's tables of audio.
+_SKIPPED = re.compile(r"\.|spk_|num_|(wav|feats|vad|cmvn)\.scp$")
+_PICKLES = {".pkl", ".pickle", ".pt", ".pth", ".ckpt", ".bin", ".joblib"}
+_LONGEST_ID = 4096
+
+
+def listed() -> Faults:
+    """An empty list of faults of files of vectors."""
+    return Faults(KINDS, "the vectors have")
+
+
+@dataclass(frozen=True, eq=False)
+class VectorTable:
+    """Vectors by id.
+
+    Attributes:
+        ids: [n], sorted, each once.
+        vectors: float32 [n, d], finite, none of them zero.
+        digest: sha256 of ids and vectors, whatever their order and format in the files.
+        path: where they were read from.
+    """
+
+    ids: tuple[str, ...]
+    vectors: np.ndarray
+    digest: str
+    path: Path
+
+    @cached_property
+    def row(self) -> dict[str, int]:
+        """The row of each id."""
+        return {name: row for row, name in enumerate(self.ids)}
+
+
+@dataclass(frozen=True, eq=False)
+class _Vector:
+    """One vector as a file has it: float [d], and where it stands."""
+
+    id: str
+    values: np.ndarray
+    where: str
+
+
+class _Refused(Exception):
+    """A fault of one vector or file, until it is listed."""
+
+    def __init__(self, kind: str, what: str) -> None:
+        super().__init__(what)
+        self.kind, self.what = kind, what
+
+
+def read(path: Path) -> VectorTable:
+    """Vectors by id of a file or of all files below a folder.
+
+    Formats: Kaldi ``*.scp`` and ``*.ark`` (binary or text; a matrix with one row is a vector), ``*.parquet`` (a column ``id``
+    or ``utterance``, and a list column ``vector`` or columns ``0``, ``1``, ... or ``v0``, ``v1``, ...), ``*.npz`` (arrays
+    ``ids`` and ``vectors``), ``*.safetensors`` (tensor ``vectors``; ids a line each in ``NAME.ids.txt`` or as a JSON list in
+    the metadata entry ``ids``). Of a folder, ``.ark`` files beside an ``.scp``, files named ``spk_…`` and ``num_…``, and
+    Kaldi's tables of audio (``wav.scp``, ``feats.scp``, ...) are passed over. float64 and float16 are rounded to float32.
+
+    Raises:
+        DataError: with all faults.
+    """
+    faults = listed()
+    table = gather(path, faults)
+    faults.stop(path)
+    assert table is not None
+    return table
+
+
+def gather(path: Path, faults: Faults) -> VectorTable | None:
+    """As :func:`read`, but faults are listed in ``faults``; None if there were any."""
+    path = Path(path).expanduser().absolute()
+    before = len(faults.found)
+    found: list[_Vector] = []
+    files = _files(path, faults)
+    scps = [file for file in files if file.suffix.lower() == ".scp"]
+    try:
+        # Together, because recipes leave xvector.1.scp, xvector.2.scp, ... beside the xvector.scp of all.
+        found += _entries(scps, faults)
+        for file in files:
+            if file not in scps:
+                found += _read(file, faults)
+    except OSError as error:
+        faults.add("malformed", f"cannot be read ({error.strerror or error})", error.filename or path)
+    if len(faults.found) == before and not found:
+        faults.add("empty", "there are no vectors", path)
+    table = _table(path, found, faults) if found else None
+    return table if len(faults.found) == before else None
+
+
+def _files(path: Path, faults: Faults) -> list[Path]:
+    """The files to read, by the order of their relative paths. Links are followed, each folder once."""
+    if not path.is_dir():
+        suffix = path.suffix.lower()
+        if not path.is_file():
+            faults.add("missing", "there is no such file or folder", path)
+        elif suffix in _PICKLES:
+            faults.add("pickle", f"files of the type {suffix} hold pickled objects", path)
+        elif suffix not in (".scp", *_READERS):
+            faults.add("unknown-type", f"files of the type '{suffix}' are not read", path)
+        else:
+            return [path]
+        return []
+    chosen: list[Path] = []
+    others: set[str] = set()
+    seen: set[str] = set()
+    for folder, below, names in os.walk(path, followlinks=True):
+        real = os.path.realpath(folder)
+        if real in seen:
+            below.clear()
+            continue
+        seen.add(real)
+        indexed = any(name.lower().endswith(".scp") and not name.startswith((".", "spk_", "num_")) for name in names)
+        for name in names:
+            suffix = Path(name).suffix.lower()
+            if suffix not in (".scp", *_READERS):
+                others.add(suffix)
+            elif not _SKIPPED.match(name) and not (indexed and suffix == ".ark"):
+                chosen.append(Path(folder, name))
+    if not chosen:
+        pickles = sorted(others & _PICKLES)
+        if pickles:
+            faults.add("pickle", f"the folder holds files of pickled objects alone ({', '.join(pickles)})", path)
+        else:
+            faults.add("empty", "the folder holds no .scp, .ark, .parquet, .npz or .safetensors of utterances", path)
+    return sorted(chosen)
+
+
+def _table(path: Path, found: Sequence[_Vector], faults: Faults) -> VectorTable:
+    """Check vectors and put them in the order of their ids."""
+    dimensions = Counter(len(one.values) for one in found)
+    (dimension, usual), *_ = dimensions.most_common(1)
+    for one in found:
+        if len(one.values) != dimension:
+            what = f"'{one.id}' has {len(one.values)} values, but {usual} of {len(found)} vectors have {dimension}"
+            faults.add("dimension", what, one.where)
+    if dimension == 0:
+        faults.add("malformed", "the vectors have no values", path)
+    found = sorted((one for one in found if len(one.values) == dimension), key=lambda one: one.id)
+    vectors = np.empty((len(found), dimension), np.float32)
+    # What is beyond the range of float32 becomes infinite, and is refused as that.
+    with np.errstate(over="ignore"):
+        for row, one in enumerate(found):
+            vectors[row] = one.values
+    finite: np.ndarray = np.asarray(np.isfinite(vectors).all(axis=1))
+    zero: np.ndarray = np.asarray((vectors == 0).all(axis=1))
+    kept: list[int] = []
+    for row, one in enumerate(found):
+        if not finite[row]:
+            faults.add("not-finite", f"'{one.id}' has values that are NaN, infinite or beyond float32", one.where)
+        elif zero[row] and dimension:
+            faults.add("zero", f"'{one.id}' is zero in all its values", one.where)
+        if kept and found[kept[-1]].id == one.id:
+            first = found[kept[-1]]
+            if not np.array_equal(vectors[kept[-1]], vectors[row]) and finite[row] and finite[kept[-1]]:
+                faults.add("duplicate", f"'{one.id}' has another vector at {first.where}", one.where)
+        else:
+            kept.append(row)
+    vectors = np.ascontiguousarray(vectors[kept])
+    ids = tuple(found[row].id for row in kept)
+    content = hashlib.sha256(vectors.astype("<f4", copy=False).tobytes()).hexdigest()
+    return VectorTable(ids, vectors, digest("vectors by id", ids, dimension, content), path)
+
+
+# Kaldi -----------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Entry:
+    """A line of an scp: the same vector may stand in several."""
+
+    id: str
+    ark: Path
+    offset: int
+    where: str = field(compare=False)
+
+
+def _entries(scps: Iterable[Path], faults: Faults) -> list[_Vector]:
+    """The vectors that scps point to; every line is checked before any archive is opened."""
+    entries = dict.fromkeys(entry for scp in scps for entry in _lines(scp, faults))
+    by_ark: dict[Path, list[_Entry]] = defaultdict(list)
+    for entry in entries:
+        by_ark[entry.ark].append(entry)
+    found = []
+    for ark, several in by_ark.items():
+        with ark.open("rb") as stream:
+            size = os.fstat(stream.fileno()).st_size
+            for entry in sorted(several, key=lambda one: one.offset):
+                stream.seek(entry.offset)
+                try:
+                    values = _object(stream, size)
+                except _Refused as error:
+                    faults.add(error.kind, f"'{entry.id}' in {ark}:{entry.offset}: {error.what}", entry.where)
+                else:
+                    found.append(_Vector(entry.id, values, entry.where))
+    return found
+
+
+def _lines(scp: Path, faults: Faults) -> list[_Entry]:
+    """The sound lines of an scp."""
+    try:
+        text = scp.read_bytes().decode()
+    except UnicodeDecodeError:
+        faults.add("malformed", "is no text in UTF-8", scp)
+        return []
+    places: dict[str, Path | None] = {}
+    entries = []
+    for number, line in enumerate(text.split("\n"), 1):
+        where = f"{scp}:{number}"
+        fields = line.split(maxsplit=1)
+        if not fields:
+            continue
+        if len(fields) == 1:
+            faults.add("malformed", f"'{fields[0]}' has no path", where)
+            continue
+        name, place = fields[0], fields[1].strip()
+        parsed = re.fullmatch(r"(.+):([0-9]{1,18})", place)
+        file, offset = (parsed[1], int(parsed[2])) if parsed else (place, 0)
+        if place.startswith("|") or place.endswith("|") or file.rstrip().endswith("|") or file == "-":
+            what = "reads the standard input" if file == "-" else f"is a command: {place}"
+            faults.add("command", f"'{name}' {what}", where)
+        elif place.endswith("]") and "[" in place:
+            faults.add("matrix", f"'{name}' is a cut of a matrix: {place}", where)
+        else:
+            if file not in places:
+                places[file] = _ark_of(file, scp.parent)
+            ark = places[file]
+            if ark is None:
+                faults.add("missing-ark", f"'{name}': there is no archive {file}", where)
+            else:
+                entries.append(_Entry(name, ark, offset, where))
+    return entries
+
+
+def _ark_of(name: str, folder: Path) -> Path | None:
+    """The archive of a path in an scp. Kaldi's start where the recipe ran, which is mostly a folder above the scp."""
+    starts = [folder, Path.cwd(), *folder.parents]
+    return next((start / name for start in starts if (start / name).is_file()), None)
+
+
+def _ark(path: Path, faults: Faults) -> list[_Vector]:
+    found: list[_Vector] = []
+    with path.open("rb") as stream:
+        size = os.fstat(stream.fileno()).st_size
+        name = ""
+        try:
+            while name := _token(stream):
+                start = stream.tell()
+                try:
+                    found.append(_Vector(name, _object(stream, size), f"{path}:{start}"))
+                except _Refused as error:
+                    faults.add(error.kind, f"'{name}': {error.what}", f"{path}:{start}")
+                    # After a matrix the next id follows; after anything else it cannot be found.
+                    if error.kind != "matrix":
+                        break
+        except _Refused as error:
+            faults.add(error.kind, error.what, f"{path}:{stream.tell()}")
+    return found
+
+
+def _token(stream: BinaryIO) -> str:
+    """The next id of an archive, with the blank after it; '' at the end."""
+    token = b""
+    while byte := stream.read(1):
+        if not byte.isspace():
+            token += byte
+        elif token:
+            break
+        if len(token) > _LONGEST_ID:
+            raise _Refused("malformed", f"no id in {_LONGEST_ID} bytes: this is no Kaldi archive of vectors")
+    try:
+        return token.decode()
+    except UnicodeDecodeError:
+        raise _Refused("malformed", "an id that is no text: this is no Kaldi archive, or it is damaged") from None
+
+
+def _object(stream: BinaryIO, size: int) -> np.ndarray:
+    """The vector [d] that begins here in an archive of ``size`` bytes; the stream is left behind it.
+
+    The header is read here first: kaldiio unpickles what begins with PKL, and takes a vector that ends early for a short one.
+
+    Raises:
+        _Refused: it is no vector.
+    """
+    start = stream.tell()
+    head = stream.read(32)
+    stream.seek(start)
+    if not head.startswith(b"\0B"):
+        return _text(stream, head)
+    shape, length = _header(head)
+    if start + length > size:
+        raise _Refused("malformed", f"the archive ends early: {length} bytes are to follow, and {size - start} do")
+    from kaldiio.matio import read_kaldi
+
+    values = np.asarray(read_kaldi(stream))
+    if len(shape) == 1:
+        return values
+    return _single(values)
+
+
+def _header(head: bytes) -> tuple[tuple[int, ...], int]:
+    """The shape that a binary header tells, and the bytes of header and values together."""
+    kind = head[2:].split(b" ")[0]
+    begin = 3 + len(kind)
+    one, two, packed = "<Bi", "<BiBi", "<8xii"
+    layout = {b"FV": one, b"DV": one, b"FM": two, b"DM": two, b"CM": packed, b"CM2": packed, b"CM3": packed}
+    if kind not in layout:
+        what = "integers" if head[2:3] == b"\4" else f"the binary type {kind[:8]!r}"
+        raise _Refused("malformed", f"{what} instead of a vector of real numbers")
+    try:
+        numbers: tuple[int, ...] = struct.unpack_from(layout[kind], head, begin)
+    except struct.error:
+        raise _Refused("malformed", "the archive ends early, inside a header") from None
+    # The sizes of what is not compressed each follow a byte that tells their width.
+    widths, shape = ((), numbers) if kind.startswith(b"C") else (numbers[::2], numbers[1::2])
+    if min(shape) < 0 or set(widths) - {4}:
+        raise _Refused("malformed", "the header is damaged")
+    begin += struct.calcsize(layout[kind])
+    width = {b"FV": 4, b"FM": 4, b"DV": 8, b"DM": 8, b"CM2": 2}.get(kind, 1)
+    count = math.prod(shape)
+    # CM has four 16-bit percentiles for each column.
+    return shape, begin + width * count + (8 * shape[1] if kind == b"CM" else 0)
+
+
+def _text(stream: BinaryIO, head: bytes) -> np.ndarray:
+    """A vector ``[ 1 2.5 … ]`` or a matrix with a row a line.
+
+    Not by kaldiio, which takes all values for integers when the first has no point.
+    """
+    if not head.lstrip().startswith(b"["):
+        known = {
+            b"PKL": "pickle",
+            b"NPY": "malformed",
+            b"AUDIO": "malformed",
+            b"RIFF": "malformed",
+            b"fLaC": "malformed",
+        }
+        for magic, kind in known.items():
+            if head.startswith(magic):
+                raise _Refused(kind, f"an object of the type {magic.decode()} instead of a vector")
+        raise _Refused("malformed", "neither a binary nor a text vector begins here")
+    text = b""
+    while b"]" not in text:
+        line = stream.readline()
+        if not line:
+            raise _Refused("malformed", "the archive ends early: no ']' follows")
+        text += line
+    inside, _, rest = text.partition(b"]")
+    if rest.strip():
+        raise _Refused("malformed", f"{rest.strip()[:20]!r} follows a vector in its line")
+    lines = [line.split() for line in inside.replace(b"[", b" ", 1).split(b"\n")]
+    try:
+        rows = [[float(value) for value in line] for line in lines if line]
+    except ValueError as error:
+        raise _Refused("malformed", f"not a number: {error}") from None
+    if len({len(row) for row in rows}) > 1:
+        raise _Refused("matrix", f"{len(rows)} rows of different lengths instead of one vector")
+    return _single(np.array(rows or [[]], np.float64))
+
+
+def _single(matrix: np.ndarray) -> np.ndarray:
+    if len(matrix) != 1:
+        raise _Refused("matrix", f"a matrix of {matrix.shape[0]} rows and {matrix.shape[1]} columns, not one vector")
+    row: np.ndarray = matrix[0]
+    return row
+
+
+# Tables ----------------------------------------------------------------------------------------------------------------
+
+
+def _read(path: Path, faults: Faults) -> list[_Vector]:
+    try:
+        return _READERS[path.suffix.lower()](path, faults)
+    except _Refused as error:
+        faults.add(error.kind, error.what, path)
+        return []
+
+
+def _rows(path: Path, ids: Sequence[str], vectors: np.ndarray) -> list[_Vector]:
+    """The rows of a matrix [n, d] with their ids."""
+    if vectors.ndim != 2 or vectors.dtype.kind != "f":
+        shape = " × ".join(str(size) for size in vectors.shape)
+        raise _Refused(
+            "malformed", f"'vectors' is {vectors.dtype} [{shape}], not a matrix of real numbers, one row an id"
+        )
+    return _paired(path, ids, list(vectors))
+
+
+def _paired(path: Path, ids: Sequence[str], vectors: Sequence[np.ndarray]) -> list[_Vector]:
+    if len(ids) != len(vectors):
+        raise _Refused("ids", f"{len(ids)} ids for {len(vectors)} vectors")
+    if not all(ids):
+        raise _Refused("ids", "there are ids without a letter")
+    return [_Vector(name, vector, str(path)) for name, vector in zip(ids, vectors)]
+
+
+def _npz(path: Path, faults: Faults) -> list[_Vector]:
+    if not zipfile.is_zipfile(path):
+        with path.open("rb") as stream:
+            pickled = stream.read(1) == b"\x80"
+        raise _Refused("pickle", "is a pickled object") if pickled else _Refused("malformed", "is no npz archive")
+    held: dict[str, np.ndarray] = {}
+    try:
+        with np.load(path, allow_pickle=False) as archive:
+            for name in ("ids", "vectors"):
+                if name not in archive.files:
+                    raise _Refused("malformed", f"there is no array '{name}' (there are: {', '.join(archive.files)})")
+                held[name] = archive[name]
+    except (ValueError, EOFError, zipfile.BadZipFile, zlib.error, NotImplementedError, RuntimeError) as error:
+        if "allow_pickle" in str(error):
+            raise _Refused("pickle", "'ids' or 'vectors' is an array of pickled objects") from None
+        raise _Refused("malformed", f"is damaged ({error})") from None
+    ids = held["ids"]
+    if ids.ndim != 1 or ids.dtype.kind not in "US":
+        raise _Refused("ids", f"'ids' is {ids.dtype} of {ids.ndim} dimensions, not a list of texts")
+    if ids.dtype.kind == "S":
+        ids = np.char.decode(ids, "utf-8", "replace")
+    return _rows(path, [str(name) for name in ids], held["vectors"])
+
+
+def _safetensors(path: Path, faults: Faults) -> list[_Vector]:
+    from safetensors import SafetensorError, safe_open
+
+    try:
+        with safe_open(path, framework="numpy") as stored:
+            names, metadata = list(stored.keys()), stored.metadata() or {}
+            if "vectors" not in names:
+                raise _Refused("malformed", f"there is no tensor 'vectors' (there are: {', '.join(names)})")
+            vectors = np.asarray(stored.get_tensor("vectors"))
+    except (SafetensorError, TypeError) as error:
+        # TypeError: a type that numpy has not, bfloat16.
+        raise _Refused("malformed", f"cannot be read ({error})") from None
+    return _rows(path, _id_table(path, metadata.get("ids")), vectors)
+
+
+def _id_table(path: Path, stored: str | None) -> list[str]:
+    """The ids of a file of tensors, from the file beside it or from its metadata."""
+    beside = path.with_name(f"{path.stem}.ids.txt")
+    tables: list[list[str]] = []
+    if beside.is_file():
+        try:
+            tables.append([line.strip() for line in beside.read_text("utf-8").rstrip().split("\n")])
+        except UnicodeDecodeError:
+            raise _Refused("ids", f"{beside} is no text in UTF-8") from None
+    if stored is not None:
+        try:
+            ids = json.loads(stored)
+        except ValueError:
+            ids = None
+        if not isinstance(ids, list) or not all(isinstance(name, str) for name in ids):
+            raise _Refused("ids", "the metadata entry 'ids' is no JSON list of texts")
+        tables.append(ids)
+    if not tables:
+        raise _Refused("ids", f"there is neither {beside} nor a metadata entry 'ids'")
+    if tables[0] != tables[-1]:
+        raise _Refused("ids", f"the metadata entry 'ids' and {beside} disagree")
+    return tables[0]
+
+
+def _parquet(path: Path, faults: Faults) -> list[_Vector]:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        table = pq.ParquetFile(path).read()
+    except (pa.ArrowException, OSError) as error:
+        raise _Refused("malformed", f"cannot be read ({str(error).splitlines()[0]})") from None
+    column = next((name for name in ("id", "utterance") if name in table.column_names), None)
+    if column is None:
+        raise _Refused("ids", f"there is no column id or utterance (there are: {', '.join(table.column_names[:10])})")
+    ids = table.column(column)
+    values = ids.type.value_type if pa.types.is_dictionary(ids.type) else ids.type
+    if not (pa.types.is_string(values) or pa.types.is_large_string(values)) or ids.null_count:
+        raise _Refused("ids", f"the column {column} is {ids.type} with {ids.null_count} nulls, not texts alone")
+    if "vector" in table.column_names:
+        return _paired(path, ids.to_pylist(), _lists(table.column("vector")))
+    return _rows(path, ids.to_pylist(), _numbered(table))
+
+
+def _lists(column: pa.ChunkedArray) -> list[np.ndarray]:
+    """The vectors of a column of lists; a list that is null has no values."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    lists = (
+        pa.types.is_list(column.type) or pa.types.is_large_list(column.type) or pa.types.is_fixed_size_list(column.type)
+    )
+    if not lists or not pa.types.is_floating(column.type.value_type):
+        raise _Refused("malformed", f"the column vector is {column.type}, not a list of real numbers")
+    lengths = pc.list_value_length(column).fill_null(0).to_numpy()
+    flat = pc.list_flatten(column).to_numpy()
+    return np.split(flat, np.cumsum(lengths)[:-1]) if len(lengths) else []
+
+
+def _numbered(table: pa.Table) -> np.ndarray:
+    """The columns 0, 1, ... or v0, v1, ... as a matrix [n, d]."""
+    import pyarrow as pa
+
+    numbered = {name: int(name.lstrip("v")) for name in table.column_names if re.fullmatch(r"v?[0-9]{1,6}", name)}
+    names = sorted(numbered, key=lambda name: numbered[name])
+    if not names or [numbered[name] for name in names] != list(range(len(names))):
+        raise _Refused("malformed", "there is no column vector, and no columns 0, 1, … or v0, v1, … without a gap")
+    for name in names:
+        if not pa.types.is_floating(table.column(name).type):
+            raise _Refused("malformed", f"the column {name} is {table.column(name).type}, not real numbers")
+    return np.column_stack([table.column(name).to_numpy() for name in names])
+
+
+_READERS: dict[str, Callable[[Path, Faults], list[_Vector]]] = {
+    ".ark": _ark,
+    ".npz": _npz,
+    ".safetensors": _safetensors,
+    ".parquet": _parquet,
+}

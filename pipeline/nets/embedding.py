@@ -1,0 +1,121 @@
+"""What all speaker embeddings share: which audio is unusable, how vectors are pooled, how torch is set up."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from pipeline.nets.feature import Feature
+
+if TYPE_CHECKING:
+    import torch
+
+# Samples taken at a time where double precision is needed: hours of audio then take no more memory than minutes.
+_BLOCK = 2**22
+
+SILENCE_DBFS = -100.0
+"""Audio below this RMS level holds no speech: the rounding noise of 16-bit audio lies at -101 dBFS."""
+
+
+def level_dbfs(wave: np.ndarray) -> float:
+    """RMS level in dB re full scale (a square wave between -1 and 1 is 0 dBFS); -inf for silence."""
+    blocks = (wave[start : start + _BLOCK] for start in range(0, len(wave), _BLOCK))
+    energy = sum(float(np.square(block, dtype=np.float64).sum()) for block in blocks)
+    return 10 * float(np.log10(energy / len(wave))) if energy > 0 else -np.inf
+
+
+def unusable(wave: np.ndarray) -> str:
+    """Why no embedding can be taken of a waveform, or ''."""
+    if len(wave) == 0:
+        return "no samples"
+    if not np.isfinite(wave).all():
+        return "samples that are NaN or infinite"
+    if level_dbfs(wave) < SILENCE_DBFS:
+        return f"silent: below {SILENCE_DBFS:g} dBFS"
+    return ""
+
+
+def as_feature(vector: np.ndarray) -> Feature:
+    """An embedding as a feature of weight 1, or of weight 0 with the reason where it carries nothing."""
+    vector = np.ascontiguousarray(vector, dtype=np.float32)
+    if not np.isfinite(vector).all():
+        return Feature(np.zeros_like(vector), 0.0, "the embedding is not finite")
+    if not vector.any():
+        return Feature(vector, 0.0, "the embedding is zero")
+    return Feature(vector)
+
+
+def nothing(dimension: int, reason: str) -> Feature:
+    """The feature of audio of which no embedding can be taken."""
+    return Feature(np.zeros(dimension, dtype=np.float32), 0.0, reason)
+
+
+def pool(vectors: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """Mean of the length-normalised vectors, each by its weight.
+
+    Args:
+        vectors: [n, d].
+        weights: [n]; vectors of weight 0 do not count.
+
+    Returns:
+        float32 [d]; zeros where nothing counts.
+    """
+    vectors, weights = np.asarray(vectors, dtype=np.float64), np.asarray(weights, dtype=np.float64)
+    lengths = np.linalg.norm(vectors, axis=1)
+    weights = np.where(lengths > 0, weights, 0.0)
+    if weights.sum() == 0:
+        return np.zeros(vectors.shape[1], dtype=np.float32)
+    units = vectors / np.where(lengths > 0, lengths, 1.0)[:, None]
+    return np.asarray(weights @ units / weights.sum(), dtype=np.float32)
+
+
+@contextmanager
+def inference(threads: int) -> Iterator[None]:
+    """Run a model: no gradients, this many threads, and float32 that is float32 on a GPU too (TF32 moves embeddings)."""
+    import torch
+
+    before, precision = torch.get_num_threads(), torch.get_float32_matmul_precision()
+    torch.set_num_threads(threads)
+    torch.set_float32_matmul_precision("highest")
+    try:
+        with (
+            torch.inference_mode(),
+            torch.backends.cudnn.flags(enabled=True, benchmark=False, deterministic=True, allow_tf32=False),
+        ):
+            yield
+    finally:
+        torch.set_num_threads(before)
+        torch.set_float32_matmul_precision(precision)
+
+
+def each(
+    function: Callable[[np.ndarray], Feature], waveforms: Sequence[np.ndarray], device: str, threads: int
+) -> list[Feature]:
+    """The feature of each waveform, in order.
+
+    On a CPU, files run beside each other with one thread each: the operations are small, and threads that wait for each
+    other inside every one of them lose most of a core as soon as something else runs on the machine. A vector is then also
+    the same whatever the number of threads.
+    """
+    import torch
+
+    def one(wave: np.ndarray) -> Feature:
+        with torch.inference_mode():
+            return function(wave)
+
+    if device != "cpu":
+        with inference(threads):
+            return [one(wave) for wave in waveforms]
+    with inference(1), ThreadPoolExecutor(threads) as pool:
+        return list(pool.map(one, waveforms))
+
+
+def to_tensor(wave: np.ndarray, device: str) -> torch.Tensor:
+    """A waveform as a float32 tensor [n] on a device."""
+    import torch
+
+    return torch.from_numpy(np.ascontiguousarray(wave, dtype=np.float32)).to(device)

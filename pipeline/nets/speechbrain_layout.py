@@ -1,0 +1,154 @@
+"""Weights in SpeechBrain's layout: read without its YAML, matched with a model, and its front end.
+
+``hyperparams.yaml`` can run code and is never read; what it would say about sizes stands in the shapes of the tensors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import torch
+from speechbrain.lobes.features import Fbank
+from speechbrain.processing.features import InputNormalization
+
+from pipeline.errors import DataError
+from pipeline.nets.packed import Layout, on_device
+from pipeline.weights.find import embedding_file
+
+State = dict[str, torch.Tensor]
+
+SAMPLE_RATE = 16_000
+HOP = 160
+
+_CONVERT = (
+    "write the model's state_dict(), tensors by name and nothing else, to embedding_model.safetensors in that folder, on the "
+    "machine that made it"
+)
+
+
+def read_state(folder: Path) -> State:
+    """The tensors of ``embedding_model.safetensors`` or ``embedding_model.ckpt`` in a folder.
+
+    Raises:
+        DataError: no such file, or a file that holds anything but plain tensors by name.
+    """
+    path = embedding_file(folder)
+    if path is None:
+        raise DataError("a folder holds no speaker embedding", where=str(folder))
+    try:
+        if path.suffix == ".safetensors":
+            from safetensors.torch import load_file
+
+            state = load_file(path)
+        else:
+            state = torch.load(path, map_location="cpu", weights_only=True)
+    except Exception as error:
+        # torch says the same of a damaged file and of one that would run code; neither is opened any further.
+        raise DataError(
+            "weights cannot be read as plain tensors",
+            where=str(path),
+            cause=f"a damaged file, or a pickle that holds code: {(str(error).splitlines() or [type(error).__name__])[0]}",
+            remedy=_CONVERT,
+        ) from error
+    if not isinstance(state, dict) or not all(isinstance(value, torch.Tensor) for value in state.values()):
+        raise DataError("a checkpoint holds something else than tensors by name", where=str(path), remedy=_CONVERT)
+    return state
+
+
+def shape(state: State, key: str, architecture: str, dimensions: int) -> tuple[int, ...]:
+    """Shape of a tensor that an architecture must have.
+
+    Raises:
+        DataError: it is absent or has another number of dimensions.
+    """
+    if key not in state:
+        raise _another(architecture, f"it has no tensor '{key}'")
+    found = tuple(state[key].shape)
+    if len(found) != dimensions:
+        raise _another(architecture, f"its tensor '{key}' has shape {found}, not {dimensions} dimensions")
+    return found
+
+
+def filled(model: torch.nn.Module, state: State, architecture: str) -> torch.nn.Module:
+    """A model with the tensors of a checkpoint, ready for inference.
+
+    Raises:
+        DataError: the first tensor that is too many, missing, or of another shape, by name.
+    """
+    wanted = model.state_dict()
+    for key in sorted(wanted.keys() | state.keys()):
+        if key not in wanted:
+            raise _another(architecture, f"it has a tensor '{key}' too many")
+        if key not in state:
+            raise _another(architecture, f"it has no tensor '{key}'")
+        if state[key].shape != wanted[key].shape:
+            raise _another(
+                architecture, f"its tensor '{key}' has shape {tuple(state[key].shape)}, not {tuple(wanted[key].shape)}"
+            )
+    model.load_state_dict(state)
+    return model.eval()
+
+
+def _another(architecture: str, cause: str) -> DataError:
+    return DataError(
+        f"these weights are not those of an {architecture}",
+        cause=cause,
+        remedy="set source of the extractor to weights of its own architecture, or choose the extractor that they belong to",
+    )
+
+
+class FrontEnd(torch.nn.Module):
+    """SpeechBrain's log-mel frames (25 ms every 10 ms, floor 80 dB below a file's maximum) less their mean over the file."""
+
+    def __init__(self, n_mels: int) -> None:
+        super().__init__()
+        self.frames = Fbank(n_mels=n_mels)
+        self.less_mean = InputNormalization(norm_type="sentence", std_norm=False)
+
+    def forward(self, waves: torch.Tensor) -> torch.Tensor:
+        """Waveforms of equal length [b, n] to frames [b, 1 + n // 160, n_mels]."""
+        frames: torch.Tensor = self.less_mean(self.frames(waves), torch.ones(len(waves), device=waves.device))
+        return frames
+
+
+class PackedFrontEnd(torch.nn.Module):
+    """The same front end for files of any lengths at once, each as if it were alone."""
+
+    filters: torch.Tensor
+    window: torch.Tensor
+
+    def __init__(self, n_mels: int) -> None:
+        super().__init__()
+        fbank = Fbank(n_mels=n_mels)
+        filterbank = fbank.compute_fbanks
+        self.n_fft, self.floor, self.range_db = fbank.compute_STFT.n_fft, filterbank.amin, filterbank.top_db
+        filterbank.log_mel = False
+        # Without a logarithm, SpeechBrain's filters make their own matrix [n_fft // 2 + 1, n_mels] of the unit matrix.
+        self.register_buffer("filters", filterbank(torch.eye(self.n_fft // 2 + 1)[None])[0], persistent=False)
+        self.register_buffer("window", fbank.compute_STFT.window, persistent=False)
+
+    def forward(self, waves: Sequence[np.ndarray]) -> tuple[torch.Tensor, Layout]:
+        """Waveforms float32 [n] each to frames float32 [T, n_mels], 1 + n // 160 of each file, and where they lie."""
+        device = self.window.device
+        layout = Layout([1 + len(wave) // HOP for wave in waves], device)
+        # A file begins at a multiple of the hop, with half a window of zeros before it and behind it.
+        slots = [-(-(len(wave) + self.n_fft) // HOP) for wave in waves]
+        first = np.cumsum([0, *slots])
+        padded = np.zeros(first[-1] * HOP, dtype=np.float32)
+        for wave, slot in zip(waves, first):
+            padded[slot * HOP + self.n_fft // 2 :][: len(wave)] = wave
+        shift = on_device(torch.from_numpy(first[:-1]), device) - layout.first
+        frames = on_device(torch.from_numpy(padded), device).unfold(0, self.n_fft, HOP)
+        frames = frames.index_select(0, layout.rows + layout.spread(shift)).mul_(self.window)
+        spectra = torch.view_as_real(torch.fft.rfft(frames)).square_().sum(-1)
+        decibels = (spectra @ self.filters).clamp_(min=self.floor).log10_().mul_(10)
+        least = layout.largest(decibels).amax(1, keepdim=True) - self.range_db
+        decibels = torch.maximum(decibels, layout.spread(least))
+        return decibels.sub_(layout.spread(layout.means(decibels))), layout
+
+
+def reach(kernel_size: int, dilation: int) -> int:
+    """Frames that a convolution reflects at each end."""
+    return dilation * (kernel_size - 1) // 2

@@ -1,0 +1,145 @@
+"""Halves of a speaker's utterances, and the inputs and references of similarity rank disclosure (SRD).
+
+The protocol (PROTOCOLS section 8): the sets are pooled; each speaker's utterances are halved into a reference half, from
+which one reference a speaker is made, and an input half, of which 20 inputs a speaker are taken. What an input is, is not
+printed: 20 uniform segments of the joined input half (``segment``), or utterances of it (``utterance``). F0 histograms are said
+to be over 30 s, which is more than a twentieth of what any speaker has: segments may be asked for by their length instead.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Literal
+
+import pandas as pd
+
+from pipeline.errors import DataError, Fault
+from pipeline.registry import digest
+from pipeline.tables import manifest as manifests
+
+INPUTS = 20
+
+
+def halve(ids: Iterable[str], seed: int) -> tuple[list[str], list[str]]:
+    """Two halves of the ids in the order of digest(seed, id); the first is the smaller one if the number is odd."""
+    ordered = sorted(ids, key=lambda name: digest(seed, name))
+    middle = len(ordered) // 2
+    return ordered[:middle], ordered[middle:]
+
+
+@dataclass(frozen=True, eq=False)
+class Halves:
+    """Reference and input speech of N speakers.
+
+    Attributes:
+        unit: what an input is.
+        references: columns speaker, set, utterance: the utterances that are pooled to one reference a speaker.
+        inputs: columns speaker, input (from 0, within the speaker), weight: one row an input. Weights sum to 1, and so
+            that speakers weigh equally.
+        pieces: columns speaker, input, set, utterance, row, start, stop: an input is the samples [start, stop) at the
+            file's own rate of each of its rows, joined in this order; ``row`` is the row label of the manifest. An input of
+            a speaker with less than 20 samples may have no piece.
+    """
+
+    unit: str
+    references: pd.DataFrame
+    inputs: pd.DataFrame
+    pieces: pd.DataFrame
+
+
+def pool(manifest: pd.DataFrame) -> pd.DataFrame:
+    """Rows of the evaluation sets with each utterance once: of several sets that hold it, the first by name."""
+    rows = manifest[manifest["role"] != "train"].sort_values(manifests.IDENTITY, kind="stable")
+    return rows.drop_duplicates("utterance")
+
+
+def halves(
+    manifest: pd.DataFrame,
+    seed: int,
+    unit: Literal["segment", "utterance"] = "segment",
+    seconds: float | None = None,
+) -> Halves:
+    """Reference and input halves of all speakers of the manifest's evaluation sets.
+
+    Which utterance falls into which half depends on (seed, id) alone, so the manifest of an anonymised system, with other
+    durations, has the same halves; its segments are cut from its own durations.
+
+    Args:
+        manifest: see :mod:`pipeline.tables.manifest`.
+        seed: of the halving.
+        unit: what an input is.
+        seconds: length of a segment; without it there are :data:`INPUTS` a speaker.
+
+    Raises:
+        DataError: speakers with fewer than two utterances, by name.
+    """
+    rows = pool(manifest)
+    speakers = {str(speaker): group.set_index("utterance") for speaker, group in rows.groupby("speaker", sort=True)}
+    lone = [speaker for speaker, group in speakers.items() if len(group) < 2]
+    if lone:
+        raise DataError(
+            f"similarity rank disclosure needs two utterances a speaker, one to be known by and one to be ranked; "
+            f"{len(lone)} of {len(speakers)} speakers have fewer",
+            cause="a data set cut down too far",
+            remedy="take these speakers out of the sets, or leave the metric srd out",
+            faults=[Fault(f"speaker '{speaker}' has one utterance", kind="lone-speaker") for speaker in lone],
+        )
+    # The row label travels along, because the rows are looked up by utterance.
+    labels = dict(zip(rows["utterance"], rows.index))
+    references, inputs, pieces = [], [], []
+    for speaker, group in speakers.items():
+        known, ranked = halve(group.index, seed)
+        references += [(speaker, group["set"][name], name) for name in known]
+        if unit == "segment":
+            files = [(int(group["samples"][name]), int(group["sample_rate"][name])) for name in ranked]
+            cuts = segments(files, segment_count(files, seconds))
+        else:
+            cuts = [[(place, 0, int(group["samples"][name]))] for place, name in enumerate(ranked[:INPUTS])]
+        for number, cut in enumerate(cuts):
+            inputs.append((speaker, number, 1.0 / (len(speakers) * len(cuts))))
+            pieces += [
+                (speaker, number, group["set"][ranked[place]], ranked[place], labels[ranked[place]], start, stop)
+                for place, start, stop in cut
+            ]
+    return Halves(
+        unit,
+        pd.DataFrame(references, columns=["speaker", "set", "utterance"]),
+        pd.DataFrame(inputs, columns=["speaker", "input", "weight"]),
+        pd.DataFrame(pieces, columns=["speaker", "input", "set", "utterance", "row", "start", "stop"]),
+    )
+
+
+def segment_count(files: list[tuple[int, int]], seconds: float | None) -> int:
+    """How many segments are cut of joined files, given as (samples, rate): :data:`INPUTS`, or as many as come nearest to
+    having a length of so many seconds, one at least."""
+    if seconds is None:
+        return INPUTS
+    return max(1, round(sum(samples / rate for samples, rate in files) / seconds))
+
+
+def segments(files: list[tuple[int, int]], count: int = INPUTS) -> list[list[tuple[int, int, int]]]:
+    """Cut joined files, given as (samples, rate), into ``count`` uniform segments of [(place, start, stop)].
+
+    Times are integers in units that every rate divides, so borders are exact, and no sample is lost or used twice.
+    """
+    unit = math.lcm(*(rate for _, rate in files))
+    ends, total = [], 0
+    for samples, rate in files:
+        total += samples * (unit // rate)
+        ends.append(total)
+    made = []
+    for number in range(count):
+        low, high = -(-total * number // count), -(-total * (number + 1) // count)
+        segment, begin = [], 0
+        for place, ((samples, rate), end) in enumerate(zip(files, ends)):
+            step = unit // rate
+            # A sample belongs to the segment in which it begins.
+            start = min(max(-((begin - low) // step), 0), samples)
+            stop = min(max(-((begin - high) // step), 0), samples)
+            if start < stop:
+                segment.append((place, start, stop))
+            begin = end
+        made.append(segment)
+    return made

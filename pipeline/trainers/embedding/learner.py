@@ -1,0 +1,203 @@
+"""The network that learns to tell speakers apart: one step of training at a time, in as many parts as memory takes."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+
+from pipeline.errors import ConfigError, StageFailed
+from pipeline.extractors.ecapa import network as ecapa
+from pipeline.extractors.ecapa import training_network as ecapa_training
+from pipeline.extractors.xvector import network as xvector
+from pipeline.nets import checkpoints as _checkpoints
+from pipeline.nets.margin import AngularMargin
+from pipeline.nets.speechbrain_layout import FrontEnd
+from pipeline.nets.training import cosine, seeded, triangular
+from pipeline.trainers.embedding.crops import Batch
+
+LOG = logging.getLogger(__name__)
+
+_CLIP = 5.0  # largest norm of all gradients together; SpeechBrain's default, and so VPC's
+_EMBEDDED = 64  # waveforms that are embedded at a time
+
+
+class Learner:
+    """A network, the softmax above it, and their optimiser.
+
+    Args:
+        settings: resolved ones of the embedding trainer.
+        n_classes: speakers times speeds.
+        device: ``cpu`` or ``cuda[:N]``.
+
+    Attributes:
+        micro_batch: crops that go through the network at once.
+
+    Raises:
+        ConfigError: channels that the architecture does not take; ``torch.compile`` does not work here.
+    """
+
+    def __init__(self, settings: Any, n_classes: int, device: str) -> None:
+        self.settings, self.device, self.micro_batch = settings, device, settings.micro_batch
+        seeded(settings.seed, "initial weights")
+        self.model = fresh(settings).to(device)
+        self.head = AngularMargin(settings.embedding, n_classes, settings.margin, settings.scale).to(device)
+        self.front_end = FrontEnd(settings.n_mels).to(device)
+        self.parameters = [*self.model.parameters(), *self.head.parameters()]
+        kind = torch.optim.AdamW if settings.optimiser == "adamw" else torch.optim.Adam
+        self.optimiser: torch.optim.Optimizer = kind(
+            self.parameters, lr=settings.learning_rate, weight_decay=settings.weight_decay
+        )
+        self.network: Callable[[torch.Tensor], torch.Tensor] = self._plain
+        if settings.architecture == "ecapa":
+            self.network = ecapa_training.Network(self.model, getattr(torch, settings.precision))
+        if settings.compile:
+            self._compile()
+
+    def gradients(self, step: int, batch: Batch) -> float:
+        """Compute the mean gradient over a batch, in parts of ``micro_batch`` crops, and its mean loss.
+
+        Where memory runs out, the parts are halved for good and the step begins again.
+
+        Raises:
+            StageFailed: parts of two crops do not fit either.
+        """
+        statistics = [buffer.clone() for buffer in self.model.buffers()]
+        while True:
+            try:
+                return self._accumulate(step, batch)
+            except (RuntimeError, MemoryError) as error:
+                if not _out_of_memory(error):
+                    raise
+                self._halve(len(batch.labels), str(error))
+            # What the parts that did fit have moved goes back, or they would count twice.
+            for buffer, value in zip(self.model.buffers(), statistics, strict=True):
+                buffer.copy_(value)
+            if torch.cuda.is_available():
+                torch.cuda.empty_cache()
+
+    def update(self, step: int, steps: int) -> None:
+        """Move the weights along the gradient."""
+        for group in self.optimiser.param_groups:
+            group["lr"] = rate(self.settings, step, steps)
+        torch.nn.utils.clip_grad_norm_(self.parameters, _CLIP)
+        self.optimiser.step()
+
+    def embed(self, waves: np.ndarray) -> np.ndarray:
+        """Waveforms float32 [n, samples] to embeddings float32 [n, d], as an extractor would."""
+        self.model.eval()
+        # SpeechBrain's x-vectors have noise in them, also outside of training.
+        seeded(self.settings.seed, "verification")
+        with torch.no_grad():
+            parts = [
+                self.model(self.front_end(torch.from_numpy(part).to(self.device)))[:, 0].float().cpu().numpy()
+                for part in np.split(waves, range(_EMBEDDED, len(waves), _EMBEDDED))
+            ]
+        return np.concatenate(parts)
+
+    def weights(self) -> dict[str, torch.Tensor]:
+        """A copy of the network's tensors, on the CPU."""
+        return {name: tensor.detach().cpu().clone() for name, tensor in self.model.state_dict().items()}
+
+    def tensors(self) -> dict[str, torch.Tensor]:
+        """All that a checkpoint holds of the learner."""
+        return {
+            **_checkpoints.under("model", self.model.state_dict()),
+            **_checkpoints.under("head", self.head.state_dict()),
+            **_checkpoints.under("optimiser", _checkpoints.optimiser_tensors(self.optimiser)),
+        }
+
+    def restore(self, tensors: dict[str, torch.Tensor]) -> None:
+        """Go back to what :meth:`tensors` gave."""
+        self.model.load_state_dict(_checkpoints.part("model", tensors))
+        self.head.load_state_dict(_checkpoints.part("head", tensors))
+        _checkpoints.restore_optimiser(self.optimiser, _checkpoints.part("optimiser", tensors))
+
+    def _accumulate(self, step: int, batch: Batch) -> float:
+        self.model.train()
+        seeded(self.settings.seed, "step", step)
+        self.optimiser.zero_grad(set_to_none=True)
+        n = len(batch.labels)
+        total = torch.zeros((), device=self.device)
+        # A part of one crop has no variance to normalise by.
+        for rows in np.array_split(np.arange(n), max(1, min(-(-n // self.micro_batch), n // 2))):
+            waves, labels = (torch.from_numpy(values[rows]).to(self.device) for values in (batch.crops, batch.labels))
+            with torch.no_grad():
+                frames = self.front_end(waves)
+            loss, _ = self.head(self.network(frames), labels)
+            loss = loss * (len(rows) / n)
+            loss.backward()
+            total += loss.detach()
+        return float(total)
+
+    def _plain(self, frames: torch.Tensor) -> torch.Tensor:
+        """Frames [b, t, n_mels] to embeddings float32 [b, d], as SpeechBrain computes them."""
+        narrow = self.settings.precision == "bfloat16"
+        with torch.autocast(torch.device(self.device).type, torch.bfloat16, enabled=narrow):
+            embeddings: torch.Tensor = self.model(frames)[:, 0]
+        return embeddings.float()
+
+    def _halve(self, n: int, cause: str) -> None:
+        before, self.micro_batch = min(self.micro_batch, n), min(self.micro_batch, n) // 2
+        if self.micro_batch < 2:
+            raise StageFailed(
+                f"{before} crops of {self.settings.crop_seconds} s do not fit into the memory of {self.device}",
+                cause=(cause.splitlines() or ["out of memory"])[0],
+                remedy="set crop_seconds or channels of the training lower, or use another device",
+            )
+        LOG.warning(
+            "out of memory on %s with %d crops at once: %d at once from here on, still %d a step",
+            self.device, before, self.micro_batch, n,
+        )  # fmt: skip
+
+    def _compile(self) -> None:
+        """Have ``torch.compile`` fuse the network, and try it."""
+        self.network = torch.compile(self.network)
+        statistics = [buffer.clone() for buffer in self.model.buffers()]
+        n = min(self.micro_batch, self.settings.batch)
+        noise = np.random.default_rng(0).standard_normal((n, round(self.settings.crop_seconds * 16_000)))
+        try:
+            self.gradients(0, Batch([0] * n, noise.astype(np.float32), np.zeros(n, np.int64)))
+        except StageFailed:
+            raise
+        except Exception as error:
+            # What is missing (a compiler, headers, a driver) comes as many classes of error, some of them private to torch.
+            raise ConfigError(
+                "torch.compile does not work on this machine",
+                cause=(str(error).splitlines() or [type(error).__name__])[0],
+                remedy="install a C++ compiler that torch finds, or set train.compile to false",
+            ) from error
+        for buffer, value in zip(self.model.buffers(), statistics, strict=True):
+            buffer.copy_(value)
+
+
+def fresh(settings: Any) -> torch.nn.Module:
+    """The untrained network of resolved settings, its weights drawn from torch's global generator.
+
+    Raises:
+        ConfigError: channels that the architecture does not take.
+    """
+    channels = [*settings.channels, settings.aggregation]
+    if settings.architecture == "xvector":
+        return xvector.fresh(settings.n_mels, channels, settings.embedding)
+    if any(width % ecapa.RES2NET_SCALE for width in settings.channels):
+        raise ConfigError(
+            f"ECAPA channels are multiples of {ecapa.RES2NET_SCALE}", where=f"channels {settings.channels}"
+        )
+    return ecapa.fresh(settings.n_mels, channels, settings.embedding, settings.attention)
+
+
+def rate(settings: Any, step: int, steps: int) -> float:
+    """The learning rate of a step (from 0)."""
+    if settings.schedule == "cosine":
+        return float(settings.learning_rate * cosine(step, steps, settings.warm_up))
+    low = settings.lowest_learning_rate
+    return float(low + (settings.learning_rate - low) * triangular(step, settings.half_cycle))
+
+
+def _out_of_memory(error: Exception) -> bool:
+    # On a CPU torch raises a plain RuntimeError.
+    return isinstance(error, (torch.OutOfMemoryError, MemoryError)) or "can't allocate memory" in str(error)

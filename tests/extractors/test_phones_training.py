@@ -1,0 +1,214 @@
+"""The phone trainer: determinism, its record, its batches, what it refuses, and that it learns."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from pipeline.datasets.synthetic import speaker, utterance
+from pipeline.errors import DataError, StageFailed
+from pipeline.extractors.phones import network as vqvae
+from pipeline.extractors.phones.activity import detect, powers
+from pipeline.extractors.phones.training import Crops, Settings, train
+from pipeline.nets.waveforms import Waveforms, of
+
+TINY = Settings(
+    channels=12, codes=16, dimension=6, speaker_dimension=4, n_mels=24, steps=8, batch=4, crop_seconds=0.3, restart=3,
+    held_out=0.2,
+)  # fmt: skip
+
+SPEAKERS = [f"s{item % 5}" for item in range(20)]
+AUDIO = of(
+    [utterance(speaker(8, item % 5), 8, item, 1.0).wave for item in range(20)],
+    SPEAKERS,
+    [f"utt-{item}" for item in range(20)],
+)
+WAVES = [AUDIO.piece(item) for item in range(20)]
+
+
+def trained(folder: Path, settings: Settings = TINY, audio: Waveforms = AUDIO, **more: Any) -> Path:
+    folder.mkdir()
+    assert train(settings, audio, folder, **more)
+    return folder
+
+
+def record(folder: Path) -> dict[str, Any]:
+    made: dict[str, Any] = json.loads((folder / "training.json").read_text())
+    return made
+
+
+def test_the_same_seed_gives_the_same_bytes_and_another_gives_others(tmp_path: Path) -> None:
+    torch.manual_seed(1)
+    one = trained(tmp_path / "one")
+    torch.manual_seed(2)
+    two = trained(tmp_path / "two")
+    other = trained(tmp_path / "other", TINY.model_copy(update={"seed": 1}))
+    for name in ("phones.safetensors", "training.json"):
+        assert (one / name).read_bytes() == (two / name).read_bytes()
+        assert (one / name).read_bytes() != (other / name).read_bytes()
+
+
+def test_the_caller_keeps_its_random_numbers_and_threads(tmp_path: Path) -> None:
+    torch.manual_seed(3)
+    expected = torch.rand(3)
+    threads = torch.get_num_threads()
+    torch.set_num_threads(3)
+    try:
+        torch.manual_seed(3)
+        trained(tmp_path / "one")
+        assert torch.equal(torch.rand(3), expected)
+        assert torch.get_num_threads() == 3
+        assert not torch.are_deterministic_algorithms_enabled()
+    finally:
+        torch.set_num_threads(threads)
+
+
+def test_what_is_written(tmp_path: Path) -> None:
+    folder = trained(tmp_path / "one")
+    state = load_file(folder / "phones.safetensors")
+    assert {key.split(".")[0] for key in state} == {"mean", "scale", "encoder", "quantiser", "speakers", "decoder"}
+    assert [key for key in state if key.startswith("quantiser")] == ["quantiser.codes"]
+    assert all(torch.isfinite(tensor.float()).all() for tensor in state.values())
+    assert vqvae.Encoder(state, "cpu").n_codes == 16
+    made = record(folder)
+    assert made["settings"] == TINY.numeric()
+    assert (made["data_digest"], made["device"], made["threads"]) == (AUDIO.digest, "cpu", 1)
+    assert (made["speakers"], made["utterances"], made["utterances_held_out"]) == (5, 20, 4)
+    assert len(made["loss"]) == len(made["reconstruction"]) == 8
+    assert made["reconstruction_start"] == pytest.approx(made["reconstruction"][0], abs=1e-4)
+    assert all(loss >= error for loss, error in zip(made["loss"], made["reconstruction"]))
+    assert made["codes_restarted"] >= 16
+
+
+def test_the_record_measures_what_the_weights_do(tmp_path: Path) -> None:
+    """Use of the codes and reconstruction, counted again from the files that were written."""
+    folder = trained(tmp_path / "one")
+    state = load_file(folder / "phones.safetensors")
+    encoder, model = vqvae.Encoder(state, "cpu"), vqvae.Network(24, 12, 16, 6, 5, 4)
+    model.load_state_dict(state)
+    model.eval()
+    for name, items in {
+        "held_out": Crops(TINY, AUDIO).held_out,
+        "training": Crops(TINY, AUDIO).trained,
+    }.items():
+        counts, errors = Counter[int](), []
+        for item in items:
+            activity = detect(powers(WAVES[item]))
+            gain = activity.level**-0.5
+            codes = encoder.codes([WAVES[item]], [gain])[0]
+            counts.update(codes[activity.active].tolist())
+            around = vqvae.surroundings(WAVES[item] * np.float32(gain), 0, len(codes))
+            with torch.no_grad():
+                mels = model.normalised(vqvae.Mels(24)(torch.from_numpy(around)[None]))
+                made = model.decoded(model.quantiser.codes[codes], torch.tensor([int(SPEAKERS[item][1:])]))
+            errors.append(float((made - mels).abs().mean()))
+        shares = np.array(list(counts.values())) / counts.total()
+        written = record(folder)["measured"][name]
+        assert written["utterances"] == len(items)
+        assert written["active_codes"] == counts.total()
+        assert written["codes_used"] == len(counts)
+        assert written["most_frequent"] == pytest.approx(shares.max(), abs=1e-4)
+        assert written["perplexity"] == pytest.approx(np.prod(shares**-shares), abs=0.06)
+        assert written["reconstruction"] == pytest.approx(np.mean(errors), abs=1e-4)
+
+
+def test_bands_are_normalised_over_the_training_data(tmp_path: Path) -> None:
+    folder = trained(tmp_path / "one")
+    state = load_file(folder / "phones.safetensors")
+    crops = np.concatenate([Crops(TINY, AUDIO).batch(step)[1] for step in range(8)])
+    mels = vqvae.Mels(24)(torch.from_numpy(crops)).numpy()
+    np.testing.assert_allclose(state["mean"].numpy(), mels.mean((0, 2)), atol=1e-3)
+    np.testing.assert_allclose(state["scale"].numpy(), 1 / mels.std((0, 2)), rtol=1e-3)
+
+
+def test_it_learns(tmp_path: Path) -> None:
+    settings = TINY.model_copy(
+        update={"steps": 150, "batch": 8, "channels": 32, "codes": 32, "dimension": 16, "learning_rate": 5e-3}
+    )
+    made = record(trained(tmp_path / "one", settings))
+    # Normalised mels have a mean absolute value of about 0.8.
+    assert made["reconstruction_start"] > 0.7
+    assert made["reconstruction_end"] < 0.55 * made["reconstruction_start"]
+    for measured in made["measured"].values():
+        assert measured["reconstruction"] < 0.6
+        assert measured["perplexity"] > 14
+        assert measured["codes_used"] > 20
+
+
+def test_held_out_utterances_are_never_trained_on() -> None:
+    crops = Crops(TINY, AUDIO)
+    assert len(crops.held_out) == 4
+    met = Counter(item for step in range(40) for item in crops.batch(step)[0])
+    assert sorted([*met, *crops.held_out]) == list(range(20))
+    # 160 crops of 16 utterances, in rounds.
+    assert set(met.values()) == {10}
+
+
+def test_a_speaker_without_utterances_to_train_on_is_the_average_of_the_others(tmp_path: Path) -> None:
+    audio = of(WAVES[:6], list("abcdee"))
+    seed = next(seed for seed in range(20) if not all(Crops(TINY.model_copy(update={"seed": seed}), audio).known))
+    settings = TINY.model_copy(update={"seed": seed})
+    known = np.array(Crops(settings, audio).known)
+    train(settings, audio, tmp_path)
+    table = load_file(tmp_path / "phones.safetensors")["speakers.weight"].numpy()
+    np.testing.assert_allclose(table[~known][0], table[known].mean(0), atol=1e-6)
+
+
+def test_batches_depend_on_their_step_alone_and_are_crops_of_power_one() -> None:
+    crops = Crops(TINY, AUDIO)
+    items, waves, labels = Crops(TINY, AUDIO).batch(4)
+    again = crops.batch(4)
+    assert items == again[0]
+    np.testing.assert_array_equal(waves, again[1])
+    assert [SPEAKERS[item] for item in items] == [crops.speakers[label] for label in labels]
+    assert waves.shape == (4, 15 * 320 + 240)
+    for crop, item in zip(waves, items):
+        whole = WAVES[item] * np.float32(detect(powers(WAVES[item])).level ** -0.5)
+        windows = np.lib.stride_tricks.sliding_window_view(whole, len(crop))
+        assert (windows[:, ::480] == crop[::480]).all(axis=1).any()
+
+
+def test_short_utterances_are_repeated_and_counted(tmp_path: Path) -> None:
+    settings = TINY.model_copy(update={"held_out": 0.0})
+    train(settings, of([WAVES[0][:4000], WAVES[1]], ["a", "b"]), tmp_path)
+    assert record(tmp_path)["repeated_up_to_a_crop"] == 1
+    assert record(tmp_path)["measured"]["held_out"] is None
+
+
+def test_one_utterance_is_trained_on_whatever_is_held_out(tmp_path: Path) -> None:
+    train(TINY.model_copy(update={"held_out": 0.9}), of(WAVES[:1], ["a"]), tmp_path)
+    assert record(tmp_path)["utterances_held_out"] == 0
+
+
+def test_a_loss_that_is_not_finite_stops_with_the_ids(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    inner = vqvae.Network.decoded
+    monkeypatch.setattr(vqvae.Network, "decoded", lambda self, *given: inner(self, *given) * math.nan)
+    with pytest.raises(StageFailed, match="nan at step 0") as caught:
+        train(TINY, AUDIO, tmp_path)
+    assert all(f"utt-{item}" in str(caught.value) for item in Crops(TINY, AUDIO).batch(0)[0])
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_utterance_without_speech_is_named(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="utt-1"):
+        train(TINY, of([WAVES[0], np.zeros(9000, np.float32)], ["a", "b"], ["utt-0", "utt-1"]), tmp_path)
+
+
+def test_no_utterance_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="no utterance"):
+        train(TINY, of([], []), tmp_path)
+
+
+def test_progress_is_told(tmp_path: Path) -> None:
+    told: list[tuple[int, int, float]] = []
+    trained(tmp_path / "one", progress=lambda *now: told.append(now))
+    assert [now[:2] for now in told] == [(step, 8) for step in range(1, 9)]
+    assert all(math.isfinite(now[2]) for now in told)

@@ -1,0 +1,228 @@
+"""The shape of an evaluation: which attackers see which extractor, what is trained on what, and what is planned twice."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pipeline import config
+from pipeline import planning as plan
+from pipeline.engine.execute import planned_keys, sources
+from pipeline.errors import ConfigError, DataError
+from pipeline.evaluation import gather
+from pipeline.planning import Graph
+from pipeline.weights.find import Weights
+from tests import key_table
+
+
+@pytest.fixture(autouse=True)
+def weights(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = Weights(Path("/weights"), "digest of the weights")
+    for name in ("ge2e", "ecapa"):
+        monkeypatch.setattr(f"pipeline.extractors.{name}.weights", lambda settings, models: found)
+
+
+def planned(*arguments: str, recordings: int = 3) -> Graph:
+    """The graph of a made-up data set of kind kaldi with so many training recordings a speaker."""
+    composed: list[dict[str, Any]] = []
+    config.enter(
+        ["recipe=kaldi", "dataset.root=/data", "dataset.train=/train", "paths.root=/exp", *arguments],
+        lambda evaluation, values: composed.append(values),
+    )
+    data = key_table.prepared()
+    if recordings < 3:
+        rows = data.manifest
+        kept = (rows["role"] != "train") | rows["utterance"].str[-1].astype(int).lt(recordings)
+        object.__setattr__(data, "manifest", rows[kept].reset_index(drop=True))
+    return plan.graph(config.validate(composed[0], "kaldi"), data, plan.Machine("cpu", 1))
+
+
+def cells(made: Graph, metric: str) -> Counter[tuple[str, ...]]:
+    """(system, attacker, extractor, trained on, back end) of the rows of a metric, with the number of trial sets."""
+    names = ("system", "attacker", "extractor", "trained_on", "backend")
+    return Counter(
+        tuple(source.identity[name] for name in names)
+        for source in made.sources
+        if source.ref.task.label.startswith(f"measure {metric} ")
+    )
+
+
+ALL = (
+    "system=[original,b2,b2r]", "attacker=[ignorant,lazy_informed,semi_informed]", "extractor=[ge2e,ecapa,f0]",
+    "backend=[cosine,plda]",
+)  # fmt: skip
+
+
+def test_every_combination_that_makes_sense_and_no_other() -> None:
+    made = planned(*ALL)
+    expected = {("original", "unprotected", extractor, "original", backend)
+                for extractor in ("ge2e", "ecapa") for backend in ("cosine", "plda")}  # fmt: skip
+    for system, level in (("b2", "fixed"), ("b2r", "speaker")):
+        for backend in ("cosine", "plda"):
+            expected |= {(system, attacker, extractor, "original", backend)
+                         for attacker in ("ignorant", "lazy_informed") for extractor in ("ge2e", "ecapa")}  # fmt: skip
+            expected.add((system, "semi_informed", "ecapa", f"anonymised ({level})", backend))
+    found = cells(made, "asv")
+    assert set(found) == expected
+    assert set(found.values()) == {2}, "both sexes"
+    runs = {cell for cell in expected if cell[0] == "b2r"}
+    assert set(cells(made, "cece")) == runs, "two runs of the random system alone"
+    assert set(cells(made, "p0p1")) == {("b2r", "", extractor, "original", backend)
+                                        for extractor in ("ge2e", "ecapa") for backend in ("cosine", "plda")}  # fmt: skip
+    ranked = {(cell[0], cell[2], cell[3]) for cell in cells(made, "srd")}
+    assert ranked == {
+        *((system, extractor, "original") for system in ("original", "b2", "b2r") for extractor in ("ge2e", "ecapa", "f0")),
+        ("b2", "ecapa", "anonymised (fixed)"), ("b2r", "ecapa", "anonymised (speaker)"),
+    }  # fmt: skip
+    assert "left out for ge2e" in "".join(made.notes)
+
+
+def test_sources_come_first_and_nothing_is_planned_twice() -> None:
+    made = planned(*ALL)
+    seen = set()
+    for task in made.tasks:
+        assert all(ref.task in seen for ref in sources(task)), task.label
+        seen.add(task)
+    assert len(seen) == len(made.tasks)
+    keys = planned_keys(made.tasks)
+    assert len(set(keys.values())) == len(keys)
+    identities = [(*sorted(source.identity.items()), source.ref.task.label) for source in made.sources]
+    assert len(set(identities)) == len(identities)
+
+
+def test_three_trainings_each_on_its_own_copy_of_the_training_set() -> None:
+    made = planned(*ALL)
+    trained = [task for task in made.tasks if task.name == "train"]
+    assert [task.label for task in trained] == [
+        "train ecapa on original, training set",
+        "train ecapa on b2, training set (fixed)",
+        "train ecapa on b2r, training set (speaker)",
+    ]
+    assert len({task.settings["architecture"] for task in trained}) == 1
+    fitted = {task.label for task in made.tasks if task.name == "fit"}
+    assert fitted == {"fit plda for ge2e", "fit plda for ecapa", "fit plda for ecapa, b2, training set (fixed)",
+                      "fit plda for ecapa, b2r, training set (speaker)"}  # fmt: skip
+
+
+def test_the_level_of_the_training_set_is_a_setting_and_a_mixture_is_said() -> None:
+    made = planned("system=[b2r]", "extractor=[ecapa]", "attacker=[semi_informed]", "attacker.semi_informed.training_level=utterance")  # fmt: skip
+    anonymised = {task.label: task.settings["level"] for task in made.tasks if task.name == "anonymise"}
+    assert {level for label, level in anonymised.items() if "training set" in label} == {"utterance"}
+    assert {level for label, level in anonymised.items() if label.startswith("anonymise b2r 1/")} == {"speaker"}
+    assert {
+        source.identity["trained_on"] for source in made.sources if source.identity["attacker"] == "semi_informed"
+    } == {"anonymised (utterance)"}
+    assert any("utterance level, and b2r is evaluated at speaker level" in note for note in made.notes)
+    same = planned("system=[b2r]", "extractor=[ecapa]", "attacker=[semi_informed]")
+    assert not any("warning" in note for note in same.notes)
+
+
+def test_one_recording_a_speaker_is_cut_and_marked() -> None:
+    whole, cut = planned(*ALL), planned(*ALL, recordings=1)
+    assert not [task for task in whole.tasks if task.name == "pieces"]
+    assert [task for task in cut.tasks if task.name == "pieces"]
+    notes = {(source.identity["backend"], source.note) for source in cut.sources if source.identity["attacker"]}
+    assert notes == {("cosine", ""), ("plda", "within-session PLDA, weak attacker")}
+    assert {source.note for source in whole.sources} == {""}
+
+
+def test_what_is_trained_is_decided_by_what_there_is_to_train_on() -> None:
+    made = planned("extractor=[ecapa]", "train=none")
+    assert not [task for task in made.tasks if task.name in ("train", "pack")], "without a trainer, the hub's weights"
+    made = planned("extractor=[ecapa]", "dataset.train=")
+    assert not [task for task in made.tasks if task.name in ("train", "pack")], "without speech to train on, too"
+    made = planned("extractor=[ecapa]")
+    assert [task for task in made.tasks if task.name == "train"]
+
+
+def test_what_cannot_be_is_refused_with_the_setting_that_mends_it() -> None:
+    with pytest.raises(ConfigError, match="no chosen extractor can be trained") as error:
+        planned("extractor=[ge2e]", "attacker=[semi_informed]")
+    assert "extractor=" in error.value.remedy
+    with pytest.raises(ConfigError) as error:
+        planned("extractor=[ecapa]", "attacker=[semi_informed]", "train=none")
+    assert any("train=default" in fault.what for fault in error.value.faults)
+    nobody = key_table.prepared()
+    object.__setattr__(nobody, "manifest", nobody.manifest[nobody.manifest["role"] != "train"].reset_index(drop=True))
+    composed: list[Any] = []
+    config.enter(
+        ["recipe=kaldi", "dataset.root=/data", "backend=[plda]", "extractor=[ge2e]", "paths.root=/exp"],
+        lambda evaluation, values: composed.append(evaluation),
+    )
+    with pytest.raises(DataError, match="there is no training set") as no_speech:
+        plan.graph(composed[0], nobody, plan.Machine("cpu", 1))
+    assert "dataset.train=DIR" in no_speech.value.remedy
+
+
+def test_diagnostics_can_be_left_out_and_then_cost_nothing() -> None:
+    made, without = planned(*ALL), planned(*ALL, "diagnostics=false")
+    assert len(made.diagnoses) == sum(cells(made, "asv").values()) - 2 * 4, "one an attack on a system"
+    assert not without.diagnoses
+    assert not [task for task in without.tasks if task.name == "check"]
+    assert len(without.tasks) < len(made.tasks)
+
+
+def test_the_second_run_differs_in_its_seed_alone() -> None:
+    made = planned("system=[b2r]", "extractor=[ge2e]")
+    settings = {task.label: dict(task.settings) for task in made.tasks if task.name == "anonymise"}
+    first, second = settings["anonymise b2r 1/3"], settings["anonymise b2r, second run 1/3"]
+    assert first.pop("seed") + 1 == second.pop("seed")
+    assert first == second
+
+
+def signatures(made: Graph, attacker: str) -> dict[str, set[str]]:
+    """Signatures of a metric's rows by system."""
+    found: dict[str, set[str]] = {}
+    for source in made.sources:
+        if source.identity["attacker"] == attacker and source.ref.task.label.startswith("measure asv "):
+            made_of = gather.signature("eer", "", source.identity, source.parameters)
+            found.setdefault(source.identity["system"], set()).add(made_of)
+    return found
+
+
+def test_semi_informed_numbers_of_two_systems_are_comparable_and_other_attackers_or_levels_are_not() -> None:
+    given = ("system=[b2,b2r]", "extractor=[ecapa]", "attacker=[lazy_informed,semi_informed]")
+    same = planned(*given)
+    semi = signatures(same, "semi_informed")
+    assert semi["b2"] == semi["b2r"]
+    assert not semi["b2r"] & signatures(same, "lazy_informed")["b2r"]
+    other = signatures(planned(*given, "attacker.semi_informed.training_level=utterance"), "semi_informed")
+    assert not other["b2r"] & semi["b2r"]
+
+
+def test_a_second_run_is_made_only_where_something_is_compared_between_two() -> None:
+    made = planned("system=[b2r]", "extractor=[f0]")
+    assert not [task.label for task in made.tasks if "second run" in task.label]
+    made = planned("system=[b2r]", "extractor=[ge2e]", "metric=[asv,srd]")
+    assert not [task.label for task in made.tasks if "second run" in task.label]
+
+
+def test_the_other_level_of_an_enrolment_is_named_plainly() -> None:
+    """Also where the tables add that pseudo-voices are shared."""
+    made = planned("system=[b2r]", "extractor=[ge2e]", "attacker=[lazy_informed]", "system.b2r.share_pseudo=true")
+    assert {one.other_level[0] for one in made.diagnoses if one.other_level} == {"utterance"}
+    made = planned(
+        "system=[b2_vpc2022]", "extractor=[ge2e]", "attacker=[lazy_informed]", "system.b2_vpc2022.level=utterance"
+    )
+    assert {one.other_level[0] for one in made.diagnoses if one.other_level} == {"speaker"}
+
+
+def test_a_level_that_an_external_system_cannot_have_is_said() -> None:
+    given = ("system=[original]", "+system.t8={name: external, root: /theirs, level: speaker}", "extractor=[ecapa]",
+             "attacker=[semi_informed]")  # fmt: skip
+    made = planned(*given, "attacker.semi_informed.training_level=utterance")
+    assert any("t8's training set at utterance level" in note and "train_root" in note for note in made.notes)
+    assert {one.identity["trained_on"] for one in made.sources if one.identity["attacker"] == "semi_informed"} == {
+        "anonymised (speaker)"
+    }
+    assert not any("warning" in note for note in planned(*given).notes)
+
+
+def test_two_runs_are_compared_with_each_other_alone() -> None:
+    made = planned("system=[b2r]", "extractor=[ge2e]")
+    inputs = {source.ref.task.label.split()[1]: set(source.ref.task.inputs) for source in made.sources}
+    assert inputs["p0p1"] == {"protected", "again"}
+    assert inputs["vsm"] == {"original", "protected"}

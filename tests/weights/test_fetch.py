@@ -1,0 +1,152 @@
+"""Fetching weights, with pip and the hub's client replaced: what is checked, what is written, what people are told."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import subprocess
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import huggingface_hub
+import pytest
+
+from pipeline.errors import ModelMissing
+from pipeline.extractors import ecapa, ge2e, xvector
+from pipeline.weights import fetch as fetching
+from pipeline.weights.find import fetch_command, folder_digest, hub_folder, is_hub_id
+
+CONTENT = b"weights, as it were"
+
+
+def pip_that_brings(content: bytes, calls: list[list[str]]) -> Any:
+    def run(command: list[str], **_: Any) -> subprocess.CompletedProcess[str]:
+        calls.append(command)
+        wheel = Path(command[command.index("--dest") + 1]) / "Resemblyzer-0.1.4-py3-none-any.whl"
+        with zipfile.ZipFile(wheel, "w") as archive:
+            archive.writestr("resemblyzer/pretrained.pt", content)
+        return subprocess.CompletedProcess(command, 0, "", "")
+
+    return run
+
+
+def test_ge2e_comes_out_of_the_wheel_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[list[str]] = []
+    monkeypatch.setattr(fetching.subprocess, "run", pip_that_brings(CONTENT, calls))
+    monkeypatch.setattr(ge2e, "SHA256", hashlib.sha256(CONTENT).hexdigest())
+    found = fetching.fetch("ge2e", ge2e.Settings(), tmp_path)
+    again = fetching.fetch("ge2e", ge2e.Settings(), tmp_path)
+    assert found == again
+    assert found is not None
+    assert (found.folder / "pretrained.pt").read_bytes() == CONTENT
+    assert len(calls) == 1
+    assert "--no-deps" in calls[0]
+    assert sorted(path.name for path in found.folder.iterdir()) == ["fetched.json", "pretrained.pt"]
+
+
+def test_a_wheel_with_other_weights_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fetching.subprocess, "run", pip_that_brings(CONTENT, []))
+    with pytest.raises(ModelMissing, match="not the expected ones") as caught:
+        fetching.fetch("ge2e", ge2e.Settings(), tmp_path)
+    assert str(tmp_path / "ge2e" / "pretrained.pt") in caught.value.remedy
+    assert list((tmp_path / "ge2e").iterdir()) == []
+
+
+def test_without_network_ge2e_says_what_to_do_by_hand(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    failed = subprocess.CompletedProcess([], 1, "", "WARNING: x\nERROR: No matching distribution found\n")
+    monkeypatch.setattr(fetching.subprocess, "run", lambda *_, **__: failed)
+    with pytest.raises(ModelMissing, match="No matching distribution") as caught:
+        fetching.fetch("ge2e", ge2e.Settings(), tmp_path)
+    assert "resemblyzer/pretrained.pt" in caught.value.remedy
+
+
+def hub_that_brings(files: dict[str, bytes], asked: list[dict[str, Any]]) -> Any:
+    def snapshot(source: str, **options: Any) -> str:
+        asked.append({"source": source, **options})
+        folder = Path(options["local_dir"])
+        (folder / ".cache" / "huggingface").mkdir(parents=True)
+        for name, content in files.items():
+            (folder / name).write_bytes(content)
+        return str(folder)
+
+    return snapshot
+
+
+def test_a_hub_model_is_stored_by_revision_with_its_digests(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[dict[str, Any]] = []
+    files = {"embedding_model.ckpt": CONTENT, "hyperparams.yaml": b"!new:os.system"}
+    monkeypatch.setattr(huggingface_hub, "snapshot_download", hub_that_brings(files, asked))
+    settings = xvector.Settings(source="someone/some-model", revision="abc")
+    found = fetching.fetch("xvector", settings, tmp_path)
+    assert found is not None
+    assert found.folder == tmp_path / "someone--some-model" / "abc"
+    assert asked[0]["revision"] == "abc"
+    assert "classifier.ckpt" not in asked[0]["allow_patterns"]
+    record = json.loads((found.folder / "fetched.json").read_text())
+    assert record["sha256"]["embedding_model.ckpt"] == hashlib.sha256(CONTENT).hexdigest()
+    assert not (found.folder / ".cache").exists()
+    assert xvector.weights(settings, tmp_path) == found
+    fetching.fetch("xvector", settings, tmp_path)
+    assert len(asked) == 1
+
+
+def test_the_known_checksum_of_ecapa_is_enforced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(huggingface_hub, "snapshot_download", hub_that_brings({"embedding_model.ckpt": CONTENT}, []))
+    with pytest.raises(ModelMissing, match="not the expected ones"):
+        fetching.fetch("ecapa", ecapa.Settings(), tmp_path)
+    place = hub_folder(ecapa.Settings().source, ecapa.Settings().revision, tmp_path)
+    place.mkdir(parents=True)
+    (place / "embedding_model.ckpt").write_bytes(CONTENT)
+    with pytest.raises(ModelMissing, match="sha256"):
+        ecapa.weights(ecapa.Settings(), tmp_path)
+
+
+def test_without_the_hub_people_are_told_which_file_goes_where(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def unreachable(*_: Any, **__: Any) -> str:
+        raise OSError("no route to the hub")
+
+    monkeypatch.setattr(huggingface_hub, "snapshot_download", unreachable)
+    with pytest.raises(ModelMissing, match="no route to the hub") as caught:
+        fetching.fetch("ecapa", ecapa.Settings(), tmp_path)
+    assert "embedding_model.ckpt" in caught.value.remedy
+    assert str(hub_folder(ecapa.Settings().source, ecapa.Settings().revision, tmp_path)) in caught.value.remedy
+
+
+def test_the_command_names_what_differs_from_the_defaults(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("VOICE_PRIVACY_MODELS", str(tmp_path))
+    assert fetch_command(ecapa.Settings(), tmp_path) == "python -m pipeline fetch-models 'extractor=[ecapa]'"
+    said = fetch_command(ecapa.Settings(source="a/b", revision="c"), tmp_path / "d")
+    assert said == (
+        "python -m pipeline fetch-models 'extractor=[ecapa]' extractor.ecapa.source=a/b extractor.ecapa.revision=c "
+        f"paths.models={tmp_path}/d"
+    )
+
+
+@pytest.mark.parametrize(
+    ("source", "hub"),
+    [
+        ("speechbrain/spkrec-ecapa-voxceleb", True),
+        ("./model", False),
+        ("/a/b", False),
+        ("a/b/c", False),
+        ("~/m", False),
+    ],
+)
+def test_hub_ids_and_folders_are_told_apart(source: str, hub: bool) -> None:
+    assert is_hub_id(source) == hub
+
+
+def test_folder_digest_is_the_documented_hash(tmp_path: Path) -> None:
+    (tmp_path / "b").write_bytes(b"2")
+    (tmp_path / "a").write_bytes(b"1")
+    one, two = hashlib.sha256(b"1").hexdigest(), hashlib.sha256(b"2").hexdigest()
+    expected = hashlib.sha256(f"a\0{one}\0b\0{two}\0".encode()).hexdigest()
+    assert folder_digest(tmp_path, ["b", "a"]) == expected
+
+
+@pytest.mark.network
+def test_the_real_hub(tmp_path: Path) -> None:
+    found = fetching.fetch("ecapa", ecapa.Settings(), tmp_path)
+    assert found is not None
+    assert (found.folder / "embedding_model.ckpt").stat().st_size == 83_316_686
