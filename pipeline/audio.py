@@ -8,8 +8,9 @@ defaults alias at -12 and -10 dB and err by -23 and -12 dB; it is the fastest of
 
 from __future__ import annotations
 
+import math
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -188,6 +189,46 @@ def resample(wave: np.ndarray, rate: int, target: int) -> np.ndarray:
     wanted = max(1, round(len(wave) * target / rate))
     # soxr itself may stop a sample short of a length that falls on one half.
     return made[:wanted] if len(made) >= wanted else np.pad(made, (0, wanted - len(made)))
+
+
+def segment_borders(files: Sequence[tuple[int, int]], count: int) -> list[list[tuple[int, int, int]]]:
+    """Cut joined files, given as (samples, rate), into ``count`` uniform segments of [(place, start, stop)].
+
+    Times are integers in units that every rate divides, so borders are exact, and no sample is lost or used twice.
+    """
+    unit = math.lcm(*(rate for _, rate in files))
+    ends, total = [], 0
+    for samples, rate in files:
+        total += samples * (unit // rate)
+        ends.append(total)
+    made = []
+    for number in range(count):
+        low, high = -(-total * number // count), -(-total * (number + 1) // count)
+        segment, begin = [], 0
+        for place, ((samples, rate), end) in enumerate(zip(files, ends)):
+            step = unit // rate
+            # A sample belongs to the segment in which it begins.
+            start = min(max(-((begin - low) // step), 0), samples)
+            stop = min(max(-((begin - high) // step), 0), samples)
+            if start < stop:
+                segment.append((place, start, stop))
+            begin = end
+        made.append(segment)
+    return made
+
+
+def uniform_segments(recordings: Sequence[tuple[np.ndarray, int]], count: int) -> tuple[list[np.ndarray], int]:
+    """Join recordings, given as (waveform float32 [n], rate in Hz), and cut them into ``count`` uniform segments.
+
+    Returns:
+        The segments in order, and their sampling rate: that of the first recording. A segment may be empty.
+    """
+    rate = recordings[0][1]
+    waves = []
+    for cut in segment_borders([(len(wave), own) for wave, own in recordings], count):
+        pieces = [resample(recordings[place][0][start:stop], recordings[place][1], rate) for place, start, stop in cut]
+        waves.append(np.concatenate(pieces) if pieces else np.zeros(0, np.float32))
+    return waves, rate
 
 
 def write(path: Path, wave: np.ndarray, rate: int, subtype: Subtype = "FLOAT") -> None:

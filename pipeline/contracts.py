@@ -1,18 +1,545 @@
-"""What a measure reads and what it gives: scores by kind, and rows with figure tables.
+"""What a component is, and the records that pass between rooms. Whoever writes a plug-in reads this file alone.
 
-A measure is a module ``pipeline.families.NAME`` with ``Settings``, ``VERSION``, ``MEASURES`` (``trials``, ``pairs``,
-``ranks``, ``trial_runs`` or ``pair_runs``) and ``measure(settings, data) -> Measured``; extractors say with the same words
-what they are for, where trials and pairs include two runs of them.
+A component is a class. It derives from one of the base classes below, which say everything that a component of its kind may
+have, each with a default; what has no default is abstract. Its settings are a pydantic model named by ``Settings``. A module
+of ours defines the class under the name of its base class, so ``name: ecapa`` among the extractors is
+``pipeline.extractors.ecapa.Extractor``; another distribution names its class by an entry point::
+
+    [project.entry-points."voice_privacy.extractors"]
+    mine = "my_package.mine:Mine"
+
+and adds an option file ``conf/extractor/mine.yaml`` that it gives with ``--config-dir``. ``voice-privacy check-plugin mine`` says
+whether a component keeps its contract.
+
+Conventions. A waveform is float32 [n] with full scale 1. A score is higher for more similar. A settings field is *numeric* (it
+can change a number, so it enters keys and signatures) or *runtime* (it cannot). A source file whose numbers change raises its
+``VERSION`` (an integer at module level, 1 where there is none): all that stands on numbers of that file is computed anew.
+Modules of components import nothing heavy at module level, because settings are checked before torch is loaded.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
-import pandas as pd
+from pydantic import BaseModel, ConfigDict, Field
+
+from pipeline import audio
+from pipeline.errors import ModelMissing
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from pipeline.engine.outcome import Outcome
+    from pipeline.engine.progress import Progress
+    from pipeline.engine.stop import Stop
+    from pipeline.engine.task import Task
+    from pipeline.nets.waveforms import Waveforms
+
+
+# ------------------------------------------------------------------------------------------------------------ settings
+
+
+def numeric(default: Any = ..., **constraints: Any) -> Any:
+    """A field that can change a number: it enters the keys of artefacts."""
+    return Field(default, json_schema_extra={"role": "numeric"}, **constraints)
+
+
+def runtime(default: Any = ..., **constraints: Any) -> Any:
+    """A field that cannot change a number (device, batch budget, paths): it stays out of keys and goes into the record."""
+    return Field(default, json_schema_extra={"role": "runtime"}, **constraints)
+
+
+class ComponentSettings(BaseModel):
+    """Settings of a component or of a part of the configuration; each field is marked numeric or runtime."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, protected_namespaces=())
+
+    def numeric(self) -> dict[str, Any]:
+        """The numeric settings, fully resolved, as plain JSON values."""
+        kept: dict[str, Any] = {}
+        plain = self.model_dump(mode="json")
+        for name, declared in type(self).model_fields.items():
+            extra = declared.json_schema_extra
+            role = extra.get("role") if isinstance(extra, dict) else None
+            value = getattr(self, name)
+            if role == "numeric":
+                kept[name] = value.numeric() if isinstance(value, ComponentSettings) else plain[name]
+            elif role != "runtime":
+                raise TypeError(f"{type(self).__qualname__}.{name} is marked neither numeric nor runtime")
+        return kept
+
+
+# ----------------------------------------------------------------------------------------------------------- all kinds
+
+
+@dataclass(frozen=True)
+class Weights:
+    """A folder of weights and the sha256 over the names and bytes of its files."""
+
+    folder: Path
+    digest: str
+
+
+class Component(ABC):
+    """What components of all kinds have.
+
+    Attributes:
+        Settings: the model of its settings, with a field ``name``.
+        libraries: distributions whose major.minor version changes its numbers; they enter keys.
+    """
+
+    Settings: ClassVar[type[ComponentSettings]]
+    libraries: ClassVar[tuple[str, ...]] = ()
+
+    @classmethod
+    def weights(cls, settings: Any, models: Path) -> Weights | None:
+        """The weights that these settings ask for, on this machine; None where none are needed or the run makes them.
+
+        Args:
+            models: the folder of weights, ``paths.models``.
+
+        Raises:
+            ModelMissing: they are not here, or are not what their checksum says; with the command that mends it.
+        """
+        return None
+
+    @classmethod
+    def fetch(cls, settings: Any, models: Path) -> None:
+        """Bring the weights to this machine, where :meth:`weights` raises: only the verb ``fetch-models`` calls this.
+
+        Raises:
+            ModelMissing: they cannot be had; the remedy says which files to put where by hand.
+        """
+        cls.weights(settings, models)
+
+
+# ---------------------------------------------------------------------------------------------------------- extractors
+
+Comparison = Literal["trials", "pairs", "ranks"]
+"""What features are compared as: enrolment models with trials, all pairs of utterances, inputs with references."""
+
+
+@dataclass(frozen=True)
+class Feature:
+    """A feature vector with its evidence.
+
+    Attributes:
+        vector: float32 [d]; zeros where nothing could be extracted.
+        weight: how much evidence the vector stands on (voiced frames of an F0 histogram; 1 for an embedding, 0 if unusable).
+        reason: '' or why the vector is unusable.
+    """
+
+    vector: np.ndarray
+    weight: float = 1.0
+    reason: str = ""
+
+
+@dataclass(frozen=True)
+class Vectors:
+    """Feature vectors of named pieces of audio.
+
+    Attributes:
+        ids: [n] utterance ids (or segment ids).
+        speakers: [n] speaker ids.
+        vectors: float32 [n, d].
+        weights: float64 [n], the evidence of each; 0 where unusable.
+        reasons: [n], '' or why the vector is unusable.
+    """
+
+    ids: tuple[str, ...]
+    speakers: tuple[str, ...]
+    vectors: np.ndarray
+    weights: np.ndarray
+    reasons: tuple[str, ...]
+
+    def usable(self) -> Vectors:
+        """Only the rows that could be extracted."""
+        kept = np.flatnonzero(self.weights > 0)
+        return Vectors(
+            tuple(self.ids[row] for row in kept),
+            tuple(self.speakers[row] for row in kept),
+            self.vectors[kept],
+            self.weights[kept],
+            tuple(self.reasons[row] for row in kept),
+        )
+
+    def unusable(self) -> list[tuple[str, str]]:
+        """(id, reason) of the rows that could not be extracted."""
+        return [(name, reason) for name, reason, weight in zip(self.ids, self.reasons, self.weights) if weight <= 0]
+
+
+def mean_of_units(vectors: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """Mean of the length-normalised vectors, each by its weight: how embeddings of a speaker become one.
+
+    Args:
+        vectors: [n, d].
+        weights: [n]; vectors of weight 0 do not count.
+
+    Returns:
+        float32 [d]; zeros where nothing counts.
+    """
+    vectors, weights = np.asarray(vectors, dtype=np.float64), np.asarray(weights, dtype=np.float64)
+    lengths = np.linalg.norm(vectors, axis=1)
+    weights = np.where(lengths > 0, weights, 0.0)
+    if weights.sum() == 0:
+        return np.zeros(vectors.shape[1], dtype=np.float32)
+    units = vectors / np.where(lengths > 0, lengths, 1.0)[:, None]
+    return np.asarray(weights @ units / weights.sum(), dtype=np.float32)
+
+
+class VectorSource(ABC):
+    """Vectors that somebody extracted elsewhere: what an extractor gives that hears no audio."""
+
+    @abstractmethod
+    def holds(self, name: str) -> bool:
+        """Whether there are vectors of a system's speech; ``LABEL@2`` is the second run of the system LABEL."""
+
+    @abstractmethod
+    def select(self, name: str, wanted: pd.DataFrame, *, allow_partial: bool) -> Vectors:
+        """The vectors of the wanted rows (``set, utterance, speaker``), in their order.
+
+        Raises:
+            DataError: vectors are missing; under ``allow_partial`` they are unusable rows with a reason instead.
+        """
+
+
+class Extractor(Component):
+    """Waveforms to feature vectors.
+
+    An object is made once a process for each settings and weights, and hears many files. A vector depends on its own audio
+    alone (a cosine distance of 1e-5 at most), not on what is heard beside it.
+
+    Attributes:
+        compared_as: what its vectors are for.
+        similarity: how inputs are compared with references where a metric ranks: ``cosine`` or ``euclidean``.
+        evidence_optional: whether audio of weight 0 is an observation (it tells an attacker nothing: a tie) and no loss.
+        sample_rate: Hz that :meth:`extract` wants.
+    """
+
+    compared_as: ClassVar[frozenset[Comparison]] = frozenset({"trials", "pairs", "ranks"})
+    similarity: ClassVar[Literal["cosine", "euclidean"]] = "cosine"
+    evidence_optional: ClassVar[bool] = False
+    sample_rate: ClassVar[int] = 16_000
+
+    def __init__(self, settings: Any, weights: Path | None, device: str, threads: int) -> None:
+        """Load the network.
+
+        Args:
+            settings: checked settings.
+            weights: the folder that :meth:`weights` found, or that a training of the run wrote.
+            device: ``cpu`` or ``cuda[:N]``.
+            threads: CPU threads to use at most.
+        """
+        self.settings, self.device, self.threads = settings, device, threads
+
+    @abstractmethod
+    def extract(self, waveforms: Sequence[np.ndarray]) -> list[Feature]:
+        """The features of waveforms, each float32 [n] at :attr:`sample_rate`, in order."""
+
+    def segments(self, recordings: Sequence[tuple[np.ndarray, int]], count: int) -> list[Feature]:
+        """The features of ``count`` uniform segments of joined recordings, given as (waveform, rate in Hz).
+
+        By default the audio is cut, and files of another rate are brought to that of the first. An extractor may cut what it
+        makes of the audio instead.
+        """
+        waves, rate = audio.uniform_segments(recordings, count)
+        return self.extract([audio.resample(wave, rate, self.sample_rate) for wave in waves])
+
+    @staticmethod
+    def pool(vectors: np.ndarray, weights: np.ndarray) -> np.ndarray:
+        """One vector float32 [d] of several, [n, d], by their weights [n]: the reference of a speaker."""
+        return mean_of_units(vectors, weights)
+
+    @classmethod
+    def resolved(cls, settings: Any, chosen: Training | None) -> Any:
+        """The settings with every choice made that depends on the rest of the configuration.
+
+        Args:
+            chosen: the trainer of the group ``train``; None where there is none, or no speech to train on.
+        """
+        return settings
+
+    @classmethod
+    def training(cls, settings: Any, chosen: Training | None) -> Training | None:
+        """What makes the weights in the run; None where they are not trained.
+
+        Args:
+            chosen: the trainer of the group ``train``; None where there is none.
+
+        Raises:
+            ConfigError: they are to be trained and nothing can; ``where`` is the field that asks for it.
+        """
+        return None
+
+    @classmethod
+    def adaptation(cls, settings: Any, chosen: Training | None) -> Training | None:
+        """What makes weights on a system's anonymised speech; None if nothing can."""
+        return None
+
+    @classmethod
+    def tables(cls, settings: Any, labels: Sequence[str]) -> VectorSource | None:
+        """Vectors that are read instead of extracted, for the systems with these labels; None for a real extractor.
+
+        Raises:
+            DataError: with all faults of all files.
+        """
+        return None
+
+    @classmethod
+    def trained_on(cls, settings: Any) -> Literal["original", "anonymised"]:
+        """The speech that the extractor knows where the run does not train it."""
+        return "original"
+
+
+# ------------------------------------------------------------------------------------------------------------ trainers
+
+
+class Trainer(Component):
+    """Makes the weights of an extractor from a training set.
+
+    ``Settings`` have numeric fields alone; equal settings on equal speech give equal weights, and one training.
+    """
+
+    @classmethod
+    def trains(cls, extractor: type[Extractor]) -> bool:
+        """Whether it can make the weights of this extractor. By default none: an extractor may bring its own trainer."""
+        return False
+
+    @classmethod
+    def resolved(cls, settings: Any, extractor: str, n_speakers: int, seconds: float) -> Any:
+        """The settings without nulls that stand for a choice.
+
+        Args:
+            extractor: the name of the component whose weights are made.
+            n_speakers: in the training set.
+            seconds: of speech in the training set.
+        """
+        return settings
+
+    @classmethod
+    def code(cls, settings: Any) -> tuple[str, ...]:
+        """Modules beside the trainer's own that make the weights, such as that of the network."""
+        return ()
+
+    @classmethod
+    @abstractmethod
+    def cost(cls, settings: Any) -> float:
+        """Seconds of audio that are heard at most, for progress."""
+
+    @classmethod
+    @abstractmethod
+    def train(
+        cls,
+        settings: Any,
+        waveforms: Waveforms,
+        folder: Path,
+        *,
+        device: str,
+        scratch: Path | None = None,
+        stopping: Callable[[], bool] = lambda: False,
+        progress: Callable[[int, int, float], None] | None = None,
+    ) -> bool:
+        """Train, and write the weights and ``training.json`` (a record with a ``summary`` in a line) into a folder.
+
+        Args:
+            settings: resolved.
+            waveforms: utterances at 16 kHz and whose they are.
+            folder: an existing folder; the extractor takes it as its weights.
+            device: ``cpu`` or ``cuda[:N]``.
+            scratch: an existing folder for checkpoints, from which a later call goes on.
+            stopping: asked after each step whether to end early.
+            progress: called with steps done, steps in all and the loss.
+
+        Returns:
+            Whether it is done; else ``stopping`` said to end.
+        """
+
+
+@dataclass(frozen=True)
+class Training:
+    """A trainer with its settings.
+
+    Attributes:
+        label: what messages call what is trained.
+    """
+
+    trainer: type[Trainer]
+    settings: Any
+    label: str = ""
+
+
+# --------------------------------------------------------------------------------------------------------- anonymisers
+
+
+@dataclass(frozen=True)
+class Utterance:
+    """Which utterance a waveform is.
+
+    Attributes:
+        id: utterance id.
+        speaker: speaker id.
+        set: name of its set (enrolment and trial sets of one speaker differ).
+        position: 0-based line of the set's wav.scp; only the challenge's own seeding looks at it.
+    """
+
+    id: str
+    speaker: str
+    set: str
+    position: int = 0
+
+
+@dataclass(frozen=True)
+class Anonymised:
+    """An anonymised waveform.
+
+    Attributes:
+        wave: float32 [n], as long as the original; with PCM_16 all samples are multiples of 1 / 32768.
+        rate: Hz.
+        subtype: how the file is to be written.
+        parameters: what was drawn or measured for this utterance (alpha, gain).
+        passed: counts of frames in all and of what was passed through unchanged, and why.
+    """
+
+    wave: np.ndarray
+    rate: int
+    subtype: Literal["FLOAT", "PCM_16"] = "FLOAT"
+    parameters: dict[str, float] = field(default_factory=dict)
+    passed: dict[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Copies:
+    """Where the files of a system lie that was run elsewhere.
+
+    Attributes:
+        root: of the evaluation sets.
+        suffix: which copies to take where several systems lie in one folder.
+        second_root: the evaluation sets anonymised once more with other random numbers; '' if there are none.
+        train_root: the anonymised training set.
+    """
+
+    root: str
+    suffix: str | None
+    second_root: str
+    train_root: str
+
+
+class Anonymiser(Component):
+    """A system: it protects speech. Several threads call :meth:`anonymise` of one object at once.
+
+    Attributes:
+        unchanged: whether its speech is the original speech. Every evaluation has one such system, and refers to it.
+        on_device: whether :meth:`several` uses a GPU. Where the device is no CPU, it is called by one thread with about half
+            an hour of speech at once.
+    """
+
+    unchanged: ClassVar[bool] = False
+    on_device: ClassVar[bool] = False
+
+    def __init__(self, settings: Any, weights: Path | None = None, device: str = "cpu") -> None:
+        """Make it ready.
+
+        Args:
+            settings: checked settings.
+            weights: the folder that :meth:`weights` found.
+            device: ``cpu``, or ``cuda[:N]`` where :attr:`on_device`.
+        """
+        self.settings, self.device = settings, device
+
+    @abstractmethod
+    def anonymise(self, wave: np.ndarray, rate: int, utterance: Utterance) -> Anonymised:
+        """One waveform, float32 [n] at ``rate`` Hz."""
+
+    def several(self, waves: Sequence[tuple[np.ndarray, int, Utterance]]) -> list[Anonymised]:
+        """Waveforms, each with its rate and utterance, of any mixture of lengths and rates; results in order."""
+        return [self.anonymise(*one) for one in waves]
+
+    @classmethod
+    def level(cls, settings: Any) -> str:
+        """How pseudo-voices are given: ``fixed``, ``speaker`` or ``utterance``; '' if that is not said."""
+        return ""
+
+    @classmethod
+    def shown_level(cls, settings: Any) -> str:
+        """The level as tables print it, with what enrolment and trials share."""
+        return cls.level(settings) or "unknown"
+
+    @classmethod
+    def reads(cls, settings: Any) -> tuple[str, ...]:
+        """Columns of the manifest that results depend on, beside set, speaker and utterance."""
+        return ()
+
+    @classmethod
+    def second_run(cls, settings: Any) -> Any:
+        """The settings of the same system under other random numbers; None where nothing is random."""
+        return None
+
+    @classmethod
+    def at_level(cls, settings: Any, level: str) -> Any:
+        """The settings of the same system with a pseudo-voice for each ``speaker`` or ``utterance``; None if it has no choice."""
+        return None
+
+    @classmethod
+    def copies(cls, settings: Any) -> Copies | None:
+        """Where the files lie, for a system that was run elsewhere; it then anonymises nothing."""
+        return None
+
+
+# ----------------------------------------------------------------------------------------------------------- back ends
+
+
+class Backend(Component):
+    """Vectors to scores.
+
+    Attributes:
+        are_llrs: whether scores are natural-log likelihood ratios.
+        fitted: whether :meth:`fit` makes its parameters in the run where :meth:`weights` finds none.
+        weak_within_session: what marks rows whose parameters were fitted within sessions, from pieces of one recording.
+    """
+
+    are_llrs: ClassVar[bool] = False
+    fitted: ClassVar[bool] = False
+    weak_within_session: ClassVar[str] = ""
+
+    def __init__(self, settings: Any, folder: Path | None = None) -> None:
+        """Read the parameters that :meth:`fit` wrote or :meth:`weights` found; None where there are none."""
+        self.settings = settings
+
+    @abstractmethod
+    def enrol(self, vectors: np.ndarray, model: np.ndarray, n_models: int) -> Any:
+        """Enrolment models of vectors [n, d]; ``model`` [n] is the number of the model that each belongs to."""
+
+    @abstractmethod
+    def score(self, models: Any, vectors: np.ndarray) -> np.ndarray:
+        """Scores of all pairs, float64 [n_models, n_vectors]; higher means more similar."""
+
+    @classmethod
+    def piece_seconds(cls, settings: Any) -> float:
+        """Length of the pieces into which training recordings are cut where there is one a speaker."""
+        return 3.0
+
+    @classmethod
+    def fit(
+        cls, settings: Any, vectors: np.ndarray, speakers: Sequence[str], folder: Path, *, within_session: bool
+    ) -> dict[str, Any]:
+        """Train on vectors [n, d] of speakers [n], write the parameters into the folder, and return the record.
+
+        The record is plain JSON values, with a ``summary`` in a line; ``within_session`` is for the record.
+
+        Raises:
+            DataError: the data cannot support it, with the reason.
+        """
+        raise ModelMissing(f"the back end {settings.name} cannot be trained")
+
+
+# ----------------------------------------------------------------------------------------------------- metric families
+
+Reads = Literal["trials", "trial_runs", "pairs", "pair_runs", "ranks"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,23 +631,39 @@ class Ranks:
 
 @dataclass(frozen=True)
 class Row:
-    """One number or label of a measure; what it is about is added where results are gathered.
+    """One number or label of a family. Its unit and direction stand in the family's :class:`Metric`; what it is about is added
+    where results are gathered.
 
     Attributes:
-        value: NaN where undefined, with the reason.
-        n_used: units (trials, utterances, inputs) that the value stands on, of ``n_expected``.
-        condition: OO, OP or PP where the measure knows better than its place in the plan.
+        metric: its name, a key of :attr:`MetricFamily.metrics`.
+        value: NaN where there is none: then there is a label, or the reason.
+        variant: which of several definitions of the metric (``rocch`` of the EER); '' where there is one.
+        estimator: how it is estimated, where there are several ways (``empirical``, ``beta_binomial``).
+        input_unit: what one input is, where that can be chosen (``segment``, ``utterance``).
+        label: a word instead of a number, or beside it.
+        low, high: 95 % interval, over speakers.
+        null_low, null_high: null band, the middle 95 % of what a system shows that gives nothing away.
+        ceiling: the largest value that so much data can show.
+        reason: why there is no value.
+        note: what whoever reads the value has to know.
+        n_expected: units (trials, utterances, inputs) that there should be.
+        n_used: units that the value stands on.
+        condition: OO, OP or PP where the family knows better than its place in the plan.
     """
 
     metric: str
-    value: float
-    unit: str
-    direction: str = ""
+    value: float = float("nan")
     variant: str = ""
+    estimator: str = ""
+    input_unit: str = ""
     label: str = ""
     low: float = float("nan")
     high: float = float("nan")
+    null_low: float = float("nan")
+    null_high: float = float("nan")
+    ceiling: float = float("nan")
     reason: str = ""
+    note: str = ""
     n_expected: int | None = None
     n_used: int | None = None
     n_speakers: int | None = None
@@ -136,3 +679,170 @@ class Measured:
     rows: list[Row]
     tables: Mapping[str, pd.DataFrame] = field(default_factory=dict)
     notes: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Metric:
+    """What results, report, glossary and documents say of a metric.
+
+    Attributes:
+        symbol: its name as text, with ``_`` before a subscript.
+        title: its long name.
+        sentence: what it says, in a sentence for people.
+        unit: ``fraction`` (shown in %), ``bit``, ``log10``, ``dB``, ``nat``, ``tag`` or ''.
+        direction: ``higher`` or ``lower`` is more private; '' if it is no measure of privacy.
+        bounds: the lowest and the highest value that it can take; infinite where there is no limit.
+        source: where it is defined.
+        summary: whether the compact tables show it; else it stands with the details.
+    """
+
+    symbol: str
+    title: str
+    sentence: str
+    unit: str = ""
+    direction: Literal["higher", "lower", ""] = ""
+    bounds: tuple[float, float] = (float("-inf"), float("inf"))
+    source: str = ""
+    summary: bool = True
+
+    @property
+    def private(self) -> str:
+        """The direction as results say it: ``higher is more private``, ``lower is more private`` or ''."""
+        return f"{self.direction} is more private" if self.direction else ""
+
+
+FIGURE_IDENTITY = ("subset", "system", "condition", "attacker", "extractor", "backend")
+"""What a table for a figure can be told apart by; these columns are added where results are gathered."""
+
+
+@dataclass(frozen=True)
+class Plot:
+    """One figure: SVG text, alt text with its main numbers, caption in plain words, and the very data that it shows."""
+
+    kind: str
+    title: str
+    caption: str
+    alt: str
+    svg: str
+    data: pd.DataFrame
+
+
+@dataclass(frozen=True)
+class FigureTable:
+    """A table that a family writes for a figure. A run without it has a report without the figure.
+
+    Attributes:
+        name: of the table in :attr:`Measured.tables`, and of ``figures/NAME.parquet``.
+        columns: that it has beside its identity.
+        section: heading in the report; what comes before a colon stands in the list of contents. Equal headings are one section.
+        draw: ``module:function`` that draws it: takes the table, with a column ``series``, and the names of the series in order;
+            gives a list of :class:`Plot`. A text, so that numbers do not depend on the code of plots. '' if
+            nothing draws it.
+        identity: what tells its parts apart: some of :data:`FIGURE_IDENTITY`, ``system`` among them.
+    """
+
+    name: str
+    columns: tuple[str, ...]
+    section: str = ""
+    draw: str = ""
+    identity: tuple[str, ...] = FIGURE_IDENTITY
+
+
+@dataclass(frozen=True)
+class RowFigure:
+    """A figure that is drawn from the rows of results, without a table of its own.
+
+    Attributes:
+        section: heading in the report, as of :class:`FigureTable`.
+        draw: ``module:function``, as of :class:`FigureTable`: takes all rows, with a column ``series``, in place of a table;
+            gives no plot where the rows lack what it shows.
+    """
+
+    section: str
+    draw: str
+
+
+@dataclass(frozen=True)
+class RankInputs:
+    """What is ranked: how a family that reads :class:`Ranks` halves the speech of a speaker and what an input is.
+
+    Attributes:
+        seed: of the halving into reference and input.
+        unit: an input is a uniform ``segment`` of the joined input half, or an ``utterance`` of it.
+        seconds: length of a segment, about; None for 20 segments a speaker.
+    """
+
+    seed: int = 0
+    unit: Literal["segment", "utterance"] = "segment"
+    seconds: float | None = None
+
+
+class MetricFamily(Component):
+    """Some metrics that are computed together from one kind of scores.
+
+    Attributes:
+        reads: the kind: :class:`Trials`, :class:`TrialRuns`, :class:`Pairs`, :class:`PairRuns` or :class:`Ranks`.
+        title: heading of its compact table; families with equal titles share one.
+        metrics: its metrics by name, in the order of tables. A name means one metric, whichever family computes it.
+        figures: tables that it writes for figures.
+        row_figures: figures that need no more than rows.
+        references: papers, for the report's list of sources.
+    """
+
+    reads: ClassVar[Reads]
+    title: ClassVar[str]
+    metrics: ClassVar[Mapping[str, Metric]]
+    figures: ClassVar[tuple[FigureTable, ...]] = ()
+    row_figures: ClassVar[tuple[RowFigure, ...]] = ()
+    references: ClassVar[tuple[str, ...]] = ()
+
+    @classmethod
+    def inputs(cls, settings: Any) -> RankInputs:
+        """What is ranked, where the family reads :class:`Ranks`."""
+        return RankInputs()
+
+    @classmethod
+    @abstractmethod
+    def measure(cls, settings: Any, data: Any) -> Measured:
+        """Rows and figure tables of scores.
+
+        Raises:
+            MetricError: a metric is not defined on these scores.
+        """
+
+    @classmethod
+    def record(cls, row: Row) -> dict[str, Any]:
+        """A row as results have it: with the unit and the direction that the family declares of its metric."""
+        declared = cls.metrics.get(row.metric)
+        return {
+            **asdict(row),
+            "unit": declared.unit if declared else "",
+            "direction": declared.private if declared else "",
+        }
+
+
+# ----------------------------------------------------------------------------------------------------------- executors
+
+
+class Executor(Component):
+    """Runs tasks: each is found in the store or computed, and committed before anything that stands on it begins."""
+
+    def __init__(self, settings: Any) -> None:
+        self.settings = settings
+
+    @abstractmethod
+    def execute(self, tasks: Sequence[Task], stop: Stop, outcome: Outcome, progress: Progress) -> None:
+        """Run tasks, given sources first, and add what they made to the outcome.
+
+        A failed task does not end the run: what does not stand on it is still computed, then all failures are reported.
+
+        Args:
+            tasks: the graph.
+            stop: looked at between tasks.
+            outcome: what is made already, and the store where artefacts are found and put; it is added to.
+            progress: told of tasks that begin and end.
+
+        Raises:
+            Stopped: a signal arrived; what is finished stays.
+            PipelineError: one or more tasks failed; the status is that of the first.
+        """

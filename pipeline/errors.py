@@ -1,7 +1,7 @@
 """What goes wrong, said to people: one exception class an exit status.
 
 Every error names what happened, where, the likely cause and the command or edit that mends it.
-``PipelineError.status`` is the exit status of the process (DESIGN, contract "Errors").
+``PipelineError.status`` is the exit status of the process (conf/README.md, section 14).
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
-"""Components by name, and the base class of their settings.
+"""Components by kind and name: ours, and those of other distributions.
 
-``name: ecapa`` among the extractors means the module ``pipeline.extractors.ecapa``, imported only when chosen;
-other distributions add components through the entry points ``voice_privacy.{extractors,anonymisers,backends,families,trainers}``.
-A component module has a class ``Settings`` (a :class:`ComponentSettings`) and the class that does the work; it imports
-nothing heavy at module level, because configuration is validated before torch is loaded.
+``name: ecapa`` among the extractors means the class ``Extractor`` of the module ``pipeline.extractors.ecapa``, imported only when
+chosen. Other distributions name a class by an entry point of the group ``voice_privacy.KIND``. The contract of each kind is in
+:mod:`pipeline.contracts`.
 """
 
 from __future__ import annotations
@@ -12,57 +11,67 @@ import difflib
 import functools
 import importlib
 import pkgutil
+import sys
+from dataclasses import dataclass
 from importlib.metadata import EntryPoint, entry_points
-from types import ModuleType
-from typing import Any, Literal
+from typing import Any, Literal, overload
 
-from pydantic import BaseModel, ConfigDict, Field
-
+from pipeline import contracts
 from pipeline.errors import ConfigError
-from pipeline.seeds import digest as digest
-from pipeline.seeds import generator as generator
 
-Kind = Literal["extractors", "anonymisers", "backends", "families", "trainers"]
+Kind = Literal["extractors", "anonymisers", "backends", "families", "trainers", "executors"]
 
 
-def numeric(default: Any = ..., **constraints: Any) -> Any:
-    """A field that can change a number: it enters the keys of artefacts."""
-    return Field(default, json_schema_extra={"role": "numeric"}, **constraints)
+@dataclass(frozen=True)
+class Room:
+    """Where the components of a kind are.
+
+    Attributes:
+        group: of the configuration.
+        package: of ours.
+        contract: name of the base class, and of the class in each module of ours.
+    """
+
+    group: str
+    package: str
+    contract: str
+
+    @property
+    def base(self) -> type[contracts.Component]:
+        """The base class."""
+        base: type[contracts.Component] = vars(contracts)[self.contract]
+        return base
+
+    @property
+    def several(self) -> bool:
+        """Whether a run may have several of them, each under its label."""
+        return self.group not in ("train", "executor")
 
 
-def runtime(default: Any = ..., **constraints: Any) -> Any:
-    """A field that cannot change a number (device, batch budget, paths): it stays out of keys and goes into the record."""
-    return Field(default, json_schema_extra={"role": "runtime"}, **constraints)
+ROOMS: dict[Kind, Room] = {
+    "extractors": Room("extractor", "pipeline.extractors", "Extractor"),
+    "anonymisers": Room("system", "pipeline.anonymisers", "Anonymiser"),
+    "backends": Room("backend", "pipeline.backends", "Backend"),
+    "families": Room("metric", "pipeline.families", "MetricFamily"),
+    "trainers": Room("train", "pipeline.trainers", "Trainer"),
+    "executors": Room("executor", "pipeline.engine.executors", "Executor"),
+}
 
 
-class ComponentSettings(BaseModel):
-    """Settings of a component or of a part of the configuration; each field is marked numeric or runtime."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, protected_namespaces=())
-
-    def numeric(self) -> dict[str, Any]:
-        """The numeric settings, fully resolved, as plain JSON values."""
-        kept: dict[str, Any] = {}
-        plain = self.model_dump(mode="json")
-        for name, field in type(self).model_fields.items():
-            extra = field.json_schema_extra
-            role = extra.get("role") if isinstance(extra, dict) else None
-            value = getattr(self, name)
-            if role == "numeric":
-                kept[name] = value.numeric() if isinstance(value, ComponentSettings) else plain[name]
-            elif role != "runtime":
-                raise TypeError(f"{type(self).__qualname__}.{name} is marked neither numeric nor runtime")
-        return kept
+def entry_point_group(kind: Kind) -> str:
+    """The group of entry points under which other distributions name components of a kind."""
+    return f"voice_privacy.{kind}"
 
 
 @functools.cache
 def _points(kind: Kind) -> tuple[EntryPoint, ...]:
-    return tuple(entry_points(group=f"voice_privacy.{kind}"))
+    return tuple(entry_points(group=entry_point_group(kind)))
 
 
 @functools.cache
-def _ours(kind: Kind) -> frozenset[str]:
-    package = importlib.import_module(f"pipeline.{kind}")
+def ours(kind: Kind) -> frozenset[str]:
+    """Names of the components of a kind that come with the project."""
+    package = importlib.import_module(ROOMS[kind].package)
     return frozenset(
         module.name for module in pkgutil.iter_modules(package.__path__) if not module.name.startswith("_")
     )
@@ -70,25 +79,50 @@ def _ours(kind: Kind) -> frozenset[str]:
 
 def names(kind: Kind) -> list[str]:
     """All component names of a kind, ours and those of other distributions."""
-    return sorted({*_ours(kind), *(point.name for point in _points(kind))})
+    return sorted({*ours(kind), *(point.name for point in _points(kind))})
 
 
-def component(kind: Kind, name: str) -> ModuleType:
-    """The module of a component.
+@overload
+def component(kind: Literal["extractors"], name: str) -> type[contracts.Extractor]: ...
+@overload
+def component(kind: Literal["anonymisers"], name: str) -> type[contracts.Anonymiser]: ...
+@overload
+def component(kind: Literal["backends"], name: str) -> type[contracts.Backend]: ...
+@overload
+def component(kind: Literal["families"], name: str) -> type[contracts.MetricFamily]: ...
+@overload
+def component(kind: Literal["trainers"], name: str) -> type[contracts.Trainer]: ...
+@overload
+def component(kind: Literal["executors"], name: str) -> type[contracts.Executor]: ...
+@overload
+def component(kind: Kind, name: str) -> type[contracts.Component]: ...
+@functools.cache
+def component(kind: Kind, name: str) -> Any:
+    """The class of a component.
 
     Raises:
-        ConfigError: no component of this name, with the nearest names.
+        ConfigError: no component of this name, with the nearest names; or an entry point that names no component.
     """
-    if name in names(kind):
-        for point in _points(kind):
-            if point.name == name:
-                loaded = point.load()
-                if not isinstance(loaded, ModuleType):
-                    raise ConfigError(f"the entry point '{name}' of voice_privacy.{kind} is not a module")
-                return loaded
-        return importlib.import_module(f"pipeline.{kind}.{name}")
+    room = ROOMS[kind]
+    for point in _points(kind):
+        if point.name == name:
+            loaded = point.load()
+            if not (isinstance(loaded, type) and issubclass(loaded, room.base)):
+                raise ConfigError(
+                    f"the entry point '{name}' of {entry_point_group(kind)} is no {room.contract}",
+                    where=point.value,
+                    remedy=f"name a class that derives from pipeline.contracts.{room.contract}",
+                )
+            return loaded
+    if name in ours(kind):
+        return vars(importlib.import_module(f"{room.package}.{name}"))[room.contract]
     near = difflib.get_close_matches(name, names(kind), n=2)
     raise ConfigError(
         f"there is no component '{name}' among the {kind}",
         remedy=(f"did you mean {' or '.join(near)}? " if near else "") + f"known: {', '.join(names(kind))}",
     )
+
+
+def version_of(component: type) -> int:
+    """The ``VERSION`` of the module that defines a component; 1 where it states none."""
+    return int(vars(sys.modules[component.__module__]).get("VERSION", 1))

@@ -16,5 +16,8 @@ def digest(*parts: Any) -> str:
 
 
 def generator(seed: int, purpose: str, *ids: str | int) -> np.random.Generator:
-    """A random generator that depends on (seed, purpose, ids) alone, never on position, process or order (DESIGN, decision 7)."""
+    """A random generator that depends on (seed, purpose, ids) alone, never on position, process or order.
+
+    See conf/README.md, section 14.
+    """
     return np.random.default_rng(int(digest(seed, purpose, *ids), 16))

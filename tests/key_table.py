@@ -10,20 +10,25 @@ import copy
 import functools
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, get_args, get_origin
 
 import pandas as pd
+import pytest
 
-from pipeline import config
-from pipeline import planning as plan
+from pipeline import planning
+from pipeline.cli import compose
+from pipeline.contracts import ComponentSettings, Weights
 from pipeline.datasets.prepare import Prepared
-from pipeline.engine.execute import planned_keys
+from pipeline.engine.task import Task
 from pipeline.errors import ConfigError
+from pipeline.evaluation.validate import validate
 from pipeline.planning import Evaluation, Machine
+from pipeline.planning.keys import SpeechKey
 from pipeline.protocol import trials
-from pipeline.registry import ComponentSettings, component, digest
-from pipeline.weights.find import Weights
+from pipeline.registry import component
+from pipeline.seeds import digest
 
 ARGUMENTS = [
     "recipe=demo", "system=[original,b2,b2r]", "extractor=[ecapa,ge2e,f0,phones]", "backend=[cosine,plda]",
@@ -40,22 +45,23 @@ OTHER: dict[str, Any] = {
 
 
 def composed() -> dict[str, Any]:
-    found: list[dict[str, Any]] = []
-    config.enter(ARGUMENTS, lambda evaluation, values: found.append(values))
-    return found[0]
+    return compose.compose(ARGUMENTS)[1]
 
 
 def parts(evaluation: Evaluation) -> dict[str, ComponentSettings]:
     """Every settings object by its path in the configuration."""
     found: dict[str, ComponentSettings] = {
-        "paths": evaluation.paths, "runtime": evaluation.runtime, "calibration": evaluation.calibration,
-        "dataset": evaluation.dataset, "train": evaluation.train,
-    }  # fmt: skip
-    for group, several in {
-        "system": evaluation.systems, "extractor": evaluation.extractors, "attacker": evaluation.attackers,
-        "backend": evaluation.backends, "metric": evaluation.metrics,
-    }.items():  # fmt: skip
-        found.update({f"{group}.{label}": settings for label, settings in several.items()})
+        "paths": evaluation.paths,
+        "runtime": evaluation.runtime,
+        "dataset": evaluation.dataset,
+    }
+    if evaluation.train is not None:
+        found["train"] = evaluation.train.settings
+    for group, several in {"system": evaluation.systems, "extractor": evaluation.extractors}.items():
+        found.update({f"{group}.{label}": chosen.settings for label, chosen in several.items()})
+    found.update({f"attacker.{label}": settings for label, settings in evaluation.attackers.items()})
+    for group, several in {"backend": evaluation.backends, "metric": evaluation.metrics}.items():
+        found.update({f"{group}.{label}": chosen.settings for label, chosen in several.items()})
     for path, settings in list(found.items()):
         nested = {name: getattr(settings, name) for name in type(settings).model_fields}
         found.update({f"{path}.{name}": one for name, one in nested.items() if isinstance(one, ComponentSettings)})
@@ -113,33 +119,52 @@ def prepared(trial_sets: str = "fm") -> Prepared:
         if name[-1] in trial_sets:
             sets[name] = trials.make(name, "x_enrolls", enrolled, tried, len(tried))
     theirs = manifest.assign(sha256=[digest("t8", one) for one in manifest["sha256"]])
-    copies = {name: theirs[(theirs["role"] == "train") == learnt].reset_index(drop=True)
-              for name, learnt in (("t8", False), ("t8, training set", True))}  # fmt: skip
+    copies = {
+        key: theirs[(theirs["role"] == "train") == (key.part == "training")].reset_index(drop=True)
+        for key in (SpeechKey("t8"), SpeechKey("t8", "training"))
+    }
     return Prepared("made-up", manifest, sets, copies, (), ())
+
+
+def planned(values: dict[str, Any]) -> list[Task]:
+    """All tasks of a composed configuration over the made-up data set."""
+    evaluation = validate(values, "demo")
+    graph = planning.graph(evaluation, prepared("f"), Machine("cpu", 1))
+    return [*planning.data_tasks(evaluation), *graph.tasks]
+
+
+def tasks() -> list[Task]:
+    """All tasks of the table's configuration."""
+    with made_up_weights():
+        return planned(composed())
+
+
+@contextmanager
+def made_up_weights() -> Iterator[None]:
+    """No weights are looked for on this machine."""
+    with pytest.MonkeyPatch.context() as patch:
+        found = Weights(Path("/weights"), "digest of the weights")
+        for name in ("ge2e", "ecapa"):
+            patch.setattr(component("extractors", name), "weights", classmethod(lambda cls, settings, models: found))
+        yield
 
 
 def keys(values: dict[str, Any]) -> dict[str, set[str]]:
     """Keys by stage."""
-    evaluation = config.validate(values, "demo")
-    made = plan.graph(evaluation, prepared("f"), Machine("cpu", 1))
     found: dict[str, set[str]] = {}
-    for (task, _), key in planned_keys([*plan.data_tasks(evaluation), *made.tasks]).items():
-        found.setdefault(task.name, set()).add(key)
+    for task in planned(values):
+        found.setdefault(task.name, set()).update(task.planned.values())
     return found
 
 
 @functools.cache
 def table() -> dict[str, str]:
     """Leaf to the stages whose keys change with it, joined by a blank; '-' for none."""
-    modules = {name: component("extractors", name) for name in ("ge2e", "ecapa")}
-    real = {name: module.weights for name, module in modules.items()}
-    for module in modules.values():
-        module.weights = lambda settings, models: Weights(Path("/weights"), "digest of the weights")
-    try:
+    with made_up_weights():
         values = composed()
         before = keys(values)
         found = {}
-        for leaf, other in leaves(config.validate(values, "demo")):
+        for leaf, other in leaves(validate(values, "demo")):
             changed = copy.deepcopy(values)
             *path, last = leaf.split(".")
             place = changed
@@ -158,9 +183,6 @@ def table() -> dict[str, str]:
                 continue
             stages = [stage for stage in before if before[stage] != after.get(stage)]
             found[leaf] = " ".join(stages) or "-"
-    finally:
-        for name, module in modules.items():
-            module.weights = real[name]
     return found
 
 

@@ -13,50 +13,58 @@ import pytest
 import yaml
 
 import pipeline
-from pipeline import config
+from pipeline.cli import compose as composition
+from pipeline.contracts import ComponentSettings
 from pipeline.errors import ConfigError
 from pipeline.planning import Evaluation
-from pipeline.registry import ComponentSettings, component, names
+from pipeline.registry import component, names
 
 LISTS = ("system", "extractor", "attacker", "backend", "metric")
 OPTIONS = [
-    (group, path.stem) for group in config.GROUPS for path in sorted((config.assets("conf") / group).glob("*.yaml"))
+    (group, path.stem)
+    for group in composition.GROUPS
+    for path in sorted((composition.assets("conf") / group).glob("*.yaml"))
 ]
 
 
 def compose(*arguments: str) -> Evaluation:
+    """As the command line and as Python compose it, which is the same."""
     found: list[Evaluation] = []
-    config.enter(arguments, lambda evaluation, values: found.append(evaluation))
+    composition.enter(arguments, lambda evaluation, values: found.append(evaluation))
+    assert composition.compose(arguments)[0] == found[0]
     return found[0]
 
 
 def faults(*arguments: str) -> dict[str, str]:
     with pytest.raises(ConfigError) as caught:
-        compose(*arguments)
+        composition.enter(arguments, lambda evaluation, values: None)
     assert caught.value.status == 2
+    with pytest.raises(ConfigError) as within_python:
+        composition.compose(arguments)
+    assert str(within_python.value) == str(caught.value)
     return {fault.where: fault.what for fault in caught.value.faults} or {"": str(caught.value)}
 
 
 def test_there_are_options_to_compose() -> None:
-    assert {group for group, _ in OPTIONS} == {*config.GROUPS} - {"recipe"}
-    assert config.recipes() == ["demo", "kaldi"]
+    assert {group for group, _ in OPTIONS} == {*composition.GROUPS} - {"recipe"}
+    assert composition.recipes() == ["demo", "kaldi"]
 
 
 @pytest.mark.parametrize(("group", "option"), OPTIONS)
 def test_every_option_of_every_group_composes_and_validates(group: str, option: str) -> None:
     chosen = f"[original,{option}]" if (group, option) != ("system", "original") and group == "system" else option
     evaluation = compose(f"{group}={chosen}", *(["extractor=[ecapa]"] if option == "semi_informed" else []))
-    written = yaml.safe_load((config.assets("conf") / group / f"{option}.yaml").read_text())
+    written = yaml.safe_load((composition.assets("conf") / group / f"{option}.yaml").read_text())
     if group in LISTS:
         label = next(iter(written))
         assert label in {"system": evaluation.systems, "extractor": evaluation.extractors, "metric": evaluation.metrics,
                          "attacker": evaluation.attackers, "backend": evaluation.backends}[group]  # fmt: skip
 
 
-@pytest.mark.parametrize("recipe", config.recipes())
+@pytest.mark.parametrize("recipe", composition.recipes())
 def test_every_recipe_composes(recipe: str) -> None:
     assert compose(f"recipe={recipe}").recipe == recipe
-    assert (config.assets("recipes") / recipe / "README.md").is_file()
+    assert (composition.assets("recipes") / recipe / "README.md").is_file()
 
 
 def test_a_bare_option_is_a_list_of_one_and_the_command_line_beats_the_recipe() -> None:
@@ -68,16 +76,20 @@ def test_a_bare_option_is_a_list_of_one_and_the_command_line_beats_the_recipe() 
 
 def test_other_peoples_systems_and_settings_of_a_label() -> None:
     evaluation = compose("+system.t8={name: external, root: /some/where}", "system.b2.alpha=0.7")
-    assert evaluation.systems["t8"].root == "/some/where"
-    assert evaluation.systems["b2"].alpha == 0.7
+    assert evaluation.systems["t8"].settings.root == "/some/where"
+    assert evaluation.systems["b2"].settings.alpha == 0.7
     assert list(evaluation.systems) == ["original", "b2", "b2r", "t8"]
 
 
 def test_options_of_ones_own_by_config_dir(tmp_path: Path) -> None:
-    (tmp_path / "system").mkdir()
-    (tmp_path / "system" / "mine.yaml").write_text("mine:\n  name: mcadams\n  alpha: 0.6\n")
-    evaluation = compose("--config-dir", str(tmp_path), "system=[original,mine]")
-    assert evaluation.systems["mine"].alpha == 0.6
+    own = tmp_path / "options, my own"
+    (own / "system").mkdir(parents=True)
+    (own / "system" / "mine.yaml").write_text("mine:\n  name: mcadams\n  alpha: 0.6\n")
+    evaluation = compose(f"--config-dir={own}", "system=[original,mine]")
+    assert evaluation.systems["mine"].settings.alpha == 0.6
+    found: list[Evaluation] = []
+    composition.enter(["--config-dir", str(own), "system=[original,mine]"], lambda one, _: found.append(one))
+    assert found == [evaluation]
 
 
 def test_every_fault_at_once_with_the_nearest_keys() -> None:

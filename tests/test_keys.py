@@ -5,16 +5,16 @@ from __future__ import annotations
 import copy
 import csv
 import functools
-import json
+import pickle
 from pathlib import Path
 
 import pytest
 
-from pipeline import config
-from pipeline import planning as plan
-from pipeline.evaluation import gather
-from pipeline.weights.find import Weights
-from tests import key_table, stage_sources
+from pipeline import planning
+from pipeline.engine import code
+from pipeline.evaluation.validate import validate
+from pipeline.tables.signature import signature
+from tests import key_table
 
 HERE = Path(__file__).parent
 
@@ -34,36 +34,67 @@ def test_runtime_settings_reach_no_key() -> None:
         assert table[leaf] == "-"
 
 
+METRIC = {"metric": "metric", "variant": "", "estimator": "", "input_unit": ""}
+
+
 def signatures(**changes: object) -> set[str]:
     """Signatures of all cells of the plan, with some settings changed."""
+    return {signature({**METRIC, **source.identity}, source.parameters) for source in sources(**changes)}
+
+
+def sources(**changes: object) -> list[planning.Source]:
+    """All cells of the plan, with some settings changed."""
     values = copy.deepcopy(key_table.composed())
     for leaf, value in changes.items():
         *path, last = leaf.split("__")
         functools.reduce(dict.__getitem__, path, values)[last] = value  # type: ignore[arg-type]
-    evaluation = config.validate(values, "demo")
-    made = plan.graph(evaluation, key_table.prepared(), plan.Machine("cpu", 1))
-    return {gather.signature("metric", "", source.identity, source.parameters) for source in made.sources}
+    with key_table.made_up_weights():
+        graph = planning.graph(validate(values, "demo"), key_table.prepared(), planning.Machine("cpu", 1))
+    return graph.sources
 
 
-def test_signatures_tell_apart_what_cannot_be_compared(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_signatures_tell_apart_what_cannot_be_compared() -> None:
     """Equal signatures mean comparable numbers: whatever changes a number changes them, but for the system itself."""
-    weights = Weights(Path("/weights"), "digest of the weights")
-    monkeypatch.setattr("pipeline.extractors.ge2e.weights", lambda settings, models: weights)
     before = signatures()
-    for change in (
-        {"train__seed": 5}, {"backend__cosine__normalise_utterances": False}, {"extractor__ge2e__level": "keep"},
-        {"extractor__f0__fmax": 400.0}, {"metric__vsm__pairing": "vpc2020"}, {"metric__srd__halves_seed": 1},
-    ):  # fmt: skip
+    different: list[dict[str, object]] = [
+        {"train__seed": 5},
+        {"backend__cosine__normalise_utterances": False},
+        {"extractor__ge2e__level": "keep"},
+        {"extractor__f0__fmax": 400.0},
+        {"metric__vsm__pairing": "vpc2020"},
+        {"metric__srd__halves_seed": 1},
+    ]
+    for change in different:
         assert signatures(**change) != before, change
-    for change in ({"system__b2__alpha": 0.7}, {"runtime__threads": 3}, {"paths__root": "/elsewhere"}):
+    same: list[dict[str, object]] = [{"system__b2__alpha": 0.7}, {"runtime__threads": 3}, {"paths__root": "/elsewhere"}]
+    for change in same:
         assert signatures(**change) == before, change
 
 
-def test_a_stage_does_not_change_without_its_version() -> None:
-    """The digest of each stage's source stands beside its version.
+def test_a_raised_version_changes_the_signatures_of_what_stands_on_it(monkeypatch: pytest.MonkeyPatch) -> None:
 
-    If this fails: either the numbers change, then raise the version; or they do not, and you say so by committing the new
-    digest. In both cases ``python -m tests.stage_sources > tests/stage_sources.json`` writes the file.
-    """
-    committed = json.loads((HERE / "stage_sources.json").read_text())
-    assert stage_sources.table() == committed
+    def by_backend() -> dict[str, set[str]]:
+        """Signatures by back end; ranks, which have none, apart."""
+        found: dict[str, set[str]] = {}
+        for source in sources():
+            made = signature({**METRIC, **source.identity}, source.parameters)
+            found.setdefault("none" if source.reads == "ranks" else source.identity["backend"], set()).add(made)
+        return found
+
+    before = by_backend()
+    declared = code.declared
+    monkeypatch.setattr(code, "declared", lambda name: 99 if name == "pipeline.backends.cosine" else declared(name))
+    code._versions.cache_clear()
+    after = by_backend()
+    code._versions.cache_clear()
+    assert not before["cosine"] & after["cosine"]
+    assert before["plda"] == after["plda"]
+    assert before["none"] == after["none"], "what has no back end stays comparable"
+
+
+def test_a_plan_pickles() -> None:
+    """A plan can go to another process, and says the same there."""
+    tasks = key_table.tasks()
+    carried = pickle.loads(pickle.dumps(tasks))
+    assert [task.id for task in carried] == [task.id for task in tasks]
+    assert len({task.id for task in tasks}) == len(tasks), "each task once"

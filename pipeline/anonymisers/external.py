@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pipeline.registry import ComponentSettings, numeric, runtime
+import numpy as np
+
+from pipeline import contracts
+from pipeline.contracts import Anonymised, ComponentSettings, Copies, Utterance, numeric, runtime
 
 
-class Settings(ComponentSettings):
+class ExternalSettings(ComponentSettings):
     """Where the files are. Their bytes enter keys, the folder does not.
 
     Attributes:
@@ -24,3 +27,20 @@ class Settings(ComponentSettings):
     suffix: str | None = runtime(None)
     second_root: str | None = runtime(None)
     train_root: str | None = runtime(None)
+
+
+class Anonymiser(contracts.Anonymiser):
+    """Speech that was anonymised elsewhere; there is nothing to do."""
+
+    Settings = ExternalSettings
+
+    def anonymise(self, wave: np.ndarray, rate: int, utterance: Utterance) -> Anonymised:
+        raise TypeError("the files of an external system are taken as they are")
+
+    @classmethod
+    def level(cls, settings: ExternalSettings) -> str:
+        return settings.level
+
+    @classmethod
+    def copies(cls, settings: ExternalSettings) -> Copies:
+        return Copies(settings.root, settings.suffix, settings.second_root or "", settings.train_root or settings.root)

@@ -2,32 +2,29 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+from typing import Any, Literal
 
 import numpy as np
 
-from pipeline.anonymisers._types import Anonymised, Utterance
-from pipeline.registry import ComponentSettings, numeric
+from pipeline import contracts
+from pipeline.contracts import Anonymised, ComponentSettings, Utterance, numeric
 
 
-class Settings(ComponentSettings):
+class OriginalSettings(ComponentSettings):
     """Unprotected speech has no settings."""
 
     name: Literal["original"] = numeric("original")
 
 
-class Anonymiser:
+class Anonymiser(contracts.Anonymiser):
     """Gives back what it gets."""
 
-    version: ClassVar[int] = 1
-    libraries: ClassVar[tuple[str, ...]] = ()
-
-    def __init__(self, settings: Settings) -> None:
-        self.settings = settings
-
-    @property
-    def level(self) -> str:
-        return "none"
+    Settings = OriginalSettings
+    unchanged = True
 
     def anonymise(self, wave: np.ndarray, rate: int, utterance: Utterance) -> Anonymised:
         return Anonymised(np.asarray(wave, np.float32), rate)
+
+    @classmethod
+    def shown_level(cls, settings: Any) -> str:
+        return "none"

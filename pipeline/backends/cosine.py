@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import ClassVar, Literal
+from typing import Literal
 
 import numpy as np
 
-from pipeline.registry import ComponentSettings, numeric
+from pipeline import contracts
+from pipeline.contracts import ComponentSettings, numeric
+
+VERSION = 1
 
 
-class Settings(ComponentSettings):
+class CosineSettings(ComponentSettings):
     """Settings of the cosine back end.
 
     ``normalise_utterances``: enrolment vectors are brought to unit length before they are averaged, so that each
@@ -21,16 +23,12 @@ class Settings(ComponentSettings):
     normalise_utterances: bool = numeric(True)
 
 
-class Backend:
+class Backend(contracts.Backend):
     """Scores are cosines in [-1, 1]; they are not log-likelihood ratios."""
 
-    version: ClassVar[int] = 1
-    are_llrs: ClassVar[bool] = False
-    libraries: ClassVar[tuple[str, ...]] = ("numpy",)
-
-    def __init__(self, settings: Settings, folder: Path | None = None) -> None:
-        # Nothing is trained, so there is no folder to read.
-        self.settings = settings
+    Settings = CosineSettings
+    libraries = ("numpy",)
+    settings: CosineSettings
 
     def enrol(self, vectors: np.ndarray, model: np.ndarray, n_models: int) -> np.ndarray:
         """Enrolment models.

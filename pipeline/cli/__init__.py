@@ -9,8 +9,8 @@ import difflib
 import sys
 from collections.abc import Sequence
 
-from pipeline import __version__
 from pipeline.errors import ConfigError, PipelineError
+from pipeline.version import __version__
 
 VERBS = {
     "run": "evaluate: prepare, anonymise, extract, train, score, measure, report (the default)",
@@ -22,6 +22,7 @@ VERBS = {
     "compare": "compare RUN RUN: numbers with equal signatures side by side",
     "doctor": "say what this machine has",
     "fetch-models": "get the weights of the chosen extractors (the only verb that downloads)",
+    "check-plugin": "check-plugin NAME: whether a component keeps its contract (see check-plugin --help)",
     "from-scores": "metrics of score files alone: trials, vsm, srd, normalised, cece, paired (see from-scores --help)",
 }
 
@@ -75,6 +76,10 @@ def _dispatch(arguments: list[str]) -> int:
         from pipeline.cli.from_scores import main
 
         return main(arguments[1:])
+    if arguments[:1] == ["check-plugin"]:
+        from pipeline.cli.check_plugin import main as check
+
+        return check(arguments[1:])
     if any(argument in ("-h", "--help") for argument in arguments):
         print(HELP, end="")
         return 0

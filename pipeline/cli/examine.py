@@ -7,13 +7,12 @@ import platform
 from collections.abc import Iterator
 from importlib.metadata import PackageNotFoundError, version
 
-from pipeline import __version__
 from pipeline.errors import PipelineError
 from pipeline.planning import Evaluation
-from pipeline.registry import component
+from pipeline.version import __version__
 
 
-def lines(evaluation: Evaluation) -> Iterator[str]:
+def lines(asked: Evaluation) -> Iterator[str]:
     """One finding a line."""
     import torch
 
@@ -27,13 +26,23 @@ def lines(evaluation: Evaluation) -> Iterator[str]:
         yield f"device: {torch.cuda.get_device_name()}"
     else:
         yield "device: no CUDA; runs go on the CPU"
-    for name, path in (("store", evaluation.paths.store), ("models", evaluation.paths.weights)):
+    for name, path in (("store", asked.paths.store), ("models", asked.paths.weights)):
         nearest = next(parent for parent in (path, *path.parents) if parent.exists())
         yield f"{name}: {path} ({'writable' if os.access(nearest, os.W_OK) else 'NOT writable'})"
-    for label, settings in evaluation.extractors.items():
+    trained = {
+        f"extractor {label}"
+        for label, one in asked.extractors.items()
+        if one.component.training(one.settings, asked.train) is not None
+    }
+    for what, chosen in asked.components().items():
         try:
-            found = component("extractors", settings.name).weights(settings, evaluation.paths.weights)
-            without = "trained in the run" if getattr(settings, "source", "") == "trained" else "needs no weights"
-            yield f"extractor {label}: {f'weights in {found.folder}' if found else without}"
+            found = chosen.component.weights(chosen.settings, asked.paths.weights)
         except PipelineError as error:
-            yield f"extractor {label}: {error}"
+            yield f"{what}: {error}"
+            continue
+        if found is not None:
+            yield f"{what}: weights in {found.folder}"
+        elif what in trained:
+            yield f"{what}: trained in the run"
+        elif what.startswith("extractor "):
+            yield f"{what}: needs no weights"

@@ -1,4 +1,7 @@
-"""Scores joined to what asks for them, on ids and never by position (METRIC_NOTES 10), and what is refused on the way."""
+"""Scores joined to what asks for them, on ids and never by position, and what is refused on the way.
+
+See pipeline/metrics/README.md, section 17.
+"""
 
 from __future__ import annotations
 

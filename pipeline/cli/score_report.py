@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import math
-import os
 import sys
-import uuid
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -15,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from pipeline.errors import ConfigError
+from pipeline.files import write_atomically
 from pipeline.metrics import Interval, NullBand
 
 Place = tuple[str, ...]
@@ -106,16 +104,7 @@ def write(text: str, out: str) -> None:
         # A device or a pipe has no name beside it that could take its place.
         path.write_text(text, encoding="utf-8")
         return
-    path = path.resolve()
-    temporary = path.with_name(f"{path.name}.tmp-{uuid.uuid4().hex}")
     try:
-        with temporary.open("w", encoding="utf-8") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(path)
+        write_atomically(path.resolve(), text)
     except OSError as error:
         raise ConfigError(f"cannot write --json {out}: {error.strerror}") from error
-    finally:
-        with contextlib.suppress(OSError):
-            temporary.unlink()

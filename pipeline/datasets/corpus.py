@@ -6,14 +6,15 @@ import difflib
 import logging
 import os
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import NamedTuple
 
 import pandas as pd
 
-from pipeline.datasets.probe import Probe, notes, probes
+from pipeline.datasets.known import NOTHING_KNOWN, KnownFiles
+from pipeline.datasets.probe import Probe, notes
 from pipeline.faults import Faults
 from pipeline.protocol import trials
 from pipeline.protocol.halves import halve
@@ -101,10 +102,23 @@ class Listing:
     notes: list[str] = field(default_factory=list)
 
 
-def inside(root: Path, path: Path) -> bool:
-    """Whether a path stays under a root once ``..`` and links are followed."""
-    # Unlike Path.resolve, realpath does not raise on a circle of links, which is then a missing file.
-    return Path(os.path.realpath(path)).is_relative_to(os.path.realpath(root))
+class Fence:
+    """Tells paths that stay under a root once ``..`` and links are followed; each folder is followed once."""
+
+    def __init__(self, root: Path) -> None:
+        # Unlike Path.resolve, realpath does not raise on a circle of links, which is then a missing file.
+        self._root = os.path.join(os.path.realpath(root), "")  # noqa: PTH118 (with a slash at its end)
+        self._folders: dict[str, str] = {}
+
+    def holds(self, path: Path) -> bool:
+        folder, name = os.path.split(path)
+        if name in ("", ".", "..") or os.path.islink(path):  # noqa: PTH114 (never raises)
+            real = os.path.realpath(path)
+        else:
+            if folder not in self._folders:
+                self._folders[folder] = os.path.realpath(folder)
+            real = f"{self._folders[folder]}/{name}"
+        return f"{real}/".startswith(self._root)
 
 
 def paired(listing: Listing, name: str, enrolment_set: str, enrolment: list[Enrolled], where: str) -> None:
@@ -114,8 +128,9 @@ def paired(listing: Listing, name: str, enrolment_set: str, enrolment: list[Enro
     models = {line.model: enrolled[line.model] for line in enrolment if line.model in enrolled}
     sexes = {row.sex for row in trial_rows} | set(models.values())
     if "u" in sexes and len(sexes) > 1 and not listing.faults.has("no-sex"):
-        unknown = sorted({row.speaker for row in listing.utterances
-                          if row.set in (name, enrolment_set) and row.sex == "u"})  # fmt: skip
+        unknown = sorted(
+            {row.speaker for row in listing.utterances if row.set in (name, enrolment_set) and row.sex == "u"}
+        )
         listing.faults.add("unknown-sex", f"same-sex pairs need the sex of speakers {', '.join(unknown)}", where)
     pairs = trials.same_sex_pairs(models, [(row.utterance, row.speaker, row.sex) for row in trial_rows])
     lines = [Trial(model, utterance, target, where) for model, utterance, target in pairs]
@@ -155,8 +170,7 @@ def halved(listing: Listing, name: str, rows: Sequence[Listed], seed: int, where
         if set_name == f"{name}_enrolls" or (by_sex and set_name == f"{name}_trials_u"):
             continue
         sexes = {row.sex for row in made[set_name]}
-        lines = [Enrolled(row.speaker, row.utterance, row.where)
-                 for row in made[f"{name}_enrolls"] if row.sex in sexes]  # fmt: skip
+        lines = [Enrolled(row.speaker, row.utterance, row.where) for row in made[f"{name}_enrolls"] if row.sex in sexes]
         paired(listing, set_name, f"{name}_enrolls", lines, where)
 
 
@@ -179,7 +193,13 @@ def unknown_sets(faults: Faults, wanted: Iterable[str], known: Sequence[str], wh
             faults.add("unknown-set", f"there is no trial set '{name}'; {hint}", where)
 
 
-def assemble(listing: Listing, root: str | Path, allow_partial: bool = False, threads: int = 1) -> Corpus:
+def assemble(
+    listing: Listing,
+    root: str | Path,
+    allow_partial: bool = False,
+    threads: int = 1,
+    known: KnownFiles = NOTHING_KNOWN,
+) -> Corpus:
     """Check lists and audio, and make the corpus.
 
     Args:
@@ -188,35 +208,29 @@ def assemble(listing: Listing, root: str | Path, allow_partial: bool = False, th
         allow_partial: leave out utterances whose own file has a fault (missing, unreadable, cut off, empty, samples that
             are not finite) and the trials with them; all other faults refuse the data set as ever.
         threads: files that are read at a time.
+        known: what earlier looks at the files found.
 
     Raises:
         DataError: with all faults of the data set.
     """
     faults = listing.faults
     rows = _unique(listing, faults)
-    known = {(row.set, row.utterance): row for row in rows}
+    listed = {(row.set, row.utterance): row for row in rows}
     _agree(rows, "speaker", lambda row: row.speaker, faults)
     _agree_on_sex(rows, faults)
     _apart(rows, faults)
     for made in listing.lists:
-        _check_list(made, known, faults)
+        _check_list(made, listed, faults)
 
-    found = probes((row.path for row in rows if row.path), threads)
-    dropped = []
-    for row in rows:
-        if row.path and found[row.path].kind:
-            probe = found[row.path]
-            if allow_partial:
-                dropped.append(Dropped(row.utterance, row.set, probe.problem))
-            else:
-                faults.add(probe.kind, f"utterance '{row.utterance}': {probe.problem}", row.where)
+    found = known.probes((row.path for row in rows if row.path), threads)
+    dropped = _lost(rows, found, allow_partial, faults)
     sound = [(row, found[row.path]) for row in rows if row.path and not found[row.path].kind]
     _check_audio(sound, listing, faults)
     _check_durations(sound, listing)
     listing.notes += notes(found)
 
     gone = {(line.set, line.utterance) for line in dropped}
-    sets = {made.name: _trial_set(made, known, gone) for made in listing.lists}
+    sets = {made.name: _trial_set(made, listed, gone) for made in listing.lists}
     for made in listing.lists:
         counts = {"target": sets[made.name].n_target, "nontarget": sets[made.name].n_nontarget}
         lacking = [label for label, count in counts.items() if not count]
@@ -228,15 +242,38 @@ def assemble(listing: Listing, root: str | Path, allow_partial: bool = False, th
 
     for line in dropped:
         log.warning("left out (allow_partial): %s of %s: %s", line.utterance, line.set, line.reason)
-    table = manifests.frame(
+    return Corpus(_manifest(sound), sets, tuple(sorted(dropped)), tuple(listing.notes))
+
+
+def _lost(rows: Sequence[Listed], found: Mapping[Path, Probe], allow_partial: bool, faults: Faults) -> list[Dropped]:
+    """Rows whose file has a fault: left out under ``allow_partial``, else faults."""
+    dropped = []
+    for row in rows:
+        if row.path and found[row.path].kind:
+            probe = found[row.path]
+            if allow_partial:
+                dropped.append(Dropped(row.utterance, row.set, probe.problem))
+            else:
+                faults.add(probe.kind, f"utterance '{row.utterance}': {probe.problem}", row.where)
+    return dropped
+
+
+def _manifest(sound: Sequence[tuple[Listed, Probe]]) -> pd.DataFrame:
+    return manifests.frame(
         {
-            "utterance": row.utterance, "speaker": row.speaker, "sex": row.sex, "set": row.set, "role": row.role,
-            "path": str(row.path), "sample_rate": probe.sample_rate, "samples": probe.samples, "sha256": probe.sha256,
+            "utterance": row.utterance,
+            "speaker": row.speaker,
+            "sex": row.sex,
+            "set": row.set,
+            "role": row.role,
+            "path": str(row.path),
+            "sample_rate": probe.sample_rate,
+            "samples": probe.samples,
+            "sha256": probe.sha256,
             "position": row.position,
         }
         for row, probe in sound
-    )  # fmt: skip
-    return Corpus(table, sets, tuple(sorted(dropped)), tuple(listing.notes))
+    )
 
 
 def _unique(listing: Listing, faults: Faults) -> list[Listed]:
@@ -245,8 +282,11 @@ def _unique(listing: Listing, faults: Faults) -> list[Listed]:
     for row in listing.utterances:
         before = first.setdefault((row.set, row.utterance), row)
         if before is not row:
-            faults.add("duplicate-id", f"utterance '{row.utterance}' stands twice in {row.set}, first in {before.where}",
-                       row.where)  # fmt: skip
+            faults.add(
+                "duplicate-id",
+                f"utterance '{row.utterance}' stands twice in {row.set}, first in {before.where}",
+                row.where,
+            )
     return list(first.values())
 
 
@@ -256,8 +296,12 @@ def _agree(rows: Sequence[Listed], what: str, value: Callable[[Listed], str], fa
     for row in rows:
         before = first.setdefault(row.utterance, row)
         if value(row) and value(before) and value(row) != value(before):
-            faults.add("disagrees", f"utterance '{row.utterance}' has the {what} '{value(row)}' in {row.set} and "
-                       f"'{value(before)}' in {before.set} ({before.where})", row.where)  # fmt: skip
+            faults.add(
+                "disagrees",
+                f"utterance '{row.utterance}' has the {what} '{value(row)}' in {row.set} and "
+                f"'{value(before)}' in {before.set} ({before.where})",
+                row.where,
+            )
 
 
 def _agree_on_sex(rows: Sequence[Listed], faults: Faults) -> None:
@@ -269,8 +313,11 @@ def _agree_on_sex(rows: Sequence[Listed], faults: Faults) -> None:
         before = first.setdefault(row.speaker, row)
         if row.sex != before.sex and (row.speaker, row.set) not in reported:
             reported.add((row.speaker, row.set))
-            faults.add("disagrees", f"speaker '{row.speaker}' is '{row.sex}' in {row.set} and '{before.sex}' in {before.set}",
-                       row.where)  # fmt: skip
+            faults.add(
+                "disagrees",
+                f"speaker '{row.speaker}' is '{row.sex}' in {row.set} and '{before.sex}' in {before.set}",
+                row.where,
+            )
 
 
 def _apart(rows: Sequence[Listed], faults: Faults) -> None:
@@ -283,8 +330,11 @@ def _apart(rows: Sequence[Listed], faults: Faults) -> None:
     for speaker, row in trained.items():
         if speaker in evaluated:
             other = evaluated[speaker]
-            faults.add("train-speaker", f"speaker '{speaker}' is trained on in {row.set} and evaluated in {other.set} "
-                       f"({other.where})", row.where)  # fmt: skip
+            faults.add(
+                "train-speaker",
+                f"speaker '{speaker}' is trained on in {row.set} and evaluated in {other.set} ({other.where})",
+                row.where,
+            )
     for name in sorted({row.set for row in trained.values()} & {row.set for row in evaluated.values()}):
         faults.add("train", f"the training set and a set that is evaluated are both called '{name}'", "dataset.train")
 
@@ -308,15 +358,25 @@ def _check_list(made: TrialList, known: dict[tuple[str, str], Listed], faults: F
             strange["unknown-utterance", trial.utterance].append(trial)
         before = first.setdefault((trial.model, trial.utterance), trial)
         if before is not trial:
-            faults.add("duplicate-trial", f"the trial {trial.model} {trial.utterance} stands twice, first in {before.where}",
-                       trial.where)  # fmt: skip
+            faults.add(
+                "duplicate-trial",
+                f"the trial {trial.model} {trial.utterance} stands twice, first in {before.where}",
+                trial.where,
+            )
         elif row and row.speaker and trial.target is not None and trial.target != (trial.model == row.speaker):
             given, right = ("target", "nontarget") if trial.target else ("nontarget", "target")
-            faults.add("label", f"the trial {trial.model} {trial.utterance} is labelled {given}, but the speaker of the "
-                       f"utterance is '{row.speaker}', so it is {right}", trial.where)  # fmt: skip
+            faults.add(
+                "label",
+                f"the trial {trial.model} {trial.utterance} is labelled {given}, but the speaker of the "
+                f"utterance is '{row.speaker}', so it is {right}",
+                trial.where,
+            )
     for (kind, name), lines in strange.items():
-        what = (f"model '{name}' is not enrolled in {made.enrolment_set}" if kind == "unknown-model"
-                else f"utterance '{name}' is not in {made.name}")  # fmt: skip
+        what = (
+            f"model '{name}' is not enrolled in {made.enrolment_set}"
+            if kind == "unknown-model"
+            else f"utterance '{name}' is not in {made.name}"
+        )
         faults.add(
             kind, f"{what} ({len(lines)} trial{'s' if len(lines) > 1 else ''}, this is the first)", lines[0].where
         )
@@ -332,21 +392,30 @@ def _check_audio(sound: Sequence[tuple[Listed, Probe]], listing: Listing, faults
     for row, probe in sound:
         before = in_set.setdefault((row.set, probe.sha256), row)
         if before is not row:
-            faults.add("duplicate-audio", f"utterance '{row.utterance}' has the same audio as '{before.utterance}' of {row.set} "
-                       f"({before.where})", row.where)  # fmt: skip
+            faults.add(
+                "duplicate-audio",
+                f"utterance '{row.utterance}' has the same audio as '{before.utterance}' of {row.set} ({before.where})",
+                row.where,
+            )
             continue
         other = anywhere.setdefault(probe.sha256, row)
         if other.utterance == row.utterance:
             continue
         if other.speaker != row.speaker and row.speaker and other.speaker:
-            faults.add("disagrees", f"the audio of '{row.utterance}' is '{row.speaker}' in {row.set}, but '{other.speaker}' as "
-                       f"'{other.utterance}' in {other.set} ({other.where})", row.where)  # fmt: skip
+            faults.add(
+                "disagrees",
+                f"the audio of '{row.utterance}' is '{row.speaker}' in {row.set}, but '{other.speaker}' as "
+                f"'{other.utterance}' in {other.set} ({other.where})",
+                row.where,
+            )
         else:
             twins.add((other.utterance, other.set, row.utterance, row.set))
     if twins:
         a, in_a, b, in_b = min(twins)
-        listing.notes.append(f"{len(twins)} recordings stand under two ids in different sets, e.g. {a} ({in_a}) = {b} ({in_b}): "
-                             f"trials between them compare a recording with itself")  # fmt: skip
+        listing.notes.append(
+            f"{len(twins)} recordings stand under two ids in different sets, e.g. {a} ({in_a}) = {b} ({in_b}): "
+            f"trials between them compare a recording with itself"
+        )
     own = [
         f"{trial.model} {trial.utterance}"
         for made in listing.lists
@@ -368,8 +437,10 @@ def _check_durations(sound: Sequence[tuple[Listed, Probe]], listing: Listing) ->
     ]
     if off:
         row, seconds = off[0]
-        listing.notes.append(f"{len(off)} utterances differ from utt2dur by more than 0.5 s, e.g. {row.utterance} of {row.set}: "
-                             f"{seconds:.2f} s instead of {row.seconds:.2f} s")  # fmt: skip
+        listing.notes.append(
+            f"{len(off)} utterances differ from utt2dur by more than 0.5 s, e.g. {row.utterance} of {row.set}: "
+            f"{seconds:.2f} s instead of {row.seconds:.2f} s"
+        )
 
 
 def _trial_set(made: TrialList, known: dict[tuple[str, str], Listed], gone: set[tuple[str, str]]) -> TrialSet:

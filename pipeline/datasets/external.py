@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import defaultdict
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,9 +14,13 @@ import pandas as pd
 from pipeline.datasets import corpus
 from pipeline.datasets import probe as probing
 from pipeline.datasets.corpus import Dropped
+from pipeline.datasets.known import NOTHING_KNOWN, KnownFiles
 from pipeline.datasets.librispeech import audio_files, legal_id
 from pipeline.faults import Faults
 from pipeline.tables import manifest as manifests
+
+Row = dict[str, Any]
+"""A row of a manifest."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,7 +48,12 @@ class Copy:
 
 
 def read(
-    root: str | Path, manifest: pd.DataFrame, suffix: str | None = None, allow_partial: bool = False, threads: int = 1
+    root: str | Path,
+    manifest: pd.DataFrame,
+    suffix: str | None = None,
+    allow_partial: bool = False,
+    threads: int = 1,
+    known: KnownFiles = NOTHING_KNOWN,
 ) -> External:
     """Find and check the anonymised file of each row of a manifest.
 
@@ -56,6 +66,7 @@ def read(
         suffix: the folders' suffix; by default the only one that there is.
         allow_partial: leave out utterances whose file is missing or has a fault.
         threads: files that are read at a time.
+        known: what earlier looks at the files found.
 
     Raises:
         DataError: with all faults.
@@ -65,77 +76,91 @@ def read(
     if not str(root) or not folder.is_dir():
         faults.add("root", f"there is no folder '{root}' of anonymised audio", "system.<label>.root")
         faults.stop(root or "system.<label>.root")
-    wanted = manifest
-    places = _places(folder, sorted(wanted["set"].unique()), suffix, faults)
+    places = _places(folder, sorted(manifest["set"].unique()), suffix, faults)
     files = {place: _by_id(place) for place in set(places.values())}
+    lost = _Lost(allow_partial, faults)
+    chosen = list(_chosen(manifest, folder, places, files, lost))
+    probed = known.probes((path for _, path in chosen), threads)
+    rows: list[Row] = []
+    originals: list[Row] = []
+    for row, path in chosen:
+        probe = probed[path]
+        if probe.kind:
+            lost.add(row, probe.problem, probe.kind, path)
+            continue
+        audio = {"sample_rate": probe.sample_rate, "samples": probe.samples, "sha256": probe.sha256}
+        rows.append({**row, "path": str(path), **audio})
+        originals.append(row)
+    if not rows and not faults.found:
+        faults.add("empty", "no utterance is left", folder)
+    faults.stop(folder)
+    notes = [*_compared(originals, rows), *_unused(folder, files, {path for _, path in chosen}), *probing.notes(probed)]
+    return External(manifests.frame(rows), tuple(sorted(lost.dropped)), tuple(notes))
 
-    rows: list[dict[str, Any]] = []
-    dropped: list[Dropped] = []
-    notes: list[str] = []
-    chosen: list[tuple[dict[str, Any], Path]] = []
-    for row in ({str(key): value for key, value in record.items()} for record in wanted.to_dict("records")):
+
+class _Lost:
+    """Utterances without a sound file: faults, or left out under ``allow_partial``."""
+
+    def __init__(self, allow_partial: bool, faults: Faults) -> None:
+        self.allow_partial, self.faults = allow_partial, faults
+        self.dropped: list[Dropped] = []
+
+    def add(self, row: Row, problem: str, kind: str, where: Path) -> None:
+        """One more."""
+        if self.allow_partial:
+            self.dropped.append(Dropped(str(row["utterance"]), str(row["set"]), problem))
+        else:
+            self.faults.add(kind, f"utterance '{row['utterance']}' of {row['set']}: {problem}", where)
+
+
+def _chosen(
+    manifest: pd.DataFrame,
+    folder: Path,
+    places: Mapping[str, Path],
+    files: Mapping[Path, Mapping[str, list[Path]]],
+    lost: _Lost,
+) -> Iterator[tuple[Row, Path]]:
+    """The file of each row; rows that have none, several, or one that lies elsewhere are faults."""
+    faults, fence = lost.faults, corpus.Fence(folder)
+    for record in manifest.to_dict("records"):
+        row = {str(key): value for key, value in record.items()}
         if row["set"] not in places:
             continue
         place = places[row["set"]]
         found = files[place].get(row["utterance"], [])
         if len(found) > 1:
-            faults.add("ambiguous", f"utterance '{row['utterance']}' of {row['set']} has {len(found)} files: "
-                       f"{', '.join(str(path.relative_to(folder)) for path in found)}", place)  # fmt: skip
+            several = ", ".join(str(path.relative_to(folder)) for path in found)
+            text = f"utterance '{row['utterance']}' of {row['set']} has {len(found)} files: {several}"
+            faults.add("ambiguous", text, place)
         elif not found:
-            _lose(
-                row,
-                f"no file {row['utterance']}.ext under {place}",
-                "missing-audio",
-                place,
-                allow_partial,
-                dropped,
-                faults,
-            )
-        elif not corpus.inside(folder, found[0]):
+            lost.add(row, f"no file {row['utterance']}.ext under {place}", "missing-audio", place)
+        elif not fence.holds(found[0]):
             faults.add("leaves-root", f"a link leads out of {folder}, to {os.path.realpath(found[0])}", found[0])
         else:
-            chosen.append((row, found[0]))
-    probed = probing.probes((path for _, path in chosen), threads)
-    same, longer = 0, []
-    for row, path in chosen:
-        probe = probed[path]
-        if probe.kind:
-            _lose(row, probe.problem, probe.kind, path, allow_partial, dropped, faults)
-            continue
-        same += probe.sha256 == row["sha256"]
-        longer.append(probe.samples / probe.sample_rate - row["samples"] / row["sample_rate"])
-        rows.append({**row, "path": str(path), "sample_rate": probe.sample_rate, "samples": probe.samples,
-                     "sha256": probe.sha256})  # fmt: skip
-    if not rows and not faults.found:
-        faults.add("empty", "no utterance is left", folder)
-    faults.stop(folder)
+            yield row, found[0]
 
+
+def _compared(originals: Sequence[Row], rows: Sequence[Row]) -> Iterator[str]:
+    """What a reader should know of the files beside the originals, row by row."""
+    longer = [
+        row["samples"] / row["sample_rate"] - original["samples"] / original["sample_rate"]
+        for original, row in zip(originals, rows)
+    ]
     changed = [off for off in longer if abs(off) > 0.010]
     if changed:
-        notes.append(f"{len(changed)} of {len(longer)} anonymised files differ in length by more than 10 ms, "
-                     f"from {min(changed):+.2f} s to {max(changed):+.2f} s")  # fmt: skip
+        yield (
+            f"{len(changed)} of {len(longer)} anonymised files differ in length by more than 10 ms, "
+            f"from {min(changed):+.2f} s to {max(changed):+.2f} s"
+        )
+    same = sum(row["sha256"] == original["sha256"] for original, row in zip(originals, rows))
     if same:
-        notes.append(f"{same} of {len(longer)} files are byte for byte those of the original: not anonymised")
-    extra = sum(len(found) for found in files.values()) - len({path for _, path in chosen})
+        yield f"{same} of {len(longer)} files are byte for byte those of the original: not anonymised"
+
+
+def _unused(folder: Path, files: Mapping[Path, Mapping[str, list[Path]]], used: Collection[Path]) -> Iterator[str]:
+    extra = sum(len(several) for by_id in files.values() for several in by_id.values()) - len(used)
     if extra:
-        notes.append(f"{extra} audio files under {folder} belong to no utterance of the data set and are not used")
-    notes += probing.notes(probed)
-    return External(manifests.frame(rows), tuple(sorted(dropped)), tuple(notes))
-
-
-def _lose(
-    row: dict[str, Any],
-    problem: str,
-    kind: str,
-    where: Path,
-    allow_partial: bool,
-    dropped: list[Dropped],
-    faults: Faults,
-) -> None:
-    if allow_partial:
-        dropped.append(Dropped(str(row["utterance"]), str(row["set"]), problem))
-    else:
-        faults.add(kind, f"utterance '{row['utterance']}' of {row['set']}: {problem}", where)
+        yield f"{extra} audio files under {folder} belong to no utterance of the data set and are not used"
 
 
 def _by_id(place: Path) -> dict[str, list[Path]]:
@@ -161,8 +186,12 @@ def _places(root: Path, sets: list[str], suffix: str | None, faults: Faults) -> 
         most = max(having.values())
         best = sorted(tail for tail, count in having.items() if count == most)
         if len(best) > 1:
-            faults.add("ambiguous", f"the folders have several suffixes ({', '.join(repr(tail) for tail in best)}); choose one "
-                       f"by system.<label>.suffix", root)  # fmt: skip
+            faults.add(
+                "ambiguous",
+                f"the folders have several suffixes ({', '.join(repr(tail) for tail in best)}); choose one "
+                f"by system.<label>.suffix",
+                root,
+            )
             return {}
         suffix = best[0]
     for one in sets:

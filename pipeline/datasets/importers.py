@@ -6,6 +6,7 @@ from pathlib import Path
 
 from pipeline.datasets import corpus, kaldi, librispeech, rendered
 from pipeline.datasets.corpus import Corpus, Listing
+from pipeline.datasets.known import NOTHING_KNOWN, KnownFiles
 from pipeline.datasets.settings import DatasetSettings
 
 
@@ -15,6 +16,7 @@ def read(
     allow_partial: bool = False,
     threads: int = 1,
     training_alone: bool = False,
+    known: KnownFiles = NOTHING_KNOWN,
 ) -> Corpus:
     """Read and check a data set and its training set.
 
@@ -25,6 +27,7 @@ def read(
         allow_partial: leave out utterances whose own file has a fault.
         threads: files that are read at a time.
         training_alone: read the training set ``settings.train`` alone; what is evaluated need not be there.
+        known: what earlier looks at the files found.
 
     Raises:
         DataError: with all faults.
@@ -33,8 +36,8 @@ def read(
     if settings.train:
         _add_training(settings, listing)
     if training_alone:
-        return corpus.assemble(listing, settings.train, allow_partial, threads)
-    if settings.name == "synthetic":
+        return corpus.assemble(listing, settings.train, allow_partial, threads, known)
+    if settings.is_rendered:
         if folder is None:
             raise ValueError("a synthetic data set needs the folder in which it was rendered")
         root = folder
@@ -45,7 +48,7 @@ def read(
             listing.faults.add("root", f"there is no folder '{settings.root}'", "dataset.root")
             listing.faults.stop(settings.root or "dataset.root")
         (kaldi if settings.name == "kaldi" else librispeech).add(settings, root, listing)
-    return corpus.assemble(listing, root, allow_partial, threads)
+    return corpus.assemble(listing, root, allow_partial, threads, known)
 
 
 def _add_training(settings: DatasetSettings, listing: Listing) -> None:

@@ -124,13 +124,20 @@ def _discover(
     if (root / "wav.scp").exists():
         has_lists = (root / "enrolls").exists() and _trial_files(root)
         if re.search(r"_(enrolls|trials(_.*)?)$", root.name) and not has_lists:
-            faults.add("no-sets", f"'{root.name}' is one set of several; give the folder that holds them: "
-                       f"dataset.root={shlex.quote(str(root.parent))}", root)  # fmt: skip
+            faults.add(
+                "no-sets",
+                f"'{root.name}' is one set of several; give the folder that holds them: "
+                f"dataset.root={shlex.quote(str(root.parent))}",
+                root,
+            )
             faults.stop(root)
         return [], [root]
     training = os.path.realpath(Path(settings.train).expanduser()) if settings.train else ""
-    folders = {folder.name: folder for folder in sorted(root.iterdir())
-               if folder.is_dir() and os.path.realpath(folder) != training}  # fmt: skip
+    folders = {
+        folder.name: folder
+        for folder in sorted(root.iterdir())
+        if folder.is_dir() and os.path.realpath(folder) != training
+    }
     pairs = _pairs(folders, settings.sets, listing)
     if pairs is not None:
         return pairs, []
@@ -166,12 +173,17 @@ def _pairs(
         lonely = [name for name in lonely if name in wanted]
         pairs = [(enrolment, kept) for enrolment, mine in pairs if (kept := [name for name in mine if name in wanted])]
     for name in lonely:
-        listing.faults.add("missing-table", f"the trial set {name} has no enrolment set {tried[name]}_enrolls beside it",
-                           folders[name])  # fmt: skip
+        listing.faults.add(
+            "missing-table", f"the trial set {name} has no enrolment set {tried[name]}_enrolls beside it", folders[name]
+        )
     for enrolment, mine in pairs:
         if not mine:
-            listing.faults.add("missing-table", f"the enrolment set {enrolment} has no trial set "
-                               f"{enrolment.removesuffix('_enrolls')}_trials_* beside it", folders[enrolment])  # fmt: skip
+            listing.faults.add(
+                "missing-table",
+                f"the enrolment set {enrolment} has no trial set "
+                f"{enrolment.removesuffix('_enrolls')}_trials_* beside it",
+                folders[enrolment],
+            )
     if copies:
         listing.notes.append(f"passed over as anonymised copies, to be given as systems: {', '.join(sorted(copies))}")
     others = [
@@ -317,8 +329,11 @@ def _start(sets: list[_Set], candidates: list[Path], where: Path, listing: Listi
     best = max(range(len(counts)), key=counts.__getitem__)
     if not counts[best] and len(relative) > 1:
         tried = ", ".join(str(candidate) for candidate in candidates)
-        listing.faults.add("missing-audio", f"none of the {len(relative)} relative paths of wav.scp exists under {tried}; "
-                           f"the first is '{relative[0]}'", where)  # fmt: skip
+        listing.faults.add(
+            "missing-audio",
+            f"none of the {len(relative)} relative paths of wav.scp exists under {tried}; the first is '{relative[0]}'",
+            where,
+        )
         return None
     log.info("relative paths of wav.scp start from %s (%d of %d exist)", candidates[best], counts[best], len(relative))
     return candidates[best]
@@ -330,6 +345,7 @@ def _utterances(one: _Set, role: str, start: Path | None, faults: Faults) -> lis
     if (one.folder / "segments").exists():
         faults.add("segments", f"the set {one.name} cuts its utterances out of recordings", one.where("segments"))
         start = None
+    fence = corpus.Fence(start or one.folder)
     strange: dict[str, list[_Record]] = {}
     for position, record in enumerate(one.audio):
         utterance, name = record.fields
@@ -345,29 +361,47 @@ def _utterances(one: _Set, role: str, start: Path | None, faults: Faults) -> lis
             path = Path(name)
         elif start is not None:
             path = start / name
-            if not corpus.inside(start, path):
-                faults.add("leaves-root", f"utterance '{utterance}': '{name}' leads out of {start}, to {os.path.realpath(path)}",
-                           record.where)  # fmt: skip
+            if not fence.holds(path):
+                faults.add(
+                    "leaves-root",
+                    f"utterance '{utterance}': '{name}' leads out of {start}, to {os.path.realpath(path)}",
+                    record.where,
+                )
                 path = None
-        rows.append(Listed(one.name, role, utterance, speaker, one.sexes.get(speaker, "u"), path, record.where, position,
-                           one.seconds.get(utterance)))  # fmt: skip
+        rows.append(
+            Listed(
+                one.name,
+                role,
+                utterance,
+                speaker,
+                one.sexes.get(speaker, "u"),
+                path,
+                record.where,
+                position,
+                one.seconds.get(utterance),
+            )
+        )
     for problem, records in strange.items():
         what = "shell pipes" if problem == "pipe" else "places in archives"
-        faults.add("pipe", f"{len(records)} entries are {what}, not files, the first is '{records[0].fields[1][:80]}'; "
-                   f"plain files: {plain_files(one.folder)}", records[0].where)  # fmt: skip
+        faults.add(
+            "pipe",
+            f"{len(records)} entries are {what}, not files, the first is '{records[0].fields[1][:80]}'; "
+            f"plain files: {plain_files(one.folder)}",
+            records[0].where,
+        )
     return rows
 
 
 def plain_files(folder: Path) -> str:
     """The shell command that runs the pipes of a set's wav.scp and makes a wav.scp of plain files; it keeps the old one."""
     return (
-        f"d={shlex.quote(str(folder))}; mkdir -p \"$d/wav\" && "
-        "{ [ -e \"$d/wav.scp.pipes\" ] || cp \"$d/wav.scp\" \"$d/wav.scp.pipes\"; } && "
-        "while read -r u c; do case \"$c\" in "
-        "*'|') sh -c \"${c%|}\" </dev/null >\"$d/wav/$u.wav\" && echo \"$u $d/wav/$u.wav\";; "
-        "*.ark:*) wav-copy \"$c\" \"$d/wav/$u.wav\" </dev/null && echo \"$u $d/wav/$u.wav\";; "
-        "*) echo \"$u $c\";; esac; done <\"$d/wav.scp.pipes\" >\"$d/wav.scp\""
-    )  # fmt: skip
+        f'd={shlex.quote(str(folder))}; mkdir -p "$d/wav" && '
+        '{ [ -e "$d/wav.scp.pipes" ] || cp "$d/wav.scp" "$d/wav.scp.pipes"; } && '
+        'while read -r u c; do case "$c" in '
+        '*\'|\') sh -c "${c%|}" </dev/null >"$d/wav/$u.wav" && echo "$u $d/wav/$u.wav";; '
+        '*.ark:*) wav-copy "$c" "$d/wav/$u.wav" </dev/null && echo "$u $d/wav/$u.wav";; '
+        '*) echo "$u $c";; esac; done <"$d/wav.scp.pipes" >"$d/wav.scp"'
+    )
 
 
 def _fill_sexes(listing: Listing) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import re
 from collections import defaultdict
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -36,8 +37,9 @@ def audio_files(root: Path) -> list[Path]:
             continue
         seen.add(real)
         below[:] = sorted(name for name in below if not name.startswith("."))
-        found += [Path(folder, name) for name in names
-                  if not name.startswith(".") and name.lower().endswith(EXTENSIONS)]  # fmt: skip
+        found += [
+            Path(folder, name) for name in names if not name.startswith(".") and name.lower().endswith(EXTENSIONS)
+        ]
     return sorted(found)
 
 
@@ -57,8 +59,9 @@ def add(settings: DatasetSettings, root: Path, listing: Listing) -> None:
 def add_training(folder: Path, listing: Listing) -> None:
     """List a tree as training set of the folder's name."""
     rows = sorted(_tree(folder, "dataset.train", listing), key=lambda row: row.utterance)
-    listing.utterances += [replace(row, set=legal_id(folder.name), role="train", position=place)
-                           for place, row in enumerate(rows)]  # fmt: skip
+    listing.utterances += [
+        replace(row, set=legal_id(folder.name), role="train", position=place) for place, row in enumerate(rows)
+    ]
 
 
 def _tree(root: Path, key: str, listing: Listing) -> list[Listed]:
@@ -68,19 +71,21 @@ def _tree(root: Path, key: str, listing: Listing) -> list[Listed]:
     """
     faults = listing.faults
     files = audio_files(root)
-    good = [path for path in files if len(path.relative_to(root).parts) == 3]
-    _layout(root, key, files, good, listing)
+    parts = [path.relative_to(root).parts for path in files]
+    good = [(path, legal_id(place[0])) for path, place in zip(files, parts) if len(place) == 3]
+    _layout(root, key, dict(zip(files, parts)), listing)
     if not good:
         return []
-    sexes = _sexes(root, {legal_id(path.relative_to(root).parts[0]) for path in good}, listing)
+    sexes = _sexes(root, {speaker for _, speaker in good}, listing)
     rows, renamed = [], 0
     names: dict[str, list[Path]] = defaultdict(list)
-    for path in good:
-        speaker, utterance = legal_id(path.relative_to(root).parts[0]), legal_id(path.stem)
+    fence = corpus.Fence(root)
+    for path, speaker in good:
+        utterance = legal_id(path.stem)
         renamed += utterance != path.stem
         names[utterance].append(path)
         place: Path | None = path
-        if not corpus.inside(root, path):
+        if not fence.holds(path):
             faults.add("leaves-root", f"a link leads out of the tree, to {os.path.realpath(path)}", path)
             place = None
         if len(names[utterance]) == 1:
@@ -93,21 +98,26 @@ def _tree(root: Path, key: str, listing: Listing) -> list[Listed]:
     return rows
 
 
-def _layout(root: Path, key: str, files: list[Path], good: list[Path], listing: Listing) -> None:
+def _layout(root: Path, key: str, files: Mapping[Path, tuple[str, ...]], listing: Listing) -> None:
+    """Faults of a tree, given the parts of each file's path below the root."""
     faults = listing.faults
+    elsewhere = [path for path, parts in files.items() if len(parts) != 3]
     if not files:
         tables = sorted(root.glob("*/wav.scp"))
         hint = "; it holds Kaldi sets (dataset=kaldi)" if tables else ""
         faults.add("empty", f"the folder holds no audio ({' '.join(EXTENSIONS)}){hint}", root)
-    elif not good:
-        deeper = sorted({path.relative_to(root).parts[0] for path in files if len(path.relative_to(root).parts) == 4})
+    elif len(elsewhere) == len(files):
+        deeper = sorted({parts[0] for parts in files.values() if len(parts) == 4})
         hint = f"; {key}={root / deeper[0]} would be one" if deeper else ""
-        faults.add("layout", f"no audio lies at SPEAKER/CHAPTER/UTTERANCE.ext, {len(files)} files lie elsewhere, "
-                   f"e.g. {files[0].relative_to(root)}{hint}", root)  # fmt: skip
+        faults.add(
+            "layout",
+            f"no audio lies at SPEAKER/CHAPTER/UTTERANCE.ext, {len(files)} files lie elsewhere, "
+            f"e.g. {elsewhere[0].relative_to(root)}{hint}",
+            root,
+        )
     else:
-        for path in files:
-            if len(path.relative_to(root).parts) != 3:
-                faults.add("layout", "audio that does not lie at SPEAKER/CHAPTER/UTTERANCE.ext", path)
+        for path in elsewhere:
+            faults.add("layout", "audio that does not lie at SPEAKER/CHAPTER/UTTERANCE.ext", path)
 
 
 def _sexes(root: Path, speakers: set[str], listing: Listing) -> dict[str, str]:

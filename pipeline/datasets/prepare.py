@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 
 from pipeline.datasets import external, importers
 from pipeline.datasets.corpus import Dropped
+from pipeline.datasets.known import KnownFiles
 from pipeline.datasets.settings import DatasetSettings
 from pipeline.errors import DataError, Fault
 from pipeline.protocol.trials import TrialSet
@@ -31,7 +33,7 @@ class Prepared:
     name: str
     manifest: pd.DataFrame
     trials: Mapping[str, TrialSet]
-    external: Mapping[str, pd.DataFrame]
+    external: Mapping[Hashable, pd.DataFrame]
     dropped: tuple[Dropped, ...]
     notes: tuple[str, ...]
 
@@ -39,9 +41,10 @@ class Prepared:
 def run(
     settings: DatasetSettings,
     rendered: Path | None,
-    copies: Mapping[str, external.Copy],
+    copies: Mapping[Any, external.Copy],
     allow_partial: bool,
     threads: int,
+    known: KnownFiles,
     training_alone: bool = False,
 ) -> Prepared:
     """Read the data set, then the audio of each external system.
@@ -52,21 +55,22 @@ def run(
         copies: where the audio of external systems is, by key.
         allow_partial: leave out single files with faults, named, instead of refusing.
         threads: files are hashed and decoded in so many threads.
+        known: what earlier looks at the files found.
         training_alone: of the data set, read the training set ``settings.train`` alone.
 
     Raises:
         DataError: with all faults of the data set, or with all faults of all external systems.
     """
-    corpus = importers.read(settings, rendered, allow_partial, threads, training_alone)
+    corpus = importers.read(settings, rendered, allow_partial, threads, training_alone, known)
     training = corpus.manifest["role"] == "train"
-    made: dict[str, pd.DataFrame] = {}
+    made: dict[Hashable, pd.DataFrame] = {}
     dropped, notes = list(corpus.dropped), list(corpus.notes)
     faults: list[Fault] = []
     first: DataError | None = None
     for label, copy in copies.items():
         wanted = corpus.manifest[training == copy.training]
         try:
-            read = external.read(Path(copy.root), wanted, copy.suffix, allow_partial, threads)
+            read = external.read(Path(copy.root), wanted, copy.suffix, allow_partial, threads, known)
         except DataError as error:
             first = first or error
             faults += [Fault(fault.what, f"system {label}: {fault.where}", fault.kind) for fault in error.faults]

@@ -1,7 +1,7 @@
 """Every audio file is hashed and decoded once before any compute, so that no fault shows up hours later.
 
-Decoding is cheap beside all that follows (mp3 at 16 kHz: about 6000 times real time on one core). A file is decoded a block
-at a time, so that its length does not matter.
+Decoding is cheap beside all that follows (mp3 at 16 kHz: about 6000 times real time on one core), and what it shows is
+kept (:mod:`pipeline.datasets.known`). A file is decoded a block at a time, so that its length does not matter.
 """
 
 from __future__ import annotations
@@ -9,14 +9,18 @@ from __future__ import annotations
 import hashlib
 import struct
 from collections import Counter
-from collections.abc import Iterable, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+
+import soundfile
 
 from pipeline import audio
 from pipeline.errors import DataError
 from pipeline.nets.embedding import SILENCE_DBFS
+
+# Raised when other things are said of the same file.
+VERSION = 1
 
 # The shortest file from which every extractor makes something: ten frames of 10 ms.
 SHORTEST_SECONDS = 0.1
@@ -26,9 +30,12 @@ USUAL_RATE = 16_000
 _UNKNOWN_LENGTH = 0x7FFF0000
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Probe:
-    """What an audio file turned out to be: its rate in Hz, samples a channel and digest, or what is wrong with it."""
+    """What an audio file turned out to be: its rate in Hz, samples a channel and digest, or what is wrong with it.
+
+    ``lasting`` says whether that is in the bytes of the file, and not in what the system made of them this time.
+    """
 
     sample_rate: int = 0
     samples: int = 0
@@ -37,6 +44,19 @@ class Probe:
     problem: str = ""
     channels: int = 1
     clipped: bool = False
+    lasting: bool = True
+
+
+def rules() -> dict[str, object]:
+    """All that answers depend on beside the file and the source code."""
+    return {
+        "version": VERSION,
+        "shortest_seconds": SHORTEST_SECONDS,
+        "silence_dbfs": SILENCE_DBFS,
+        "clipped_run": audio.CLIPPED_RUN,
+        "unknown_length": _UNKNOWN_LENGTH,
+        "decoder": str(soundfile.__libsndfile_version__),
+    }
 
 
 def probe(path: Path) -> Probe:
@@ -44,7 +64,7 @@ def probe(path: Path) -> Probe:
     try:
         if not path.is_file():
             problem = "is a folder" if path.is_dir() else "is missing"
-            return Probe(kind="missing-audio", problem=f"{path} {problem}")
+            return Probe(kind="missing-audio", problem=f"{path} {problem}", lasting=False)
         with path.open("rb") as stream:
             digest = hashlib.file_digest(stream, "sha256").hexdigest()
         cut = _cut_off(path)
@@ -53,22 +73,17 @@ def probe(path: Path) -> Probe:
         heard = audio.survey(path)
     except DataError as error:
         cause = f" ({error.cause})" if error.cause else ""
-        return Probe(kind="bad-audio", problem=f"{path}: {error.what}{cause}")
+        # What the decoder refuses may be for want of memory or of descriptors; what is said here has been counted.
+        ours = error.__cause__ is None
+        return Probe(kind="bad-audio", problem=f"{path}: {error.what}{cause}", lasting=ours)
     except OSError as error:
-        return Probe(kind="bad-audio", problem=f"{path} cannot be read ({error.strerror})")
+        return Probe(kind="bad-audio", problem=f"{path} cannot be read ({error.strerror})", lasting=False)
     if heard.samples < SHORTEST_SECONDS * heard.rate:
         problem = f"{path} is too short: {heard.samples} samples at {heard.rate} Hz are less than {SHORTEST_SECONDS} s"
         return Probe(kind="no-speech", problem=problem)
     if heard.level_dbfs < SILENCE_DBFS:
         return Probe(kind="no-speech", problem=f"{path} is silent: below {SILENCE_DBFS:g} dBFS")
     return Probe(heard.rate, heard.samples, digest, channels=heard.channels, clipped=heard.clipped)
-
-
-def probes(paths: Iterable[Path], threads: int = 1) -> dict[Path, Probe]:
-    """Probe each path once, in a pool of threads."""
-    unique = list(dict.fromkeys(paths))
-    with ThreadPoolExecutor(max(1, threads)) as pool:
-        return dict(zip(unique, pool.map(probe, unique), strict=True))
 
 
 def notes(found: Mapping[Path, Probe]) -> list[str]:
@@ -78,16 +93,20 @@ def notes(found: Mapping[Path, Probe]) -> list[str]:
     low = Counter(probe.sample_rate for probe in sound.values() if probe.sample_rate < USUAL_RATE)
     if low:
         rates = ", ".join(f"{rate} Hz: {count}" for rate, count in sorted(low.items()))
-        made.append(f"{low.total()} of {len(sound)} files are sampled below {USUAL_RATE // 1000} kHz ({rates}): they are used, "
-                    f"but hold nothing above half their rate, where speaker extractors listen too")  # fmt: skip
+        made.append(
+            f"{low.total()} of {len(sound)} files are sampled below {USUAL_RATE // 1000} kHz ({rates}): they are used, "
+            f"but hold nothing above half their rate, where speaker extractors listen too"
+        )
     mixed = Counter(probe.channels for probe in sound.values() if probe.channels > 1)
     if mixed:
         counts = ", ".join(f"{channels} channels: {count}" for channels, count in sorted(mixed.items()))
         made.append(f"{mixed.total()} of {len(sound)} files have several channels ({counts}): mixed to their mean")
     clipped = sorted(path for path, probe in sound.items() if probe.clipped)
     if clipped:
-        made.append(f"{len(clipped)} of {len(sound)} files are clipped ({audio.CLIPPED_RUN} or more consecutive samples at full "
-                    f"scale): they are used as they are, e.g. {clipped[0]}")  # fmt: skip
+        made.append(
+            f"{len(clipped)} of {len(sound)} files are clipped ({audio.CLIPPED_RUN} or more consecutive samples at full "
+            f"scale): they are used as they are, e.g. {clipped[0]}"
+        )
     return made
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pipeline.registry import ComponentSettings, numeric, runtime
+from pipeline.contracts import ComponentSettings, numeric, runtime
 
 
 class DatasetSettings(ComponentSettings):
@@ -40,3 +40,13 @@ class DatasetSettings(ComponentSettings):
     train_speakers: int = numeric(32, ge=0)
     utterances: int = numeric(20, ge=2)
     seconds: float = numeric(3.0, gt=0, le=60)
+
+    @property
+    def is_rendered(self) -> bool:
+        """Whether the audio is made here."""
+        return self.name == "synthetic"
+
+    @property
+    def has_training_speech(self) -> bool:
+        """Whether there is speech to train on."""
+        return bool(self.train) or (self.is_rendered and self.train_speakers > 0)

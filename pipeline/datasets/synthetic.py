@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pipeline.registry import generator
+from pipeline.seeds import generator
 
 RATE = 16000
 STEP = 40  # samples between control points, 2.5 ms

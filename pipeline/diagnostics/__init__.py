@@ -1,0 +1,31 @@
+"""Was the attack strong enough? What is said of it, in sentences beside the results."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from pipeline.engine.task import Ref
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """What there is to judge an attack by.
+
+    Attributes:
+        identity: of the result's rows.
+        training: what trained the extractor, if the run did.
+        treatment: how much enrolment and trials were changed.
+        on_original: the EER of this attacker on original speech.
+        other_level: the level at which the enrolment was anonymised otherwise, and the EER with it.
+        levels: the level of the evaluated speech, and that of the training set.
+        note: of the back end.
+    """
+
+    identity: Mapping[str, str]
+    training: Ref | None = None
+    treatment: Ref | None = None
+    on_original: Ref | None = None
+    other_level: tuple[str, Ref] | None = None
+    levels: tuple[str, str] | None = None
+    note: str = ""

@@ -1,87 +1,63 @@
-"""Progress of long work: a bar on a terminal, one plain line every 30 s in a log."""
+"""How far a run is: an executor reports here, whoever shows it overrides these methods."""
 
 from __future__ import annotations
 
-import logging
-import sys
 import threading
 import time
-from types import TracebackType
-
-from rich.console import Console
-from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
-
-LINE_SECONDS = 30.0
-
-log = logging.getLogger(__name__)
 
 
-class Meter:
-    """Counts tasks and seconds of audio. ``advance`` may be called from any thread."""
+class Progress:
+    """Counts tasks and seconds of audio, and shows nothing. ``advance`` may be called from any thread.
 
-    def __init__(self, tasks: int, seconds: float) -> None:
-        self.tasks, self.seconds = tasks, seconds
+    An executor calls ``start`` once, then for each task ``begin``, ``advance`` and ``end``, and ``finish`` at the very end.
+    """
+
+    def __init__(self) -> None:
+        self.tasks, self.seconds = 0, 0.0
         self.tasks_done, self.seconds_done, self.seconds_computed = 0, 0.0, 0.0
         self.label = ""
-        self._start = time.monotonic()
+        self._begun = time.monotonic()
         self._within = 0.0
-        self._ended = threading.Event()
         self._lock = threading.Lock()
-        self._bar: Progress | None = None
 
-    def __enter__(self) -> Meter:
-        if sys.stderr.isatty():
-            self._bar = Progress(
-                SpinnerColumn(), TextColumn("{task.description}"), BarColumn(),
-                TextColumn("{task.completed:.0f}/{task.total:.0f} tasks"), TimeRemainingColumn(),
-                console=Console(stderr=True), transient=True,
-            )  # fmt: skip
-            self._row = self._bar.add_task("", total=self.tasks)
-            self._bar.start()
-        else:
-            threading.Thread(target=self._lines, daemon=True).start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._ended.set()
-        if self._bar is not None:
-            self._bar.stop()
-
-    def _lines(self) -> None:
-        # A clock of its own: a training that reports no audio must not look dead for minutes.
-        while not self._ended.wait(LINE_SECONDS):
-            log.info("%s", self.line(time.monotonic() - self._start))
+    def start(self, tasks: int, seconds: float) -> None:
+        """So many tasks begin, over so many seconds of audio."""
+        self.tasks, self.seconds = tasks, seconds
+        self.tasks_done, self.seconds_done, self.seconds_computed = 0, 0.0, 0.0
+        self._begun = time.monotonic()
 
     def begin(self, label: str) -> None:
-        """A task starts."""
+        """A task begins."""
         self.label = label
-        self._show()
-
-    def end(self, cost: float) -> None:
-        """A task ended; ``cost`` seconds of audio are done, whatever the task itself reported."""
-        with self._lock:
-            self.tasks_done += 1
-            self.seconds_done += cost
-            self._within = 0.0
-        self._show()
+        self.show()
 
     def advance(self, seconds: float) -> None:
-        """Seconds of audio done inside the running task."""
+        """Seconds of audio are done inside the running task."""
         with self._lock:
             self._within += seconds
             self.seconds_computed += seconds
-        self._show()
+        self.show()
 
-    def _show(self) -> None:
-        if self._bar is not None:
-            self._bar.update(self._row, completed=self.tasks_done, description=self.label)
+    def end(self, seconds: float) -> None:
+        """A task ended; so many seconds of audio are done, whatever the task itself reported."""
+        with self._lock:
+            self.tasks_done += 1
+            self.seconds_done += seconds
+            self._within = 0.0
+        self.show()
 
-    def line(self, elapsed: float) -> str:
-        """done, total, rate and time left, in one line."""
+    def finish(self) -> None:
+        """Nothing more is done."""
+
+    def show(self) -> None:
+        """Something changed."""
+
+    def line(self, elapsed: float | None = None) -> str:
+        """Done, total, rate and time left, in one line; ``elapsed`` seconds since the start."""
+        elapsed = time.monotonic() - self._begun if elapsed is None else elapsed
         done = min(self.seconds_done + self._within, self.seconds)
         rate = self.seconds_computed / elapsed if elapsed > 0 else 0.0
-        text = f"{self.label}: {self.tasks_done} of {self.tasks} tasks, {done:.0f} of {self.seconds:.0f} s of audio, {rate:.0f} x real time"
+        audio = f"{done:.0f} of {self.seconds:.0f} s of audio, {rate:.0f} x real time"
+        text = f"{self.label}: {self.tasks_done} of {self.tasks} tasks, {audio}"
         left = self.seconds - done
         return f"{text}, about {left / rate:.0f} s left" if rate > 0 and left > 0 else text

@@ -1,4 +1,4 @@
-"""SIGTERM and SIGINT: end after the shard in flight, or after 20 seconds (DESIGN, contract "Errors")."""
+"""SIGTERM and SIGINT: end after the shard in flight, or after 20 seconds (conf/README.md, section 14)."""
 
 from __future__ import annotations
 

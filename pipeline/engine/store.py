@@ -1,4 +1,4 @@
-"""The artefact store: a folder an artefact, found by key; atomic or absent (DESIGN, decision 4).
+"""The artefact store: a folder an artefact, found by key; atomic or absent (pipeline/README.md).
 
 ``STORE/<stage>/<key[:2]>/<key>/`` holds the files and ``record.json``. A new artefact is written into
 ``<key>.tmp-<unique>`` beside its place, every file is synced, the record is written last, and one rename of the folder
@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import logging
-import os
 import shutil
 import socket
 import time
@@ -19,8 +18,8 @@ from pathlib import Path
 from typing import Any
 
 from pipeline.engine.task import Artefact
-from pipeline.registry import digest
-from pipeline.weights.find import file_digest
+from pipeline.files import file_digest, sync, write_atomically
+from pipeline.seeds import digest
 
 RECORD = "record.json"
 STALE_SECONDS = 7 * 24 * 3600
@@ -58,6 +57,27 @@ class Store:
                 return None
         return Artefact(key=key, folder=folder, digest=record["digest"], record=record)
 
+    def recall(self, choice: str) -> str | None:
+        """The content digest that a selection was found to have; None if it is not known."""
+        try:
+            found = self._note(choice).read_text(encoding="ascii")
+        except OSError:
+            return None
+        return found if len(found) == 64 else None
+
+    def remember(self, choice: str, content: str) -> str:
+        """Keep the content digest of a selection; gives it back. A store that cannot be written does without."""
+        place = self._note(choice)
+        try:
+            place.parent.mkdir(parents=True, exist_ok=True)
+            write_atomically(place, content)
+        except OSError as error:
+            log.debug("%s is not kept: %s", place, error)
+        return content
+
+    def _note(self, choice: str) -> Path:
+        return self.root / "selections" / choice[:2] / choice
+
     def _set_aside(self, folder: Path, reason: str) -> None:
         aside = folder.with_name(f"{folder.name}.damaged-{uuid.uuid4().hex[:8]}")
         try:
@@ -84,7 +104,7 @@ class Store:
         files: dict[str, dict[str, Any]] = {}
         for path in sorted(temporary.rglob("*")):
             if path.is_file():
-                _sync(path)
+                sync(path)
                 files[path.relative_to(temporary).as_posix()] = {
                     "sha256": file_digest(path),
                     "bytes": path.stat().st_size,
@@ -100,9 +120,9 @@ class Store:
         }
         record_path = temporary / RECORD
         record_path.write_text(json.dumps(record, indent=1, sort_keys=True) + "\n")
-        _sync(record_path)
+        sync(record_path)
         for folder in [*(path for path in temporary.rglob("*") if path.is_dir()), temporary]:
-            _sync(folder)
+            sync(folder)
         final = self.folder(stage, key)
         try:
             temporary.replace(final)
@@ -114,7 +134,7 @@ class Store:
             if made.digest != record["digest"]:
                 log.warning("%s: another worker made this artefact with other bytes; its version is kept", final)
             return made
-        _sync(final.parent)
+        sync(final.parent)
         shutil.rmtree(final.with_name(f"{final.name}.scratch"), ignore_errors=True)
         return Artefact(key=key, folder=final, digest=str(record["digest"]), record=record)
 
@@ -137,19 +157,3 @@ class Store:
                     shutil.rmtree(left, ignore_errors=True)
             except OSError:
                 continue
-
-
-def write_atomically(path: Path, text: str) -> None:
-    """Replace a small text file: at every instant it is either the old one or the new one."""
-    temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
-    temporary.write_text(text)
-    _sync(temporary)
-    temporary.replace(path)
-
-
-def _sync(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -1,11 +1,21 @@
-"""What the engine knows of the work: tasks, their inputs and their outputs."""
+"""What the engine knows of the work: tasks, their inputs and their outputs.
+
+Tasks are plain values: they pickle, and two tasks that do the same are equal, in any process.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import functools
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
+
+from pipeline.engine import keys
+from pipeline.seeds import digest
+
+Name = Hashable
+"""What an output is called: '' for a task with one output, else a value that the plan finds it by."""
 
 
 @dataclass(frozen=True)
@@ -27,10 +37,10 @@ class Ref:
     """The output of another task as an input."""
 
     task: Task
-    output: str = ""
+    output: Name = ""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Given:
     """A value that is known before anything runs (rows of the manifest, weights on disk), with the digest of its content."""
 
@@ -38,31 +48,61 @@ class Given:
     value: Any
 
 
-@dataclass(frozen=True)
+class Selection(Protocol):
+    """How a part of artefacts is taken: a frozen dataclass, so that a plan can be pickled."""
+
+    def __call__(self, artefacts: Sequence[Artefact]) -> Given: ...
+
+    def digest(self) -> str:
+        """Digest of all that the choice depends on beside the artefacts."""
+
+
+@dataclass(frozen=True, eq=False)
 class Derived:
     """A part of other outputs. Only the digest of the part enters keys, so what lies beside it in the same artefacts may
     change without touching the task (one added utterance touches one shard, not every speaker that the shard holds).
-
-    ``what`` is a digest of the choice itself; it stands in for the part's content in keys that are planned before anything
-    runs, and enters no other.
     """
 
     sources: tuple[Ref, ...]
-    select: Callable[[Sequence[Artefact]], Given]
-    what: str = ""
+    select: Selection
+
+    @functools.cached_property
+    def what(self) -> str:
+        """Digest of the choice; before anything runs it stands in for the content of the part."""
+        return self.select.digest()
 
 
 Input = Ref | Given | Derived | tuple[Ref, ...]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Output:
-    """One artefact that a task makes. What is stated here enters the key of this output alone."""
+    """One artefact that a task makes. What is stated here enters the key of this output alone.
 
-    version: int = 1
+    Attributes:
+        settings: fully resolved numeric settings (plain JSON values).
+        inputs: what the function reads for this output.
+        code: modules that make the numbers of this output, beside those of the task.
+        libraries: distributions whose major.minor version changes the numbers.
+    """
+
     settings: Mapping[str, Any] = field(default_factory=dict)
     inputs: Mapping[str, Input] = field(default_factory=dict)
+    code: tuple[str, ...] = ()
     libraries: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Resources:
+    """What a task takes.
+
+    Attributes:
+        seconds: of audio, for progress and for sharing out work.
+        device: whether it uses an accelerator where there is one.
+    """
+
+    seconds: float = 0.0
+    device: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,51 +111,98 @@ class Task:
 
     Attributes:
         name: the stage; enters keys.
-        label: what people read, e.g. ``extract original 3/12``; stays out of keys.
-        version: raised whenever the function's result changes; enters keys.
+        label: what people read, e.g. ``extract original 3/12``; stays out of keys and is never compared.
+        function: does the work; see :class:`Work`. Its module makes the numbers, and so do those of ``code``.
         settings: fully resolved numeric settings (plain JSON values); enter keys.
         inputs: what the function reads; their content digests enter keys.
         outputs: by name; each has its own key, and the function makes only those that are missing.
-        function: does the work; see :class:`Work`.
+        code: modules of the components that it uses; they and all that they import enter keys by their versions.
         libraries: distributions whose major.minor version changes the numbers; enter keys.
-        cost: seconds of audio, for progress.
+        resources: what it takes; stay out of keys.
     """
 
     name: str
     label: str
-    version: int
     function: Callable[[Work], None]
     settings: Mapping[str, Any] = field(default_factory=dict)
     inputs: Mapping[str, Input] = field(default_factory=dict)
-    outputs: Mapping[str, Output] = field(default_factory=lambda: {"": Output()})
+    outputs: Mapping[Name, Output] = field(default_factory=lambda: {"": Output()})
+    code: tuple[str, ...] = ()
     libraries: tuple[str, ...] = ()
-    cost: float = 0.0
+    resources: Resources = Resources()
 
-    def ref(self, output: str = "") -> Ref:
+    def ref(self, output: Name = "") -> Ref:
         """This task's output as an input of another task."""
         if output not in self.outputs:
             raise KeyError(f"{self.label} has no output '{output}'")
         return Ref(self, output)
 
+    @functools.cached_property
+    def planned(self) -> Mapping[Name, str]:
+        """The keys of the outputs as far as they can be told before anything runs: the key of a source stands in for its
+        content digest. They are not the keys of the store, but they change exactly when those can change."""
+        return {name: digest(keys.parts(self, name, planned_digest)) for name in self.outputs}
+
+    @functools.cached_property
+    def id(self) -> str:
+        """What tells tasks apart, the same in every process."""
+        return digest(self.name, list(self.planned.values()))
+
+    def sources(self) -> list[Ref]:
+        """The outputs of other tasks that this one reads."""
+        found: list[Ref] = []
+        for inputs in [self.inputs, *(output.inputs for output in self.outputs.values())]:
+            for value in inputs.values():
+                found += _sources(value)
+        return found
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Task) and self.id == other.id
+
+    def __hash__(self) -> int:
+        return hash(self.id)
+
+
+def planned_digest(value: Input) -> str:
+    """What stands in for the content digest of an input before anything runs."""
+    if isinstance(value, Given):
+        return value.digest
+    if isinstance(value, Ref):
+        return value.task.planned[value.output]
+    refs = value.sources if isinstance(value, Derived) else value
+    several = [ref.task.planned[ref.output] for ref in refs]
+    return digest([value.what, *several]) if isinstance(value, Derived) else digest(several)
+
+
+def _sources(value: Input) -> Sequence[Ref]:
+    if isinstance(value, Ref):
+        return [value]
+    if isinstance(value, Derived):
+        return value.sources
+    return value if isinstance(value, tuple) else ()
+
 
 class Work(Protocol):
     """What a task's function is given."""
 
-    missing: tuple[str, ...]
+    missing: tuple[Name, ...]
 
-    def input(self, name: str, output: str = "") -> Any:
+    def input(self, name: str, output: Name = "") -> Any:
         """The resolved input: an :class:`Artefact`, a list of them, or the value of a Given or Derived."""
 
-    def folder(self, output: str = "") -> Path:
+    def has(self, name: str) -> bool:
+        """Whether the task has an input of this name."""
+
+    def folder(self, output: Name = "") -> Path:
         """The folder into which the files of a missing output go."""
 
-    def scratch(self, output: str = "") -> Path:
+    def scratch(self, output: Name = "") -> Path:
         """A folder of the missing output that outlives a kill, for checkpoints; it goes when the output is committed."""
 
     def stopping(self) -> bool:
         """Whether the run was asked to stop; a function that is told so returns early, and its outputs are not committed."""
 
-    def note(self, output: str = "", **notes: Any) -> None:
+    def note(self, output: Name = "", /, **notes: Any) -> None:
         """Facts for the record that are not content (counts, seconds, curves)."""
 
     def advance(self, seconds: float) -> None:

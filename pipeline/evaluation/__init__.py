@@ -1,0 +1,18 @@
+"""The application: :func:`evaluate`, :func:`plan`, :func:`read` and what they return. It prints nothing and knows no Hydra."""
+
+from __future__ import annotations
+
+from pipeline.evaluation.application import Planned, Trained, evaluate, plan, prepare, train_extractors
+from pipeline.evaluation.result import Result, SimilarityMatrices, read
+
+__all__ = [
+    "Planned",
+    "Result",
+    "SimilarityMatrices",
+    "Trained",
+    "evaluate",
+    "plan",
+    "prepare",
+    "read",
+    "train_extractors",
+]

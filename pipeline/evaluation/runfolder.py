@@ -7,24 +7,36 @@ import logging
 import os
 import platform
 import socket
-import sys
 import time
 import uuid
 from collections.abc import Mapping, Sequence
-from importlib.metadata import distributions
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any
 
 import yaml
 
-from pipeline import __version__
-from pipeline.engine.store import write_atomically
 from pipeline.errors import ConfigError
+from pipeline.files import write_atomically
+from pipeline.version import __version__
 
-LIBRARIES = (
-    "torch", "torchaudio", "speechbrain", "numpy", "scipy", "librosa", "pandas", "pyarrow", "soundfile", "soxr", "numba",
-    "hydra-core", "pydantic", "safetensors", "matplotlib",
-)  # fmt: skip
+LIBRARIES = [
+    "torch",
+    "torchaudio",
+    "speechbrain",
+    "numpy",
+    "scipy",
+    "librosa",
+    "pandas",
+    "pyarrow",
+    "soundfile",
+    "soxr",
+    "numba",
+    "hydra-core",
+    "pydantic",
+    "safetensors",
+    "matplotlib",
+]
 
 
 class RunFolder:
@@ -57,7 +69,6 @@ class RunFolder:
         """Write ``config.yaml``, ``overrides.txt`` and ``environment.json``."""
         (self.path / "config.yaml").write_text(yaml.safe_dump(dict(config), sort_keys=False))
         (self.path / "overrides.txt").write_text("".join(f"{argument}\n" for argument in arguments))
-        versions = {item.metadata["Name"].lower(): item.version for item in distributions() if item.metadata["Name"]}
         environment = {
             "pipeline": __version__,
             "python": platform.python_version(),
@@ -65,7 +76,7 @@ class RunFolder:
             "host": socket.gethostname(),
             "cores": len(os.sched_getaffinity(0)),
             "slurm_job": job(),
-            "libraries": {name: versions.get(name, "absent") for name in LIBRARIES},
+            "libraries": {name: _version(name) for name in LIBRARIES},
         }
         (self.path / "environment.json").write_text(json.dumps(environment, indent=1) + "\n")
         self.status()
@@ -85,6 +96,13 @@ class RunFolder:
         self._handler.close()
 
 
+def _version(library: str) -> str:
+    try:
+        return version(library)
+    except PackageNotFoundError:
+        return "absent"
+
+
 def job() -> str:
     """The Slurm job, with the task of an array; '' outside Slurm."""
     array = os.environ.get("SLURM_ARRAY_JOB_ID")
@@ -101,35 +119,3 @@ class _Utc(logging.Formatter):
     converter = staticmethod(time.gmtime)
     default_time_format = "%Y-%m-%dT%H:%M:%SZ"
     default_msec_format = ""
-
-
-class _Plain(logging.Formatter):
-    """People read messages; tracebacks are in run.log."""
-
-    def format(self, record: logging.LogRecord) -> str:
-        text = record.getMessage()
-        return f"{record.levelname.lower()}: {text}" if record.levelno >= logging.WARNING else text
-
-
-class _Stderr(logging.StreamHandler):  # type: ignore[type-arg]
-    """Standard error as it is at each message, not as it was at the first."""
-
-    voice_privacy = True
-
-    def __init__(self) -> None:
-        logging.Handler.__init__(self)
-
-    @property
-    def stream(self) -> TextIO:
-        return sys.stderr
-
-
-def log_to_stderr() -> None:
-    """Send the project's messages to standard error, once."""
-    root = logging.getLogger("pipeline")
-    if not any(getattr(handler, "voice_privacy", False) for handler in root.handlers):
-        handler = _Stderr()
-        handler.setFormatter(_Plain())
-        root.addHandler(handler)
-        root.setLevel(logging.INFO)
-        root.propagate = False

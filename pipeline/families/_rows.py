@@ -1,4 +1,4 @@
-"""Rows out of results: units, directions and meanings come from the result types of the metric core."""
+"""What all families share: metrics that are fields of result types, rows, and matrices as tables."""
 
 from __future__ import annotations
 
@@ -8,53 +8,51 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from pipeline.contracts import Row
+from pipeline.contracts import Metric, Row
 from pipeline.metrics import SimilarityMatrix, describe
 
 NONE = (float("nan"), float("nan"))
+PAIRS = ("subset", "system", "extractor", "backend")
+"""The identity of a figure table of all pairs of utterances: nobody enrols, so there is no attacker."""
+
+
+def field_of(
+    kind: type, field: str, symbol: str, title: str, sentence: str, source: str = "", *, summary: bool = True
+) -> Metric:
+    """A metric that is a field of a result type of the core: its unit, direction and bounds stand there, and there alone.
+
+    Args:
+        kind: the result type.
+        field: of it.
+        symbol, title, sentence, source, summary: as of :class:`Metric`.
+    """
+    said = describe(kind)[field]
+    unit = "tag" if said["unit"] == "label" else said["unit"]
+    return Metric(symbol, title, sentence, unit, said["private"], said["bounds"], source, summary)
 
 
 def row(
-    kind: Any,
-    field: str,
-    value: float | None,
+    metric: str,
+    value: float | None = None,
     *,
-    metric: str = "",
-    variant: str = "",
     interval: tuple[float, float] | None = None,
-    reason: str = "",
-    label: str = "",
-    condition: str = "",
+    band: tuple[float, float] | None = None,
     counts: Mapping[str, int] | None = None,
+    **more: Any,
 ) -> Row:
-    """A row for one field of a result type.
+    """A row of a metric.
 
     Args:
-        kind: the result type; its field says unit and direction.
-        field: name of the field.
-        value: None is undefined and needs a reason.
-        metric: name of the metric if it is not the field's.
-        variant, label, condition: as in the results schema.
-        interval: [low, high].
-        reason: why there is no value.
+        metric: its name.
+        value: None is none, and needs a reason or a label.
+        interval, band: [low, high] of the interval and of the null band, where there are any.
         counts: ``n_expected``, ``n_used``, ``n_speakers``, ``n_target``, ``n_nontarget``.
+        more: other fields of :class:`Row`.
     """
-    described = describe(kind)[field]
-    private = described["private"]
-    low, high = interval or NONE
-    return Row(
-        metric=metric or field,
-        value=float("nan") if value is None else float(value),
-        unit="tag" if described["unit"] == "label" else described["unit"],
-        direction=f"{private} is more private" if private else "",
-        variant=variant,
-        label=label,
-        low=low,
-        high=high,
-        reason=reason,
-        condition=condition,
-        **(counts or {}),
-    )
+    (low, high), (null_low, null_high) = interval or NONE, band or NONE
+    number = float("nan") if value is None else float(value)
+    said: dict[str, Any] = {**(counts or {}), **more}
+    return Row(metric, number, low=low, high=high, null_low=null_low, null_high=null_high, **said)
 
 
 def matrix_table(parts: Mapping[str, SimilarityMatrix], names: np.ndarray) -> pd.DataFrame:

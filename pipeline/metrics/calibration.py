@@ -1,11 +1,14 @@
 """Calibration trained on one run and applied to another, and the disclosure that is left, C_ECE (Noe 2022, Eq. 15-16).
 
+See pipeline/metrics/README.md, section 10.
+
 Conventions: higher scores mean more similar; a map gives natural-log LLRs; C_ECE and Cllr are bits. Run f0 trains,
 run f1 is attacked; they differ in the randomness of the system alone.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,7 +18,7 @@ from scipy.special import expit
 from pipeline.metrics._checks import Array, Mask, MetricError, Undefined, choice, classes, vector
 from pipeline.metrics._result import quantity
 from pipeline.metrics.cllr import cllr, cllr_min
-from pipeline.metrics.ece import d_ece, d_ece_oracle
+from pipeline.metrics.ece import D_ECE_MAX, d_ece, d_ece_oracle
 from pipeline.metrics.pav import Calibration, Rows, calibrate, calibrate_rows
 
 METHODS = ("linear", "isotonic")
@@ -66,13 +69,20 @@ class CEce:
 
     method: str = quantity("label", "linear or isotonic")
     c_ece: float = quantity(
-        "bit", "D_ECE of the scores of f1 under the map of f0; 0 worthless, negative misleading", "lower"
+        "bit",
+        "D_ECE of the scores of f1 under the map of f0; 0 worthless, negative misleading",
+        "lower",
+        bounds=(-math.inf, D_ECE_MAX),
     )
-    cllr_l_phi: float = quantity("bit", "Cllr of the scores of f1 under the map of f0", "higher")
-    cllr_f1: float = quantity("bit", "Cllr of the scores of f1 taken as LLRs, uncalibrated", "higher")
-    cllr_min_f1: float = quantity("bit", "Cllr of f1 after its own oracle calibration", "higher")
-    d_ece_f0: float = quantity("bit", "D_ECE of f0 after its own oracle calibration", "lower")
-    d_ece_f1: float = quantity("bit", "D_ECE of f1 after its own oracle calibration", "lower")
+    cllr_l_phi: float = quantity(
+        "bit", "Cllr of the scores of f1 under the map of f0", "higher", bounds=(0.0, math.inf)
+    )
+    cllr_f1: float = quantity(
+        "bit", "Cllr of the scores of f1 taken as LLRs, uncalibrated", "higher", bounds=(0.0, math.inf)
+    )
+    cllr_min_f1: float = quantity("bit", "Cllr of f1 after its own oracle calibration", "higher", bounds=(0.0, 1.0))
+    d_ece_f0: float = quantity("bit", "D_ECE of f0 after its own oracle calibration", "lower", bounds=(0.0, D_ECE_MAX))
+    d_ece_f1: float = quantity("bit", "D_ECE of f1 after its own oracle calibration", "lower", bounds=(0.0, D_ECE_MAX))
 
 
 def linear_calibration(target: npt.ArrayLike, nontarget: npt.ArrayLike) -> Linear:

@@ -1,5 +1,7 @@
 """C_ECE by speaker, for intervals.
 
+See pipeline/metrics/README.md, sections 3 and 10.
+
 A speaker's weight w enters the calibration on run f0 and the evaluation on run f1 alike: a target trial weighs w_i, a
 non-target trial w_i w_j. A speaker left out is thus unknown to the attacker who calibrates, and not attacked.
 

@@ -1,5 +1,7 @@
 """Cost of log-likelihood ratios: Cllr, Cllr_min, Cllr_cal (Noe 2022, Eq. 4).
 
+See pipeline/metrics/README.md, section 5.
+
 Conventions: LLRs are natural logarithms, costs are bits; a higher cost is more private. Cllr takes scores as LLRs,
 Cllr_min takes any scores of which higher means more similar.
 """

@@ -1,5 +1,7 @@
 """Error rates of accepting and rejecting claims: equal error rate in three definitions, TPR at a given FPR.
 
+See pipeline/metrics/README.md, sections 4 and 15.
+
 Conventions: higher scores mean more similar; rates are fractions. A higher EER is more private, 0.5 is chance; equal
 scores are accepted or rejected together.
 """

@@ -1,5 +1,7 @@
 """Empirical cross-entropy: ECE(pi), its profile, and the disclosed information D_ECE (Noe 2022, Eq. 11-13).
 
+See pipeline/metrics/README.md, section 6.
+
 Conventions: LLRs and prior log-odds are natural logarithms; ECE and D_ECE are bits. A lower D_ECE is more private: 0
 discloses nothing, 0.72135 everything.
 """

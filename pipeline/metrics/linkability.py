@@ -1,5 +1,7 @@
 """Linkability and singling out: D_sys, pi_link, pi_sing; three measures that share words, not meaning.
 
+See pipeline/metrics/README.md, section 14.
+
 Conventions: higher scores mean more similar; all three are fractions, and lower is more private.
 """
 

@@ -1,5 +1,7 @@
 """Linkability of pseudo-voices across two runs of a random system: M_P0P1 and its diagonal dominance.
 
+See pipeline/metrics/README.md, section 11.
+
 Run P0 and run P1 differ in the seed of the system alone. A diagonal in M_P0P1 says that what one run makes of a
 speaker's voice points to what another run makes of it: sessions can be linked.
 
@@ -36,10 +38,13 @@ LINKAGE_BOUNDS: Mapping[str, tuple[float, float]] = {
 class Linkage:
     """What the similarity matrix of two runs says; a value that does not exist is None, with its reason in ``reasons``."""
 
-    d_diag_p0p1: float = quantity("fraction", "diagonal dominance of P0P1", "lower")
-    d_diag_p0p1_signed: float = quantity("fraction", "diagonal dominance of P0P1 with its sign")
+    d_diag_p0p1: float = quantity("fraction", "diagonal dominance of P0P1", "lower", bounds=(0.0, 1.0))
+    d_diag_p0p1_signed: float = quantity("fraction", "diagonal dominance of P0P1 with its sign", bounds=(-1.0, 1.0))
     p0p1_ratio: float | None = quantity(
-        "fraction", "D_diag(P0P1)/D_diag(PP): 0 no link between runs, 1 a link as strong as within a run", "lower"
+        "fraction",
+        "D_diag(P0P1)/D_diag(PP): 0 no link between runs, 1 a link as strong as within a run",
+        "lower",
+        bounds=(0.0, math.inf),
     )
     reasons: Mapping[str, str] = quantity("", "why a value is missing, by name")
 

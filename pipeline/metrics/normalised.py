@@ -1,4 +1,6 @@
-"""Measures of a protected system relative to unprotected speech (Noe 2022, Eq. 17-20).
+"""Measures of a protected system relative to unprotected speech (Noe 2022, Eq. 17-20, corrected).
+
+See pipeline/metrics/README.md, section 12.
 
 Conventions: D_ECE and Cllr_min come in bits, after oracle calibration, in the order OO, OP, PP; ratios are fractions,
 where higher is more private, and gains are dB. In Eq. 20, PP stands in the numerator.
@@ -31,8 +33,12 @@ NORMALISED_BOUNDS = {
 class Normalised:
     """Eq. 17-20 of one system; a value that does not exist is None, with its reason in ``reasons``."""
 
-    d_ece_op_oo: float | None = quantity("fraction", "1 - D_ECE(OP)/D_ECE(OO): disclosed information removed", "higher")
-    cllr_min_op_oo: float | None = quantity("fraction", "(C(OP) - C(OO))/(1 - C(OO)) of Cllr_min", "higher")
+    d_ece_op_oo: float | None = quantity(
+        "fraction", "1 - D_ECE(OP)/D_ECE(OO): disclosed information removed", "higher", bounds=(-math.inf, 1.0)
+    )
+    cllr_min_op_oo: float | None = quantity(
+        "fraction", "(C(OP) - C(OO))/(1 - C(OO)) of Cllr_min", "higher", bounds=(-math.inf, 1.0)
+    )
     g_d_ece: float | None = quantity("dB", "10 log10(D_ECE(PP)/D_ECE(OO)): gain of voice distinctiveness")
     g_cllr_min: float | None = quantity("dB", "10 log10((1 - C(PP))/(1 - C(OO))) of Cllr_min")
     reasons: Mapping[str, str] = quantity("", "why a value is missing, by name")

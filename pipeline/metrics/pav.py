@@ -1,5 +1,7 @@
 """Oracle calibration: pool adjacent violators (PAV) over scores with ties pooled.
 
+See pipeline/metrics/README.md, section 2.
+
 Everything works on counts along ascending scores, so that one sort serves all metrics. Only the smaller class is told
 apart score by score: the scores of the larger class between two neighbouring scores of the smaller one form a single
 row. A block of the isotonic solution never ends inside such a row (the convex hull of the ROC has no corner inside a

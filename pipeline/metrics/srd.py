@@ -1,11 +1,14 @@
 """Similarity rank disclosure (SRD): how far down the true speaker stands among N references (arXiv 2605.07291).
 
+See pipeline/metrics/README.md, section 13.
+
 Conventions: similarities are [inputs, references], higher means more similar (negate distances); rank 1 is the most
 similar. MaxD and MeanD are bits, IdR and RS fractions; lower is more private, but for RS.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 
@@ -24,10 +27,14 @@ TIES = ("spread", "best", "worst")
 class Disclosure:
     """What a distribution over N ranks discloses."""
 
-    max_d: float = quantity("bit", "largest log2(N gamma_k) over all ranks", "lower")
-    mean_d: float = quantity("bit", "mean disclosure, log2 N minus the entropy of the ranks", "lower")
-    idr: float = quantity("fraction", "identification rate, the share of rank 1", "lower")
-    rank_spread: float = quantity("fraction", "share of ranks with more than 1/N of the mass", "higher")
+    max_d: float = quantity("bit", "largest log2(N gamma_k) over all ranks", "lower", bounds=(0.0, math.inf))
+    mean_d: float = quantity(
+        "bit", "mean disclosure, log2 N minus the entropy of the ranks", "lower", bounds=(0.0, math.inf)
+    )
+    idr: float = quantity("fraction", "identification rate, the share of rank 1", "lower", bounds=(0.0, 1.0))
+    rank_spread: float = quantity(
+        "fraction", "share of ranks with more than 1/N of the mass", "higher", bounds=(0.0, 1.0)
+    )
 
 
 @dataclass(frozen=True)
@@ -176,6 +183,8 @@ def equal_speaker_weights(truth: Indices) -> Array:
 
 def disclosure(gamma: npt.ArrayLike) -> Disclosure:
     """MaxD, MeanD, IdR and RS of a distribution [N] over ranks (the sign of the paper's Eq. 1 is corrected).
+
+    See pipeline/metrics/README.md, section 13.
 
     Raises:
         MetricError: NaN, negative, or not of sum 1.

@@ -1,5 +1,7 @@
 """Similarity rank disclosure by speaker and by identity, for intervals and null bands.
 
+See pipeline/metrics/README.md, sections 3 and 13.
+
 Inputs are weighted by their speaker; the N references stay. Under the null hypothesis the identities of the
 references are permuted as wholes, so that inputs which share a pseudo-voice stay together.
 

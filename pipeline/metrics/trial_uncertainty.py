@@ -1,5 +1,7 @@
 """Metrics of trial lists by speaker and by identity, for intervals and null bands; two systems on the same trials.
 
+See pipeline/metrics/README.md, sections 3 and 12.
+
 A target trial weighs w_i and a non-target trial w_i w_j, w being the weights of its speakers. Scores are sorted once;
 each replicate only reweights.
 
@@ -190,6 +192,10 @@ def normalised_by_speaker(oo: Trials, op: Trials, pp: Trials) -> BySpeaker:
     )
 
 
+_LOW = ("cllr_min", "eer.rocch")
+"""Metrics of which low values disclose."""
+
+
 def trials_by_identity(trials: Trials, metrics: Sequence[str] = ("d_ece", "l_w")) -> ByIdentity:
     """D_ECE and l_w as a function of the claimed identities of the enrolment models, for null bands.
 
@@ -224,9 +230,8 @@ def trials_by_identity(trials: Trials, metrics: Sequence[str] = ("d_ece", "l_w")
             found["l_w"] = l_w_of_blocks(calibrate_rows(rows, laplace=True))
         return found
 
-    return ByIdentity(
-        evaluate, _exchangeable(trials, np.unique(trials.enrolled)), "enrolled speakers", metrics, {"l_w": "d_ece"}
-    )
+    groups = _exchangeable(trials, np.unique(trials.enrolled))
+    return ByIdentity(evaluate, groups, "enrolled speakers", metrics, {"l_w": "d_ece"}, _LOW)
 
 
 def _exchangeable(trials: Trials, models: Indices) -> list[Indices]:

@@ -6,6 +6,7 @@ directions stand in the fields of the result (:func:`pipeline.metrics.describe`)
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -16,7 +17,7 @@ from pipeline.metrics._checks import Array, Indices, Mask, MetricError, classes,
 from pipeline.metrics._result import quantity
 from pipeline.metrics.cllr import cllr, cllr_of_blocks
 from pipeline.metrics.detection import TprAtFpr, eer_kaldi, eer_rocch, eer_speechbrain, tpr_at_fpr_sorted
-from pipeline.metrics.ece import EceProfile, d_ece_of_blocks, ece_profile_of_blocks
+from pipeline.metrics.ece import D_ECE_MAX, EceProfile, d_ece_of_blocks, ece_profile_of_blocks
 from pipeline.metrics.pav import calibrate_rows, count_rows
 from pipeline.metrics.zebra import l_w_ceiling, l_w_of_blocks, tag
 
@@ -58,12 +59,18 @@ class TrialMetrics:
 
     n_target: int = quantity("count", "target trials")
     n_nontarget: int = quantity("count", "non-target trials")
-    eer: Mapping[str, float] = quantity("fraction", "equal error rate by variant: rocch, kaldi, speechbrain", "higher")
-    cllr: float = quantity("bit", "cost of the scores taken as natural-log LLRs", "higher")
-    cllr_min: float = quantity("bit", "cost after oracle calibration", "higher")
-    cllr_cal: float = quantity("bit", "calibration loss, cllr - cllr_min")
-    d_ece: float = quantity("bit", "disclosed information on average, PAV without the Laplace rule", "lower")
-    l_w: float = quantity("log10", "largest |LLR| of a trial, PAV with the Laplace rule", "lower")
+    eer: Mapping[str, float] = quantity(
+        "fraction", "equal error rate by variant: rocch (0.5 at most), kaldi, speechbrain", "higher", bounds=(0.0, 1.0)
+    )
+    cllr: float = quantity("bit", "cost of the scores taken as natural-log LLRs", "higher", bounds=(0.0, math.inf))
+    cllr_min: float = quantity("bit", "cost after oracle calibration", "higher", bounds=(0.0, 1.0))
+    cllr_cal: float = quantity("bit", "calibration loss, cllr - cllr_min", bounds=(0.0, math.inf))
+    d_ece: float = quantity(
+        "bit", "disclosed information on average, PAV without the Laplace rule", "lower", bounds=(0.0, D_ECE_MAX)
+    )
+    l_w: float = quantity(
+        "log10", "largest |LLR| of a trial, PAV with the Laplace rule", "lower", bounds=(0.0, math.inf)
+    )
     l_w_ceiling: float = quantity("log10", "largest l_w that this number of trials can show")
     tag: str = quantity("label", "category of l_w, 0 (best) and A to F", "lower")
     tpr_at_fpr: tuple[TprAtFpr, ...] = quantity("fraction", "true-positive rate at FPR 1 % and 0.1 %", "lower")

@@ -1,5 +1,7 @@
 """How far to trust a number, whatever the metric: intervals over speakers, and null bands.
 
+See pipeline/metrics/README.md, section 3.
+
 Trials and pairs share speakers, so speakers are the units. For an interval a metric gives its values under a weight
 for each speaker (:class:`BySpeaker`): 1 for everybody, 0 for a speaker left out, or the number of draws. For a null
 band it gives its values where speakers change identities (:class:`ByIdentity`). Each family of metrics has its own

@@ -1,5 +1,7 @@
 """Voice similarity matrices and what is read off them: D_diag, DeID, G_VD, the speaker table (Noe 2020, 2022).
 
+See pipeline/metrics/README.md, sections 8 and 9.
+
 OO, OP and PP are dense score matrices over the same utterances: entry [u, v] compares utterance u of the first set
 with utterance v of the second (in OP, original u with protected v). Each is calibrated on its own.
 
@@ -9,6 +11,7 @@ DeID is more private. Speakers are integer codes from 0.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -76,9 +79,11 @@ class VsmMetrics:
     """What the three matrices of a system say; a value that does not exist is None, with its reason in ``reasons``."""
 
     speakers: tuple[str, ...] = quantity("label", "names of the speakers, in the order of the matrices")
-    d_diag: Mapping[str, float] = quantity("fraction", "diagonal dominance of oo, op, pp")
-    signed: Mapping[str, float] = quantity("fraction", "diagonal dominance with its sign")
-    deid: float | None = quantity("fraction", "de-identification, 1 - D_diag(OP)/D_diag(OO)", "higher")
+    d_diag: Mapping[str, float] = quantity("fraction", "diagonal dominance of oo, op, pp", bounds=(0.0, 1.0))
+    signed: Mapping[str, float] = quantity("fraction", "diagonal dominance with its sign", bounds=(-1.0, 1.0))
+    deid: float | None = quantity(
+        "fraction", "de-identification, 1 - D_diag(OP)/D_diag(OO)", "higher", bounds=(-math.inf, 1.0)
+    )
     g_vd: float | None = quantity("dB", "gain of voice distinctiveness, 10 log10(D_diag(PP)/D_diag(OO))")
     normalised_all_pairs: Normalised = quantity("", "Eq. 17-20 on all pairs instead of enrolment x trial scores")
     speaker_table: tuple[SpeakerRow, ...] = quantity("", "one row a speaker")

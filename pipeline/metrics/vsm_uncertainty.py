@@ -1,5 +1,7 @@
 """Voice similarity measures by speaker, for intervals.
 
+See pipeline/metrics/README.md, sections 3 and 8.
+
 A speaker's weight w enters twice: a same-speaker pair weighs w_i in the calibration and a different-speaker pair
 w_i w_j, and so do the diagonal and the other cells in the diagonal dominance. Pairs are sorted once a condition.
 

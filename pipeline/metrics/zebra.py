@@ -1,5 +1,7 @@
 """ZEBRA: what a set of scores discloses on average (D_ECE) and at worst (l_w and its tag) (Noe 2022).
 
+See pipeline/metrics/README.md, sections 6 and 7.
+
 Conventions: higher scores mean more similar; D_ECE is in bits and l_w in log10. Lower is more private for both.
 """
 

@@ -1,5 +1,7 @@
 """The biometric zoo: who is easily recognised, who is easily taken for others.
 
+See pipeline/metrics/README.md, section 9.
+
 Conventions: x and y are mean LLRs in nat (natural logarithms), one of each a speaker.
 """
 

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import json
 import logging
-import os
-import uuid
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from pipeline.files import sweep, write_atomically
 
 if TYPE_CHECKING:
     import torch
@@ -32,11 +32,8 @@ def save(folder: Path, identity: str, tensors: dict[str, torch.Tensor], progress
     from safetensors.torch import save_file
 
     plain = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
-    unfinished = folder / f"{FILE}.{uuid.uuid4().hex}.part"
-    save_file(plain, unfinished, {"identity": identity, "progress": json.dumps(progress)})
-    with unfinished.open("rb") as stream:
-        os.fsync(stream.fileno())
-    unfinished.replace(folder / FILE)
+    said = {"identity": identity, "progress": json.dumps(progress)}
+    write_atomically(folder / FILE, lambda path: save_file(plain, path, said))
 
 
 def load(folder: Path, identity: str) -> tuple[dict[str, torch.Tensor], dict[str, Any]] | None:
@@ -44,9 +41,8 @@ def load(folder: Path, identity: str) -> tuple[dict[str, torch.Tensor], dict[str
     half-written is removed."""
     from safetensors import SafetensorError, safe_open
 
-    for left in folder.glob(f"{FILE}.*.part"):
-        left.unlink()
     path = folder / FILE
+    sweep(path)
     if not path.is_file():
         return None
     try:

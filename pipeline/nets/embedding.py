@@ -1,4 +1,4 @@
-"""What all speaker embeddings share: which audio is unusable, how vectors are pooled, how torch is set up."""
+"""What all speaker embeddings share: which audio is unusable, and how torch is set up."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from pipeline.nets.feature import Feature
+from pipeline.contracts import Feature
 
 if TYPE_CHECKING:
     import torch
@@ -52,25 +52,6 @@ def as_feature(vector: np.ndarray) -> Feature:
 def nothing(dimension: int, reason: str) -> Feature:
     """The feature of audio of which no embedding can be taken."""
     return Feature(np.zeros(dimension, dtype=np.float32), 0.0, reason)
-
-
-def pool(vectors: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """Mean of the length-normalised vectors, each by its weight.
-
-    Args:
-        vectors: [n, d].
-        weights: [n]; vectors of weight 0 do not count.
-
-    Returns:
-        float32 [d]; zeros where nothing counts.
-    """
-    vectors, weights = np.asarray(vectors, dtype=np.float64), np.asarray(weights, dtype=np.float64)
-    lengths = np.linalg.norm(vectors, axis=1)
-    weights = np.where(lengths > 0, weights, 0.0)
-    if weights.sum() == 0:
-        return np.zeros(vectors.shape[1], dtype=np.float32)
-    units = vectors / np.where(lengths > 0, lengths, 1.0)[:, None]
-    return np.asarray(weights @ units / weights.sum(), dtype=np.float32)
 
 
 @contextmanager

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 
-from pipeline.errors import ModelMissing
+from pipeline.contracts import ComponentSettings, Extractor, Feature, Training, Weights, numeric, runtime
+from pipeline.errors import ConfigError, ModelMissing
 from pipeline.nets import embedding
-from pipeline.nets.feature import Feature
-from pipeline.registry import ComponentSettings, numeric, runtime
+from pipeline.nets.trainable import Trainable
+from pipeline.weights.fetch import fetch_hub
+from pipeline.weights.find import HubModel, fetch_command, first_file, hub_weights, in_folder, is_hub_id
 
 if TYPE_CHECKING:
     import torch
+
+EMBEDDING_FILES = ("embedding_model.safetensors", "embedding_model.ckpt")
+"""What the weights of a speaker embedding are called; the first that a folder holds is taken."""
 
 
 class SpeechBrainSettings(ComponentSettings):
@@ -46,21 +51,19 @@ class SpeechBrainSettings(ComponentSettings):
     batch_seconds: float | None = runtime(None, gt=0)
 
 
-class SpeechBrainExtractor(ABC):
+class SpeechBrainExtractor(Extractor, Trainable):
     """Waveforms at 16 kHz to embeddings as the network gives them (not length-normalised).
 
     Files go through the model in batches, and a vector is the one that its file has alone, to a cosine distance of 1e-5.
     Audio shorter than the least that the convolutions take is repeated up to it; silent audio has weight 0, and silent
     pieces of long audio do not count.
+
+    Attributes:
+        checksums: sha256 of ``embedding_model.ckpt`` by (hub id, revision), where it is known.
     """
 
-    version: ClassVar[int] = 2
-    measures: ClassVar[frozenset[str]] = frozenset({"trials", "pairs", "ranks"})
-    similarity: ClassVar[str] = "cosine"
-    libraries: ClassVar[tuple[str, ...]] = ("torch", "speechbrain")
-    evidence_optional: ClassVar[bool] = False
-    sample_rate: int = 16_000
-    pool = staticmethod(embedding.pool)
+    libraries = ("torch", "speechbrain")
+    checksums: ClassVar[Mapping[tuple[str, str], str]] = {}
 
     def __init__(self, settings: Any, weights: Path | None, device: str, threads: int) -> None:
         import torch
@@ -71,8 +74,8 @@ class SpeechBrainExtractor(ABC):
             raise ModelMissing(
                 f"the {settings.name} extractor was given no weights", where=f"extractor {settings.name}"
             )
-        self.settings, self.device, self.threads = settings, device, threads
-        dtype = getattr(torch, settings.precision)
+        super().__init__(settings, weights, device, threads)
+        dtype = torch.bfloat16 if settings.precision == "bfloat16" else torch.float32
         packed, n_mels, self.dimension, self.least_frames = self.network(speechbrain_layout.read_state(weights), dtype)
         self.model = packed.to(device)
         self.front_end = speechbrain_layout.PackedFrontEnd(n_mels).to(device)
@@ -117,3 +120,83 @@ class SpeechBrainExtractor(ABC):
             else embedding.as_feature(vectors[held == number].mean(0))
             for number, reason in enumerate(reasons)
         ]
+
+    @classmethod
+    def embeddings(cls, model: torch.nn.Module, frames: torch.Tensor) -> torch.Tensor:
+        # SpeechBrain's networks give [b, 1, d].
+        made: torch.Tensor = model(frames)[:, 0]
+        return made
+
+    @classmethod
+    def resolved(cls, settings: Any, chosen: Training | None) -> Any:
+        """``source: auto`` decided: trained in the run if it can be, else the hub's model that is the default."""
+        if settings.source != "auto":
+            return settings
+        usual = cls.Settings.model_fields["source"].default
+        return settings.model_copy(update={"source": "trained" if cls.adaptation(settings, chosen) else usual})
+
+    @classmethod
+    def training(cls, settings: Any, chosen: Training | None) -> Training | None:
+        """The chosen trainer for ``source: trained``."""
+        if settings.source != "trained":
+            return None
+        able = cls.adaptation(settings, chosen)
+        if able is None:
+            raise ConfigError("source=trained needs a trainer: add train=default", where="source")
+        return able
+
+    @classmethod
+    def adaptation(cls, settings: Any, chosen: Training | None) -> Training | None:
+        """The chosen trainer if it is one of networks."""
+        return chosen if chosen is not None and chosen.trainer.trains(cls) else None
+
+    @classmethod
+    def weights(cls, settings: Any, models: Path) -> Weights | None:
+        """A local folder as it is, or a model of the hub in ``models`` or in the hub's own cache; None if the run trains them.
+
+        Raises:
+            ModelMissing: they are not here, or are not what the checksum says; with the command that mends it.
+        """
+        if settings.source == "trained":
+            return None
+        if is_hub_id(settings.source):
+            return hub_weights(cls._hub(settings), models, cls._command(settings, models))
+        folder = Path(settings.source).expanduser()
+        found = embedding_file(folder)
+        if found is None:
+            raise ModelMissing(
+                f"the folder '{settings.source}' holds no weights",
+                where=f"extractor {settings.name}, setting source",
+                remedy=f"put {' or '.join(EMBEDDING_FILES)} there, or name a model of the hub as owner/name",
+            )
+        return in_folder(folder, [found.name])
+
+    @classmethod
+    def fetch(cls, settings: Any, models: Path) -> None:
+        """Get a model of the hub; a folder has to be filled by hand."""
+        if is_hub_id(settings.source):
+            fetch_hub(cls._hub(settings), models, cls._command(settings, models))
+        else:
+            super().fetch(settings, models)
+
+    @classmethod
+    def _hub(cls, settings: Any) -> HubModel:
+        known = cls.checksums.get((settings.source, settings.revision))
+        return HubModel(
+            settings.source,
+            settings.revision,
+            EMBEDDING_FILES,
+            {EMBEDDING_FILES[1]: known} if known else {},
+            beside=("mean_var_norm_emb.ckpt", "hyperparams.yaml"),
+            holds="speaker embedding",
+            otherwise="name a model in SpeechBrain's layout",
+        )
+
+    @classmethod
+    def _command(cls, settings: Any, models: Path) -> str:
+        return fetch_command("extractor", settings, models, ("source", "revision"))
+
+
+def embedding_file(folder: Path) -> Path | None:
+    """The file of a folder that holds the weights of a speaker embedding, if there is one."""
+    return first_file(folder, EMBEDDING_FILES)

@@ -15,7 +15,7 @@ from speechbrain.processing.features import InputNormalization
 
 from pipeline.errors import DataError
 from pipeline.nets.packed import Layout, on_device
-from pipeline.weights.find import embedding_file
+from pipeline.nets.speechbrain import embedding_file
 
 State = dict[str, torch.Tensor]
 

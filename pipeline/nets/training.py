@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from pipeline.errors import StageFailed
-from pipeline.registry import digest, generator
+from pipeline.seeds import digest, generator
 
 Batch = TypeVar("Batch")
 

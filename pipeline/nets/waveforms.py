@@ -18,7 +18,7 @@ import pandas as pd
 
 from pipeline import audio
 from pipeline.errors import DataError
-from pipeline.registry import digest
+from pipeline.seeds import digest
 
 RATE = 16_000
 SAMPLES, ROWS = "audio.i16", "rows.parquet"

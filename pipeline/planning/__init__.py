@@ -1,37 +1,28 @@
 """The one room that knows the shape of an evaluation: settings to a graph of tasks.
 
-``evaluation`` holds what is asked for and what comes out, ``speech`` the copies of the data that systems make, ``features``
-the extractors with their weights and what they extract from which speech, ``grid`` the plan in the making and a cell of it,
-``back_ends``, ``attacks`` and ``comparisons`` what is done with the vectors; ``assemble`` puts them together.
+``settings`` holds what is asked for, ``graph`` what comes out; ``keys`` what things are found by. ``speech`` are the copies of the
+data that systems make, ``extractors`` those with their weights, ``features`` what is extracted from which speech. ``plan`` is the
+plan in the making and a cell of it; ``back_ends``, ``attacks`` and ``comparisons`` are what is done with the vectors; ``selections``
+what tasks read of each other; ``assemble`` puts them together.
 """
 
 from __future__ import annotations
 
 from pipeline.planning.assemble import graph
-from pipeline.planning.features import trainings
-from pipeline.planning.settings import (
-    AttackerSettings,
-    Calibration,
-    Diagnosis,
-    Evaluation,
-    Graph,
-    Machine,
-    Paths,
-    Runtime,
-    Source,
-)
-from pipeline.planning.speech import data_tasks, prepared
+from pipeline.planning.extractors import trainings
+from pipeline.planning.graph import Graph, Source
+from pipeline.planning.settings import Chosen, Evaluation, Machine, Paths, Runtime
+from pipeline.planning.speech import SpeechSets, data_tasks, prepared
 
 __all__ = [
-    "AttackerSettings",
-    "Calibration",
-    "Diagnosis",
+    "Chosen",
     "Evaluation",
     "Graph",
     "Machine",
     "Paths",
     "Runtime",
     "Source",
+    "SpeechSets",
     "data_tasks",
     "graph",
     "prepared",

@@ -2,26 +2,25 @@
 
 from __future__ import annotations
 
-from typing import Any
-
+from pipeline.contracts import MetricFamily
 from pipeline.datasets.prepare import Prepared
 from pipeline.errors import ConfigError, Fault
-from pipeline.planning import features, speech
-from pipeline.planning.attacks import level, trial_runs, trials
+from pipeline.planning import extractors
+from pipeline.planning.attacks import trial_runs, trials
 from pipeline.planning.back_ends import back_ends, is_fitted, one_recording_each
 from pipeline.planning.comparisons import pair_runs, pairs, ranks
-from pipeline.planning.features import View
-from pipeline.planning.grid import Plan
-from pipeline.planning.settings import Evaluation, Graph, Machine
-from pipeline.planning.speech import Speech
-from pipeline.registry import component
+from pipeline.planning.features import Features, Need
+from pipeline.planning.graph import Graph
+from pipeline.planning.plan import Plan
+from pipeline.planning.settings import Chosen, Evaluation, Machine
+from pipeline.planning.speech import SpeechSets
 
 NEEDED = {
     "trials": "vectors that can be enrolled and tried",
     "pairs": "vectors that can be compared in pairs",
     "ranks": "vectors that can be compared with a reference",
 }
-"""What a kind of measure asks of an extractor, in words."""
+"""What a kind of scores asks of an extractor, in words."""
 
 
 def graph(evaluation: Evaluation, data: Prepared, machine: Machine) -> Graph:
@@ -32,11 +31,15 @@ def graph(evaluation: Evaluation, data: Prepared, machine: Machine) -> Graph:
         DataError: nobody to train on, or files of vectors that cannot be used.
         ConfigError: attackers that no chosen extractor can be trained for, or nothing that can be measured.
     """
-    trainings = features.trainings(evaluation, data, machine)
-    plan = Plan(evaluation, data, machine, Graph(), trainings, features.views(evaluation, trainings))
-    _speech(plan)
-    plan.graph.tasks += trainings.tasks
-    _features(plan)
+    sets = SpeechSets(evaluation, data, machine)
+    trainings = extractors.trainings(evaluation, sets)
+    made = Graph()
+    loaded = extractors.loaded(evaluation, trainings)
+    plan = Plan(evaluation, data, made, trainings, loaded, Features(machine, made))
+    _speech(plan, sets)
+    for task in trainings.tasks:
+        made.add(task)
+    plan.features.extract(_needs(plan))
     back_ends(plan)
     trials(plan)
     trial_runs(plan)
@@ -45,50 +48,47 @@ def graph(evaluation: Evaluation, data: Prepared, machine: Machine) -> Graph:
     ranks(plan)
     _notes(plan)
     _unanswered(plan)
-    return plan.graph
+    return made
 
 
-def _speech(plan: Plan) -> None:
+def _speech(plan: Plan, sets: SpeechSets) -> None:
     """The anonymised evaluation sets: all systems, second runs, enrolment at other levels."""
-    given = (plan.evaluation, plan.data, plan.machine)
-    again = any(plan.measures(f"{kind[:-1]}_runs") and plan.seeing(kind) for kind in ("trials", "pairs"))
+    again = any(plan.families(f"{kind}_runs") and plan.plain(f"{kind}s") for kind in ("trial", "pair"))
     attacked = any(one.enrolment == "anonymised" for one in plan.evaluation.attackers.values())
-    attacked = attacked and bool(plan.measures("trials")) and bool(plan.seeing("trials"))
+    attacked = attacked and bool(plan.families("trials")) and bool(plan.plain("trials"))
     for label in plan.evaluation.systems:
-        plan.evaluated[label] = speech.evaluated(given[0], label, *given[1:])
-        made = speech.second_run(given[0], label, *given[1:]) if again else None
-        if made is not None:
-            plan.second[label] = made
-        made = (
-            speech.enrolment_at_other_level(given[0], label, *given[1:])
-            if attacked and plan.evaluation.diagnostics
-            else None
-        )
-        if made is not None:
-            plan.other[label] = made
+        plan.evaluated[label] = sets.evaluated(label)
+        second = sets.second_run(label) if again else None
+        if second is not None:
+            plan.second[label] = second
+        other = sets.enrolment_at_other_level(label) if attacked and plan.evaluation.diagnostics else None
+        if other is not None:
+            plan.other[label] = other
     for several in (plan.evaluated, plan.second, plan.other):
-        for each in several.values():
-            plan.graph.tasks += each.tasks
+        for speech in several.values():
+            for task in speech.tasks:
+                plan.graph.add(task)
 
 
-def _features(plan: Plan) -> None:
+def _needs(plan: Plan) -> list[Need]:
     """What is extracted from which speech: everything that some measure, back end or diagnosis reads."""
-    needs: list[tuple[Speech, View]] = []
-    known = [view for view in plan.views if view.trained_on == "original"]
+    needs: list[Need] = []
+    plain = [extractor for extractor in plan.extractors if not extractor.is_adapted]
     for label, evaluated in plan.evaluated.items():
-        adapted = [view for view in plan.adapted(label) if label != plan.evaluation.original]
-        needs += [(evaluated, view) for view in [*known, *adapted]]
-        compared = [view for view in [*known, *adapted] if view.cls.measures & {"trials", "pairs"}]
+        adapted = plan.adapted(label) if label != plan.evaluation.original else []
+        needs += [(evaluated, extractor) for extractor in [*plain, *adapted]]
+        scored = [extractor for extractor in [*plain, *adapted] if extractor.is_scored]
         if label in plan.second:
-            needs += [(plan.second[label], view) for view in compared if features.reads(view, plan.second[label])]
+            again = plan.second[label]
+            needs += [(again, extractor) for extractor in scored if extractor.reads(again)]
         if label in plan.other:
-            needs += [(plan.other[label], view) for view in compared if view.tables is None]
+            needs += [(plan.other[label], extractor) for extractor in scored]
     if plan.evaluation.diagnostics:
-        needs += [(plan.original, view) for view in plan.views if view.training and view.system]
-    if any(is_fitted(one, plan) for one in plan.evaluation.backends.values()) and not one_recording_each(plan):
-        several = [view for view in plan.views if view.cls.measures & {"trials", "pairs"}]
-        needs += [(view.learnt, view) for view in several if view.learnt is not None]
-    plan.refs = features.extracted(needs, plan.machine, plan.graph.tasks)
+        needs += [(plan.original, one) for one in plan.extractors if one.training and one.system]
+    fitted = any(is_fitted(plan, backend) for backend in plan.evaluation.backends.values())
+    if fitted and not one_recording_each(plan):
+        needs += [(one.learnt, one) for one in plan.extractors if one.is_scored and one.learnt is not None]
+    return needs
 
 
 def _notes(plan: Plan) -> None:
@@ -98,34 +98,36 @@ def _notes(plan: Plan) -> None:
         ConfigError: attackers whose models are trained on anonymised speech, and no extractor for them.
     """
     notes = plan.graph.notes
-    semi = plan.evaluation.semi_informed
-    if not semi or not plan.evaluation.anonymised:
+    adapting = plan.evaluation.adapting
+    if not adapting or not plan.evaluation.anonymised:
         return
-    able = {view.label for view in plan.views if view.trained_on != "original"}
+    able = {extractor.name for extractor in plan.extractors if extractor.is_adapted}
     if not able:
         raise ConfigError(
-            f"the attacker {', '.join(semi)} trains its extractor on anonymised speech, and no chosen extractor can be trained",
+            f"the attacker {', '.join(adapting)} trains its extractor on anonymised speech, "
+            "and no chosen extractor can be trained",
             where="attacker, extractor",
             remedy="add ecapa or xvector to extractor=[…] with train=default, or leave this attacker out",
         )
-    unable = sorted({view.label for view in plan.views if "trials" in view.cls.measures} - able)
+    unable = sorted({one.name for one in plan.extractors if "trials" in one.component.compared_as} - able)
     if unable:
         notes.append(
-            f"{', '.join(semi)}: left out for {', '.join(unable)}, which cannot be trained on anonymised speech"
+            f"{', '.join(adapting)}: left out for {', '.join(unable)}, which cannot be trained on anonymised speech"
         )
-    for name, attacker in semi.items():
-        for system in plan.evaluation.anonymised:
-            fixed = attacker.training_level != "same" and not hasattr(plan.evaluation.systems[system], "at_level")
-            if fixed:
+    for name, attacker in adapting.items():
+        for label in plan.evaluation.anonymised:
+            system = plan.evaluation.systems[label]
+            fixed = system.component.at_level(system.settings, attacker.training_level) is None
+            if attacker.training_level != "same" and fixed:
                 notes.append(
-                    f"warning: {name} asks for {system}'s training set at {attacker.training_level} level; it is somebody "
+                    f"warning: {name} asks for {label}'s training set at {attacker.training_level} level; it is somebody "
                     "else's and is taken as it is: give that copy by train_root, or set training_level=same"
                 )
-            learnt, own = plan.trainings.anonymised.get((system, attacker.training_level)), level(plan, system)
-            if learnt is not None and learnt.level != own:
+            learnt = plan.trainings.anonymised.get((label, attacker.training_level))
+            if learnt is not None and learnt.level != plan.level(label):
                 notes.append(
-                    f"warning: {name} is trained on {system} at {learnt.level} level, and {system} is evaluated at "
-                    f"{own} level: an attacker who is trained on other conditions may be too weak"
+                    f"warning: {name} is trained on {label} at {learnt.level} level, and {label} is evaluated at "
+                    f"{plan.level(label)} level: an attacker who is trained on other conditions may be too weak"
                 )
 
 
@@ -147,22 +149,18 @@ def _unanswered(plan: Plan) -> None:
     plan.graph.notes.extend(f"metric {label} is left out: {reason}" for label, reason in why.items())
 
 
-def _lacks(plan: Plan, name: str, metric: Any) -> str:
+def _lacks(plan: Plan, name: str, metric: Chosen[MetricFamily]) -> str:
     """What a metric lacks that is measured nowhere."""
-    chosen = plan.evaluation
-    reads = component("families", metric.name).MEASURES
-    kind = {"trial_runs": "trials", "pair_runs": "pairs"}.get(reads, reads)
-    able = [
-        label for label, one in chosen.extractors.items()
-        if kind in component("extractors", one.name).Extractor.measures
-    ]  # fmt: skip
+    chosen, reads = plan.evaluation, metric.component.reads
+    kind = extractors.compared_as(reads)
+    able = [label for label, one in chosen.extractors.items() if kind in one.component.compared_as]
     if not able:
         return f"it needs {NEEDED[kind]}, which no chosen extractor gives: {', '.join(chosen.extractors)}"
     if reads != kind and not plan.second:
         return "it compares two runs of a random system, and no chosen system has two"
     if reads == "pairs" and not chosen.anonymised:
         return "it compares protected speech with the original, and no chosen system protects"
-    from_files = all(view.tables is not None for view in plan.views if kind in view.cls.measures)
-    if kind == "ranks" and metric.unit == "segment" and from_files:
+    from_files = all(one.tables is not None for one in plan.extractors if kind in one.component.compared_as)
+    if kind == "ranks" and metric.component.inputs(metric.settings).unit == "segment" and from_files:
         return f"vectors from files ({', '.join(able)}) are of whole utterances: set metric.{name}.unit=utterance"
     return "the chosen systems, extractors and attackers leave it nothing to compare"

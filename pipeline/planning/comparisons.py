@@ -2,56 +2,62 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Sequence
-from typing import Any
 
-import pandas as pd
-
-from pipeline.engine.task import Artefact, Derived, Given, Input, Ref, Task
-from pipeline.planning import features
-from pipeline.planning.features import View
-from pipeline.planning.grid import Cell, Plan, measured
-from pipeline.planning.speech import Speech
+from pipeline.contracts import MetricFamily
+from pipeline.engine.task import Input
+from pipeline.planning.extractors import LoadedExtractor
+from pipeline.planning.keys import ExtractorKey
+from pipeline.planning.plan import Cell, Plan, Scorer
+from pipeline.planning.settings import Chosen
+from pipeline.planning.speech import SpeechSet
 from pipeline.protocol import halves as srd
-from pipeline.registry import digest
-from pipeline.stages import audio_rows, measure, segments
+from pipeline.seeds import digest
+from pipeline.stages import measure
 
 
 def pairs(plan: Plan) -> None:
     """All pairs of the trial side, OO, OP and PP: voice similarity matrices."""
-    for name, metric in plan.measures("pairs"):
+    for name, family in plan.families("pairs"):
         for label in plan.evaluation.anonymised:
-            _compared(plan, name, metric, plan.evaluated[label], None)
+            system, original = plan.evaluated[label], plan.original
+            blocks = {"oo": (original, original), "op": (original, system), "pp": (system, system)}
+            for extractor in plan.plain("pairs"):
+                _compare(plan, name, family, Cell("", "", system, "", extractor, ""), blocks)
 
 
 def pair_runs(plan: Plan) -> None:
     """All pairs of the trial side between two runs of a random system."""
-    for name, metric in plan.measures("pair_runs"):
+    for name, family in plan.families("pair_runs"):
         for label, again in plan.second.items():
-            _compared(plan, name, metric, plan.evaluated[label], again)
+            system = plan.evaluated[label]
+            blocks = {"pp": (system, system), "p0p1": (system, again)}
+            for extractor in plan.plain("pairs"):
+                if extractor.reads(again):
+                    _compare(plan, name, family, Cell("", "PP", system, "", extractor, ""), blocks)
 
 
-def _compared(plan: Plan, name: str, metric: Any, system: Speech, again: Speech | None) -> None:
+def _compare(
+    plan: Plan,
+    name: str,
+    family: Chosen[MetricFamily],
+    about: Cell,
+    blocks: dict[str, tuple[SpeechSet, SpeechSet]],
+) -> None:
+    """A family on the pairs of each trial set, by each back end; ``about`` says the rest."""
     for trial_set in plan.data.trials.values():
-        rows = plan.data.manifest[plan.data.manifest["set"] == trial_set.name]
-        expected = len(rows) + sum(entry.set == trial_set.name for entry in plan.data.dropped)
-        for view in plan.seeing("pairs"):
-            if again is not None and not features.reads(view, again):
-                continue
-            other = ("original", plan.original) if again is None else ("again", again)
-            inputs = {
-                "protected": features.vectors(system, view, plan.refs, rows),
-                other[0]: features.vectors(other[1], view, plan.refs, rows),
+        subset = trial_set.name
+        rows = plan.data.manifest[plan.data.manifest["set"] == subset]
+        expected = len(rows) + sum(entry.set == subset for entry in plan.data.dropped)
+        for backend in plan.evaluation.backends:
+            scorer: Scorer = plan.scorers[backend, about.extractor.key]
+            inputs: dict[str, Input] = {
+                block: plan.pair_scores(first, second, about.extractor, scorer, subset).ref()
+                for block, (first, second) in blocks.items()
             }
-            for backend in plan.evaluation.backends:
-                scorer = plan.scorers[backend, view.key]
-                cell = Cell(
-                    trial_set.name, "" if again is None else "PP", system, "", view, scorer,
-                    plan.evaluation.calibration.method, digest(sorted(rows["utterance"])),
-                )  # fmt: skip
-                context = measure.Context(backend=scorer.settings)
-                measured(plan, cell, name, metric, context, {**inputs, **scorer.inputs()}, expected)
+            protocol = digest(sorted(rows["utterance"]))
+            cell = Cell(subset, about.condition, about.system, "", about.extractor, protocol, scorer)
+            plan.measure(cell, name, family, measure.Context(expected, scorer.component.are_llrs), inputs)
 
 
 def ranks(plan: Plan) -> None:
@@ -59,63 +65,39 @@ def ranks(plan: Plan) -> None:
 
     An extractor that is trained gives two features: trained on original speech, and on the system's anonymised speech.
     """
-    manifest = plan.data.manifest
-    for name, metric in plan.measures("ranks"):
-        halves = srd.halves(manifest, metric.halves_seed, metric.unit, metric.segment_seconds)
-        protocol = digest(
-            halves.references.to_numpy().tolist(), halves.pieces[["set", "utterance"]].to_numpy().tolist()
-        )
-        # Any utterance that is left out changes the halves of its speaker, so the inputs do not stand on all speech.
-        evaluated = set(manifest.loc[manifest["role"] != "train", "set"])
-        short = len(halves.inputs) + len({entry.utterance for entry in plan.data.dropped if entry.set in evaluated})
+    for name, family in plan.families("ranks"):
+        inputs = family.component.inputs(family.settings)
+        halves = srd.halves(plan.data.manifest, inputs.seed, inputs.unit, inputs.seconds)
         for label, system in plan.evaluated.items():
             adapted = plan.adapted(label) if label != plan.evaluation.original else []
-            ranked = [view for view in [*plan.seeing("ranks"), *adapted] if "ranks" in view.cls.measures]
-            if metric.unit == "segment":
-                ranked = [view for view in ranked if view.tables is None]
-                inputs = _segments(plan, system, halves, ranked)
-            else:
-                inputs = {view.key: features.vectors(system, view, plan.refs, halves.pieces) for view in ranked}
-            for view in ranked:
-                cell = Cell(
-                    "pooled", "OO" if system.level == "none" else "PP", system, "", view, None, "none", protocol,
-                    view.cls.similarity,
-                )  # fmt: skip
-                reference = features.vectors(system, view, plan.refs, halves.references)
-                context = measure.Context(extractor=view.settings.name, similarity=view.cls.similarity)
-                both = {"reference": reference, "input": inputs[view.key]}
-                measured(plan, cell, name, metric, context, both, short)
+            ranked = [*plan.plain("ranks"), *(one for one in adapted if "ranks" in one.component.compared_as)]
+            if halves.unit == "segment":
+                ranked = [one for one in ranked if one.tables is None]
+            _rank(plan, name, family, halves, system, ranked)
 
 
-def _segments(plan: Plan, system: Speech, halves: srd.Halves, views: Sequence[View]) -> dict[str, Input]:
-    """One task a speaker: the input half joined, cut into uniform segments, extracted."""
-    refs: dict[str, list[Ref]] = {view.key: [] for view in views}
-    if not views:
-        return {}
-    rates = plan.data.manifest["sample_rate"]
-    speakers = [str(name) for name in sorted(halves.pieces["speaker"].unique())]
-    for speaker in speakers:
-        mine = halves.pieces[halves.pieces["speaker"] == speaker]
-        joined = mine.drop_duplicates(["set", "utterance"])
-        count = int((halves.inputs["speaker"] == speaker).sum())
-
-        def select(artefacts: Sequence[Artefact], joined: pd.DataFrame = joined) -> Given:
-            return audio_rows.given(audio_rows.of(audio_rows.manifest(artefacts, system.rows), joined), ())
-
-        task = Task(
-            name="segments",
-            label=f"segments {system.key} {speaker}",
-            version=segments.VERSION,
-            settings={"inputs": count},
-            inputs={"audio": Derived(system.made(), select, digest(joined["utterance"].tolist()))},
-            outputs={view.key: view.output() for view in views},
-            function=functools.partial(
-                segments.run, features.recipes(views), plan.machine.device, plan.machine.threads, count
-            ),
-            libraries=("soundfile", "soxr", "numpy"),
-            cost=float(((mine["stop"] - mine["start"]) / rates[mine["row"]].to_numpy()).sum()),
-        )
-        plan.graph.tasks.append(task)
-        for view in views:
-            refs[view.key].append(task.ref(view.key))
-    return {key: Derived(tuple(several), functools.partial(segments.gather, speakers)) for key, several in refs.items()}
+def _rank(
+    plan: Plan,
+    name: str,
+    family: Chosen[MetricFamily],
+    halves: srd.Halves,
+    system: SpeechSet,
+    ranked: Sequence[LoadedExtractor],
+) -> None:
+    """One family on one system, by each extractor."""
+    manifest = plan.data.manifest
+    inputs: dict[ExtractorKey, Input] = {}
+    if halves.unit == "segment":
+        inputs = plan.features.segments(system, ranked, halves, manifest["sample_rate"])
+    protocol = digest(halves.references.to_numpy().tolist(), halves.pieces[["set", "utterance"]].to_numpy().tolist())
+    # Any utterance that is left out changes the halves of its speaker, so the inputs do not stand on all speech.
+    evaluated = set(manifest.loc[manifest["role"] != "train", "set"])
+    expected = len(halves.inputs) + len({entry.utterance for entry in plan.data.dropped if entry.set in evaluated})
+    for extractor in ranked:
+        if halves.unit == "utterance":
+            inputs[extractor.key] = plan.features.vectors(system, extractor, lambda: halves.pieces, ("inputs", name))
+        reference = plan.features.vectors(system, extractor, lambda: halves.references, ("references", name))
+        scores = plan.rank_scores(system, extractor, reference, inputs[extractor.key])
+        condition = "OO" if system.level == "none" else "PP"
+        cell = Cell("pooled", condition, system, "", extractor, protocol)
+        plan.measure(cell, name, family, measure.Context(expected), {"scores": scores.ref()})

@@ -5,63 +5,79 @@ from __future__ import annotations
 import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import pandas as pd
 
+from pipeline.contracts import Anonymiser
 from pipeline.datasets import external, prepare
+from pipeline.datasets.known import KnownFiles
 from pipeline.datasets.prepare import Prepared
-from pipeline.engine.task import Artefact, Given, Input, Ref, Task
-from pipeline.planning.settings import Evaluation, Machine
+from pipeline.engine.task import Artefact, Input, Ref, Resources, Task
+from pipeline.planning import selections
+from pipeline.planning.keys import SpeechKey
+from pipeline.planning.settings import Chosen, Evaluation, Machine
 from pipeline.protocol.shards import shards
-from pipeline.registry import component
-from pipeline.stages import anonymise, audio_rows, synthesise
+from pipeline.stages import anonymise, synthesise
+
+NAMED = ("set", "utterance", "speaker")
 
 
 @dataclass(frozen=True, eq=False)
-class Speech:
+class SpeechSet:
     """Some sets as one system has them, cut into shards.
 
     Attributes:
-        key: what tasks call it, e.g. ``b2r`` or ``b2r, training set (utterance)``.
-        system: label of the system.
+        key: what it is found by.
         level: how pseudo-voices are given, as tables print it.
         audio: one input a shard.
-        cost: seconds of audio of each shard.
+        seconds: of audio of each shard.
         listed: the rows of these sets in the original's manifest.
         rows: rows of a manifest with the files; None where anonymise tasks write them.
         tasks: those that make it.
     """
 
-    key: str
-    system: str
+    key: SpeechKey
     level: str
     audio: tuple[Input, ...]
-    cost: tuple[float, ...]
+    seconds: tuple[float, ...]
     listed: pd.DataFrame
     rows: pd.DataFrame | None
     tasks: tuple[Task, ...] = ()
 
+    @property
+    def system(self) -> str:
+        """The label of the system."""
+        return self.key.system
+
+    @property
+    def label(self) -> str:
+        """What messages call it."""
+        return self.key.label
+
     @functools.cached_property
     def content(self) -> str:
         """Digest of the original audio of these sets, with names and speakers."""
-        given: Given = audio_rows.given(self.listed, ("set", "utterance", "speaker"))
-        return given.digest
+        return selections.rows(self.listed, NAMED).digest
 
-    def made(self) -> tuple[Ref, ...]:
+    @property
+    def manifests(self) -> tuple[Ref, ...]:
+        """The artefacts that hold its manifest; none where its rows are given."""
         return tuple(entry for entry in self.audio if isinstance(entry, Ref))
+
+    def whole(self) -> Input:
+        """All rows as one input, with names and speakers."""
+        return selections.rows(self.rows, NAMED) if self.rows is not None else self.manifests
 
 
 def data_tasks(evaluation: Evaluation) -> list[Task]:
     """What has to run before there is a data set to read: the rendering of synthetic speakers."""
-    if evaluation.dataset.name != "synthetic":
+    if not evaluation.dataset.is_rendered:
         return []
     return [
         Task(
             name="synthesise",
             label="synthesise speakers",
-            version=synthesise.VERSION,
-            settings={name: getattr(evaluation.dataset, name) for name in synthesise.READS},
+            settings={name: evaluation.dataset.numeric()[name] for name in synthesise.READS},
             function=functools.partial(synthesise.run, evaluation.dataset),
             libraries=("numpy", "scipy"),
         )
@@ -69,36 +85,39 @@ def data_tasks(evaluation: Evaluation) -> list[Task]:
 
 
 def prepared(
-    evaluation: Evaluation, made: Sequence[Artefact], machine: Machine, training_alone: bool = False
+    evaluation: Evaluation,
+    made: Sequence[Artefact],
+    machine: Machine,
+    known: KnownFiles,
+    training_alone: bool = False,
 ) -> Prepared:
     """The data set, read and checked, with the audio of external systems; or the training set ``dataset.train`` alone.
+
+    Args:
+        evaluation: what is asked for.
+        made: the artefacts of :func:`data_tasks`.
+        machine: its threads read files.
+        known: what earlier looks at the files found.
+        training_alone: leave out all but the training set.
 
     Raises:
         DataError: all faults of the data set and of all external systems at once.
     """
+    copies: dict[SpeechKey, external.Copy] = {}
+    for label, system in evaluation.systems.items():
+        found = system.component.copies(system.settings)
+        if found is None:
+            continue
+        if not training_alone:
+            copies[SpeechKey(label)] = external.Copy(found.root, found.suffix)
+            if found.second_root:
+                copies[SpeechKey(label, run=2)] = external.Copy(found.second_root, found.suffix)
+        if evaluation.adapting:
+            copies[SpeechKey(label, "training")] = external.Copy(found.train_root, found.suffix, True)
     rendered = made[0].folder if made else None
-    copies: dict[str, external.Copy] = {}
-    for label, settings in evaluation.systems.items():
-        if settings.name == "external":
-            if not training_alone:
-                copies[label] = external.Copy(settings.root, settings.suffix)
-            if settings.second_root and not training_alone:
-                copies[second_key(label)] = external.Copy(settings.second_root, settings.suffix)
-            if evaluation.semi_informed:
-                copies[training_key(label)] = external.Copy(settings.train_root or settings.root, settings.suffix, True)
     return prepare.run(
-        evaluation.dataset, rendered, copies, evaluation.allow_partial, machine.threads, training_alone
-    )  # fmt: skip
-
-
-def second_key(label: str) -> str:
-    """What the second run of a system is called."""
-    return f"{label}, second run"
-
-
-def training_key(label: str) -> str:
-    """What the anonymised training set of a system is called."""
-    return f"{label}, training set"
+        evaluation.dataset, rendered, copies, evaluation.allow_partial, machine.threads, known, training_alone
+    )
 
 
 def evaluated_rows(data: Prepared) -> pd.DataFrame:
@@ -111,83 +130,87 @@ def training_rows(data: Prepared) -> pd.DataFrame:
     return data.manifest[data.manifest["role"] == "train"]
 
 
-def evaluated(evaluation: Evaluation, label: str, data: Prepared, machine: Machine) -> Speech:
-    """The evaluation sets of a system."""
-    settings, rows = evaluation.systems[label], evaluated_rows(data)
-    if settings.name == "original":
-        return _given(label, label, "none", rows, rows)
-    if settings.name == "external":
-        return _given(label, label, settings.level, rows, data.external[label])
-    return _anonymised(label, label, settings, rows, machine)
-
-
-def second_run(evaluation: Evaluation, label: str, data: Prepared, machine: Machine) -> Speech | None:
-    """The evaluation sets of a random system under other random numbers; None for a deterministic one."""
-    settings, rows, key = evaluation.systems[label], evaluated_rows(data), second_key(label)
-    if settings.name == "external":
-        return _given(key, label, settings.level, rows, data.external[key]) if key in data.external else None
-    again = settings.second_run() if hasattr(settings, "second_run") else None
-    return None if again is None else _anonymised(key, label, again, rows, machine)
-
-
-def enrolment_at_other_level(evaluation: Evaluation, label: str, data: Prepared, machine: Machine) -> Speech | None:
-    """The enrolment sets with pseudo-voices given at the other level, a speaker or an utterance; None if that is no choice."""
-    settings = evaluation.systems[label]
-    other = {"speaker": "utterance", "utterance": "speaker"}.get(getattr(settings, "level", ""))
-    if other is None or not hasattr(settings, "at_level"):
-        return None
-    rows = data.manifest[data.manifest["role"] == "enrolment"]
-    return _anonymised(f"{label}, enrolment at {other} level", label, settings.at_level(other), rows, machine, other)
-
-
-def training(evaluation: Evaluation, label: str, level: str, data: Prepared, machine: Machine) -> Speech:
-    """The training set of a system: that of the original speech, or its anonymised copy at a level (``same``: the system's)."""
-    settings, rows = evaluation.systems[label], training_rows(data)
-    if settings.name == "original":
-        return _given(training_key(label), label, "none", rows, rows)
-    if settings.name == "external":
-        return _given(training_key(label), label, settings.level, rows, data.external[training_key(label)])
-    chosen = settings if level == "same" or not hasattr(settings, "at_level") else settings.at_level(level)
-    return _anonymised(f"{training_key(label)} ({chosen.level})", label, chosen, rows, machine, str(chosen.level))
-
-
-def _given(key: str, label: str, level: str, listed: pd.DataFrame, rows: pd.DataFrame) -> Speech:
-    cut = shards(rows)
-    audio = tuple(audio_rows.given(part, ()) for part in cut)
-    return Speech(key, label, level, audio, tuple(map(seconds, cut)), listed, rows)
-
-
-def _anonymised(
-    key: str, label: str, settings: Any, rows: pd.DataFrame, machine: Machine, level: str | None = None
-) -> Speech:
-    anonymiser = component("anonymisers", settings.name).Anonymiser(settings)
-    cut = shards(rows)
-    tasks = [
-        Task(
-            name="anonymise",
-            label=f"anonymise {key} {number}/{len(cut)}",
-            version=anonymise.VERSION,
-            settings={**settings.numeric(), "component_version": anonymiser.version},
-            inputs={"audio": audio_rows.given(part, ("set", "utterance", "speaker", *anonymiser.reads))},
-            function=functools.partial(anonymise.run, settings, machine.device, machine.threads),
-            libraries=("soundfile", "numpy", *anonymiser.libraries),
-            cost=seconds(part),
-        )
-        for number, part in enumerate(cut, 1)
-    ]
-    refs = tuple(task.ref() for task in tasks)
-    return Speech(
-        key, label, level or anonymiser.level, refs, tuple(map(seconds, cut)), rows, None, tuple(tasks)
-    )  # fmt: skip
-
-
 def seconds(rows: pd.DataFrame) -> float:
     """Length of the audio of some rows together."""
     return float((rows["samples"] / rows["sample_rate"]).sum())
 
 
-def whole(speech: Speech) -> Input:
-    """All rows of a speech as one input, with names and speakers."""
-    if speech.rows is not None:
-        return audio_rows.given(speech.rows, ("set", "utterance", "speaker"))
-    return speech.made()
+@dataclass(frozen=True)
+class SpeechSets:
+    """Makes the speech sets of an evaluation."""
+
+    evaluation: Evaluation
+    data: Prepared
+    machine: Machine
+
+    def evaluated(self, label: str) -> SpeechSet:
+        """The evaluation sets of a system."""
+        return self._of(SpeechKey(label), self.evaluation.systems[label], evaluated_rows(self.data))
+
+    def second_run(self, label: str) -> SpeechSet | None:
+        """The evaluation sets of a random system under other random numbers; None for a deterministic one."""
+        key, system = SpeechKey(label, run=2), self.evaluation.systems[label]
+        rows = evaluated_rows(self.data)
+        if system.component.copies(system.settings) is not None:
+            return self._of(key, system, rows) if key in self.data.external else None
+        again = system.component.second_run(system.settings)
+        return None if again is None else self._of(key, Chosen(system.name, system.component, again), rows)
+
+    def enrolment_at_other_level(self, label: str) -> SpeechSet | None:
+        """The enrolment sets with pseudo-voices given at the other level, a speaker or an utterance; None if that is no choice."""
+        system = self.evaluation.systems[label]
+        level = {"speaker": "utterance", "utterance": "speaker"}.get(system.component.level(system.settings))
+        settings = system.component.at_level(system.settings, level) if level else None
+        if level is None or settings is None:
+            return None
+        rows = self.data.manifest[self.data.manifest["role"] == "enrolment"]
+        key = SpeechKey(label, "enrolment", level=level)
+        return self._of(key, Chosen(system.name, system.component, settings), rows, level)
+
+    def training(self, label: str, level: str = "same") -> SpeechSet:
+        """The training set of a system: that of the original speech, or its anonymised copy at a level (``same``: the system's)."""
+        system, rows = self.evaluation.systems[label], training_rows(self.data)
+        component = system.component
+        if component.unchanged or component.copies(system.settings) is not None:
+            return self._of(SpeechKey(label, "training"), system, rows)
+        settings = component.at_level(system.settings, level) if level != "same" else None
+        settings = settings if settings is not None else system.settings
+        own = component.level(settings)
+        key = SpeechKey(label, "training", level=own)
+        return self._of(key, Chosen(system.name, component, settings), rows, own)
+
+    def _of(self, key: SpeechKey, system: Chosen[Anonymiser], rows: pd.DataFrame, level: str = "") -> SpeechSet:
+        """A speech set whose files are given, or are made; ``level`` where it is not the one that tables print."""
+        shown = level or system.component.shown_level(system.settings)
+        if system.component.unchanged:
+            return self._given(key, shown, rows, rows)
+        if system.component.copies(system.settings) is not None:
+            return self._given(key, shown, rows, self.data.external[key])
+        return self._anonymised(key, shown, system, rows)
+
+    def _given(self, key: SpeechKey, level: str, listed: pd.DataFrame, rows: pd.DataFrame) -> SpeechSet:
+        parts = shards(rows)
+        audio = tuple(selections.rows(part) for part in parts)
+        return SpeechSet(key, level, audio, tuple(map(seconds, parts)), listed, rows)
+
+    def _anonymised(self, key: SpeechKey, level: str, system: Chosen[Anonymiser], rows: pd.DataFrame) -> SpeechSet:
+        component, machine = system.component, self.machine
+        weights = component.weights(system.settings, self.evaluation.paths.weights)
+        folder = weights.folder if weights else None
+        work = functools.partial(anonymise.run, component, system.settings, folder, machine.device, machine.threads)
+        parts = shards(rows)
+        tasks = [
+            Task(
+                name="anonymise",
+                label=f"anonymise {key.label} {number}/{len(parts)}",
+                settings={**system.numeric(), "weights": weights.digest if weights else ""},
+                inputs={"audio": selections.rows(part, (*NAMED, *component.reads(system.settings)))},
+                function=work,
+                code=(system.module,),
+                libraries=("soundfile", "numpy", *component.libraries),
+                resources=Resources(seconds(part), component.on_device),
+            )
+            for number, part in enumerate(parts, 1)
+        ]
+        refs = tuple(task.ref() for task in tasks)
+        return SpeechSet(key, level, refs, tuple(map(seconds, parts)), rows, None, tuple(tasks))

@@ -1,6 +1,7 @@
 """Halves of a speaker's utterances, and the inputs and references of similarity rank disclosure (SRD).
 
-The protocol (PROTOCOLS section 8): the sets are pooled; each speaker's utterances are halved into a reference half, from
+The protocol (data_manifests/README.md, section 7): the sets are pooled; each speaker's utterances are halved into a
+reference half, from
 which one reference a speaker is made, and an input half, of which 20 inputs a speaker are taken. What an input is, is not
 printed: 20 uniform segments of the joined input half (``segment``), or utterances of it (``utterance``). F0 histograms are said
 to be over 30 s, which is more than a twentieth of what any speaker has: segments may be asked for by their length instead.
@@ -8,15 +9,15 @@ to be over 30 s, which is more than a twentieth of what any speaker has: segment
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
 import pandas as pd
 
+from pipeline import audio
 from pipeline.errors import DataError, Fault
-from pipeline.registry import digest
+from pipeline.seeds import digest
 from pipeline.tables import manifest as manifests
 
 INPUTS = 20
@@ -94,7 +95,7 @@ def halves(
         references += [(speaker, group["set"][name], name) for name in known]
         if unit == "segment":
             files = [(int(group["samples"][name]), int(group["sample_rate"][name])) for name in ranked]
-            cuts = segments(files, segment_count(files, seconds))
+            cuts = audio.segment_borders(files, segment_count(files, seconds))
         else:
             cuts = [[(place, 0, int(group["samples"][name]))] for place, name in enumerate(ranked[:INPUTS])]
         for number, cut in enumerate(cuts):
@@ -117,29 +118,3 @@ def segment_count(files: list[tuple[int, int]], seconds: float | None) -> int:
     if seconds is None:
         return INPUTS
     return max(1, round(sum(samples / rate for samples, rate in files) / seconds))
-
-
-def segments(files: list[tuple[int, int]], count: int = INPUTS) -> list[list[tuple[int, int, int]]]:
-    """Cut joined files, given as (samples, rate), into ``count`` uniform segments of [(place, start, stop)].
-
-    Times are integers in units that every rate divides, so borders are exact, and no sample is lost or used twice.
-    """
-    unit = math.lcm(*(rate for _, rate in files))
-    ends, total = [], 0
-    for samples, rate in files:
-        total += samples * (unit // rate)
-        ends.append(total)
-    made = []
-    for number in range(count):
-        low, high = -(-total * number // count), -(-total * (number + 1) // count)
-        segment, begin = [], 0
-        for place, ((samples, rate), end) in enumerate(zip(files, ends)):
-            step = unit // rate
-            # A sample belongs to the segment in which it begins.
-            start = min(max(-((begin - low) // step), 0), samples)
-            stop = min(max(-((begin - high) // step), 0), samples)
-            if start < stop:
-                segment.append((place, start, stop))
-            begin = end
-        made.append(segment)
-    return made

@@ -7,6 +7,7 @@ corpus nor the number of workers moves it, and a new file touches one shard.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from itertools import pairwise
 
 import numpy as np
@@ -40,3 +41,17 @@ def shards(manifest: pd.DataFrame) -> list[pd.DataFrame]:
     if borders[-1] < len(order):
         borders.append(len(order))
     return [order.iloc[start:stop].reset_index(drop=True) for start, stop in pairwise(borders)]
+
+
+def runs(sizes: Iterable[float], limit: float) -> list[slice]:
+    """Cuts a row of files in their order into runs of ``limit`` at most together, or of one larger file."""
+    made: list[slice] = []
+    held = 0.0
+    for place, size in enumerate(sizes):
+        if made and held + size <= limit:
+            made[-1] = slice(made[-1].start, place + 1)
+            held += size
+        else:
+            made.append(slice(place, place + 1))
+            held = size
+    return made

@@ -8,7 +8,7 @@ from functools import cached_property
 
 import pandas as pd
 
-from pipeline.registry import digest
+from pipeline.seeds import digest
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from pipeline.report.tables import number
+from pipeline.report import tables
 from pipeline.tables import results
 
 KEY = [*results.IDENTITY, "signature"]
@@ -29,17 +29,18 @@ def pair(first: Path, second: Path) -> tuple[pd.DataFrame, int]:
 def to_text(first: Path, second: Path) -> str:
     """The comparison as lines: metric, where, both values, and the difference where there is one."""
     both, left = pair(first, second)
+    both = both.assign(defined=tables.words(both, tables.DEFINED_BY))
     valued = both[both["value_first"].notna() | both["value_second"].notna()]
     lines = []
     for row in valued.to_dict("records"):
         place = " ".join(
             str(row[name])
-            for name in ("subset", "system", "condition", "attacker", "extractor", "variant")
+            for name in ("subset", "system", "condition", "attacker", "extractor", "defined")
             if row[name]
         )
-        values = [number(row[name], row["unit"], with_unit=True) for name in ("value_first", "value_second")]
+        values = [tables.number(row[name], row["unit"], with_unit=True) for name in ("value_first", "value_second")]
         same = row["difference"] == 0 or np.isnan(row["difference"])
-        change = "equal" if same else f"difference {number(row['difference'], row['unit'], with_unit=True)}"
+        change = "equal" if same else f"difference {tables.number(row['difference'], row['unit'], with_unit=True)}"
         lines.append(f"{row['metric']}  {place}  {values[0]}  {values[1]}  {change}")
     lines.append(f"{len(both)} rows with equal signatures, {left} rows without a counterpart")
     return "\n".join(lines)

@@ -7,55 +7,35 @@ from __future__ import annotations
 
 import base64
 import logging
-import os
 import re
-import uuid
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
-from urllib.parse import quote
+from typing import Any, Literal
 
 import jinja2
 import pandas as pd
 import yaml
 
+from pipeline import contracts
+from pipeline.contracts import Plot
 from pipeline.diagnostics import grouping as diagnostics
+from pipeline.files import write_atomically
 from pipeline.report import glossary, runs, tables
-from pipeline.report.plots import cece, ece, plane, ranks, similarity, zoo
-from pipeline.report.plots.base import Plot, joined
+from pipeline.report.drawn import NOT_KEPT, Drawn
+from pipeline.report.words import joined
+from pipeline.tables import results
 
 log = logging.getLogger(__name__)
 
 TEMPLATES = Path(__file__).parent / "templates"
+# Bytes that are quoted in a link (RFC 3986), beside those that this one may hold; a long text has few of them.
+_UNSAFE = re.compile(rb"[^A-Za-z0-9_.~,:;/()+*-]")
 WORST = 3
 MOST_FLAGGED = 6
 """Flagged checks that the top of the page shows unfolded."""
-SAID_ONCE = {
-    "used / expected": "used / expected",
-    "speakers": "speakers",
-    "targets": "target trials",
-    "non-targets": "non-target trials",
-    "ceiling": "ceiling",
-    "note": "note:",
-    "sig.": "signature",
-}
-SECTIONS = (
-    ("similarity", "Voice similarity matrices"),
-    ("zoo", "Zoo: who is easy, who is hard to recognise"),
-    ("ece", "ECE profiles"),
-    ("cece", "Calibrated on another run of a random system"),
-    ("ranks", "Similarity rank histograms"),
-    ("plane", "De-identification and voice distinctiveness"),
-)
-DRAWN = {
-    "similarity": similarity.plots,
-    "similarity_runs": similarity.runs,
-    "zoo": zoo.plots,
-    "ece_profile": ece.plots,
-    "cece_profile": cece.plots,
-    "ranks": ranks.plots,
-}
+ANCHORS = ("summary", "attack", "doubt", "metrics", "speakers", "glossary", "signatures", "comparing")
+"""Ids of the page's own parts, which no section of figures may have."""
 SPEAKER_COLUMNS = (
     ("diagonal_oo", "similarity to itself, OO", ""),
     ("diagonal_op", "OP", ""),
@@ -76,7 +56,8 @@ class Download:
 
     @property
     def uri(self) -> str:
-        return "data:text/csv;charset=utf-8," + quote(self.text, safe=",.-_:;/()+*")
+        quoted = _UNSAFE.sub(lambda found: b"%%%02X" % found[0][0], self.text.encode())
+        return "data:text/csv;charset=utf-8," + quoted.decode("ascii")
 
 
 @dataclass(frozen=True)
@@ -92,12 +73,43 @@ class Figure:
         return "data:image/svg+xml;base64," + base64.b64encode(self.plot.svg.encode()).decode()
 
 
+Kind = Literal["text", "number", "value", "chance", "sentence", "note", "signature"]
+
+
 @dataclass(frozen=True)
 class Column:
-    """Head and kind (``text``, ``number``, or ``sentence``, which may take several lines) of a table column."""
+    """A table column.
+
+    Attributes:
+        head: its heading.
+        kind: how cells are set. A ``sentence`` or ``note`` may take several lines, a ``value`` is the number that the row is about,
+            a ``signature`` leads to the list of signatures.
+        once: how its content is called where it is the same in all rows and is said once, below the table; '' if it stays.
+    """
 
     head: str
-    kind: str = "text"
+    kind: Kind = "text"
+    once: str = ""
+
+    @property
+    def numeric(self) -> bool:
+        return self.kind in ("number", "value")
+
+
+METRIC_COLUMNS = (
+    Column("value", "value"),
+    Column("95 % interval", "number"),
+    Column("null band", "number"),
+    Column("against chance", "chance"),
+    Column("ceiling", "number", "ceiling"),
+    Column("used / expected", "number", "used / expected"),
+    Column("speakers", "number", "speakers"),
+    Column("targets", "number", "target trials"),
+    Column("non-targets", "number", "non-target trials"),
+    Column("note", "note", "note:"),
+    Column("sig.", "signature", "signature"),
+)
+"""What the table of a metric says of each row, after what the row is about."""
 
 
 @dataclass(frozen=True)
@@ -112,11 +124,20 @@ class Table:
 
 
 @dataclass(frozen=True)
+class Section:
+    """Figures under one heading; ``id`` is where the list of contents leads."""
+
+    id: str
+    heading: str
+    figures: list[Figure]
+
+
+@dataclass(frozen=True)
 class Metric:
     """All rows of one metric."""
 
     name: str
-    entry: glossary.Entry
+    entry: contracts.Metric
     unit: str
     direction: str
     table: Table
@@ -128,13 +149,14 @@ class Metric:
         return bool(self.reason)
 
 
-def render(run_folders: Sequence[Path], out: Path) -> Path:
+def render(run_folders: Sequence[Path], out: Path, drawn: Drawn = NOT_KEPT) -> Path:
     """Write the report of one or several runs and, beside it, ``figures/*.csv`` with the data of each figure.
 
     Args:
         run_folders: folders with ``results.parquet``; ``status.json``, ``config.yaml``, ``environment.json`` and
             ``figures/*.parquet`` are shown where they exist.
         out: the HTML file to write, or a folder to write ``report.html`` into.
+        drawn: draws the figures, or has them.
 
     Returns:
         The absolute path of the HTML file. Equal inputs give equal bytes.
@@ -149,25 +171,10 @@ def render(run_folders: Sequence[Path], out: Path) -> Path:
             evaluation.name(system, run) for system, run in zip(evaluation.rows["system"], evaluation.rows["run_id"])
         ]
     )
-    figures = _figures(evaluation, rows)
-    by_metric = tables.ordered(rows, evaluation.systems).sort_values(
-        "metric",
-        key=lambda names: names.map({n: i for i, n in enumerate(sorted(set(names), key=glossary.rank))}),
-        kind="stable",
-    )
-    signatures = [signature for signature in dict.fromkeys(by_metric["signature"]) if signature]
-    names = {signature: f"S{index}" for index, signature in enumerate(signatures, start=1)}
+    sections = _sections(evaluation, rows, drawn)
+    names = _numbered(rows, evaluation.systems)
     summaries = tables.summaries(evaluation.rows, evaluation.systems)
-    environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(TEMPLATES),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-    )
-    environment.globals.update(glossary=glossary, tables=tables, reason_breaks=_breakable, most_flagged=MOST_FLAGGED)
-    html = environment.get_template("report.html.j2").render(
+    html = _template().render(
         evaluation=evaluation,
         title=_title(rows),
         words=_words(evaluation, rows),
@@ -177,15 +184,16 @@ def render(run_folders: Sequence[Path], out: Path) -> Path:
         attack=_attack(evaluation),
         summaries=[(summary, _summary(summary), tables.footnotes(summary, False)) for summary in summaries],
         metrics=_metrics(rows, evaluation, names),
-        sections=[(kind, heading, [f for f in figures if f.plot.kind == kind]) for kind, heading in SECTIONS],
+        sections=sections,
         speakers=_speakers(evaluation),
-        signatures=[(name, signature, _measures(rows, signature)) for signature, name in names.items()],
+        signatures=_signatures(rows, names),
         rows_csv=Download("results.csv", _csv(evaluation.rows)),
         records=[(run, _yaml(run.config), _yaml(run.environment), _yaml(run.status)) for run in evaluation.runs],
         style=(TEMPLATES / "style.css").read_text(encoding="utf-8"),
     )
     beside = page.parent / "figures"
     beside.mkdir(parents=True, exist_ok=True)
+    figures = [figure for section in sections for figure in section.figures]
     for figure in figures:
         _write(beside / figure.download.name, figure.download.text)
     _write(page, html)
@@ -193,24 +201,67 @@ def render(run_folders: Sequence[Path], out: Path) -> Path:
     return page
 
 
-def _figures(evaluation: runs.Evaluation, rows: pd.DataFrame) -> list[Figure]:
+def _template() -> jinja2.Template:
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(TEMPLATES),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    environment.globals.update(glossary=glossary, tables=tables, reason_breaks=_breakable, most_flagged=MOST_FLAGGED)
+    return environment.get_template("report.html.j2")
+
+
+def _numbered(rows: pd.DataFrame, systems: Sequence[str]) -> dict[str, str]:
+    """The short name (S1, S2, …) of each signature, in the order in which the tables of metrics show them."""
+    place = {name: index for index, name in enumerate(sorted(set(rows["metric"]), key=glossary.rank))}
+    shown = tables.ordered(rows, systems)
+    shown = shown.sort_values("metric", key=lambda metrics: metrics.map(place), kind="stable")
+    signatures = [signature for signature in dict.fromkeys(shown["signature"]) if signature]
+    return {signature: f"S{index}" for index, signature in enumerate(signatures, start=1)}
+
+
+def _sections(evaluation: runs.Evaluation, rows: pd.DataFrame, drawn: Drawn) -> list[Section]:
+    """All figures that there are data for, by heading, in the order in which the families' figures stand."""
     data, series = evaluation.figures, evaluation.series
-    plots: list[Plot] = []
-    for name, drawn in DRAWN.items():
-        if name in data:
-            plots += drawn(data[name], series)
-    plots += plane.plots(rows, series)
-    figures, taken = [], set()
-    for plot in plots:
-        slug = re.sub(r"[^a-z0-9]+", "-", f"{plot.kind} {plot.title.partition(':')[2]}".lower()).strip("-")[:60]
-        name, count = slug, 1
-        while name in taken:
-            count += 1
-            name = f"{slug}-{count}"
-        taken.add(name)
-        shown = plot.data if evaluation.several else plot.data.drop(columns="run_id", errors="ignore")
-        figures.append(Figure(name, plot, Download(f"{name}.csv", _csv(shown))))
-    return figures
+    found = [
+        (table.section, drawn.plots(table.draw, data[table.name], series))
+        for table in glossary.figure_tables()
+        if table.draw and table.name in data
+    ]
+    found += [(one.section, drawn.plots(one.draw, rows, series)) for one in glossary.row_figures()]
+    plots: dict[str, list[Plot]] = {}
+    for heading, several in found:
+        plots.setdefault(heading, []).extend(several)
+    taken: set[str] = set()
+    anchors: set[str] = set(ANCHORS)
+    return [
+        Section(_free(several[0].kind, anchors), heading, [_figure(evaluation, plot, taken) for plot in several])
+        for heading, several in plots.items()
+        if several
+    ]
+
+
+def _figure(evaluation: runs.Evaluation, plot: Plot, taken: set[str]) -> Figure:
+    name = _free(_slug(f"{plot.kind} {plot.title.partition(':')[2]}"), taken)
+    shown = plot.data if evaluation.several else plot.data.drop(columns="run_id", errors="ignore")
+    return Figure(name, plot, Download(f"{name}.csv", _csv(shown)))
+
+
+def _slug(text: str) -> str:
+    return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")[:60]
+
+
+def _free(name: str, taken: set[str]) -> str:
+    """The name, with a number if it is taken; it then is."""
+    free, count = name, 1
+    while free in taken:
+        count += 1
+        free = f"{name}-{count}"
+    taken.add(free)
+    return free
 
 
 def _csv(table: pd.DataFrame) -> str:
@@ -324,9 +375,9 @@ def _partial(evaluation: runs.Evaluation, rows: pd.DataFrame) -> list[str]:
         for run in evaluation.runs
         for problem in run.problems
     ]
-    bad = rows[rows["status"] != "ok"]
-    for (status, reason), part in bad.groupby(["status", "reason"], sort=True):
-        symbols = joined([glossary.entry(m).symbol for m in sorted(set(part["metric"]), key=glossary.rank)])
+    bad = tables.presented(rows[rows["status"] != "ok"])
+    for (status, reason), part in bad.groupby(["status", "said"], sort=True):
+        symbols = joined([glossary.metric(m).symbol for m in sorted(set(part["metric"]), key=glossary.rank)])
         where = joined([f"{s or 'no subset'} / {c}" for s, c in sorted({*zip(part["subset"], part["system"])})][:6])
         more = part[["subset", "system"]].drop_duplicates()
         extra = f" and {len(more) - 6} more" if len(more) > 6 else ""
@@ -382,19 +433,19 @@ def _summary(summary: tables.Summary) -> Table:
 
 
 def _metrics(rows: pd.DataFrame, evaluation: runs.Evaluation, signatures: dict[str, str]) -> list[Metric]:
-    rows = tables.ordered(tables.folded(rows), evaluation.systems)
+    rows = tables.ordered(tables.presented(rows), evaluation.systems)
     always = (*tables.ALWAYS, "run_id") if evaluation.several else tables.ALWAYS
     found = []
     for name in sorted(set(rows["metric"]), key=glossary.rank):
         part = rows[rows["metric"] == name]
         shown = tables.varying(part, always=always)
-        no_value = (part["value"].isna() & (part["label"] == "")).all() and (part["band_low"].isna()).all()
-        reasons = set(part["reason"])
+        no_value = (part["value"].isna() & (part["label"] == "")).all() and part["null_low"].isna().all()
+        reasons = set(part["said"])
         common = ", ".join(f"{label} {value}" for label, value in tables.constant(part, shown))
         found.append(
             Metric(
                 str(name),
-                glossary.entry(str(name)),
+                glossary.metric(str(name)),
                 glossary.unit(str(part["unit"].iloc[0])),
                 str(part["direction"].iloc[0]),
                 _metric_table(part, shown, signatures, common),
@@ -405,48 +456,12 @@ def _metrics(rows: pd.DataFrame, evaluation: runs.Evaluation, signatures: dict[s
 
 
 def _metric_table(rows: pd.DataFrame, left: list[str], signatures: dict[str, str], note: str) -> Table:
-    columns = [
-        *(Column(tables.LABELS[column]) for column in left),
-        Column("value", "number"),
-        Column("95 % interval", "number"),
-        Column("null band", "number"),
-        Column("against chance"),
-        Column("ceiling", "number"),
-        Column("used / expected", "number"),
-        Column("speakers", "number"),
-        Column("targets", "number"),
-        Column("non-targets", "number"),
-        Column("note"),
-        Column("sig."),
-    ]
-    body = []
-    for _, row in rows.iterrows():
-        unit, value = str(row["unit"]), tables.cell(row)
-        band = (
-            ""
-            if pd.isna(row["band_low"])
-            else (f"[{tables.number(row['band_low'], unit)}, {tables.number(row['band_high'], unit)}]")
-        )
-        used = "" if pd.isna(row["n_expected"]) else f"{_count(row['n_used'])} / {_count(row['n_expected'])}"
-        body.append(
-            [
-                *(str(row[column]) for column in left),
-                value.text,
-                value.interval,
-                band,
-                str(row["chance"]),
-                "" if pd.isna(row["ceiling"]) else tables.number(row["ceiling"], unit),
-                used,
-                *(_count(row[column]) for column in ("n_speakers", "n_target", "n_nontarget")),
-                ": ".join(filter(None, ["" if row["status"] == "ok" else str(row["status"]), str(row["reason"])])),
-                signatures.get(str(row["signature"]), ""),
-            ]
-        )
+    columns = [*(Column(tables.LABELS[column]) for column in left), *METRIC_COLUMNS]
+    body = [[*(str(row[column]) for column in left), *_cells(row, signatures)] for row in results.records(rows)]
     keep = [i for i, _ in enumerate(columns) if i <= len(left) or any(line[i] for line in body)]
-    # What is the same in all rows is said once, below the table.
-    same = [i for i in keep if columns[i].head in SAID_ONCE and len(body) > 1 and len({line[i] for line in body}) == 1]
+    same = [i for i in keep if columns[i].once and len(body) > 1 and len({line[i] for line in body}) == 1]
     keep = [i for i in keep if i not in same]
-    note = ", ".join(filter(None, [note, *(f"{SAID_ONCE[columns[i].head]} {body[0][i]}" for i in same)]))
+    note = ", ".join(filter(None, [note, *(f"{columns[i].once} {body[0][i]}" for i in same)]))
     marked = frozenset(index for index, status in enumerate(rows["status"]) if status != "ok")
     return Table(
         [columns[i] for i in keep],
@@ -455,6 +470,23 @@ def _metric_table(rows: pd.DataFrame, left: list[str], signatures: dict[str, str
         f"For all rows: {note}." if note else "",
         len(left),
     )
+
+
+def _cells(row: Mapping[Any, Any], signatures: dict[str, str]) -> list[str]:
+    """The cells of ``METRIC_COLUMNS`` of a presented row."""
+    unit, value = str(row["unit"]), tables.cell(row)
+    ends = [tables.number(row[name], unit) for name in ("null_low", "null_high")]
+    return [
+        value.text,
+        value.interval,
+        "" if pd.isna(row["null_low"]) else f"[{', '.join(ends)}]",
+        str(row["chance"]),
+        "" if pd.isna(row["ceiling"]) else tables.number(row["ceiling"], unit),
+        "" if pd.isna(row["n_expected"]) else f"{_count(row['n_used'])} / {_count(row['n_expected'])}",
+        *(_count(row[column]) for column in ("n_speakers", "n_target", "n_nontarget")),
+        ": ".join(filter(None, ["" if row["status"] == "ok" else str(row["status"]), str(row["said"])])),
+        signatures.get(str(row["signature"]), ""),
+    ]
 
 
 def _count(value: object) -> str:
@@ -506,7 +538,7 @@ def _speakers(evaluation: runs.Evaluation) -> Speakers | None:
                 str(row["speaker"]),
                 *(_speaker_value(row[name], name, unit) for name, _, unit in values),
             ]
-            for _, row in part.iterrows()
+            for row in results.records(part)
         ]
 
     columns = [*heads, Column("speaker"), *(Column(head, "number") for _, head, _ in values)]
@@ -530,10 +562,18 @@ def _speaker_value(value: float, name: str, unit: str) -> str:
     )
 
 
-def _measures(rows: pd.DataFrame, signature: str) -> str:
-    part = rows[rows["signature"] == signature]
-    symbols = joined([glossary.entry(m).symbol for m in sorted(set(part["metric"]), key=glossary.rank)])
-    return f"{symbols}, {len(part)} row{'s' if len(part) != 1 else ''}"
+def _signatures(rows: pd.DataFrame, names: Mapping[str, str]) -> list[tuple[str, str, str]]:
+    """(Name, signature, what was measured under it) of each signature."""
+    found: dict[str, list[str]] = {signature: [] for signature in names}
+    for signature, metric in zip(rows["signature"], rows["metric"]):
+        if signature in found:
+            found[signature].append(str(metric))
+    return [(name, signature, _measures(found[signature])) for signature, name in names.items()]
+
+
+def _measures(metrics: Sequence[str]) -> str:
+    symbols = joined([glossary.metric(name).symbol for name in sorted(set(metrics), key=glossary.rank)])
+    return f"{symbols}, {len(metrics)} row{'s' if len(metrics) != 1 else ''}"
 
 
 def _breakable(text: str) -> list[str]:
@@ -546,9 +586,5 @@ def _yaml(record: dict[str, Any]) -> str:
 
 
 def _write(path: Path, text: str) -> None:
-    part = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
-    try:
-        part.write_text(text, encoding="utf-8", newline="\n", errors="replace")
-        os.replace(part, path)  # noqa: PTH105 (one atomic call)
-    finally:
-        part.unlink(missing_ok=True)
+    # A name that is no UTF-8 comes with lone surrogates.
+    write_atomically(path, text.encode("utf-8", errors="replace"))

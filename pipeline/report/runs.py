@@ -11,69 +11,15 @@ from typing import Any
 import pandas as pd
 import yaml
 
+from pipeline.diagnostics import sentences
 from pipeline.errors import DataError
+from pipeline.report import glossary
 from pipeline.tables import results
-
-FIGURE_TABLES: dict[str, list[str]] = {
-    "ece_profile": ["subset", "system", "condition", "attacker", "extractor", "backend", "log_odds", "ece", "prior"],
-    "cece_profile": [
-        "subset",
-        "system",
-        "condition",
-        "attacker",
-        "extractor",
-        "backend",
-        "profile",
-        "log_odds",
-        "ece",
-        "prior",
-        "d_ece",
-        "cllr",
-    ],
-    "similarity": ["subset", "system", "extractor", "backend", "block", "row_speaker", "column_speaker", "similarity"],
-    "similarity_runs": [
-        "subset",
-        "system",
-        "extractor",
-        "backend",
-        "block",
-        "row_speaker",
-        "column_speaker",
-        "similarity",
-    ],
-    "zoo": ["subset", "system", "extractor", "backend", "block", "speaker", "x", "y", "doddington", "dunstone_yager"],
-    "speakers": [
-        "subset",
-        "system",
-        "extractor",
-        "backend",
-        "speaker",
-        "diagonal_oo",
-        "diagonal_op",
-        "diagonal_pp",
-        "deid",
-        "d_ece",
-        "max_llr",
-    ],
-    "speaker_ranks": ["system", "extractor", "speaker", "srd_rank_median"],
-    "ranks": ["subset", "system", "condition", "extractor", "unit", "rank", "share", "fit", "n_references"],
-}
-"""The figure data of a run folder (``figures/<name>.parquet``) with the columns that each table must have.
-
-A metric that was not chosen leaves its tables out. What two metrics say of the same things stands in two tables, and is joined
-here where both are there.
-"""
 
 EARLIER_COLUMNS = {"speakers": ["srd_rank_median"]}
 """Columns that a table of an earlier version may have in addition: they stand in a table of their own now."""
 
 DIAGNOSTICS = "diagnostics.parquet"
-DIAGNOSTICS_COLUMNS = [
-    "dataset", "subset", "condition", "system", "attacker", "extractor", "trained_on", "backend", "check", "value",
-    "unit", "sentence", "flagged",
-]  # fmt: skip
-"""One row a check of a result: how strong the attack was, in a sentence, and whether that casts doubt on the result."""
-
 BAD_STATES = {"partial", "failed", "interrupted", "cancelled", "error"}
 
 
@@ -114,7 +60,7 @@ class Evaluation:
     rows: pd.DataFrame
     systems: tuple[str, ...]
     figures: dict[str, pd.DataFrame] = field(default_factory=dict)
-    diagnostics: pd.DataFrame = field(default_factory=lambda: pd.DataFrame(columns=[*DIAGNOSTICS_COLUMNS, "run"]))
+    diagnostics: pd.DataFrame = field(default_factory=lambda: pd.DataFrame(columns=[*sentences.COLUMNS, "run"]))
 
     @property
     def several(self) -> bool:
@@ -163,13 +109,14 @@ def read(folders: Sequence[Path]) -> Evaluation:
             )
         )
         rows.append(table.assign(run_id=pd.array([run_id] * len(table), dtype="string")))
-        checked = _table(folder / DIAGNOSTICS, DIAGNOSTICS_COLUMNS)
+        checked = _table(folder / DIAGNOSTICS, [*sentences.COLUMNS])
         if checked is not None and len(checked):
             checks.append(checked.assign(run=letter(index) if len(unique) > 1 else ""))
-        for name, columns in FIGURE_TABLES.items():
-            found = _table(folder / "figures" / f"{name}.parquet", columns, EARLIER_COLUMNS.get(name, ()))
+        for declared in glossary.figure_tables():
+            columns, more = [*declared.identity, *declared.columns], EARLIER_COLUMNS.get(declared.name, ())
+            found = _table(folder / "figures" / f"{declared.name}.parquet", columns, more)
             if found is not None and len(found):
-                tables.setdefault(name, []).append(found.assign(run_id=run_id))
+                tables.setdefault(declared.name, []).append(found.assign(run_id=run_id))
     twice = sorted({run.run_id for run in runs if [other.run_id for other in runs].count(run.run_id) > 1})
     if twice:
         raise DataError(f"the same run is given twice: {', '.join(twice)}", remedy="give each run once")

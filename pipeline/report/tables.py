@@ -1,8 +1,6 @@
 """Result rows as tables for people: numbers set by unit, and the compact summary as plain text, Markdown and LaTeX.
 
-A summary is a pivot of the rows: what tells rows apart goes to the left, metrics go across. Null-band rows (variant
-``null_band`` or ``<variant>:null_band``) and ceilings (metric ``<metric>_ceiling``) are attached to the value that they
-belong to. Nothing is computed here.
+A summary is a pivot of the rows: what tells rows apart goes to the left, metrics go across. Nothing is computed here.
 """
 
 from __future__ import annotations
@@ -10,16 +8,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from pipeline.diagnostics import grouping as diagnostics
 from pipeline.report import glossary
 from pipeline.tables import results
 
-NULL_BAND = "null_band"
-CEILING = "_ceiling"
 DASH = "–"
 WITHIN = "within chance"
 NOTED = "‡"
@@ -35,7 +31,8 @@ LABELS = {
     "backend": "back end",
     "calibration": "calibration",
     "dataset": "data set",
-    "variant": "variant",
+    "estimate": "variant",
+    "defined": "variant",
 }
 ALWAYS = ("subset", "system", "extractor")
 """Identity columns that a table shows even where all its rows agree."""
@@ -52,8 +49,10 @@ _LEFT = (
     "trained_on",
     "backend",
     "calibration",
-    "variant",
 )
+_DEFINED = (*_LEFT, "defined")
+DEFINED_BY = ("variant", "estimator", "input_unit")
+"""What tells numbers of one metric apart on the same data."""
 
 
 @dataclass(frozen=True)
@@ -130,36 +129,25 @@ def arrow(direction: str) -> str:
     return "↑" if direction.startswith("higher") else "↓" if direction.startswith("lower") else ""
 
 
-def folded(rows: pd.DataFrame) -> pd.DataFrame:
-    """Value rows with what belongs to them in added columns: ``band_low``, ``band_high``, ``ceiling`` and ``chance``.
+def presented(rows: pd.DataFrame) -> pd.DataFrame:
+    """Rows as they are shown, with added columns.
 
-    ``chance`` is '' without a band, else ``within chance``, ``below the band`` or ``above the band``. A band or ceiling
-    whose value row is absent stays a row of its own.
+    ``estimate`` is estimator and unit of input in words, ``defined`` the same after the variant. ``chance`` is '' without a null
+    band, else ``within chance``, ``below the band`` or ``above the band``. ``said`` is why there is no value, or what the reader
+    of a value has to know.
     """
-    rows = rows.reset_index(drop=True)
-    identity = ["run_id", *results.IDENTITY]
-    variant, metric = rows["variant"].astype(str), rows["metric"].astype(str)
-    is_band = (variant == NULL_BAND) | variant.str.endswith(f":{NULL_BAND}")
-    bare = variant.where(~is_band, variant.str.removesuffix(NULL_BAND).str.removesuffix(":"))
-    of_ceiling = metric.str.removesuffix(CEILING)
-    is_ceiling = metric.str.endswith(CEILING) & of_ceiling.isin(set(metric))
+    places = [_place(*numbers) for numbers in zip(rows["value"], rows["null_low"], rows["null_high"])]
+    return rows.reset_index(drop=True).assign(
+        estimate=words(rows, ["estimator", "input_unit"]),
+        defined=words(rows, DEFINED_BY),
+        chance=places,
+        said=[str(reason) or str(note) for reason, note in zip(rows["reason"], rows["note"])],
+    )
 
-    keys = rows[identity].astype(str)
-    keys["variant"], keys["metric"] = bare, of_ceiling.where(is_ceiling, metric)
-    key = pd.Series(list(keys.itertuples(index=False, name=None)), index=rows.index)
-    value_keys = set(key[~is_band & ~is_ceiling])
-    is_band &= key.isin(value_keys)
-    is_ceiling &= key.isin(value_keys) & ~is_band
 
-    bands = {k: (low, high) for k, low, high in zip(key[is_band], rows["low"][is_band], rows["high"][is_band])}
-    ceilings = dict(zip(key[is_ceiling], rows["value"][is_ceiling]))
-    kept = rows[~is_band & ~is_ceiling].copy()
-    nan = (math.nan, math.nan)
-    kept["band_low"] = [bands.get(k, nan)[0] for k in key[kept.index]]
-    kept["band_high"] = [bands.get(k, nan)[1] for k in key[kept.index]]
-    kept["ceiling"] = [ceilings.get(k, math.nan) for k in key[kept.index]]
-    kept["chance"] = [_place(v, low, high) for v, low, high in zip(kept["value"], kept["band_low"], kept["band_high"])]
-    return kept.reset_index(drop=True)
+def words(rows: pd.DataFrame, columns: Sequence[str]) -> list[str]:
+    """What stands in some columns, in one text a row."""
+    return [", ".join(filter(None, map(str, parts))) for parts in zip(*(rows[column] for column in columns))]
 
 
 def _place(value: float, low: float, high: float) -> str:
@@ -168,7 +156,7 @@ def _place(value: float, low: float, high: float) -> str:
     return WITHIN if low <= value <= high else "below the band" if value < low else "above the band"
 
 
-def varying(rows: pd.DataFrame, columns: Sequence[str] = _LEFT, always: Sequence[str] = ALWAYS) -> list[str]:
+def varying(rows: pd.DataFrame, columns: Sequence[str] = _DEFINED, always: Sequence[str] = ALWAYS) -> list[str]:
     """The identity columns that a table of these rows has to show: those that differ, and ``always`` if not empty."""
     return [
         column for column in columns if rows[column].nunique() > 1 or (column in always and (rows[column] != "").any())
@@ -179,16 +167,17 @@ def constant(rows: pd.DataFrame, shown: Sequence[str]) -> list[tuple[str, str]]:
     """Label and value of the identity columns (but the run) that are the same in all rows and not shown."""
     return [
         (LABELS[column], str(rows[column].iloc[0]))
-        for column in _LEFT
+        for column in _DEFINED
         if column not in {*shown, "run_id"} and len(rows) and rows[column].nunique() == 1 and rows[column].iloc[0] != ""
     ]
 
 
 def ordered(rows: pd.DataFrame, systems: Sequence[str] = ()) -> pd.DataFrame:
-    """Rows by data set, subset, extractor, then system in the order given, condition, attacker and the rest."""
-    place = {system: f"{index:06d}" for index, system in enumerate(systems)}
-    if not systems:
-        place["original"] = ""
+    """Rows by data set, subset, extractor, then system in the order given, condition, attacker and the rest.
+
+    The original speech comes first where the order does not name it: it is evaluated whether it is asked for or not.
+    """
+    place = {"original": ""} | {system: f"{index:06d}" for index, system in enumerate(systems)}
     key = rows.assign(system=[place.get(str(system), str(system)) for system in rows["system"]])
     by = [
         "dataset",
@@ -200,6 +189,8 @@ def ordered(rows: pd.DataFrame, systems: Sequence[str] = ()) -> pd.DataFrame:
         "condition",
         "attacker",
         "variant",
+        "estimator",
+        "input_unit",
         "trained_on",
         "system_level",
         "run_id",
@@ -207,11 +198,11 @@ def ordered(rows: pd.DataFrame, systems: Sequence[str] = ()) -> pd.DataFrame:
     return rows.loc[key.sort_values(by, kind="stable").index].reset_index(drop=True)
 
 
-def cell(row: pd.Series, marks: Mapping[str, str] | None = None) -> Cell:
-    """The cell of a folded row: its value or label; a dash where there is none.
+def cell(row: Mapping[Any, Any], marks: Mapping[str, str] | None = None) -> Cell:
+    """The cell of a presented row: its value or label; a dash where there is none.
 
     Args:
-        marks: the mark of each reason that a row with a value gives.
+        marks: the mark of each thing that is said of a row with a value.
     """
     unit = str(row["unit"])
     text = str(row["label"]) if pd.isna(row["value"]) and row["label"] else number(row["value"], unit)
@@ -220,58 +211,61 @@ def cell(row: pd.Series, marks: Mapping[str, str] | None = None) -> Cell:
         if pd.isna(row["low"]) or pd.isna(row["high"])
         else (f"[{number(row['low'], unit)}, {number(row['high'], unit)}]")
     )
-    note = (marks or {}).get(str(row["reason"]), "") if text != DASH else ""
+    note = (marks or {}).get(str(row["said"]), "") if text != DASH else ""
     return Cell(text, interval, row["chance"] == WITHIN, row["status"] != "ok", note)
 
 
 def summaries(rows: pd.DataFrame, systems: Sequence[str] = ()) -> list[Summary]:
-    """The compact tables: one a group of ``glossary.GROUPS`` that has rows, and one for metrics that it does not know."""
+    """The compact tables of the families that have rows, and one of metrics that no family declares."""
     if not len(rows):
         return []
-    rows = folded(rows)
-    known = {metric for _, group in glossary.GROUPS for metric in group} | set(glossary.DETAILS)
-    known |= {f"{metric}{CEILING}" for metric in known}
-    others = sorted(set(rows["metric"]) - known)
-    groups = [*glossary.GROUPS, ("Other metrics", tuple(others))]
-    found = [(title, rows[rows["metric"].isin(metrics)]) for title, metrics in groups]
+    rows = presented(rows)
+    others = sorted(set(rows["metric"]) - set(glossary.metrics()))
+    groups = [*glossary.compact(), ("Other metrics", others)]
+    found = [(title, rows[rows["metric"].isin(names)]) for title, names in groups]
     return [_summary(title, part, systems) for title, part in found if len(part)]
 
 
 def _summary(title: str, rows: pd.DataFrame, systems: Sequence[str]) -> Summary:
+    """Variants of a metric stand side by side, estimates of the same quantities below one another."""
     rows = ordered(rows, systems)
-    # Estimates of several quantities (SRD: empirical and beta-binomial) go below one another, other variants side by side.
-    variants = {frozenset(part["variant"]) for _, part in rows.groupby("metric")}
-    stacked = rows["metric"].nunique() > 1 and len(variants) == 1 and len(next(iter(variants))) > 1
     # In a group whose metrics use different conditions (DeID: OP, G_VD: PP) the condition cannot tell rows apart.
     apart = len({frozenset(part["condition"]) for _, part in rows.groupby("metric")}) == 1
-    skip = {*(() if stacked else ("variant",)), *(() if apart else ("condition", "attacker"))}
     source = _source(rows) if apart else ""
-    left = varying(rows, [column for column in _LEFT if column not in {*skip, *(("trained_on",) if source else ())}])
-    metrics = sorted(
-        {(str(m), "" if stacked else str(v)) for m, v in zip(rows["metric"], rows["variant"])},
-        key=lambda pair: (glossary.rank(pair[0]), pair[1]),
-    )
-    collisions = rows.assign(shown="" if stacked else rows["variant"]).duplicated([*left, "metric", "shown"]).any()
-    if collisions:
-        left = varying(rows, [column for column in _LEFT if stacked or column != "variant"])
+    skip = {*(() if apart else ("condition", "attacker")), *(("trained_on",) if source else ())}
+    left = varying(rows, [column for column in (*_LEFT, "estimate") if column not in skip])
+    if rows.duplicated([*left, "metric", "variant"]).any():
+        left = varying(rows, [*_LEFT, "estimate"])
+    metrics = sorted(set(zip(rows["metric"], rows["variant"])), key=lambda pair: (glossary.rank(pair[0]), pair[1]))
     several = {metric for metric, _ in metrics if sum(other == metric for other, _ in metrics) > 1}
-    heads = []
-    for metric, variant in metrics:
-        of_metric = rows[rows["metric"] == metric]
-        unit, direction = glossary.unit(str(of_metric["unit"].iloc[0])), str(of_metric["direction"].iloc[0])
-        head = glossary.entry(metric).symbol + (f" {variant}" if metric in several and variant else "")
-        heads.append(f"{head}{f' ({unit})' if unit else ''}{f' {arrow(direction)}' if arrow(direction) else ''}")
     empty = rows["value"].isna() & (rows["label"] == "")
-    reasons, said = (sorted(set(map(str, rows["reason"][part])) - {""}) for part in (empty, ~empty))
-    marks = {text: f"{NOTED}{index if len(said) > 1 else ''}" for index, text in enumerate(said, start=1)}
-    body = []
-    for names, part in rows.groupby(left, sort=False) if left else [((), rows)]:
-        by_metric = {
-            (str(r["metric"]), "" if stacked else str(r["variant"])): cell(r, marks) for _, r in part.iterrows()
-        }
-        body.append(([str(name) for name in names], [by_metric.get(pair, Cell("")) for pair in metrics]))
-    common = constant(rows, left) + ([("trained on", source)] if source and "trained_on" not in left else [])
-    return Summary(title, left, heads, metrics, body, common, reasons, [(mark, text) for text, mark in marks.items()])
+    reasons, notes = (sorted(set(rows["said"][part]) - {""}) for part in (empty, ~empty))
+    marks = {text: f"{NOTED}{index if len(notes) > 1 else ''}" for index, text in enumerate(notes, start=1)}
+    lines: dict[tuple[str, ...], dict[tuple[str, str], Cell]] = {}
+    for row in results.records(rows):
+        names = tuple(str(row[column]) for column in left)
+        lines.setdefault(names, {})[row["metric"], row["variant"]] = cell(row, marks)
+    body = [(list(names), [cells.get(pair, Cell("")) for pair in metrics]) for names, cells in lines.items()]
+    common = constant(rows, left)
+    if source and "trained_on" not in left:
+        common.append(("trained on", source))
+    return Summary(
+        title,
+        left,
+        [_head(rows[rows["metric"] == metric], variant if metric in several else "") for metric, variant in metrics],
+        metrics,
+        body,
+        common,
+        reasons,
+        [(mark, text) for text, mark in marks.items()],
+    )
+
+
+def _head(of_metric: pd.DataFrame, variant: str) -> str:
+    """The head of a column: the metric's symbol, the variant where there are several, unit and direction."""
+    symbol = glossary.metric(str(of_metric["metric"].iloc[0])).symbol
+    unit, direction = glossary.unit(str(of_metric["unit"].iloc[0])), arrow(str(of_metric["direction"].iloc[0]))
+    return " ".join(filter(None, [symbol, variant, f"({unit})" if unit else "", direction]))
 
 
 def _source(rows: pd.DataFrame) -> str:
@@ -327,15 +321,6 @@ def to_text(rows: pd.DataFrame, systems: Sequence[str] = (), *, intervals: bool 
             )
         )
     return "\n\n".join(block.rstrip() for block in blocks) + ("\n" if blocks else "")
-
-
-def diagnostics_text(frame: pd.DataFrame) -> str:
-    """The flagged checks of the attack, one line each with the results that it applies to; '' if there is none.
-
-    Args:
-        frame: the rows of ``diagnostics.parquet``.
-    """
-    return diagnostics.text(frame)
 
 
 def to_markdown(rows: pd.DataFrame, systems: Sequence[str] = (), *, intervals: bool = True) -> str:

@@ -5,20 +5,21 @@ from __future__ import annotations
 import functools
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from concurrent.futures import Executor, ThreadPoolExecutor
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import quote
 
 import numpy as np
 import pandas as pd
 
 from pipeline import audio
-from pipeline.anonymisers._types import Anonymised, Utterance
+from pipeline.contracts import Anonymised, Anonymiser, ComponentSettings, Utterance
 from pipeline.engine.task import Work
-from pipeline.registry import component
-from pipeline.stages.audio_rows import MANIFEST, runs
-from pipeline.weights.find import file_digest
+from pipeline.files import file_digest
+from pipeline.protocol.shards import runs
+from pipeline.stages._loaded import loaded
+from pipeline.tables import manifest
 
 VERSION = 1
 TOGETHER = 1800 * 16_000
@@ -27,72 +28,89 @@ ALONE = 7200 * 16_000
 """Samples that are at work at once on a CPU, in however many threads: 2.6 GB."""
 
 
-def run(settings: Any, device: str, threads: int, work: Work) -> None:
+class Line(NamedTuple):
+    """What is needed of a row of the manifest."""
+
+    path: str
+    utterance: str
+    speaker: str
+    set: str
+    position: int
+    samples: int
+
+
+def run(
+    anonymiser: type[Anonymiser],
+    settings: ComponentSettings,
+    weights: Path | None,
+    device: str,
+    threads: int,
+    work: Work,
+) -> None:
     """Anonymise the rows of the shard; parameters and counts of each utterance stand in the manifest and the record."""
-    made = component("anonymisers", settings.name).Anonymiser
-    on_device = device != "cpu" and hasattr(made, "several")
-    anonymiser = made(settings, device) if on_device else made(settings)
-    rows: pd.DataFrame = work.input("audio")
+    on_device = device != "cpu" and anonymiser.on_device
+    system = loaded(anonymiser, settings, weights, device if on_device else "cpu")
     folder = work.folder()
-    listed = list(rows.itertuples(index=False))
+    columns = manifest.rows_of(work.input("audio"))[list(Line._fields)]
+    lines = [Line(*row) for row in columns.itertuples(index=False, name=None)]
     # Threads change the speed alone: each file is a function of its own row, and results keep the order of the rows.
     with ThreadPoolExecutor(threads) as pool:
         if on_device:
-            made_rows = list(_together(anonymiser, listed, folder, pool, work))
+            rows = list(_together(system, lines, folder, pool, work))
         else:
-            one = functools.partial(_one, anonymiser, folder, work)
-            made_rows = [row for chunk in _chunks(listed, ALONE) for row in pool.map(one, chunk)]
+            one = functools.partial(_one, system, folder, work)
+            rows = [row for chunk in _chunks(lines, ALONE) for row in pool.map(one, chunk)]
     passed: Counter[str] = Counter()
-    for row in made_rows:
+    for row in rows:
         passed.update({name: int(value) for name, value in row.items() if name.startswith("passed_")})
-    pd.DataFrame(made_rows).to_parquet(folder / MANIFEST, index=False)
+    pd.DataFrame(rows).to_parquet(folder / manifest.FILE, index=False)
     work.note("", **dict(passed))
 
 
-def _one(anonymiser: Any, folder: Path, work: Work, row: Any) -> dict[str, Any]:
-    return _write(folder, work, row, anonymiser.anonymise(*_load(row), _utterance(row)))
+def _one(system: Anonymiser, folder: Path, work: Work, line: Line) -> dict[str, Any]:
+    return _write(folder, work, line, system.anonymise(*audio.load(Path(line.path)), _utterance(line)))
 
 
 def _together(
-    anonymiser: Any, rows: Sequence[Any], folder: Path, pool: Executor, work: Work
+    system: Anonymiser, lines: Sequence[Line], folder: Path, pool: Executor, work: Work
 ) -> Iterator[dict[str, Any]]:
     """A chunk of files on the device, while threads decode the next one and write the last one."""
-    chunks = _chunks(rows, TOGETHER)
-    ahead = [pool.submit(_load, row) for row in chunks[0]] if chunks else []
-    writing: list[Any] = []
+
+    def loading(chunk: Sequence[Line]) -> list[Future[tuple[np.ndarray, int]]]:
+        return [pool.submit(audio.load, Path(line.path)) for line in chunk]
+
+    chunks = _chunks(lines, TOGETHER)
+    ahead = loading(chunks[0]) if chunks else []
+    writing: list[Future[dict[str, Any]]] = []
     for number, chunk in enumerate(chunks):
         loaded = [future.result() for future in ahead]
-        ahead = [pool.submit(_load, row) for row in chunks[number + 1]] if number + 1 < len(chunks) else []
-        made = anonymiser.several([(wave, rate, _utterance(row)) for (wave, rate), row in zip(loaded, chunk)])
+        ahead = loading(chunks[number + 1]) if number + 1 < len(chunks) else []
+        made = system.several([(wave, rate, _utterance(line)) for (wave, rate), line in zip(loaded, chunk)])
         del loaded
         yield from [future.result() for future in writing]
-        writing = [pool.submit(_write, folder, work, row, each) for row, each in zip(chunk, made)]
+        writing = [pool.submit(_write, folder, work, line, each) for line, each in zip(chunk, made)]
         del made
     yield from [future.result() for future in writing]
 
 
-def _chunks(rows: Sequence[Any], samples: int) -> list[Sequence[Any]]:
-    """Rows in order, in chunks of at most so many samples, or of one row."""
-    return [rows[run] for run in runs((row.samples for row in rows), samples)]
+def _chunks(lines: Sequence[Line], samples: int) -> list[Sequence[Line]]:
+    """Lines in order, in chunks of at most so many samples, or of one line."""
+    return [lines[run] for run in runs((line.samples for line in lines), samples)]
 
 
-def _utterance(row: Any) -> Utterance:
-    return Utterance(row.utterance, row.speaker, row.set, int(row.position))
+def _utterance(line: Line) -> Utterance:
+    return Utterance(line.utterance, line.speaker, line.set, int(line.position))
 
 
-def _load(row: Any) -> tuple[np.ndarray, int]:
-    return audio.load(Path(row.path))
-
-
-def _write(folder: Path, work: Work, row: Any, made: Anonymised) -> dict[str, Any]:
-    path = Path("wav") / quote(row.set, safe="") / f"{quote(row.utterance, safe='')}.wav"
+def _write(folder: Path, work: Work, line: Line, made: Anonymised) -> dict[str, Any]:
+    path = Path("wav") / quote(line.set, safe="") / f"{quote(line.utterance, safe='')}.wav"
     (folder / path).parent.mkdir(parents=True, exist_ok=True)
     audio.write(folder / path, made.wave, made.rate, made.subtype)
     work.advance(len(made.wave) / made.rate)
-    return {
-        "set": row.set,
-        "utterance": row.utterance,
-        "speaker": row.speaker,
+    row: dict[str, Any] = {
+        "set": line.set,
+        "utterance": line.utterance,
+        "speaker": line.speaker,
         "path": path.as_posix(),
         "sample_rate": made.rate,
         "samples": len(made.wave),
@@ -100,3 +118,4 @@ def _write(folder: Path, work: Work, row: Any, made: Anonymised) -> dict[str, An
         **{f"parameter_{name}": value for name, value in made.parameters.items()},
         **{f"passed_{name}": value for name, value in made.passed.items()},
     }
+    return row

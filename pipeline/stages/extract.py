@@ -1,26 +1,26 @@
-"""Extract one shard: each file is decoded once and feeds all extractors that miss it."""
+"""Extract: features of one shard, or of the recordings of one speaker. A file is decoded once for all extractors."""
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from pipeline import audio
-from pipeline.engine.task import Artefact, Work
+from pipeline.contracts import ComponentSettings, Extractor, Feature
+from pipeline.engine.task import Artefact, Name, Work
 from pipeline.nets import memory
-from pipeline.nets.feature import Feature
-from pipeline.registry import component
-from pipeline.stages.audio_rows import FEATURES, manifest, runs
-from pipeline.tables import vectors
+from pipeline.protocol.cuts import Cut, Recording
+from pipeline.protocol.shards import runs
+from pipeline.stages._loaded import loaded
+from pipeline.tables import manifest, vectors
 
 VERSION = 1
+FEATURES = "features.parquet"
 
 # Seconds of audio that are decoded and handed to the extractors at once. Much on a GPU, where the steps of pYIN's path are
 # shared by all files of a chunk; 1,800 s at 16 kHz are 115 MB, and the next chunk is held beside it.
@@ -30,101 +30,76 @@ AHEAD_SECONDS = 1800.0
 
 
 @dataclass(frozen=True)
-class Recipe:
-    """How to build an extractor: settings, and the folder of its weights unless a train task makes them."""
+class ExtractorSpec:
+    """How to build an extractor: its class, its settings, and the folder of its weights unless a train task makes them."""
 
-    settings: Any
+    extractor: type[Extractor]
+    settings: ComponentSettings
     weights: Path | None
     trained: bool
 
 
-@functools.lru_cache(maxsize=8)
-def build(settings: Any, weights: Path | None, device: str, threads: int) -> Any:
-    """The extractor; kept between shards, because loading a model costs more than a short file."""
-    return component("extractors", settings.name).Extractor(settings, weights, device, threads)
+def run(specs: Mapping[Name, ExtractorSpec], cut: Cut, device: str, threads: int, work: Work) -> None:
+    """Write ``features.parquet`` for each missing extractor.
 
-
-def extractors(recipes: Mapping[str, Recipe], work: Work, device: str, threads: int) -> dict[str, Any]:
-    """The extractors of the missing outputs."""
-    made = {}
-    for label in work.missing:
-        recipe = recipes[label]
-        folder = work.input("weights", label).folder if recipe.trained else recipe.weights
-        made[label] = build(recipe.settings, folder, device, threads)
-    return made
-
-
-def run(recipes: Mapping[str, Recipe], device: str, threads: int, work: Work) -> None:
-    """Write ``features.parquet`` for each missing extractor; rows are the distinct audio digests of the shard, in order.
-
-    Rows are keyed by the digest of the audio, so the same file in two sets is extracted once.
-    """
-    source = work.input("audio")
-    rows = manifest([source], None) if isinstance(source, Artefact) else source
-    rows = rows.drop_duplicates("sha256").sort_values("sha256", kind="stable")
-    chosen = extractors(recipes, work, device, threads)
-    features: dict[str, list[Feature]] = {label: [] for label in chosen}
-    rates = {extractor.sample_rate for extractor in chosen.values()}
-    for chunk in heard(chunks(rows, device), rates, threads):
-        for label, several in through(chosen, chunk.at_rate).items():
-            features[label].extend(several)
-        work.advance(chunk.seconds)
-    for label, several in features.items():
-        vectors.write(work.folder(label) / FEATURES, list(rows["sha256"]), several)
-
-
-def through(chosen: Mapping[str, Any], at_rate: Mapping[int, Sequence[np.ndarray]]) -> dict[str, list[Feature]]:
-    """The features of a chunk of waveforms by each extractor.
+    Where recordings stand for themselves, rows are keyed by the digest of the audio, in order, so the same file in two sets is
+    extracted once.
 
     Raises:
         FloatingPointError: an extractor gave a vector that is not finite.
     """
-    made = {}
-    for label, extractor in chosen.items():
-        made[label] = extractor.extract(at_rate[extractor.sample_rate])
-        # What one extractor needed for a long file is not held while the next one works.
-        memory.give_back()
-    check(made)
-    return made
+    rows = manifest.rows_of(work.input("audio"))
+    if not cut.joins:
+        rows = rows.drop_duplicates("sha256").sort_values("sha256", kind="stable")
+    extractors = {name: load(specs[name], work, name, device, threads) for name in work.missing}
+    rates = set() if cut.joins else {extractor.sample_rate for extractor in extractors.values()}
+    features: dict[Name, list[Feature]] = {name: [] for name in extractors}
+    for chunk in decoded(chunks(rows, cut, device), rates, threads):
+        for name, extractor in extractors.items():
+            made = cut.features(extractor, chunk)
+            if not all(np.isfinite(feature.vector).all() for feature in made):
+                raise FloatingPointError(f"the extractor {name} returned a vector that is not finite")
+            features[name] += made
+            # What one extractor needed for a long file is not held while the next one works.
+            memory.give_back()
+        work.advance(sum(len(recording.wave) / recording.rate for recording in chunk))
+    for name, made in features.items():
+        vectors.write(work.folder(name) / FEATURES, cut.names(rows), made)
 
 
-def check(made: Mapping[str, Sequence[Feature]]) -> None:
-    """Refuse vectors that are not finite: no number may stand on them."""
-    for label, several in made.items():
-        if not all(np.isfinite(feature.vector).all() for feature in several):
-            raise FloatingPointError(f"the extractor {label} returned a vector that is not finite")
+def load(spec: ExtractorSpec, work: Work, name: Name, device: str, threads: int) -> Extractor:
+    """The extractor of an output."""
+    trained: Artefact | None = work.input("weights", name) if spec.trained else None
+    folder = trained.folder if trained is not None else spec.weights
+    return loaded(spec.extractor, spec.settings, folder, device, threads)
 
 
-def chunks(rows: pd.DataFrame, device: str) -> list[list[Path]]:
-    """Paths of the rows in order, cut so that a chunk holds :data:`CHUNK_SECONDS` of audio at most, or one longer file."""
+def chunks(rows: pd.DataFrame, cut: Cut, device: str) -> list[list[Path]]:
+    """Paths of the rows in order: all together where they are joined, else at most :data:`CHUNK_SECONDS` of audio, or one
+    longer file."""
     paths = [Path(path) for path in rows["path"]]
+    if cut.joins:
+        return [paths]
     return [paths[run] for run in runs(rows["samples"] / rows["sample_rate"], CHUNK_SECONDS[device.split(":")[0]])]
 
 
-@dataclass(frozen=True)
-class Heard:
-    """A chunk of files, each decoded once: waveforms by sampling rate in Hz, and their length in seconds together."""
+def decoded(paths: Sequence[list[Path]], rates: Collection[int], threads: int) -> Iterator[list[Recording]]:
+    """Chunks of files, each file decoded once and brought to these rates; the next chunk is made ready while the models work on
+    this one, unless this one is long."""
 
-    at_rate: dict[int, list[np.ndarray]]
-    seconds: float
-
-
-def heard(paths: Sequence[list[Path]], rates: Collection[int], threads: int) -> Iterator[Heard]:
-    """Decoded chunks; the next one is decoded and resampled while the models work on this one, unless this one is long."""
-
-    def one(path: Path) -> tuple[dict[int, np.ndarray], float]:
+    def one(path: Path) -> Recording:
         wave, own = audio.load(path)
-        return {rate: audio.resample(wave, own, rate) for rate in rates}, len(wave) / own
+        return Recording(wave, own, {rate: audio.resample(wave, own, rate) for rate in rates})
 
     with ThreadPoolExecutor(threads) as pool:
 
-        def begun(number: int) -> list[Future[tuple[dict[int, np.ndarray], float]]]:
+        def begun(number: int) -> list[Future[Recording]]:
             return [pool.submit(one, path) for path in paths[number]]
 
         ahead = None
         for number in range(len(paths)):
             ready = [future.result() for future in ahead or begun(number)]
-            seconds = sum(length for _, length in ready)
+            seconds = sum(len(recording.wave) / recording.rate for recording in ready)
             more = number + 1 < len(paths) and seconds <= AHEAD_SECONDS
             ahead = begun(number + 1) if more else None
-            yield Heard({rate: [waves[rate] for waves, _ in ready] for rate in rates}, seconds)
+            yield ready

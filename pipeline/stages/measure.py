@@ -1,23 +1,20 @@
-"""Measure: scores to rows of results and tables for figures."""
+"""Measure: scores to rows of results and tables for figures, and nothing else."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from pipeline.contracts import Measured, PairRuns, Pairs, Ranks, TrialRuns, Trials
+from pipeline.contracts import ComponentSettings, Measured, MetricFamily, PairRuns, Pairs, Ranks, TrialRuns, Trials
 from pipeline.engine.task import Work
 from pipeline.errors import DataError
 from pipeline.metrics import MetricError
-from pipeline.protocol.trials import TrialSet
-from pipeline.registry import component
-from pipeline.stages import fit
-from pipeline.stages.score import SCORES
-from pipeline.tables.vectors import Vectors
+from pipeline.tables import scores
+from pipeline.tables.scores import ScoreMatrix
 
 VERSION = 1
 ROWS = "rows.parquet"
@@ -25,170 +22,119 @@ ROWS = "rows.parquet"
 
 @dataclass(frozen=True)
 class Context:
-    """What a measure needs to know of the scores beside themselves.
+    """What a family needs to know of the scores beside themselves.
 
     Attributes:
-        are_llrs: whether trial scores are LLRs.
-        backend: settings of the back end that scores pairs.
-        extractor: name of the extractor whose ``pool`` makes references.
-        similarity: ``cosine`` or ``euclidean``, for ranks.
+        n_expected: trials, utterances or inputs that there should be.
+        are_llrs: whether the scores are natural-log likelihood ratios.
     """
 
+    n_expected: int
     are_llrs: bool = False
-    backend: Any = None
-    extractor: str = ""
-    similarity: str = ""
-
-    def numeric(self) -> dict[str, Any]:
-        backend = self.backend.numeric() if self.backend is not None else {}
-        return {
-            "are_llrs": self.are_llrs,
-            "backend": backend,
-            "extractor": self.extractor,
-            "similarity": self.similarity,
-        }
 
 
-def run(settings: Any, context: Context, n_expected: int, work: Work) -> None:
+def run(family: type[MetricFamily], settings: ComponentSettings, context: Context, work: Work) -> None:
     """Write ``rows.parquet`` and one parquet file a figure table.
 
     Raises:
         DataError: the metric is not defined on this data; the message is the metric's.
     """
-    module = component("families", settings.name)
-    read: dict[str, Callable[[Context, int, Work], Any]] = {
-        "trials": _trials,
-        "trial_runs": _trial_runs,
-        "pairs": _pairs,
-        "pair_runs": _pair_runs,
-        "ranks": _ranks,
-    }
-    data = read[module.MEASURES](context, n_expected, work)
+    name = settings.model_dump()["name"]
+    data, partial = READERS[family.reads](context, work)
     try:
-        made: Measured = module.measure(settings, data)
+        measured: Measured = family.measure(settings, data)
     except MetricError as error:
         raise DataError(
-            f"{settings.name} cannot be computed: {error}",
+            f"{name} cannot be computed: {error}",
             cause="too few trials, speakers or utterances a speaker in this set",
-            remedy=f"leave the metric {settings.name} out, or complete the set",
+            remedy=f"leave the metric {name} out, or complete the set",
         ) from error
     folder = work.folder()
-    pd.DataFrame([asdict(row) for row in made.rows]).to_parquet(folder / ROWS, index=False)
-    for name, table in made.tables.items():
-        table.to_parquet(folder / f"{name}.parquet", index=False)
-    read_from = ("original", "protected", "again", "reference", "input")
-    empty = [entry for name in read_from for entry in _unusable(work, name)]
-    # Where evidence is optional, audio without any is in the result, as a tie; it is named all the same.
-    tied = bool(context.extractor) and _extractor(context).evidence_optional
-    work.note("", **{**made.notes, "without_evidence" if tied else "lost": empty})
+    pd.DataFrame([family.record(row) for row in measured.rows]).to_parquet(folder / ROWS, index=False)
+    for table_name, table in measured.tables.items():
+        table.to_parquet(folder / f"{table_name}.parquet", index=False)
+    work.note(**{**measured.notes, "partial": partial})
 
 
-def _unusable(work: Work, name: str) -> list[list[str]]:
-    try:
-        vectors = work.input(name)
-    except KeyError:
-        return []
-    return [list(entry) for entry in vectors.unusable()]
+def _trials(context: Context, work: Work) -> tuple[Trials, bool]:
+    return _trial_scores(context, work, "scores"), False
 
 
-def _trials(context: Context, n_expected: int, work: Work, name: str = "scores") -> Trials:
-    scores = pd.read_parquet(work.input(name).path(SCORES))
-    trials: TrialSet = work.input("trials")
-    return Trials(
-        scores["score"].to_numpy(np.float64),
-        scores["target"].to_numpy(bool),
-        scores["model_speaker"].to_numpy(str),
-        scores["speaker"].to_numpy(str),
-        context.are_llrs,
-        max(n_expected, trials.expected),
-    )
-
-
-def _trial_runs(context: Context, n_expected: int, work: Work) -> TrialRuns:
-    ids = [
-        pd.read_parquet(work.input(name).path(SCORES))[["model", "utterance"]] for name in ("scores", "scores_again")
-    ]
+def _trial_runs(context: Context, work: Work) -> tuple[TrialRuns, bool]:
+    ids = [_table(work, name)[["model", "utterance"]] for name in ("scores", "scores_again")]
     if not ids[0].equals(ids[1]):
         raise DataError(
             "the two runs of the system do not have scores for the same trials",
             cause="nothing could be extracted from some audio of one of them",
             remedy="leave the metric cece out, or mend that audio",
         )
-    return TrialRuns(_trials(context, n_expected, work), _trials(context, n_expected, work, "scores_again"))
+    first, second = (_trial_scores(context, work, name) for name in ("scores", "scores_again"))
+    return TrialRuns(first, second), False
 
 
-def _pairs(context: Context, n_expected: int, work: Work) -> Pairs:
-    original: Vectors = work.input("original")
-    protected: Vectors = work.input("protected")
-    both = np.flatnonzero((original.weights > 0) & (protected.weights > 0))
-    score = _Scoring(context, work)
-    return Pairs(
-        score(original.vectors[both], original.vectors[both]),
-        score(original.vectors[both], protected.vectors[both]),
-        score(protected.vectors[both], protected.vectors[both]),
-        np.array(original.speakers)[both],
-        n_expected,
+def _pairs(context: Context, work: Work) -> tuple[Pairs, bool]:
+    oo, op, pp = (_matrix(work, name) for name in ("oo", "op", "pp"))
+    both, speakers = _common(oo, set(pp.rows))
+    pairs = Pairs(_block(oo, both), _block(op, both), _block(pp, both), speakers, context.n_expected)
+    return pairs, any(matrix.lost for matrix in (oo, op, pp))
+
+
+def _pair_runs(context: Context, work: Work) -> tuple[PairRuns, bool]:
+    pp, p0p1 = (_matrix(work, name) for name in ("pp", "p0p1"))
+    both, speakers = _common(pp, set(p0p1.columns))
+    runs = PairRuns(_block(pp, both), _block(p0p1, both), speakers, context.n_expected)
+    return runs, any(matrix.lost for matrix in (pp, p0p1))
+
+
+def _ranks(context: Context, work: Work) -> tuple[Ranks, bool]:
+    matrix = _matrix(work, "scores")
+    column = {name: number for number, name in enumerate(matrix.columns)}
+    true = np.array([column[name] for name in matrix.row_speakers])
+    without = {name for name, _ in matrix.ties} & set(matrix.rows)
+    ranks = Ranks(matrix.scores, true, matrix.columns, context.n_expected, len(without))
+    return ranks, bool(matrix.lost)
+
+
+READERS: dict[str, Callable[[Context, Work], tuple[Any, bool]]] = {
+    "trials": _trials,
+    "trial_runs": _trial_runs,
+    "pairs": _pairs,
+    "pair_runs": _pair_runs,
+    "ranks": _ranks,
+}
+"""What a family reads, and whether something of it is lost, by kind."""
+
+
+def _table(work: Work, name: str) -> pd.DataFrame:
+    return pd.read_parquet(work.input(name).path(scores.TRIALS))
+
+
+def _trial_scores(context: Context, work: Work, name: str) -> Trials:
+    table = _table(work, name)
+    return Trials(
+        table["score"].to_numpy(np.float64),
+        table["target"].to_numpy(bool),
+        table["model_speaker"].to_numpy(str),
+        table["speaker"].to_numpy(str),
+        context.are_llrs,
+        context.n_expected,
     )
 
 
-def _pair_runs(context: Context, n_expected: int, work: Work) -> PairRuns:
-    first: Vectors = work.input("protected")
-    second: Vectors = work.input("again")
-    both = np.flatnonzero((first.weights > 0) & (second.weights > 0))
-    score = _Scoring(context, work)
-    return PairRuns(
-        score(first.vectors[both], first.vectors[both]),
-        score(first.vectors[both], second.vectors[both]),
-        np.array(first.speakers)[both],
-        n_expected,
-    )
+def _matrix(work: Work, name: str) -> ScoreMatrix:
+    return scores.read(work.input(name).folder)
 
 
-class _Scoring:
-    """Scores of all utterances against all. An utterance is a model of one: both sides of a pair are treated alike."""
-
-    def __init__(self, context: Context, work: Work) -> None:
-        self.backend = component("backends", context.backend.name).Backend(context.backend, fit.folder(work))
-
-    def __call__(self, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
-        models = self.backend.enrol(rows, np.arange(len(rows)), len(rows))
-        scores: np.ndarray = self.backend.score(models, columns)
-        return scores
+def _common(matrix: ScoreMatrix, kept: Collection[str]) -> tuple[tuple[str, ...], np.ndarray]:
+    """The ids of the rows that are kept, in order, and their speakers."""
+    both = [(name, speaker) for name, speaker in zip(matrix.rows, matrix.row_speakers) if name in kept]
+    return tuple(name for name, _ in both), np.array([speaker for _, speaker in both])
 
 
-def _ranks(context: Context, n_expected: int, work: Work) -> Ranks:
-    extractor = _extractor(context)
-    reference: Vectors = work.input("reference").usable()
-    inputs: Vectors = work.input("input")
-    if not extractor.evidence_optional:
-        inputs = inputs.usable()
-    speakers = tuple(sorted(set(reference.speakers)))
-    pool = extractor.pool
-    owner = np.array(reference.speakers)
-    references = np.stack(
-        [pool(reference.vectors[owner == name], reference.weights[owner == name]) for name in speakers]
-    )
-    column = {name: number for number, name in enumerate(speakers)}
-    kept = [row for row, name in enumerate(inputs.speakers) if name in column]
-    true = np.array([column[inputs.speakers[row]] for row in kept])
-    similarity = np.zeros((len(kept), len(speakers)))
-    told = inputs.weights[kept] > 0
-    vectors = inputs.vectors[kept][told].astype(np.float64)
-    similarity[told] = _similarity(vectors, references.astype(np.float64), context.similarity)
-    return Ranks(similarity, true, speakers, n_expected, int((~told).sum()))
-
-
-def _extractor(context: Context) -> Any:
-    return component("extractors", context.extractor).Extractor
-
-
-def _similarity(inputs: np.ndarray, references: np.ndarray, kind: str) -> np.ndarray:
-    """[inputs, N]; higher means more similar: cosine, or minus the Euclidean distance."""
-    if kind == "cosine":
-        inputs = inputs / np.linalg.norm(inputs, axis=1, keepdims=True)
-        references = references / np.linalg.norm(references, axis=1, keepdims=True)
-        return np.asarray(inputs @ references.T)
-    if kind == "euclidean":
-        # Differences first: the expanded square would round away the small distances that decide ranks.
-        return -np.asarray(np.sqrt(((inputs[:, None, :] - references[None, :, :]) ** 2).sum(axis=2)))
-    raise ValueError(f"unknown similarity '{kind}'")
+def _block(matrix: ScoreMatrix, ids: tuple[str, ...]) -> np.ndarray:
+    """The scores of these utterances, float64 [n, n], rows and columns in their order."""
+    if ids == matrix.rows == matrix.columns:
+        return matrix.scores
+    row = {name: place for place, name in enumerate(matrix.rows)}
+    column = {name: place for place, name in enumerate(matrix.columns)}
+    return matrix.scores[np.ix_([row[name] for name in ids], [column[name] for name in ids])]

@@ -1,65 +1,121 @@
-"""Score the trials of one set: enrolment models against trial utterances."""
+"""Score: every number that compares two recordings is made here, of trials, of all pairs, and of inputs with references."""
 
 from __future__ import annotations
-
-from typing import Any
 
 import numpy as np
 import pandas as pd
 
+from pipeline.contracts import Backend, ComponentSettings, Extractor, Vectors
 from pipeline.engine.task import Work
 from pipeline.protocol.trials import TrialSet
-from pipeline.registry import component
 from pipeline.stages import fit
-from pipeline.tables.vectors import Vectors
+from pipeline.tables import scores
+from pipeline.tables.scores import ScoreMatrix
 
 VERSION = 1
-SCORES = "scores.parquet"
 
 
-def run(settings: Any, work: Work) -> None:
+def trials(backend: type[Backend], settings: ComponentSettings, work: Work) -> None:
     """Write ``scores.parquet`` (model, utterance, score, target, and the speakers of both), joined on ids.
 
     Trials that lost their model or their utterance (nothing could be extracted) are left out and named in the record;
     the results say how many were expected and how many used.
     """
-    trials: TrialSet = work.input("trials")
+    listed: TrialSet = work.input("trials")
     enrolment: Vectors = work.input("enrolment")
     trial: Vectors = work.input("trial")
     lost = [*enrolment.unusable(), *trial.unusable()]
     enrolment, trial = enrolment.usable(), trial.usable()
 
     rows = {name: row for row, name in enumerate(enrolment.ids)}
-    members = trials.enrolment[trials.enrolment["utterance"].isin(rows)]
+    members = listed.enrolment[listed.enrolment["utterance"].isin(rows)]
     models = sorted(members["model"].unique())
     number = {model: row for row, model in enumerate(models)}
-    backend = component("backends", settings.name).Backend(settings, fit.folder(work))
-    enrolled = backend.enrol(
+    scorer = fit.load(backend, settings, work)
+    enrolled = scorer.enrol(
         enrolment.vectors[[rows[name] for name in members["utterance"]]],
         np.array([number[model] for model in members["model"]]),
         len(models),
     )
-    matrix = backend.score(enrolled, trial.vectors)
+    matrix = scorer.score(enrolled, trial.vectors)
 
     column = {name: place for place, name in enumerate(trial.ids)}
-    table = trials.trials
+    table = listed.trials
     table = table[table["model"].isin(number) & table["utterance"].isin(column)]
-    scores = matrix[
+    values = matrix[
         [number[model] for model in table["model"]],
         [column[name] for name in table["utterance"]],
     ]
     speaker = dict(zip(trial.ids, trial.speakers))
     claimed = dict(zip(enrolment.ids, enrolment.speakers))
     model_speaker = {model: claimed[name] for model, name in zip(members["model"], members["utterance"])}
-    made = pd.DataFrame(
+    scored = pd.DataFrame(
         {
             "model_speaker": [model_speaker[model] for model in table["model"]],
             "speaker": [speaker[name] for name in table["utterance"]],
             "model": table["model"].astype(str).to_numpy(),
             "utterance": table["utterance"].astype(str).to_numpy(),
-            "score": scores.astype(np.float64),
+            "score": values.astype(np.float64),
             "target": table["target"].astype(bool).to_numpy(),
         }
     ).sort_values(["model", "utterance"], kind="stable")
-    made.to_parquet(work.folder() / SCORES, index=False)
-    work.note(lost=[list(entry) for entry in lost], n_expected=len(trials.trials), n_used=len(made))
+    scored.to_parquet(work.folder() / scores.TRIALS, index=False)
+    work.note(lost=[list(entry) for entry in lost], n_expected=len(listed.trials), n_used=len(scored))
+
+
+def pairs(backend: type[Backend], settings: ComponentSettings, work: Work) -> None:
+    """Write the scores of all utterances of one speech against all of another, ``rows`` and ``columns`` among the inputs.
+
+    An utterance is a model of one: both sides of a pair are treated alike.
+    """
+    rows, columns = work.input("rows").usable(), work.input("columns").usable()
+    scorer = fit.load(backend, settings, work)
+    models = scorer.enrol(rows.vectors, np.arange(len(rows.ids)), len(rows.ids))
+    lost = _lost(work.input("rows"), work.input("columns"))
+    matrix = scorer.score(models, columns.vectors)
+    scores.write(work.folder(), ScoreMatrix(matrix, rows.ids, rows.speakers, columns.ids, columns.speakers, lost))
+    work.note(lost=[list(entry) for entry in lost])
+
+
+def ranks(extractor: type[Extractor], work: Work) -> None:
+    """Write the similarity of inputs to one reference a speaker: the pooled vectors of that speaker's reference half.
+
+    Where evidence is optional, an input without any is equally similar to all references; else it is lost.
+    """
+    reference: Vectors = work.input("reference")
+    inputs: Vectors = work.input("input")
+    lost = _lost(reference, inputs)
+    reference = reference.usable()
+    if not extractor.evidence_optional:
+        inputs = inputs.usable()
+    speakers = tuple(sorted(set(reference.speakers)))
+    owner = np.array(reference.speakers)
+    references = np.stack(
+        [extractor.pool(reference.vectors[owner == name], reference.weights[owner == name]) for name in speakers]
+    )
+    known = set(speakers)
+    kept = [row for row, name in enumerate(inputs.speakers) if name in known]
+    similarity = np.zeros((len(kept), len(speakers)))
+    told = inputs.weights[kept] > 0
+    vectors = inputs.vectors[kept][told].astype(np.float64)
+    similarity[told] = _similarity(vectors, references.astype(np.float64), extractor.similarity)
+    ids = tuple(inputs.ids[row] for row in kept)
+    owners = tuple(inputs.speakers[row] for row in kept)
+    # Where evidence is optional, audio without any is in the result, as a tie; it is named all the same.
+    named = {"ties" if extractor.evidence_optional else "lost": lost}
+    scores.write(work.folder(), ScoreMatrix(similarity, ids, owners, speakers, speakers, **named))
+    work.note(**{"without_evidence" if name == "ties" else name: [list(entry) for entry in lost] for name in named})
+
+
+def _lost(*several: Vectors) -> tuple[tuple[str, str], ...]:
+    return tuple(dict.fromkeys(entry for vectors in several for entry in vectors.unusable()))
+
+
+def _similarity(inputs: np.ndarray, references: np.ndarray, kind: str) -> np.ndarray:
+    """[inputs, N]; higher means more similar: cosine, or minus the Euclidean distance."""
+    if kind == "cosine":
+        inputs = inputs / np.linalg.norm(inputs, axis=1, keepdims=True)
+        references = references / np.linalg.norm(references, axis=1, keepdims=True)
+        return np.asarray(inputs @ references.T)
+    # Differences first: the expanded square would round away the small distances that decide ranks.
+    return -np.asarray(np.sqrt(((inputs[:, None, :] - references[None, :, :]) ** 2).sum(axis=2)))

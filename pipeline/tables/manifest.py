@@ -5,14 +5,17 @@ Row identity is (set, utterance): the same utterance may stand in several sets (
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import Any
 
 import pandas as pd
 import pandera.pandas as pa
 
-from pipeline.registry import digest as digest_of
+from pipeline.seeds import digest as digest_of
 
+FILE = "manifest.parquet"
 IDENTITY = ["set", "utterance"]
 COLUMNS = ["utterance", "speaker", "sex", "set", "role", "path", "sample_rate", "samples", "sha256", "position"]
 # What the numbers depend on: not where the files lie, nor in which line of wav.scp.
@@ -77,3 +80,33 @@ def seconds(table: pd.DataFrame) -> pd.Series:
 
 def _plain(value: Any) -> Any:
     return value if isinstance(value, str) else int(value)
+
+
+@functools.lru_cache(maxsize=512)
+def read(folder: Path) -> pd.DataFrame:
+    """The manifest in a folder whose audio lies beside it; paths are made absolute. Cached: artefacts do not change."""
+    rows = pd.read_parquet(folder / FILE)
+    rows["path"] = [str(folder / path) for path in rows["path"]]
+    return rows
+
+
+def rows_of(source: Any) -> pd.DataFrame:
+    """The rows that an input of a task stands for: rows themselves, an artefact that holds a manifest, or several."""
+    if isinstance(source, pd.DataFrame):
+        return source
+    several = source if isinstance(source, (list, tuple)) else [source]
+    return pd.concat([read(made.folder) for made in several], ignore_index=True)
+
+
+def matching(rows: pd.DataFrame, wanted: pd.DataFrame) -> pd.DataFrame:
+    """The rows of the wanted (set, utterance), in the wanted order.
+
+    Raises:
+        LookupError: rows are not there.
+    """
+    there = pd.MultiIndex.from_arrays([rows[name] for name in IDENTITY])
+    places = there.get_indexer(pd.MultiIndex.from_arrays([wanted[name] for name in IDENTITY]))
+    if (places < 0).any():
+        lost = wanted["utterance"].to_numpy()[places < 0].tolist()
+        raise LookupError(f"{len(lost)} utterances are not in the manifest of the system, first {lost[:3]}")
+    return rows.iloc[places].reset_index(drop=True)

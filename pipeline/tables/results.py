@@ -1,7 +1,8 @@
 """The schema of results rows, the one contract between stages, files, report and other people's scripts.
 
 One row is one number (or label) of one metric for one data set, subset, condition, system, attacker, extractor, training
-source, back end and calibration (DESIGN, contract "Results row").
+source, back end and calibration, in one variant, by one estimator, on one unit of input. Everything that belongs to the number
+stands in its row: interval, null band, ceiling, counts, why there is none, and what a reader has to know.
 """
 
 from __future__ import annotations
@@ -12,7 +13,10 @@ from typing import Any
 
 import pandas as pd
 
-SCHEMA_VERSION = 1
+from pipeline.errors import DataError
+from pipeline.tables import schema_1
+
+SCHEMA_VERSION = 2
 
 IDENTITY = [
     "dataset",
@@ -27,13 +31,17 @@ IDENTITY = [
     "calibration",
     "metric",
     "variant",
+    "estimator",
+    "input_unit",
 ]
-NUMBERS = ["value", "low", "high"]
+"""Unique together in a run."""
+
+NUMBERS = ["value", "low", "high", "null_low", "null_high", "ceiling"]
 COUNTS = ["n_expected", "n_used", "n_speakers", "n_target", "n_nontarget"]
 COLUMNS = [
-    "schema_version", "run_id", *IDENTITY, "value", "label", "unit", "direction", "low", "high",
-    "n_expected", "n_used", "n_speakers", "n_target", "n_nontarget", "status", "reason", "signature", "config_digest",
-    "input_digest", "model_digest", "code_version", "device",
+    "schema_version", "run_id", *IDENTITY, "value", "label", "unit", "direction", "low", "high", "null_low", "null_high",
+    "ceiling", *COUNTS, "status", "reason", "note", "signature", "config_digest", "input_digest", "model_digest",
+    "code_version", "device",
 ]  # fmt: skip
 
 
@@ -47,7 +55,7 @@ def frame(rows: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
     unknown = {key for row in rows for key in row} - set(COLUMNS)
     if unknown:
         raise ValueError(f"not columns of the results schema: {sorted(unknown)}")
-    table = pd.DataFrame([{"schema_version": SCHEMA_VERSION, **row} for row in rows], columns=COLUMNS)
+    table = pd.DataFrame([{**row, "schema_version": SCHEMA_VERSION} for row in rows], columns=COLUMNS)
     for column in COLUMNS:
         if column in NUMBERS:
             table[column] = table[column].astype("float64")
@@ -61,6 +69,12 @@ def frame(rows: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
     return table.sort_values(IDENTITY, kind="stable").reset_index(drop=True)
 
 
+def records(table: pd.DataFrame) -> list[dict[str, Any]]:
+    """The rows of any table as plain dictionaries: much faster than rows as series."""
+    names = [str(name) for name in table.columns]
+    return [dict(zip(names, values)) for values in zip(*(table[name].tolist() for name in names))]
+
+
 def write(table: pd.DataFrame, folder: Path) -> None:
     """Write ``results.parquet`` and ``results.csv`` into ``folder``."""
     table.to_parquet(folder / "results.parquet", index=False)
@@ -68,6 +82,32 @@ def write(table: pd.DataFrame, folder: Path) -> None:
 
 
 def read(folder: Path) -> pd.DataFrame:
-    """The results rows of a run folder."""
-    table = pd.read_parquet(folder / "results.parquet")
+    """The results rows of a run folder; those of schema 1 as rows of this one.
+
+    Raises:
+        DataError: rows of a schema that is not known here.
+    """
+    path = folder / "results.parquet"
+    table = pd.read_parquet(path)
+    versions = set(table["schema_version"]) if "schema_version" in table.columns else {None}
+    if versions <= {1}:
+        return from_schema_1(table)
+    lacking = [column for column in COLUMNS if column not in table.columns]
+    if not versions <= {SCHEMA_VERSION} or lacking:
+        raise DataError(
+            f"the results are not of schema {SCHEMA_VERSION}"
+            + (f": they lack the columns {', '.join(lacking)}" if versions <= {SCHEMA_VERSION} else ""),
+            where=str(path),
+            cause="the file comes from another version",
+            remedy="read it with the version that wrote it, or run the evaluation again",
+        )
     return table[COLUMNS]
+
+
+def from_schema_1(table: pd.DataFrame) -> pd.DataFrame:
+    """Rows of schema 1 as rows of this schema; no number changes.
+
+    Raises:
+        ValueError: columns that schema 1 does not have, or rows with the same identity.
+    """
+    return frame(schema_1.rows(table))

@@ -1,52 +1,41 @@
-"""Feature tables: ids and vectors in one row (DESIGN, decision 3)."""
+"""Tables of features: ids and vectors in one row."""
 
 from __future__ import annotations
 
 import functools
+import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from pipeline.nets.feature import Feature
+from pipeline.contracts import Feature, Vectors
+from pipeline.seeds import digest
 
 
-@dataclass(frozen=True)
-class Vectors:
-    """Feature vectors of named pieces of audio.
+@dataclass(frozen=True, eq=False)
+class FeatureTable:
+    """The features of one artefact.
 
     Attributes:
-        ids: [n] utterance ids (or segment ids).
-        speakers: [n] speaker ids.
+        ids: [n].
         vectors: float32 [n, d].
-        weights: float64 [n], the evidence of each; 0 where unusable.
+        weights: float64 [n].
         reasons: [n], '' or why the vector is unusable.
     """
 
     ids: tuple[str, ...]
-    speakers: tuple[str, ...]
     vectors: np.ndarray
     weights: np.ndarray
     reasons: tuple[str, ...]
 
-    def usable(self) -> Vectors:
-        """Only the rows that could be extracted."""
-        kept = np.flatnonzero(self.weights > 0)
-        return Vectors(
-            tuple(self.ids[row] for row in kept),
-            tuple(self.speakers[row] for row in kept),
-            self.vectors[kept],
-            self.weights[kept],
-            tuple(self.reasons[row] for row in kept),
-        )
-
-    def unusable(self) -> list[tuple[str, str]]:
-        """(id, reason) of the rows that could not be extracted."""
-        return [(name, reason) for name, reason, weight in zip(self.ids, self.reasons, self.weights) if weight <= 0]
+    @functools.cached_property
+    def row(self) -> dict[str, int]:
+        """Row by id."""
+        return {name: row for row, name in enumerate(self.ids)}
 
 
 def write(path: Path, ids: Sequence[str], features: Sequence[Feature]) -> None:
@@ -66,15 +55,37 @@ def write(path: Path, ids: Sequence[str], features: Sequence[Feature]) -> None:
 
 
 @functools.lru_cache(maxsize=512)
-def read(path: Path) -> pd.DataFrame:
-    """A feature table indexed by id, with columns ``row, weight, reason``; its matrix is in ``attrs['vectors']``.
-
-    Cached: artefacts do not change.
-    """
+def read(path: Path) -> FeatureTable:
+    """A table of features. Cached: artefacts do not change."""
     table = pq.read_table(path)
     column = table["vector"].combine_chunks()
-    vectors = np.asarray(column.flatten(), dtype=np.float32).reshape(len(table), -1)
-    frame: pd.DataFrame = table.select(["id", "weight", "reason"]).to_pandas().set_index("id")
-    frame["row"] = np.arange(len(frame))
-    frame.attrs["vectors"] = vectors
-    return frame
+    return FeatureTable(
+        tuple(table["id"].to_pylist()),
+        np.asarray(column.flatten(), dtype=np.float32).reshape(len(table), -1),
+        table["weight"].to_numpy(),
+        tuple(table["reason"].to_pylist()),
+    )
+
+
+def gather(
+    tables: Sequence[FeatureTable],
+    places: Sequence[tuple[int, int]],
+    ids: Sequence[str],
+    speakers: Sequence[str],
+) -> Vectors:
+    """Rows of several tables, given as (number of the table, row), under the ids and speakers that they are to have."""
+    return Vectors(
+        ids=tuple(ids),
+        speakers=tuple(speakers),
+        vectors=np.stack([tables[number].vectors[row] for number, row in places]),
+        weights=np.array([tables[number].weights[row] for number, row in places]),
+        reasons=tuple(tables[number].reasons[row] for number, row in places),
+    )
+
+
+def content(vectors: Vectors) -> str:
+    """Digest of ids, speakers, vectors and weights."""
+    total = hashlib.sha256(digest(vectors.ids, vectors.speakers, vectors.reasons).encode())
+    total.update(np.ascontiguousarray(vectors.vectors).tobytes())
+    total.update(np.ascontiguousarray(vectors.weights).tobytes())
+    return total.hexdigest()

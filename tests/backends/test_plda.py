@@ -15,7 +15,7 @@ from scipy.stats import norm
 
 from pipeline import metrics
 from pipeline.backends import cosine, plda
-from pipeline.backends.plda import Backend, Settings, kaldi_files
+from pipeline.backends.plda import Backend, PldaSettings, kaldi_files
 from pipeline.errors import DataError, ModelMissing
 
 EMBEDDING = 40
@@ -37,9 +37,9 @@ def voices(speakers: int, each: int, seed: int, *, loud: bool) -> tuple[np.ndarr
 
 def test_fit_enrol_and_score(tmp_path: Path) -> None:
     vectors, speakers = voices(150, 8, 1, loud=True)
-    settings = Settings(lda=30)
-    assert plda.weights(settings, tmp_path) is None
-    record = plda.fit(settings, vectors, speakers, tmp_path, within_session=False)
+    settings = PldaSettings(lda=30)
+    assert plda.Backend.weights(settings, tmp_path) is None
+    record = plda.Backend.fit(settings, vectors, speakers, tmp_path, within_session=False)
     assert [path.name for path in tmp_path.iterdir()] == ["plda.safetensors"]
     assert json.loads(json.dumps(record)) == record
     assert record["lda"] == {"asked": 30, "used": 30, "dimension": EMBEDDING}
@@ -56,7 +56,7 @@ def test_fit_enrol_and_score(tmp_path: Path) -> None:
     found = backend.score(models, held[~given])
     assert found.shape == (60, 300) and found.dtype == np.float64
     target = np.arange(60)[:, None] == of_model[~given]
-    plain = cosine.Backend(cosine.Settings(), None)
+    plain = cosine.Backend(cosine.CosineSettings(), None)
     cosines = plain.score(plain.enrol(held[given], of_model[given], 60), held[~given])
     eer = metrics.eer(found[target], found[~target])
     assert eer < 0.5 * metrics.eer(cosines[target], cosines[~target])
@@ -67,8 +67,8 @@ def test_fit_enrol_and_score(tmp_path: Path) -> None:
 def test_ratios_are_calibrated_for_any_number_of_enrolment_utterances(tmp_path: Path) -> None:
     """Which they would not be if all models were scored as one utterance."""
     vectors, speakers = voices(400, 8, 3, loud=False)
-    settings = Settings(length_normalise=False, regularisation=0)
-    plda.fit(settings, vectors, speakers, tmp_path, within_session=False)
+    settings = PldaSettings(length_normalise=False, regularisation=0)
+    plda.Backend.fit(settings, vectors, speakers, tmp_path, within_session=False)
     backend = Backend(settings, tmp_path)
     held, names = voices(200, 8, 4, loud=False)
     of_model = np.array([int(name[1:]) for name in names])
@@ -88,7 +88,7 @@ def test_ratios_are_calibrated_for_any_number_of_enrolment_utterances(tmp_path: 
 
 def test_a_training_set_of_one_session_a_speaker_is_marked(tmp_path: Path) -> None:
     vectors, speakers = voices(6, 4, 5, loud=True)
-    record = plda.fit(Settings(), vectors, speakers, tmp_path, within_session=True)
+    record = plda.Backend.fit(PldaSettings(), vectors, speakers, tmp_path, within_session=True)
     assert record["within_session"] is True and record["mark"] == "within-session PLDA, weak attacker"
     assert record["summary"].endswith("; within-session PLDA, weak attacker")
     assert "40 to 5 dimensions (200 asked)" in record["summary"]
@@ -97,16 +97,16 @@ def test_a_training_set_of_one_session_a_speaker_is_marked(tmp_path: Path) -> No
 def test_refusals_say_where(tmp_path: Path) -> None:
     vectors, speakers = voices(2, 4, 6, loud=True)
     with pytest.raises(DataError, match=r"it takes 3 or more\. Where: training of the back end plda\."):
-        plda.fit(Settings(), vectors, speakers, tmp_path, within_session=False)
+        plda.Backend.fit(PldaSettings(), vectors, speakers, tmp_path, within_session=False)
     assert not list(tmp_path.iterdir())
     with pytest.raises(ModelMissing, match="was given no parameters"):
-        Backend(Settings(), None)
+        Backend(PldaSettings(), None)
 
 
 def test_all_pairs_need_little_more_memory_than_their_scores(tmp_path: Path) -> None:
     vectors, speakers = voices(20, 5, 7, loud=True)
-    plda.fit(Settings(), vectors, speakers, tmp_path, within_session=False)
-    backend = Backend(Settings(), tmp_path)
+    plda.Backend.fit(PldaSettings(), vectors, speakers, tmp_path, within_session=False)
+    backend = Backend(PldaSettings(), tmp_path)
     many = np.resize(vectors, (3000, EMBEDDING))
     models = backend.enrol(many, np.arange(3000) // 2, 1500)
     tracemalloc.start()
@@ -197,8 +197,8 @@ def kaldi_score(held: Parts, utterances: np.ndarray, trial: np.ndarray) -> float
 def test_kaldi_files_score_as_the_recipe_does(tmp_path: Path, kind: str, offset: bool) -> None:
     held = parts(offset)
     ways = {"text": (as_text, text_plda), "binary": (as_binary, binary_plda)}
-    settings = Settings(source=str(write(tmp_path / "kaldi", held, *ways[kind])))
-    found = plda.weights(settings, tmp_path)
+    settings = PldaSettings(source=str(write(tmp_path / "kaldi", held, *ways[kind])))
+    found = plda.Backend.weights(settings, tmp_path)
     assert found is not None
     backend = Backend(settings, found.folder)
     random = np.random.default_rng(9)
@@ -231,14 +231,16 @@ def test_the_digest_is_of_the_contents(tmp_path: Path) -> None:
     held = parts()
     digests = []
     for name in ("one", "two"):
-        found = plda.weights(Settings(source=str(write(tmp_path / name, held, as_text, text_plda))), tmp_path)
+        found = plda.Backend.weights(
+            PldaSettings(source=str(write(tmp_path / name, held, as_text, text_plda))), tmp_path
+        )
         assert found is not None
         digests.append(found.digest)
     held["psi"][0] += 1
-    found = plda.weights(Settings(source=str(write(tmp_path / "two", held, as_text, text_plda))), tmp_path)
+    found = plda.Backend.weights(PldaSettings(source=str(write(tmp_path / "two", held, as_text, text_plda))), tmp_path)
     assert found is not None
     assert digests[0] == digests[1] != found.digest
-    assert "source" not in Settings().numeric()
+    assert "source" not in PldaSettings().numeric()
 
 
 def test_absent_files_are_named(tmp_path: Path) -> None:
@@ -246,9 +248,9 @@ def test_absent_files_are_named(tmp_path: Path) -> None:
     (folder / "plda").unlink()
     (folder / "mean.vec").unlink()
     with pytest.raises(ModelMissing, match=r"holds no mean\.vec and no plda"):
-        plda.weights(Settings(source=str(folder)), tmp_path)
+        plda.Backend.weights(PldaSettings(source=str(folder)), tmp_path)
     with pytest.raises(ModelMissing, match=r"transform\.mat"):
-        plda.weights(Settings(source=str(tmp_path / "nothing")), tmp_path)
+        plda.Backend.weights(PldaSettings(source=str(tmp_path / "nothing")), tmp_path)
 
 
 def _changed(**arrays: np.ndarray) -> Callable[[Path], None]:
@@ -290,12 +292,12 @@ def test_broken_files_are_refused_with_the_reason(tmp_path: Path, case: str) -> 
     change, reason = BROKEN[case]
     change(folder)
     with pytest.raises(DataError, match=reason) as caught:
-        plda.weights(Settings(source=str(folder)), tmp_path)
+        plda.Backend.weights(PldaSettings(source=str(folder)), tmp_path)
     assert str(folder) in str(caught.value) and "To mend it" in str(caught.value)
 
 
 def test_vectors_of_another_dimension_are_refused(tmp_path: Path) -> None:
     folder = write(tmp_path / "kaldi", parts(), as_text, text_plda)
-    backend = Backend(Settings(source=str(folder)), folder)
+    backend = Backend(PldaSettings(source=str(folder)), folder)
     with pytest.raises(DataError, match="12-dimensional embeddings"):
         backend.enrol(np.ones((3, 192)), np.arange(3), 3)

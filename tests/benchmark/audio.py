@@ -40,16 +40,16 @@ def ge2e() -> list[Row]:
     import torch
 
     from pipeline.errors import ModelMissing
-    from pipeline.extractors.ge2e import Extractor, Settings, weights
+    from pipeline.extractors.ge2e import Extractor, Ge2eSettings
 
     models = Path(os.environ.get("VOICE_PRIVACY_MODELS", Path.home() / ".cache" / "voice-privacy" / "models"))
     try:
-        held = weights(Settings(), models)
+        held = Extractor.weights(Ge2eSettings(), models)
     except ModelMissing as missing:
         raise Skipped(str(missing)) from missing
     assert held is not None
     waves = files(20, 60.0, 16_000)
-    extractor = Extractor(Settings(), held.folder, "cpu", 1)
+    extractor = Extractor(Ge2eSettings(), held.folder, "cpu", 1)
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
@@ -103,12 +103,12 @@ def mcadams() -> list[Row]:
     """The McAdams anonymiser against one frame after the other."""
     from threadpoolctl import threadpool_limits
 
-    from pipeline.anonymisers._types import Utterance
-    from pipeline.anonymisers.mcadams import Anonymiser, Settings
+    from pipeline.anonymisers.mcadams import Anonymiser, McAdamsSettings
+    from pipeline.contracts import Utterance
     from tests.anonymisers.test_mcadams import reference
 
     waves = files(6, 6.0, 16_000)
-    anonymiser = Anonymiser(Settings(mode="vpc2024", alpha=0.8))
+    anonymiser = Anonymiser(McAdamsSettings(mode="vpc2024", alpha=0.8))
     who = Utterance("utterance", "speaker", "set", 0)
 
     def ours() -> list[np.ndarray]:

@@ -30,7 +30,7 @@ def _compare(name: str, channels: list[int], least: float, threads: int, runs: i
     from speechbrain.lobes.models.ECAPA_TDNN import ECAPA_TDNN
     from speechbrain.processing.features import InputNormalization
 
-    from pipeline.extractors.ecapa import Extractor, Settings
+    from pipeline.extractors.ecapa import EcapaSettings, Extractor
 
     waves = files(16, 60.0, 16_000)
     with torch.random.fork_rng():
@@ -60,7 +60,7 @@ def _compare(name: str, channels: list[int], least: float, threads: int, runs: i
     def extractor(precision: Literal["float32", "bfloat16"]) -> Extractor:
         with tempfile.TemporaryDirectory() as folder:
             torch.save(model.state_dict(), Path(folder) / "embedding_model.ckpt")
-            return Extractor(Settings(source=folder, precision=precision), Path(folder), "cpu", threads)
+            return Extractor(EcapaSettings(source=folder, precision=precision), Path(folder), "cpu", threads)
 
     exact, half = extractor("float32"), extractor("bfloat16")
     before = torch.get_num_threads()

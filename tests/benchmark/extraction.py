@@ -35,11 +35,15 @@ def _extractors(folder: Path) -> dict[str, Any]:
         {key: tensor.contiguous() for key, tensor in state.items()}, folder / "ecapa" / "embedding_model.safetensors"
     )
     waves = [wave.astype(np.float32) for wave in files(4, 4.0, 16_000)]
-    trainer.train(trainer.Settings(steps=2), packed.of(waves, ["a", "a", "b", "b"]), folder / "phones")
+    trainer.Trainer.train(
+        trainer.PhonesTrainerSettings(steps=2), packed.of(waves, ["a", "a", "b", "b"]), folder / "phones"
+    )
     return {
-        "ecapa": ecapa.Extractor(ecapa.Settings(source=str(folder / "ecapa")), folder / "ecapa", "cpu", THREADS),
-        "f0": f0.Extractor(f0.Settings(), None, "cpu", THREADS),
-        "phones": phones.Extractor(phones.Settings(source=str(folder / "phones")), folder / "phones", "cpu", THREADS),
+        "ecapa": ecapa.Extractor(ecapa.EcapaSettings(source=str(folder / "ecapa")), folder / "ecapa", "cpu", THREADS),
+        "f0": f0.Extractor(f0.F0Settings(), None, "cpu", THREADS),
+        "phones": phones.Extractor(
+            phones.PhonesSettings(source=str(folder / "phones")), folder / "phones", "cpu", THREADS
+        ),
     }
 
 
@@ -53,11 +57,15 @@ def _rows(paths: list[Path]) -> pd.DataFrame:
 
 
 def _pass(chosen: dict[str, Any], rows: pd.DataFrame) -> None:
+    from pipeline.nets import memory
+    from pipeline.protocol.cuts import Whole
     from pipeline.stages import extract
 
     rates = {extractor.sample_rate for extractor in chosen.values()}
-    for chunk in extract.heard(extract.chunks(rows, "cpu"), rates, THREADS):
-        extract.through(chosen, chunk.at_rate)
+    for chunk in extract.decoded(extract.chunks(rows, Whole(), "cpu"), rates, THREADS):
+        for extractor in chosen.values():
+            Whole().features(extractor, chunk)
+            memory.give_back()
 
 
 def together() -> list[Row]:

@@ -117,6 +117,7 @@ def _loaded(bench: Bench) -> float:
     import pandas as pd
     import soundfile
 
+    from pipeline.protocol.cuts import Whole
     from pipeline.stages import extract
 
     paths = []
@@ -127,10 +128,11 @@ def _loaded(bench: Bench) -> float:
     lengths = [len(wave) for wave in bench.rendered]
     times = max(1, round(bench.size.audio / (sum(lengths) / RATE)))
     rows = pd.DataFrame({"path": paths * times, "samples": lengths * times, "sample_rate": RATE})
-    cut = extract.chunks(rows, bench.device)
+    cut = extract.chunks(rows, Whole(), bench.device)
 
     def all_of_it() -> float:
-        return sum(chunk.seconds for chunk in extract.heard(cut, (RATE, 8000), bench.threads))
+        chunks = extract.decoded(cut, (RATE, 8000), bench.threads)
+        return sum(len(recording.wave) / recording.rate for chunk in chunks for recording in chunk)
 
     return all_of_it() / bench.seconds(all_of_it)
 
@@ -139,7 +141,7 @@ def embeddings(bench: Bench) -> list[Figure]:
     """ECAPA embeddings: float32 and bfloat16 in batches, and one file at a time."""
     from safetensors.torch import save_file
 
-    from pipeline.extractors.ecapa import Extractor, Settings
+    from pipeline.extractors.ecapa import EcapaSettings, Extractor
     from pipeline.extractors.ecapa import network as ecapa
 
     folder = bench.folder / "ecapa"
@@ -150,11 +152,11 @@ def embeddings(bench: Bench) -> list[Figure]:
     )
     waves = bench.waves()
     audio = heard(waves)
-    exact = Extractor(Settings(source=str(folder)), folder, bench.device, bench.threads)
+    exact = Extractor(EcapaSettings(source=str(folder)), folder, bench.device, bench.threads)
     speed = audio / bench.seconds(lambda: exact.extract(waves))
     some = waves[: 4 * len(bench.rendered)]
     alone = heard(some) / bench.seconds(lambda: [exact.extract([wave]) for wave in some])
-    half = Extractor(Settings(source=str(folder), precision="bfloat16"), folder, bench.device, bench.threads)
+    half = Extractor(EcapaSettings(source=str(folder), precision="bfloat16"), folder, bench.device, bench.threads)
     loading = _loaded(bench)
     bound = "loader" if loading < speed else "compute"
     channels = bench.size.ecapa[0]
@@ -174,7 +176,7 @@ def embeddings(bench: Bench) -> list[Figure]:
         ),
     ]
     if bench.device != "cpu":
-        host = Extractor(Settings(source=str(folder)), folder, "cpu", bench.threads)
+        host = Extractor(EcapaSettings(source=str(folder)), folder, "cpu", bench.threads)
         worst = max(map(_apart, exact.extract(bench.rendered), host.extract(bench.rendered)))
         made.append(
             figure(
@@ -195,11 +197,11 @@ def _apart(a: Any, b: Any) -> float:
 
 def pyin(bench: Bench) -> list[Figure]:
     """F0 histograms at 8 kHz."""
-    from pipeline.extractors.f0 import Extractor, Settings
+    from pipeline.extractors.f0 import Extractor, F0Settings
 
     waves = bench.waves(8000)
     audio = heard(waves, 8000)
-    there = Extractor(Settings(), None, bench.device, bench.threads)
+    there = Extractor(F0Settings(), None, bench.device, bench.threads)
     made = [
         figure("pyin", audio / bench.seconds(lambda: there.extract(waves)), "xRT", f"{audio:.0f} s at once", 20_000)
     ]
@@ -212,7 +214,7 @@ def pyin(bench: Bench) -> list[Figure]:
                 "pyin_graphs", audio / bench.seconds(lambda: graphs.track(waves)), "xRT", "the same with CUDA graphs"
             )
         )
-        here = Extractor(Settings(), None, "cpu", bench.threads)
+        here = Extractor(F0Settings(), None, "cpu", bench.threads)
         some = waves[: len(bench.rendered)]
         same, counted = _shared(there.extract(some), here.extract(some))
         made.append(
@@ -223,20 +225,22 @@ def pyin(bench: Bench) -> list[Figure]:
 
 def phones(bench: Bench) -> list[Figure]:
     """Phone histograms, with a network after two steps, which is as fast as a trained one."""
-    from pipeline.extractors.phones import Extractor, Settings
+    from pipeline.extractors.phones import Extractor, PhonesSettings
     from pipeline.extractors.phones import training as trainer
     from pipeline.nets import waveforms as packed
 
     folder = bench.folder / "phones"
     folder.mkdir()
     crops = bench.rendered[:4]
-    trainer.train(trainer.Settings(steps=2), packed.of(crops, [str(item) for item in range(len(crops))]), folder)
+    trainer.Trainer.train(
+        trainer.PhonesTrainerSettings(steps=2), packed.of(crops, [str(item) for item in range(len(crops))]), folder
+    )
     waves = bench.waves()
     audio = heard(waves)
-    there = Extractor(Settings(source=str(folder)), folder, bench.device, bench.threads)
+    there = Extractor(PhonesSettings(source=str(folder)), folder, bench.device, bench.threads)
     made = [figure("phones", audio / bench.seconds(lambda: there.extract(waves)), "xRT", f"{audio:.0f} s at once")]
     if bench.device != "cpu":
-        here = Extractor(Settings(source=str(folder)), folder, "cpu", bench.threads)
+        here = Extractor(PhonesSettings(source=str(folder)), folder, "cpu", bench.threads)
         same, counted = _shared(there.extract(bench.rendered), here.extract(bench.rendered))
         made.append(figure("phones_agreement", 100 * same, "%", f"of {counted:.0f} codes those of the CPU", 99.9))
     return made
@@ -251,14 +255,14 @@ def _shared(a: Sequence[Any], b: Sequence[Any]) -> tuple[float, float]:
 
 def mcadams(bench: Bench) -> list[Figure]:
     """McAdams anonymisation, each file with an alpha of its own."""
-    from pipeline.anonymisers._types import Utterance
-    from pipeline.anonymisers.mcadams import Anonymiser, Settings
+    from pipeline.anonymisers.mcadams import Anonymiser, McAdamsSettings
+    from pipeline.contracts import Utterance
 
-    settings = Settings(level="utterance", alpha_range=(0.5, 0.9))
+    settings = McAdamsSettings(level="utterance", alpha_range=(0.5, 0.9))
     waves = bench.waves()
     audio = heard(waves)
     told = [(wave, RATE, Utterance(str(number), "speaker", "set", number)) for number, wave in enumerate(waves)]
-    there = Anonymiser(settings, bench.device)
+    there = Anonymiser(settings, device=bench.device)
     made = [
         figure("mcadams", audio / bench.seconds(lambda: there.several(told)), "xRT", f"{audio:.0f} s at once", 5000)
     ]

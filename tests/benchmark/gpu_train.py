@@ -94,11 +94,11 @@ def main(arguments: Sequence[str]) -> int:
         print("no CUDA device here; --device cpu rehearses with what numbers it is given", file=sys.stderr)
         return 2
     from pipeline.nets.training import determinism
-    from pipeline.trainers.embedding import Settings, resolved
+    from pipeline.trainers.embedding import EmbeddingSettings, Trainer
     from pipeline.trainers.embedding.crops import Crops
     from pipeline.trainers.embedding.learner import Learner
 
-    settings = Settings(
+    settings = EmbeddingSettings(
         architecture="ecapa",
         channels=(chosen.channels,) * 4,
         aggregation=3 * chosen.channels,
@@ -114,7 +114,7 @@ def main(arguments: Sequence[str]) -> int:
         compile=chosen.compile,
         threads=2 if on_gpu else 1,
     )
-    settings = resolved(settings, "ecapa", chosen.speakers, 0.0)
+    settings = Trainer.resolved(settings, "ecapa", chosen.speakers, 0.0)
     card = torch.cuda.get_device_name() if on_gpu else "rehearsal on the CPU: no figure counts"
     print(f"{card}, {machine()}, {commit()}")
     print(f"settings: {settings.numeric()}", flush=True)

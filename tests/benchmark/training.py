@@ -59,9 +59,9 @@ def waveforms() -> tuple[Any, str]:
 
 def settings(size: Size, precision: Literal["float32", "bfloat16"], threads: int) -> Any:
     """Of our trainer."""
-    from pipeline.trainers.embedding import Settings, resolved
+    from pipeline.trainers.embedding import EmbeddingSettings, Trainer
 
-    chosen = Settings(
+    chosen = EmbeddingSettings(
         architecture="ecapa",
         channels=(size.channels,) * 4,
         aggregation=3 * size.channels,
@@ -76,7 +76,7 @@ def settings(size: Size, precision: Literal["float32", "bfloat16"], threads: int
         precision=precision,
         threads=threads,
     )
-    return resolved(chosen, "ecapa", 0, 0.0)
+    return Trainer.resolved(chosen, "ecapa", 0, 0.0)
 
 
 class Ours:
@@ -244,8 +244,7 @@ def compare(size: Size, threads: int, clock: Any) -> list[Row]:
 def default() -> list[Row]:
     """The default recipe from its beginning to its end, on an utterance of each of 168 speakers."""
     import yaml
-
-    from pipeline.trainers.embedding import Settings, train
+    from pipeline.training.embedding import Settings, train
 
     audio, what = waveforms()
     if what != "LibriSpeech":

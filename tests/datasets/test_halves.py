@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pipeline import audio
 from pipeline.datasets import importers
 from pipeline.datasets.settings import DatasetSettings
 from pipeline.errors import DataError
@@ -81,7 +82,7 @@ def test_segments_hold_each_sample_once_where_its_time_says(files: list[tuple[in
             expected[place, sample] = int((begin + Fraction(sample, rate)) * count / total)
         begin += Fraction(samples, rate)
     found = {}
-    for number, segment in enumerate(halves.segments(files, count)):
+    for number, segment in enumerate(audio.segment_borders(files, count)):
         for place, start, stop in segment:
             for sample in range(start, stop):
                 assert (place, sample) not in found

@@ -8,6 +8,7 @@ import pytest
 import soundfile
 
 from pipeline.datasets import external, importers, prepare
+from pipeline.datasets.known import NOTHING_KNOWN
 from pipeline.datasets.settings import DatasetSettings
 from pipeline.tables import manifest as manifests
 
@@ -179,7 +180,7 @@ def test_notes_of_other_peoples_systems_have_their_label(tiny, tmp_path: Path) -
         path.parent.mkdir(parents=True, exist_ok=True)
         soundfile.write(path, noise(f"anon {row.set} {row.utterance}", 0.125), 8000)
 
-    made = prepare.run(tiny.settings(), None, {"t8": external.Copy(str(tmp_path / "theirs"))}, False, 1)
+    made = prepare.run(tiny.settings(), None, {"t8": external.Copy(str(tmp_path / "theirs"))}, False, 1, NOTHING_KNOWN)
     (note,) = made.notes
     assert note.startswith("system t8: 10 of 10 files are sampled below 16 kHz (8000 Hz: 10)")
 

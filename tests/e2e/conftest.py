@@ -36,6 +36,15 @@ class Demo:
         return self.report.parent
 
 
+def elsewhere() -> dict[str, str]:
+    """The environment of somebody who has the wheel alone: no settings of ours, and no way to the sources."""
+    return {
+        name: value
+        for name, value in os.environ.items()
+        if name != "PYTHONPATH" and not name.startswith("VOICE_PRIVACY_")
+    }
+
+
 @pytest.fixture(scope="session")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The wheel as users get it."""
@@ -65,11 +74,10 @@ def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def demo(installed: Path, tmp_path_factory: pytest.TempPathFactory) -> Demo:
     """``recipe=demo`` from the wheel, in an empty folder outside the clone."""
     home = tmp_path_factory.mktemp("demo")
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("VOICE_PRIVACY_")}
     done = subprocess.run(
         [installed, "-m", "pipeline", "recipe=demo"],
         cwd=home,
-        env=environment,
+        env=elsewhere(),
         capture_output=True,
         text=True,
         timeout=2 * HANGS,

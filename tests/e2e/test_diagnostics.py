@@ -8,13 +8,13 @@ import pandas as pd
 
 from pipeline import audio
 from pipeline.anonymisers import mcadams
-from pipeline.anonymisers._types import Utterance
+from pipeline.contracts import Utterance
 from tests import toy
 
 
 def half_protected(root: Path, theirs: Path) -> Path:
     """The audio of a system that copies the enrolment and protects the trials as B2 does."""
-    b2 = mcadams.Anonymiser(mcadams.Settings(name="mcadams", level="fixed", alpha=0.8))
+    b2 = mcadams.Anonymiser(mcadams.McAdamsSettings(name="mcadams", level="fixed", alpha=0.8))
     for folder in sorted(path.parent for path in root.glob("*/wav.scp")):
         for line in (folder / "wav.scp").read_text().splitlines():
             name, path = line.split()

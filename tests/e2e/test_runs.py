@@ -34,12 +34,16 @@ def arguments(root: Path, *more: str) -> list[str]:
 
 
 def made(exp: Path) -> Counter[str]:
-    """Stage and system of each artefact of a store."""
+    """Stage and system of each artefact of a store; of scores, what is scored."""
     found: Counter[str] = Counter()
     for record in exp.glob("store/*/*/*/record.json"):
         stage, system, *_ = json.loads(record.read_text())["notes"]["label"].split()
-        system = system.rstrip(",")  # "b2r, second run" is b2r too
-        found[f"{stage} {system}" if stage in ("anonymise", "extract") else stage] += 1
+        what = {
+            "anonymise": system,
+            "extract": system,
+            "score": {"all": "pairs", "ranks": "ranks"}.get(system, "trials"),
+        }
+        found[f"{stage} {what[stage].rstrip(',')}" if stage in what else stage] += 1  # "b2r, second run" is b2r too
     return found
 
 
@@ -92,8 +96,9 @@ def test_one_added_utterance_touches_one_shard(first, tmp_path: Path) -> None:
     # One artefact an extractor (ge2e and f0) of one shard, for each system.
     assert new["anonymise b2"] == 1
     assert (new["extract original"], new["extract b2"]) == (2, 2)
-    # The other sex's scores stand on vectors that did not change.
-    assert new["score"] == 3
+    # The other sex's scores stand on vectors that did not change; speakers of both are ranked together, by both extractors.
+    assert (before["score trials"], before["score pairs"], before["score ranks"]) == (6, 6, 4)
+    assert (new["score trials"], new["score pairs"], new["score ranks"]) == (3, 3, 4)
 
 
 def test_the_same_bytes_in_another_place_and_in_another_order(first, tmp_path: Path) -> None:
@@ -181,10 +186,10 @@ def test_segments_without_a_voiced_frame_are_ties_and_named(first, tmp_path: Pat
     done = toy.run("recipe=kaldi", f"dataset.root={root}", "system=[original]", "metric=[srd]", cwd=home, check=True)
     rows = results.read(folder(done))
     f0 = rows[(rows["extractor"] == "f0") & (rows["metric"] == "idr")]
-    assert f0["value"].notna().all() and f0["reason"].str.contains("hold no evidence").all()
+    assert f0["value"].notna().all() and f0["note"].str.contains("hold no evidence").all()
     notes = json.loads((folder(done) / "audio_notes.json").read_text())
     named = [entry for entry in notes["without_evidence"] if "#" in entry["utterance"]]
-    assert f0["reason"].iloc[0].startswith(f"{len(named)} of 160 inputs")
+    assert f0["note"].iloc[0].startswith(f"{len(named)} of 160 inputs")
 
 
 def test_segments_may_be_asked_for_by_their_length(first, tmp_path: Path) -> None:
@@ -193,10 +198,11 @@ def test_segments_may_be_asked_for_by_their_length(first, tmp_path: Path) -> Non
     command = ["recipe=kaldi", f"dataset.root={root}", "system=[original]", "extractor=[f0]", "metric=[srd]"]
     done = toy.run(*command, "metric.srd.segment_seconds=2", cwd=home, check=True)
     rows = results.read(folder(done))
-    idr = rows[(rows["metric"] == "idr") & rows["variant"].str.startswith("empirical")]
-    assert idr["variant"].tolist() == ["empirical, segment of 2 s"]
-    tables = [pd.read_parquet(path) for path in (home / "exp" / "store" / "segments").rglob("features.parquet")]
-    by_length = [len(table) for table in tables if len(table) != 20]
+    idr = rows[(rows["metric"] == "idr") & (rows["estimator"] == "empirical")]
+    assert idr["input_unit"].tolist() == ["segment of 2 s"]
+    records = {path.parent: json.loads(path.read_text()) for path in home.glob("exp/store/extract/*/*/record.json")}
+    segments = [made for made, record in records.items() if record["parts"]["settings"]["cut"] == "segments"]
+    by_length = [len(pd.read_parquet(made / "features.parquet")) for made in segments]
     assert len(by_length) == 8 and idr["n_used"].tolist() == [sum(by_length)]
 
 

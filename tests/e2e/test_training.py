@@ -17,8 +17,8 @@ import soundfile
 
 from pipeline import cli
 from pipeline.datasets import synthetic
+from pipeline.files import file_digest
 from pipeline.tables import results
-from pipeline.weights.find import file_digest
 from tests import toy
 
 TINY = (

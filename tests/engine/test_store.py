@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from pipeline.engine.store import RECORD, Store
-from pipeline.registry import digest
+from pipeline.seeds import digest
 
 KEY = digest("some key")
 
@@ -98,7 +98,7 @@ WRITER = """
 import sys
 from pathlib import Path
 from pipeline.engine.store import Store
-from pipeline.registry import digest
+from pipeline.seeds import digest
 store = Store(Path(sys.argv[1]))
 print("ready", flush=True)
 for number in range(100000):

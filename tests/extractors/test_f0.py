@@ -15,7 +15,7 @@ from pipeline.extractors.f0.pyin import Tracker
 
 @pytest.fixture(scope="module")
 def extractor() -> f0.Extractor:
-    return f0.Extractor(f0.Settings(), None, "cpu", 2)
+    return f0.Extractor(f0.F0Settings(), None, "cpu", 2)
 
 
 def wave(index: int, number: int = 0, seconds: float = 3.0) -> np.ndarray:
@@ -41,7 +41,7 @@ def test_alone_and_among_others(extractor: f0.Extractor):
     waves = [wave(index, seconds=0.5 + index) for index in range(5)]
     together = extractor.extract(waves)
     backwards = extractor.extract(waves[::-1])[::-1]
-    single = f0.Extractor(f0.Settings(), None, "cpu", 1)
+    single = f0.Extractor(f0.F0Settings(), None, "cpu", 1)
     for one, a, b in zip(waves, together, backwards):
         alone = single.extract([one])[0]
         assert alone.vector.tobytes() == a.vector.tobytes() == b.vector.tobytes()
@@ -86,9 +86,9 @@ def test_speakers_are_nearer_to_themselves(extractor: f0.Extractor):
 
 
 def test_contract(tmp_path: Path):
-    assert f0.Extractor.measures == {"ranks"} and f0.Extractor.similarity == "euclidean"
-    assert f0.Extractor.sample_rate == 8000 and f0.weights(f0.Settings(), tmp_path) is None
-    assert f0.Settings().numeric() == {
+    assert f0.Extractor.compared_as == {"ranks"} and f0.Extractor.similarity == "euclidean"
+    assert f0.Extractor.sample_rate == 8000 and f0.Extractor.weights(f0.F0Settings(), tmp_path) is None
+    assert f0.F0Settings().numeric() == {
         "name": "f0",
         "fmin": 65.0,
         "fmax": 450.0,
@@ -101,7 +101,9 @@ def test_contract(tmp_path: Path):
 
 
 def test_settings_reach_the_tracker():
-    chosen = f0.Settings(hop_ms=5.0, frame=320, beta_parameters=(3.0, 7.0), boltzmann_parameter=1.0, no_trough_prob=0.5)
+    chosen = f0.F0Settings(
+        hop_ms=5.0, frame=320, beta_parameters=(3.0, 7.0), boltzmann_parameter=1.0, no_trough_prob=0.5
+    )
     expected = Tracker(8000, 65.0, 450.0, 320, 40, "srd", (3.0, 7.0), 1.0, 0.5)
     assert f0.Extractor(chosen, None, "cpu", 1).tracker == expected
 
@@ -116,7 +118,7 @@ def batched(extractor: f0.Extractor, device: str) -> None:
 def test_the_form_for_a_gpu_gives_the_same(extractor: f0.Extractor):
     waves = [wave(index, seconds=0.5 + index % 3) for index in range(9)]
     waves[4:4] = [np.zeros(0, np.float32), np.zeros(8000, np.float32), np.full(800, np.nan, np.float32)]
-    other = f0.Extractor(f0.Settings(), None, "cpu", 1)
+    other = f0.Extractor(f0.F0Settings(), None, "cpu", 1)
     batched(other, "cpu")
     for one, two in zip(extractor.extract(waves), other.extract(waves), strict=True):
         assert one.vector.tobytes() == two.vector.tobytes()
@@ -131,8 +133,8 @@ def test_histograms_on_a_gpu():
     if not torch.cuda.is_available():
         pytest.skip("no CUDA device")
     waves = [wave(index, seconds=2.0 + index % 5) for index in range(24)]
-    expected = f0.Extractor(f0.Settings(), None, "cpu", 2).extract(waves)
-    for one, two in zip(f0.Extractor(f0.Settings(), None, "cuda", 2).extract(waves), expected, strict=True):
+    expected = f0.Extractor(f0.F0Settings(), None, "cpu", 2).extract(waves)
+    for one, two in zip(f0.Extractor(f0.F0Settings(), None, "cuda", 2).extract(waves), expected, strict=True):
         assert np.abs(one.vector - two.vector).sum() / 2 <= 1e-3
         assert abs(one.weight - two.weight) <= 1e-3 * two.weight
 
@@ -154,4 +156,4 @@ def test_follows_the_truth_of_synthetic_speakers(extractor: f0.Extractor):
 )
 def test_settings_that_contradict_themselves(fault: dict[str, object]):
     with pytest.raises(ValidationError):
-        f0.Settings.model_validate(fault)
+        f0.F0Settings.model_validate(fault)

@@ -9,17 +9,16 @@ import numpy as np
 import pytest
 import torch
 
-from pipeline import audio
+from pipeline import audio, contracts
 from pipeline.errors import DataError, ModelMissing
 from pipeline.extractors import ge2e
 from pipeline.extractors.ge2e import network as model
-from pipeline.nets import embedding
 
 
 @pytest.fixture(scope="module")
 def weights(models: Path) -> Path:
     try:
-        found = ge2e.weights(ge2e.Settings(), models)
+        found = ge2e.Extractor.weights(ge2e.Ge2eSettings(), models)
     except ModelMissing as missing:
         pytest.skip(str(missing))
     assert found is not None
@@ -28,7 +27,7 @@ def weights(models: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def extractor(weights: Path) -> ge2e.Extractor:
-    return ge2e.Extractor(ge2e.Settings(), weights, "cpu", 2)
+    return ge2e.Extractor(ge2e.Ge2eSettings(), weights, "cpu", 2)
 
 
 def noise(seconds: float, seed: int = 0, gain: float = 0.05) -> np.ndarray:
@@ -142,7 +141,7 @@ def test_a_vector_does_not_depend_on_its_neighbours(extractor: ge2e.Extractor) -
 def test_gain_moves_the_vector_only_where_the_setting_lets_it(
     level: str, moves: tuple[bool, bool], weights: Path
 ) -> None:
-    extractor = ge2e.Extractor(ge2e.Settings.model_validate({"level": level}), weights, "cpu", 2)
+    extractor = ge2e.Extractor(ge2e.Ge2eSettings.model_validate({"level": level}), weights, "cpu", 2)
     wave = noise(2.0, gain=10 ** (-30 / 20))
     quiet, same, loud = (f.vector for f in extractor.extract([0.1 * wave, wave, 10 * wave]))
     assert (1 - quiet @ same > 1e-4) == moves[0]
@@ -151,7 +150,7 @@ def test_gain_moves_the_vector_only_where_the_setting_lets_it(
 
 def test_level_after_normalisation() -> None:
     wave = noise(1.0, gain=0.3)
-    levelled = ge2e.set_level(wave, ge2e.Settings(level_dbfs=-20))
+    levelled = ge2e.set_level(wave, ge2e.Ge2eSettings(level_dbfs=-20))
     assert abs(np.sqrt(np.mean(levelled.astype(np.float64) ** 2)) - 0.1) < 1e-6
 
 
@@ -190,7 +189,7 @@ def test_equal_error_rate_on_test_other(speech: Path, weights: Path) -> None:
     target = speakers[first] == speakers[second]
     rates = {}
     for level in ("normalise", "raise_only"):
-        extractor = ge2e.Extractor(ge2e.Settings.model_validate({"level": level}), weights, "cpu", 2)
+        extractor = ge2e.Extractor(ge2e.Ge2eSettings.model_validate({"level": level}), weights, "cpu", 2)
         vectors = np.stack([feature.vector for feature in extractor.extract(waves)])
         scores = (vectors @ vectors.T)[first, second]
         thresholds = np.sort(scores[target])
@@ -204,19 +203,19 @@ def test_equal_error_rate_on_test_other(speech: Path, weights: Path) -> None:
 
 def test_missing_and_wrong_weights_name_the_command(tmp_path: Path) -> None:
     with pytest.raises(ModelMissing, match=r"fetch-models 'extractor=\[ge2e\]' paths.models="):
-        ge2e.weights(ge2e.Settings(), tmp_path)
+        ge2e.Extractor.weights(ge2e.Ge2eSettings(), tmp_path)
     (tmp_path / "ge2e").mkdir()
     (tmp_path / "ge2e" / "pretrained.pt").write_bytes(b"no weights")
     with pytest.raises(ModelMissing, match="sha256"):
-        ge2e.weights(ge2e.Settings(), tmp_path)
+        ge2e.Extractor.weights(ge2e.Ge2eSettings(), tmp_path)
     with pytest.raises(DataError, match="no GE2E weights"):
-        ge2e.Extractor(ge2e.Settings(), tmp_path / "ge2e", "cpu", 1)
+        ge2e.Extractor(ge2e.Ge2eSettings(), tmp_path / "ge2e", "cpu", 1)
 
 
 def test_pool_is_the_mean_of_unit_vectors_that_count() -> None:
     vectors = np.array([[3.0, 0.0], [0.0, 0.5], [7.0, 7.0], [0.0, 0.0]])
-    assert np.allclose(embedding.pool(vectors, np.array([1, 1, 0, 1])), [0.5, 0.5])
-    assert not embedding.pool(vectors, np.zeros(4)).any()
+    assert np.allclose(contracts.mean_of_units(vectors, np.array([1, 1, 0, 1])), [0.5, 0.5])
+    assert not contracts.mean_of_units(vectors, np.zeros(4)).any()
 
 
 def test_thread_count_is_put_back(extractor: ge2e.Extractor) -> None:

@@ -18,12 +18,13 @@ from pipeline.errors import ModelMissing
 from pipeline.extractors import phones
 from pipeline.extractors.phones import network as vqvae
 from pipeline.extractors.phones.activity import detect, powers
-from pipeline.extractors.phones.training import Settings as Training
-from pipeline.extractors.phones.training import train
+from pipeline.extractors.phones.training import PhonesTrainerSettings, Trainer
+from pipeline.files import file_digest
 from pipeline.nets import waveforms as packed
-from pipeline.weights.find import file_digest
 
-SMALL = Training(channels=32, codes=48, dimension=16, steps=120, batch=12, crop_seconds=0.5, learning_rate=4e-3)
+SMALL = PhonesTrainerSettings(
+    channels=32, codes=48, dimension=16, steps=120, batch=12, crop_seconds=0.5, learning_rate=4e-3
+)
 
 
 def wave(index: int, number: int = 0, seconds: float = 3.0) -> np.ndarray:
@@ -36,12 +37,12 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     items = [(20 + item % 12, item // 12) for item in range(60)]
     waves = [wave(*item) for item in items]
     made = tmp_path_factory.mktemp("phones")
-    train(SMALL, packed.of(waves, [str(index) for index, _ in items]), made)
+    Trainer.train(SMALL, packed.of(waves, [str(index) for index, _ in items]), made)
     return made
 
 
 def build(folder: Path, threads: int = 1, **settings: Any) -> phones.Extractor:
-    return phones.Extractor(phones.Settings(**settings), folder, "cpu", threads)
+    return phones.Extractor(phones.PhonesSettings(**settings), folder, "cpu", threads)
 
 
 @pytest.fixture(scope="module")
@@ -88,7 +89,7 @@ def test_alone_and_among_others(extractor: phones.Extractor, folder: Path) -> No
 def test_segments_are_uniform_runs_of_the_joined_active_codes(extractor: phones.Extractor, count: int) -> None:
     waves = [wave(1, 0, 2.0), np.zeros(0, np.float32), wave(1, 1, 3.3), np.zeros(8000, np.float32), wave(1, 2, 1.1)]
     joined = [code for samples in (waves[0], waves[2], waves[4]) for code in active_codes(extractor, samples)]
-    made = extractor.segments(waves, count)
+    made = extractor.segments([(wave, 16_000) for wave in waves], count)
     assert len(made) == count
     assert sum(feature.weight for feature in made) == len(joined)
     assert {feature.weight for feature in made} <= {len(joined) // count, -(-len(joined) // count)}
@@ -100,7 +101,7 @@ def test_segments_are_uniform_runs_of_the_joined_active_codes(extractor: phones.
 
 
 def test_more_segments_than_active_codes(extractor: phones.Extractor) -> None:
-    made = extractor.segments([wave(1)[8000:10_000]], 20)
+    made = extractor.segments([(wave(1)[8000:10_000], 16_000)], 20)
     assert sum(feature.weight for feature in made) == len(active_codes(extractor, wave(1)[8000:10_000])) < 20
     assert {feature.weight for feature in made} == {0, 1}
     assert all(feature.reason == "" if feature.weight else feature.reason == "no active speech" for feature in made)
@@ -209,40 +210,40 @@ def test_speakers_are_nearer_to_themselves(extractor: phones.Extractor) -> None:
             extractor.pool(np.stack([one.vector for one in features]), np.array([one.weight for one in features]))
         )
     for index in range(12):
-        for feature in extractor.segments([wave(index, number) for number in range(5, 10)], 5):
+        for feature in extractor.segments([(wave(index, number), 16_000) for number in range(5, 10)], 5):
             distances = [np.linalg.norm(feature.vector - reference) for reference in references]
             right += int(np.argmin(distances)) == index
     assert right / 60 >= 4 / 12
 
 
 def test_contract(tmp_path: Path, folder: Path) -> None:
-    assert phones.Extractor.measures == {"ranks"}
+    assert phones.Extractor.compared_as == {"ranks"}
     assert phones.Extractor.similarity == "euclidean"
     assert phones.Extractor.evidence_optional
     assert (phones.Extractor.sample_rate, build(folder).dimension) == (16_000, 48)
-    settings = phones.Settings(source="somewhere", batch_seconds=3.0)
-    assert settings.numeric() == phones.Settings().numeric()
-    assert settings.numeric()["training"] == Training().numeric()
+    settings = phones.PhonesSettings(source="somewhere", batch_seconds=3.0)
+    assert settings.numeric() == phones.PhonesSettings().numeric()
+    assert settings.numeric()["training"] == PhonesTrainerSettings().numeric()
     for fault in ({"range_db": 0}, {"hangover": -1}, {"training": {"step": 3}}, {"trainings": {}}):
         with pytest.raises(ValidationError):
-            phones.Settings.model_validate(fault)
+            phones.PhonesSettings.model_validate(fault)
 
 
 def test_where_the_weights_come_from(tmp_path: Path, folder: Path) -> None:
-    assert phones.weights(phones.Settings(), tmp_path) is None
-    found = phones.weights(phones.Settings(source=str(folder)), tmp_path)
+    assert phones.Extractor.weights(phones.PhonesSettings(), tmp_path) is None
+    found = phones.Extractor.weights(phones.PhonesSettings(source=str(folder)), tmp_path)
     assert found is not None
     assert found.folder == folder
     copy = tmp_path / "copy"
     copy.mkdir()
     (copy / "phones.safetensors").write_bytes((folder / "phones.safetensors").read_bytes())
-    again = phones.weights(phones.Settings(source=str(copy)), tmp_path)
+    again = phones.Extractor.weights(phones.PhonesSettings(source=str(copy)), tmp_path)
     assert again is not None
     assert again.digest == found.digest != file_digest(folder / "training.json")
     with pytest.raises(ModelMissing, match=r"python -m pipeline train 'extractor=\[phones\]'"):
-        phones.weights(phones.Settings(source=str(tmp_path)), tmp_path)
+        phones.Extractor.weights(phones.PhonesSettings(source=str(tmp_path)), tmp_path)
     with pytest.raises(ModelMissing):
-        phones.Extractor(phones.Settings(), None, "cpu", 1)
+        phones.Extractor(phones.PhonesSettings(), None, "cpu", 1)
 
 
 def speakers_of_test_other(speech: Path) -> dict[str, list[np.ndarray]]:
@@ -261,8 +262,8 @@ def test_real_speakers_are_found_by_their_phones(speech: Path, tmp_path: Path) -
     import resource
 
     files = sorted((speech / "librispeech" / "train-clean-100").rglob("*.flac"))
-    train(
-        phones.Settings().training,
+    Trainer.train(
+        phones.PhonesSettings().training,
         packed.of([audio.load(path)[0] for path in files], [path.parts[-3] for path in files]),
         tmp_path,
     )

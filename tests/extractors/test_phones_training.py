@@ -17,10 +17,10 @@ from pipeline.datasets.synthetic import speaker, utterance
 from pipeline.errors import DataError, StageFailed
 from pipeline.extractors.phones import network as vqvae
 from pipeline.extractors.phones.activity import detect, powers
-from pipeline.extractors.phones.training import Crops, Settings, train
+from pipeline.extractors.phones.training import Crops, PhonesTrainerSettings, Trainer
 from pipeline.nets.waveforms import Waveforms, of
 
-TINY = Settings(
+TINY = PhonesTrainerSettings(
     channels=12, codes=16, dimension=6, speaker_dimension=4, n_mels=24, steps=8, batch=4, crop_seconds=0.3, restart=3,
     held_out=0.2,
 )  # fmt: skip
@@ -34,9 +34,9 @@ AUDIO = of(
 WAVES = [AUDIO.piece(item) for item in range(20)]
 
 
-def trained(folder: Path, settings: Settings = TINY, audio: Waveforms = AUDIO, **more: Any) -> Path:
+def trained(folder: Path, settings: PhonesTrainerSettings = TINY, audio: Waveforms = AUDIO, **more: Any) -> Path:
     folder.mkdir()
-    assert train(settings, audio, folder, **more)
+    assert Trainer.train(settings, audio, folder, **more)
     return folder
 
 
@@ -157,7 +157,7 @@ def test_a_speaker_without_utterances_to_train_on_is_the_average_of_the_others(t
     seed = next(seed for seed in range(20) if not all(Crops(TINY.model_copy(update={"seed": seed}), audio).known))
     settings = TINY.model_copy(update={"seed": seed})
     known = np.array(Crops(settings, audio).known)
-    train(settings, audio, tmp_path)
+    Trainer.train(settings, audio, tmp_path)
     table = load_file(tmp_path / "phones.safetensors")["speakers.weight"].numpy()
     np.testing.assert_allclose(table[~known][0], table[known].mean(0), atol=1e-6)
 
@@ -178,13 +178,13 @@ def test_batches_depend_on_their_step_alone_and_are_crops_of_power_one() -> None
 
 def test_short_utterances_are_repeated_and_counted(tmp_path: Path) -> None:
     settings = TINY.model_copy(update={"held_out": 0.0})
-    train(settings, of([WAVES[0][:4000], WAVES[1]], ["a", "b"]), tmp_path)
+    Trainer.train(settings, of([WAVES[0][:4000], WAVES[1]], ["a", "b"]), tmp_path)
     assert record(tmp_path)["repeated_up_to_a_crop"] == 1
     assert record(tmp_path)["measured"]["held_out"] is None
 
 
 def test_one_utterance_is_trained_on_whatever_is_held_out(tmp_path: Path) -> None:
-    train(TINY.model_copy(update={"held_out": 0.9}), of(WAVES[:1], ["a"]), tmp_path)
+    Trainer.train(TINY.model_copy(update={"held_out": 0.9}), of(WAVES[:1], ["a"]), tmp_path)
     assert record(tmp_path)["utterances_held_out"] == 0
 
 
@@ -192,19 +192,19 @@ def test_a_loss_that_is_not_finite_stops_with_the_ids(tmp_path: Path, monkeypatc
     inner = vqvae.Network.decoded
     monkeypatch.setattr(vqvae.Network, "decoded", lambda self, *given: inner(self, *given) * math.nan)
     with pytest.raises(StageFailed, match="nan at step 0") as caught:
-        train(TINY, AUDIO, tmp_path)
+        Trainer.train(TINY, AUDIO, tmp_path)
     assert all(f"utt-{item}" in str(caught.value) for item in Crops(TINY, AUDIO).batch(0)[0])
     assert list(tmp_path.iterdir()) == []
 
 
 def test_an_utterance_without_speech_is_named(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="utt-1"):
-        train(TINY, of([WAVES[0], np.zeros(9000, np.float32)], ["a", "b"], ["utt-0", "utt-1"]), tmp_path)
+        Trainer.train(TINY, of([WAVES[0], np.zeros(9000, np.float32)], ["a", "b"], ["utt-0", "utt-1"]), tmp_path)
 
 
 def test_no_utterance_is_refused(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="no utterance"):
-        train(TINY, of([], []), tmp_path)
+        Trainer.train(TINY, of([], []), tmp_path)
 
 
 def test_progress_is_told(tmp_path: Path) -> None:

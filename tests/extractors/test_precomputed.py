@@ -12,12 +12,11 @@ import pandas as pd
 import pytest
 from pydantic import ValidationError
 
-from pipeline import config
+from pipeline.cli.compose import compose
 from pipeline.errors import DataError
 from pipeline.extractors import precomputed
 from pipeline.extractors.precomputed import files as vector_files
 from pipeline.extractors.precomputed.files import VectorTable
-from pipeline.planning import Evaluation
 
 ROWS = pd.DataFrame(
     [("dev_enrolls", "a-0", "a"), ("dev_trials", "a-1", "a"), ("dev_trials", "b-1", "b"), ("other", "a-1", "a")],
@@ -34,14 +33,8 @@ def table(tmp_path: Path, vectors: dict[str, list[float]]) -> VectorTable:
     return vector_files.read(Path(written(tmp_path / "x.npz", vectors)))
 
 
-def settings(**vectors: str) -> precomputed.Settings:
-    return precomputed.Settings(vectors=vectors)
-
-
-def evaluation(*arguments: str) -> Evaluation:
-    found: list[Evaluation] = []
-    config.enter(arguments, lambda one, values: found.append(one))
-    return found[0]
+def settings(**vectors: str) -> precomputed.PrecomputedSettings:
+    return precomputed.PrecomputedSettings(vectors=vectors)
 
 
 # Settings --------------------------------------------------------------------------------------------------------------
@@ -49,10 +42,14 @@ def evaluation(*arguments: str) -> Evaluation:
 
 def test_the_command_line() -> None:
     vectors = "+extractor.precomputed.vectors={original: exp/o, b2: /a/b c.npz, b2r@2: x.scp}"
-    one = evaluation("extractor=[precomputed]", vectors, "extractor.precomputed.trained_on=anonymised")
-    assert one.extractors == {
-        "precomputed": precomputed.Settings(
-            vectors={"original": "exp/o", "b2": "/a/b c.npz", "b2r@2": "x.scp"}, trained_on="anonymised"
+    given = ["extractor=[precomputed]", vectors, "extractor.precomputed.trained_on=anonymised"]
+    extractors = compose(given)[0].extractors
+    assert {label: (one.component, one.settings) for label, one in extractors.items()} == {
+        "precomputed": (
+            precomputed.Extractor,
+            precomputed.PrecomputedSettings(
+                vectors={"original": "exp/o", "b2": "/a/b c.npz", "b2r@2": "x.scp"}, trained_on="anonymised"
+            ),
         )
     }
 
@@ -76,8 +73,8 @@ def test_nothing_heavy_is_loaded_with_the_module() -> None:
 
 
 def test_what_the_plan_asks_of_an_extractor(tmp_path: Path) -> None:
-    assert precomputed.weights(settings(), tmp_path) is None
-    assert precomputed.Extractor.measures == {"trials", "pairs", "ranks"}
+    assert precomputed.Extractor.weights(settings(), tmp_path) is None
+    assert precomputed.Extractor.compared_as == {"trials", "pairs", "ranks"}
     pooled = precomputed.Extractor.pool(np.array([[3.0, 0.0], [0.0, 5.0]]), np.array([1.0, 1.0]))
     np.testing.assert_allclose(pooled, [0.5, 0.5])
 
@@ -89,10 +86,12 @@ def test_tables_by_label(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> No
     one = written(tmp_path / "one.npz", {"u": [1, 0]})
     two = written(tmp_path / "two.npz", {"u": [0, 1]})
     three = written(tmp_path / "three.npz", {"u": [1, 1]})
-    chosen = precomputed.Settings(vectors={"original": one, "b2r": two, "b2r@2": three, "unused": "/not/there"})
+    chosen = precomputed.PrecomputedSettings(
+        vectors={"original": one, "b2r": two, "b2r@2": three, "unused": "/not/there"}
+    )
     with caplog.at_level(logging.WARNING):
-        found = precomputed.tables(chosen, ["original", "b2r@2", "b2r"])
-    assert {label: one.vectors.tolist() for label, one in found.items()} == {
+        found = precomputed.Extractor.tables(chosen, ["original", "b2r"])
+    assert {label: one.vectors.tolist() for label, one in found.by_label.items()} == {
         "original": [[1, 0]], "b2r@2": [[1, 1]], "b2r": [[0, 1]],
     }  # fmt: skip
     assert not caplog.records
@@ -102,7 +101,7 @@ def test_equal_vectors_of_two_systems_are_said(tmp_path: Path, caplog: pytest.Lo
     one = written(tmp_path / "one.npz", {"u": [1, 0], "v": [2, 0]})
     two = written(tmp_path / "two.npz", {"v": [2, 0], "u": [1, 0]})
     with caplog.at_level(logging.WARNING):
-        assert len(precomputed.tables(settings(original=one, b2=two), ["original", "b2"])) == 2
+        assert len(precomputed.Extractor.tables(settings(original=one, b2=two), ["original", "b2"]).by_label) == 2
     (record,) = caplog.records
     assert "the vectors of 'b2' are those of 'original'" in record.getMessage()
 
@@ -112,7 +111,7 @@ def test_all_faults_of_all_systems_at_once(tmp_path: Path) -> None:
     (tmp_path / "x.scp").write_text("u touch pwn |\n")
     chosen = settings(original=zero, b2=str(tmp_path / "x.scp"), b3=str(tmp_path / "gone"), b4=zero)
     with pytest.raises(DataError) as caught:
-        precomputed.tables(chosen, ["original", "b2", "b3", "b4", "b3r", "mine"])
+        precomputed.Extractor.tables(chosen, ["original", "b2", "b3", "b4", "b3r", "mine"])
     faults = [(fault.kind, fault.where) for fault in caught.value.faults]
     assert faults == [
         ("zero", zero), ("command", f"{tmp_path}/x.scp:1"), ("missing", f"{tmp_path}/gone"),
@@ -126,7 +125,7 @@ def test_all_faults_of_all_systems_at_once(tmp_path: Path) -> None:
 
 def test_without_any_entry() -> None:
     with pytest.raises(DataError, match=r"no vectors of the system 'original'; it has: none"):
-        precomputed.tables(settings(), ["original"])
+        precomputed.Extractor.tables(settings(), ["original"])
 
 
 def test_systems_with_vectors_of_different_size(tmp_path: Path) -> None:
@@ -134,7 +133,7 @@ def test_systems_with_vectors_of_different_size(tmp_path: Path) -> None:
         original=written(tmp_path / "o.npz", {"u": [1, 0]}), b2=written(tmp_path / "p.npz", {"u": [1, 0, 2]})
     )
     with pytest.raises(DataError, match=r"those of 'original' have 2 values; those of 'b2' have 3 values"):
-        precomputed.tables(chosen, ["original", "b2"])
+        precomputed.Extractor.tables(chosen, ["original", "b2"])
 
 
 # Rows ------------------------------------------------------------------------------------------------------------------

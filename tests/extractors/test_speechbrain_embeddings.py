@@ -93,7 +93,7 @@ def folder(kind: str, tmp_path: Path) -> Path:
 @pytest.fixture
 def make(kind: str) -> Callable[[Path], Any]:
     module = {"ecapa": ecapa, "xvector": xvector}[kind]
-    return lambda weights: module.Extractor(module.Settings(source=str(weights)), weights, "cpu", 2)
+    return lambda weights: module.Extractor(module.Extractor.Settings(source=str(weights)), weights, "cpu", 2)
 
 
 def noise(n: int, seed: int = 0) -> np.ndarray:
@@ -135,8 +135,8 @@ def trained(speech: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A small ECAPA trained on ten speakers."""
     folder = tmp_path_factory.mktemp("trained")
     paths = sorted((speech / "librispeech" / "test-other").rglob("*.flac"))[::5]
-    training.train(
-        training.Settings(
+    training.Trainer.train(
+        training.EmbeddingSettings(
             channels=(64, 64, 64, 64), aggregation=192, embedding=48, attention=32, architecture="ecapa",
             steps=20, batch=16, crop_seconds=1.0, threads=1,
         ),
@@ -181,7 +181,9 @@ def test_a_vector_depends_on_its_own_audio_alone(
         "shuffled": np.random.default_rng(1).permutation(n),
     }
     module: Any = {"ecapa": ecapa, "xvector": xvector}[kind]
-    extractor = module.Extractor(module.Settings(source=str(weights), batch_seconds=seconds), weights, "cpu", 2)
+    extractor = module.Extractor(
+        module.Extractor.Settings(source=str(weights), batch_seconds=seconds), weights, "cpu", 2
+    )
     build: Any = {"ecapa": ecapa_model, "xvector": xvector_model}[kind].build
     model, _ = build(speechbrain_layout.read_state(weights))
     chosen = [mixed[place] for place in places[order]]
@@ -199,7 +201,7 @@ def test_padding_through_speechbrain_would_move_vectors(trained: Path, mixed: li
     padded = torch.nn.utils.rnn.pad_sequence([torch.from_numpy(wave) for wave in mixed], batch_first=True)
     with torch.no_grad():
         theirs = model(front_end.less_mean(front_end.frames(padded), lengths), lengths)[:, 0].numpy()
-    ours = ecapa.Extractor(ecapa.Settings(), trained, "cpu", 1).extract(mixed)
+    ours = ecapa.Extractor(ecapa.EcapaSettings(), trained, "cpu", 1).extract(mixed)
     alone = [of_one_file(model, 80, wave) for wave in mixed]
     assert sum(distance(a, b) > 1e-4 for a, b in zip(theirs, alone)) >= 5
     assert max(distance(a.vector, b) for a, b in zip(ours, alone)) < 1e-9
@@ -207,7 +209,9 @@ def test_padding_through_speechbrain_would_move_vectors(trained: Path, mixed: li
 
 def test_the_number_of_threads_changes_no_byte(kind: str, weights: Path, mixed: list[np.ndarray]) -> None:
     module: Any = {"ecapa": ecapa, "xvector": xvector}[kind]
-    found = [module.Extractor(module.Settings(), weights, "cpu", threads).extract(mixed) for threads in (1, 2, 5)]
+    found = [
+        module.Extractor(module.Extractor.Settings(), weights, "cpu", threads).extract(mixed) for threads in (1, 2, 5)
+    ]
     for several in found[1:]:
         assert all(np.array_equal(a.vector, b.vector) for a, b in zip(found[0], several, strict=True))
 
@@ -215,7 +219,7 @@ def test_the_number_of_threads_changes_no_byte(kind: str, weights: Path, mixed: 
 def test_bfloat16_is_close_and_not_the_same(kind: str, weights: Path, mixed: list[np.ndarray]) -> None:
     module: Any = {"ecapa": ecapa, "xvector": xvector}[kind]
     full, half = (
-        module.Extractor(module.Settings(precision=precision), weights, "cpu", 2).extract(mixed)
+        module.Extractor(module.Extractor.Settings(precision=precision), weights, "cpu", 2).extract(mixed)
         for precision in ("float32", "bfloat16")
     )
     moved = [distance(a.vector, b.vector) for a, b in zip(full, half, strict=True)]
@@ -226,7 +230,7 @@ def test_bfloat16_is_close_and_not_the_same(kind: str, weights: Path, mixed: lis
 def test_compiled_layers_give_the_same(kind: str, weights: Path, mixed: list[np.ndarray]) -> None:
     module: Any = {"ecapa": ecapa, "xvector": xvector}[kind]
     plain, fused = (
-        module.Extractor(module.Settings(compile=compile), weights, "cpu", 2).extract(mixed)
+        module.Extractor(module.Extractor.Settings(compile=compile), weights, "cpu", 2).extract(mixed)
         for compile in (False, True)
     )
     assert max(distance(a.vector, b.vector) for a, b in zip(plain, fused, strict=True)) < 1e-9
@@ -238,14 +242,14 @@ def test_cpu_and_gpu_agree(kind: str, weights: Path, mixed: list[np.ndarray]) ->
         pytest.skip("no CUDA device")
     module: Any = {"ecapa": ecapa, "xvector": xvector}[kind]
     for precision, most in (("float32", 1e-5), ("bfloat16", 1e-4)):
-        settings = module.Settings(precision=precision)
+        settings = module.Extractor.Settings(precision=precision)
         here, there = (module.Extractor(settings, weights, device, 2).extract(mixed) for device in ("cpu", "cuda"))
         assert max(distance(a.vector, b.vector) for a, b in zip(here, there, strict=True)) < most
 
 
 def test_long_audio_has_the_mean_of_its_pieces(trained: Path, mixed: list[np.ndarray]) -> None:
-    extractor = ecapa.Extractor(ecapa.Settings(longest_seconds=7), trained, "cpu", 2)
-    whole = ecapa.Extractor(ecapa.Settings(), trained, "cpu", 2)
+    extractor = ecapa.Extractor(ecapa.EcapaSettings(longest_seconds=7), trained, "cpu", 2)
+    whole = ecapa.Extractor(ecapa.EcapaSettings(), trained, "cpu", 2)
     for wave in (mixed[8], mixed[9]):
         pieces = np.array_split(wave, {11: 2, 23: 4}[len(wave) // 16_000])
         expected = np.mean([feature.vector for feature in whole.extract(pieces)], axis=0)
@@ -255,7 +259,7 @@ def test_long_audio_has_the_mean_of_its_pieces(trained: Path, mixed: list[np.nda
 
 
 def test_silent_pieces_of_long_audio_do_not_count(trained: Path, mixed: list[np.ndarray]) -> None:
-    extractor = ecapa.Extractor(ecapa.Settings(longest_seconds=5), trained, "cpu", 1)
+    extractor = ecapa.Extractor(ecapa.EcapaSettings(longest_seconds=5), trained, "cpu", 1)
     spoken = mixed[7]
     (found,) = extractor.extract([np.concatenate([np.zeros_like(spoken), spoken])])
     assert distance(found.vector, extractor.extract([spoken])[0].vector) < 1e-9
@@ -327,7 +331,7 @@ def test_another_architecture_is_refused_by_the_name_of_its_tensor(
     change(state)
     torch.save(state, tmp_path / "embedding_model.ckpt")
     with pytest.raises(DataError, match=f"'{tensor}'"):
-        ecapa.Extractor(ecapa.Settings(), tmp_path, "cpu", 1)
+        ecapa.Extractor(ecapa.EcapaSettings(), tmp_path, "cpu", 1)
 
 
 def test_each_kind_refuses_the_weights_of_the_other(tmp_path: Path) -> None:
@@ -335,9 +339,9 @@ def test_each_kind_refuses_the_weights_of_the_other(tmp_path: Path) -> None:
         (tmp_path / name).mkdir()
         torch.save(model.state_dict(), tmp_path / name / "embedding_model.ckpt")
     with pytest.raises(DataError, match="not those of an x-vector"):
-        xvector.Extractor(xvector.Settings(), tmp_path / "e", "cpu", 1)
+        xvector.Extractor(xvector.XVectorSettings(), tmp_path / "e", "cpu", 1)
     with pytest.raises(DataError, match="not those of an ECAPA"):
-        ecapa.Extractor(ecapa.Settings(), tmp_path / "x", "cpu", 1)
+        ecapa.Extractor(ecapa.EcapaSettings(), tmp_path / "x", "cpu", 1)
 
 
 class Malicious:
@@ -361,18 +365,18 @@ def test_where_weights_are_found(tmp_path: Path, kind: str, folder: Path, monkey
     module: Any = {"ecapa": ecapa, "xvector": xvector}[kind]
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "hub"))
     models = tmp_path / "models"
-    assert module.weights(module.Settings(source="trained"), models) is None
-    local = module.weights(module.Settings(source=str(folder)), models)
+    assert module.Extractor.weights(module.Extractor.Settings(source="trained"), models) is None
+    local = module.Extractor.weights(module.Extractor.Settings(source=str(folder)), models)
     assert local.folder == folder
     with pytest.raises(ModelMissing, match="holds no weights"):
-        module.weights(module.Settings(source=str(tmp_path)), models)
-    hub = module.Settings(source="a/b", revision="main")
+        module.Extractor.weights(module.Extractor.Settings(source=str(tmp_path)), models)
+    hub = module.Extractor.Settings(source="a/b", revision="main")
     with pytest.raises(ModelMissing, match=rf"fetch-models 'extractor=\[{kind}\]' extractor.{kind}.source=a/b"):
-        module.weights(hub, models)
+        module.Extractor.weights(hub, models)
     place = models / "a--b" / "main"
     place.parent.mkdir(parents=True)
     folder.rename(place)
-    assert module.weights(hub, models).digest == local.digest
+    assert module.Extractor.weights(hub, models).digest == local.digest
 
 
 def test_the_cache_of_the_hub_is_looked_at(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -384,6 +388,6 @@ def test_the_cache_of_the_hub_is_looked_at(tmp_path: Path, monkeypatch: pytest.M
     (cache / "snapshots" / commit / "embedding_model.ckpt").write_bytes(b"weights")
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "hub"))
     for revision in ("main", commit):
-        found = ecapa.weights(ecapa.Settings(source="a/b", revision=revision), tmp_path / "models")
+        found = ecapa.Extractor.weights(ecapa.EcapaSettings(source="a/b", revision=revision), tmp_path / "models")
         assert found is not None
         assert found.folder == cache / "snapshots" / commit

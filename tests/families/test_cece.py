@@ -10,7 +10,7 @@ import pytest
 
 from pipeline import metrics
 from pipeline.contracts import TrialRuns
-from pipeline.families import cece
+from pipeline.families.cece import METHODS, MetricFamily
 from tests.families.runs import trial_runs
 
 DATA = trial_runs(1, leak=0.5)
@@ -21,13 +21,15 @@ def classes(trials):
 
 
 def test_rows_are_the_metrics_of_the_two_runs():
-    rows = {(row.metric, row.variant): row for row in cece.measure(cece.Settings(), DATA).rows}
-    assert set(rows) == {*((m, v) for m in ("c_ece", "cllr_l_phi") for v in cece.METHODS), ("d_ece_f1", "")}
-    for method in cece.METHODS:
+    rows = {(row.metric, row.variant): row for row in MetricFamily.measure(MetricFamily.Settings(), DATA).rows}
+    assert set(rows) == {*((m, v) for m in ("c_ece", "cllr_l_phi") for v in METHODS), ("d_ece_f1", "")}
+    for method in METHODS:
         want = metrics.c_ece(*classes(DATA.first), *classes(DATA.second), method=method)
         row, cost = rows["c_ece", method], rows["cllr_l_phi", method]
         assert (row.value, cost.value) == (want.c_ece, want.cllr_l_phi)
-        assert (row.unit, row.direction, cost.direction) == ("bit", "lower is more private", "higher is more private")
+        said, dear = MetricFamily.record(row), MetricFamily.record(cost)
+        assert (said["unit"], said["direction"]) == ("bit", "lower is more private")
+        assert (dear["unit"], dear["direction"]) == ("bit", "higher is more private")
         assert row.low < row.value < row.high and row.low < metrics.D_ECE_MAX and not row.reason
         assert (row.n_expected, row.n_used, row.n_speakers, row.n_target, row.n_nontarget) == (256, 256, 8, 32, 224)
     assert rows["d_ece_f1", ""].value == metrics.d_ece_oracle(*classes(DATA.second))
@@ -36,7 +38,7 @@ def test_rows_are_the_metrics_of_the_two_runs():
 
 
 def test_curves_are_what_their_numbers_say():
-    made = cece.measure(cece.Settings(interval="none"), DATA)
+    made = MetricFamily.measure(MetricFamily.Settings(interval="none"), DATA)
     table, rows = made.tables["cece_profile"], {(row.metric, row.variant): row.value for row in made.rows}
     assert list(table["profile"].unique()) == ["f0", "f1", "linear", "isotonic"]
     for name, curve in table.groupby("profile"):
@@ -46,7 +48,7 @@ def test_curves_are_what_their_numbers_say():
         prior = 1 / (1 + np.exp(-curve["log_odds"]))
         area = np.trapezoid(curve["prior"] - curve["ece"], prior)
         assert area == pytest.approx(at_even["d_ece"], abs=2e-3)
-        if name in cece.METHODS:
+        if name in METHODS:
             assert (at_even["d_ece"], at_even["cllr"]) == (rows["c_ece", name], rows["cllr_l_phi", name])
     scores = classes(DATA.first)
     oracle = table[table["profile"] == "f0"].iloc[0]
@@ -56,7 +58,7 @@ def test_curves_are_what_their_numbers_say():
 
 def test_a_separated_first_run_has_no_linear_value_and_no_curve():
     first = dataclasses.replace(DATA.first, scores=np.where(DATA.first.target, 1.0, 0.0))
-    made = cece.measure(cece.Settings(), TrialRuns(first, DATA.second))
+    made = MetricFamily.measure(MetricFamily.Settings(), TrialRuns(first, DATA.second))
     rows = {(row.metric, row.variant): row for row in made.rows}
     for metric in ("c_ece", "cllr_l_phi"):
         assert math.isnan(rows[metric, "linear"].value) and "do not overlap" in rows[metric, "linear"].reason
@@ -67,7 +69,9 @@ def test_a_separated_first_run_has_no_linear_value_and_no_curve():
 def test_a_target_at_minus_infinity_is_minus_infinity_bit():
     scores = DATA.second.scores.copy()
     scores[np.flatnonzero(DATA.second.target)[0]] = -np.inf
-    made = cece.measure(cece.Settings(), TrialRuns(DATA.first, dataclasses.replace(DATA.second, scores=scores)))
+    made = MetricFamily.measure(
+        MetricFamily.Settings(), TrialRuns(DATA.first, dataclasses.replace(DATA.second, scores=scores))
+    )
     rows = {(row.metric, row.variant): row for row in made.rows}
     assert rows["c_ece", "linear"].value == -math.inf and math.isnan(rows["c_ece", "linear"].low)
     assert rows["cllr_l_phi", "linear"].value == math.inf
@@ -81,12 +85,15 @@ def test_runs_with_different_trials_are_refused():
         **{name: getattr(DATA.second, name)[order] for name in ("scores", "target", "models", "speakers")},
     )
     with pytest.raises(metrics.MetricError, match="same trials"):
-        cece.measure(cece.Settings(), TrialRuns(DATA.first, turned))
+        MetricFamily.measure(MetricFamily.Settings(), TrialRuns(DATA.first, turned))
 
 
 def test_between_reaches_the_isotonic_map_alone():
     step, line = (
-        {(r.metric, r.variant): r.value for r in cece.measure(cece.Settings(between=b, interval="none"), DATA).rows}
+        {
+            (r.metric, r.variant): r.value
+            for r in MetricFamily.measure(MetricFamily.Settings(between=b, interval="none"), DATA).rows
+        }
         for b in ("step", "linear")
     )
     assert step["c_ece", "linear"] == line["c_ece", "linear"] and step["c_ece", "isotonic"] != line["c_ece", "isotonic"]

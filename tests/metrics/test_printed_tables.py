@@ -92,7 +92,10 @@ def test_max_d_of_srd_2026_follows_from_the_identification_rate(row):
 
 @pytest.mark.parametrize("row", [row for row in ROWS if row[0] == 2], ids=lambda row: row[2])
 def test_a_beta_binomial_reproduces_mean_d_and_rank_spread_of_table_2(row):
-    """With the printed IdR as constraint, one alpha must give MeanD and RS at once (METRIC_NOTES 8)."""
+    """With the printed IdR as constraint, one alpha must give MeanD and RS at once.
+
+    See pipeline/metrics/README.md, section 13.
+    """
     number, dataset, system, kind = row
     first = round(8 * SRD[number, dataset, system, f"{kind}/IdR"]) / 800
     mean_d, spread = SRD[number, dataset, system, f"{kind}/MeanD"], SRD[number, dataset, system, f"{kind}/RS"] / 100

@@ -159,7 +159,10 @@ def test_the_copies_that_tests_use_are_the_same():
     ],
 )
 def test_printed_zebra_cells_repeat_the_public_results_except_those_of_b2_listed(metric, differs):
-    """METRIC_NOTES 11: the paper used another run of B2 than the public one; B1 repeats to the digit."""
+    """The paper used another run of B2 than the public one; B1 repeats to the digit.
+
+    See pipeline/metrics/README.md, section 18.
+    """
     cells, known = printed(2), logs(metric)
     found = set()
     for name, system in itertools.product(SETS, ("B1", "B2")):

@@ -10,8 +10,8 @@ import pytest
 from scipy import stats
 
 from pipeline import audio
-from pipeline.anonymisers._types import Utterance
-from pipeline.anonymisers.mcadams import Anonymiser, Settings
+from pipeline.anonymisers.mcadams import Anonymiser, McAdamsSettings
+from pipeline.contracts import Utterance
 from pipeline.datasets.synthetic import speaker, utterance
 from pipeline.errors import ModelMissing
 from pipeline.extractors import ge2e
@@ -204,7 +204,7 @@ def bands(wave):
 
 def anonymised(waves, settings):
     """Waveforms (speaker, set, wave) after McAdams."""
-    made = Anonymiser(Settings.model_validate(settings))
+    made = Anonymiser(McAdamsSettings.model_validate(settings))
     return [
         made.anonymise(wave, 16000, Utterance(f"{name}-{part}-{k}", name, part, k)).wave
         for k, (name, part, wave) in enumerate(waves)
@@ -244,10 +244,10 @@ def test_synthetic_speakers_with_an_unprotected_enrolment_are_flagged_and_b2_is_
 
 def test_real_speakers_with_an_unprotected_enrolment_are_flagged_and_b2_is_not(speech: Path, models: Path):
     try:
-        weights = ge2e.weights(ge2e.Settings(), models)
+        weights = ge2e.Extractor.weights(ge2e.Ge2eSettings(), models)
     except ModelMissing as missing:
         pytest.skip(str(missing))
-    extractor = ge2e.Extractor(ge2e.Settings(), weights.folder, "cpu", 1)
+    extractor = ge2e.Extractor(ge2e.Ge2eSettings(), weights.folder, "cpu", 1)
     waves = [
         (folder.name, part, audio.load(path)[0][: 2 * 16000])
         for folder in sorted((speech / "librispeech" / "test-other").iterdir())

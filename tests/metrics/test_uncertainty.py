@@ -247,6 +247,16 @@ def test_null_bands_are_those_of_permuted_models():
     assert got.p_value == pytest.approx(np.mean(np.array(want) >= value - 1e-12), abs=0.02)
 
 
+def test_the_tail_that_counts_is_the_one_that_discloses():
+    """A low EER or Cllr_min discloses, a high D_ECE does: scores that tell everybody apart are beyond chance by all of them."""
+    random = np.random.default_rng(5)
+    enrolled, spoken = np.repeat(np.arange(8), 64), np.tile(np.repeat(np.arange(8), 8), 8)
+    given = m.Trials(random.normal(size=512) + 4.0 * (enrolled == spoken), enrolled, spoken)
+    names = ("d_ece", "l_w", "cllr_min", "eer.rocch", "d_sys.exact")
+    found = m.null_bands(m.trials_by_identity(given, names), generator=random, replicates=200)
+    assert {name: found[name].p_value < 0.02 for name in names} == dict.fromkeys(names, True)
+
+
 def test_models_of_two_sexes_are_not_exchanged_when_trials_are_of_one_sex():
     f, mm = trials(7, enrolled=5, others=0), trials(8, enrolled=6, others=1)
     both = m.Trials(

@@ -10,8 +10,8 @@ import pytest
 
 from pipeline import audio
 from pipeline.errors import DataError
+from pipeline.files import file_digest
 from pipeline.nets import waveforms as packed
-from pipeline.weights.find import file_digest
 
 
 def rows(folder: Path, waves: dict[str, tuple[np.ndarray, int]]) -> pd.DataFrame:

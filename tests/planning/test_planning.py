@@ -2,42 +2,35 @@
 
 from __future__ import annotations
 
+import pickle
 from collections import Counter
-from pathlib import Path
-from typing import Any
+from collections.abc import Iterator
 
 import pytest
 
-from pipeline import config
-from pipeline import planning as plan
-from pipeline.engine.execute import planned_keys, sources
+from pipeline import planning
+from pipeline.cli.compose import compose
 from pipeline.errors import ConfigError, DataError
-from pipeline.evaluation import gather
 from pipeline.planning import Graph
-from pipeline.weights.find import Weights
+from pipeline.tables.signature import signature
 from tests import key_table
 
 
 @pytest.fixture(autouse=True)
-def weights(monkeypatch: pytest.MonkeyPatch) -> None:
-    found = Weights(Path("/weights"), "digest of the weights")
-    for name in ("ge2e", "ecapa"):
-        monkeypatch.setattr(f"pipeline.extractors.{name}.weights", lambda settings, models: found)
+def weights() -> Iterator[None]:
+    with key_table.made_up_weights():
+        yield
 
 
 def planned(*arguments: str, recordings: int = 3) -> Graph:
     """The graph of a made-up data set of kind kaldi with so many training recordings a speaker."""
-    composed: list[dict[str, Any]] = []
-    config.enter(
-        ["recipe=kaldi", "dataset.root=/data", "dataset.train=/train", "paths.root=/exp", *arguments],
-        lambda evaluation, values: composed.append(values),
-    )
+    given = ["recipe=kaldi", "dataset.root=/data", "dataset.train=/train", "paths.root=/exp", *arguments]
     data = key_table.prepared()
     if recordings < 3:
         rows = data.manifest
         kept = (rows["role"] != "train") | rows["utterance"].str[-1].astype(int).lt(recordings)
         object.__setattr__(data, "manifest", rows[kept].reset_index(drop=True))
-    return plan.graph(config.validate(composed[0], "kaldi"), data, plan.Machine("cpu", 1))
+    return planning.graph(compose(given)[0], data, planning.Machine("cpu", 1))
 
 
 def cells(made: Graph, metric: str) -> Counter[tuple[str, ...]]:
@@ -84,11 +77,11 @@ def test_sources_come_first_and_nothing_is_planned_twice() -> None:
     made = planned(*ALL)
     seen = set()
     for task in made.tasks:
-        assert all(ref.task in seen for ref in sources(task)), task.label
+        assert all(ref.task in seen for ref in task.sources()), task.label
         seen.add(task)
     assert len(seen) == len(made.tasks)
-    keys = planned_keys(made.tasks)
-    assert len(set(keys.values())) == len(keys)
+    keys = [key for task in made.tasks for key in task.planned.values()]
+    assert len(set(keys)) == len(keys)
     identities = [(*sorted(source.identity.items()), source.ref.task.label) for source in made.sources]
     assert len(set(identities)) == len(identities)
 
@@ -122,8 +115,16 @@ def test_the_level_of_the_training_set_is_a_setting_and_a_mixture_is_said() -> N
 
 def test_one_recording_a_speaker_is_cut_and_marked() -> None:
     whole, cut = planned(*ALL), planned(*ALL, recordings=1)
-    assert not [task for task in whole.tasks if task.name == "pieces"]
-    assert [task for task in cut.tasks if task.name == "pieces"]
+    assert not [task for task in whole.tasks if task.settings.get("cut") == "pieces"]
+    pieces = [task for task in cut.tasks if task.settings.get("cut") == "pieces"]
+    assert {task.name for task in pieces} == {"extract"}
+    assert {task.settings["seconds"] for task in pieces} == {3.0}
+    # Each training set is cut for the extractors that a back end compares, and the files are read once for all of them.
+    assert {task.label.rpartition(" ")[0]: {key.name for key in task.outputs} for task in pieces} == {
+        "extract original, training set": {"ge2e", "ecapa"},
+        "extract b2, training set (fixed)": {"ecapa"},
+        "extract b2r, training set (speaker)": {"ecapa"},
+    }
     notes = {(source.identity["backend"], source.note) for source in cut.sources if source.identity["attacker"]}
     assert notes == {("cosine", ""), ("plda", "within-session PLDA, weak attacker")}
     assert {source.note for source in whole.sources} == {""}
@@ -147,13 +148,9 @@ def test_what_cannot_be_is_refused_with_the_setting_that_mends_it() -> None:
     assert any("train=default" in fault.what for fault in error.value.faults)
     nobody = key_table.prepared()
     object.__setattr__(nobody, "manifest", nobody.manifest[nobody.manifest["role"] != "train"].reset_index(drop=True))
-    composed: list[Any] = []
-    config.enter(
-        ["recipe=kaldi", "dataset.root=/data", "backend=[plda]", "extractor=[ge2e]", "paths.root=/exp"],
-        lambda evaluation, values: composed.append(evaluation),
-    )
+    given = ["recipe=kaldi", "dataset.root=/data", "backend=[plda]", "extractor=[ge2e]", "paths.root=/exp"]
     with pytest.raises(DataError, match="there is no training set") as no_speech:
-        plan.graph(composed[0], nobody, plan.Machine("cpu", 1))
+        planning.graph(compose(given)[0], nobody, planning.Machine("cpu", 1))
     assert "dataset.train=DIR" in no_speech.value.remedy
 
 
@@ -173,12 +170,15 @@ def test_the_second_run_differs_in_its_seed_alone() -> None:
     assert first == second
 
 
+EER = {"metric": "eer", "variant": "rocch", "estimator": "", "input_unit": ""}
+
+
 def signatures(made: Graph, attacker: str) -> dict[str, set[str]]:
     """Signatures of a metric's rows by system."""
     found: dict[str, set[str]] = {}
     for source in made.sources:
         if source.identity["attacker"] == attacker and source.ref.task.label.startswith("measure asv "):
-            made_of = gather.signature("eer", "", source.identity, source.parameters)
+            made_of = signature({**EER, **source.identity}, source.parameters)
             found.setdefault(source.identity["system"], set()).add(made_of)
     return found
 
@@ -224,5 +224,46 @@ def test_a_level_that_an_external_system_cannot_have_is_said() -> None:
 def test_two_runs_are_compared_with_each_other_alone() -> None:
     made = planned("system=[b2r]", "extractor=[ge2e]")
     inputs = {source.ref.task.label.split()[1]: set(source.ref.task.inputs) for source in made.sources}
-    assert inputs["p0p1"] == {"protected", "again"}
-    assert inputs["vsm"] == {"original", "protected"}
+    assert inputs["p0p1"] == {"pp", "p0p1"}
+    assert inputs["vsm"] == {"oo", "op", "pp"}
+    assert inputs["cece"] == {"scores", "scores_again"}
+
+
+def test_pairs_of_the_original_speech_are_scored_once_for_all_systems() -> None:
+    """And those of a protected set once for all families that read them."""
+    made = planned("system=[b2,b2r]", "extractor=[ge2e]")
+    labels = Counter(task.label for task in made.tasks if task.label.startswith("score all pairs of "))
+    assert set(labels.values()) == {1}
+    expected = {("original", "original"), ("b2r", "b2r, second run")}
+    expected |= {pair for system in ("b2", "b2r") for pair in (("original", system), (system, system))}
+    assert set(labels) == {
+        f"score all pairs of {subset} {rows} against {columns} ge2e cosine"
+        for subset in ("x_trials_f", "x_trials_m")
+        for rows, columns in expected
+    }
+
+
+def test_original_speech_is_compared_with_itself_once_for_all_systems() -> None:
+    """OO is one artefact a set, extractor and back end, whatever the number of systems; OP and PP are one a system."""
+    scored = [task for task in planned(*ALL).tasks if task.label.startswith("score all pairs of ")]
+    sides = Counter(task.label.split(" ge2e")[0].split(" ecapa")[0].partition("trials_f ")[2] for task in scored)
+    cells = 4  # two extractors, two back ends; the other trial set has no such words in its label
+    assert sides.pop("") == len(scored) / 2
+    assert sides == {
+        "original against original": cells,
+        "original against b2": cells,
+        "b2 against b2": cells,
+        "original against b2r": cells,
+        "b2r against b2r": cells,
+        "b2r against b2r, second run": cells,
+    }
+
+
+def test_a_graph_pickles_and_goes_on_where_it_was() -> None:
+    made = planned(*ALL)
+    carried = pickle.loads(pickle.dumps(made))
+    assert carried.tasks == made.tasks and carried.notes == made.notes
+    assert [source.ref.task for source in carried.sources] == [source.ref.task for source in made.sources]
+    assert [(one.parameters, one.identity) for one in carried.sources] == [(one.parameters, one.identity) for one in made.sources]  # fmt: skip
+    assert len(carried.diagnoses) == len(made.diagnoses) > 0
+    assert carried.add(made.tasks[-1]) == made.tasks[-1] and len(carried.tasks) == len(made.tasks), "each task once"

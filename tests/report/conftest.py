@@ -51,7 +51,6 @@ UNIT = {
     "cllr": "bit",
     "d_ece": "bit",
     "l_w": "log10",
-    "l_w_ceiling": "log10",
     "tag": "tag",
     "deid": "fraction",
     "g_vd": "dB",
@@ -124,14 +123,28 @@ def rows() -> list[dict[str, Any]]:
                 }
                 eer = 0.5 * np.exp(-leak / 3)
                 found += [
-                    row("eer", eer, "rocch", low=eer * 0.8, high=min(0.5, eer * 1.2), **common),
-                    row("eer", variant="rocch:null_band", low=0.44, high=0.5, **common),
+                    row(
+                        "eer",
+                        eer,
+                        "rocch",
+                        low=eer * 0.8,
+                        high=min(0.5, eer * 1.2),
+                        null_low=0.44,
+                        null_high=0.5,
+                        **common,
+                    ),
                     row("cllr", reason="scores are not LLRs", **common),
                     row("cllr_min", 1 - 0.9 * (1 - np.exp(-leak)), low=0.1, high=0.99, **common),
-                    row("d_ece", 0.7 * (1 - np.exp(-leak / 2)), low=0.001, high=0.6, **common),
-                    row("d_ece", variant=":null_band", low=0.0002, high=0.0146, **common),
-                    row("l_w", min(3.98, 0.4 + leak), **common),
-                    row("l_w_ceiling", 3.98, **common),
+                    row(
+                        "d_ece",
+                        0.7 * (1 - np.exp(-leak / 2)),
+                        low=0.001,
+                        high=0.6,
+                        null_low=0.0002,
+                        null_high=0.0146,
+                        **common,
+                    ),
+                    row("l_w", min(3.98, 0.4 + leak), ceiling=3.98, **common),
                     row("tag", label="A" if leak < 0.6 else "C", **common),
                 ]
             if system != "original":
@@ -141,14 +154,14 @@ def rows() -> list[dict[str, Any]]:
                     row("deid", 1 - strength / 6, low=0.2, high=1.0, condition="OP", **common),
                     row("g_vd", gain, condition="PP", **common),
                     *(
-                        row("d_diag", 0.1 + strength / 10, variant, condition=variant.upper(), **common)
-                        for variant in ("oo", "op", "pp")
+                        row("d_diag", 0.1 + strength / 10, condition=condition, **common)
+                        for condition in ("OO", "OP", "PP")
                     ),
                     row("novelty_index", 12345.678, condition="PP", **common),
                 ]
     for system, strength in SYSTEMS.items():
         for extractor in EXTRACTORS:
-            for variant in ("empirical", "beta_binomial"):
+            for estimator in ("empirical", "beta_binomial"):
                 common = {
                     "subset": "pooled",
                     "system": system,
@@ -156,9 +169,9 @@ def rows() -> list[dict[str, Any]]:
                     "backend": "",
                     "condition": "OO" if system == "original" else "OP",
                     "calibration": "",
-                    "variant": variant,
+                    "estimator": estimator,
                 }
-                weak = system == NASTY_SYSTEM and variant == "beta_binomial"
+                weak = system == NASTY_SYSTEM and estimator == "beta_binomial"
                 why = {"reason": "no input has rank 1, so there is no fit"} if weak else {}
                 value = np.nan if weak else 1.0
                 found += [

@@ -13,7 +13,6 @@ import pytest
 
 from pipeline.diagnostics import grouping as diagnostics
 from pipeline.errors import DataError
-from pipeline.report import tables
 from pipeline.report.render import MOST_FLAGGED, render
 from tests import browser
 
@@ -75,10 +74,10 @@ def test_many_values_that_are_all_there_are_counted() -> None:
 
 def test_text_has_the_doubts_alone_one_a_line() -> None:
     rows = [check("Fine."), check("Bad\nnews 30 %.", True), check("Worse 40 %.", True, subset="test_m")]
-    assert tables.diagnostics_text(frame(*rows)) == "! Bad news 30 %. (subset test_f)\n! Worse 40 %. (subset test_m)\n"
-    assert tables.diagnostics_text(frame(check("Bad.", True))) == "! Bad.\n"
-    assert tables.diagnostics_text(frame(check("Fine."))) == ""
-    assert tables.diagnostics_text(pd.DataFrame(columns=list(check("")))) == ""
+    assert diagnostics.text(frame(*rows)) == "! Bad news 30 %. (subset test_f)\n! Worse 40 %. (subset test_m)\n"
+    assert diagnostics.text(frame(check("Bad.", True))) == "! Bad.\n"
+    assert diagnostics.text(frame(check("Fine."))) == ""
+    assert diagnostics.text(pd.DataFrame(columns=list(check("")))) == ""
 
 
 def few(rows: list[dict]) -> None:

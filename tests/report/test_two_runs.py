@@ -7,7 +7,7 @@ import io
 import re
 import xml.etree.ElementTree as ET
 from collections.abc import Callable
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -17,9 +17,9 @@ from PIL import Image
 
 from pipeline.contracts import TrialRuns
 from pipeline.families import cece, p0p1
+from pipeline.families.cece import profile
+from pipeline.figures import heading
 from pipeline.report import tables
-from pipeline.report.plots import base
-from pipeline.report.plots import cece as cece_plot
 from pipeline.report.render import render
 from pipeline.tables import results
 from tests import browser
@@ -39,9 +39,10 @@ def content(separated: bool = False) -> tuple[list[dict], dict[str, pd.DataFrame
     figures: dict[str, list[pd.DataFrame]] = {"cece_profile": [], "similarity_runs": []}
 
     def add(module, data, **identity) -> None:
-        made = module.measure(module.Settings(), data)
+        family = module.MetricFamily
+        made = family.measure(family.Settings(), data)
         for one in made.rows:
-            found = asdict(one)
+            found = family.record(one)
             rows.append({**RUN, **identity, **found, "condition": found["condition"] or identity["condition"]})
         for name, table in made.tables.items():
             figures[name].append(table.assign(subset=RUN["subset"], **identity))
@@ -175,7 +176,7 @@ def test_minus_infinity_is_shown_as_such() -> None:
     curve = curve[(curve["system"] == "b2r") & (curve["attacker"] == "ignorant")].assign(series="b2r")
     broken = curve["profile"] == "linear"
     curve.loc[broken, ["ece", "d_ece", "cllr"]] = [np.inf, -np.inf, np.inf]
-    (plot,) = cece_plot.plots(curve, ["b2r"])
+    (plot,) = profile.plots(curve, ["b2r"])
     assert "f1, linear from f0 [−∞; ∞]" in plot.alt
 
 
@@ -189,7 +190,7 @@ def test_minus_infinity_is_shown_as_such() -> None:
     ],
 )  # fmt: skip
 def test_long_titles_of_panels_take_two_lines(parts: list[str], want: str) -> None:
-    assert base.heading(parts) == want
+    assert heading(parts) == want
 
 
 def test_two_runs_in_a_browser(built: tuple[Path, str, list[dict]], tmp_path: Path) -> None:

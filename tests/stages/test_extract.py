@@ -1,7 +1,8 @@
-"""The extract and segments stages with real extractors: each file decoded once, chunks that do not show, refusals."""
+"""The extract stage with real extractors and each cut: each file decoded once, chunks that do not show, refusals."""
 
 from __future__ import annotations
 
+import functools
 from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import Executor, Future
@@ -15,23 +16,27 @@ import torch
 from safetensors.torch import save_file
 
 from pipeline import audio
+from pipeline.contracts import Extractor, Feature
 from pipeline.datasets.synthetic import speaker, utterance
-from pipeline.engine.execute import execute
-from pipeline.engine.stop import Stop
 from pipeline.engine.store import Store
 from pipeline.engine.task import Artefact, Output, Task
 from pipeline.errors import PipelineError
 from pipeline.extractors import ecapa, f0, phones
 from pipeline.extractors.ecapa import network
 from pipeline.extractors.phones import training as trainer
+from pipeline.files import file_digest
 from pipeline.nets import waveforms as packed
-from pipeline.nets.feature import Feature
+from pipeline.planning import selections
 from pipeline.protocol import halves
-from pipeline.stages import audio_rows, extract, pieces, segments
+from pipeline.protocol.cuts import Cut, Pieces, Segments, Whole
+from pipeline.stages import extract
+from pipeline.stages.extract import ExtractorSpec
 from pipeline.tables import vectors
-from pipeline.weights.find import file_digest
+from pipeline.tables.vectors import FeatureTable
+from tests.running import execute
 
 LABELS = ("ecapa", "f0", "phones")
+Specs = dict[str, ExtractorSpec]
 
 
 @pytest.fixture(scope="module")
@@ -50,7 +55,7 @@ def rows(tmp_path_factory: pytest.TempPathFactory) -> pd.DataFrame:
 
 
 @pytest.fixture(scope="module")
-def recipes(rows: pd.DataFrame, tmp_path_factory: pytest.TempPathFactory) -> dict[str, extract.Recipe]:
+def specs(rows: pd.DataFrame, tmp_path_factory: pytest.TempPathFactory) -> Specs:
     """A small ECAPA with random weights, F0, and a small phone network after a few steps."""
     folder = tmp_path_factory.mktemp("weights")
     with torch.random.fork_rng():
@@ -63,36 +68,52 @@ def recipes(rows: pd.DataFrame, tmp_path_factory: pytest.TempPathFactory) -> dic
     )
     waves = [audio.resample(*audio.load(Path(path)), 16_000) for path in rows["path"]]
     heard = packed.of(waves, ["a", "b"] * 5 + ["a"])
-    trainer.train(trainer.Settings(steps=5, channels=16, codes=32, batch=4, threads=1), heard, folder / "phones")
+    trainer.Trainer.train(
+        trainer.PhonesTrainerSettings(steps=5, channels=16, codes=32, batch=4, threads=1), heard, folder / "phones"
+    )
     return {
-        "ecapa": extract.Recipe(ecapa.Settings(source=str(folder / "ecapa")), folder / "ecapa", False),
-        "f0": extract.Recipe(f0.Settings(), None, False),
-        "phones": extract.Recipe(phones.Settings(source=str(folder / "phones")), folder / "phones", False),
+        "ecapa": ExtractorSpec(
+            ecapa.Extractor, ecapa.EcapaSettings(source=str(folder / "ecapa")), folder / "ecapa", False
+        ),
+        "f0": ExtractorSpec(f0.Extractor, f0.F0Settings(), None, False),
+        "phones": ExtractorSpec(
+            phones.Extractor, phones.PhonesSettings(source=str(folder / "phones")), folder / "phones", False
+        ),
     }
 
 
 def made(
-    stage: Any, rows: pd.DataFrame, recipes: dict[str, extract.Recipe], store: Path, *more: float, threads: int = 2
+    rows: pd.DataFrame,
+    specs: Specs,
+    store: Path,
+    cut: Cut = Whole(),  # noqa: B008 (a frozen value)
+    threads: int = 2,
 ) -> dict[str, Artefact]:
-    """The artefacts of one task of the stage over the rows."""
+    """The artefacts of one extract task over the rows."""
     task = Task(
-        name=stage.__name__.rpartition(".")[2],
-        label="stage under test",
-        version=1,
-        inputs={"audio": audio_rows.given(rows, ())},
-        outputs={label: Output(settings={"label": label}) for label in recipes},
-        function=lambda work: stage.run(recipes, "cpu", threads, *more, work),
+        name="extract",
+        label="extract under test",
+        settings=cut.numeric(),
+        inputs={"audio": selections.rows(rows)},
+        outputs={label: Output(settings={"label": label}) for label in specs},
+        function=functools.partial(extract.run, specs, cut, "cpu", threads),
     )
-    outcome = execute([task], Store(store), Stop())
-    return {label: outcome.artefact(task.ref(label)) for label in recipes}
+    outcome = execute([task], Store(store))
+    return {label: outcome.artefact(task.ref(label)) for label in specs}
 
 
-def table(artefact: Artefact) -> pd.DataFrame:
-    return vectors.read(artefact.folder / audio_rows.FEATURES)
+def alone(spec: ExtractorSpec) -> Extractor:
+    """The extractor by itself, without the stage."""
+    return spec.extractor(spec.settings, spec.weights, "cpu", 1)
 
 
+def table(artefact: Artefact) -> FeatureTable:
+    return vectors.read(artefact.folder / extract.FEATURES)
+
+
+@pytest.mark.parametrize("cut", [Whole(), Pieces(0.8), Segments(20)])
 def test_three_extractors_decode_each_file_once(
-    rows: pd.DataFrame, recipes: dict[str, extract.Recipe], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    cut: Cut, rows: pd.DataFrame, specs: Specs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     read: Counter[str] = Counter()
     load = audio.load
@@ -102,50 +123,57 @@ def test_three_extractors_decode_each_file_once(
         return load(path)
 
     monkeypatch.setattr(audio, "load", counted)
-    # the same audio under another id is not decoded again either
-    twice = pd.concat([rows, rows.iloc[:1].assign(utterance="again")])
-    found = made(extract, twice, recipes, tmp_path)
+    # the same audio under another id is not decoded again either, unless recordings are joined in a row
+    twice = rows if cut.joins else pd.concat([rows, rows.iloc[:1].assign(utterance="again")])
+    found = made(twice, specs, tmp_path, cut)
     assert set(read) == set(rows["path"]) and set(read.values()) == {1}
     for label in LABELS:
-        assert sorted(table(found[label]).index) == sorted(rows["sha256"])
+        ids = table(found[label]).ids
+        assert len(set(ids)) == len(ids)
+        if not cut.joins:
+            assert {name.partition("#")[0] for name in ids} == set(rows["sha256"])
+            assert len(ids) == len(rows) or isinstance(cut, Pieces)
 
 
-def test_each_row_holds_the_features_of_its_own_file(
-    rows: pd.DataFrame, recipes: dict[str, extract.Recipe], tmp_path: Path
-) -> None:
-    found = made(extract, rows, recipes, tmp_path)
-    for label, recipe in recipes.items():
-        extractor = extract.build(recipe.settings, recipe.weights, "cpu", 1)
+def test_each_row_holds_the_features_of_its_own_file(rows: pd.DataFrame, specs: Specs, tmp_path: Path) -> None:
+    found = made(rows, specs, tmp_path)
+    for label, spec in specs.items():
+        extractor, got = alone(spec), table(found[label])
         for row in rows.itertuples():
             wave = audio.resample(*audio.load(Path(row.path)), extractor.sample_rate)
             expected = extractor.extract([wave])[0]
-            got = table(found[label])
-            vector = got.attrs["vectors"][got.loc[row.sha256, "row"]]
-            np.testing.assert_allclose(vector, expected.vector, atol=1e-4 * np.abs(expected.vector).max())
-            assert got.loc[row.sha256, "weight"] == expected.weight
+            place = got.row[row.sha256]
+            np.testing.assert_allclose(got.vectors[place], expected.vector, atol=1e-4 * np.abs(expected.vector).max())
+            assert got.weights[place] == expected.weight
 
 
 def test_neither_threads_nor_chunks_change_a_byte(
-    rows: pd.DataFrame, recipes: dict[str, extract.Recipe], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    rows: pd.DataFrame, specs: Specs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def content(artefacts: dict[str, Artefact]) -> dict[str, bytes]:
-        return {label: (one.folder / audio_rows.FEATURES).read_bytes() for label, one in artefacts.items()}
+        return {label: (one.folder / extract.FEATURES).read_bytes() for label, one in artefacts.items()}
 
-    first = content(made(extract, rows, recipes, tmp_path / "a", threads=1))
-    assert content(made(extract, rows.iloc[::-1], recipes, tmp_path / "b", threads=3)) == first
+    first = content(made(rows, specs, tmp_path / "a", threads=1))
+    assert content(made(rows.iloc[::-1], specs, tmp_path / "b", threads=3)) == first
     monkeypatch.setitem(extract.CHUNK_SECONDS, "cpu", 3.0)
-    assert len(extract.chunks(rows, "cpu")) > 4
-    cut = made(extract, rows, recipes, tmp_path / "c")
+    assert len(extract.chunks(rows, Whole(), "cpu")) > 4
+    cut = content(made(rows, specs, tmp_path / "c"))
     for label in ("f0", "phones"):
-        assert (cut[label].folder / audio_rows.FEATURES).read_bytes() == first[label]
+        assert cut[label] == first[label]
 
 
 def test_chunks_hold_all_files_in_order_within_the_limit(rows: pd.DataFrame) -> None:
     long = pd.concat([rows, rows.iloc[:1].assign(path="long", samples=16_000 * 7200), rows.iloc[1:2]])
-    cut = extract.chunks(long, "cuda:1")
+    cut = extract.chunks(long, Whole(), "cuda:1")
     assert [str(path) for chunk in cut for path in chunk] == list(long["path"])
     assert [str(path) for path in cut[1]] == ["long"]
-    assert extract.chunks(rows.iloc[:0], "cpu") == []
+    assert extract.chunks(rows.iloc[:0], Whole(), "cpu") == []
+
+
+def test_what_is_joined_is_not_taken_apart(rows: pd.DataFrame, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(extract.CHUNK_SECONDS, "cpu", 3.0)
+    (joined,) = extract.chunks(rows, Segments(20), "cpu")
+    assert [str(path) for path in joined] == list(rows["path"])
 
 
 class AtOnce(Executor):
@@ -170,71 +198,68 @@ def test_nothing_is_decoded_beside_a_long_file(
     load = audio.load
     monkeypatch.setattr(audio, "load", lambda path: (read.append(path), load(path))[1])
     paths = [[Path(path)] for path in rows["path"]]
-    chunks = extract.heard(paths, {16_000}, 1)
+    chunks = extract.decoded(paths, {16_000}, 1)
     next(chunks)
     assert len(read) == 1 + ahead
     assert len(list(chunks)) == len(rows) - 1 and read == [path for (path,) in paths]
 
 
+@pytest.mark.parametrize("cut", [Whole(), Pieces(0.8), Segments(20)])
 def test_a_vector_that_is_not_finite_is_refused(
-    rows: pd.DataFrame, recipes: dict[str, extract.Recipe], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    cut: Cut, rows: pd.DataFrame, specs: Specs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
         f0.Extractor, "extract", lambda self, waves: [Feature(np.full(107, np.nan, np.float32))] * len(waves)
     )
-    with pytest.raises(PipelineError, match="f0 returned a vector that is not finite"):
-        made(extract, rows, recipes, tmp_path)
+    with pytest.raises(PipelineError, match="the extractor f0 returned a vector that is not finite"):
+        made(rows, specs, tmp_path, cut)
 
 
 @pytest.fixture(scope="module")
-def segmented(
-    rows: pd.DataFrame, recipes: dict[str, extract.Recipe], tmp_path_factory: pytest.TempPathFactory
-) -> dict[str, Artefact]:
-    return made(segments, rows, recipes, tmp_path_factory.mktemp("segments"), halves.INPUTS)
+def segmented(rows: pd.DataFrame, specs: Specs, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Artefact]:
+    return made(rows, specs, tmp_path_factory.mktemp("segments"), Segments(halves.INPUTS))
 
 
 def test_there_are_twenty_segments_of_each_feature(segmented: dict[str, Artefact]) -> None:
     for label in LABELS:
-        assert list(table(segmented[label]).index) == [str(number) for number in range(halves.INPUTS)]
+        assert table(segmented[label]).ids == tuple(str(number) for number in range(20))
 
 
 def test_phone_segments_are_runs_of_the_codes_of_whole_utterances(
-    segmented: dict[str, Artefact], rows: pd.DataFrame, recipes: dict[str, extract.Recipe]
+    segmented: dict[str, Artefact], rows: pd.DataFrame, specs: Specs
 ) -> None:
     """Weighted by their codes they add up to the histogram of all utterances, of which no code is lost at a border."""
     got = table(segmented["phones"])
-    extractor = extract.build(recipes["phones"].settings, recipes["phones"].weights, "cpu", 1)
-    whole = extractor.extract([audio.resample(*audio.load(Path(path)), 16_000) for path in rows["path"]])
+    waves = [audio.resample(*audio.load(Path(path)), 16_000) for path in rows["path"]]
+    whole = alone(specs["phones"]).extract(waves)
     counts = sum(np.rint(one.vector.astype(float) * one.weight) for one in whole)
-    np.testing.assert_array_equal(np.rint(got["weight"].to_numpy() @ got.attrs["vectors"].astype(float)), counts)
-    assert got["weight"].max() - got["weight"].min() <= 1
+    np.testing.assert_array_equal(np.rint(got.weights @ got.vectors.astype(float)), counts)
+    assert got.weights.max() - got.weights.min() <= 1
 
 
-def test_other_features_are_of_the_cut_audio(
-    segmented: dict[str, Artefact], rows: pd.DataFrame, recipes: dict[str, extract.Recipe]
-) -> None:
+def test_other_features_are_of_the_cut_audio(segmented: dict[str, Artefact], rows: pd.DataFrame, specs: Specs) -> None:
     got = table(segmented["f0"])
-    extractor: Callable[..., Any] = extract.build(recipes["f0"].settings, None, "cpu", 1).extract
+    extractor = alone(specs["f0"])
     waves = [audio.resample(*audio.load(Path(path)), 16_000) for path in rows["path"]]
     joined = np.concatenate(waves)
     for number in (0, 7, 19):
         low, high = len(joined) * number // 20, len(joined) * (number + 1) // 20
-        expected = extractor([audio.resample(joined[low:high], 16_000, 8000)])[0]
-        vector = got.attrs["vectors"][got.loc[str(number), "row"]]
-        assert np.abs(vector - expected.vector).sum() < 0.2
-        assert abs(got.loc[str(number), "weight"] - expected.weight) <= 2
+        expected = extractor.extract([audio.resample(joined[low:high], 16_000, 8000)])[0]
+        place = got.row[str(number)]
+        assert np.abs(got.vectors[place] - expected.vector).sum() < 0.2
+        assert abs(got.weights[place] - expected.weight) <= 2
 
 
 def test_pieces_are_equal_parts_of_each_file_and_keep_their_order_and_speakers(
-    rows: pd.DataFrame, recipes: dict[str, extract.Recipe], tmp_path: Path
+    rows: pd.DataFrame, specs: Specs, tmp_path: Path
 ) -> None:
-    chosen = {label: recipes[label] for label in ("ecapa", "f0")}
-    found = made(pieces, rows, chosen, tmp_path, 0.8)
-    for label, recipe in chosen.items():
-        extractor = extract.build(recipe.settings, recipe.weights, "cpu", 1)
-        wanted = rows.iloc[[7, 2]].assign(set="x", speaker=["s7", "s2"])
-        manifest = rows.assign(set="x", speaker=[f"s{number}" for number in range(len(rows))])
-        read = pieces.vectors(manifest, [found[label]], wanted).value
+    chosen = {label: specs[label] for label in ("ecapa", "f0")}
+    found = made(rows, chosen, tmp_path, Pieces(0.8))
+    for label, spec in chosen.items():
+        extractor = alone(spec)
+        wanted = rows.iloc[[7, 2]].assign(set="x", speaker=["s7", "s2"])[["set", "utterance", "speaker"]]
+        listed = rows.assign(set="x", speaker=[f"s{number}" for number in range(len(rows))])
+        read = selections.SelectPieces(listed, 0, wanted)([found[label]]).value
         counts = {7: 3, 2: 1}  # 2.25 s and 1 s in pieces of about 0.8 s
         assert read.ids == tuple(f"u{number}#{place}" for number, count in counts.items() for place in range(count))
         assert read.speakers == ("s7",) * 3 + ("s2",)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 from pathlib import Path
 
@@ -9,24 +10,23 @@ import numpy as np
 import pytest
 
 from pipeline.backends import plda
-from pipeline.engine.execute import execute
-from pipeline.engine.stop import Stop
+from pipeline.contracts import Vectors
 from pipeline.engine.store import Store
 from pipeline.engine.task import Artefact, Given, Task
 from pipeline.errors import DataError
 from pipeline.stages import fit
-from pipeline.tables.vectors import Vectors
+from tests.running import execute
 
-SETTINGS = plda.Settings(lda=4)
+SETTINGS = plda.PldaSettings(lda=4)
 
 
 def fitted(vectors: np.ndarray, weights: np.ndarray, folder: Path) -> Artefact:
     speakers = tuple(f"s{row // 4}" for row in range(len(vectors)))
     reasons = tuple("" if weight else "silent" for weight in weights)
     value = Vectors(tuple(str(row) for row in range(len(vectors))), speakers, vectors, weights, reasons)
-    task = Task("fit", "fit plda for x", 1, lambda work: fit.run(SETTINGS, True, work),
-                inputs={"vectors": Given("content", value)})  # fmt: skip
-    return execute([task], Store(folder), Stop()).artefact(task.ref())
+    function = functools.partial(fit.run, plda.Backend, SETTINGS, True)
+    task = Task("fit", "fit plda for x", function, inputs={"vectors": Given("content", value)})
+    return execute([task], Store(folder)).artefact(task.ref())
 
 
 def drawn() -> np.ndarray:

@@ -12,11 +12,14 @@ import torch
 from pipeline.errors import DataError
 from pipeline.nets.training import ahead, cosine, triangular
 from pipeline.nets.waveforms import Waveforms, of
-from pipeline.trainers.embedding import Settings, resolved
+from pipeline.trainers.embedding import EmbeddingSettings, Trainer
 from pipeline.trainers.embedding.crops import Batch, Crops, at_speed, coloured
 
-TINY = resolved(
-    Settings(batch=4, crop_seconds=0.3, speeds=(1.0,), steps=6, channels=(16, 16, 16), aggregation=24), "ecapa", 6, 18.0
+TINY = Trainer.resolved(
+    EmbeddingSettings(batch=4, crop_seconds=0.3, speeds=(1.0,), steps=6, channels=(16, 16, 16), aggregation=24),
+    "ecapa",
+    6,
+    18.0,
 )
 SPEAKERS = [f"s{item % 6}" for item in range(18)]
 

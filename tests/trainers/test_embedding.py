@@ -20,18 +20,19 @@ from speechbrain.lobes.models.Xvector import Xvector
 
 from pipeline.errors import ConfigError, DataError, StageFailed
 from pipeline.extractors import ecapa, xvector
+from pipeline.extractors.ecapa import training_network
 from pipeline.nets import checkpoints as _checkpoints
 from pipeline.nets.margin import AngularMargin
 from pipeline.nets.speechbrain_layout import FrontEnd
 from pipeline.nets.waveforms import Waveforms, of
-from pipeline.trainers.embedding import Settings, Standing, _better, resolved, train
+from pipeline.trainers.embedding import EmbeddingSettings, Standing, Trainer, _better
 from pipeline.trainers.embedding import learner as _learner
 from pipeline.trainers.embedding import verification as _verification
 from pipeline.trainers.embedding.crops import Batch
 from pipeline.trainers.embedding.learner import Learner
 from tests.trainers.voices import voice, voices
 
-TINY = Settings(
+TINY = EmbeddingSettings(
     architecture="ecapa", channels=(16, 16, 16), aggregation=24, embedding=8, attention=8, n_mels=24, steps=6, threads=1,
     batch=4, crop_seconds=0.3, speeds=(1.0,),
 )  # fmt: skip
@@ -41,9 +42,9 @@ MANY = voices([item % 24 for item in range(48)], 0.5)
 CONF = Path(__file__).parents[2] / "conf" / "train"
 
 
-def trained(folder: Path, settings: Settings = TINY, audio: Waveforms = AUDIO, **more: Any) -> Path:
+def trained(folder: Path, settings: EmbeddingSettings = TINY, audio: Waveforms = AUDIO, **more: Any) -> Path:
     folder.mkdir()
-    assert train(settings, audio, folder, **more)
+    assert Trainer.train(settings, audio, folder, **more)
     return folder
 
 
@@ -59,7 +60,9 @@ def contents(folder: Path) -> dict[str, bytes]:
 @pytest.mark.parametrize(
     "settings", [TINY, XVECTOR, TINY.model_copy(update={"speeds": (0.9, 1.1), "noise_db": (0.0, 9.0)})]
 )
-def test_the_same_seed_gives_the_same_bytes_and_another_gives_others(tmp_path: Path, settings: Settings) -> None:
+def test_the_same_seed_gives_the_same_bytes_and_another_gives_others(
+    tmp_path: Path, settings: EmbeddingSettings
+) -> None:
     torch.manual_seed(1)
     one = contents(trained(tmp_path / "one", settings))
     torch.manual_seed(2)
@@ -118,7 +121,7 @@ def test_it_learns_to_tell_speakers_apart(tmp_path: Path, architecture: Literal[
     )
     folder = trained(tmp_path / "one", settings, voices([item % 6 for item in range(90)]))
     module: Any = {"ecapa": ecapa, "xvector": xvector}[architecture]
-    extractor = module.Extractor(module.Settings(source="trained"), folder, "cpu", 1)
+    extractor = module.Extractor(module.Extractor.Settings(source="trained"), folder, "cpu", 1)
     items = range(100, 118)
     vectors = np.stack([feature.vector for feature in extractor.extract([voice(item, item % 6) for item in items])])
     vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
@@ -161,7 +164,7 @@ def test_gradients_of_the_loss_are_finite_where_an_embedding_meets_its_class() -
 
 def learner(**settings: Any) -> Learner:
     torch.set_num_threads(1)
-    return Learner(resolved(TINY.model_copy(update=settings), "ecapa", 6, 18.0), 6, "cpu")
+    return Learner(Trainer.resolved(TINY.model_copy(update=settings), "ecapa", 6, 18.0), 6, "cpu")
 
 
 def batch(n: int) -> Batch:
@@ -191,7 +194,7 @@ def test_parts_of_a_batch_add_up_to_its_mean_gradient(n: int, micro_batch: int, 
 
 def limited(monkeypatch: pytest.MonkeyPatch, most: int, fits: int = 0) -> None:
     """Memory for a forward pass over ``most`` crops, and for ``fits`` passes over more."""
-    inner, passes = _learner.ecapa_training.Network.forward, itertools.count()
+    inner, passes = training_network.Network.forward, itertools.count()
 
     def forward(self: Any, frames: torch.Tensor) -> torch.Tensor:
         made = inner(self, frames)
@@ -199,7 +202,7 @@ def limited(monkeypatch: pytest.MonkeyPatch, most: int, fits: int = 0) -> None:
             raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 20 GiB")
         return made
 
-    monkeypatch.setattr(_learner.ecapa_training.Network, "forward", forward)
+    monkeypatch.setattr(training_network.Network, "forward", forward)
 
 
 @pytest.mark.parametrize("fits", [0, 1])
@@ -220,7 +223,7 @@ def test_out_of_memory_halves_what_goes_through_at_once_and_not_the_batch(
 def test_two_crops_that_do_not_fit_stop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     limited(monkeypatch, 1)
     with pytest.raises(StageFailed, match=r"crops of 0\.3 s do not fit .*CUDA out of memory.*crop_seconds"):
-        train(TINY, AUDIO, tmp_path)
+        Trainer.train(TINY, AUDIO, tmp_path)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -228,9 +231,9 @@ def test_other_faults_are_not_taken_for_memory(tmp_path: Path, monkeypatch: pyte
     def forward(self: Any, frames: torch.Tensor) -> torch.Tensor:
         raise RuntimeError("mat1 and mat2 shapes cannot be multiplied")
 
-    monkeypatch.setattr(_learner.ecapa_training.Network, "forward", forward)
+    monkeypatch.setattr(training_network.Network, "forward", forward)
     with pytest.raises(RuntimeError, match="mat1"):
-        train(TINY, AUDIO, tmp_path)
+        Trainer.train(TINY, AUDIO, tmp_path)
 
 
 def test_a_loss_that_is_not_finite_stops_with_the_ids(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -239,18 +242,18 @@ def test_a_loss_that_is_not_finite_stops_with_the_ids(tmp_path: Path, monkeypatc
 
     monkeypatch.setattr(AngularMargin, "forward", broken)
     with pytest.raises(StageFailed, match="nan at step 0") as caught:
-        train(TINY, AUDIO, tmp_path)
+        Trainer.train(TINY, AUDIO, tmp_path)
     assert sum(name in str(caught.value) for name in AUDIO.ids) == 4
     assert list(tmp_path.iterdir()) == []
 
 
 def test_what_cannot_be_trained_is_refused(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="two speakers"):
-        train(TINY, voices([0, 0]), tmp_path)
+        Trainer.train(TINY, voices([0, 0]), tmp_path)
     with pytest.raises(ConfigError, match="multiples of 8"):
-        train(TINY.model_copy(update={"channels": (12, 16, 16)}), AUDIO, tmp_path)
+        Trainer.train(TINY.model_copy(update={"channels": (12, 16, 16)}), AUDIO, tmp_path)
     with pytest.raises(ConfigError, match="epochs or steps"):
-        train(TINY.model_copy(update={"steps": None, "epochs": None}), AUDIO, tmp_path)
+        Trainer.train(TINY.model_copy(update={"steps": None, "epochs": None}), AUDIO, tmp_path)
 
 
 def test_a_compiler_that_is_missing_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -259,7 +262,7 @@ def test_a_compiler_that_is_missing_is_named(tmp_path: Path, monkeypatch: pytest
 
     monkeypatch.setattr(torch, "compile", lambda network: fails)
     with pytest.raises(ConfigError, match=r"does not work .*no C\+\+ compiler.*train\.compile"):
-        train(TINY.model_copy(update={"compile": True}), AUDIO, tmp_path)
+        Trainer.train(TINY.model_copy(update={"compile": True}), AUDIO, tmp_path)
 
 
 def test_trying_the_compiled_network_leaves_no_trace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -277,7 +280,7 @@ def test_a_compiled_network_learns_the_same(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("settings", [TINY, XVECTOR])
-def test_bfloat16_is_for_what_is_between_and_not_for_what_is_kept(tmp_path: Path, settings: Settings) -> None:
+def test_bfloat16_is_for_what_is_between_and_not_for_what_is_kept(tmp_path: Path, settings: EmbeddingSettings) -> None:
     wide = trained(tmp_path / "wide", settings)
     narrow = trained(tmp_path / "narrow", settings.model_copy(update={"precision": "bfloat16"}))
     state = load_file(narrow / "embedding_model.safetensors")
@@ -296,7 +299,7 @@ def test_progress_is_told(tmp_path: Path) -> None:
 
 def test_a_trained_folder_and_a_local_one_are_read_alike(tmp_path: Path) -> None:
     folder = trained(tmp_path / "one")
-    found = ecapa.weights(ecapa.Settings(source=str(folder)), tmp_path)
+    found = ecapa.Extractor.weights(ecapa.EcapaSettings(source=str(folder)), tmp_path)
     assert found is not None
     assert found.folder == folder
     state = load_file(folder / "embedding_model.safetensors")
@@ -304,15 +307,15 @@ def test_a_trained_folder_and_a_local_one_are_read_alike(tmp_path: Path) -> None
         {key: value for key, value in state.items() if not key.startswith("fc")}, folder / "embedding_model.safetensors"
     )
     with pytest.raises(DataError, match=r"fc\.conv\.weight"):
-        ecapa.Extractor(ecapa.Settings(), folder, "cpu", 1)
+        ecapa.Extractor(ecapa.EcapaSettings(), folder, "cpu", 1)
 
 
 def test_weights_of_another_architecture_are_refused(tmp_path: Path) -> None:
     one, two = trained(tmp_path / "ecapa"), trained(tmp_path / "xvector", XVECTOR)
     with pytest.raises(DataError, match=r"not those of an x-vector network.*set source of the extractor"):
-        xvector.Extractor(xvector.Settings(source=str(one)), one, "cpu", 1)
+        xvector.Extractor(xvector.XVectorSettings(source=str(one)), one, "cpu", 1)
     with pytest.raises(DataError, match=r"not those of an ECAPA-TDNN.*set source of the extractor"):
-        ecapa.Extractor(ecapa.Settings(source=str(two)), two, "cpu", 1)
+        ecapa.Extractor(ecapa.EcapaSettings(source=str(two)), two, "cpu", 1)
 
 
 class Harmful:
@@ -330,11 +333,11 @@ class Harmful:
 def test_a_pickle_with_code_is_refused_and_not_run(tmp_path: Path) -> None:
     torch.save({"fc.conv.weight": torch.zeros(2), "x": Harmful(tmp_path / "run")}, tmp_path / "embedding_model.ckpt")
     with pytest.raises(DataError, match=r"plain tensors.*pickle that holds code.*state_dict\(\)"):
-        ecapa.Extractor(ecapa.Settings(source=str(tmp_path)), tmp_path, "cpu", 1)
+        ecapa.Extractor(ecapa.EcapaSettings(source=str(tmp_path)), tmp_path, "cpu", 1)
     assert not (tmp_path / "run").exists()
     torch.save({"state": {"fc.conv.weight": torch.zeros(2)}}, tmp_path / "embedding_model.ckpt")
     with pytest.raises(DataError, match=r"something else than tensors by name.*state_dict\(\)"):
-        ecapa.Extractor(ecapa.Settings(source=str(tmp_path)), tmp_path, "cpu", 1)
+        ecapa.Extractor(ecapa.EcapaSettings(source=str(tmp_path)), tmp_path, "cpu", 1)
 
 
 class Script:
@@ -417,7 +420,7 @@ def test_held_out_speakers_are_not_trained_on(tmp_path: Path, monkeypatch: pytes
 
     monkeypatch.setattr(Learner, "gradients", watched)
     made = record(trained(tmp_path / "one", TINY.model_copy(update={"steps": 12, "patience": None}), MANY))
-    trained_on, held_out = _verification.split(Settings(), MANY.speakers)
+    trained_on, held_out = _verification.split(EmbeddingSettings(), MANY.speakers)
     assert met == {MANY.speakers[item] for item in trained_on}
     assert not met & {MANY.speakers[item] for item in held_out}
     assert (made["speakers"], made["speakers_trained_on"]) == (24, 18)
@@ -436,7 +439,7 @@ def test_a_stopped_training_goes_on_to_the_same_bytes(tmp_path: Path) -> None:
     folder.mkdir()
     steps: list[int] = []
     calls = 0
-    while not train(
+    while not Trainer.train(
         settings, MANY, folder, scratch=scratch, stopping=lambda: True, progress=lambda step, *_: steps.append(step)
     ):
         calls += 1
@@ -451,7 +454,7 @@ def test_a_stopped_training_goes_on_to_the_same_bytes(tmp_path: Path) -> None:
 def test_a_checkpoint_of_another_training_is_not_used(
     tmp_path: Path, change: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    assert not train(TINY, AUDIO, tmp_path, scratch=tmp_path, stopping=lambda: True)
+    assert not Trainer.train(TINY, AUDIO, tmp_path, scratch=tmp_path, stopping=lambda: True)
     settings = {"seed": TINY.model_copy(update={"seed": 1}), "architecture": XVECTOR}.get(change, TINY)
     audio = voices([item % 6 for item in range(17)]) if change == "data" else AUDIO
     steps: list[int] = []
@@ -462,10 +465,10 @@ def test_a_checkpoint_of_another_training_is_not_used(
 
 
 def test_a_checkpoint_that_cannot_be_read_is_not_used(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    assert not train(TINY, AUDIO, tmp_path, scratch=tmp_path, stopping=lambda: True)
+    assert not Trainer.train(TINY, AUDIO, tmp_path, scratch=tmp_path, stopping=lambda: True)
     path = tmp_path / _checkpoints.FILE
     path.write_bytes(path.read_bytes()[:-1000])
-    left = tmp_path / f"{_checkpoints.FILE}.0.part"
+    left = tmp_path / f".{_checkpoints.FILE}.{'0' * 32}"
     left.write_bytes(b"half")
     made = trained(tmp_path / "made", scratch=tmp_path)
     assert "cannot be read" in caplog.text
@@ -475,12 +478,12 @@ def test_a_checkpoint_that_cannot_be_read_is_not_used(tmp_path: Path, caplog: py
 
 def test_the_recipe_of_vpc_2024_is_what_its_code_does(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     given = yaml.safe_load((CONF / "vpc2024.yaml").read_text())
-    settings = resolved(Settings(**given), "ecapa", 921, 363.6 * 3600)
+    settings = Trainer.resolved(EmbeddingSettings(**given), "ecapa", 921, 363.6 * 3600)
     assert settings.channels == (512,) * 4
     assert (settings.aggregation, settings.embedding, settings.attention, settings.n_mels) == (1536, 192, 128, 80)
     assert (settings.batch, settings.micro_batch, settings.crop_seconds, settings.epochs) == (256, 256, 3.0, 10)
     assert (settings.optimiser, settings.weight_decay, settings.margin, settings.scale) == ("adam", 2e-6, 0.2, 30)
-    # PROTOCOLS 4: 10 epochs of about 1400 updates bring the learning rate to about 0.002.
+    # data_manifests/README.md, section 5: 10 epochs of about 1400 updates bring the learning rate to about 0.002.
     assert _learner.rate(settings, 0, 1) == pytest.approx(1e-8)
     assert _learner.rate(settings, 14_000, 1) == pytest.approx(0.00215, abs=1e-5)
     assert _learner.rate(settings, 65_000, 1) == pytest.approx(0.01)
@@ -491,38 +494,51 @@ def test_the_recipe_of_vpc_2024_is_what_its_code_does(tmp_path: Path, caplog: py
     small = {
         name: getattr(TINY, name) for name in ("channels", "aggregation", "embedding", "attention", "n_mels", "batch")
     }
-    quirky = Settings(**{**given, **small, "micro_batch": None, "crop_seconds": 0.2, "epochs": 3, "threads": 1})
+    quirky = EmbeddingSettings(
+        **{
+            **given,
+            **small,
+            "architecture": "ecapa",
+            "micro_batch": None,
+            "crop_seconds": 0.2,
+            "epochs": 3,
+            "threads": 1,
+        }
+    )
     made = record(trained(tmp_path / "one", quirky, audio))
     assert made["speakers"] == 24
     assert made["utterances_trained_on"] == 48 - round(0.1 * 48)
     assert made["steps"] == round(3 * 2 * made["utterances_trained_on"] / 4)
     assert made["held_out"]["best_step"] == made["steps"]
     assert made["settings"]["seed"] == 1986
+    # As a plan gives it, resolved from the manifest: a step fewer or more would be another recipe.
+    planned = Trainer.resolved(quirky, "ecapa", 24, audio.seconds)
+    assert record(trained(tmp_path / "planned", planned, audio)) == made
 
 
 def test_what_is_null_follows_from_the_amount_of_speech() -> None:
-    small = resolved(Settings(), "ecapa", 168, 2100.0)
+    small = Trainer.resolved(EmbeddingSettings(), "ecapa", 168, 2100.0)
     assert (small.channels, small.batch, small.crop_seconds, small.architecture) == ((128,) * 4, 32, 2.0, "ecapa")
     assert small.speeds == (0.9, 1.0, 1.1)
     assert small.steps == round(18 * 2100 / 64)
     assert (small.micro_batch, small.verify_every, small.held_out) == (32, small.steps // 10, 0.1)
-    large = resolved(Settings(), "xvector", 921, 363.6 * 3600)
+    large = Trainer.resolved(EmbeddingSettings(), "xvector", 921, 363.6 * 3600)
     assert (large.channels, large.aggregation, large.embedding) == ((512,) * 4, 1536, 192)
     assert (large.batch, large.micro_batch, large.attention, large.speeds) == (256, 64, None, (1.0,))
     assert large.steps == pytest.approx(18 * 363.6 * 3600 / 768, abs=1)
-    few = resolved(Settings(), "ecapa", 19, 60.0)
+    few = Trainer.resolved(EmbeddingSettings(), "ecapa", 19, 60.0)
     assert (few.held_out, few.steps) == (0.0, 300)
-    chosen = Settings(channels=(64,) * 4, steps=7, batch=8, verify_every=2, architecture="xvector")
-    kept = resolved(chosen, "ecapa", 921, 363.6 * 3600)
+    chosen = EmbeddingSettings(channels=(64,) * 4, steps=7, batch=8, verify_every=2, architecture="xvector")
+    kept = Trainer.resolved(chosen, "ecapa", 921, 363.6 * 3600)
     assert (kept.channels, kept.steps, kept.batch, kept.verify_every) == ((64,) * 4, 7, 8, 2)
     assert kept.architecture == "xvector"
     # What is resolved stays so, and epochs that steps have settled leave the key.
-    assert resolved(kept, "ecapa", 19, 60.0).model_copy(update={"held_out": 0.1}) == kept
-    assert kept == resolved(chosen.model_copy(update={"epochs": 99.0}), "ecapa", 921, 363.6 * 3600)
+    assert Trainer.resolved(kept, "ecapa", 19, 60.0).model_copy(update={"held_out": 0.1}) == kept
+    assert kept == Trainer.resolved(chosen.model_copy(update={"epochs": 99.0}), "ecapa", 921, 363.6 * 3600)
 
 
 def test_a_second_and_a_third_turn_without_a_better_one_are_counted_from_the_best() -> None:
-    settings = resolved(Settings(patience=2), "ecapa", 100, 1000.0)
+    settings = Trainer.resolved(EmbeddingSettings(patience=2), "ecapa", 100, 1000.0)
     standing = Standing()
     assert not standing.enough(settings)
     standing.verified, standing.best = [{}] * 4, 1
@@ -534,6 +550,6 @@ def test_a_second_and_a_third_turn_without_a_better_one_are_counted_from_the_bes
 
 def test_going_on_is_logged(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
-    assert not train(TINY, AUDIO, tmp_path, scratch=tmp_path, stopping=lambda: True)
+    assert not Trainer.train(TINY, AUDIO, tmp_path, scratch=tmp_path, stopping=lambda: True)
     trained(tmp_path / "made", scratch=tmp_path)
     assert "going on from the checkpoint at step 1" in caplog.text

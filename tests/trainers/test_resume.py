@@ -18,7 +18,7 @@ import os, signal, sys, time, traceback
 import torch
 from pathlib import Path
 from tests.trainers.voices import voices
-from pipeline.trainers.embedding import Settings, train
+from pipeline.trainers.embedding import EmbeddingSettings, Trainer
 import pipeline.trainers.embedding.learner
 
 torch.set_num_threads(1)
@@ -30,14 +30,14 @@ def standing(scratch):
 print("ready", flush=True)
 for line in sys.stdin:
     architecture, folder, scratch, count, delay = line.split()
-    settings = Settings(
+    settings = EmbeddingSettings(
         architecture=architecture, channels=(16, 16, 16), aggregation=24, embedding=8, attention=8, n_mels=24, steps=30,
         batch=4, micro_batch=2, crop_seconds=0.3, speeds=(0.9, 1.0), noise_db=(0, 10), verify_every=5, patience=9, threads=1,
     )
     child = os.fork()
     if not child:
         try:
-            train(settings, audio, Path(folder), scratch=Path(scratch))
+            Trainer.train(settings, audio, Path(folder), scratch=Path(scratch))
             os._exit(0)
         except BaseException:
             traceback.print_exc()

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from pipeline.nets.waveforms import Waveforms, of
-from pipeline.trainers.embedding import Settings
+from pipeline.trainers.embedding import EmbeddingSettings
 from pipeline.trainers.embedding.verification import pieces, split, suspected, verified
 
 
@@ -25,18 +25,18 @@ from pipeline.trainers.embedding.verification import pieces, split, suspected, v
 )
 def test_how_many_speakers_are_held_out(speakers: int, share: float, held_out: int) -> None:
     names = [f"s{item % speakers}" for item in range(2 * speakers)]
-    trained, kept = split(Settings(held_out=share), names)
+    trained, kept = split(EmbeddingSettings(held_out=share), names)
     assert sorted([*trained, *kept]) == list(range(2 * speakers))
     assert len({names[item] for item in kept}) == held_out
     assert not {names[item] for item in kept} & {names[item] for item in trained}
-    assert (trained, kept) == split(Settings(held_out=share), names)
+    assert (trained, kept) == split(EmbeddingSettings(held_out=share), names)
     if held_out:
-        assert kept != split(Settings(held_out=share, seed=1), names)[1]
+        assert kept != split(EmbeddingSettings(held_out=share, seed=1), names)[1]
 
 
 def test_utterances_are_held_out_whoever_speaks() -> None:
     names = [f"s{item % 30}" for item in range(300)]
-    trained, kept = split(Settings(held_out_by="utterance"), names)
+    trained, kept = split(EmbeddingSettings(held_out_by="utterance"), names)
     assert (len(trained), len(kept)) == (270, 30)
     assert {names[item] for item in kept} <= {names[item] for item in trained}
 

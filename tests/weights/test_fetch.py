@@ -6,6 +6,7 @@ import hashlib
 import json
 import subprocess
 import zipfile
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +15,9 @@ import pytest
 
 from pipeline.errors import ModelMissing
 from pipeline.extractors import ecapa, ge2e, xvector
+from pipeline.files import folder_digest
 from pipeline.weights import fetch as fetching
-from pipeline.weights.find import fetch_command, folder_digest, hub_folder, is_hub_id
+from pipeline.weights.find import HubModel, fetch_command, is_hub_id
 
 CONTENT = b"weights, as it were"
 
@@ -34,9 +36,9 @@ def pip_that_brings(content: bytes, calls: list[list[str]]) -> Any:
 def test_ge2e_comes_out_of_the_wheel_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     calls: list[list[str]] = []
     monkeypatch.setattr(fetching.subprocess, "run", pip_that_brings(CONTENT, calls))
-    monkeypatch.setattr(ge2e, "SHA256", hashlib.sha256(CONTENT).hexdigest())
-    found = fetching.fetch("ge2e", ge2e.Settings(), tmp_path)
-    again = fetching.fetch("ge2e", ge2e.Settings(), tmp_path)
+    monkeypatch.setattr(ge2e, "WHEEL", replace(ge2e.WHEEL, sha256=hashlib.sha256(CONTENT).hexdigest()))
+    found = fetching.fetched(ge2e.Extractor, ge2e.Ge2eSettings(), tmp_path)
+    again = fetching.fetched(ge2e.Extractor, ge2e.Ge2eSettings(), tmp_path)
     assert found == again
     assert found is not None
     assert (found.folder / "pretrained.pt").read_bytes() == CONTENT
@@ -48,7 +50,7 @@ def test_ge2e_comes_out_of_the_wheel_once(tmp_path: Path, monkeypatch: pytest.Mo
 def test_a_wheel_with_other_weights_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fetching.subprocess, "run", pip_that_brings(CONTENT, []))
     with pytest.raises(ModelMissing, match="not the expected ones") as caught:
-        fetching.fetch("ge2e", ge2e.Settings(), tmp_path)
+        fetching.fetched(ge2e.Extractor, ge2e.Ge2eSettings(), tmp_path)
     assert str(tmp_path / "ge2e" / "pretrained.pt") in caught.value.remedy
     assert list((tmp_path / "ge2e").iterdir()) == []
 
@@ -57,7 +59,7 @@ def test_without_network_ge2e_says_what_to_do_by_hand(tmp_path: Path, monkeypatc
     failed = subprocess.CompletedProcess([], 1, "", "WARNING: x\nERROR: No matching distribution found\n")
     monkeypatch.setattr(fetching.subprocess, "run", lambda *_, **__: failed)
     with pytest.raises(ModelMissing, match="No matching distribution") as caught:
-        fetching.fetch("ge2e", ge2e.Settings(), tmp_path)
+        fetching.fetched(ge2e.Extractor, ge2e.Ge2eSettings(), tmp_path)
     assert "resemblyzer/pretrained.pt" in caught.value.remedy
 
 
@@ -77,8 +79,8 @@ def test_a_hub_model_is_stored_by_revision_with_its_digests(tmp_path: Path, monk
     asked: list[dict[str, Any]] = []
     files = {"embedding_model.ckpt": CONTENT, "hyperparams.yaml": b"!new:os.system"}
     monkeypatch.setattr(huggingface_hub, "snapshot_download", hub_that_brings(files, asked))
-    settings = xvector.Settings(source="someone/some-model", revision="abc")
-    found = fetching.fetch("xvector", settings, tmp_path)
+    settings = xvector.XVectorSettings(source="someone/some-model", revision="abc")
+    found = fetching.fetched(xvector.Extractor, settings, tmp_path)
     assert found is not None
     assert found.folder == tmp_path / "someone--some-model" / "abc"
     assert asked[0]["revision"] == "abc"
@@ -86,20 +88,20 @@ def test_a_hub_model_is_stored_by_revision_with_its_digests(tmp_path: Path, monk
     record = json.loads((found.folder / "fetched.json").read_text())
     assert record["sha256"]["embedding_model.ckpt"] == hashlib.sha256(CONTENT).hexdigest()
     assert not (found.folder / ".cache").exists()
-    assert xvector.weights(settings, tmp_path) == found
-    fetching.fetch("xvector", settings, tmp_path)
+    assert xvector.Extractor.weights(settings, tmp_path) == found
+    fetching.fetched(xvector.Extractor, settings, tmp_path)
     assert len(asked) == 1
 
 
 def test_the_known_checksum_of_ecapa_is_enforced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(huggingface_hub, "snapshot_download", hub_that_brings({"embedding_model.ckpt": CONTENT}, []))
     with pytest.raises(ModelMissing, match="not the expected ones"):
-        fetching.fetch("ecapa", ecapa.Settings(), tmp_path)
-    place = hub_folder(ecapa.Settings().source, ecapa.Settings().revision, tmp_path)
+        fetching.fetched(ecapa.Extractor, ecapa.EcapaSettings(), tmp_path)
+    place = HubModel(ecapa.HUB, ecapa.REVISION, ()).folder(tmp_path)
     place.mkdir(parents=True)
     (place / "embedding_model.ckpt").write_bytes(CONTENT)
     with pytest.raises(ModelMissing, match="sha256"):
-        ecapa.weights(ecapa.Settings(), tmp_path)
+        ecapa.Extractor.weights(ecapa.EcapaSettings(), tmp_path)
 
 
 def test_without_the_hub_people_are_told_which_file_goes_where(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -108,15 +110,19 @@ def test_without_the_hub_people_are_told_which_file_goes_where(tmp_path: Path, m
 
     monkeypatch.setattr(huggingface_hub, "snapshot_download", unreachable)
     with pytest.raises(ModelMissing, match="no route to the hub") as caught:
-        fetching.fetch("ecapa", ecapa.Settings(), tmp_path)
+        fetching.fetched(ecapa.Extractor, ecapa.EcapaSettings(), tmp_path)
     assert "embedding_model.ckpt" in caught.value.remedy
-    assert str(hub_folder(ecapa.Settings().source, ecapa.Settings().revision, tmp_path)) in caught.value.remedy
+    assert str(HubModel(ecapa.HUB, ecapa.REVISION, ()).folder(tmp_path)) in caught.value.remedy
 
 
 def test_the_command_names_what_differs_from_the_defaults(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("VOICE_PRIVACY_MODELS", str(tmp_path))
-    assert fetch_command(ecapa.Settings(), tmp_path) == "python -m pipeline fetch-models 'extractor=[ecapa]'"
-    said = fetch_command(ecapa.Settings(source="a/b", revision="c"), tmp_path / "d")
+    fields = ("source", "revision")
+    assert (
+        fetch_command("extractor", ecapa.EcapaSettings(), tmp_path, fields)
+        == "python -m pipeline fetch-models 'extractor=[ecapa]'"
+    )
+    said = fetch_command("extractor", ecapa.EcapaSettings(source="a/b", revision="c"), tmp_path / "d", fields)
     assert said == (
         "python -m pipeline fetch-models 'extractor=[ecapa]' extractor.ecapa.source=a/b extractor.ecapa.revision=c "
         f"paths.models={tmp_path}/d"
@@ -147,6 +153,6 @@ def test_folder_digest_is_the_documented_hash(tmp_path: Path) -> None:
 
 @pytest.mark.network
 def test_the_real_hub(tmp_path: Path) -> None:
-    found = fetching.fetch("ecapa", ecapa.Settings(), tmp_path)
+    found = fetching.fetched(ecapa.Extractor, ecapa.EcapaSettings(), tmp_path)
     assert found is not None
     assert (found.folder / "embedding_model.ckpt").stat().st_size == 83_316_686

@@ -21,13 +21,14 @@ from __future__ import annotations
 import functools
 import hashlib
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from pydantic import model_validator
 
-from pipeline.anonymisers._types import Anonymised, Utterance
-from pipeline.registry import ComponentSettings, generator, numeric
+from pipeline import contracts
+from pipeline.contracts import Anonymised, ComponentSettings, Utterance, numeric
+from pipeline.seeds import generator
 
 if TYPE_CHECKING:
     import torch
@@ -35,10 +36,11 @@ if TYPE_CHECKING:
     from pipeline.anonymisers.mcadams.on_device import Transform
     from pipeline.anonymisers.mcadams.transform import Framing
 
+VERSION = 1
 SHORT = {"frames": 0, "near_silent": 0, "unstable": 0}
 
 
-class Settings(ComponentSettings):
+class McAdamsSettings(ComponentSettings):
     """Settings of the McAdams anonymiser.
 
     Attributes:
@@ -74,7 +76,7 @@ class Settings(ComponentSettings):
         return given
 
     @model_validator(mode="after")
-    def _consistent(self) -> Settings:
+    def _consistent(self) -> McAdamsSettings:
         if self.level == "fixed" and self.alpha_range is not None:
             raise ValueError("alpha_range needs level 'speaker' or 'utterance'; level 'fixed' takes alpha")
         if self.level != "fixed":
@@ -89,42 +91,45 @@ class Settings(ComponentSettings):
             raise ValueError("hop_ms is at most half of window_ms")
         return self
 
-    def second_run(self) -> Settings | None:
-        """The same system under other random numbers; None where nothing is random."""
-        if self.level == "fixed" or self.alpha_seeding == "vpc2024":
-            return None
-        return self.model_copy(update={"seed": self.seed + 1})
 
-    def at_level(self, level: str) -> Settings:
-        """The same system with a pseudo-voice for each ``speaker`` or each ``utterance``; a fixed one stays what it is."""
-        return self if self.level == "fixed" else self.model_copy(update={"level": level})
+class Anonymiser(contracts.Anonymiser):
+    """McAdams' transform with the alpha of the utterance."""
 
+    Settings = McAdamsSettings
+    libraries = ("numpy", "numba")
+    on_device = True
+    settings: McAdamsSettings
 
-class Anonymiser:
-    """McAdams' transform with the alpha of the utterance. :meth:`anonymise` may be called by several threads at once."""
+    @classmethod
+    def level(cls, settings: McAdamsSettings) -> str:
+        return settings.level
 
-    version: ClassVar[int] = 1
-    libraries: ClassVar[tuple[str, ...]] = ("numpy", "numba")
-
-    def __init__(self, settings: Settings, device: str = "cpu") -> None:
-        self.settings = settings
-        self.device = device
-
-    @property
-    def level(self) -> str:
+    @classmethod
+    def shown_level(cls, settings: McAdamsSettings) -> str:
         """'fixed, shared', 'speaker', 'speaker, shared', 'utterance' and so on: shared by enrolment and trials."""
-        chosen = self.settings
-        if chosen.level == "fixed":
+        if settings.level == "fixed":
             return "fixed, shared"
-        if chosen.alpha_seeding == "vpc2024":
-            return "speaker, shared" if chosen.level == "speaker" else "utterance, shared by position"
-        return f"{chosen.level}, shared" if chosen.share_pseudo else chosen.level
+        if settings.alpha_seeding == "vpc2024":
+            return "speaker, shared" if settings.level == "speaker" else "utterance, shared by position"
+        return f"{settings.level}, shared" if settings.share_pseudo else settings.level
 
-    @property
-    def reads(self) -> tuple[str, ...]:
-        """Columns of the manifest that alpha depends on beside set, speaker and utterance."""
-        by_position = self.settings.level == "utterance" and self.settings.alpha_seeding == "vpc2024"
+    @classmethod
+    def reads(cls, settings: McAdamsSettings) -> tuple[str, ...]:
+        """The position where alpha depends on it."""
+        by_position = settings.level == "utterance" and settings.alpha_seeding == "vpc2024"
         return ("position",) if by_position else ()
+
+    @classmethod
+    def second_run(cls, settings: McAdamsSettings) -> McAdamsSettings | None:
+        """Another seed; None where nothing is random, or the challenge fixes it."""
+        if settings.level == "fixed" or settings.alpha_seeding == "vpc2024":
+            return None
+        return settings.model_copy(update={"seed": settings.seed + 1})
+
+    @classmethod
+    def at_level(cls, settings: McAdamsSettings, level: str) -> McAdamsSettings | None:
+        """None for one alpha for everybody."""
+        return None if settings.level == "fixed" else settings.model_copy(update={"level": level})
 
     def alpha(self, utterance: Utterance) -> float:
         """McAdams' coefficient of an utterance."""

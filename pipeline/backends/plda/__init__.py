@@ -9,21 +9,23 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 import numpy as np
 
+from pipeline import contracts
 from pipeline.backends.plda import kaldi_files
 from pipeline.backends.plda import model as plda
+from pipeline.contracts import ComponentSettings, Weights, numeric, runtime
 from pipeline.errors import DataError, ModelMissing
-from pipeline.registry import ComponentSettings, numeric, runtime
-from pipeline.weights.find import Weights, folder_digest
+from pipeline.files import folder_digest
 
+VERSION = 1
 WEAK = "within-session PLDA, weak attacker"
 """What marks rows of a PLDA that has learnt how a speaker varies from pieces of one recording."""
 
 
-class Settings(ComponentSettings):
+class PldaSettings(ComponentSettings):
     """Settings of the PLDA back end.
 
     Attributes:
@@ -57,7 +59,7 @@ class Enrolled:
     counts: np.ndarray
 
 
-class Backend:
+class Backend(contracts.Backend):
     """Scores are natural-log likelihood ratios.
 
     Raises:
@@ -65,18 +67,21 @@ class Backend:
         DataError: its files cannot be read, or vectors have another dimension than they say.
     """
 
-    version: ClassVar[int] = 1
-    are_llrs: ClassVar[bool] = True
-    libraries: ClassVar[tuple[str, ...]] = ("numpy", "scipy")
+    Settings = PldaSettings
+    libraries = ("numpy", "scipy")
+    are_llrs = True
+    fitted = True
+    weak_within_session = WEAK
+    settings: PldaSettings
 
-    def __init__(self, settings: Settings, folder: Path | None = None) -> None:
+    def __init__(self, settings: PldaSettings, folder: Path | None = None) -> None:
         if folder is None:
             raise ModelMissing(
                 "the PLDA back end was given no parameters",
                 where="backend plda",
                 remedy="train it in the run (source=trained) or name a folder with Kaldi's files",
             )
-        self.settings = settings
+        super().__init__(settings, folder)
         self.model = plda.read(folder) if settings.source == "trained" else kaldi_files.read_plda(folder)
 
     def enrol(self, vectors: np.ndarray, model: np.ndarray, n_models: int) -> Enrolled:
@@ -88,66 +93,70 @@ class Backend:
         """Natural-log likelihood ratios of all pairs, float64 [n_models, n_vectors]; higher means more similar."""
         return plda.llr(self.model.psi, models.vectors, models.counts, self._mapped(vectors, 1))
 
+    @classmethod
+    def piece_seconds(cls, settings: PldaSettings) -> float:
+        return settings.segment_seconds
+
     def _mapped(self, vectors: np.ndarray, counts: np.ndarray | int) -> np.ndarray:
         return self.model.mapped(vectors, counts, length_normalise=self.settings.length_normalise)
 
+    @classmethod
+    def weights(cls, settings: PldaSettings, models: Path) -> Weights | None:
+        """Kaldi's files on this machine; None if the parameters are trained in the run.
 
-def weights(settings: Settings, models: Path) -> Weights | None:
-    """Kaldi's files on this machine; None if the parameters are trained in the run.
+        Raises:
+            ModelMissing: the folder lacks one of them.
+            DataError: they cannot be read or do not fit together.
+        """
+        if settings.source == "trained":
+            return None
+        folder = Path(settings.source).expanduser()
+        absent = [name for name in kaldi_files.PLDA_FILES if not (folder / name).is_file()]
+        if absent:
+            raise ModelMissing(
+                f"the folder '{settings.source}' holds no {' and no '.join(absent)}",
+                where="backend plda, setting source",
+                remedy=f"put {', '.join(kaldi_files.PLDA_FILES)} of a Kaldi recipe there (exp/xvector_nnet_1a/xvectors_*), "
+                "or set source=trained",
+            )
+        kaldi_files.read_plda(folder)
+        return Weights(folder, folder_digest(folder, kaldi_files.PLDA_FILES))
 
-    Raises:
-        ModelMissing: the folder lacks one of them.
-        DataError: they cannot be read or do not fit together.
-    """
-    if settings.source == "trained":
-        return None
-    folder = Path(settings.source).expanduser()
-    absent = [name for name in kaldi_files.PLDA_FILES if not (folder / name).is_file()]
-    if absent:
-        raise ModelMissing(
-            f"the folder '{settings.source}' holds no {' and no '.join(absent)}",
-            where="backend plda, setting source",
-            remedy=f"put {', '.join(kaldi_files.PLDA_FILES)} of a Kaldi recipe there (exp/xvector_nnet_1a/xvectors_*), "
-            "or set source=trained",
-        )
-    kaldi_files.read_plda(folder)
-    return Weights(folder, folder_digest(folder, list(kaldi_files.PLDA_FILES)))
+    @classmethod
+    def fit(
+        cls, settings: PldaSettings, vectors: np.ndarray, speakers: Sequence[str], folder: Path, *, within_session: bool
+    ) -> dict[str, Any]:
+        """Train on vectors [n, d] of speakers [n], and write ``plda.safetensors`` into the folder.
 
+        Returns:
+            The record as plain JSON values: ``summary``; ``lda`` asked, used, and the dimension; ``speakers``,
+            ``vectors``, ``iterations``, ``log_likelihood`` (nats a vector, by iteration), ``objective`` (the same with the prior
+            that regularises, which is what EM raises), ``regularisation``, ``within_session`` and ``mark`` (what rows scored with it are marked with, or '').
 
-def fit(
-    settings: Settings, vectors: np.ndarray, speakers: Sequence[str], folder: Path, *, within_session: bool
-) -> dict[str, Any]:
-    """Train on vectors [n, d] of speakers [n], and write ``plda.safetensors`` into the folder.
-
-    Returns:
-        The record as plain JSON values: ``summary``; ``lda`` asked, used, and the dimension; ``speakers``,
-        ``vectors``, ``iterations``, ``log_likelihood`` (nats a vector, by iteration), ``objective`` (the same with the prior
-        that regularises, which is what EM raises), ``regularisation``, ``within_session`` and ``mark`` (what rows scored with it are marked with, or '').
-
-    Raises:
-        DataError: the data cannot support it, with the reason.
-    """
-    try:
-        model, facts = plda.train(
-            vectors,
-            speakers,
-            lda=settings.lda,
-            iterations=settings.iterations,
-            regularisation=settings.regularisation,
-            length_normalise=settings.length_normalise,
-        )
-    except DataError as error:
-        where = "; ".join(filter(None, ["training of the back end plda", error.where]))
-        raise DataError(error.what, where=where, cause=error.cause, remedy=error.remedy) from error
-    model.write(folder)
-    mark = WEAK if within_session else ""
-    return {
-        **facts,
-        "settings": settings.numeric(),
-        "within_session": within_session,
-        "mark": mark,
-        "summary": "; ".join(filter(None, [_summary(facts), mark])),
-    }
+        Raises:
+            DataError: the data cannot support it, with the reason.
+        """
+        try:
+            model, facts = plda.train(
+                vectors,
+                speakers,
+                lda=settings.lda,
+                iterations=settings.iterations,
+                regularisation=settings.regularisation,
+                length_normalise=settings.length_normalise,
+            )
+        except DataError as error:
+            where = "; ".join(filter(None, ["training of the back end plda", error.where]))
+            raise DataError(error.what, where=where, cause=error.cause, remedy=error.remedy) from error
+        model.write(folder)
+        mark = WEAK if within_session else ""
+        return {
+            **facts,
+            "settings": settings.numeric(),
+            "within_session": within_session,
+            "mark": mark,
+            "summary": "; ".join(filter(None, [_summary(facts), mark])),
+        }
 
 
 def _summary(facts: dict[str, Any]) -> str:

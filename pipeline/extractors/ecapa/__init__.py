@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from pathlib import Path
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Literal
 
+from pipeline.contracts import numeric, runtime
+from pipeline.errors import ConfigError
 from pipeline.nets.speechbrain import SpeechBrainExtractor, SpeechBrainSettings
-from pipeline.registry import numeric, runtime
-from pipeline.weights.find import Weights, embedding_weights
+from pipeline.nets.trainable import Sizes
 
 if TYPE_CHECKING:
     import torch
 
+VERSION = 2
 HUB, REVISION = "speechbrain/spkrec-ecapa-voxceleb", "0f99f2d0ebe89ac095bcc5903c4dd8f72b367286"
 CHECKSUMS = {(HUB, REVISION): "0575cb64845e6b9a10db9bcb74d5ac32b326b8dc90352671d345e2ee3d0126a2"}
 
-TRAINED_BY = "embedding"
-"""The trainer that can make its weights, from original or from anonymised speech."""
 
-
-class Settings(SpeechBrainSettings):
+class EcapaSettings(SpeechBrainSettings):
     """Settings of the ECAPA extractor: see the base class."""
 
     name: Literal["ecapa"] = numeric("ecapa")
@@ -31,6 +29,9 @@ class Settings(SpeechBrainSettings):
 class Extractor(SpeechBrainExtractor):
     """ECAPA-TDNN; audio of less than 40 ms (5 frames) is repeated up to that. See the base class for the rest."""
 
+    Settings = EcapaSettings
+    checksums = CHECKSUMS
+
     @staticmethod
     def network(state: Mapping[str, torch.Tensor], dtype: torch.dtype) -> tuple[Any, int, int, int]:
         """The packed network of a state dict, its mel bands, the dimension of its embedding, and the least frames it takes."""
@@ -40,11 +41,19 @@ class Extractor(SpeechBrainExtractor):
         packed = ecapa.Packed(model, dtype)
         return packed, int(arguments["input_size"]), int(arguments["lin_neurons"]), ecapa.least_frames(arguments)
 
+    @classmethod
+    def untrained(cls, sizes: Sizes) -> torch.nn.Module:
+        from pipeline.extractors.ecapa import network as ecapa
 
-def weights(settings: Settings, models: Path) -> Weights | None:
-    """The weights on this machine; None if they are trained in the run.
+        if any(width % ecapa.RES2NET_SCALE for width in sizes.channels):
+            raise ConfigError(
+                f"ECAPA channels are multiples of {ecapa.RES2NET_SCALE}", where=f"channels {sizes.channels}"
+            )
+        assert sizes.attention is not None
+        return ecapa.fresh(sizes.n_mels, [*sizes.channels, sizes.aggregation], sizes.embedding, sizes.attention)
 
-    Raises:
-        ModelMissing: they are not here, with the command that fetches them.
-    """
-    return embedding_weights(settings, settings.source, settings.revision, CHECKSUMS, models)
+    @classmethod
+    def forward_in_training(cls, model: torch.nn.Module, dtype: torch.dtype) -> Callable[[torch.Tensor], torch.Tensor]:
+        from pipeline.extractors.ecapa.training_network import Network
+
+        return Network(model, dtype)

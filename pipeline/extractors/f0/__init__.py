@@ -46,21 +46,23 @@ from __future__ import annotations
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from pydantic import model_validator
 
+from pipeline import contracts
+from pipeline.contracts import ComponentSettings, Feature, numeric
 from pipeline.nets.embedding import unusable
-from pipeline.nets.feature import Feature, pool_histograms
-from pipeline.registry import ComponentSettings, numeric
-from pipeline.weights.find import Weights
+from pipeline.nets.histograms import pool_histograms
 
 if TYPE_CHECKING:
     from pipeline.extractors.f0.pyin import Pitch
 
+VERSION = 2
 
-class Settings(ComponentSettings):
+
+class F0Settings(ComponentSettings):
     """Settings of the F0 extractor.
 
     Attributes:
@@ -83,7 +85,7 @@ class Settings(ComponentSettings):
     no_trough_prob: float = numeric(0.0, ge=0, le=1)
 
     @model_validator(mode="after")
-    def _consistent(self) -> Settings:
+    def _consistent(self) -> F0Settings:
         if self.fmin >= self.fmax:
             raise ValueError("fmin is below fmax")
         if self.frame * self.fmin < 2 * Extractor.sample_rate:
@@ -94,7 +96,7 @@ class Settings(ComponentSettings):
         return self
 
 
-class Extractor:
+class Extractor(contracts.Extractor):
     """Waveforms at 8 kHz to histograms of 107 lags (at the default range), shortest lag first.
 
     The weight of a vector is its number of voiced frames; without any it is 0, with the reason. Such audio is still an
@@ -104,18 +106,18 @@ class Extractor:
     On a CPU, files run beside each other in compiled kernels; on a GPU, all files at once in torch, with the same lags.
     """
 
-    version: ClassVar[int] = 2
-    measures: ClassVar[frozenset[str]] = frozenset({"ranks"})
-    similarity: ClassVar[str] = "euclidean"
-    libraries: ClassVar[tuple[str, ...]] = ("numpy", "numba")
-    evidence_optional: ClassVar[bool] = True
-    sample_rate: int = 8000
+    Settings = F0Settings
+    libraries = ("numpy", "numba")
+    compared_as = frozenset({"ranks"})
+    similarity = "euclidean"
+    evidence_optional = True
+    sample_rate = 8000
     pool = staticmethod(pool_histograms)
 
-    def __init__(self, settings: Settings, weights: Path | None, device: str, threads: int) -> None:
+    def __init__(self, settings: F0Settings, weights: Path | None, device: str, threads: int) -> None:
         from pipeline.extractors.f0.pyin import Tracker
 
-        self.settings, self.threads = settings, threads
+        super().__init__(settings, weights, device, threads)
         self.tracker = Tracker(
             self.sample_rate,
             settings.fmin,
@@ -153,8 +155,3 @@ class Extractor:
         if not total:
             return Feature(np.zeros(self.dimension, np.float32), 0.0, "no voiced frame")
         return Feature((counts / total).astype(np.float32), float(total))
-
-
-def weights(settings: Settings, models: Path) -> Weights | None:
-    """None: pYIN needs no weights."""
-    return None

@@ -8,21 +8,29 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import ClassVar, Literal
+from typing import Literal
 
 import numpy as np
 
+from pipeline import contracts
+from pipeline.contracts import ComponentSettings, Feature, Weights, numeric
 from pipeline.errors import ModelMissing
 from pipeline.nets import embedding
-from pipeline.nets.feature import Feature
-from pipeline.registry import ComponentSettings, numeric
-from pipeline.weights.find import Weights, fetch_command, file_digest, folder_digest
+from pipeline.weights.fetch import fetch_wheel_file
+from pipeline.weights.find import WheelFile, fetch_command, wheel_weights
 
-FOLDER, FILE = "ge2e", "pretrained.pt"
-SHA256 = "39373b86598fa3da9fcddee6142382efe09777e8d37dc9c0561f41f0070f134e"
+VERSION = 1
+FILE = "pretrained.pt"
+WHEEL = WheelFile(
+    requirement="resemblyzer==0.1.4",
+    member=f"resemblyzer/{FILE}",
+    sha256="39373b86598fa3da9fcddee6142382efe09777e8d37dc9c0561f41f0070f134e",
+    folder="ge2e",
+    title="GE2E",
+)
 
 
-class Settings(ComponentSettings):
+class Ge2eSettings(ComponentSettings):
     """Settings of the GE2E extractor.
 
     Attributes:
@@ -36,7 +44,7 @@ class Settings(ComponentSettings):
     level_dbfs: float = numeric(-30.0, ge=-90, le=0)
 
 
-def set_level(wave: np.ndarray, settings: Settings) -> np.ndarray:
+def set_level(wave: np.ndarray, settings: Ge2eSettings) -> np.ndarray:
     """A waveform that is not silent, float32 [n], at the level that the settings ask for."""
     gain = settings.level_dbfs - embedding.level_dbfs(wave)
     if settings.level == "keep" or (settings.level == "raise_only" and gain < 0):
@@ -44,27 +52,23 @@ def set_level(wave: np.ndarray, settings: Settings) -> np.ndarray:
     return np.asarray(wave * 10 ** (gain / 20), dtype=np.float32)
 
 
-class Extractor:
+class Extractor(contracts.Extractor):
     """Waveforms at 16 kHz to unit vectors of 256 non-negative values.
 
     Files go through the model one at a time, so that a vector depends on its own audio alone. Audio shorter than 1.6 s
     is followed by zeros up to 1.6 s; silent audio has weight 0.
     """
 
-    version: ClassVar[int] = 1
-    measures: ClassVar[frozenset[str]] = frozenset({"trials", "pairs", "ranks"})
-    similarity: ClassVar[str] = "cosine"
-    libraries: ClassVar[tuple[str, ...]] = ("torch", "numpy")
-    evidence_optional: ClassVar[bool] = False
-    sample_rate: int = 16_000
-    pool = staticmethod(embedding.pool)
+    Settings = Ge2eSettings
+    libraries = ("torch", "numpy")
+    settings: Ge2eSettings
 
-    def __init__(self, settings: Settings, weights: Path | None, device: str, threads: int) -> None:
+    def __init__(self, settings: Ge2eSettings, weights: Path | None, device: str, threads: int) -> None:
         from pipeline.extractors.ge2e import network as ge2e
 
         if weights is None:
             raise ModelMissing("the GE2E extractor was given no weights", where=f"extractor {settings.name}")
-        self.settings, self.device, self.threads = settings, device, threads
+        super().__init__(settings, weights, device, threads)
         self.dimension = ge2e.DIMENSION
         self.encoder = ge2e.load(weights / FILE).to(device)
 
@@ -80,24 +84,10 @@ class Extractor:
 
         return embedding.each(one, waveforms, self.device, self.threads)
 
+    @classmethod
+    def weights(cls, settings: Ge2eSettings, models: Path) -> Weights:
+        return wheel_weights(WHEEL, models, fetch_command("extractor", settings, models))
 
-def weights(settings: Settings, models: Path) -> Weights | None:
-    """The weights in ``models``.
-
-    Raises:
-        ModelMissing: they are not there, or are not those of Resemblyzer 0.1.4.
-    """
-    folder = models / FOLDER
-    if not (folder / FILE).is_file():
-        raise ModelMissing(
-            "the GE2E weights are not on this machine, and a run never downloads",
-            where=str(folder / FILE),
-            remedy=f"run {fetch_command(settings, models)}",
-        )
-    if file_digest(folder / FILE) != SHA256:
-        raise ModelMissing(
-            f"the GE2E weights are not those of resemblyzer 0.1.4: their sha256 is not {SHA256}",
-            where=str(folder / FILE),
-            remedy=f"run {fetch_command(settings, models)}",
-        )
-    return Weights(folder, folder_digest(folder, [FILE]))
+    @classmethod
+    def fetch(cls, settings: Ge2eSettings, models: Path) -> None:
+        fetch_wheel_file(WHEEL, models)

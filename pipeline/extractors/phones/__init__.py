@@ -13,25 +13,26 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar, Literal
+from typing import Literal
 
 import numpy as np
 
+from pipeline import audio, contracts
+from pipeline.contracts import ComponentSettings, Feature, Training, Weights, numeric, runtime
 from pipeline.errors import ModelMissing
 from pipeline.extractors.phones import activity
-from pipeline.extractors.phones.training import WEIGHTS
-from pipeline.extractors.phones.training import Settings as Training
+from pipeline.extractors.phones.training import WEIGHTS, PhonesTrainerSettings, Trainer
 from pipeline.nets.embedding import inference, unusable
-from pipeline.nets.feature import Feature, pool_histograms
-from pipeline.registry import ComponentSettings, numeric, runtime
-from pipeline.weights.find import Weights, folder_digest
+from pipeline.nets.histograms import pool_histograms
+from pipeline.weights.find import in_folder
 
 log = logging.getLogger(__name__)
 
+VERSION = 1
 INACTIVE = "no active speech"
 
 
-class Settings(ComponentSettings):
+class PhonesSettings(ComponentSettings):
     """Settings of the phone extractor.
 
     Attributes:
@@ -44,7 +45,7 @@ class Settings(ComponentSettings):
 
     name: Literal["phones"] = numeric("phones")
     source: str = runtime("trained", min_length=1)
-    training: Training = numeric(Training())
+    training: PhonesTrainerSettings = numeric(PhonesTrainerSettings())
     range_db: float = numeric(activity.RANGE_DB, gt=0)
     floor_dbfs: float = numeric(activity.FLOOR_DBFS, le=0)
     hangover: int = numeric(activity.HANGOVER, ge=0)
@@ -61,27 +62,27 @@ class _Prepared:
     reason: str
 
 
-class Extractor:
+class Extractor(contracts.Extractor):
     """Waveforms at 16 kHz to histograms of codes.
 
     The weight of a vector is its number of active codes; without any it is 0, with the reason. Such audio is still an
     observation: it tells an attacker who looks at phones nothing, so all references tie.
     """
 
-    version: ClassVar[int] = 1
-    measures: ClassVar[frozenset[str]] = frozenset({"ranks"})
-    similarity: ClassVar[str] = "euclidean"
-    libraries: ClassVar[tuple[str, ...]] = ("torch",)
-    evidence_optional: ClassVar[bool] = True
-    sample_rate: int = 16_000
+    Settings = PhonesSettings
+    libraries = ("torch",)
+    compared_as = frozenset({"ranks"})
+    similarity = "euclidean"
+    evidence_optional = True
     pool = staticmethod(pool_histograms)
+    settings: PhonesSettings
 
-    def __init__(self, settings: Settings, weights: Path | None, device: str, threads: int) -> None:
+    def __init__(self, settings: PhonesSettings, weights: Path | None, device: str, threads: int) -> None:
         from pipeline.extractors.phones import network as vqvae
 
         if weights is None:
             raise ModelMissing("the phones extractor was given no weights", where="extractor phones")
-        self.settings, self.device, self.threads = settings, device, threads
+        super().__init__(settings, weights, device, threads)
         self.encoder = vqvae.Encoder(vqvae.read(weights / WEIGHTS), device)
         self.dimension = self.encoder.n_codes
         self.batch_seconds = settings.batch_seconds
@@ -90,11 +91,12 @@ class Extractor:
         """Histograms of waveforms, each float32 [n] at 16 kHz."""
         return [self._histogram(codes, reason) for codes, reason in self._active_codes(waveforms)]
 
-    def segments(self, waveforms: Sequence[np.ndarray], count: int) -> list[Feature]:
-        """Histograms of ``count`` uniform runs of the active codes of waveforms, joined in order.
+    def segments(self, recordings: Sequence[tuple[np.ndarray, int]], count: int) -> list[Feature]:
+        """Histograms of ``count`` uniform runs of the active codes of recordings, joined in order.
 
-        Each waveform is encoded whole. No code is lost or used twice; runs are equally long, give or take one code.
+        Each recording is encoded whole. No code is lost or used twice; runs are equally long, give or take one code.
         """
+        waveforms = [audio.resample(wave, rate, self.sample_rate) for wave, rate in recordings]
         codes = np.concatenate([np.zeros(0, np.int64), *(codes for codes, _ in self._active_codes(waveforms))])
         borders = [-(-len(codes) * number // count) for number in range(count + 1)]
         return [self._histogram(codes[low:high], "") for low, high in itertools.pairwise(borders)]
@@ -142,21 +144,26 @@ class Extractor:
                 log.warning("phones: out of GPU memory; batches of %g s from here on", self.batch_seconds)
         return [(own[each.active], each.reason) for own, each in zip(codes, prepared)]
 
+    @classmethod
+    def weights(cls, settings: PhonesSettings, models: Path) -> Weights | None:
+        """The weights on this machine; None if they are trained in the run.
 
-def weights(settings: Settings, models: Path) -> Weights | None:
-    """The weights on this machine; None if they are trained in the run.
+        Raises:
+            ModelMissing: the folder does not hold them, with the command that trains some.
+        """
+        if settings.source == "trained":
+            return None
+        folder = Path(settings.source).expanduser()
+        if not (folder / WEIGHTS).is_file():
+            raise ModelMissing(
+                f"the folder '{settings.source}' holds no {WEIGHTS}",
+                where="extractor phones, setting source",
+                remedy="name a folder that does, set extractor.phones.source=trained, or train a network with "
+                "python -m pipeline train 'extractor=[phones]' dataset=librispeech dataset.train=FOLDER",
+            )
+        return in_folder(folder, [WEIGHTS])
 
-    Raises:
-        ModelMissing: the folder does not hold them, with the command that trains some.
-    """
-    if settings.source == "trained":
-        return None
-    folder = Path(settings.source).expanduser()
-    if not (folder / WEIGHTS).is_file():
-        raise ModelMissing(
-            f"the folder '{settings.source}' holds no {WEIGHTS}",
-            where="extractor phones, setting source",
-            remedy="name a folder that does, set extractor.phones.source=trained, or train a network with "
-            "python -m pipeline train 'extractor=[phones]' dataset=librispeech dataset.train=FOLDER",
-        )
-    return Weights(folder, folder_digest(folder, [WEIGHTS]))
+    @classmethod
+    def training(cls, settings: PhonesSettings, chosen: Training | None) -> Training | None:
+        """Its own trainer, whatever is chosen."""
+        return Training(Trainer, settings.training) if settings.source == "trained" else None

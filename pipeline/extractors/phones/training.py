@@ -14,11 +14,13 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from pipeline import contracts
+from pipeline.contracts import ComponentSettings, numeric
 from pipeline.errors import DataError
 from pipeline.extractors.phones.activity import FRAME, detect, powers
 from pipeline.nets.training import cosine, determinism, finite, rounds, seeded
 from pipeline.nets.waveforms import Waveforms
-from pipeline.registry import ComponentSettings, generator, numeric
+from pipeline.seeds import generator
 
 if TYPE_CHECKING:
     from pipeline.extractors.phones.network import Mels, Network
@@ -32,7 +34,7 @@ WEIGHTS, RECORD = "phones.safetensors", "training.json"
 _NORMALISED_OVER, _MEASURED_ON, _MEASURED_CODES = 20, 100, 3000
 
 
-class Settings(ComponentSettings):
+class PhonesTrainerSettings(ComponentSettings):
     """Settings of the phone trainer; all of them change the weights.
 
     Attributes:
@@ -75,47 +77,75 @@ class Settings(ComponentSettings):
     seed: int = numeric(0, ge=0)
 
 
-def train(
-    settings: Settings,
-    audio: Waveforms,
-    folder: Path,
-    *,
-    device: str = "cpu",
-    scratch: Path | None = None,
-    stopping: Callable[[], bool] = lambda: False,
-    progress: Callable[[int, int, float], None] | None = None,
-) -> bool:
-    """Train, and write ``phones.safetensors`` and ``training.json``.
+class Trainer(contracts.Trainer):
+    """Makes ``phones.safetensors`` and ``training.json``."""
 
-    Args:
-        settings: what to train and how.
-        audio: utterances at 16 kHz and whose they are.
-        folder: an existing folder for the two files; an extractor takes it as its weights.
-        device: ``cpu`` or ``cuda[:N]``.
-        scratch, stopping: for longer trainings; this one takes two minutes and is not interrupted.
-        progress: called after each step with steps done, steps in all, and the loss.
+    Settings = PhonesTrainerSettings
+    libraries = ("torch", "speechbrain")
 
-    Returns:
-        True: it is done.
+    @classmethod
+    def cost(cls, settings: PhonesTrainerSettings) -> float:
+        return settings.steps * settings.batch * settings.crop_seconds
 
-    Raises:
-        DataError: no utterance, or one without active speech.
-        StageFailed: the loss is not finite, with the ids of the batch.
+    @classmethod
+    def train(
+        cls,
+        settings: PhonesTrainerSettings,
+        waveforms: Waveforms,
+        folder: Path,
+        *,
+        device: str = "cpu",
+        scratch: Path | None = None,
+        stopping: Callable[[], bool] = lambda: False,
+        progress: Callable[[int, int, float], None] | None = None,
+    ) -> bool:
+        """See the contract; this one takes two minutes, is not interrupted and needs no ``scratch``.
+
+        Raises:
+            DataError: no utterance, or one without active speech.
+            StageFailed: the loss is not finite, with the ids of the batch.
+        """
+        from safetensors.torch import save_file
+
+        if not len(waveforms):
+            raise DataError("there is no utterance to train on")
+        crops = Crops(settings, waveforms)
+        with determinism(settings.threads):
+            learner = _Learner(settings, crops, device)
+            for step in range(settings.steps):
+                loss = learner.step(step)
+                if progress is not None:
+                    progress(step + 1, settings.steps, loss)
+            learner.finish()
+            measured = {
+                "training": _measured(learner.model, learner.front_end, crops, crops.trained, device),
+                "held_out": _measured(learner.model, learner.front_end, crops, crops.held_out, device),
+            }
+            state = {key: tensor.detach().cpu().contiguous() for key, tensor in learner.model.state_dict().items()}
+        save_file(state, folder / WEIGHTS)
+        text = json.dumps(_record(settings, crops, learner, measured), indent=2, sort_keys=True) + "\n"
+        (folder / RECORD).write_text(text, encoding="utf-8")
+        return True
+
+
+class _Learner:
+    """The network in training.
+
+    Attributes:
+        curve: loss and reconstruction error of each step.
+        restarted: codes that nobody chose and that began anew.
     """
-    import torch
-    from safetensors.torch import save_file
-    from torch.nn.functional import l1_loss
 
-    from pipeline.extractors.phones.network import Mels, Network
+    def __init__(self, settings: PhonesTrainerSettings, crops: Crops, device: str) -> None:
+        import torch
 
-    if not len(audio):
-        raise DataError("there is no utterance to train on")
-    crops = Crops(settings, audio)
-    curve: list[tuple[float, float]] = []
-    restarted = 0
-    with determinism(settings.threads):
+        from pipeline.extractors.phones.network import Mels, Network
+
+        self.settings, self.crops, self.device = settings, crops, device
+        self.curve: list[tuple[float, float]] = []
+        self.restarted = 0
         seeded(settings.seed, "phones initial weights")
-        model = Network(
+        self.model = Network(
             settings.n_mels,
             settings.channels,
             settings.codes,
@@ -125,74 +155,79 @@ def train(
             settings.decay,
             settings.restart,
         ).to(device)
-        front_end = Mels(settings.n_mels).to(device)
+        self.front_end = Mels(settings.n_mels).to(device)
         with torch.no_grad():
             first = [crops.batch(step)[1] for step in range(min(_NORMALISED_OVER, settings.steps))]
-            bands = torch.cat([front_end(torch.from_numpy(waves).to(device)) for waves in first])
-            model.mean.copy_(bands.mean((0, 2)))
-            model.scale.copy_(1 / bands.std((0, 2)).clamp(min=0.1))
-        optimiser = torch.optim.Adam(model.parameters(), lr=settings.learning_rate)
-        model.train()
-        for step in range(settings.steps):
-            for group in optimiser.param_groups:
-                group["lr"] = settings.learning_rate * cosine(step, settings.steps, settings.warm_up)
-            items, waves, labels = crops.batch(step)
-            truth = torch.from_numpy(labels).to(device)
-            with torch.no_grad():
-                mels = model.normalised(front_end(torch.from_numpy(waves).to(device)))
-            vectors = model.encoded(mels)
-            restarted += model.quantiser.revive(vectors.detach(), generator(settings.seed, "restarts", step))
-            chosen, quantised, distance = model.quantiser(vectors)
-            error = l1_loss(model.decoded(quantised, truth), mels)
-            loss = error + settings.commitment * distance
-            value = finite(float(loss.detach()), step, [audio.ids[item] for item in items])
-            optimiser.zero_grad(set_to_none=True)
-            loss.backward()
-            torch.nn.utils.clip_grad_norm_(model.parameters(), 5.0)
-            optimiser.step()
-            model.quantiser.update(vectors.detach(), chosen)
-            curve.append((value, float(error.detach())))
-            if progress is not None:
-                progress(step + 1, settings.steps, value)
-        model.eval()
+            bands = torch.cat([self.front_end(torch.from_numpy(waves).to(device)) for waves in first])
+            self.model.mean.copy_(bands.mean((0, 2)))
+            self.model.scale.copy_(1 / bands.std((0, 2)).clamp(min=0.1))
+        self.optimiser = torch.optim.Adam(self.model.parameters(), lr=settings.learning_rate)
+        self.model.train()
+
+    def step(self, step: int) -> float:
+        """One step of the optimiser and of the codes; its loss.
+
+        Raises:
+            StageFailed: the loss is not finite.
+        """
+        import torch
+        from torch.nn.functional import l1_loss
+
+        settings, model, crops = self.settings, self.model, self.crops
+        for group in self.optimiser.param_groups:
+            group["lr"] = settings.learning_rate * cosine(step, settings.steps, settings.warm_up)
+        items, waves, labels = crops.batch(step)
+        truth = torch.from_numpy(labels).to(self.device)
         with torch.no_grad():
-            known = torch.tensor(crops.known, device=device)
+            mels = model.normalised(self.front_end(torch.from_numpy(waves).to(self.device)))
+        vectors = model.encoded(mels)
+        self.restarted += model.quantiser.revive(vectors.detach(), generator(settings.seed, "restarts", step))
+        chosen, quantised, distance = model.quantiser(vectors)
+        error = l1_loss(model.decoded(quantised, truth), mels)
+        loss = error + settings.commitment * distance
+        value = finite(float(loss.detach()), step, [crops.audio.ids[item] for item in items])
+        self.optimiser.zero_grad(set_to_none=True)
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 5.0)
+        self.optimiser.step()
+        model.quantiser.update(vectors.detach(), chosen)
+        self.curve.append((value, float(error.detach())))
+        return value
+
+    def finish(self) -> None:
+        """Make the network ready for use."""
+        import torch
+
+        self.model.eval()
+        with torch.no_grad():
+            known = torch.tensor(self.crops.known, device=self.device)
             # Speakers all of whose utterances are held out are decoded as the average speaker.
-            model.speakers.weight[~known] = model.speakers.weight[known].mean(0)
-        measured = {
-            "training": _measured(model, front_end, crops, crops.trained, device),
-            "held_out": _measured(model, front_end, crops, crops.held_out, device),
-        }
-        state = {key: tensor.detach().cpu().contiguous() for key, tensor in model.state_dict().items()}
-    save_file(state, folder / WEIGHTS)
-    tenth = max(1, settings.steps // 10)
-    (folder / RECORD).write_text(
-        json.dumps(
-            {
-                "settings": settings.numeric(),
-                "data_digest": audio.digest,
-                "speakers": len(crops.speakers),
-                "utterances": len(audio),
-                "utterances_held_out": len(crops.held_out),
-                "repeated_up_to_a_crop": len(crops.short),
-                "parameters": sum(parameter.numel() for parameter in model.parameters()),
-                "device": str(device).split(":")[0],
-                "threads": settings.threads,
-                "loss": [round(value, 6) for value, _ in curve],
-                "reconstruction": [round(error, 6) for _, error in curve],
-                "reconstruction_start": round(curve[0][1], 4),
-                "reconstruction_end": round(float(np.mean([error for _, error in curve[-tenth:]])), 4),
-                "codes_restarted": restarted,
-                "measured": measured,
-                "summary": _summary(settings.codes, curve[0][1], measured),
-            },
-            indent=2,
-            sort_keys=True,
-        )
-        + "\n",
-        encoding="utf-8",
-    )
-    return True
+            self.model.speakers.weight[~known] = self.model.speakers.weight[known].mean(0)
+
+
+def _record(
+    settings: PhonesTrainerSettings, crops: Crops, learner: _Learner, measured: dict[str, Any]
+) -> dict[str, Any]:
+    """How the weights came, as plain JSON values."""
+    curve, tenth = learner.curve, max(1, settings.steps // 10)
+    return {
+        "settings": settings.numeric(),
+        "data_digest": crops.audio.digest,
+        "speakers": len(crops.speakers),
+        "utterances": len(crops.audio),
+        "utterances_held_out": len(crops.held_out),
+        "repeated_up_to_a_crop": len(crops.short),
+        "parameters": sum(parameter.numel() for parameter in learner.model.parameters()),
+        "device": str(learner.device).split(":")[0],
+        "threads": settings.threads,
+        "loss": [round(value, 6) for value, _ in curve],
+        "reconstruction": [round(error, 6) for _, error in curve],
+        "reconstruction_start": round(curve[0][1], 4),
+        "reconstruction_end": round(float(np.mean([error for _, error in curve[-tenth:]])), 4),
+        "codes_restarted": learner.restarted,
+        "measured": measured,
+        "summary": _summary(settings.codes, curve[0][1], measured),
+    }
 
 
 def _measured(
@@ -254,7 +289,7 @@ class Crops:
         short: utterances met so far that are shorter than a crop, and were repeated.
     """
 
-    def __init__(self, settings: Settings, audio: Waveforms) -> None:
+    def __init__(self, settings: PhonesTrainerSettings, audio: Waveforms) -> None:
         self.settings, self.audio = settings, audio
         self.speakers = sorted(set(audio.speakers))
         number = {speaker: label for label, speaker in enumerate(self.speakers)}

@@ -5,31 +5,29 @@ from __future__ import annotations
 import difflib
 import logging
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import numpy as np
 from pydantic import Field
 
+from pipeline import contracts
+from pipeline.contracts import ComponentSettings, Feature, Vectors, numeric, runtime
 from pipeline.extractors.precomputed import files as vector_files
 from pipeline.extractors.precomputed.files import VectorTable
 from pipeline.faults import Faults
-from pipeline.nets import embedding
-from pipeline.registry import ComponentSettings, numeric, runtime
-from pipeline.weights.find import Weights
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from pipeline.tables.vectors import Vectors
-
 log = logging.getLogger(__name__)
 
+VERSION = 1
 SETTING = "extractor.precomputed.vectors"
 
 
-class Settings(ComponentSettings):
+class PrecomputedSettings(ComponentSettings):
     """Where the vectors are.
 
     Attributes:
@@ -45,25 +43,44 @@ class Settings(ComponentSettings):
     trained_on: Literal["original", "anonymised"] = numeric("original")
 
 
-class Extractor:
-    """What the plan has to know of the vectors; it extracts nothing."""
+class Extractor(contracts.Extractor):
+    """It extracts nothing: its vectors are read."""
 
-    version: ClassVar[int] = 1
-    measures: ClassVar[frozenset[str]] = frozenset({"trials", "pairs", "ranks"})
-    similarity: ClassVar[str] = "cosine"
-    libraries: ClassVar[tuple[str, ...]] = ()
-    evidence_optional: ClassVar[bool] = False
-    sample_rate: int = 16_000
-    pool = staticmethod(embedding.pool)
+    Settings = PrecomputedSettings
+
+    def extract(self, waveforms: Sequence[np.ndarray]) -> list[Feature]:
+        raise TypeError("vectors of files are read by the ids of the utterances, not extracted")
+
+    @classmethod
+    def tables(cls, settings: PrecomputedSettings, labels: Sequence[str]) -> VectorFiles:
+        """The vectors of each system, and of the second runs that the setting names.
+
+        Raises:
+            DataError: with all faults of all files, and with the labels that the setting lacks.
+        """
+        again = [f"{label}@2" for label in labels if f"{label}@2" in settings.vectors]
+        return VectorFiles(read_tables(settings, [*labels, *again]))
+
+    @classmethod
+    def trained_on(cls, settings: PrecomputedSettings) -> Literal["original", "anonymised"]:
+        return settings.trained_on
 
 
-def weights(settings: Settings, models: Path) -> Weights | None:
-    """None: there is no model."""
-    return None
+class VectorFiles(contracts.VectorSource):
+    """Vectors by the label of the system whose speech they are of."""
+
+    def __init__(self, by_label: Mapping[str, VectorTable]) -> None:
+        self.by_label = by_label
+
+    def holds(self, name: str) -> bool:
+        return name in self.by_label
+
+    def select(self, name: str, wanted: pd.DataFrame, *, allow_partial: bool) -> Vectors:
+        return select(self.by_label[name], wanted, allow_partial=allow_partial)
 
 
-def tables(settings: Settings, labels: Sequence[str]) -> dict[str, VectorTable]:
-    """The vectors of each system, by label; a second run is ``LABEL@2``.
+def read_tables(settings: PrecomputedSettings, labels: Sequence[str]) -> dict[str, VectorTable]:
+    """The vectors of each system, by label.
 
     Raises:
         DataError: with all faults of all files, and with the labels that the setting lacks.
@@ -118,8 +135,6 @@ def select(table: VectorTable, rows: pd.DataFrame, *, allow_partial: bool = Fals
     Raises:
         DataError: with all utterances that have no vector, and all vectors that would stand for several utterances.
     """
-    from pipeline.tables.vectors import Vectors
-
     faults = vector_files.listed()
     keys = list(zip(*(rows[name].astype(str) for name in ("set", "utterance", "speaker")), strict=True))
     places: list[int | None] = []

@@ -3,25 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from pipeline.contracts import numeric, runtime
 from pipeline.nets.speechbrain import SpeechBrainExtractor, SpeechBrainSettings
-from pipeline.registry import numeric, runtime
-from pipeline.weights.find import Weights, embedding_weights
+from pipeline.nets.trainable import Sizes
 
 if TYPE_CHECKING:
     import torch
 
+VERSION = 2
 HUB, REVISION = "speechbrain/spkrec-xvect-voxceleb", "e2cc27f853f99bd5d539432f0cba3f124c059f71"
 # No sha256 of these weights was found in print: what fetch-models brings is recorded beside them, not compared.
-CHECKSUMS: dict[tuple[str, str], str] = {}
-
-TRAINED_BY = "embedding"
-"""The trainer that can make its weights, from original or from anonymised speech."""
 
 
-class Settings(SpeechBrainSettings):
+class XVectorSettings(SpeechBrainSettings):
     """Settings of the x-vector extractor: see the base class."""
 
     name: Literal["xvector"] = numeric("xvector")
@@ -32,6 +28,9 @@ class Settings(SpeechBrainSettings):
 class Extractor(SpeechBrainExtractor):
     """x-vector TDNN; audio of less than 30 ms (4 frames) is repeated up to that. See the base class for the rest."""
 
+    Settings = XVectorSettings
+    without = frozenset({"attention"})
+
     @staticmethod
     def network(state: Mapping[str, torch.Tensor], dtype: torch.dtype) -> tuple[Any, int, int, int]:
         """The packed network of a state dict, its mel bands, the dimension of its embedding, and the least frames it takes."""
@@ -41,11 +40,8 @@ class Extractor(SpeechBrainExtractor):
         packed = xvector.Packed(model, dtype)
         return packed, int(arguments["in_channels"]), int(arguments["lin_neurons"]), xvector.least_frames(arguments)
 
+    @classmethod
+    def untrained(cls, sizes: Sizes) -> torch.nn.Module:
+        from pipeline.extractors.xvector import network as xvector
 
-def weights(settings: Settings, models: Path) -> Weights | None:
-    """The weights on this machine; None if they are trained in the run.
-
-    Raises:
-        ModelMissing: they are not here, with the command that fetches them.
-    """
-    return embedding_weights(settings, settings.source, settings.revision, CHECKSUMS, models)
+        return xvector.fresh(sizes.n_mels, [*sizes.channels, sizes.aggregation], sizes.embedding)

@@ -2,7 +2,7 @@
 
 SpeechBrain's classes, from waveforms and the names of their speakers. The defaults are our recipe: every speaker is seen
 equally often, in random crops, and the checkpoint is chosen on training speakers that are held out. ``train=vpc2024`` is the
-recipe of the VoicePrivacy Challenge 2024 in the same settings (PROTOCOLS 4).
+recipe of the VoicePrivacy Challenge 2024 in the same settings.
 
 The same data, settings, libraries and device give the same bytes on CPU, also after a kill at any step.
 """
@@ -19,13 +19,16 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import Field, field_validator
 
+from pipeline import contracts
+from pipeline.contracts import ComponentSettings, numeric
 from pipeline.errors import ConfigError, DataError
 from pipeline.nets import checkpoints as _checkpoints
+from pipeline.nets.trainable import Trainable, trainable
 from pipeline.nets.training import ahead, determinism, finite
 from pipeline.nets.waveforms import RATE, Waveforms
-from pipeline.registry import ComponentSettings, digest, numeric
+from pipeline.seeds import digest
 from pipeline.trainers.embedding import verification as _verification
 from pipeline.trainers.embedding.crops import Crops
 
@@ -37,7 +40,7 @@ if TYPE_CHECKING:
 LOG = logging.getLogger(__name__)
 
 SAMPLE_RATE = RATE
-VERSION = 2
+VERSION = 3
 WEIGHTS, RECORD = "embedding_model.safetensors", "training.json"
 
 # Seconds between checkpoints, beside those at each verification. It changes no number.
@@ -48,22 +51,32 @@ _SAVE_EVERY = 60.0
 _MUCH_SPEECH = 20 * 3600.0
 _SIZES: dict[bool, dict[str, Any]] = {
     False: {
-        "channels": (128,) * 4, "aggregation": 384, "attention": 64, "embedding": 128,
-        "batch": 32, "crop_seconds": 2.0, "speeds": (0.9, 1.0, 1.1),
+        "channels": (128,) * 4,
+        "aggregation": 384,
+        "attention": 64,
+        "embedding": 128,
+        "batch": 32,
+        "crop_seconds": 2.0,
+        "speeds": (0.9, 1.0, 1.1),
     },
     True: {
-        "channels": (512,) * 4, "aggregation": 1536, "attention": 128, "embedding": 192,
-        "batch": 256, "crop_seconds": 3.0, "speeds": (1.0,),
+        "channels": (512,) * 4,
+        "aggregation": 1536,
+        "attention": 128,
+        "embedding": 192,
+        "batch": 256,
+        "crop_seconds": 3.0,
+        "speeds": (1.0,),
     },
-}  # fmt: skip
+}
 _LEAST_STEPS, _MICRO_BATCH = 300, 64
 
 
-class Settings(ComponentSettings):
+class EmbeddingSettings(ComponentSettings):
     """Settings of the embedding trainer; all of them change the weights. Nulls are filled in from the amount of speech.
 
     Attributes:
-        architecture: ``ecapa`` or ``xvector``; null is the extractor that is trained.
+        architecture: the name of the extractor whose network is made; null is the one that is trained.
         speaker_from: who speaks: ``manifest``, or ``utterance``: the first field of the utterance id (``SPEAKER-...``), which
             is what VPC 2024 does, whatever its lists of speakers say.
         held_out: part of what ``held_out_by`` counts that is not trained on, to verify on.
@@ -112,7 +125,7 @@ class Settings(ComponentSettings):
     """
 
     name: Literal["embedding"] = numeric("embedding")
-    architecture: Literal["ecapa", "xvector"] | None = numeric(None)
+    architecture: str | None = numeric(None)
     speaker_from: Literal["manifest", "utterance"] = numeric("manifest")
     held_out: float = numeric(0.1, ge=0, lt=1)
     held_out_by: Literal["speaker", "utterance"] = numeric("speaker")
@@ -147,40 +160,15 @@ class Settings(ComponentSettings):
     threads: int = numeric(1, ge=1)
     seed: int = numeric(0, ge=0)
 
-
-def resolved(
-    settings: Settings, architecture: Literal["ecapa", "xvector"], n_speakers: int, seconds: float
-) -> Settings:
-    """Settings without nulls that stand for a choice.
-
-    Args:
-        settings: as configured.
-        architecture: of the extractor that is trained, where the settings name none.
-        n_speakers: speakers in the training data; with fewer than 20 none is held out.
-        seconds: of speech in the training data.
-    """
-    sizes = {"architecture": architecture, **_SIZES[seconds >= _MUCH_SPEECH]}
-    filled: dict[str, Any] = {name: value for name, value in sizes.items() if getattr(settings, name) is None}
-    if n_speakers < _verification.FEWEST:
-        filled["held_out"] = 0.0
-    chosen = settings.model_copy(update=filled)
-    assert chosen.batch is not None
-    assert chosen.crop_seconds is not None
-    if chosen.architecture != "ecapa":
-        filled["attention"] = None
-    if settings.micro_batch is None:
-        filled["micro_batch"] = min(chosen.batch, _MICRO_BATCH)
-    steps = settings.steps
-    if steps is None:
-        if settings.epochs is None:
-            raise ConfigError("a training needs epochs or steps", where="train.epochs", remedy="set train.steps")
-        steps = max(_LEAST_STEPS, round(settings.epochs * seconds / (chosen.batch * chosen.crop_seconds)))
-    filled["steps"] = steps
-    # Chunks are counted when the audio is there: their number of steps is the most that there can be.
-    filled["epochs"] = settings.epochs if settings.items == "chunks" and settings.steps is None else None
-    if settings.verify_every is None:
-        filled["verify_every"] = max(1, steps // 10)
-    return settings.model_copy(update=filled)
+    @field_validator("architecture")
+    @classmethod
+    def _known(cls, name: str | None) -> str | None:
+        if name is not None:
+            try:
+                trainable(name)
+            except ConfigError as error:
+                raise ValueError(f"{error.what}; {error.remedy}") from error
+        return name
 
 
 @dataclass
@@ -201,91 +189,165 @@ class Standing:
     best: int = -1
     micro_batch: int = 0
 
-    def enough(self, settings: Settings) -> bool:
+    def enough(self, settings: EmbeddingSettings) -> bool:
         """Whether patience has run out."""
         waited = len(self.verified) - 1 - self.best
         return settings.checkpoint == "best" and settings.patience is not None and waited >= settings.patience
 
 
-def train(
-    settings: Settings,
-    audio: Waveforms,
-    folder: Path,
-    *,
-    device: str = "cpu",
-    scratch: Path | None = None,
-    stopping: Callable[[], bool] = lambda: False,
-    progress: Callable[[int, int, float], None] | None = None,
-) -> bool:
-    """Train, and write ``embedding_model.safetensors`` and ``training.json``.
+class Trainer(contracts.Trainer):
+    """Makes ``embedding_model.safetensors`` and ``training.json``."""
 
-    Args:
-        settings: what to train and how; nulls are resolved from ``audio``.
-        audio: utterances at 16 kHz and whose they are.
-        folder: an existing folder for the two files; an extractor takes it as its weights.
-        device: ``cpu`` or ``cuda[:N]``.
-        scratch: an existing folder for a checkpoint, from which a later call with the same settings and audio goes on.
-        stopping: asked after each step whether to end early.
-        progress: called after each step with steps done, steps in all, and the loss.
+    Settings = EmbeddingSettings
+    libraries = ("torch", "speechbrain")
 
-    Returns:
-        Whether it is done; else ``stopping`` said to end, and the checkpoint is in ``scratch``.
+    @classmethod
+    def trains(cls, extractor: type[contracts.Extractor]) -> bool:
+        return issubclass(extractor, Trainable)
 
-    Raises:
-        ConfigError: channels that the architecture does not take; ``torch.compile`` does not work here.
-        DataError: fewer than two speakers, or nothing to train on.
-        StageFailed: the loss is not finite, with the ids of the batch; a part of two crops does not fit into memory.
-    """
-    from pipeline.trainers.embedding.learner import Learner
+    @classmethod
+    def resolved(
+        cls, settings: EmbeddingSettings, extractor: str, n_speakers: int, seconds: float
+    ) -> EmbeddingSettings:
+        """See the contract; with fewer than 20 speakers none is held out."""
+        sizes = {"architecture": extractor, **_SIZES[seconds >= _MUCH_SPEECH]}
+        filled: dict[str, Any] = {name: value for name, value in sizes.items() if getattr(settings, name) is None}
+        if n_speakers < _verification.FEWEST:
+            filled["held_out"] = 0.0
+        chosen = settings.model_copy(update=filled)
+        assert chosen.batch is not None
+        assert chosen.crop_seconds is not None
+        filled |= dict.fromkeys(trainable(chosen.architecture or extractor).without)
+        if settings.micro_batch is None:
+            filled["micro_batch"] = min(chosen.batch, _MICRO_BATCH)
+        steps = settings.steps
+        if steps is None:
+            if settings.epochs is None:
+                raise ConfigError("a training needs epochs or steps", where="train.epochs", remedy="set train.steps")
+            steps = max(_LEAST_STEPS, round(settings.epochs * seconds / (chosen.batch * chosen.crop_seconds)))
+        filled["steps"] = steps
+        # Chunks are counted when the audio is there: their number of steps is the most that there can be.
+        filled["epochs"] = settings.epochs if settings.items == "chunks" and settings.steps is None else None
+        if settings.verify_every is None:
+            filled["verify_every"] = max(1, steps // 10)
+        return settings.model_copy(update=filled)
 
-    speakers = names(settings, audio)
-    settings = resolved(settings, settings.architecture or "ecapa", len(set(speakers)), audio.seconds)
-    trained, held_out = _verification.split(settings, speakers)
-    crops = Crops(settings, audio, speakers, trained)
-    if len(crops.speakers) < 2:
-        raise DataError(f"training takes two speakers at least, and there are {len(crops.speakers)}")
-    steps = n_steps(settings, crops)
-    excerpts = _verification.pieces(audio, held_out, speakers, crops.length, settings.seed)
-    identity = _identity(settings, audio, device)
-    saved = time.monotonic()
-    with determinism(settings.threads):
-        learner = Learner(settings, crops.n_classes, device)
-        standing, best = Standing(), None
-        if scratch is not None and (found := _checkpoints.load(scratch, identity)) is not None:
-            standing, best = _resume(learner, *found)
-        for step, batch in ahead(crops.batch, standing.step, standing.step if standing.enough(settings) else steps):
-            loss = finite(learner.gradients(step, batch), step, [audio.ids[item] for item in batch.utterances])
-            learner.update(step, steps)
-            standing.step, standing.micro_batch = step + 1, learner.micro_batch
-            standing.loss.append(loss)
-            if progress is not None:
-                progress(step + 1, steps, loss)
-            due = step + 1 == steps or (step + 1) % (settings.verify_every or steps) == 0
-            if due and excerpts is not None:
-                best = _verify(learner, excerpts, standing) or best
-            stop = stopping()
-            if scratch is not None and (due or stop or time.monotonic() - saved > _SAVE_EVERY):
-                tensors = {**learner.tensors(), **_checkpoints.under("best", best or {})}
-                _checkpoints.save(scratch, identity, tensors, asdict(standing))
-                saved = time.monotonic()
-            if stop:
-                return False
-            if standing.enough(settings):
-                break
-        if settings.checkpoint == "best" and best is not None:
-            learner.model.load_state_dict(best)
-        _write(folder, settings, audio, speakers, crops, learner, excerpts, standing)
-    return True
+    @classmethod
+    def code(cls, settings: Any) -> tuple[str, ...]:
+        """The module of the extractor whose network is trained."""
+        return (trainable(settings.architecture).__module__,)
+
+    @classmethod
+    def cost(cls, settings: EmbeddingSettings) -> float:
+        assert settings.steps is not None
+        assert settings.batch is not None
+        assert settings.crop_seconds is not None
+        return float(settings.steps * settings.batch * settings.crop_seconds)
+
+    @classmethod
+    def train(
+        cls,
+        settings: EmbeddingSettings,
+        waveforms: Waveforms,
+        folder: Path,
+        *,
+        device: str = "cpu",
+        scratch: Path | None = None,
+        stopping: Callable[[], bool] = lambda: False,
+        progress: Callable[[int, int, float], None] | None = None,
+    ) -> bool:
+        """See the contract.
+
+        Raises:
+            ConfigError: sizes that the network does not take; ``torch.compile`` does not work here.
+            DataError: fewer than two speakers, or nothing to train on.
+            StageFailed: the loss is not finite, with the ids of the batch; a part of two crops does not fit into memory.
+        """
+        from pipeline.trainers.embedding.learner import Learner
+
+        speakers = speakers_of(settings, waveforms)
+        assert settings.architecture is not None, "the settings are not resolved"
+        if open_choices(settings):
+            settings = cls.resolved(settings, settings.architecture, len(set(speakers)), waveforms.seconds)
+        trained, held_out = _verification.split(settings, speakers)
+        crops = Crops(settings, waveforms, speakers, trained)
+        if len(crops.speakers) < 2:
+            raise DataError(f"training takes two speakers at least, and there are {len(crops.speakers)}")
+        steps = n_steps(settings, crops)
+        excerpts = _verification.pieces(waveforms, held_out, speakers, crops.length, settings.seed)
+        kept = _Checkpoint(scratch, _identity(settings, waveforms, device))
+        with determinism(settings.threads):
+            learner = Learner(settings, crops.n_classes, device)
+            standing, best = kept.resume(learner)
+            for step, batch in ahead(crops.batch, standing.step, standing.step if standing.enough(settings) else steps):
+                utterances = [waveforms.ids[item] for item in batch.utterances]
+                loss = finite(learner.gradients(step, batch), step, utterances)
+                learner.update(step, steps)
+                standing.step, standing.micro_batch = step + 1, learner.micro_batch
+                standing.loss.append(loss)
+                if progress is not None:
+                    progress(step + 1, steps, loss)
+                due = step + 1 == steps or (step + 1) % (settings.verify_every or steps) == 0
+                if due and excerpts is not None:
+                    best = _verify(learner, excerpts, standing) or best
+                stop = stopping()
+                if due or stop or kept.old():
+                    kept.save(learner, best, standing)
+                if stop:
+                    return False
+                if standing.enough(settings):
+                    break
+            if settings.checkpoint == "best" and best is not None:
+                learner.model.load_state_dict(best)
+            _write(folder, settings, waveforms, speakers, crops, learner, excerpts, standing)
+        return True
 
 
-def names(settings: Settings, audio: Waveforms) -> list[str]:
+def open_choices(settings: EmbeddingSettings) -> list[str]:
+    """The nulls that stand for a choice. What has none is resolved already: once more, and the steps that were settled would
+    take the place of epochs over chunks."""
+    choices = [*_SIZES[False], "micro_batch", "steps", "verify_every"]
+    without = trainable(settings.architecture).without if settings.architecture else frozenset()
+    return [name for name, value in settings if name in choices and name not in without and value is None]
+
+
+class _Checkpoint:
+    """Where a training stands, on disk if there is a folder for it."""
+
+    def __init__(self, scratch: Path | None, identity: str) -> None:
+        self.scratch, self.identity, self.saved = scratch, identity, time.monotonic()
+
+    def old(self) -> bool:
+        """Whether it is time for another one."""
+        return time.monotonic() - self.saved > _SAVE_EVERY
+
+    def save(self, learner: Learner, best: dict[str, torch.Tensor] | None, standing: Standing) -> None:
+        if self.scratch is not None:
+            tensors = {**learner.tensors(), **_checkpoints.under("best", best or {})}
+            _checkpoints.save(self.scratch, self.identity, tensors, asdict(standing))
+            self.saved = time.monotonic()
+
+    def resume(self, learner: Learner) -> tuple[Standing, dict[str, torch.Tensor] | None]:
+        """Put a learner where the checkpoint was: how far that is, and the best weights so far."""
+        found = None if self.scratch is None else _checkpoints.load(self.scratch, self.identity)
+        if found is None:
+            return Standing(), None
+        tensors, progress = found
+        standing = Standing(**progress)
+        learner.restore(tensors)
+        learner.micro_batch = standing.micro_batch
+        LOG.info("going on from the checkpoint at step %d", standing.step)
+        return standing, _checkpoints.part("best", tensors) or None
+
+
+def speakers_of(settings: EmbeddingSettings, audio: Waveforms) -> list[str]:
     """The speaker of each utterance."""
     if settings.speaker_from == "utterance":
         return [name.split("-", 1)[0] for name in audio.ids]
     return list(audio.speakers)
 
 
-def n_steps(settings: Settings, crops: Crops) -> int:
+def n_steps(settings: EmbeddingSettings, crops: Crops) -> int:
     """The steps of resolved settings; those of epochs over chunks end with the last epoch."""
     assert settings.steps is not None
     assert settings.batch is not None
@@ -294,7 +356,7 @@ def n_steps(settings: Settings, crops: Crops) -> int:
     return settings.steps
 
 
-def _identity(settings: Settings, audio: Waveforms, device: str) -> str:
+def _identity(settings: EmbeddingSettings, audio: Waveforms, device: str) -> str:
     """Digest of all that the weights depend on: what a checkpoint must be of."""
     return digest(VERSION, settings.numeric(), audio.digest, device.split(":")[0], _libraries())
 
@@ -303,17 +365,6 @@ def _libraries() -> dict[str, str]:
     from importlib.metadata import version
 
     return {name: version(name) for name in ("torch", "speechbrain", "numpy")}
-
-
-def _resume(
-    learner: Learner, tensors: dict[str, torch.Tensor], progress: dict[str, Any]
-) -> tuple[Standing, dict[str, torch.Tensor] | None]:
-    """Put a learner where a checkpoint was; how far that is, and the best weights so far."""
-    standing = Standing(**progress)
-    learner.restore(tensors)
-    learner.micro_batch = standing.micro_batch
-    LOG.info("going on from the checkpoint at step %d", standing.step)
-    return standing, _checkpoints.part("best", tensors) or None
 
 
 def _better(found: _verification.Verified, before: dict[str, Any]) -> bool:
@@ -340,7 +391,7 @@ def _verify(learner: Learner, excerpts: _verification.Pieces, standing: Standing
 
 def _write(
     folder: Path,
-    settings: Settings,
+    settings: EmbeddingSettings,
     audio: Waveforms,
     speakers: Sequence[str],
     crops: Crops,

@@ -12,7 +12,7 @@ from pipeline import audio as sound
 from pipeline.errors import DataError
 from pipeline.nets.training import rounds
 from pipeline.nets.waveforms import RATE, Waveforms
-from pipeline.registry import generator
+from pipeline.seeds import generator
 
 QUIET = 5e-4
 """Chunks whose mean magnitude is below this are no items to train on (VPC 2024)."""

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import torch
 
 from pipeline.errors import ConfigError, StageFailed
-from pipeline.extractors.ecapa import network as ecapa
-from pipeline.extractors.ecapa import training_network as ecapa_training
-from pipeline.extractors.xvector import network as xvector
 from pipeline.nets import checkpoints as _checkpoints
 from pipeline.nets.margin import AngularMargin
 from pipeline.nets.speechbrain_layout import FrontEnd
+from pipeline.nets.trainable import Sizes, trainable
 from pipeline.nets.training import cosine, seeded, triangular
 from pipeline.trainers.embedding.crops import Batch
 
@@ -37,13 +34,15 @@ class Learner:
         micro_batch: crops that go through the network at once.
 
     Raises:
-        ConfigError: channels that the architecture does not take; ``torch.compile`` does not work here.
+        ConfigError: sizes that the network does not take; ``torch.compile`` does not work here.
     """
 
     def __init__(self, settings: Any, n_classes: int, device: str) -> None:
         self.settings, self.device, self.micro_batch = settings, device, settings.micro_batch
+        self.extractor = trainable(settings.architecture)
         seeded(settings.seed, "initial weights")
-        self.model = fresh(settings).to(device)
+        sizes = Sizes(settings.n_mels, settings.channels, settings.aggregation, settings.embedding, settings.attention)
+        self.model = self.extractor.untrained(sizes).to(device)
         self.head = AngularMargin(settings.embedding, n_classes, settings.margin, settings.scale).to(device)
         self.front_end = FrontEnd(settings.n_mels).to(device)
         self.parameters = [*self.model.parameters(), *self.head.parameters()]
@@ -51,9 +50,8 @@ class Learner:
         self.optimiser: torch.optim.Optimizer = kind(
             self.parameters, lr=settings.learning_rate, weight_decay=settings.weight_decay
         )
-        self.network: Callable[[torch.Tensor], torch.Tensor] = self._plain
-        if settings.architecture == "ecapa":
-            self.network = ecapa_training.Network(self.model, getattr(torch, settings.precision))
+        dtype = torch.bfloat16 if settings.precision == "bfloat16" else torch.float32
+        self.network = self.extractor.forward_in_training(self.model, dtype)
         if settings.compile:
             self._compile()
 
@@ -93,10 +91,13 @@ class Learner:
         seeded(self.settings.seed, "verification")
         with torch.no_grad():
             parts = [
-                self.model(self.front_end(torch.from_numpy(part).to(self.device)))[:, 0].float().cpu().numpy()
+                self._embedded(torch.from_numpy(part).to(self.device)).float().cpu().numpy()
                 for part in np.split(waves, range(_EMBEDDED, len(waves), _EMBEDDED))
             ]
         return np.concatenate(parts)
+
+    def _embedded(self, waves: torch.Tensor) -> torch.Tensor:
+        return self.extractor.embeddings(self.model, self.front_end(waves))
 
     def weights(self) -> dict[str, torch.Tensor]:
         """A copy of the network's tensors, on the CPU."""
@@ -133,13 +134,6 @@ class Learner:
             total += loss.detach()
         return float(total)
 
-    def _plain(self, frames: torch.Tensor) -> torch.Tensor:
-        """Frames [b, t, n_mels] to embeddings float32 [b, d], as SpeechBrain computes them."""
-        narrow = self.settings.precision == "bfloat16"
-        with torch.autocast(torch.device(self.device).type, torch.bfloat16, enabled=narrow):
-            embeddings: torch.Tensor = self.model(frames)[:, 0]
-        return embeddings.float()
-
     def _halve(self, n: int, cause: str) -> None:
         before, self.micro_batch = min(self.micro_batch, n), min(self.micro_batch, n) // 2
         if self.micro_batch < 2:
@@ -150,8 +144,11 @@ class Learner:
             )
         LOG.warning(
             "out of memory on %s with %d crops at once: %d at once from here on, still %d a step",
-            self.device, before, self.micro_batch, n,
-        )  # fmt: skip
+            self.device,
+            before,
+            self.micro_batch,
+            n,
+        )
 
     def _compile(self) -> None:
         """Have ``torch.compile`` fuse the network, and try it."""
@@ -172,22 +169,6 @@ class Learner:
             ) from error
         for buffer, value in zip(self.model.buffers(), statistics, strict=True):
             buffer.copy_(value)
-
-
-def fresh(settings: Any) -> torch.nn.Module:
-    """The untrained network of resolved settings, its weights drawn from torch's global generator.
-
-    Raises:
-        ConfigError: channels that the architecture does not take.
-    """
-    channels = [*settings.channels, settings.aggregation]
-    if settings.architecture == "xvector":
-        return xvector.fresh(settings.n_mels, channels, settings.embedding)
-    if any(width % ecapa.RES2NET_SCALE for width in settings.channels):
-        raise ConfigError(
-            f"ECAPA channels are multiples of {ecapa.RES2NET_SCALE}", where=f"channels {settings.channels}"
-        )
-    return ecapa.fresh(settings.n_mels, channels, settings.embedding, settings.attention)
 
 
 def rate(settings: Any, step: int, steps: int) -> float:

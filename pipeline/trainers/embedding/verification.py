@@ -11,7 +11,7 @@ import numpy as np
 
 from pipeline.metrics import cllr_min, eer
 from pipeline.nets.waveforms import Waveforms
-from pipeline.registry import generator
+from pipeline.seeds import generator
 
 FEWEST = 20
 """With fewer speakers than this, none is held out."""
@@ -67,7 +67,9 @@ class Pieces:
     same_session: bool
 
 
-def pieces(audio: Waveforms, items: Sequence[int], speakers: Sequence[str], length: int, seed: int, most: int = _SPEAKERS) -> Pieces | None:  # fmt: skip
+def pieces(
+    audio: Waveforms, items: Sequence[int], speakers: Sequence[str], length: int, seed: int, most: int = _SPEAKERS
+) -> Pieces | None:
     """Up to six excerpts each of up to ``most`` of the speakers of some utterances, drawn at random.
 
     Where at least half of the speakers have several utterances, one excerpt from the middle of each utterance; else parts of

@@ -1,0 +1,100 @@
+"""``check-plugin``: whether a component of another distribution keeps its contract."""
+
+from __future__ import annotations
+
+import argparse
+import difflib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NoReturn
+
+import yaml
+
+from pipeline import conformance
+from pipeline.errors import ConfigError, Fault
+from pipeline.registry import ROOMS, Kind, component, names
+from pipeline.weights.find import default_models
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Carry out ``check-plugin`` with its arguments; the exit status.
+
+    Raises:
+        ConfigError: usage, or a contract that is not kept, with all faults.
+    """
+    options = _parser().parse_args(arguments)
+    kinds = [kind for kind in ROOMS if options.name in _names(kind) and options.kind in (None, kind)]
+    if not kinds:
+        known = sorted({name for kind in ROOMS for name in _names(kind)})
+        near = difflib.get_close_matches(options.name, known, n=2)
+        raise ConfigError(
+            f"there is no component '{options.name}'" + (f" among the {options.kind}" if options.kind else ""),
+            remedy=(f"did you mean {' or '.join(near)}? " if near else "") + f"known: {', '.join(known)}",
+        )
+    faults: list[Fault] = []
+    for kind in kinds:
+        faults += _checked(kind, options)
+    if faults:
+        count = f"{len(faults)} place{'s' if len(faults) > 1 else ''}"
+        raise ConfigError(
+            f"'{options.name}' breaks its contract in {count}",
+            remedy="pipeline/contracts.py says what a component of each kind has",
+            faults=faults,
+        )
+    return 0
+
+
+def _names(kind: Kind) -> list[str]:
+    try:
+        return names(kind)
+    except ModuleNotFoundError:
+        return []
+
+
+def _checked(kind: Kind, options: argparse.Namespace) -> list[Fault]:
+    """Look at one component, and print what was looked at; its faults."""
+    where = f"{kind}: {options.name}"
+    try:
+        cls = component(kind, options.name)
+    except ConfigError as error:
+        return [Fault(f"{error.what}; {error.remedy}", where)]
+    except Exception as error:  # a plug-in may fail in any way
+        return [Fault(f"it cannot be imported: {type(error).__name__}: {error}", where)]
+    models, folder = Path(options.models or default_models()).expanduser(), options.weights
+    found = conformance.examine(kind, options.name, cls, models, _values(options.settings), folder and Path(folder))
+    print(f"{where} ({cls.__module__}.{cls.__qualname__})")
+    for title in found.checked:
+        print(f"  checked: {title}")
+    for reason in found.skipped:
+        print(f"  not checked: {reason}")
+    return [Fault(fault.what, ", ".join(filter(None, [where, fault.where]))) for fault in found.faults]
+
+
+def _values(settings: Sequence[str]) -> dict[str, Any]:
+    """``FIELD=VALUE`` as values, read as YAML."""
+    values = {}
+    for each in settings:
+        name, given, value = each.partition("=")
+        if not given:
+            raise ConfigError(f"'{each}' is no setting", remedy="write FIELD=VALUE")
+        values[name] = yaml.safe_load(value)
+    return values
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        raise ConfigError(message, remedy=f"`{self.prog} --help` shows the options")
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = _Parser(
+        prog="python -m pipeline check-plugin",
+        description="Asks a component everything that its contract says, and names what could not be asked here.",
+        epilog="exit status: 0 the contract is kept, 2 it is not, or usage",
+    )
+    parser.add_argument("name", help="name of the component, as in the configuration")
+    parser.add_argument("settings", nargs="*", metavar="FIELD=VALUE", help="settings that have no default")
+    parser.add_argument("--kind", choices=list(ROOMS), help="which one, if components of several kinds have this name")
+    parser.add_argument("--models", help="the folder of weights, paths.models")
+    parser.add_argument("--weights", help="a folder of weights that a training made")
+    return parser

@@ -1,0 +1,1 @@
+"""How tasks are run: one module an executor."""

@@ -1,0 +1,76 @@
+"""What a run of tasks made, and what the inputs of further tasks are worth."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from pipeline.engine import keys
+from pipeline.engine.store import Store
+from pipeline.engine.task import Artefact, Derived, Given, Input, Name, Ref, Task
+from pipeline.seeds import digest
+
+
+@dataclass
+class Outcome:
+    """Artefacts by (id of the task, output), and how many tasks were reused or computed. It pickles.
+
+    What a selection takes of given artefacts never changes, so its digest is kept in the store: a run that finds everything done
+    reads no vectors.
+    """
+
+    store: Store
+    artefacts: dict[tuple[str, Name], Artefact] = field(default_factory=dict)
+    reused: int = 0
+    computed: int = 0
+    _digests: dict[str, str] = field(default_factory=dict)
+
+    def artefact(self, ref: Ref) -> Artefact:
+        """The artefact of an output that is done."""
+        return self.artefacts[ref.task.id, ref.output]
+
+    def has(self, ref: Ref) -> bool:
+        """Whether an output is done."""
+        return (ref.task.id, ref.output) in self.artefacts
+
+    def digest(self, value: Input) -> str:
+        """Content digest of an input whose sources are done."""
+        if isinstance(value, Given):
+            return value.digest
+        if isinstance(value, Ref):
+            return self.artefact(value).digest
+        sources = value.sources if isinstance(value, Derived) else value
+        digests = [self.artefact(ref).digest for ref in sources]
+        if not isinstance(value, Derived):
+            return digest(digests)
+        choice = digest("selection", value.what, digests)
+        if choice not in self._digests:
+            self._digests[choice] = self.store.recall(choice) or self.store.remember(choice, self._select(value).digest)
+        return self._digests[choice]
+
+    def value(self, value: Input) -> Any:
+        """The value of an input whose sources are done: of a Ref its artefact."""
+        if isinstance(value, Given):
+            return value.value
+        if isinstance(value, Derived):
+            return self._select(value).value
+        return self.artefact(value) if isinstance(value, Ref) else [self.artefact(ref) for ref in value]
+
+    def find(self, task: Task) -> dict[Name, Artefact]:
+        """The outputs of a task that the store has, as far as its sources are done; they are taken."""
+        found: dict[Name, Artefact] = {}
+        if all(self.has(ref) for ref in task.sources()):
+            for name in task.outputs:
+                artefact = self.store.find(task.name, keys.key(task, name, self.digest))
+                if artefact is not None:
+                    found[name] = self.artefacts[task.id, name] = artefact
+        return found
+
+    def _select(self, value: Derived) -> Given:
+        return value.select([self.artefact(ref) for ref in value.sources])
+
+
+def standing(tasks: Sequence[Task], outcome: Outcome) -> list[tuple[Task, bool]]:
+    """Whether each task would be reused, as far as can be told: what stands on missing work counts as missing."""
+    return [(task, len(outcome.find(task)) == len(task.outputs)) for task in tasks]

@@ -1,0 +1,287 @@
+"""The application: settings in, a result out. It prints nothing; the command line and a notebook go the same way."""
+
+from __future__ import annotations
+
+import logging
+import signal
+import time
+import traceback
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from pipeline import planning
+from pipeline.contracts import Executor
+from pipeline.datasets import probe
+from pipeline.datasets.known import KnownFiles
+from pipeline.datasets.prepare import Prepared
+from pipeline.diagnostics import judge
+from pipeline.engine import code
+from pipeline.engine.outcome import Outcome, standing
+from pipeline.engine.progress import Progress
+from pipeline.engine.stop import Stop, Stopped, listening
+from pipeline.engine.store import Store
+from pipeline.engine.task import Task
+from pipeline.errors import ConfigError, PipelineError
+from pipeline.evaluation import gather
+from pipeline.evaluation.machine import machine, threads
+from pipeline.evaluation.result import Result, shortfall
+from pipeline.evaluation.runfolder import RunFolder, utc
+from pipeline.planning import Evaluation, Graph, Machine
+from pipeline.report import render
+from pipeline.report.drawn import Drawn
+from pipeline.tables import records
+
+log = logging.getLogger(__name__)
+
+
+def evaluate(
+    asked: Evaluation,
+    values: Mapping[str, Any] | None = None,
+    arguments: Sequence[str] = (),
+    progress: Progress | None = None,
+) -> Result:
+    """Evaluate: prepare, plan, compute what is missing, gather, judge, report.
+
+    Args:
+        asked: checked settings.
+        values: the composed configuration as plain values, for the record.
+        arguments: what was asked for, for the record.
+        progress: told how far it is.
+
+    Returns:
+        The result in its run folder. Where values do not stand on everything that was expected, ``result.error`` says so.
+
+    Raises:
+        PipelineError: it cannot be done; the run folder says why.
+        Stopped: a signal arrived; what is finished stays.
+    """
+    folder = RunFolder(asked.paths.runs, asked.recipe)
+    with _recorded(folder) as stop:
+        folder.describe(values or {}, arguments)
+        return _evaluate(asked, folder, stop, progress or Progress())
+
+
+def _evaluate(asked: Evaluation, folder: RunFolder, stop: Stop, progress: Progress) -> Result:
+    place = machine(asked.runtime)
+    log.info("run %s on %s with %d threads", folder.id, place.device, place.threads)
+    run = Run(asked, stop, _Recording(folder, progress), Outcome(Store(asked.paths.store)))
+    data = run.data(place)
+    graph = planning.graph(asked, data, place)
+    for note in graph.notes:
+        log.info("%s", note)
+    log.info("%d tasks over %d utterances", len(graph.tasks), len(data.manifest))
+    run.execute(graph.tasks)
+    trained = summaries(graph.tasks, run.outcome)
+    for label, said in trained.items():
+        log.info("%s: %s", label, said)
+    gathered = gather.gather(graph, data, run.outcome, folder.path, folder.id, place.device, asked)
+    if gathered.tied:
+        log.info(
+            "%d pieces of audio hold nothing to compare (all references tie), first: %s; audio_notes.json names them",
+            len(gathered.tied),
+            ": ".join(gathered.tied[0]),
+        )
+    judge.run(graph.diagnoses, gathered.rows, run.outcome, folder.path)
+    page = render.render([folder.path], folder.path / "report.html", Drawn(run.outcome.store))
+    error = shortfall(gathered, data, asked.allow_partial, page)
+    counts = f"tasks: {run.outcome.reused} reused, {run.outcome.computed} computed"
+    folder.status(
+        state="partial" if error else "done",
+        exit_status=error.status if error else 0,
+        tasks=counts,
+        training=trained,
+        ended=utc(),
+    )
+    log.info("%s", counts)
+    if error:
+        folder.log(error.paragraph(most=10**9))
+    return Result(folder.path, run.outcome.reused, run.outcome.computed, error)
+
+
+@dataclass(frozen=True)
+class Planned:
+    """What a run would do.
+
+    Attributes:
+        tasks: each with whether it would be reused; what stands on work not yet done counts as to compute.
+        notes: what a reader should know of the attacks.
+    """
+
+    tasks: tuple[tuple[Task, bool], ...]
+    notes: tuple[str, ...]
+
+    def counts(self) -> dict[str, tuple[int, int]]:
+        """By stage, tasks reused and to compute."""
+        counted: dict[str, tuple[int, int]] = {}
+        for task, reused in self.tasks:
+            done, missing = counted.get(task.name, (0, 0))
+            counted[task.name] = (done + reused, missing + (not reused))
+        return counted
+
+    def __str__(self) -> str:
+        return "\n".join(
+            f"{name}: {reused} reused, {missing} to compute" for name, (reused, missing) in self.counts().items()
+        )
+
+
+def plan(asked: Evaluation, progress: Progress | None = None) -> Planned:
+    """What a run would reuse and compute. Synthetic speech is made, for there is no data set to plan over before.
+
+    Raises:
+        PipelineError: as :func:`evaluate`, before any compute.
+    """
+    place = machine(asked.runtime)
+    run, graph = _graph(asked, place, progress)
+    return Planned(tuple(standing(graph.tasks, run.outcome)), tuple(graph.notes))
+
+
+def prepare(asked: Evaluation, progress: Progress | None = None) -> Prepared:
+    """The data set, read and checked.
+
+    Raises:
+        DataError: with all faults.
+    """
+    with _running(asked, progress) as run:
+        return run.data(Machine("cpu", threads(asked.runtime)))
+
+
+@dataclass(frozen=True)
+class Trained:
+    """What was trained: (label, folder of the weights, summary in a line), and tasks reused and computed."""
+
+    weights: tuple[tuple[str, str, str], ...]
+    reused: int
+    computed: int
+
+
+def train_extractors(asked: Evaluation, progress: Progress | None = None) -> Trained:
+    """Train the extractors whose weights the run makes. With a training set of its own it needs no data to evaluate.
+
+    Raises:
+        ConfigError: none is trained.
+    """
+    place = machine(asked.runtime)
+    with _running(asked, progress) as run:
+        data = run.data(place, training_alone=bool(asked.dataset.train))
+        tasks = planning.trainings(asked, planning.SpeechSets(asked, data, place)).tasks
+        if not tasks:
+            raise ConfigError(
+                "no chosen extractor is trained",
+                remedy="name a training set by dataset.train=DIR and choose ecapa, xvector or phones, "
+                "e.g. 'extractor=[ecapa]' train=default",
+            )
+        run.execute(tasks)
+        said = summaries(tasks, run.outcome)
+        folders = {task.label: str(run.outcome.artefact(task.ref()).folder) for task in tasks if task.label in said}
+        weights = tuple((label, folders[label], summary) for label, summary in said.items())
+        return Trained(weights, run.outcome.reused, run.outcome.computed)
+
+
+def summaries(tasks: Sequence[Task], outcome: Outcome) -> dict[str, str]:
+    """What the training records say in a line, by the label of the task."""
+    return {
+        task.label: str(records.training(outcome.artefact(task.ref()).folder)["summary"])
+        for task in tasks
+        if task.name == "train"
+    }
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run that goes on: the one place that calls an executor."""
+
+    asked: Evaluation
+    stop: Stop
+    progress: Progress
+    outcome: Outcome
+
+    def execute(self, tasks: Sequence[Task]) -> None:
+        """Run tasks by the executor that is asked for."""
+        chosen = self.asked.executor
+        executor: Executor = chosen.component(chosen.settings)
+        executor.execute(tasks, self.stop, self.outcome, self.progress)
+
+    def known(self) -> KnownFiles:
+        """What earlier runs over the same store found of audio files."""
+        return KnownFiles(self.outcome.store.root / "files", code.versions([probe.__name__]))
+
+    def data(self, place: Machine, training_alone: bool = False) -> Prepared:
+        """The data set, with whatever has to be made for it."""
+        tasks = [] if training_alone else planning.data_tasks(self.asked)
+        self.execute(tasks)
+        made = [self.outcome.artefact(task.ref()) for task in tasks]
+        data = planning.prepared(self.asked, made, place, self.known(), training_alone)
+        for note in data.notes:
+            log.info("%s", note)
+        return data
+
+
+def _graph(asked: Evaluation, place: Machine, progress: Progress | None) -> tuple[Run, Graph]:
+    with _running(asked, progress) as run:
+        return run, planning.graph(asked, run.data(place), place)
+
+
+@contextmanager
+def _running(asked: Evaluation, progress: Progress | None) -> Iterator[Run]:
+    """For what makes no run folder."""
+    with listening() as stop:
+        yield Run(asked, stop, progress or Progress(), Outcome(Store(asked.paths.store)))
+
+
+@contextmanager
+def _recorded(folder: RunFolder) -> Iterator[Stop]:
+    """Have the run folder say how a run ended, whatever happens."""
+    try:
+        with listening(
+            lambda number: folder.status(state="interrupted", reasons=[signal.Signals(number).name])
+        ) as stop:
+            yield stop
+    except Stopped as error:
+        folder.status(state="interrupted", exit_status=error.status, reasons=[str(error)])
+        log.warning("%s; run the same command again to go on", error)
+        raise
+    except PipelineError as error:
+        folder.status(state="failed", exit_status=error.status, reasons=[error.paragraph(most=10**9)])
+        folder.log(error.paragraph(most=10**9))
+        raise
+    except BaseException as error:
+        folder.status(state="failed", exit_status=1, reasons=[f"{type(error).__name__}: {error}"])
+        folder.log(traceback.format_exc())
+        raise
+    finally:
+        folder.close()
+
+
+STATUS_SECONDS = 0.5
+"""Between two writings of ``status.json`` while tasks go by."""
+
+
+class _Recording(Progress):
+    """Writes into ``status.json`` which task goes on, and passes everything on."""
+
+    def __init__(self, folder: RunFolder, shown: Progress) -> None:
+        super().__init__()
+        self.folder, self.shown = folder, shown
+        self._written = 0.0
+
+    def start(self, tasks: int, seconds: float) -> None:
+        super().start(tasks, seconds)
+        self.shown.start(tasks, seconds)
+
+    def begin(self, label: str) -> None:
+        if time.monotonic() - self._written > STATUS_SECONDS:
+            self._written = time.monotonic()
+            self.folder.status(task=label, tasks_done=self.tasks_done, tasks_total=self.tasks)
+        self.shown.begin(label)
+
+    def advance(self, seconds: float) -> None:
+        self.shown.advance(seconds)
+
+    def end(self, seconds: float) -> None:
+        super().end(seconds)
+        self.shown.end(seconds)
+
+    def finish(self) -> None:
+        self.shown.finish()

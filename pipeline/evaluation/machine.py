@@ -1,0 +1,41 @@
+"""The device and the threads of this process."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+from pipeline.errors import ConfigError
+from pipeline.planning.settings import Machine, Runtime
+
+
+def threads(runtime: Runtime) -> int:
+    """``runtime.threads``, else what Slurm gave, else the cores that this process may use."""
+    return runtime.threads or int(os.environ.get("SLURM_CPUS_PER_TASK") or len(os.sched_getaffinity(0)))
+
+
+def machine(runtime: Runtime) -> Machine:
+    """The device and the number of threads.
+
+    Raises:
+        ConfigError: a device is asked for that is not there.
+    """
+    device = runtime.device
+    if device == "cpu" or (device == "auto" and not _may_have_cuda()):
+        return Machine("cpu", threads(runtime))
+    import torch
+
+    if device == "auto":
+        device = "cuda" if torch.cuda.is_available() else "cpu"
+    if device.startswith("cuda") and not torch.cuda.is_available():
+        raise ConfigError(
+            f"runtime.device={device}, but torch sees no CUDA device",
+            remedy="set runtime.device=cpu or auto, or ask for a GPU node",
+        )
+    return Machine(device, threads(runtime))
+
+
+def _may_have_cuda() -> bool:
+    """Whether it is worth a second to load torch and ask: without a driver's device file there is no CUDA on Linux."""
+    return sys.platform != "linux" or any(Path(place).exists() for place in ("/dev/nvidiactl", "/dev/dxg"))

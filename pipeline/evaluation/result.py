@@ -1,0 +1,247 @@
+"""The result of a run: its rows, and the scores, matrices and ranks that they were measured on."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+import yaml
+
+from pipeline.diagnostics import grouping, judge
+from pipeline.engine.store import Store
+from pipeline.errors import ConfigError, DataError, Fault, PartialResult, PipelineError
+from pipeline.report import render, tables
+from pipeline.report.drawn import NOT_KEPT, Drawn
+from pipeline.tables import artefacts, results, scores
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from pipeline.datasets.prepare import Prepared
+    from pipeline.evaluation.gather import Gathered
+
+BLOCKS = ("oo", "op", "pp")
+
+
+@dataclass(frozen=True)
+class Result:
+    """A finished run.
+
+    Attributes:
+        folder: the run folder.
+        reused, computed: tasks, where the run was made by this process.
+        error: what is to be said of values that do not stand on everything that was expected; None if all do.
+    """
+
+    folder: Path
+    reused: int = 0
+    computed: int = 0
+    error: PipelineError | None = None
+
+    @functools.cached_property
+    def rows(self) -> pd.DataFrame:
+        """One row a number: the results schema (see data_manifests/README.md)."""
+        return results.read(self.folder)
+
+    @functools.cached_property
+    def diagnostics(self) -> pd.DataFrame:
+        """What was found of each attack: was it strong enough?"""
+        return judge.read(self.folder)
+
+    @property
+    def systems(self) -> list[str]:
+        """Labels of the systems, in the order of the tables."""
+        path = self.folder / "config.yaml"
+        config = yaml.safe_load(path.read_text(encoding="utf-8")) if path.is_file() else {}
+        return [str(label) for label in (config or {}).get("system", {})]
+
+    def summary(self) -> str:
+        """The compact tables as text, and the findings that cast doubt on them."""
+        doubts = grouping.text(self.diagnostics)
+        return tables.to_text(self.rows, self.systems) + (f"\n{doubts}" if doubts else "")
+
+    def to_markdown(self, *, intervals: bool = True) -> str:
+        """The compact tables as Markdown."""
+        return tables.to_markdown(self.rows, self.systems, intervals=intervals)
+
+    def to_latex(self, *, intervals: bool = True) -> str:
+        """The compact tables as LaTeX (``booktabs``)."""
+        return tables.to_latex(self.rows, self.systems, intervals=intervals)
+
+    def signature(self, row: pd.Series | Mapping[str, Any]) -> str:
+        """All parameters that a row's number depends on beside the system: numbers with equal signatures are comparable."""
+        return str(row["signature"])
+
+    def scores(self, **identity: str) -> pd.DataFrame:
+        """The scores of one attack: columns model, utterance, score, target, model_speaker, speaker.
+
+        Args:
+            identity: values of columns that tell it from others: ``system=``, ``attacker=``, ``subset=``, ``extractor=``,
+                ``backend=``, ``trained_on=``.
+
+        Raises:
+            ConfigError: it names no attack, or several.
+            DataError: the store does not hold the scores any more.
+        """
+        return pd.read_parquet(self._artefact("trials", "scores", identity) / scores.TRIALS)
+
+    def pairs(self, block: str = "op", **identity: str) -> pd.DataFrame:
+        """The scores of all pairs of utterances of a set: a table with rows and columns named by utterance.
+
+        Args:
+            block: ``oo``, ``op`` (rows original, columns protected) or ``pp``.
+            identity: see :meth:`scores`.
+        """
+        if block.lower() not in BLOCKS:
+            raise ConfigError(f"there is no block '{block}'", remedy=f"known: {', '.join(BLOCKS)}")
+        matrix = scores.read(self._artefact("pairs", block.lower(), identity))
+        return pd.DataFrame(matrix.scores, index=list(matrix.rows), columns=list(matrix.columns))
+
+    def ranks(self, **identity: str) -> pd.DataFrame:
+        """The similarity of SRD inputs to references: rows are inputs, columns speakers; the index holds the true speaker."""
+        matrix = scores.read(self._artefact("ranks", "scores", identity))
+        index = pd.MultiIndex.from_arrays([list(matrix.row_speakers), list(matrix.rows)], names=["speaker", "input"])
+        return pd.DataFrame(matrix.scores, index=index, columns=list(matrix.columns))
+
+    def matrix(self, block: str | None = None, **identity: str) -> SimilarityMatrices:
+        """The voice similarity matrices of a system: OO, OP and PP side by side, or one of them.
+
+        Raises:
+            ConfigError: it names no system with matrices; where several subsets have them, all are drawn.
+        """
+        path = self.folder / "figures" / "similarity.parquet"
+        if not path.is_file():
+            raise ConfigError(
+                "this run has no similarity matrices", where=str(self.folder), remedy="add vsm to metric=[…]"
+            )
+        table = _matching(pd.read_parquet(path), identity)
+        if block is not None:
+            table = _matching(table, {"block": block.upper()})
+        return SimilarityMatrices(table)
+
+    def report(self, path: Path | str | None = None) -> Path:
+        """The report as one HTML file; written anew where a path is given."""
+        page = self.folder / "report.html"
+        if path is None and page.is_file():
+            return page.resolve()
+        kept = artefacts.store(self.folder) if (self.folder / artefacts.STORE).is_file() else None
+        drawn = Drawn(Store(kept)) if kept is not None and kept.is_dir() else NOT_KEPT
+        made: Path = render.render([self.folder], Path(path) if path is not None else page, drawn)
+        return made.resolve()
+
+    def _artefact(self, reads: str, what: str, identity: Mapping[str, str]) -> Path:
+        """The folder of the artefact that a row was measured on."""
+        listed = artefacts.read(self.folder)
+        listed = listed[(listed["reads"] == reads) & (listed["input"] == what)]
+        if listed.empty:
+            raise ConfigError(
+                f"this run has no scores of {reads}",
+                where=str(self.folder),
+                remedy="add a metric that reads them to metric=[…]",
+            )
+        found = _matching(listed, identity)
+        places = sorted(set(found["path"]))
+        if len(places) > 1:
+            apart = [name for name in artefacts.IDENTITY if found[name].nunique() > 1]
+            raise ConfigError(
+                f"{len(places)} sets of scores are meant; say which by {', '.join(apart)}",
+                where=", ".join(f"{name}: {', '.join(sorted(set(found[name])))}" for name in apart),
+            )
+        folder: Path = artefacts.store(self.folder) / str(places[0])
+        if not folder.is_dir():
+            raise DataError(
+                "the store does not hold these scores any more",
+                where=str(folder),
+                remedy="run the same command again; what is still there is reused",
+            )
+        return folder
+
+
+@dataclass(frozen=True, eq=False)
+class SimilarityMatrices:
+    """Voice similarity matrices.
+
+    Attributes:
+        table: columns subset, system, extractor, backend, block, row_speaker, column_speaker, similarity.
+    """
+
+    table: pd.DataFrame
+
+    def to_frame(self) -> pd.DataFrame:
+        """One matrix with rows and columns named by speaker.
+
+        Raises:
+            ConfigError: there are several.
+        """
+        apart = ["subset", "system", "extractor", "backend", "block"]
+        if len(self.table[apart].drop_duplicates()) != 1:
+            several = [name for name in apart if self.table[name].nunique() > 1]
+            raise ConfigError(f"there are several matrices; say which by {', '.join(several)}")
+        return self.table.pivot(index="row_speaker", columns="column_speaker", values="similarity")
+
+    def plot(self) -> Figure:
+        """All matrices as one figure of matplotlib, a row a subset and system, a column a block."""
+        from pipeline.families.vsm import similarity
+
+        drawn: Figure = similarity.figure(self.table)
+        return drawn
+
+
+def read(run: Path | str) -> Result:
+    """A finished run, whoever made it.
+
+    Raises:
+        ConfigError: the folder holds no results.
+    """
+    folder = Path(run).expanduser()
+    if not (folder / "results.parquet").is_file():
+        raise ConfigError(
+            f"'{run}' is no finished run: it has no results.parquet",
+            remedy="name folders under paths.root/runs whose status.json says done",
+        )
+    return Result(folder.resolve())
+
+
+def shortfall(gathered: Gathered, data: Prepared, allow_partial: bool, page: Path) -> PipelineError | None:
+    """What is to be said, after the report is written, of values that do not stand on everything that was expected."""
+    rows = gathered.rows
+    short = rows["status"].isin(["partial", "incomplete"]).sum()
+    if not short and not data.dropped:
+        return None
+    faults = [Fault(entry.reason, f"{entry.set} {entry.utterance}") for entry in data.dropped]
+    faults += [Fault(reason, name) for name, reason in gathered.lost]
+    if allow_partial:
+        return PartialResult(
+            f"{short} of {len(rows)} results do not stand on everything that was expected; they are marked partial",
+            where=str(page),
+            faults=faults,
+        )
+    return DataError(
+        f"{short} of {len(rows)} results do not stand on everything that was expected, and have no value; the others are written",
+        where=str(page),
+        cause="nothing could be extracted from some audio (below): too short, silent or unvoiced",
+        remedy="mend or remove that audio, leave out the metric that needs it, or set allow_partial=true to leave it out, "
+        "counted and marked; finished work is reused",
+        faults=faults,
+    )
+
+
+def _matching(table: pd.DataFrame, identity: Mapping[str, str]) -> pd.DataFrame:
+    """The rows with these values.
+
+    Raises:
+        ConfigError: a column that is not there, or a value that no row has, with those that are.
+    """
+    for name, value in identity.items():
+        if name not in table.columns:
+            raise ConfigError(f"there is no column '{name}'", remedy=f"known: {', '.join(map(str, table.columns))}")
+        kept = table[table[name] == value]
+        if not len(kept):
+            known = ", ".join(sorted({str(one) for one in table[name]})) or "none"
+            raise ConfigError(f"nothing has {name}='{value}'", remedy=f"there is: {known}")
+        table = kept
+    return table

@@ -1,0 +1,194 @@
+"""A composed configuration checked: plain values in, an evaluation out. Every fault is reported at once, with the nearest key."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+from pydantic import BaseModel, ValidationError
+
+from pipeline.contracts import Component, ComponentSettings, Training, numeric
+from pipeline.datasets.settings import DatasetSettings
+from pipeline.errors import ConfigError, Fault
+from pipeline.planning.settings import Chosen, Evaluation, Paths, Runtime
+from pipeline.protocol.attackers import AttackerSettings
+from pipeline.registry import ROOMS, Kind, component
+
+KNOWN = {"config_version", "paths", "runtime", "diagnostics", "allow_partial", "dataset", "attacker"} | {
+    room.group for room in ROOMS.values()
+}
+ORIGINAL = "original"
+"""The label of the original speech where the configuration does not name it."""
+
+
+class _NoTraining(ComponentSettings):
+    name: Literal["none"] = numeric("none")
+
+
+def validate(values: Mapping[str, Any], recipe: str) -> Evaluation:
+    """Check a composed configuration and make the evaluation of it.
+
+    Raises:
+        ConfigError: with every fault of the configuration.
+    """
+    faults = [_unknown(str(key), "", sorted(KNOWN)) for key in values if key not in KNOWN]
+    if values.get("config_version") != 1:
+        faults.append(Fault("config_version must be 1", "config_version"))
+    for name in ("diagnostics", "allow_partial"):
+        if not isinstance(values.get(name), bool):
+            faults.append(Fault("must be true or false", name))
+    checked = _Checked(values, faults)
+    paths, runtime = checked.part(Paths, "paths"), checked.part(Runtime, "runtime")
+    dataset, executor = checked.part(DatasetSettings, "dataset"), checked.one("executors", "executor", "local")
+    train = checked.training()
+    several = {kind: checked.several(kind) for kind, room in ROOMS.items() if room.several}
+    attackers = checked.attackers()
+    if not faults:
+        several["anonymisers"] = _with_original(several["anonymisers"])
+        several["extractors"] = _resolved(several["extractors"], train, dataset)
+        faults += _without_trainer(several["extractors"], train, attackers)
+    if faults:
+        raise ConfigError(
+            f"the configuration has {len(faults)} fault{'s' if len(faults) > 1 else ''}",
+            remedy="see `python -m pipeline --cfg job` for all keys",
+            faults=faults,
+        )
+    return Evaluation(
+        recipe=recipe,
+        paths=paths,
+        runtime=runtime,
+        dataset=dataset,
+        train=train,
+        executor=executor,
+        systems=several["anonymisers"],
+        extractors=several["extractors"],
+        attackers=attackers,
+        backends=several["backends"],
+        metrics=several["families"],
+        diagnostics=values["diagnostics"],
+        allow_partial=values["allow_partial"],
+    )
+
+
+class _Checked:
+    """Parts of a configuration; what is wrong with them is added to the faults."""
+
+    def __init__(self, values: Mapping[str, Any], faults: list[Fault]) -> None:
+        self.values, self.faults = values, faults
+
+    def part(self, model: type[BaseModel], where: str, value: Any = None) -> Any:
+        """A part checked by its model; None if it does not pass."""
+        given = self.values.get(where) if value is None else value
+        try:
+            return model.model_validate({} if given is None else given)
+        except ValidationError as error:
+            for entry in error.errors():
+                place = ".".join([where, *(str(part) for part in entry["loc"])])
+                if entry["type"] == "extra_forbidden":
+                    self.faults.append(_unknown(str(entry["loc"][-1]), where, _fields(model, entry["loc"][:-1])))
+                else:
+                    self.faults.append(Fault(f"{entry['msg']} (given: {entry.get('input')!r})", place))
+            return None
+
+    def one(self, kind: Kind, where: str, default: str = "", value: Any = None) -> Any:
+        """A component with its settings; None if it does not pass."""
+        given = self.values.get(where) if value is None else value
+        name = str(given.get("name", default)) if isinstance(given, Mapping) else default
+        try:
+            found: type[Component] = component(kind, name)
+        except ConfigError as error:
+            self.faults.append(Fault(f"{error.what}; {error.remedy}", f"{where}.name"))
+            return None
+        return Chosen(name, found, self.part(found.Settings, where, given))
+
+    def several(self, kind: Kind) -> dict[str, Any]:
+        """The components of a group by label."""
+        group = ROOMS[kind].group
+        chosen: dict[str, Any] = {}
+        entries = self._entries(group)
+        for label, entry in entries.items():
+            where = f"{group}.{label}"
+            if isinstance(entry, Mapping) and "name" in entry:
+                chosen[label] = self.one(kind, where, value=entry)
+                continue
+            others = [other for other in entries if other != label]
+            near = difflib.get_close_matches(label, others, n=1)
+            hint = f"did you mean {group}.{near[0]}? " if near else ""
+            text = f"no {group} of this label is chosen: {hint}chosen are {', '.join(others)}"
+            self.faults.append(Fault(text, where))
+        return chosen
+
+    def attackers(self) -> dict[str, AttackerSettings]:
+        """The attackers by label."""
+        entries = self._entries("attacker")
+        return {label: self.part(AttackerSettings, f"attacker.{label}", entry) for label, entry in entries.items()}
+
+    def training(self) -> Training | None:
+        """The trainer of the group ``train``; None where there is none."""
+        value = self.values.get("train")
+        if isinstance(value, Mapping) and value.get("name") not in (None, "none"):
+            chosen = self.one("trainers", "train")
+            return Training(chosen.component, chosen.settings, chosen.name) if chosen is not None else None
+        self.part(_NoTraining, "train")
+        return None
+
+    def _entries(self, group: str) -> dict[str, Any]:
+        value = self.values.get(group)
+        if not isinstance(value, Mapping) or not value:
+            self.faults.append(Fault(f"no {group} is chosen", group))
+            return {}
+        return {str(label): entry for label, entry in value.items()}
+
+
+def _fields(model: type[BaseModel], location: Sequence[int | str]) -> list[str]:
+    for name in location:
+        field = model.model_fields.get(str(name))
+        inner = field.annotation if field is not None else None
+        if isinstance(inner, type) and issubclass(inner, BaseModel):
+            model = inner
+    return sorted(model.model_fields)
+
+
+def _unknown(name: str, where: str, known: Sequence[str]) -> Fault:
+    near = difflib.get_close_matches(name, known, n=2, cutoff=0.5)
+    hint = f"; did you mean {' or '.join(near)}?" if near else f"; known: {', '.join(known)}"
+    return Fault(f"unknown key{hint}", f"{where}.{name}" if where else name)
+
+
+def _with_original(systems: dict[str, Any]) -> dict[str, Any]:
+    """The systems with the original speech first: every metric refers to it, so ``system=b2`` evaluates both."""
+    if any(system.component.unchanged for system in systems.values()):
+        return systems
+    if ORIGINAL in systems:
+        raise ConfigError("the label 'original' is that of the original speech", where="system.original")
+    unchanged = component("anonymisers", ORIGINAL)
+    return {ORIGINAL: Chosen(ORIGINAL, unchanged, unchanged.Settings.model_validate({"name": ORIGINAL})), **systems}
+
+
+def _resolved(extractors: dict[str, Any], train: Training | None, dataset: DatasetSettings) -> dict[str, Any]:
+    """The extractors with every choice made that depends on the rest: whether there is a trainer, and speech to train on."""
+    trainer = train if dataset.has_training_speech else None
+    return {
+        label: Chosen(one.name, one.component, one.component.resolved(one.settings, trainer))
+        for label, one in extractors.items()
+    }
+
+
+def _without_trainer(
+    extractors: Mapping[str, Any], train: Training | None, attackers: Mapping[str, AttackerSettings]
+) -> list[Fault]:
+    """Faults that no part shows alone: what needs a trainer where there is none."""
+    faults = []
+    for label, one in extractors.items():
+        try:
+            one.component.training(one.settings, train)
+        except ConfigError as error:
+            faults.append(Fault(error.what, ".".join(filter(None, ["extractor", label, error.where]))))
+    if train is None:
+        faults += [
+            Fault("training=anonymised needs a trainer: add train=default", f"attacker.{label}.training")
+            for label, attacker in attackers.items()
+            if attacker.adapts
+        ]
+    return faults

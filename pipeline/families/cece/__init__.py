@@ -1,0 +1,169 @@
+"""C_ECE: what an attacker reaches who calibrates on one run of a random system and attacks another (Noe 2022, section 5.3)."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Literal
+
+import numpy as np
+import pandas as pd
+
+from pipeline import contracts
+from pipeline.contracts import FigureTable, Measured, Row, TrialRuns, Trials, numeric
+from pipeline.families._rows import field_of, row
+from pipeline.families._trials import coded, counts
+from pipeline.families._uncertainty import UncertaintySettings, intervals
+from pipeline.families._words import NOE_2022
+from pipeline.metrics import (
+    BySpeaker,
+    CEce,
+    EceProfile,
+    Isotonic,
+    Linear,
+    MetricError,
+    Undefined,
+    c_ece,
+    c_ece_by_speaker,
+    ece_profile,
+    isotonic_calibration,
+    linear_calibration,
+    trial_metrics,
+    trials_by_speaker,
+)
+
+VERSION = 1
+METHODS = ("linear", "isotonic")
+FIELDS = ("c_ece", "cllr_l_phi")
+
+
+class CeceSettings(UncertaintySettings):
+    """Settings of C_ECE.
+
+    Attributes:
+        between: of the isotonic map, ``step`` (the lower block's value between two blocks) or ``linear`` interpolation.
+        replicates: of bootstraps; there is no null band.
+    """
+
+    name: Literal["cece"] = numeric("cece")
+    between: Literal["step", "linear"] = numeric("step")
+
+
+METRICS = {
+    "c_ece": field_of(
+        CEce,
+        "c_ece",
+        "C_ECE",
+        "disclosure to an attacker who calibrates on another run",
+        "The information about identity that an attacker gains on average who learns from one run of a random system (f0) "
+        "how to turn scores into likelihood ratios, and attacks speech that another run (f1) protects: 0 bit means that "
+        "the attack is worthless, below 0 that its likelihood ratios mislead, 0.721 bit is full disclosure. The map from "
+        "scores to likelihood ratios is linear or isotonic.",
+        "Noé et al. 2022, section 5.3 and Eq. 15-16",
+    ),
+    "cllr_l_phi": field_of(
+        CEce,
+        "cllr_l_phi",
+        "Cllr f0→f1",
+        "cost of run f1 under the calibration of run f0",
+        "The cost of the log-likelihood ratios that the attacker makes of run f1 with the map learnt on run f0: 1 bit is "
+        "that of knowing nothing, above 1 bit the likelihood ratios mislead.",
+        "Noé et al. 2022, section 5.3",
+        summary=False,
+    ),
+    "d_ece_f1": field_of(
+        CEce,
+        "d_ece_f1",
+        "D_ECE f1",
+        "expected disclosure of run f1",
+        "The information about identity that perfectly calibrated scores of the second run give: what C_ECE could reach "
+        "at most.",
+        "Noé et al. 2022, Eq. 13",
+        summary=False,
+    ),
+}
+
+
+class MetricFamily(contracts.MetricFamily):
+    """What an attacker gains who calibrates on another run of the system."""
+
+    Settings = CeceSettings
+    reads = "trial_runs"
+    title = "Two runs of a random system: calibrated on one, attacking the other"
+    metrics = METRICS
+    figures = (
+        FigureTable(
+            "cece_profile",
+            ("profile", "log_odds", "ece", "prior", "d_ece", "cllr"),
+            "Calibrated on another run of a random system",
+            "pipeline.families.cece.profile:plots",
+        ),
+    )
+    references = (NOE_2022,)
+
+    @classmethod
+    def measure(cls, settings: CeceSettings, data: TrialRuns) -> Measured:
+        """C_ECE and the Cllr that goes with it under the linear and the isotonic map, D_ECE of f1, and the profiles.
+
+        The profiles of f0 and f1 are those of their own oracle calibration: raw scores of most back ends are no LLRs.
+
+        Raises:
+            MetricError: NaN scores, an empty class, runs with different trials.
+        """
+        _matched(data)
+        train, test = _classes(data.first), _classes(data.second)
+        number = counts(data.second)
+        oracle = {name: trial_metrics(*scores) for name, scores in (("f0", train), ("f1", test))}
+        profiles = [_table(name, found.ece_profile, found.d_ece, found.cllr_min) for name, found in oracle.items()]
+        rows: list[Row] = []
+        for method in METHODS:
+            try:
+                reached = c_ece(*train, *test, method=method, between=settings.between)
+            except Undefined as undefined:
+                rows += [row(field, variant=method, reason=str(undefined), counts=number) for field in FIELDS]
+                continue
+            interval = intervals(settings, partial(_by_speaker, settings, data, method))
+            rows += [
+                row(field, getattr(reached, field), variant=method, interval=interval.get(field), counts=number)
+                for field in FIELDS
+            ]
+            mapping: Linear | Isotonic
+            if method == "linear":
+                mapping = linear_calibration(*train)
+            else:
+                mapping = isotonic_calibration(*train, between=settings.between)
+            curve = ece_profile(mapping.apply(test[0]), mapping.apply(test[1]), oracle=False)
+            profiles.append(_table(method, curve, reached.c_ece, reached.cllr_l_phi))
+        interval = intervals(settings, lambda: trials_by_speaker(coded(data.second), ["d_ece"]))
+        rows.append(row("d_ece_f1", oracle["f1"].d_ece, interval=interval.get("d_ece"), counts=number))
+        return Measured(rows, {"cece_profile": pd.concat(profiles, ignore_index=True)})
+
+
+def _matched(data: TrialRuns) -> None:
+    first, second = data.first, data.second
+    same = len(first.scores) == len(second.scores) and all(
+        np.array_equal(getattr(first, part), getattr(second, part)) for part in ("target", "models", "speakers")
+    )
+    if not same:
+        raise MetricError("the two runs do not have the same trials")
+
+
+def _classes(data: Trials) -> tuple[np.ndarray, np.ndarray]:
+    return data.scores[data.target], data.scores[~data.target]
+
+
+def _by_speaker(settings: CeceSettings, data: TrialRuns, method: str) -> BySpeaker:
+    return c_ece_by_speaker(coded(data.first), coded(data.second), calibration=method, between=settings.between)
+
+
+def _table(name: str, curve: EceProfile, disclosed: float, cost: float) -> pd.DataFrame:
+    """One curve: for f0 and f1 ``d_ece`` and ``cllr`` are D_ECE and Cllr_min, under a map C_ECE and Cllr."""
+    return pd.DataFrame(
+        {
+            "profile": name,
+            "log_odds": curve.log_odds,
+            "ece": curve.ece,
+            "prior": curve.prior_entropy,
+            "d_ece": disclosed,
+            "cllr": cost,
+        }
+    )

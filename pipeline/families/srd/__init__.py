@@ -1,0 +1,170 @@
+"""Similarity rank disclosure: where the true speaker ranks among N references."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Literal
+
+import numpy as np
+import pandas as pd
+from pydantic import model_validator
+
+from pipeline import contracts
+from pipeline.contracts import FigureTable, Measured, RankInputs, Ranks, numeric
+from pipeline.families._rows import field_of, row
+from pipeline.families._uncertainty import UncertaintySettings, bands, intervals
+from pipeline.metrics import Disclosure, Srd, equal_speaker_weights, srd, srd_by_identity, srd_by_speaker, true_ranks
+
+VERSION = 1
+
+SOURCE = "Bäckström et al. 2025; Chandra et al. 2026"
+
+
+class SrdSettings(UncertaintySettings):
+    """Settings of similarity rank disclosure.
+
+    Attributes:
+        unit: what an input is: one of 20 uniform ``segment``s of a speaker's joined input half, or an ``utterance``
+            (at most 20 a speaker, speakers weighed equally). The paper does not say which; rows name it.
+        segment_seconds: length of a segment, about; there are then as many as a speaker's input half has (speakers weighed
+            equally). The paper's F0 histograms are over 30 s.
+        halves_seed: of the halving of each speaker's utterances into reference and input.
+        ties: ``spread`` a tie's mass over the tied ranks, or take its ``best`` or ``worst`` rank.
+    """
+
+    name: Literal["srd"] = numeric("srd")
+    unit: Literal["segment", "utterance"] = numeric("segment")
+    segment_seconds: float | None = numeric(None, gt=0)
+    halves_seed: int = numeric(0, ge=0)
+    ties: Literal["spread", "best", "worst"] = numeric("spread")
+
+    @model_validator(mode="after")
+    def _consistent(self) -> SrdSettings:
+        if self.segment_seconds is not None and self.unit != "segment":
+            raise ValueError("segment_seconds needs unit 'segment'")
+        return self
+
+    @property
+    def input(self) -> str:
+        """What an input is, as rows name it."""
+        return self.unit if self.segment_seconds is None else f"{self.unit} of {self.segment_seconds:g} s"
+
+
+METRICS = {
+    "max_d": field_of(
+        Disclosure,
+        "max_d",
+        "MaxD",
+        "maximum disclosure (SRD)",
+        "The largest information about identity that any one similarity rank gives away: 0 bit at chance, log2 N at most "
+        "for N speakers; for few inputs its value at chance is well above 0.",
+        SOURCE,
+    ),
+    "mean_d": field_of(
+        Disclosure,
+        "mean_d",
+        "MeanD",
+        "mean disclosure (SRD)",
+        "The information about identity that the similarity rank of the true speaker gives away on average: 0 bit at "
+        "chance, log2 N at most.",
+        SOURCE,
+    ),
+    "idr": field_of(
+        Disclosure,
+        "idr",
+        "IdR",
+        "identification rate (SRD)",
+        "How often the true speaker is the most similar of all N reference speakers; chance is 1/N.",
+        "Chandra et al. 2026",
+    ),
+    "rank_spread": field_of(
+        Disclosure,
+        "rank_spread",
+        "RS",
+        "rank spread (SRD)",
+        "The share of ranks at which the true speaker is found more often than by chance; erratic for histograms that are "
+        "almost flat.",
+        "Chandra et al. 2026",
+    ),
+}
+
+
+class MetricFamily(contracts.MetricFamily):
+    """What the rank of the true speaker among all references gives away."""
+
+    Settings = SrdSettings
+    reads = "ranks"
+    title = "Similarity rank disclosure"
+    metrics = METRICS
+    figures = (
+        FigureTable(
+            "ranks",
+            ("unit", "rank", "share", "fit", "n_references"),
+            "Similarity rank histograms",
+            "pipeline.families.srd.ranks:plots",
+            ("subset", "system", "condition", "extractor"),
+        ),
+        FigureTable("speaker_ranks", ("speaker", "srd_rank_median"), identity=("system", "extractor")),
+    )
+    references = (
+        "T. Bäckström et al., “Privacy Disclosure of Similarity Rank in Speech and Language Processing”, arXiv 2508.05250, "
+        "2025; S. Chandra et al., “Evaluating voice anonymisation using similarity rank disclosure”, arXiv 2605.07291, 2026 "
+        "(SRD).",
+    )
+
+    @classmethod
+    def inputs(cls, settings: SrdSettings) -> RankInputs:
+        return RankInputs(settings.halves_seed, settings.unit, settings.segment_seconds)
+
+    @classmethod
+    def measure(cls, settings: SrdSettings, data: Ranks) -> Measured:
+        """MaxD, MeanD, IdR and RS of the histogram of ranks and of its constrained beta-binomial fit.
+
+        Raises:
+            MetricError: NaN similarities, no input, fewer than two references.
+        """
+        weights = equal_speaker_weights(data.true)
+        found = srd(data.similarity, data.true, ties=settings.ties, weights=weights)
+        number = {"n_expected": data.n_expected, "n_used": found.n_inputs, "n_speakers": found.n_references}
+        given = (data.similarity, data.true, settings.ties, weights)
+        ends = intervals(settings, lambda: srd_by_speaker(*given))
+        null = bands(settings, lambda: srd_by_identity(*given), "null band over references")
+        said = (
+            f"{data.without_evidence} of {found.n_inputs} inputs hold no evidence: all references tie"
+            if data.without_evidence
+            else ""
+        )
+        about = partial(row, input_unit=settings.input, counts=number)
+        rows = []
+        for name in cls.metrics:
+            value, interval, band = getattr(found.empirical, name), ends.get(name), null.get(name)
+            rows.append(about(name, value, estimator="empirical", interval=interval, band=band, note=said))
+        fit = found.beta_binomial
+        for name in cls.metrics:
+            value = None if fit.disclosure is None else getattr(fit.disclosure, name)
+            why, note = (fit.reason, "") if value is None else ("", said)
+            rows.append(about(name, value, estimator="beta_binomial", label=fit.flag, reason=why, note=note))
+        return Measured(rows, {"ranks": _histogram(settings, found), "speaker_ranks": _medians(data)})
+
+
+def _histogram(settings: SrdSettings, found: Srd) -> pd.DataFrame:
+    n, gamma = found.n_references, found.beta_binomial.gamma
+    return pd.DataFrame(
+        {
+            "unit": settings.input,
+            "rank": np.arange(1, n + 1),
+            "share": found.histogram,
+            "fit": np.full(n, np.nan) if gamma is None else gamma,
+            "n_references": n,
+        }
+    )
+
+
+def _medians(data: Ranks) -> pd.DataFrame:
+    ranks = true_ranks(data.similarity, data.true)
+    middle = (ranks.best + ranks.worst) / 2
+    medians = [
+        float(np.median(middle[data.true == k])) if (data.true == k).any() else np.nan
+        for k in range(len(data.speakers))
+    ]
+    return pd.DataFrame({"speaker": list(data.speakers), "srd_rank_median": medians})

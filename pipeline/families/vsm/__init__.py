@@ -1,0 +1,238 @@
+"""Voice similarity matrices: DeID, G_VD, the zoo and the speaker table."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import numpy as np
+import pandas as pd
+
+from pipeline import contracts
+from pipeline.contracts import FigureTable, Measured, Pairs, Row, RowFigure, numeric
+from pipeline.families._rows import PAIRS, field_of, matrix_table, row
+from pipeline.families._uncertainty import UncertaintySettings, intervals
+from pipeline.families._words import NOE_2020, NOE_2022
+from pipeline.metrics import (
+    Normalised,
+    SimilarityMatrix,
+    VsmMetrics,
+    similarity_matrix,
+    vsm_by_speaker,
+    vsm_metrics,
+)
+
+VERSION = 1
+ZOO = {"oo": "OO", "op_original": "OP original side", "op_protected": "OP protected side", "pp": "PP"}
+NORMALISED = {"d_ece_op_oo": "op", "cllr_min_op_oo": "op", "g_d_ece": "pp", "g_cllr_min": "pp"}
+ALL_PAIRS = "all_pairs"
+"""The variant of the normalised measures: on all pairs of the trial side instead of enrolment against trial."""
+
+
+class VsmSettings(UncertaintySettings):
+    """Settings of the voice similarity matrices.
+
+    Attributes:
+        similarity: ``geometric_mean`` of posteriors (Noe 2022, Eq. 6) or ``sigmoid_mean`` of LLRs (Noe 2020, Eq. 2).
+        pairing: ``all`` ordered pairs, or ``vpc2020`` (i < j only, also in OP).
+        self_pairs: whether OP keeps the pair of an utterance with its own anonymised version.
+        replicates: of bootstraps; there is no null band.
+    """
+
+    name: Literal["vsm"] = numeric("vsm")
+    similarity: Literal["geometric_mean", "sigmoid_mean"] = numeric("geometric_mean")
+    pairing: Literal["all", "vpc2020"] = numeric("all")
+    self_pairs: Literal["drop", "keep"] = numeric("drop")
+
+
+METRICS = {
+    "d_diag": field_of(
+        VsmMetrics,
+        "d_diag",
+        "D_diag",
+        "diagonal dominance of a voice similarity matrix",
+        "How much more similar speakers are to themselves than to others, from 0 (nobody stands out) to 1, among "
+        "originals (oo), between originals and protected speech (op) and among protected speech (pp).",
+        "Noé et al. 2020, Eq. 3",
+        summary=False,
+    ),
+    "signed": field_of(
+        VsmMetrics,
+        "signed",
+        "D_diag signed",
+        "diagonal dominance with its sign",
+        "Mean similarity of speakers to themselves minus that to others: below 0, speakers are less similar to themselves "
+        "than to others, which identifies them as well.",
+        "Noé et al. 2020, Eq. 3",
+        summary=False,
+    ),
+    "d_ece_op_oo": field_of(
+        Normalised,
+        "d_ece_op_oo",
+        "D_ECE(OP/OO) all pairs",
+        "disclosure removed, all pairs",
+        "The share of the disclosed information that protection removes, on all pairs of the trial side.",
+        "Noé et al. 2022, Eq. 17, on all pairs",
+        summary=False,
+    ),
+    "cllr_min_op_oo": field_of(
+        Normalised,
+        "cllr_min_op_oo",
+        "Cllr_min(OP/OO) all pairs",
+        "discrimination removed, all pairs",
+        "The share of the attacker's discrimination that protection removes, on all pairs of the trial side.",
+        "Noé et al. 2022, Eq. 18, on all pairs",
+        summary=False,
+    ),
+    "g_d_ece": field_of(
+        Normalised,
+        "g_d_ece",
+        "G_D_ECE all pairs",
+        "gain of distinctiveness by D_ECE, all pairs",
+        "How well protected voices can be told from one another, by disclosed information: 0 dB means as well as "
+        "originals.",
+        "Noé et al. 2022, Eq. 19, on all pairs",
+        summary=False,
+    ),
+    "g_cllr_min": field_of(
+        Normalised,
+        "g_cllr_min",
+        "G_Cllr_min all pairs",
+        "gain of distinctiveness by Cllr_min, all pairs",
+        "How well protected voices can be told from one another, by Cllr_min: 0 dB means as well as originals.",
+        "Noé et al. 2022, Eq. 20 corrected, on all pairs",
+        summary=False,
+    ),
+    "deid": field_of(
+        VsmMetrics,
+        "deid",
+        "DeID",
+        "de-identification",
+        "How much of the similarity between a speaker's original and protected voice is gone: 0 % means no protection, "
+        "100 % that the protected voice points to no original speaker.",
+        "Noé et al. 2020",
+    ),
+    "g_vd": field_of(
+        VsmMetrics,
+        "g_vd",
+        "G_VD",
+        "gain of voice distinctiveness",
+        "How well protected voices can still be told from one another: 0 dB means as well as the originals, below 0 dB "
+        "less, −∞ dB not at all. A property of usefulness, not of privacy.",
+        "Noé et al. 2020",
+    ),
+}
+
+
+class MetricFamily(contracts.MetricFamily):
+    """How similar the speakers of a set are to themselves and to each other, before and after protection."""
+
+    Settings = VsmSettings
+    reads = "pairs"
+    title = "Voice similarity matrices"
+    metrics = METRICS
+    figures = (
+        FigureTable(
+            "similarity",
+            ("block", "row_speaker", "column_speaker", "similarity"),
+            "Voice similarity matrices",
+            "pipeline.families.vsm.similarity:plots",
+            PAIRS,
+        ),
+        FigureTable(
+            "zoo",
+            ("block", "speaker", "x", "y", "doddington", "dunstone_yager"),
+            "Zoo: who is easy, who is hard to recognise",
+            "pipeline.families.vsm.zoo:plots",
+            PAIRS,
+        ),
+        FigureTable(
+            "speakers",
+            ("speaker", "diagonal_oo", "diagonal_op", "diagonal_pp", "deid", "d_ece", "max_llr"),
+            identity=PAIRS,
+        ),
+    )
+    row_figures = (RowFigure("De-identification and voice distinctiveness", "pipeline.families.vsm.plane:plots"),)
+    references = (
+        NOE_2020,
+        NOE_2022,
+        "G. Doddington et al., “Sheep, goats, lambs and wolves”, ICSLP 1998; T. Dunstone and N. Yager, “Biometric System and "
+        "Data Analysis”, Springer 2009 (zoo).",
+    )
+
+    @classmethod
+    def measure(cls, settings: VsmSettings, data: Pairs) -> Measured:
+        """D_diag of OO, OP and PP, DeID, G_VD and the normalised measures on all pairs, with tables for the figures.
+
+        Raises:
+            MetricError: a speaker without a pair of their own, by name.
+        """
+        names, codes = np.unique(data.speakers, return_inverse=True)
+        blocks = {"oo": data.oo, "op": data.op, "pp": data.pp}
+        options: dict[str, Any] = {
+            "names": list(names),
+            "similarity": settings.similarity,
+            "pairing": settings.pairing,
+            "self_pairs": settings.self_pairs,
+        }
+        parts: dict[str, SimilarityMatrix] = {
+            block: similarity_matrix(scores, codes, **options) for block, scores in blocks.items()
+        }
+        found = vsm_metrics(parts["oo"], parts["op"], parts["pp"], list(names))
+        counts = {"n_expected": data.n_expected, "n_used": len(codes), "n_speakers": len(names)}
+        pairs = {
+            block: {**counts, "n_target": part.n_target, "n_nontarget": part.n_nontarget}
+            for block, part in parts.items()
+        }
+        ends = intervals(settings, lambda: vsm_by_speaker(blocks, codes, **options))
+
+        def line(name: str, value: float | None, block: str, interval: str = "", **more: Any) -> Row:
+            return row(name, value, condition=block.upper(), interval=ends.get(interval), counts=pairs[block], **more)
+
+        rows = []
+        for block, part in parts.items():
+            rows.append(line("d_diag", part.d_diag, block, f"d_diag.{block}"))
+            rows.append(line("signed", part.signed, block))
+        why = found.reasons
+        rows.append(line("deid", found.deid, "op", "deid", reason=why.get("deid", "")))
+        rows.append(line("g_vd", found.g_vd, "pp", "g_vd", reason=why.get("g_vd", "")))
+        others = found.normalised_all_pairs
+        for name, block in NORMALISED.items():
+            said = {"variant": ALL_PAIRS, "reason": others.reasons.get(name, "")}
+            rows.append(line(name, getattr(others, name), block, f"normalised_all_pairs.{name}", **said))
+        matrices = matrix_table({block.upper(): part for block, part in parts.items()}, names)
+        return Measured(rows, {"similarity": matrices, "zoo": _zoo(found), "speakers": _speakers(found)})
+
+
+def _zoo(found: VsmMetrics) -> pd.DataFrame:
+    return pd.concat(
+        [
+            pd.DataFrame(
+                {
+                    "block": block,
+                    "speaker": found.speakers,
+                    "x": found.zoo[key].x,
+                    "y": found.zoo[key].y,
+                    "doddington": found.zoo[key].doddington,
+                    "dunstone_yager": found.zoo[key].dunstone_yager,
+                    "note": found.zoo[key].note,
+                }
+            )
+            for key, block in ZOO.items()
+        ],
+        ignore_index=True,
+    )
+
+
+def _speakers(found: VsmMetrics) -> pd.DataFrame:
+    """D_ECE and max |LLR| are those of OP: what the attacker who enrols original speech learns of the speaker."""
+    return pd.DataFrame(
+        {
+            "speaker": [line.speaker for line in found.speaker_table],
+            "diagonal_oo": [line.diagonal["oo"] for line in found.speaker_table],
+            "diagonal_op": [line.diagonal["op"] for line in found.speaker_table],
+            "diagonal_pp": [line.diagonal["pp"] for line in found.speaker_table],
+            "deid": [np.nan if line.deid is None else line.deid for line in found.speaker_table],
+            "d_ece": [line.d_ece["op"] for line in found.speaker_table],
+            "max_llr": [line.max_llr["op"] for line in found.speaker_table],
+        }
+    )

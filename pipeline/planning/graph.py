@@ -1,0 +1,57 @@
+"""What planning makes: tasks, where the results will lie, and what to judge the attacks by."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from pipeline.diagnostics import Diagnosis
+from pipeline.engine.task import Input, Ref, Task
+
+
+@dataclass(frozen=True)
+class Source:
+    """A measure's artefact and what its rows are about.
+
+    Attributes:
+        ref: the artefact.
+        identity: columns of the results schema.
+        parameters: what the numbers depend on beside the system, for the signature.
+        reads: the kind of scores that the family reads.
+        model: the weights behind it.
+        note: what the reader of its values must know.
+    """
+
+    ref: Ref
+    identity: Mapping[str, str]
+    parameters: Mapping[str, Any]
+    reads: str
+    model: Input | None = None
+    note: str = ""
+
+
+@dataclass
+class Graph:
+    """Tasks, sources first, each once; it pickles.
+
+    Attributes:
+        sources: what the rows of results are read from.
+        diagnoses: what the attacks are judged by.
+        notes: what a reader should know of the attacks that were planned, and of those that were not.
+    """
+
+    tasks: list[Task] = field(default_factory=list)
+    sources: list[Source] = field(default_factory=list)
+    diagnoses: list[Diagnosis] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self._known: set[str] = set()
+
+    def add(self, task: Task) -> Task:
+        """Put a task at the end, unless it is there."""
+        if task.id not in self._known:
+            self._known.add(task.id)
+            self.tasks.append(task)
+        return task

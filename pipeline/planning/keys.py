@@ -1,0 +1,61 @@
+"""What the plan finds things by: plain values, compared by all that they say. Their labels are for people."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+
+@dataclass(frozen=True)
+class SpeechKey:
+    """Some sets of the data, as one system has them.
+
+    Attributes:
+        system: its label.
+        part: the evaluation sets, the training set, or the enrolment sets alone.
+        run: 2 is that of the system under other random numbers.
+        level: how pseudo-voices are given, where that is not left to the system.
+    """
+
+    system: str
+    part: Literal["evaluation", "training", "enrolment"] = "evaluation"
+    run: Literal[1, 2] = 1
+    level: str = ""
+
+    @property
+    def label(self) -> str:
+        """What messages call it."""
+        if self.part == "enrolment":
+            return f"{self.system}, enrolment at {self.level} level"
+        if self.part == "training":
+            return f"{self.system}, training set" + (f" ({self.level})" if self.level else "")
+        return self.system if self.run == 1 else f"{self.system}, second run"
+
+    def __str__(self) -> str:
+        return self.label
+
+    @property
+    def file_label(self) -> str:
+        """What files of vectors call it: training and evaluation sets of a system together, its second run apart."""
+        return self.system if self.run == 1 else f"{self.system}@2"
+
+
+@dataclass(frozen=True)
+class ExtractorKey:
+    """An extractor with its weights.
+
+    Attributes:
+        name: its label in the configuration.
+        learnt: the anonymised speech on which the run trains it; None for what knows original speech or comes with weights.
+    """
+
+    name: str
+    learnt: SpeechKey | None = None
+
+    @property
+    def label(self) -> str:
+        """What messages call it."""
+        return self.name if self.learnt is None else f"{self.name}, {self.learnt.label}"
+
+    def __str__(self) -> str:
+        return self.label

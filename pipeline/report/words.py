@@ -1,0 +1,11 @@
+"""How the page says lists."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+
+def joined(parts: Iterable[str], last: str = "and") -> str:
+    """``a, b and c``."""
+    items = [part for part in parts if part]
+    return items[0] if len(items) == 1 else f"{', '.join(items[:-1])} {last} {items[-1]}" if items else ""

@@ -1,0 +1,24 @@
+"""Components that are kept between tasks, because loading a model costs more than a short file."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from typing import TypeVar
+
+from pipeline.contracts import ComponentSettings
+
+MOST = 8
+
+C = TypeVar("C")
+_KEPT: dict[Hashable, object] = {}
+
+
+def loaded(make: Callable[..., C], settings: ComponentSettings, *rest: Hashable) -> C:
+    """``make(settings, *rest)``, or what it gave before in this process; the last :data:`MOST` are kept."""
+    key = (make, settings.model_dump_json(), *rest)
+    if key not in _KEPT:
+        while len(_KEPT) >= MOST:
+            _KEPT.pop(next(iter(_KEPT)))
+        _KEPT[key] = make(settings, *rest)
+    found: C = _KEPT[key]  # type: ignore[assignment]
+    return found

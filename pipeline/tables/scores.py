@@ -1,0 +1,64 @@
+"""Scores as artefacts: of trials, of all pairs of utterances, and of inputs against references."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from safetensors.numpy import load_file, save_file
+
+TRIALS, MATRIX = "scores.parquet", "scores.safetensors"
+ROWS, COLUMNS, LOST, TIES = "rows.parquet", "columns.parquet", "lost.parquet", "ties.parquet"
+
+Named = tuple[tuple[str, str], ...]
+"""(id, reason) of what could not be extracted."""
+
+
+@dataclass(frozen=True, eq=False)
+class ScoreMatrix:
+    """Scores of all rows against all columns.
+
+    Attributes:
+        scores: float64 [n, m]; higher means more similar.
+        rows, columns: [n] and [m] ids.
+        row_speakers, column_speakers: whose they are.
+        lost: what is missing in either.
+        ties: rows without evidence, which are equally similar to all columns.
+    """
+
+    scores: np.ndarray
+    rows: tuple[str, ...]
+    row_speakers: tuple[str, ...]
+    columns: tuple[str, ...]
+    column_speakers: tuple[str, ...]
+    lost: Named = ()
+    ties: Named = ()
+
+
+def write(folder: Path, matrix: ScoreMatrix) -> None:
+    """Write a matrix into a folder: the scores as a dense tensor, ids and speakers of both sides as tables."""
+    save_file({"scores": np.ascontiguousarray(matrix.scores, np.float64)}, folder / MATRIX)
+    for name, ids, speakers in (
+        (ROWS, matrix.rows, matrix.row_speakers),
+        (COLUMNS, matrix.columns, matrix.column_speakers),
+    ):
+        pd.DataFrame({"id": list(ids), "speaker": list(speakers)}, dtype="str").to_parquet(folder / name, index=False)
+    for name, named in ((LOST, matrix.lost), (TIES, matrix.ties)):
+        pd.DataFrame(list(named), columns=["id", "reason"], dtype="str").to_parquet(folder / name, index=False)
+
+
+def read(folder: Path) -> ScoreMatrix:
+    """The matrix in a folder."""
+    sides = [pd.read_parquet(folder / name) for name in (ROWS, COLUMNS)]
+    lost, ties = (pd.read_parquet(folder / name) for name in (LOST, TIES))
+    return ScoreMatrix(
+        load_file(folder / MATRIX)["scores"],
+        tuple(sides[0]["id"]),
+        tuple(sides[0]["speaker"]),
+        tuple(sides[1]["id"]),
+        tuple(sides[1]["speaker"]),
+        tuple(zip(lost["id"], lost["reason"])),
+        tuple(zip(ties["id"], ties["reason"])),
+    )

@@ -1,0 +1,50 @@
+"""The source files that make numbers, with their versions: ``python -m tests.sources > tests/sources.json``."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import pkgutil
+import sys
+from typing import Any
+
+from pipeline import registry, stages
+from pipeline.engine import code
+
+
+def roots() -> list[str]:
+    """Every stage, every component of ours that makes numbers, and what chooses vectors."""
+    found = [f"{stages.__name__}.{module.name}" for module in pkgutil.iter_modules(stages.__path__)]
+    for kind in registry.ROOMS:
+        if kind != "executors":
+            found += [registry.component(kind, name).__module__ for name in registry.ours(kind)]
+    return [*found, "pipeline.planning.selections"]
+
+
+def modules() -> list[str]:
+    """All modules that make numbers, by name."""
+    return sorted({name for root in roots() for name in code.closure(root)})
+
+
+def text(module: str) -> str:
+    """A file without blank lines and comment lines. Nothing that parses: syntax trees differ between Pythons."""
+    path = code.path(module)
+    assert path is not None
+    lines = [line.rstrip() for line in path.read_text(encoding="utf-8").splitlines()]
+    return "\n".join(line for line in lines if line and not line.lstrip().startswith("#"))
+
+
+def table() -> dict[str, dict[str, Any]]:
+    """Version and digest of each module."""
+    return {
+        module: {
+            "version": code.declared(module) or 1,
+            "source": hashlib.sha256(text(module).encode()).hexdigest()[:16],
+        }
+        for module in modules()
+    }
+
+
+if __name__ == "__main__":
+    json.dump(table(), sys.stdout, indent=1)
+    sys.stdout.write("\n")

@@ -1,0 +1,322 @@
+"""The score stage by brute force: one pair of vectors after the other, in plain Python."""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from pipeline import contracts
+from pipeline.backends import cosine
+from pipeline.contracts import ComponentSettings, Feature, Vectors, numeric
+from pipeline.engine.store import Store
+from pipeline.engine.task import Artefact, Given, Ref, Task, Work
+from pipeline.protocol import trials
+from pipeline.stages import score
+from pipeline.tables import scores, vectors
+from tests.running import execute
+
+COSINE = cosine.CosineSettings()
+
+
+def made(function: Callable[[Work], None], store: Path, **inputs: Given | Ref) -> Artefact:
+    """The artefact of a score task."""
+    before = [value.task for value in inputs.values() if isinstance(value, Ref)]
+    task = Task("score", "score under test", function, inputs=inputs)
+    return execute([*before, task], Store(store)).artefact(task.ref())
+
+
+def given(value: Vectors) -> Given:
+    return Given(vectors.content(value), value)
+
+
+def drawn(seed: int, ids: Sequence[str], lost: Sequence[str] = (), weights: Sequence[float] = ()) -> Vectors:
+    """Vectors of utterances named ``SPEAKER-NUMBER``, some of them lost."""
+    found = np.random.default_rng(seed).standard_normal((len(ids), 5)).astype(np.float32)
+    evidence = np.array(weights or [1.0] * len(ids))
+    for row, name in enumerate(ids):
+        if name in lost:
+            found[row], evidence[row] = 0, 0
+    reasons = tuple("silent" if name in lost else "" for name in ids)
+    return Vectors(tuple(ids), tuple(name.partition("-")[0] for name in ids), found, evidence, reasons)
+
+
+def cosine_of(one: Sequence[float], other: Sequence[float]) -> float:
+    product = math.fsum(a * b for a, b in zip(one, other, strict=True))
+    return product / math.hypot(*one) / math.hypot(*other)
+
+
+def cosines(rows: np.ndarray, columns: np.ndarray) -> list[list[float]]:
+    return [[cosine_of(one, other) for other in columns.tolist()] for one in rows.tolist()]
+
+
+# Trials --------------------------------------------------------------------------------------------------------------
+
+ENROLLED = ("a-0", "a-1", "a-2", "b-0", "c-0")
+TRIED = ("b-9", "a-9", "c-9")
+LIST = trials.make(
+    "x_trials",
+    "x_enrolls",
+    [(name[0], name) for name in ENROLLED],
+    [(model, name, model == name[0]) for model in "abc" for name in TRIED],
+    9,
+)
+
+
+def tried(enrolment: Vectors, trial: Vectors, store: Path) -> tuple[pd.DataFrame, Artefact]:
+    function = functools.partial(score.trials, cosine.Backend, COSINE)
+    listed = Given(LIST.digest, LIST)
+    found = made(function, store, enrolment=given(enrolment), trial=given(trial), trials=listed)
+    return pd.read_parquet(found.path(scores.TRIALS)), found
+
+
+def test_a_trial_is_the_score_of_the_mean_of_its_model(tmp_path: Path) -> None:
+    enrolment, trial = drawn(1, ENROLLED), drawn(2, TRIED)
+    table, found = tried(enrolment, trial, tmp_path)
+    assert list(zip(table["model"], table["utterance"])) == [(m, u) for m in "abc" for u in sorted(TRIED)]
+    for row in table.itertuples():
+        own = [vector for name, vector in zip(ENROLLED, enrolment.vectors.tolist()) if name[0] == row.model]
+        units = [[value / math.hypot(*vector) for value in vector] for vector in own]
+        mean = [math.fsum(values) / len(units) for values in zip(*units)]
+        assert row.score == pytest.approx(
+            cosine_of(mean, trial.vectors[TRIED.index(row.utterance)].tolist()), abs=1e-12
+        )
+        assert row.target == (row.model == row.utterance[0])
+        assert (row.model_speaker, row.speaker) == (row.model, row.utterance[0])
+    assert (found.record["notes"]["n_expected"], found.record["notes"]["n_used"]) == (9, 9)
+
+
+def test_a_model_stands_on_what_is_left_of_it_and_trials_without_a_side_are_named(tmp_path: Path) -> None:
+    enrolment, trial = drawn(1, ENROLLED, ["a-1", "b-0"]), drawn(2, TRIED, ["c-9"])
+    table, found = tried(enrolment, trial, tmp_path)
+    assert list(zip(table["model"], table["utterance"])) == [(m, u) for m in "ac" for u in ("a-9", "b-9")]
+    units = [enrolment.vectors[row] / math.hypot(*enrolment.vectors[row].tolist()) for row in (0, 2)]
+    expected = cosine_of(np.mean(units, axis=0).tolist(), trial.vectors[1].tolist())
+    assert table["score"][0] == pytest.approx(expected, abs=1e-7)  # the reference above is of float32
+    assert found.record["notes"]["lost"] == [["a-1", "silent"], ["b-0", "silent"], ["c-9", "silent"]]
+    assert (found.record["notes"]["n_expected"], found.record["notes"]["n_used"]) == (9, 4)
+
+
+# Pairs ---------------------------------------------------------------------------------------------------------------
+
+ROWS = ("a-0", "a-1", "b-0", "c-0", "c-1")
+COLUMNS = ("c-1", "a-0", "d-0", "b-0")
+
+
+def paired(rows: Vectors, columns: Vectors, store: Path, settings: cosine.CosineSettings = COSINE) -> Artefact:
+    function = functools.partial(score.pairs, cosine.Backend, settings)
+    return made(function, store, rows=given(rows), columns=given(columns))
+
+
+@pytest.mark.parametrize("normalise", [True, False])
+def test_pairs_are_the_scores_of_each_row_against_each_column(normalise: bool, tmp_path: Path) -> None:
+    rows, columns = drawn(1, ROWS), drawn(2, COLUMNS)
+    settings = cosine.CosineSettings(normalise_utterances=normalise)
+    matrix = scores.read(paired(rows, columns, tmp_path, settings).folder)
+    assert (matrix.rows, matrix.row_speakers) == (ROWS, ("a", "a", "b", "c", "c"))
+    assert (matrix.columns, matrix.column_speakers) == (COLUMNS, ("c", "a", "d", "b"))
+    assert matrix.scores.dtype == np.float64
+    np.testing.assert_allclose(matrix.scores, cosines(rows.vectors, columns.vectors), rtol=0, atol=1e-12)
+    assert matrix.lost == matrix.ties == ()
+
+
+def test_both_sides_of_a_pair_are_treated_alike(tmp_path: Path) -> None:
+    rows, columns = drawn(1, ROWS), drawn(2, COLUMNS)
+    one, other = (scores.read(paired(*sides, tmp_path).folder) for sides in ((rows, columns), (columns, rows)))
+    assert (one.rows, one.columns) == (other.columns, other.rows)
+    np.testing.assert_allclose(one.scores, other.scores.T, rtol=0, atol=1e-12)
+
+
+def test_lost_utterances_are_left_out_of_their_own_side_alone_and_named_once(tmp_path: Path) -> None:
+    rows, columns = drawn(1, ROWS, ["a-1", "c-1"]), drawn(2, COLUMNS, ["c-1", "b-0"])
+    found = paired(rows, columns, tmp_path)
+    matrix = scores.read(found.folder)
+    assert matrix.rows == ("a-0", "b-0", "c-0") and matrix.columns == ("a-0", "d-0")
+    assert matrix.row_speakers == ("a", "b", "c") and matrix.column_speakers == ("a", "d")
+    expected = cosines(rows.vectors[[0, 2, 3]], columns.vectors[[1, 2]])
+    np.testing.assert_allclose(matrix.scores, expected, rtol=0, atol=1e-12)
+    named = [["a-1", "silent"], ["c-1", "silent"], ["b-0", "silent"]]
+    assert [list(entry) for entry in matrix.lost] == found.record["notes"]["lost"] == named
+
+
+class _Settings(ComponentSettings):
+    name: Literal["scaled"] = numeric("scaled")
+
+
+class _Scaled(contracts.Backend):
+    """Inner products, times a factor that its folder holds."""
+
+    Settings = _Settings
+
+    def __init__(self, settings: Any, folder: Path | None = None) -> None:
+        super().__init__(settings, folder)
+        self.factor = float((folder / "factor").read_text()) if folder is not None else 1.0
+
+    def enrol(self, vectors: np.ndarray, model: np.ndarray, n_models: int) -> np.ndarray:
+        assert model.tolist() == list(range(n_models)), "one utterance, one model"
+        return vectors
+
+    def score(self, models: np.ndarray, vectors: np.ndarray) -> np.ndarray:
+        return self.factor * (models.astype(float) @ vectors.T.astype(float))
+
+
+def _factor(work: Work) -> None:
+    (work.folder() / "factor").write_text("7")
+
+
+@pytest.mark.parametrize(("parameters", "factor"), [("none", 1), ("folder", 3), ("task", 7)])
+def test_pairs_take_the_parameters_of_the_back_end(parameters: str, factor: float, tmp_path: Path) -> None:
+    """None where it has none, a folder on disk, or what a fit task made."""
+    (tmp_path / "weights").mkdir()
+    (tmp_path / "weights" / "factor").write_text("3")
+    model: dict[str, Given | Ref] = {
+        "none": {},
+        "folder": {"backend": Given("digest", tmp_path / "weights")},
+        "task": {"backend": Task("fit", "fit", _factor).ref()},
+    }[parameters]
+    rows, columns = drawn(1, ROWS), drawn(2, COLUMNS)
+    function = functools.partial(score.pairs, _Scaled, _Settings())
+    matrix = scores.read(made(function, tmp_path / "s", rows=given(rows), columns=given(columns), **model).folder)
+    expected = [
+        [math.fsum(a * b for a, b in zip(x, y)) for y in columns.vectors.tolist()] for x in rows.vectors.tolist()
+    ]
+    np.testing.assert_allclose(matrix.scores, factor * np.array(expected), rtol=1e-9)
+
+
+# Ranks ---------------------------------------------------------------------------------------------------------------
+
+
+class _Embedding(contracts.Extractor):
+    """Embeddings: compared by cosine, and lost where there is nothing to hear."""
+
+    Settings = _Settings
+
+    def extract(self, waveforms: Sequence[np.ndarray]) -> list[Feature]:
+        raise AssertionError("vectors are given")
+
+
+class _Histogram(_Embedding):
+    """Counts: compared by distance, and a tie where there is nothing to count. The reference is the sum of all counts."""
+
+    similarity = "euclidean"
+    evidence_optional: ClassVar[bool] = True
+
+    @staticmethod
+    def pool(vectors: np.ndarray, weights: np.ndarray) -> np.ndarray:
+        return np.asarray(vectors.T.astype(float) @ weights, np.float32)
+
+
+KNOWN = ("a-0", "b-0", "b-1", "a-1", "c-0")
+EVIDENCE = (2.0, 1.0, 3.0, 5.0, 1.0)
+INPUTS = ("c#0", "a#0", "b#0", "a#1")
+
+
+def ranked(extractor: type[contracts.Extractor], reference: Vectors, inputs: Vectors, store: Path) -> Artefact:
+    function = functools.partial(score.ranks, extractor)
+    return made(function, store, reference=given(reference), input=given(inputs))
+
+
+def segments(seed: int, ids: Sequence[str] = INPUTS, lost: Sequence[str] = ()) -> Vectors:
+    plain = drawn(seed, ids, lost)
+    speakers = tuple(name.partition("#")[0] for name in ids)
+    return Vectors(plain.ids, speakers, plain.vectors, plain.weights, plain.reasons)
+
+
+def own(reference: Vectors, speaker: str) -> list[tuple[list[float], float]]:
+    """Vectors and evidence of a speaker's usable references."""
+    several = zip(reference.speakers, reference.vectors.tolist(), reference.weights.tolist())
+    return [(vector, weight) for name, vector, weight in several if name == speaker and weight > 0]
+
+
+def mean_unit(reference: Vectors, speaker: str) -> list[float]:
+    held = own(reference, speaker)
+    total = math.fsum(weight for _, weight in held)
+    units = [[weight * value / math.hypot(*vector) / total for value in vector] for vector, weight in held]
+    return [math.fsum(values) for values in zip(*units)]
+
+
+def weighted_sum(reference: Vectors, speaker: str) -> list[float]:
+    held = own(reference, speaker)
+    return [math.fsum(weight * vector[place] for vector, weight in held) for place in range(5)]
+
+
+def test_ranks_by_cosine_are_against_the_mean_of_a_speakers_references(tmp_path: Path) -> None:
+    reference, inputs = drawn(3, KNOWN, weights=EVIDENCE), segments(4)
+    matrix = scores.read(ranked(_Embedding, reference, inputs, tmp_path).folder)
+    assert (matrix.rows, matrix.row_speakers) == (INPUTS, ("c", "a", "b", "a"))
+    assert matrix.columns == matrix.column_speakers == ("a", "b", "c")
+    expected = [[cosine_of(one, mean_unit(reference, speaker)) for speaker in "abc"] for one in inputs.vectors.tolist()]
+    np.testing.assert_allclose(matrix.scores, expected, rtol=0, atol=1e-6)  # a reference is kept as float32
+    assert matrix.lost == matrix.ties == ()
+
+
+def test_ranks_by_distance_are_the_higher_the_nearer(tmp_path: Path) -> None:
+    reference, inputs = drawn(3, KNOWN, weights=EVIDENCE), segments(4)
+    matrix = scores.read(ranked(_Histogram, reference, inputs, tmp_path).folder)
+    expected = [
+        [-math.dist(one, weighted_sum(reference, speaker)) for speaker in "abc"] for one in inputs.vectors.tolist()
+    ]
+    np.testing.assert_allclose(matrix.scores, expected, rtol=1e-6)
+
+
+def test_distances_that_differ_in_the_last_digits_are_told_apart(tmp_path: Path) -> None:
+    """Squared lengths that cancel would round away what decides the rank."""
+    far = np.full((3, 5), 1e4, np.float32)
+    far[1, 0], far[2, 0] = 1e4 + 2**-9, 1e4 - 2**-9
+    reference = Vectors(("a-0", "b-0", "c-0"), ("a", "b", "c"), far, np.ones(3), ("",) * 3)
+    inputs = Vectors(("a#0",), ("a",), far[:1], np.ones(1), ("",))
+    matrix = scores.read(ranked(_Histogram, reference, inputs, tmp_path).folder)
+    steps = [float(far[0, 0]) - float(far[row, 0]) for row in range(3)]
+    assert matrix.scores.tolist() == [[-abs(step) for step in steps]]
+    assert len(set(matrix.scores[0].tolist())) > 1
+
+
+def test_where_evidence_is_optional_an_input_without_any_ties_all_references(tmp_path: Path) -> None:
+    reference, inputs = drawn(3, KNOWN, weights=EVIDENCE), segments(4, lost=["a#0", "b#0"])
+    found = ranked(_Histogram, reference, inputs, tmp_path)
+    matrix = scores.read(found.folder)
+    assert matrix.rows == INPUTS, "it stays in the result"
+    assert matrix.scores[1].tolist() == matrix.scores[2].tolist() == [0, 0, 0]
+    told = [0, 3]
+    expected = [
+        [-math.dist(one, weighted_sum(reference, speaker)) for speaker in "abc"]
+        for one in inputs.vectors[told].tolist()
+    ]
+    np.testing.assert_allclose(matrix.scores[told], expected, rtol=1e-6)
+    assert matrix.ties == (("a#0", "silent"), ("b#0", "silent")) and matrix.lost == ()
+    assert found.record["notes"]["without_evidence"] == [["a#0", "silent"], ["b#0", "silent"]]
+    assert "lost" not in found.record["notes"]
+
+
+def test_elsewhere_an_input_without_evidence_is_lost_by_name(tmp_path: Path) -> None:
+    reference, inputs = drawn(3, KNOWN, weights=EVIDENCE), segments(4, lost=["a#0"])
+    found = ranked(_Embedding, reference, inputs, tmp_path)
+    matrix = scores.read(found.folder)
+    assert matrix.rows == ("c#0", "b#0", "a#1") and matrix.row_speakers == ("c", "b", "a")
+    expected = [
+        [cosine_of(one, mean_unit(reference, speaker)) for speaker in "abc"]
+        for one in inputs.vectors[[0, 2, 3]].tolist()
+    ]
+    np.testing.assert_allclose(matrix.scores, expected, rtol=0, atol=1e-6)
+    assert matrix.lost == (("a#0", "silent"),) and matrix.ties == ()
+    assert found.record["notes"]["lost"] == [["a#0", "silent"]]
+
+
+@pytest.mark.parametrize("extractor", [_Embedding, _Histogram])
+def test_a_reference_stands_on_what_is_left_of_it(extractor: type[contracts.Extractor], tmp_path: Path) -> None:
+    """A speaker of whom nothing is left can be neither a reference nor ranked; whoever was lost is named."""
+    reference, inputs = drawn(3, KNOWN, ["b-1", "c-0"], EVIDENCE), segments(4)
+    matrix = scores.read(ranked(extractor, reference, inputs, tmp_path).folder)
+    assert matrix.columns == ("a", "b")
+    assert matrix.rows == ("a#0", "b#0", "a#1"), "the input of c has no reference that is its own"
+    like = {_Embedding: cosine_of, _Histogram: lambda one, other: -math.dist(one, other)}[extractor]
+    pooled = {_Embedding: mean_unit, _Histogram: weighted_sum}[extractor]
+    expected = [[like(one, pooled(reference, name)) for name in "ab"] for one in inputs.vectors[1:].tolist()]
+    np.testing.assert_allclose(matrix.scores, expected, rtol=0, atol=1e-5)
+    assert {*matrix.lost, *matrix.ties} == {("b-1", "silent"), ("c-0", "silent")}

@@ -1,0 +1,63 @@
+"""The one way in which a file is replaced."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from pipeline.files import file_digest, sweep, write_atomically
+
+CONTENT = "é\r\n\n"
+
+
+@pytest.mark.parametrize(
+    "content",
+    [CONTENT, CONTENT.encode(), lambda path: path.write_bytes(CONTENT.encode())],
+    ids=["text", "bytes", "writer"],
+)
+def test_the_new_file_takes_the_place_of_the_old_one(
+    tmp_path: Path, content: str | bytes | Callable[[Path], object]
+) -> None:
+    path = tmp_path / "a.json"
+    path.write_text("old")
+    write_atomically(path, content)
+    assert path.read_bytes() == CONTENT.encode()
+    assert list(tmp_path.iterdir()) == [path]
+    assert file_digest(path) == hashlib.sha256(CONTENT.encode()).hexdigest()
+
+
+def test_what_fails_leaves_the_old_file_and_nothing_else(tmp_path: Path) -> None:
+    path = tmp_path / "a.json"
+    path.write_text("old")
+
+    def half(part: Path) -> None:
+        part.write_text("half")
+        raise OSError("no space left")
+
+    with pytest.raises(OSError, match="no space left"):
+        write_atomically(path, half)
+    with pytest.raises(UnicodeEncodeError):
+        write_atomically(path, "\udcff")
+    assert path.read_text() == "old"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_what_a_kill_has_left_is_swept_away_and_nothing_else(tmp_path: Path) -> None:
+    path = tmp_path / "a.json"
+    left = []
+
+    def killed(part: Path) -> None:
+        part.write_text("half")
+        left.append(part.rename(part.with_name(f"{part.name[:-1]}0")))
+        part.write_text("whole")
+
+    others = [tmp_path / name for name in (".a.json", ".a.json.bak", ".b.json." + 32 * "0")]
+    for other in others:
+        other.write_text("somebody's")
+    write_atomically(path, killed)
+    assert left[0].exists()
+    sweep(path)
+    assert sorted(tmp_path.iterdir()) == sorted([path, *others])

@@ -1,0 +1,251 @@
+"""What the house promises of itself (pipeline/README.md): one room prints, one room knows Hydra, and an addition touches no other file."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+
+from pipeline import registry
+from pipeline.cli import compose
+from pipeline.registry import ROOMS, Kind
+
+ROOT = Path(__file__).resolve().parent.parent
+SOURCES = sorted(path.relative_to(ROOT) for path in (ROOT / "pipeline").rglob("*.py"))
+TREES = {path: ast.parse((ROOT / path).read_text(encoding="utf-8")) for path in SOURCES}
+CLI = Path("pipeline/cli")
+ENTRANCE = Path("pipeline/__main__.py")
+"""The process of the command line: it flushes the streams before it ends."""
+
+
+def imports(tree: ast.Module) -> Iterator[str]:
+    """Every module that is imported, wherever in the file, also of names of modules."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            yield node.module
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+# Printing ------------------------------------------------------------------------------------------------------------
+
+STREAMS = {"stdout", "stderr", "__stdout__", "__stderr__"}
+
+
+def prints(tree: ast.Module) -> Iterator[int]:
+    """Lines that write on standard output or standard error, or get hold of them."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Name) and node.id in ("print", "input"):
+            yield node.lineno
+        elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+            place = (node.value.id, node.attr)
+            if (place[0] == "sys" and place[1] in STREAMS) or place in (
+                ("os", "write"), ("builtins", "print"), ("logging", "StreamHandler"), ("logging", "basicConfig"),
+            ):  # fmt: skip
+                yield node.lineno
+        elif isinstance(node, ast.ImportFrom):
+            names = {alias.name for alias in node.names}
+            if (node.module == "sys" and names & STREAMS) or (node.module == "builtins" and "print" in names):
+                yield node.lineno
+    if any(name.split(".")[0] in ("rich", "getpass") for name in imports(tree)):
+        yield 0
+
+
+def test_only_the_command_line_prints() -> None:
+    found = {str(path): lines for path, tree in TREES.items() if (lines := sorted(set(prints(tree))))}
+    assert found.pop(str(ENTRANCE))
+    outside = {path: lines for path, lines in found.items() if CLI not in Path(path).parents}
+    assert not outside, "print in pipeline/cli alone; elsewhere return what there is to say, or log it"
+    assert len(found) >= 5, "the verbs print"
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["print('x')", "import sys\nsys.stderr.write('x')", "from sys import stdout", "f = print", "from rich.console import Console",
+     "import logging\nlogging.StreamHandler()", "import os\nos.write(1, b'x')"],
+)  # fmt: skip
+def test_printing_is_found(line: str) -> None:
+    assert list(prints(ast.parse(line)))
+
+
+# Hydra ---------------------------------------------------------------------------------------------------------------
+
+
+def test_only_the_command_line_knows_hydra() -> None:
+    knows = {
+        str(path)
+        for path, tree in TREES.items()
+        if any(name.split(".")[0] in ("hydra", "omegaconf", "submitit") for name in imports(tree))
+    }
+    assert knows == {str(CLI / "compose.py")}
+
+
+def test_nothing_below_reaches_up_to_the_command_line() -> None:
+    """But for the two ways in."""
+    reaches = {
+        str(path)
+        for path, tree in TREES.items()
+        if CLI not in path.parents and any(f"{name}.".startswith("pipeline.cli.") for name in imports(tree))
+    }
+    assert reaches == {"pipeline/__init__.py", str(ENTRANCE)}
+
+
+# What one addition touches -------------------------------------------------------------------------------------------
+
+MESSAGE = "an example in a message; another component is no worse without it"
+WORD = "the word has another meaning there"
+MENTIONS: dict[tuple[Kind, str], dict[str, str]] = {
+    ("extractors", "ecapa"): {
+        "pipeline/evaluation/application.py": MESSAGE,
+        "pipeline/planning/assemble.py": MESSAGE,
+    },
+    ("extractors", "xvector"): {
+        "pipeline/evaluation/application.py": MESSAGE,
+        "pipeline/planning/assemble.py": MESSAGE,
+    },
+    ("extractors", "phones"): {"pipeline/evaluation/application.py": MESSAGE},
+    ("extractors", "ge2e"): {"pipeline/cli/__init__.py": MESSAGE, "pipeline/planning/extractors.py": MESSAGE},
+    ("extractors", "f0"): {
+        "pipeline/cli/__init__.py": MESSAGE,
+        "pipeline/cli/from_scores.py": f"{WORD}: f0 and f1 are two runs",
+        "pipeline/families/cece/__init__.py": f"{WORD}: f0 and f1 are two runs",
+        "pipeline/families/cece/profile.py": f"{WORD}: f0 and f1 are two runs",
+        "pipeline/metrics/calibration.py": f"{WORD}: f0 and f1 are two runs",
+    },
+    ("backends", "cosine"): {
+        "pipeline/backends/plda/model.py": MESSAGE,
+        "pipeline/conformance.py": f"{WORD}: how vectors are compared",
+        "pipeline/contracts.py": f"{WORD}: how an extractor's vectors are ranked",
+        "pipeline/diagnostics/sentences.py": f"{WORD}: a similarity",
+        "pipeline/metrics/treatment.py": f"{WORD}: a similarity",
+        "pipeline/stages/score.py": f"{WORD}: how an extractor's vectors are ranked",
+        "pipeline/trainers/embedding/__init__.py": f"{WORD}: a schedule of learning rates",
+        "pipeline/trainers/embedding/learner.py": f"{WORD}: a schedule of learning rates",
+    },
+    ("families", "cece"): {
+        "pipeline/cli/__init__.py": "a verb over score files, which needs no component",
+        "pipeline/cli/from_scores.py": "a verb over score files, which needs no component",
+        "pipeline/stages/measure.py": MESSAGE,
+    },
+    ("families", "p0p1"): {
+        "pipeline/planning/comparisons.py": f"{WORD}: pairs between two runs",
+        "pipeline/stages/measure.py": f"{WORD}: pairs between two runs",
+    },
+    ("families", "srd"): {
+        "pipeline/cli/__init__.py": "a verb over score files, which needs no component",
+        "pipeline/cli/from_scores.py": "a verb over score files, which needs no component",
+        "pipeline/extractors/f0/__init__.py": f"{WORD}: a mode of pYIN, that of the paper on SRD",
+        "pipeline/extractors/f0/pyin.py": f"{WORD}: a mode of pYIN, that of the paper on SRD",
+        "pipeline/metrics/__init__.py": "the function of the metric core",
+        "pipeline/protocol/halves.py": MESSAGE,
+    },
+    ("families", "vsm"): {
+        "pipeline/cli/__init__.py": "a verb over score files, which needs no component",
+        "pipeline/cli/from_scores.py": "a verb over score files, which needs no component",
+        "pipeline/evaluation/result.py": "matrix(...).plot() draws with the family that computes matrices",
+    },
+    ("families", "zebra"): {"pipeline/metrics/__init__.py": "the function of the metric core"},
+    ("executors", "local"): {"pipeline/evaluation/validate.py": "where the configuration names none"},
+}
+"""Files that mention a component by name and are neither its own nor its options, with the reason."""
+ORDINARY = {"original", "external", "embedding", "local"}
+"""Ordinary words: they count where a text is nothing but the name, so that something could hang on it."""
+NOT_MEANT = {
+    "original": "what is not protected: a value of enrolment, trial and trained_on, and the label of that speech in every table"
+}
+
+
+def own(kind: Kind, name: str) -> tuple[Path, Path]:
+    """The file and the folder of a component of ours; there is one of them."""
+    place = Path(ROOMS[kind].package.replace(".", "/")) / name
+    return place.with_suffix(".py"), place
+
+
+def options(kind: Kind, name: str) -> set[Path]:
+    """The option files that choose a component."""
+    found = set()
+    for path in (ROOT / "conf" / ROOMS[kind].group).glob("*.yaml"):
+        values = yaml.safe_load(path.read_text(encoding="utf-8"))
+        if ROOMS[kind].several:
+            ((_, values),) = values.items()
+        if values["name"] == name:
+            found.add(path.relative_to(ROOT))
+    return found
+
+
+def texts(tree: ast.Module) -> Iterator[str]:
+    """Texts of the code that are no docstrings."""
+    documents = {
+        id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+    }
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in documents:
+            yield node.value
+
+
+def mentions(kind: Kind, name: str) -> set[str]:
+    """Files of the code and of the configuration that import a component, or name it, beside its own."""
+    file, folder = own(kind, name)
+    module = f"{ROOMS[kind].package}.{name}"
+    word = re.compile(rf"(?<![\w.-]){name}(?![\w-])")
+    found = set()
+    for path, tree in TREES.items():
+        if path == file or folder in path.parents:
+            continue
+        said = any(text == name if name in ORDINARY else word.search(text) for text in texts(tree))
+        if any(f"{one}.".startswith(f"{module}.") for one in imports(tree)) or (said and name not in NOT_MEANT):
+            found.add(str(path))
+    for path in sorted((ROOT / "conf").rglob("*.yaml")):
+        here = path.relative_to(ROOT)
+        said = "\n".join(line.split("#")[0] for line in path.read_text(encoding="utf-8").splitlines())
+        if here not in options(kind, name) and name not in NOT_MEANT and word.search(said):
+            found.add(str(here))
+    return found
+
+
+EVERY = [(kind, name) for kind in ROOMS for name in sorted(registry.ours(kind))]
+
+
+@pytest.mark.parametrize(("kind", "name"), EVERY)
+def test_a_component_is_its_own_file_or_folder_and_its_options(kind: Kind, name: str) -> None:
+    file, folder = own(kind, name)
+    assert (ROOT / file).is_file() != (ROOT / folder).is_dir()
+    # A system that is run elsewhere has no option: people name it with its folder on the command line.
+    assert options(kind, name) or (kind, name) == ("anonymisers", "external")
+
+
+@pytest.mark.parametrize(("kind", "name"), EVERY)
+def test_no_other_file_mentions_a_component(kind: Kind, name: str) -> None:
+    """But for the defaults of the configuration, and what stands above with its reason."""
+    found = mentions(kind, name) - {"conf/config.yaml"}
+    assert found == set(MENTIONS.get((kind, name), {}))
+
+
+def test_the_defaults_are_all_that_the_configuration_says_of_components() -> None:
+    config = yaml.safe_load((ROOT / "conf" / "config.yaml").read_text(encoding="utf-8"))
+    defaults = [next(iter(entry)) for entry in config.pop("defaults") if isinstance(entry, dict)]
+    assert {name for name in defaults if not name.startswith("override")} == set(compose.GROUPS)
+    groups = {room.group for room in ROOMS.values()}
+    assert not groups & set(config), "components stand in their option files"
+
+
+ATTACKERS = sorted(path.stem for path in (ROOT / "conf" / "attacker").glob("*.yaml"))
+# Beside examples in messages, findings speak of the strongest of the usual attackers unless they are told of another one.
+SAID = {
+    "ignorant": {"pipeline/planning/extractors.py"},
+    "semi_informed": {"pipeline/diagnostics/sentences.py"},
+    "recipe=demo": {"pipeline/cli/__init__.py"},
+    "recipe=kaldi": {"pipeline/cli/__init__.py"},
+}
+
+
+@pytest.mark.parametrize("name", [*ATTACKERS, *(f"recipe={name}" for name in compose.recipes())])
+def test_the_code_knows_no_attacker_and_no_recipe_by_name(name: str) -> None:
+    word = re.compile(rf"(?<![\w.-]){name}(?![\w-])")
+    found = {str(path) for path, tree in TREES.items() if any(word.search(text) for text in texts(tree))}
+    assert found == SAID.get(name, set())
