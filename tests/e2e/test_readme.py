@@ -1,32 +1,50 @@
-"""The README's commands are run: those that evaluate are composed and checked, the demo and the Kaldi recipe run end to end."""
+"""The commands that the documents print are run: those that evaluate are composed and checked, the demo and the Kaldi recipe run
+end to end."""
 
 from __future__ import annotations
 
+import ast
 import re
 import shlex
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
+from PIL import Image
 
 from pipeline import cli
+from pipeline.tables import results
 from tests import toy
+from tests.documents import DOCUMENTS, ROOT
 from tests.e2e.conftest import Demo
 
-README = Path(__file__).resolve().parents[2] / "README.md"
-COMMANDS = sorted(
-    {
-        line.split("  #")[0].strip()
-        for line in re.findall(r"^(?:    )?(python -m pipeline .*|make \w.*)$", README.read_text(), re.MULTILINE)
-    }
-)
-INLINE = sorted(set(re.findall(r"`(python -m pipeline [^`…]*)`", README.read_text())))
+README = ROOT / "README.md"
+
+
+def commands(name: str) -> list[str]:
+    """The commands of a document: lines of their own, and those within sentences."""
+    text = (ROOT / name).read_text()
+    lines = re.findall(r"^(?:    )?(python -m pipeline .*|make \w.*)$", text, re.MULTILINE)
+    return sorted(
+        {line.split("  #")[0].strip() for line in lines} | {*re.findall(r"`(python -m pipeline [^`…]*)`", text)}
+    )
+
+
+COMMANDS = {name: commands(name) for name in DOCUMENTS}
+ALL = sorted({one for several in COMMANDS.values() for one in several})
 
 
 def test_there_are_commands() -> None:
-    assert len(COMMANDS) >= 8 and len(INLINE) >= 2
+    """As many as when all of them stood in the README, and those of each document."""
+    assert len(ALL) >= 24
+    least = {"README.md": 8, "conf/README.md": 15, "pipeline/metrics/README.md": 6, "recipes/kaldi/README.md": 6,
+             "recipes/demo/README.md": 1, "CONTRIBUTING.md": 4}  # fmt: skip
+    assert {name: len(COMMANDS[name]) for name in least if len(COMMANDS[name]) < least[name]} == {}
+    assert {"make demo", "make test"} <= {*COMMANDS["README.md"]}
 
 
-@pytest.mark.parametrize("command", [one for one in [*COMMANDS, *INLINE] if one.startswith("python")])
+@pytest.mark.parametrize("command", [one for one in ALL if one.startswith("python")])
 def test_each_command_is_understood(
     command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -42,19 +60,30 @@ def test_each_command_is_understood(
     if "--help" in words or "--cfg" in words:
         assert cli.run(words) == 0
         return
+    if "--config-dir" in words:
+        own_options(tmp_path)
     assert cli.run(["validate", *words[verb in words :]]) == 0
 
 
+def own_options(folder: Path) -> None:
+    """The folder of own options as conf/README.md shows it."""
+    shown = re.findall(r"^  (\w+/\w+\.yaml) +(.*)$", (ROOT / "conf" / "README.md").read_text(), re.MULTILINE)
+    assert shown
+    for name, content in shown:
+        (folder / "mine" / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / "mine" / name).write_text(f"{content}\n")
+
+
 def test_make_targets_exist() -> None:
-    makefile = (README.parent / "Makefile").read_text()
-    for command in COMMANDS:
+    makefile = (ROOT / "Makefile").read_text()
+    for command in ALL:
         if command.startswith("make "):
             assert f"\n{command.split()[1]}:" in makefile
 
 
 def test_the_kaldi_command_evaluates_a_folder(tmp_path: Path, models: Path) -> None:
     """The main command of the README as printed, on a small folder."""
-    assert "python -m pipeline recipe=kaldi dataset.root=DIR" in COMMANDS
+    assert "python -m pipeline recipe=kaldi dataset.root=DIR" in COMMANDS["README.md"]
     if not (models / "ge2e" / "pretrained.pt").is_file():
         pytest.skip("the offline weights are not here: make install")
     root = toy.corpus(tmp_path / "DIR", speakers=6, utterances=4)
@@ -73,3 +102,41 @@ def test_the_shown_output_has_the_shape_of_the_demos(demo: Demo) -> None:
             names = line.split("ecapa")[0]
             assert any(one.startswith(names) for one in printed), names
     assert next(line for line in shown if line.startswith("tasks:")) == printed[-2]
+
+
+def notebook() -> str:
+    """The script of the README's section \"From a notebook\"."""
+    section = README.read_text().split("## From a notebook")[1]
+    return section.split("```python\n")[1].split("```")[0]
+
+
+def test_the_notebook_script_has_ten_statements() -> None:
+    tree = ast.parse(notebook())
+    assert len(tree.body) == 10
+    assert isinstance(tree.body[0], ast.Import) and tree.body[0].names[0].name == "pipeline"
+
+
+def test_the_notebook_script_runs_as_it_stands(tmp_path: Path, models: Path) -> None:
+    """But for the folder of the data. It prints the tables, LaTeX, a signature and the path of the report, and draws a figure."""
+    if not (models / "ge2e" / "pretrained.pt").is_file():
+        pytest.skip("the offline weights are not here: make install")
+    root = toy.corpus(tmp_path / "data", speakers=6, utterances=6)
+    assert notebook().count("DIR") == 1
+    done = subprocess.run(
+        [sys.executable, "-c", notebook().replace("DIR", str(root))],
+        cwd=tmp_path, capture_output=True, text=True, timeout=toy.HANGS,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert "Traceback" not in done.stderr and "Warning" not in done.stderr
+    *_, signed, page = done.stdout.splitlines()
+    assert Path(page).is_absolute() and Path(page).is_file()
+    rows = results.read(Path(page).parent)
+    assert signed == rows[rows["metric"] == "eer"]["signature"].iloc[0]
+    assert set(rows["system"]) == {"original", "b2"} and set(rows["extractor"]) == {"ge2e"}
+    shown, _, latex = done.stdout.partition("\\begin{")
+    for text in (shown, latex):
+        assert all(f"{100 * value:.2f}" in text for value in rows[(rows["variant"] == "rocch")]["value"])
+    assert latex.count("\\toprule") == latex.count("\\bottomrule") > 1
+    with Image.open(tmp_path / "matrix.png") as picture:
+        assert min(picture.size) > 200
+        assert len(picture.convert("RGB").getcolors(maxcolors=10**6) or []) > 100
