@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import pandas as pd
 
@@ -39,11 +38,7 @@ class Choice:
         """Digest of all that the choice depends on beside the artefacts."""
         listed = None if self.listed is None else manifest.matching(self.listed, self.wanted)["sha256"].tolist()
         which = (type(self).__name__, self.manifests)
-        return digest(*which, code.versions((__name__,)), listed, self.wanted.to_numpy().tolist(), self.more())
-
-    def more(self) -> Any:
-        """What a selection depends on beside the rows, as plain values."""
-        return None
+        return digest(*which, code.versions((__name__,)), listed, self.wanted.to_numpy().tolist())
 
     def chosen(self, artefacts: Sequence[Artefact]) -> pd.DataFrame:
         """The wanted rows as the system has them."""
