@@ -269,11 +269,11 @@ def _of_extractor(cls: Any) -> Iterator[str]:
 
 
 def _of_backend(cls: Any) -> Iterator[str]:
-    yield from _flags(cls, "are_llrs", "fitted")
     if not isinstance(cls.weak_within_session, str):
         yield "weak_within_session is no text"
-    if cls.fitted and vars_of(cls)["fit"] is vars(contracts.Backend)["fit"]:
-        yield "it is fitted, and does not define fit"
+    ways = [vars_of(cls)[name] is not vars(contracts.Backend)[name] for name in ("is_fitted", "fit")]
+    if ways == [True, False]:
+        yield "it says when it is fitted, and does not define fit"
 
 
 def _of_family(cls: Any) -> Iterator[str]:
@@ -583,7 +583,7 @@ def _scores(candidate: Candidate) -> Iterator[str]:
     vectors, who = _people()
     with tempfile.TemporaryDirectory() as made:
         folder = candidate.folder
-        if folder is None and candidate.cls.fitted:
+        if folder is None and candidate.cls.is_fitted(candidate.settings):
             folder = Path(made)
             record = candidate.cls.fit(
                 candidate.settings, vectors, [f"s{one}" for one in who], folder, within_session=False

@@ -299,11 +299,25 @@ class Extractor(Component):
 # ------------------------------------------------------------------------------------------------------------ trainers
 
 
+@dataclass(frozen=True)
+class Pretrained:
+    """An extractor with the weights that a training begins with."""
+
+    extractor: type[Extractor]
+    settings: Any
+    folder: Path
+
+
 class Trainer(Component):
     """Makes the weights of an extractor from a training set.
 
     ``Settings`` have numeric fields alone; equal settings on equal speech give equal weights, and one training.
+
+    Attributes:
+        adapts: whether a training begins with weights that the extractor has, instead of from nothing.
     """
+
+    adapts: ClassVar[bool] = False
 
     @classmethod
     def trains(cls, extractor: type[Extractor]) -> bool:
@@ -340,6 +354,7 @@ class Trainer(Component):
         folder: Path,
         *,
         device: str,
+        pretrained: Pretrained | None = None,
         scratch: Path | None = None,
         stopping: Callable[[], bool] = lambda: False,
         progress: Callable[[int, int, float], None] | None = None,
@@ -351,6 +366,7 @@ class Trainer(Component):
             waveforms: utterances at 16 kHz and whose they are.
             folder: an existing folder; the extractor takes it as its weights.
             device: ``cpu`` or ``cuda[:N]``.
+            pretrained: what to begin with, where :attr:`adapts`.
             scratch: an existing folder for checkpoints, from which a later call goes on.
             stopping: asked after each step whether to end early.
             progress: called with steps done, steps in all and the loss.
@@ -493,17 +509,17 @@ class Anonymiser(Component):
 # ----------------------------------------------------------------------------------------------------------- back ends
 
 
+Enrolment = Literal["mean_of_embeddings", "mean_of_scores", "max_of_scores"]
+"""How several enrolment recordings of a speaker become one score of a trial."""
+
+
 class Backend(Component):
     """Vectors to scores.
 
     Attributes:
-        are_llrs: whether scores are natural-log likelihood ratios.
-        fitted: whether :meth:`fit` makes its parameters in the run where :meth:`weights` finds none.
         weak_within_session: what marks rows whose parameters were fitted within sessions, from pieces of one recording.
     """
 
-    are_llrs: ClassVar[bool] = False
-    fitted: ClassVar[bool] = False
     weak_within_session: ClassVar[str] = ""
 
     def __init__(self, settings: Any, folder: Path | None = None) -> None:
@@ -517,6 +533,21 @@ class Backend(Component):
     @abstractmethod
     def score(self, models: Any, vectors: np.ndarray) -> np.ndarray:
         """Scores of all pairs, float64 [n_models, n_vectors]; higher means more similar."""
+
+    @classmethod
+    def gives_llrs(cls, settings: Any) -> bool:
+        """Whether scores are natural-log likelihood ratios."""
+        return False
+
+    @classmethod
+    def is_fitted(cls, settings: Any) -> bool:
+        """Whether :meth:`fit` makes parameters in the run where :meth:`weights` finds none."""
+        return False
+
+    @classmethod
+    def enrolment(cls, settings: Any) -> Enrolment:
+        """How several enrolment recordings become one score: :meth:`enrol` joins them, or the score stage joins their scores."""
+        return "mean_of_embeddings"
 
     @classmethod
     def piece_seconds(cls, settings: Any) -> float:

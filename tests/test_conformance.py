@@ -233,7 +233,9 @@ def test_a_back_end_that_scores_by_place() -> None:
 
 
 class Narrow(Ordered):
-    fitted = True
+    @classmethod
+    def is_fitted(cls, settings: Any) -> bool:
+        return True
 
     def score(self, models: Any, vectors: np.ndarray) -> np.ndarray:
         return np.zeros((models, len(vectors)), np.float32)
@@ -247,8 +249,8 @@ def test_a_back_end_of_another_precision_without_a_record() -> None:
     assert faults("backends", Narrow) == [
         "the record of fit has no summary", "scores are no float64 [models, vectors]",
     ]  # fmt: skip
-    assert faults("backends", type("Unfitted", (Ordered,), {"fitted": True})) == [
-        "it is fitted, and does not define fit"
+    assert faults("backends", type("Unfitted", (Ordered,), {"is_fitted": vars(Narrow)["is_fitted"]})) == [
+        "it says when it is fitted, and does not define fit"
     ]
 
 

@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -32,13 +33,21 @@ class Waveforms:
         ids: names of the utterances.
         speakers: whose they are.
         lengths: samples of each, int64 [n], all at least 1.
-        digest: of samples, ids and speakers.
+        digest: of samples and all below.
+        sexes: ``f``, ``m`` or ``u`` of each.
+        recordings: the recording that each is, or is a piece of.
+        draws: under which draw of a system's random numbers each was anonymised, from 0, int64 [n].
+        own: whether each is speech of the system that is attacked, and not another's that helps to train, bool [n].
     """
 
     ids: tuple[str, ...]
     speakers: tuple[str, ...]
     lengths: np.ndarray
     digest: str
+    sexes: tuple[str, ...]
+    recordings: tuple[str, ...]
+    draws: np.ndarray
+    own: np.ndarray
     _starts: np.ndarray
     _scales: np.ndarray
     _samples: np.ndarray
@@ -59,8 +68,10 @@ class Waveforms:
         return float(self.lengths.sum()) / RATE
 
 
-def of(waves: Sequence[np.ndarray], speakers: Sequence[str], ids: Sequence[str] | None = None) -> Waveforms:
-    """Waveforms in memory, each float [n] at 16 kHz.
+def of(
+    waves: Sequence[np.ndarray], speakers: Sequence[str], ids: Sequence[str] | None = None, **more: Sequence[Any]
+) -> Waveforms:
+    """Waveforms in memory, each float [n] at 16 kHz; ``more`` are sexes, recordings, draws and own.
 
     Raises:
         DataError: one has no samples, or some that are not finite.
@@ -68,9 +79,10 @@ def of(waves: Sequence[np.ndarray], speakers: Sequence[str], ids: Sequence[str] 
     names = tuple(ids) if ids is not None else tuple(str(number) for number in range(len(waves)))
     packed = [_pack(wave, name) for wave, name in zip(waves, names, strict=True)]
     samples = np.concatenate([each for each, _ in packed]) if packed else np.zeros(0, np.int16)
-    return _made(
-        samples, names, tuple(speakers), [len(each) for each, _ in packed], [float(scale) for _, scale in packed]
-    )
+    table = _table(names, speakers, **more)
+    table["samples"] = np.array([len(each) for each, _ in packed], np.int64)
+    table["scale"] = np.array([scale for _, scale in packed], np.float32)
+    return _made(samples, table, hashlib.sha256(samples.tobytes()).hexdigest())
 
 
 def write(folder: Path, rows: pd.DataFrame, threads: int, progress: Callable[[float], None]) -> None:
@@ -78,12 +90,14 @@ def write(folder: Path, rows: pd.DataFrame, threads: int, progress: Callable[[fl
 
     Args:
         folder: where the two files go.
-        rows: columns utterance, speaker, sha256, path, samples, sample_rate.
+        rows: columns utterance, speaker, sex, sha256, path; and ``recording``, ``draw`` and ``own`` where they are not each
+            utterance itself, 0 and true.
         threads: files that are decoded at a time.
         progress: called with seconds of audio done.
     """
     rows = rows.sort_values(["speaker", "sha256", "utterance"], kind="stable")
-    lengths, scales = [], []
+    lengths: list[int] = []
+    scales: list[np.float32] = []
 
     def one(row: tuple[str, str]) -> tuple[np.ndarray, np.float32]:
         wave, rate = audio.load(Path(row[1]))
@@ -97,15 +111,12 @@ def write(folder: Path, rows: pd.DataFrame, threads: int, progress: Callable[[fl
                 lengths.append(len(packed))
                 scales.append(scale)
                 progress(len(packed) / RATE)
-    table = pd.DataFrame(
-        {
-            "utterance": rows["utterance"].astype(str).to_numpy(),
-            "speaker": rows["speaker"].astype(str).to_numpy(),
-            "sha256": rows["sha256"].astype(str).to_numpy(),
-            "samples": np.array(lengths, np.int64),
-            "scale": np.array(scales, np.float32),
-        }
-    )
+    plural = {"sex": "sexes", "recording": "recordings", "draw": "draws", "own": "own"}
+    more: dict[str, Any] = {plural[name]: rows[name] for name in plural if name in rows}
+    table = _table(list(rows["utterance"]), list(rows["speaker"]), **more)
+    table["sha256"] = rows["sha256"].astype(str).to_numpy()
+    table["samples"] = np.array(lengths, np.int64)
+    table["scale"] = np.array(scales, np.float32)
     table.to_parquet(folder / ROWS, index=False)
 
 
@@ -113,8 +124,29 @@ def read(folder: Path) -> Waveforms:
     """The waveforms of a folder; samples stay on disk until they are asked for."""
     rows = pd.read_parquet(folder / ROWS)
     samples = np.memmap(folder / SAMPLES, dtype="<i2", mode="r") if rows["samples"].sum() else np.zeros(0, np.int16)
-    names, speakers = tuple(rows["utterance"]), tuple(rows["speaker"])
-    return _made(samples, names, speakers, list(rows["samples"]), list(rows["scale"]), list(rows["sha256"]))
+    return _made(samples, rows, list(rows["sha256"]))
+
+
+def _table(
+    ids: Sequence[str],
+    speakers: Sequence[str],
+    sexes: Sequence[str] | None = None,
+    recordings: Sequence[str] | None = None,
+    draws: Sequence[int] | None = None,
+    own: Sequence[bool] | None = None,
+) -> pd.DataFrame:
+    """Who says what, without the audio."""
+    n = len(ids)
+    return pd.DataFrame(
+        {
+            "utterance": np.array(ids, dtype=object).astype(str),
+            "speaker": np.array(speakers, dtype=object).astype(str),
+            "sex": np.array(["u"] * n if sexes is None else sexes, dtype=object).astype(str),
+            "recording": np.array(ids if recordings is None else recordings, dtype=object).astype(str),
+            "draw": np.array([0] * n if draws is None else draws, dtype=np.int64),
+            "own": np.array([True] * n if own is None else own, dtype=bool),
+        }
+    )
 
 
 def _pack(wave: np.ndarray, name: str) -> tuple[np.ndarray, np.float32]:
@@ -125,13 +157,12 @@ def _pack(wave: np.ndarray, name: str) -> tuple[np.ndarray, np.float32]:
     return np.rint(np.asarray(wave, np.float64) / float(scale)).clip(-32768, 32767).astype(np.int16), scale
 
 
-def _made(
-    samples: np.ndarray, ids: tuple[str, ...], speakers: tuple[str, ...], lengths: Sequence[int], scales: Sequence[float],
-    digests: Sequence[str] | None = None,
-) -> Waveforms:  # fmt: skip
-    counted = np.array(lengths, dtype=np.int64)
+def _made(samples: np.ndarray, table: pd.DataFrame, content: object) -> Waveforms:
+    counted = table["samples"].to_numpy(np.int64)
     starts = np.concatenate([[0], np.cumsum(counted)])[:-1].astype(np.int64)
-    content = digest(
-        ids, speakers, list(digests) if digests is not None else hashlib.sha256(samples.tobytes()).hexdigest()
-    )
-    return Waveforms(ids, speakers, counted, content, starts, np.array(scales, np.float32), samples)
+    said = [tuple(str(one) for one in table[name]) for name in ("utterance", "speaker", "sex", "recording")]
+    draws, own = table["draw"].to_numpy(np.int64), table["own"].to_numpy(bool)
+    whole = digest(said, draws.tolist(), own.tolist(), content)
+    ids, speakers, sexes, recordings = said
+    scales = table["scale"].to_numpy(np.float32)
+    return Waveforms(ids, speakers, counted, whole, sexes, recordings, draws, own, starts, scales, samples)

@@ -74,7 +74,7 @@ class Trial:
         return plan.trial_scores(of.enrolled, of.tried, self.extractor, self.scorer, self.trial_set)
 
     def context(self) -> measure.Context:
-        return measure.Context(self.trial_set.expected, self.scorer.component.are_llrs)
+        return measure.Context(self.trial_set.expected, self.scorer.gives_llrs)
 
 
 def _trials(plan: Plan, attack: Attack) -> Iterator[Trial]:

@@ -19,7 +19,10 @@ from pipeline.stages import fit
 def is_fitted(plan: Plan, backend: Chosen[Backend]) -> bool:
     """Whether the run trains this back end."""
     component = backend.component
-    return component.fitted and component.weights(backend.settings, plan.evaluation.paths.weights) is None
+    return (
+        component.is_fitted(backend.settings)
+        and component.weights(backend.settings, plan.evaluation.paths.weights) is None
+    )
 
 
 def one_recording_each(plan: Plan) -> bool:
@@ -35,7 +38,7 @@ def back_ends(plan: Plan) -> None:
         for extractor in plan.extractors:
             if not extractor.is_scored:
                 continue
-            if backend.component.fitted and weights is None:
+            if backend.component.is_fitted(backend.settings) and weights is None:
                 scorer = _fitted(plan, label, backend, extractor)
             else:
                 scorer = Scorer(label, backend, Given(weights.digest, weights.folder) if weights else None)

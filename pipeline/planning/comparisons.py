@@ -57,7 +57,7 @@ def _compare(
             }
             protocol = digest(sorted(rows["utterance"]))
             cell = Cell(subset, about.condition, about.system, "", about.extractor, protocol, scorer)
-            plan.measure(cell, name, family, measure.Context(expected, scorer.component.are_llrs), inputs)
+            plan.measure(cell, name, family, measure.Context(expected, scorer.gives_llrs), inputs)
 
 
 def ranks(plan: Plan) -> None:

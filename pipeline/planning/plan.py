@@ -43,6 +43,11 @@ class Scorer:
     def component(self) -> type[Backend]:
         return self.chosen.component
 
+    @property
+    def gives_llrs(self) -> bool:
+        """Whether scores are natural-log likelihood ratios."""
+        return self.component.gives_llrs(self.chosen.settings)
+
     def inputs(self) -> dict[str, Input]:
         """What score tasks read beside vectors."""
         return {} if self.model is None else {"backend": self.model}

@@ -6,7 +6,7 @@ from pipeline.engine.task import Work
 from pipeline.nets import waveforms
 from pipeline.tables import manifest
 
-VERSION = 1
+VERSION = 2
 
 
 def run(threads: int, work: Work) -> None:

@@ -69,8 +69,6 @@ class Backend(contracts.Backend):
 
     Settings = PldaSettings
     libraries = ("numpy", "scipy")
-    are_llrs = True
-    fitted = True
     weak_within_session = WEAK
     settings: PldaSettings
 
@@ -92,6 +90,14 @@ class Backend(contracts.Backend):
     def score(self, models: Enrolled, vectors: np.ndarray) -> np.ndarray:
         """Natural-log likelihood ratios of all pairs, float64 [n_models, n_vectors]; higher means more similar."""
         return plda.llr(self.model.psi, models.vectors, models.counts, self._mapped(vectors, 1))
+
+    @classmethod
+    def gives_llrs(cls, settings: PldaSettings) -> bool:
+        return True
+
+    @classmethod
+    def is_fitted(cls, settings: PldaSettings) -> bool:
+        return settings.source == "trained"
 
     @classmethod
     def piece_seconds(cls, settings: PldaSettings) -> float:

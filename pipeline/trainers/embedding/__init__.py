@@ -252,6 +252,7 @@ class Trainer(contracts.Trainer):
         folder: Path,
         *,
         device: str = "cpu",
+        pretrained: contracts.Pretrained | None = None,
         scratch: Path | None = None,
         stopping: Callable[[], bool] = lambda: False,
         progress: Callable[[int, int, float], None] | None = None,
