@@ -265,7 +265,7 @@ def _of_extractor(cls: Any) -> Iterator[str]:
         yield f"similarity is neither {' nor '.join(sorted(_SIMILARITIES))}"
     if not isinstance(cls.sample_rate, int) or cls.sample_rate < 1:
         yield "sample_rate is no number of Hz"
-    yield from _flags(cls, "evidence_optional")
+    yield from _flags(cls, "evidence_optional", "strong")
 
 
 def _of_backend(cls: Any) -> Iterator[str]:
@@ -546,12 +546,14 @@ def _repeats(candidate: Candidate) -> Iterator[str]:
 
 def _random(candidate: Candidate) -> Iterator[str]:
     cls, settings = candidate.cls, candidate.settings
-    second = cls.second_run(settings)
-    if second is not None:
-        if type(second) is not type(settings) or second == settings:
+    runs = [settings, *(cls.rerun(settings, number) for number in (1, 2))]
+    if runs[1] is not None:
+        if any(type(one) is not type(settings) for one in runs) or runs[0] == runs[1]:
             yield "the second run has no settings of its own"
-        elif cls.second_run(settings) != second:
+        elif cls.rerun(settings, 1) != runs[1]:
             yield "the second run is another one each time"
+        elif runs[2] in runs[:2]:
+            yield "the third run is one of those before it"
     for level in ("speaker", "utterance"):
         other = cls.at_level(settings, level)
         if other is not None and cls.level(other) != level:

@@ -219,12 +219,15 @@ class Extractor(Component):
         similarity: how inputs are compared with references where a metric ranks: ``cosine`` or ``euclidean``.
         evidence_optional: whether audio of weight 0 is an observation (it tells an attacker nothing: a tie) and no loss.
         sample_rate: Hz that :meth:`extract` wants.
+        strong: whether it recognises unprotected speakers about as well as anything that can be had, so that a claim of privacy
+            may stand on it.
     """
 
     compared_as: ClassVar[frozenset[Comparison]] = frozenset({"trials", "pairs", "ranks"})
     similarity: ClassVar[Literal["cosine", "euclidean"]] = "cosine"
     evidence_optional: ClassVar[bool] = False
     sample_rate: ClassVar[int] = 16_000
+    strong: ClassVar[bool] = False
 
     def __init__(self, settings: Any, weights: Path | None, device: str, threads: int) -> None:
         """Load the network.
@@ -334,6 +337,16 @@ class Trainer(Component):
             seconds: of speech in the training set.
         """
         return settings
+
+    @classmethod
+    def share(cls, settings: Any) -> float:
+        """Which part of the training utterances is used, 0 < share <= 1; each speaker keeps one at least."""
+        return 1.0
+
+    @classmethod
+    def also(cls, settings: Any) -> tuple[str, ...]:
+        """Labels of systems whose anonymised training sets help to train an attack on another one."""
+        return ()
 
     @classmethod
     def code(cls, settings: Any) -> tuple[str, ...]:
@@ -491,8 +504,9 @@ class Anonymiser(Component):
         return ()
 
     @classmethod
-    def second_run(cls, settings: Any) -> Any:
-        """The settings of the same system under other random numbers; None where nothing is random."""
+    def rerun(cls, settings: Any, number: int) -> Any:
+        """The settings of the same system under other random numbers, those of run ``number`` from 1; None where nothing is
+        random. Run 0 is that of the settings as they are."""
         return None
 
     @classmethod

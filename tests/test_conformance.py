@@ -180,7 +180,7 @@ class Longer(contracts.Anonymiser):
         return ("mood",)
 
     @classmethod
-    def second_run(cls, settings: Any) -> Any:
+    def rerun(cls, settings: Any, number: int) -> Any:
         return settings
 
 

@@ -15,6 +15,8 @@ class Diagnosis:
     Attributes:
         identity: of the result's rows.
         training: what trained the extractor, if the run did.
+        check: how well it tells held-out training speakers apart.
+        check_on_original: the same of this extractor and back end with original speech, for those who know original speech.
         treatment: how much enrolment and trials were changed.
         on_original: the EER of this attacker on original speech.
         other_level: the level at which the enrolment was anonymised otherwise, and the EER with it.
@@ -24,6 +26,8 @@ class Diagnosis:
 
     identity: Mapping[str, str]
     training: Ref | None = None
+    check: Ref | None = None
+    check_on_original: Ref | None = None
     treatment: Ref | None = None
     on_original: Ref | None = None
     other_level: tuple[str, Ref] | None = None

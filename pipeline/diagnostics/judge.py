@@ -22,13 +22,19 @@ GRID = ["dataset", "subset", "system", "extractor", "backend"]
 Rows = Sequence[Mapping[str, Any]]
 """Rows of the results."""
 
+Known = tuple[Mapping[str, str], Finding]
+"""A finding and the results that it is about."""
 
-def run(diagnoses: Sequence[Diagnosis], rows: pd.DataFrame, outcome: Outcome, folder: Path) -> pd.DataFrame:
+
+def run(
+    diagnoses: Sequence[Diagnosis], rows: pd.DataFrame, outcome: Outcome, folder: Path, known: Sequence[Known] = ()
+) -> pd.DataFrame:
     """Write ``diagnostics.parquet`` into a run folder.
 
     Args:
         diagnoses: what there is to judge each attack by.
         rows: the results.
+        known: what was found before anything was computed, and of which results.
     """
     measured = results.records(rows[rows["value"].notna()])
     eers = _where(measured, {"metric": "eer", "variant": "rocch"})
@@ -37,7 +43,7 @@ def run(diagnoses: Sequence[Diagnosis], rows: pd.DataFrame, outcome: Outcome, fo
         for each in diagnoses
         for finding in _of(each, eers, measured, outcome)
     ]
-    table = diagnostics.frame(found)
+    table = diagnostics.frame([*known, *found])
     table.to_parquet(folder / TABLE, index=False)
     return table
 
@@ -63,9 +69,20 @@ def _of(each: Diagnosis, eers: Rows, rows: Rows, outcome: Outcome) -> Iterator[F
         # For an attacker who knows original speech alone, the test is harder because the system protects.
         yield from (one for one in gaps if speech == "anonymised" or one.check == "training_gap")
         yield diagnostics.suspected_same_speaker(record)
+        if "held_out_before" in record:
+            yield diagnostics.fine_tuning(record)
+    elif each.check is not None and identity["trained_on"] != "original":
+        found = records.read(outcome.artefact(each.check).folder)
+        yield diagnostics.held_out(
+            {"speakers": found["speakers"], "held_out": found if found["eer"] is not None else None}, plain
+        )
     own = None if each.on_original is None else records.read(outcome.artefact(each.on_original).folder)["eer"]
     if own is not None or plain is not None:
         yield diagnostics.on_original(own, plain)
+    if each.check_on_original is not None and plain is not None:
+        held = records.read(outcome.artefact(each.check_on_original).folder)
+        if held["eer"] is not None:
+            yield diagnostics.original_gap(held, plain)
     if each.treatment is not None:
         yield diagnostics.treated_differently(Treatment(**records.read(outcome.artefact(each.treatment).folder)))
     if each.other_level is not None and test is not None:
@@ -83,7 +100,8 @@ def _of(each: Diagnosis, eers: Rows, rows: Rows, outcome: Outcome) -> Iterator[F
         yield from _against_srd(test, rows, identity)
     if test is not None and identity["trained_on"] != "original":
         rivals = _where(eers, {name: identity[name] for name in GRID})
-        several = {str(row["attacker"]): _rate(row) for row in rivals}
+        # An attacker with several ways is as strong as the best of them.
+        several = {str(row["attacker"]): _rate(row) for row in sorted(rivals, key=lambda row: -float(row["value"]))}
         yield diagnostics.attackers(several, identity["attacker"])
 
 

@@ -16,7 +16,7 @@ from pipeline.contracts import Executor
 from pipeline.datasets import probe
 from pipeline.datasets.known import KnownFiles
 from pipeline.datasets.prepare import Prepared
-from pipeline.diagnostics import judge
+from pipeline.diagnostics import judge, strongest
 from pipeline.engine import code
 from pipeline.engine.outcome import Outcome, standing
 from pipeline.engine.progress import Progress
@@ -83,7 +83,9 @@ def _evaluate(asked: Evaluation, folder: RunFolder, stop: Stop, progress: Progre
             len(gathered.tied),
             ": ".join(gathered.tied[0]),
         )
-    judge.run(graph.diagnoses, gathered.rows, run.outcome, folder.path)
+    judge.run(graph.diagnoses, gathered.rows, run.outcome, folder.path, graph.findings)
+    tried = [(one.identity, records.read(run.outcome.artefact(one.check).folder)) for one in graph.candidates]
+    strongest.write(strongest.choose(tried, gathered.rows), folder.path)
     page = render.render([folder.path], folder.path / "report.html", Drawn(run.outcome.store))
     error = shortfall(gathered, data, asked.allow_partial, page)
     counts = f"tasks: {run.outcome.reused} reused, {run.outcome.computed} computed"

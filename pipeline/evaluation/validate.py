@@ -15,9 +15,10 @@ from pipeline.planning.settings import Chosen, Evaluation, Paths, Runtime
 from pipeline.protocol.attackers import AttackerSettings
 from pipeline.registry import ROOMS, Kind, component
 
-KNOWN = {"config_version", "paths", "runtime", "diagnostics", "allow_partial", "dataset", "attacker"} | {
+KNOWN = {"config_version", "paths", "runtime", "diagnostics", "allow_partial", "fusion", "dataset", "attacker"} | {
     room.group for room in ROOMS.values()
 }
+FUSIONS = ("equal", "logistic")
 ORIGINAL = "original"
 """The label of the original speech where the configuration does not name it."""
 
@@ -38,6 +39,9 @@ def validate(values: Mapping[str, Any], recipe: str) -> Evaluation:
     for name in ("diagnostics", "allow_partial"):
         if not isinstance(values.get(name), bool):
             faults.append(Fault("must be true or false", name))
+    fusion = values.get("fusion") or []
+    if not isinstance(fusion, (list, tuple)) or not set(fusion) <= set(FUSIONS):
+        faults.append(Fault(f"is a list of some of {', '.join(FUSIONS)} (given: {fusion!r})", "fusion"))
     checked = _Checked(values, faults)
     paths, runtime = checked.part(Paths, "paths"), checked.part(Runtime, "runtime")
     dataset, executor = checked.part(DatasetSettings, "dataset"), checked.one("executors", "executor", "local")
@@ -66,6 +70,7 @@ def validate(values: Mapping[str, Any], recipe: str) -> Evaluation:
         attackers=attackers,
         backends=several["backends"],
         metrics=several["families"],
+        fusion=tuple(fusion),
         diagnostics=values["diagnostics"],
         allow_partial=values["allow_partial"],
     )

@@ -7,8 +7,9 @@ from pipeline.datasets.prepare import Prepared
 from pipeline.errors import ConfigError, Fault
 from pipeline.planning import extractors
 from pipeline.planning.attacks import trial_runs, trials
-from pipeline.planning.back_ends import back_ends, is_fitted, one_recording_each
+from pipeline.planning.back_ends import back_ends
 from pipeline.planning.comparisons import pair_runs, pairs, ranks
+from pipeline.planning.doubts import doubts
 from pipeline.planning.features import Features, Need
 from pipeline.planning.graph import Graph
 from pipeline.planning.plan import Plan
@@ -46,6 +47,7 @@ def graph(evaluation: Evaluation, data: Prepared, machine: Machine) -> Graph:
     pairs(plan)
     pair_runs(plan)
     ranks(plan)
+    doubts(plan)
     _notes(plan)
     _unanswered(plan)
     return made
@@ -84,10 +86,7 @@ def _needs(plan: Plan) -> list[Need]:
         if label in plan.other:
             needs += [(plan.other[label], extractor) for extractor in scored]
     if plan.evaluation.diagnostics:
-        needs += [(plan.original, one) for one in plan.extractors if one.training and one.system]
-    fitted = any(is_fitted(plan, backend) for backend in plan.evaluation.backends.values())
-    if fitted and not one_recording_each(plan):
-        needs += [(one.learnt, one) for one in plan.extractors if one.is_scored and one.learnt is not None]
+        needs += [(plan.original, one) for one in plan.extractors if one.adapted]
     return needs
 
 
@@ -97,37 +96,26 @@ def _notes(plan: Plan) -> None:
     Raises:
         ConfigError: attackers whose models are trained on anonymised speech, and no extractor for them.
     """
-    notes = plan.graph.notes
-    adapting = plan.evaluation.adapting
-    if not adapting or not plan.evaluation.anonymised:
-        return
-    able = {extractor.name for extractor in plan.extractors if extractor.is_adapted}
-    if not able:
-        raise ConfigError(
-            f"the attacker {', '.join(adapting)} trains its extractor on anonymised speech, "
-            "and no chosen extractor can be trained",
-            where="attacker, extractor",
-            remedy="add ecapa or xvector to extractor=[…] with train=default, or leave this attacker out",
-        )
-    unable = sorted({one.name for one in plan.extractors if "trials" in one.component.compared_as} - able)
-    if unable:
-        notes.append(
-            f"{', '.join(adapting)}: left out for {', '.join(unable)}, which cannot be trained on anonymised speech"
-        )
-    for name, attacker in adapting.items():
-        for label in plan.evaluation.anonymised:
-            system = plan.evaluation.systems[label]
-            fixed = system.component.at_level(system.settings, attacker.training_level) is None
-            if attacker.training_level != "same" and fixed:
-                notes.append(
-                    f"warning: {name} asks for {label}'s training set at {attacker.training_level} level; it is somebody "
-                    "else's and is taken as it is: give that copy by train_root, or set training_level=same"
+    for name, attacker in plan.evaluation.adapting.items():
+        for system in plan.evaluation.anonymised:
+            able = {extractor.name for extractor, _ in plan.pairs_of(attacker, system, name, "trials")}
+            if not able and plan.families("trials"):
+                raise ConfigError(
+                    f"the attacker {name} adapts to anonymised speech, and nothing that is chosen can be adapted",
+                    where="attacker, extractor, backend",
+                    remedy="add campplus to extractor=[…], or wccn to backend=[…], or leave this attacker out",
                 )
-            learnt = plan.trainings.anonymised.get((label, attacker.training_level))
-            if learnt is not None and learnt.level != plan.level(label):
-                notes.append(
-                    f"warning: {name} is trained on {label} at {learnt.level} level, and {label} is evaluated at "
-                    f"{plan.level(label)} level: an attacker who is trained on other conditions may be too weak"
+            unable = [one.name for one in plan.plain("trials") if one.name not in able]
+            if unable:
+                plan.graph.notes.append(
+                    f"{name}: left out on {system} for {', '.join(unable)}, which nothing adapts: a back end that is trained "
+                    "would, backend=[cosine,wccn]"
+                )
+            learnt = plan.trainings.anonymised.get((system, name))
+            if learnt is not None and (learnt.level, plan.level(system)) == ("speaker", "utterance"):
+                plan.graph.notes.append(
+                    f"warning: {name} is trained on {system} at speaker level, and {system} is evaluated at utterance level: "
+                    "it may be too weak"
                 )
 
 

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from pipeline.diagnostics import Diagnosis
 from pipeline.engine.task import Input, Ref, Task
 from pipeline.planning.extractors import LoadedExtractor
-from pipeline.planning.plan import Cell, Plan, Scorer
-from pipeline.planning.speech import SpeechSet
+from pipeline.planning.graph import Candidate
+from pipeline.planning.plan import Cell, Comparer, Pair, Plan, Scorer
+from pipeline.planning.speech import SpeechSet, TrainingSet
 from pipeline.protocol.attackers import AttackerSettings
 from pipeline.protocol.trials import TrialSet
 from pipeline.stages import check_scores, check_treatment, measure
@@ -31,11 +32,9 @@ class Attack:
     def condition(self) -> str:
         return self.attacker.condition if self.attacker else "OO"
 
-    def extractors(self, plan: Plan) -> list[LoadedExtractor]:
-        """The extractors that the attacker has."""
-        if self.attacker is None:
-            return plan.plain("trials")
-        return plan.known_to(self.attacker, self.system.system, "trials")
+    def pairs(self, plan: Plan) -> list[Pair]:
+        """The extractors that the attacker has, each with a back end."""
+        return plan.pairs_of(self.attacker, self.system.system, self.name, "trials")
 
 
 def _attacks(plan: Plan, copies: Mapping[str, SpeechSet]) -> Iterator[Attack]:
@@ -58,30 +57,33 @@ class Trial:
     scorer: Scorer
 
     def cell(self) -> Cell:
-        return Cell(
-            subset=self.trial_set.name,
-            condition=self.attack.condition,
-            system=self.attack.system,
-            attacker=self.attack.name,
-            extractor=self.extractor,
-            protocol=self.trial_set.digest,
-            scorer=self.scorer,
-        )
+        return _cell(self.attack, self.trial_set, Comparer.of(self.extractor, self.scorer))
 
     def scores(self, plan: Plan, attack: Attack | None = None) -> Task:
         """The scores of the attack, or of another one on the same trials."""
         of = attack or self.attack
         return plan.trial_scores(of.enrolled, of.tried, self.extractor, self.scorer, self.trial_set)
 
+    @property
+    def adapted_to(self) -> TrainingSet | None:
+        """The speech of the system that its extractor or its back end knows."""
+        if self.extractor.adapted:
+            return self.extractor.learnt
+        learnt = self.scorer.learnt
+        return learnt if self.scorer.is_trained and learnt is not None and learnt.anonymised else None
+
     def context(self) -> measure.Context:
         return measure.Context(self.trial_set.expected, self.scorer.gives_llrs)
 
 
+def _cell(attack: Attack, trial_set: TrialSet, comparer: Comparer) -> Cell:
+    return Cell(trial_set.name, attack.condition, attack.system, attack.name, comparer, trial_set.digest)
+
+
 def _trials(plan: Plan, attack: Attack) -> Iterator[Trial]:
     for trial_set in plan.data.trials.values():
-        for extractor in attack.extractors(plan):
-            for backend in plan.evaluation.backends:
-                yield Trial(attack, trial_set, extractor, plan.scorers[backend, extractor.key])
+        for extractor, scorer in attack.pairs(plan):
+            yield Trial(attack, trial_set, extractor, scorer)
 
 
 def trials(plan: Plan) -> None:
@@ -97,6 +99,34 @@ def trials(plan: Plan) -> None:
                 plan.measure(trial.cell(), name, family, trial.context(), inputs)
             if plan.evaluation.diagnostics and attack.attacker is not None:
                 _diagnose(plan, trial, attack.attacker)
+            _candidate(plan, trial)
+        for trial_set in plan.data.trials.values():
+            _fused(plan, attack, trial_set)
+
+
+def _candidate(plan: Plan, trial: Trial) -> None:
+    """One of the attacks between which held-out training speakers choose."""
+    attacker = trial.attack.attacker
+    if attacker is not None and attacker.adapts and trial.scorer.check is not None:
+        plan.graph.candidates.append(Candidate(trial.cell().identity(plan.data.name), trial.scorer.check))
+
+
+def _fused(plan: Plan, attack: Attack, trial_set: TrialSet) -> None:
+    """The scores of all extractors of an attacker with one back end, joined."""
+    by_backend: dict[str, list[Trial]] = {}
+    for extractor, scorer in attack.pairs(plan):
+        if scorer.check is not None:
+            by_backend.setdefault(scorer.label, []).append(Trial(attack, trial_set, extractor, scorer))
+    for several in by_backend.values():
+        if len(several) < 2:
+            continue
+        for kind in plan.evaluation.fusion:
+            cell = _cell(attack, trial_set, Comparer.fused(kind, [one.cell().comparer for one in several]))
+            checks = [one.scorer.check for one in several if one.scorer.check is not None]
+            fused = plan.fused_scores(kind, [one.scores(plan) for one in several], checks, cell.label)
+            for name, family in plan.families("trials"):
+                context = measure.Context(trial_set.expected, False)
+                plan.measure(cell, name, family, context, {"scores": fused.ref()})
 
 
 def trial_runs(plan: Plan) -> None:
@@ -131,16 +161,17 @@ def _diagnose(plan: Plan, trial: Trial, attacker: AttackerSettings) -> None:
             enrolled = plan.other[system.system]
             scores = plan.trial_scores(enrolled, attack.tried, extractor, trial.scorer, trial_set)
             other = (enrolled.level, _checked(plan, scores))
-    if extractor.training and extractor.system:
+    if extractor.system or trial.adapted_to:
         unprotected = plan.trial_scores(plan.original, plan.original, extractor, trial.scorer, trial_set)
         on_original = _checked(plan, unprotected)
-    levels = None
-    if extractor.system and extractor.learnt:
-        levels = (plan.level(system.system), extractor.learnt.level)
+    learnt = trial.adapted_to
+    levels = (plan.level(system.system), learnt.level) if learnt is not None else None
     plan.graph.diagnoses.append(
         Diagnosis(
             identity=trial.cell().identity(plan.data.name),
             training=extractor.training.ref() if extractor.training else None,
+            check=trial.scorer.check,
+            check_on_original=_check_on_original(plan, trial),
             treatment=treatment,
             on_original=on_original,
             other_level=other,
@@ -148,6 +179,15 @@ def _diagnose(plan: Plan, trial: Trial, attacker: AttackerSettings) -> None:
             note=trial.scorer.note,
         )
     )
+
+
+def _check_on_original(plan: Plan, trial: Trial) -> Ref | None:
+    """How well the extractor, as it knows original speech, and the back end tell held-out training speakers apart there."""
+    original = plan.trainings.original
+    plain = next((one for one in plan.plain("trials") if one.name == trial.extractor.name), None)
+    if original is None or plain is None or plain.tables is not None:
+        return None
+    return plan.scorers[trial.scorer.label, plain.key, original.key].check
 
 
 def _checked(plan: Plan, scores: Task) -> Ref:

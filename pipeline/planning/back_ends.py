@@ -1,93 +1,145 @@
-"""Back ends for each extractor: as they are, read from disk, or trained on the training set that the extractor goes with."""
+"""Back ends for each extractor: as they are, read from disk, or trained on the speech that the attacker has."""
 
 from __future__ import annotations
 
 import functools
+from collections.abc import Iterator
 
 from pipeline.contracts import Backend
 from pipeline.engine.task import Given, Input, Task
 from pipeline.errors import DataError
-from pipeline.planning import speech
-from pipeline.planning.extractors import LoadedExtractor
+from pipeline.planning.extractors import LoadedExtractor, is_fitted
 from pipeline.planning.plan import Plan, Scorer
 from pipeline.planning.settings import Chosen
-from pipeline.planning.speech import SpeechSet
-from pipeline.protocol.cuts import Pieces
-from pipeline.stages import fit
-
-
-def is_fitted(plan: Plan, backend: Chosen[Backend]) -> bool:
-    """Whether the run trains this back end."""
-    component = backend.component
-    return (
-        component.is_fitted(backend.settings)
-        and component.weights(backend.settings, plan.evaluation.paths.weights) is None
-    )
-
-
-def one_recording_each(plan: Plan) -> bool:
-    """Whether fewer than half of the training speakers have a second recording."""
-    counts = speech.training_rows(plan.data)["speaker"].value_counts()
-    return bool(len(counts)) and float((counts >= 2).mean()) < 0.5
+from pipeline.planning.speech import TrainingSet
+from pipeline.protocol.cuts import Pieces, Whole
+from pipeline.stages import check_held_out, fit
 
 
 def back_ends(plan: Plan) -> None:
-    """Each back end for each extractor."""
-    for label, backend in plan.evaluation.backends.items():
-        weights = backend.component.weights(backend.settings, plan.evaluation.paths.weights)
-        for extractor in plan.extractors:
-            if not extractor.is_scored:
-                continue
-            if backend.component.is_fitted(backend.settings) and weights is None:
-                scorer = _fitted(plan, label, backend, extractor)
-            else:
-                scorer = Scorer(label, backend, Given(weights.digest, weights.folder) if weights else None)
-            plan.scorers[label, extractor.key] = scorer
-
-
-def _fitted(plan: Plan, label: str, backend: Chosen[Backend], extractor: LoadedExtractor) -> Scorer:
-    """A back end that the run trains.
+    """Each back end for each extractor, on original speech and on that of each system that an attacker trains on.
 
     Raises:
-        DataError: there is nothing to train it on.
+        DataError: there is nothing to train one on.
     """
-    learnt = _training_set(label, extractor)
-    within = one_recording_each(plan) and extractor.tables is None
-    vectors: Input
-    if within:
-        cut = Pieces(backend.component.piece_seconds(backend.settings))
-        # All at once, so that each file is decoded once for all extractors.
-        scored = [one for one in plan.extractors if one.is_scored and one.learnt is not None]
-        plan.features.extract([(one.learnt, one) for one in scored if one.learnt is not None], cut)
-        vectors = plan.features.pieces(learnt, extractor, cut.seconds)
+    _extract(plan)
+    for label, backend in plan.evaluation.backends.items():
+        weights = backend.component.weights(backend.settings, plan.evaluation.paths.weights)
+        given = Given(weights.digest, weights.folder) if weights else None
+        for extractor in plan.scored:
+            for learnt in _learnt(plan, extractor):
+                key = (label, extractor.key, learnt.key if learnt is not None else None)
+                if not is_fitted(plan.evaluation, backend):
+                    plan.scorers[key] = _checked(plan, Scorer(label, backend, given, learnt), extractor)
+                elif _lacks_speech(plan, label, extractor, learnt):
+                    assert learnt is not None
+                    plan.scorers[key] = _fitted(plan, label, backend, extractor, learnt)
+
+
+def _learnt(plan: Plan, extractor: LoadedExtractor) -> Iterator[TrainingSet | None]:
+    """The speech on which attackers with this extractor train their back end: original, or that of a system."""
+    made = plan.trainings
+    if extractor.tables is not None:
+        yield None if extractor.is_adapted else made.original
+    elif extractor.adapted:
+        yield extractor.learnt
     else:
-        vectors = plan.features.vectors(learnt, extractor, lambda: learnt.listed, "training set")
-    task = plan.graph.add(
-        Task(
-            name="fit",
-            label=f"fit {label} for {extractor.label}",
-            settings={**backend.numeric(), "within_session": within},
-            inputs={"vectors": vectors},
-            function=functools.partial(fit.run, backend.component, backend.settings, within),
-            code=(backend.module,),
-            libraries=backend.component.libraries,
-        )
-    )
-    return Scorer(label, backend, task.ref(), backend.component.weak_within_session if within else "")
+        yield made.original
+        yield from {one.key: one for one in made.anonymised.values()}.values()
 
 
-def _training_set(label: str, extractor: LoadedExtractor) -> SpeechSet:
+def _lacks_speech(plan: Plan, label: str, extractor: LoadedExtractor, learnt: TrainingSet | None) -> bool:
+    """Whether there is speech to train a back end on.
+
+    Raises:
+        DataError: there is none.
+    """
+    if learnt is not None:
+        return True
     if extractor.tables is not None and extractor.is_adapted:
         raise DataError(
             f"the back end {label} cannot be trained for vectors that know anonymised speech: of which system, is not said",
             where=f"backend {label}, extractor {extractor.name}",
             remedy=f"name parameters by backend.{label}.source=DIR, or leave the back end out",
         )
-    if extractor.learnt is None:
-        raise DataError(
-            f"the back end {label} is trained, and there is no training set",
-            where=f"backend {label}, extractor {extractor.name}",
-            cause="the data set has no training speakers",
-            remedy=f"name a training set by dataset.train=DIR, or parameters by backend.{label}.source=DIR",
+    raise DataError(
+        f"the back end {label} is trained, and there is no training set",
+        where=f"backend {label}, extractor {extractor.name}",
+        cause="the data set has no training speakers",
+        remedy=f"name a training set by dataset.train=DIR, or parameters by backend.{label}.source=DIR",
+    )
+
+
+def _extract(plan: Plan) -> None:
+    """What back ends and checks need of the training sets, all at once: each file is decoded once for all extractors."""
+    needs: dict[Pieces | Whole, list[tuple[TrainingSet, LoadedExtractor]]] = {}
+    fitted = [one for one in plan.evaluation.backends.values() if is_fitted(plan.evaluation, one)]
+    for extractor in plan.scored:
+        for learnt in _learnt(plan, extractor):
+            if learnt is None or extractor.tables is not None:
+                continue
+            for backend in plan.evaluation.backends.values():
+                if backend in fitted or plan.judges(extractor, learnt):
+                    needs.setdefault(_cut(backend, extractor, learnt), []).append((learnt, extractor))
+    for cut, several in needs.items():
+        plan.features.extract([(draw, extractor) for learnt, extractor in several for draw in learnt.draws], cut)
+
+
+def _cut(backend: Chosen[Backend], extractor: LoadedExtractor, learnt: TrainingSet) -> Pieces | Whole:
+    """How the recordings of a training set are cut for a back end: at all if most speakers have one that is whole."""
+    if not learnt.one_each or learnt.pieces or extractor.tables is not None:
+        return Whole()
+    return Pieces(backend.component.piece_seconds(backend.settings))
+
+
+def _vectors(plan: Plan, backend: Chosen[Backend], extractor: LoadedExtractor, learnt: TrainingSet) -> dict[str, Input]:
+    """The vectors of a training set as inputs, one a draw: ``vectors``, ``vectors.1`` and so on."""
+    cut = _cut(backend, extractor, learnt)
+    found: list[Input] = []
+    for draw in learnt.draws:
+        if isinstance(cut, Pieces):
+            found.append(plan.features.pieces(draw, extractor, cut.seconds))
+        else:
+            found.append(plan.features.vectors(draw, extractor, lambda draw=draw: draw.listed, "training set"))  # type: ignore[misc]
+    return {f"vectors.{number}" if number else "vectors": one for number, one in enumerate(found)}
+
+
+def _fitted(
+    plan: Plan, label: str, backend: Chosen[Backend], extractor: LoadedExtractor, learnt: TrainingSet
+) -> Scorer:
+    """A back end that the run trains."""
+    within = learnt.one_each and extractor.tables is None
+    task = plan.graph.add(
+        Task(
+            name="fit",
+            label=f"fit {label} for {extractor.label} on {learnt.label}",
+            settings={**backend.numeric(), "within_session": within},
+            inputs=_vectors(plan, backend, extractor, learnt),
+            function=functools.partial(fit.run, backend.component, backend.settings, within),
+            code=(backend.module,),
+            libraries=backend.component.libraries,
         )
-    return extractor.learnt
+    )
+    # On anonymised speech it is no weakness: what varies with the pseudo-voice varies within a session too.
+    note = backend.component.weak_within_session if within and not learnt.anonymised else ""
+    return _checked(plan, Scorer(label, backend, task.ref(), learnt, note), extractor)
+
+
+def _checked(plan: Plan, scorer: Scorer, extractor: LoadedExtractor) -> Scorer:
+    """A scorer with its check on held-out training speakers, where there is speech for one."""
+    learnt, backend = scorer.learnt, scorer.chosen
+    if learnt is None or extractor.tables is not None or not plan.judges(extractor, learnt):
+        return scorer
+    within = learnt.one_each
+    task = plan.graph.add(
+        Task(
+            name="check",
+            label=f"check {scorer.label} for {extractor.label} on held-out speakers of {learnt.label}",
+            settings={**backend.numeric(), "within_session": within},
+            inputs={**_vectors(plan, backend, extractor, learnt), "sexes": learnt.sexes},
+            function=functools.partial(check_held_out.run, backend.component, backend.settings, within),
+            code=(backend.module,),
+            libraries=("numpy", "scipy", *backend.component.libraries),
+        )
+    )
+    return scorer.with_check(task.ref())

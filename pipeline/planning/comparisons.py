@@ -8,7 +8,7 @@ from pipeline.contracts import MetricFamily
 from pipeline.engine.task import Input
 from pipeline.planning.extractors import LoadedExtractor
 from pipeline.planning.keys import ExtractorKey
-from pipeline.planning.plan import Cell, Plan, Scorer
+from pipeline.planning.plan import Cell, Comparer, Plan
 from pipeline.planning.settings import Chosen
 from pipeline.planning.speech import SpeechSet
 from pipeline.protocol import halves as srd
@@ -23,7 +23,7 @@ def pairs(plan: Plan) -> None:
             system, original = plan.evaluated[label], plan.original
             blocks = {"oo": (original, original), "op": (original, system), "pp": (system, system)}
             for extractor in plan.plain("pairs"):
-                _compare(plan, name, family, Cell("", "", system, "", extractor, ""), blocks)
+                _compare(plan, name, family, system, "", extractor, blocks)
 
 
 def pair_runs(plan: Plan) -> None:
@@ -34,29 +34,30 @@ def pair_runs(plan: Plan) -> None:
             blocks = {"pp": (system, system), "p0p1": (system, again)}
             for extractor in plan.plain("pairs"):
                 if extractor.reads(again):
-                    _compare(plan, name, family, Cell("", "PP", system, "", extractor, ""), blocks)
+                    _compare(plan, name, family, system, "PP", extractor, blocks)
 
 
 def _compare(
     plan: Plan,
     name: str,
     family: Chosen[MetricFamily],
-    about: Cell,
+    system: SpeechSet,
+    condition: str,
+    extractor: LoadedExtractor,
     blocks: dict[str, tuple[SpeechSet, SpeechSet]],
 ) -> None:
-    """A family on the pairs of each trial set, by each back end; ``about`` says the rest."""
+    """A family on the pairs of each trial set, by each back end."""
     for trial_set in plan.data.trials.values():
         subset = trial_set.name
         rows = plan.data.manifest[plan.data.manifest["set"] == subset]
         expected = len(rows) + sum(entry.set == subset for entry in plan.data.dropped)
-        for backend in plan.evaluation.backends:
-            scorer: Scorer = plan.scorers[backend, about.extractor.key]
+        for _, scorer in plan.with_back_ends(extractor):
             inputs: dict[str, Input] = {
-                block: plan.pair_scores(first, second, about.extractor, scorer, subset).ref()
+                block: plan.pair_scores(first, second, extractor, scorer, subset).ref()
                 for block, (first, second) in blocks.items()
             }
             protocol = digest(sorted(rows["utterance"]))
-            cell = Cell(subset, about.condition, about.system, "", about.extractor, protocol, scorer)
+            cell = Cell(subset, condition, system, "", Comparer.of(extractor, scorer), protocol)
             plan.measure(cell, name, family, measure.Context(expected, scorer.gives_llrs), inputs)
 
 
@@ -99,5 +100,5 @@ def _rank(
         reference = plan.features.vectors(system, extractor, lambda: halves.references, ("references", name))
         scores = plan.rank_scores(system, extractor, reference, inputs[extractor.key])
         condition = "OO" if system.level == "none" else "PP"
-        cell = Cell("pooled", condition, system, "", extractor, protocol)
+        cell = Cell("pooled", condition, system, "", Comparer.of(extractor, None), protocol)
         plan.measure(cell, name, family, measure.Context(expected), {"scores": scores.ref()})

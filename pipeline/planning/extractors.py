@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import pandas as pd
 
-from pipeline.contracts import Extractor, Training, VectorSource, Weights
+from pipeline.contracts import Backend, Extractor, Pretrained, Training, VectorSource, Weights
 from pipeline.engine import code
 from pipeline.engine.task import Given, Input, Output, Resources, Task
-from pipeline.errors import DataError
+from pipeline.errors import ConfigError, DataError
 from pipeline.planning import speech as speeches
-from pipeline.planning.keys import ExtractorKey, SpeechKey
-from pipeline.planning.settings import Chosen, Evaluation, Machine
-from pipeline.planning.speech import SpeechSet, SpeechSets
-from pipeline.seeds import digest
+from pipeline.planning.keys import ExtractorKey, TrainingKey
+from pipeline.planning.settings import Chosen, Evaluation
+from pipeline.planning.speech import SpeechSet, SpeechSets, TrainingSet
 from pipeline.stages import pack, train
 from pipeline.stages.extract import ExtractorSpec
 
@@ -34,10 +33,9 @@ class LoadedExtractor:
         chosen: the component and its settings.
         weights: found on this machine; None where a task makes them, or none are needed.
         training: the task that makes them.
-        trained_on: what the tables say: ``original`` or ``anonymised (LEVEL)``.
-        system: label of the system on whose anonymised training set it was trained, else ''.
-        training_level: ``same`` if pseudo-voices of that set are given as the system does, else how they are.
-        learnt: the training set that goes with it, for back ends.
+        learnt: the speech on which the run trains it; None for what comes with weights.
+        adapted: whether that is the anonymised speech of a system.
+        known: the speech that it knows where no run trained it.
         tables: vectors that are not extracted but read.
         allow_partial: whether vectors may be missing from the tables.
     """
@@ -46,17 +44,16 @@ class LoadedExtractor:
     chosen: Chosen[Extractor]
     weights: Weights | None = None
     training: Task | None = None
-    trained_on: str = "original"
-    system: str = ""
-    training_level: str = ""
-    learnt: SpeechSet | None = None
+    learnt: TrainingSet | None = None
+    adapted: bool = False
+    known: str = "original"
     tables: VectorSource | None = None
     allow_partial: bool = False
 
     @functools.cached_property
     def key(self) -> ExtractorKey:
         """What its outputs are found by."""
-        return ExtractorKey(self.name, self.learnt.key if self.system and self.learnt else None)
+        return ExtractorKey(self.name, self.learnt.key if self.learnt and self.adapted else None)
 
     @property
     def label(self) -> str:
@@ -66,6 +63,16 @@ class LoadedExtractor:
     @property
     def component(self) -> type[Extractor]:
         return self.chosen.component
+
+    @property
+    def trained_on(self) -> str:
+        """What tables say: ``original``, or ``anonymised`` with how."""
+        return f"anonymised ({self.learnt.said})" if self.learnt and self.adapted else self.known
+
+    @property
+    def system(self) -> str:
+        """Label of the system on whose speech the run trained it, else ''."""
+        return self.learnt.system if self.learnt and self.adapted else ""
 
     @property
     def is_adapted(self) -> bool:
@@ -100,7 +107,7 @@ class LoadedExtractor:
             how = {
                 "settings": self.training.settings,
                 "data": self.learnt.content,
-                "anonymised": self.training_level,
+                "anonymised": self.learnt.said if self.adapted else "",
                 "code": code.versions(self.training.code),
             }
         return {**self.output().settings, "code": code.versions((self.chosen.module,)), "training": how}
@@ -118,54 +125,173 @@ class Trainings:
 
     Attributes:
         original: the training set as it is; None where there is none.
-        anonymised: the anonymised training sets by (system, training level of the attacker).
+        anonymised: the anonymised training sets by (system, attacker).
         tasks: anonymising and packing of training sets and the trainings, sources first.
         trained: the training tasks by (label of the extractor, training set).
     """
 
-    original: SpeechSet | None
-    anonymised: Mapping[tuple[str, str], SpeechSet]
+    original: TrainingSet | None
+    anonymised: Mapping[tuple[str, str], TrainingSet]
     tasks: tuple[Task, ...]
-    trained: Mapping[tuple[str, SpeechKey], Task]
+    trained: Mapping[tuple[str, TrainingKey], Task]
 
 
 def trainings(evaluation: Evaluation, sets: SpeechSets) -> Trainings:
-    """What the chosen extractors and attackers need trained.
+    """What the chosen extractors, back ends and attackers need trained.
 
     Raises:
+        ModelMissing: weights to begin with are not on this machine.
         DataError: there is something to train, and nobody to train on.
+        ConfigError: the speech of a system helps to train that is not chosen.
     """
-    rows = speeches.training_rows(sets.data)
-    own: dict[str, Training] = {}
-    adapted: dict[str, Training] = {}
+    rows = sets.training_rows
+    own: dict[str, Maker] = {}
+    adapted: dict[str, Maker] = {}
     for label, chosen in evaluation.extractors.items():
         for makers, made in (
             (own, chosen.component.training(chosen.settings, evaluation.train)),
             (adapted, chosen.component.adaptation(chosen.settings, evaluation.train)),
         ):
             if made is not None:
-                makers[label] = _resolved(made, chosen, rows)
-    adapting = bool(evaluation.adapting and evaluation.anonymised and adapted)
-    if own or adapting:
+                makers[label] = _maker(evaluation, made, chosen, rows)
+    fitted = any(is_fitted(evaluation, backend) for backend in evaluation.backends.values())
+    adapting = bool(evaluation.adapting and evaluation.anonymised and (adapted or fitted))
+    if own or (adapting and adapted):
         _somebody(rows, [*own, *(adapted if adapting else [])])
+    making = _Making(evaluation, sets)
     original = sets.training(evaluation.original) if rows["speaker"].nunique() else None
-    tasks: list[Task] = []
-    trained: dict[tuple[str, SpeechKey], Task] = {}
     if original is not None:
-        _train(own, original, sets.machine, tasks, trained)
-    anonymised: dict[tuple[str, str], SpeechSet] = {}
-    if adapting:
-        for system in evaluation.anonymised:
-            for attacker in evaluation.adapting.values():
-                if (system, attacker.training_level) in anonymised:
-                    continue
-                made_set = sets.training(system, attacker.training_level)
+        making.train(own, original, None)
+        if adapting:
+            making.adapt(adapted)
+    return Trainings(original, making.anonymised, tuple(making.tasks), making.trained)
+
+
+def is_fitted(evaluation: Evaluation, backend: Chosen[Backend]) -> bool:
+    """Whether the run trains this back end."""
+    component, settings = backend.component, backend.settings
+    return component.is_fitted(settings) and component.weights(settings, evaluation.paths.weights) is None
+
+
+@dataclass(frozen=True)
+class Maker:
+    """What trains an extractor.
+
+    Attributes:
+        training: the trainer, its settings resolved.
+        weights: what it begins with, and the extractor that has them; None from nothing.
+    """
+
+    training: Training
+    weights: Weights | None = None
+    pretrained: Pretrained | None = None
+    chosen: Chosen[Extractor] | None = None
+
+    def numeric(self) -> dict[str, Any]:
+        """All that the weights depend on beside the speech."""
+        made: dict[str, Any] = dict(self.training.settings.numeric())
+        if self.chosen is not None and self.weights is not None:
+            made |= {"extractor": self.chosen.numeric(), "weights": self.weights.digest}
+        return made
+
+    @property
+    def code(self) -> tuple[str, ...]:
+        """Modules that make the weights."""
+        trainer = self.training.trainer
+        begun = (self.chosen.module,) if self.chosen is not None else ()
+        return tuple(dict.fromkeys((trainer.__module__, *trainer.code(self.training.settings), *begun)))
+
+
+def _maker(evaluation: Evaluation, made: Training, chosen: Chosen[Extractor], rows: pd.DataFrame) -> Maker:
+    """The trainer without nulls, with the weights that it begins with."""
+    speakers, seconds = rows["speaker"].nunique(), speeches.seconds(rows)
+    settings = made.trainer.resolved(made.settings, chosen.name, speakers, seconds)
+    training = Training(made.trainer, settings, chosen.name)
+    if not made.trainer.adapts:
+        return Maker(training)
+    weights = chosen.component.weights(chosen.settings, evaluation.paths.weights)
+    if weights is None:
+        raise ConfigError(
+            f"the weights of {chosen.name} are trained in the run, and train=finetune begins with weights",
+            where="train, extractor",
+            remedy="name weights by source of the extractor, or set train=default",
+        )
+    return Maker(training, weights, Pretrained(chosen.component, chosen.settings, weights.folder), chosen)
+
+
+@dataclass
+class _Making:
+    """Training sets and trainings in the making."""
+
+    evaluation: Evaluation
+    sets: SpeechSets
+    anonymised: dict[tuple[str, str], TrainingSet] = field(default_factory=dict)
+    tasks: list[Task] = field(default_factory=list)
+    trained: dict[tuple[str, TrainingKey], Task] = field(default_factory=dict)
+
+    def adapt(self, makers: Mapping[str, Maker]) -> None:
+        """Every system's speech as every attacker trains on it, then what is trained on it."""
+        for system in self.evaluation.anonymised:
+            for name, attacker in self.evaluation.adapting.items():
+                made = self.sets.training(system, attacker)
                 # 'same' and the level that is the same lead to one training set.
-                made_set = next((one for one in anonymised.values() if one.key == made_set.key), made_set)
-                anonymised[system, attacker.training_level] = made_set
-                tasks += [task for task in made_set.tasks if task not in tasks]
-                _train(adapted, made_set, sets.machine, tasks, trained)
-    return Trainings(original, anonymised, tuple(tasks), trained)
+                made = next((one for one in self.anonymised.values() if one.key == made.key), made)
+                self.anonymised[system, name] = made
+                self.add(made.tasks)
+        for (_, name), learnt in self.anonymised.items():
+            self.train(makers, learnt, name)
+
+    def add(self, tasks: Sequence[Task]) -> None:
+        """Put tasks at the end, unless they are there."""
+        self.tasks += [task for task in tasks if task not in self.tasks]
+
+    def train(self, makers: Mapping[str, Maker], learnt: TrainingSet, attacker: str | None) -> None:
+        """A training for each distinct trainer, on a training set that is packed once."""
+        for label, maker in makers.items():
+            if (label, learnt.key) in self.trained:
+                continue
+            others = self._others(maker, learnt, attacker)
+            packed = self._packed(learnt, others)
+            begun = {"weights": Given(maker.weights.digest, None)} if maker.weights is not None else {}
+            trainer = maker.training.trainer
+            task = Task(
+                name="train",
+                label=f"train {maker.training.label} on {learnt.label}",
+                settings=maker.numeric(),
+                inputs={"audio": packed.ref(), **begun},
+                function=functools.partial(train.run, maker.training, maker.pretrained, self.sets.machine.device),
+                code=maker.code,
+                libraries=trainer.libraries,
+                resources=Resources(trainer.cost(maker.training.settings), device=True),
+            )
+            self.add([packed, task])
+            self.trained[label, learnt.key] = task
+
+    def _others(self, maker: Maker, learnt: TrainingSet, attacker: str | None) -> list[TrainingSet]:
+        """The training sets of other systems that help."""
+        labels = maker.training.trainer.also(maker.training.settings) if attacker is not None else ()
+        unknown = [label for label in labels if (label, attacker) not in self.anonymised]
+        if unknown:
+            raise ConfigError(
+                f"the speech of {', '.join(unknown)} is to help training, and is not evaluated as a system",
+                where="train.also",
+                remedy=f"add it to system=[…]; chosen are {', '.join(self.evaluation.anonymised)}",
+            )
+        return [self.anonymised[label, str(attacker)] for label in labels if label != learnt.system]
+
+    def _packed(self, learnt: TrainingSet, others: Sequence[TrainingSet]) -> Task:
+        """A training set in one file."""
+        also = [one.draws[0] for one in others]
+        inputs: dict[str, Input] = {f"audio.{number}": one.whole() for number, one in enumerate(learnt.draws)}
+        inputs |= {f"also.{number}": one.whole() for number, one in enumerate(also)}
+        return Task(
+            name="pack",
+            label=" with ".join([f"pack {learnt.label}", *(one.label for one in also)]),
+            inputs={**inputs, "sexes": learnt.sexes},
+            function=functools.partial(pack.run, len(learnt.draws), len(also), self.sets.machine.threads),
+            libraries=("soundfile", "soxr", "numpy"),
+            resources=Resources(sum(sum(one.seconds) for one in (*learnt.draws, *also))),
+        )
 
 
 def _somebody(rows: pd.DataFrame, labels: Sequence[str]) -> None:
@@ -178,50 +304,6 @@ def _somebody(rows: pd.DataFrame, labels: Sequence[str]) -> None:
             remedy="name one by dataset.train=DIR, or choose extractors with weights and attackers that are trained on "
             "original speech, e.g. 'extractor=[ge2e]' 'attacker=[ignorant]'",
         )
-
-
-def _resolved(training: Training, chosen: Chosen[Extractor], rows: pd.DataFrame) -> Training:
-    """The trainer without nulls."""
-    speakers, seconds = rows["speaker"].nunique(), speeches.seconds(rows)
-    settings = training.trainer.resolved(training.settings, chosen.name, speakers, seconds)
-    return Training(training.trainer, settings, chosen.name)
-
-
-def _train(
-    makers: Mapping[str, Training],
-    learnt: SpeechSet,
-    machine: Machine,
-    tasks: list[Task],
-    trained: dict[tuple[str, SpeechKey], Task],
-) -> None:
-    """One packing of a training set, and a training for each distinct trainer."""
-    if not makers:
-        return
-    packed = Task(
-        name="pack",
-        label=f"pack {learnt.label}",
-        inputs={"audio": learnt.whole()},
-        function=functools.partial(pack.run, machine.threads),
-        libraries=("soundfile", "soxr", "numpy"),
-        resources=Resources(sum(learnt.seconds)),
-    )
-    tasks.append(packed)
-    distinct: dict[str, Task] = {}
-    for label, maker in makers.items():
-        what = digest(maker.trainer.__module__, maker.settings.numeric())
-        if what not in distinct:
-            distinct[what] = Task(
-                name="train",
-                label=f"train {maker.label} on {learnt.label}",
-                settings=maker.settings.numeric(),
-                inputs={"audio": packed.ref()},
-                function=functools.partial(train.run, maker, machine.device),
-                code=(maker.trainer.__module__, *maker.trainer.code(maker.settings)),
-                libraries=maker.trainer.libraries,
-                resources=Resources(maker.trainer.cost(maker.settings), device=True),
-            )
-            tasks.append(distinct[what])
-        trained[label, learnt.key] = distinct[what]
 
 
 def loaded(evaluation: Evaluation, made: Trainings) -> list[LoadedExtractor]:
@@ -244,31 +326,26 @@ def loaded(evaluation: Evaluation, made: Trainings) -> list[LoadedExtractor]:
                 LoadedExtractor(
                     label,
                     chosen,
-                    learnt=made.original,
+                    known=known,
                     tables=tables,
-                    trained_on=known,
                     allow_partial=evaluation.allow_partial,
                 )
             )
             continue
         training = made.trained.get((label, made.original.key)) if made.original is not None else None
         weights = None if training else component.weights(chosen.settings, evaluation.paths.weights)
-        found.append(LoadedExtractor(label, chosen, weights, training, learnt=made.original))
-        found += _adapted(evaluation, made, label, chosen)
+        found.append(LoadedExtractor(label, chosen, weights, training, made.original if training else None))
+        found += _adapted(made, label, chosen)
     return found
 
 
-def _adapted(evaluation: Evaluation, made: Trainings, label: str, chosen: Chosen[Extractor]) -> list[LoadedExtractor]:
+def _adapted(made: Trainings, label: str, chosen: Chosen[Extractor]) -> list[LoadedExtractor]:
     """An extractor as trained on each anonymised training set, once each."""
     found: dict[str, LoadedExtractor] = {}
-    for (name, _), learnt in made.anonymised.items():
+    for learnt in made.anonymised.values():
         training = made.trained.get((label, learnt.key))
-        if training is None or training.id in found:
-            continue
-        system = evaluation.systems[name]
-        level = "same" if learnt.level == system.component.level(system.settings) else learnt.level
-        on = f"anonymised ({learnt.level})"
-        found[training.id] = LoadedExtractor(label, chosen, None, training, on, name, level, learnt)
+        if training is not None:
+            found.setdefault(training.id, LoadedExtractor(label, chosen, None, training, learnt, adapted=True))
     return list(found.values())
 
 

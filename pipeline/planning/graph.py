@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from pipeline.diagnostics import Diagnosis
+from pipeline.diagnostics.sentences import Finding
 from pipeline.engine.task import Input, Ref, Task
 
 
@@ -31,6 +32,19 @@ class Source:
     note: str = ""
 
 
+@dataclass(frozen=True)
+class Candidate:
+    """An attack whose strength is known from held-out training speakers.
+
+    Attributes:
+        identity: columns of the results schema.
+        check: the artefact that says how strong it is there.
+    """
+
+    identity: Mapping[str, str]
+    check: Ref
+
+
 @dataclass
 class Graph:
     """Tasks, sources first, each once; it pickles.
@@ -38,12 +52,16 @@ class Graph:
     Attributes:
         sources: what the rows of results are read from.
         diagnoses: what the attacks are judged by.
+        findings: what is said of the attacks before anything is computed, and of which results.
+        candidates: the attacks that were adapted to a system, between which held-out speakers choose.
         notes: what a reader should know of the attacks that were planned, and of those that were not.
     """
 
     tasks: list[Task] = field(default_factory=list)
     sources: list[Source] = field(default_factory=list)
     diagnoses: list[Diagnosis] = field(default_factory=list)
+    findings: list[tuple[Mapping[str, str], Finding]] = field(default_factory=list)
+    candidates: list[Candidate] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:

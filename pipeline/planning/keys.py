@@ -13,13 +13,13 @@ class SpeechKey:
     Attributes:
         system: its label.
         part: the evaluation sets, the training set, or the enrolment sets alone.
-        run: 2 is that of the system under other random numbers.
+        run: under which random numbers, from 1; 2 is the second run, and what a training set is drawn by counts on.
         level: how pseudo-voices are given, where that is not left to the system.
     """
 
     system: str
     part: Literal["evaluation", "training", "enrolment"] = "evaluation"
-    run: Literal[1, 2] = 1
+    run: int = 1
     level: str = ""
 
     @property
@@ -28,7 +28,8 @@ class SpeechKey:
         if self.part == "enrolment":
             return f"{self.system}, enrolment at {self.level} level"
         if self.part == "training":
-            return f"{self.system}, training set" + (f" ({self.level})" if self.level else "")
+            said = f"{self.level}{f', draw {self.run}' if self.run > 1 else ''}".lstrip(", ")
+            return f"{self.system}, training set" + (f" ({said})" if said else "")
         return self.system if self.run == 1 else f"{self.system}, second run"
 
     def __str__(self) -> str:
@@ -41,6 +42,19 @@ class SpeechKey:
 
 
 @dataclass(frozen=True)
+class TrainingKey:
+    """Speech to train on: a training set, under so many draws of the system's random numbers."""
+
+    speech: SpeechKey
+    draws: int = 1
+
+    @property
+    def label(self) -> str:
+        """What messages call it."""
+        return self.speech.label if self.draws == 1 else f"{self.speech.label}, {self.draws} draws"
+
+
+@dataclass(frozen=True)
 class ExtractorKey:
     """An extractor with its weights.
 
@@ -50,7 +64,7 @@ class ExtractorKey:
     """
 
     name: str
-    learnt: SpeechKey | None = None
+    learnt: TrainingKey | None = None
 
     @property
     def label(self) -> str:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pandas as pd
@@ -12,16 +12,16 @@ import pandas as pd
 from pipeline.contracts import Backend, MetricFamily
 from pipeline.datasets.prepare import Prepared
 from pipeline.engine import code
-from pipeline.engine.task import Given, Input, Task
+from pipeline.engine.task import Given, Input, Ref, Task
 from pipeline.planning.extractors import LoadedExtractor, Trainings
 from pipeline.planning.features import Features
 from pipeline.planning.graph import Graph, Source
-from pipeline.planning.keys import ExtractorKey
+from pipeline.planning.keys import ExtractorKey, TrainingKey
 from pipeline.planning.settings import ORACLE, Chosen, Evaluation
-from pipeline.planning.speech import SpeechSet
+from pipeline.planning.speech import SpeechSet, TrainingSet
 from pipeline.protocol.attackers import AttackerSettings
 from pipeline.protocol.trials import TrialSet
-from pipeline.stages import measure, score
+from pipeline.stages import fuse, measure, score
 
 
 @dataclass(frozen=True)
@@ -31,13 +31,17 @@ class Scorer:
     Attributes:
         label: of the back end.
         model: its parameters; None where it has none.
+        learnt: the training set that goes with it: that of its parameters, or of its check.
         note: what the reader of its numbers must know.
+        check: how well it tells held-out training speakers apart.
     """
 
     label: str
     chosen: Chosen[Backend]
     model: Input | None = None
+    learnt: TrainingSet | None = None
     note: str = ""
+    check: Ref | None = None
 
     @property
     def component(self) -> type[Backend]:
@@ -48,19 +52,105 @@ class Scorer:
         """Whether scores are natural-log likelihood ratios."""
         return self.component.gives_llrs(self.chosen.settings)
 
+    @property
+    def is_trained(self) -> bool:
+        """Whether the run makes its parameters."""
+        return isinstance(self.model, Ref)
+
+    def with_check(self, check: Ref) -> Scorer:
+        """The same, with its check."""
+        return replace(self, check=check)
+
     def inputs(self) -> dict[str, Input]:
         """What score tasks read beside vectors."""
         return {} if self.model is None else {"backend": self.model}
 
-    def described(self, extractor: LoadedExtractor) -> dict[str, Any]:
+    @property
+    def described(self) -> dict[str, Any]:
         """What the signature says of the back end: its settings, and where its parameters come from."""
-        learnt = extractor.learnt
         parameters: dict[str, Any] = {}
         if isinstance(self.model, Given):
             parameters = {"weights": self.model.digest}
-        elif self.model is not None and learnt is not None:
-            parameters = {"data": learnt.content, "note": self.note}
+        elif self.is_trained and self.learnt is not None:
+            parameters = {"data": self.learnt.content, "anonymised": self.learnt.said, "note": self.note}
         return {**self.chosen.numeric(), **parameters}
+
+
+Pair = tuple[LoadedExtractor, Scorer]
+"""What compares recordings: an extractor and a back end."""
+
+
+@dataclass(frozen=True)
+class Comparer:
+    """What compares recordings, as tables and signatures say it.
+
+    Attributes:
+        extractor, trained_on, backend, calibration: columns of the results.
+        described: what the numbers depend on, by name, for signatures.
+        modules: whose code makes them.
+        weights: for the digest in the results.
+        gives_llrs: whether scores are natural-log likelihood ratios.
+        note: what the reader of its numbers must know.
+        check: how well it tells held-out training speakers apart.
+    """
+
+    extractor: str
+    trained_on: str
+    backend: str
+    calibration: str
+    described: Mapping[str, Any]
+    modules: frozenset[str] = frozenset()
+    weights: Input | None = None
+    gives_llrs: bool = False
+    note: str = ""
+    check: Ref | None = None
+
+    @classmethod
+    def of(cls, extractor: LoadedExtractor, scorer: Scorer | None) -> Comparer:
+        """An extractor with a back end; without one, inputs are compared with references by the extractor's similarity."""
+        described: dict[str, Any] = {"extractor": extractor.described, "backend": {}}
+        if scorer is None:
+            similarity = extractor.component.similarity
+            return cls(extractor.name, extractor.trained_on, similarity, "none", described, weights=extractor.model())
+        return cls(
+            extractor.name,
+            trained_on(extractor, scorer),
+            scorer.label,
+            ORACLE,
+            {**described, "backend": scorer.described},
+            frozenset({scorer.chosen.module}),
+            extractor.model(),
+            scorer.gives_llrs,
+            scorer.note,
+            scorer.check,
+        )
+
+    @classmethod
+    def fused(cls, kind: str, several: Sequence[Comparer]) -> Comparer:
+        """Several with one back end, whose scores are joined."""
+        first = several[0]
+        known = tuple(dict.fromkeys(one.trained_on for one in several))
+        names = tuple(dict.fromkeys(one.extractor for one in several))
+        return cls(
+            "+".join(names),
+            " + ".join(known),
+            f"{first.backend}, fused ({kind})",
+            ORACLE,
+            {
+                "extractor": [one.described["extractor"] for one in several],
+                "backend": [kind, *(one.described["backend"] for one in several)],
+            },
+            frozenset().union({"pipeline.stages.fuse"}, *(one.modules for one in several)),
+            note="; ".join(dict.fromkeys(one.note for one in several if one.note)),
+        )
+
+
+def trained_on(extractor: LoadedExtractor, scorer: Scorer) -> str:
+    """What tables say of the speech that an extractor and its back end know."""
+    learnt = scorer.learnt
+    if extractor.is_adapted or not scorer.is_trained or learnt is None or not learnt.anonymised:
+        return extractor.trained_on
+    return f"{extractor.trained_on}; back end anonymised ({learnt.said})"
 
 
 @dataclass(frozen=True)
@@ -68,7 +158,6 @@ class Cell:
     """One cell of the evaluation's grid: what is measured, on which speech, by which attacker.
 
     Attributes:
-        scorer: None where inputs are compared with references: ``similarity`` then says how.
         protocol: digest of what is compared.
     """
 
@@ -76,21 +165,15 @@ class Cell:
     condition: str
     system: SpeechSet
     attacker: str
-    extractor: LoadedExtractor
+    comparer: Comparer
     protocol: str
-    scorer: Scorer | None = None
 
     @property
     def label(self) -> str:
         """What messages call it."""
-        backend = self.scorer.label if self.scorer else ""
-        parts = (self.subset, self.system.system, self.attacker, self.extractor.label, backend)
+        by = self.comparer
+        parts = (self.subset, self.system.system, self.attacker, by.extractor, by.trained_on, by.backend)
         return " ".join(part for part in parts if part)
-
-    @property
-    def calibration(self) -> str:
-        """How scores become LLRs; ranks need none."""
-        return ORACLE if self.scorer else "none"
 
     def identity(self, dataset: str) -> dict[str, str]:
         """Columns of the results schema."""
@@ -101,10 +184,10 @@ class Cell:
             "system": self.system.system,
             "system_level": self.system.level,
             "attacker": self.attacker,
-            "extractor": self.extractor.name,
-            "trained_on": self.extractor.trained_on,
-            "backend": self.scorer.label if self.scorer else self.extractor.component.similarity,
-            "calibration": self.calibration,
+            "extractor": self.comparer.extractor,
+            "trained_on": self.comparer.trained_on,
+            "backend": self.comparer.backend,
+            "calibration": self.comparer.calibration,
         }
 
 
@@ -116,7 +199,7 @@ class Plan:
         evaluated: the evaluation sets of each system.
         second: those of the second runs of random systems.
         other: enrolment sets at the other level.
-        scorers: back ends by (label, extractor).
+        scorers: back ends by (label, extractor, training set).
         answered: the chosen metrics that are measured somewhere.
     """
 
@@ -129,7 +212,7 @@ class Plan:
     evaluated: dict[str, SpeechSet] = field(default_factory=dict)
     second: dict[str, SpeechSet] = field(default_factory=dict)
     other: dict[str, SpeechSet] = field(default_factory=dict)
-    scorers: dict[tuple[str, ExtractorKey], Scorer] = field(default_factory=dict)
+    scorers: dict[tuple[str, ExtractorKey, TrainingKey | None], Scorer] = field(default_factory=dict)
     answered: set[str] = field(default_factory=set)
 
     @property
@@ -142,13 +225,47 @@ class Plan:
         chosen = self.evaluation.metrics.items()
         return [(label, family) for label, family in chosen if family.component.reads == reads]
 
-    def known_to(self, attacker: AttackerSettings, system: str, compared_as: str) -> list[LoadedExtractor]:
-        """The extractors that an attacker on a system has."""
-        if not attacker.adapts:
-            return self.plain(compared_as)
-        learnt = self.trainings.anonymised.get((system, attacker.training_level))
-        found = [one for one in self.extractors if compared_as in one.component.compared_as and one.is_adapted]
-        return [one for one in found if not one.system or one.learnt is learnt]
+    @property
+    def scored(self) -> list[LoadedExtractor]:
+        """The extractors whose vectors back ends compare."""
+        return [one for one in self.extractors if one.is_scored]
+
+    def judges(self, extractor: LoadedExtractor, learnt: TrainingSet) -> bool:
+        """Whether attacks with an extractor are tried on held-out speakers of a training set: those of attackers who train on
+        the speech of a system, to choose between them; on original speech to see what the extractor can do, or to join scores."""
+        if not self.families("trials") or "trials" not in extractor.component.compared_as:
+            return False
+        if learnt is not self.trainings.original:
+            return True
+        return self.evaluation.diagnostics or bool(self.evaluation.fusion)
+
+    def pairs_of(self, attacker: AttackerSettings | None, system: str, name: str, kind: str) -> list[Pair]:
+        """The extractors, each with a back end, that an attacker on a system has; without an attacker all that know original
+        speech.
+
+        An attacker who trains on the system's speech has the extractors that were trained on it, with each back end, and
+        those that know original speech with each back end that was.
+        """
+        if attacker is None or not attacker.adapts:
+            return [pair for extractor in self.plain(kind) for pair in self.with_back_ends(extractor)]
+        learnt = self.trainings.anonymised.get((system, name))
+        found = []
+        for extractor in self.extractors:
+            if kind not in extractor.component.compared_as:
+                continue
+            if extractor.is_adapted:
+                own = not extractor.adapted or extractor.learnt is learnt
+                found += self.with_back_ends(extractor) if own else []
+            elif learnt is not None and extractor.tables is None:
+                of = [(label, extractor.key, learnt.key) for label in self.evaluation.backends]
+                found += [(extractor, self.scorers[key]) for key in of if self.scorers[key].is_trained]
+        return found
+
+    def with_back_ends(self, extractor: LoadedExtractor) -> list[Pair]:
+        """An extractor with each back end, which knows the same kind of speech."""
+        made = extractor.learnt if extractor.adapted else self.trainings.original
+        learnt = None if made is None or (extractor.tables is not None and extractor.is_adapted) else made.key
+        return [(extractor, self.scorers[label, extractor.key, learnt]) for label in self.evaluation.backends]
 
     def plain(self, compared_as: str) -> list[LoadedExtractor]:
         """The extractors that know original speech only."""
@@ -193,6 +310,21 @@ class Plan:
                 function=functools.partial(score.trials, scorer.component, scorer.chosen.settings),
                 code=(scorer.chosen.module,),
                 libraries=("numpy",),
+            )
+        )
+
+    def fused_scores(self, kind: str, scores: Sequence[Task], checks: Sequence[Ref], label: str) -> Task:
+        """Scores of several extractors on the same trials as one."""
+        inputs: dict[str, Input] = {f"scores.{number}": one.ref() for number, one in enumerate(scores)}
+        inputs |= {f"held_out.{number}": one for number, one in enumerate(checks)}
+        return self.graph.add(
+            Task(
+                name="fuse",
+                label=f"fuse {label}",
+                settings={"kind": kind},
+                inputs=inputs,
+                function=functools.partial(fuse.run, kind),
+                libraries=("numpy", "scipy"),
             )
         )
 
@@ -257,16 +389,14 @@ class Plan:
         )
         self.answered.add(name)
         makers = {"pipeline.stages.extract", "pipeline.stages.score", "pipeline.stages.measure", family.module}
-        if cell.scorer is not None:
-            makers.add(cell.scorer.chosen.module)
+        makers |= cell.comparer.modules
         parameters = {
-            "extractor": cell.extractor.described,
-            "backend": cell.scorer.described(cell.extractor) if cell.scorer else {},
-            "calibration": cell.calibration,
+            **cell.comparer.described,
+            "calibration": cell.comparer.calibration,
             "settings": family.numeric(),
             "protocol": cell.protocol,
             "code": code.versions(makers),
         }
-        note = cell.scorer.note if cell.scorer else ""
         identity, reads = cell.identity(self.data.name), family.component.reads
-        self.graph.sources.append(Source(task.ref(), identity, parameters, reads, cell.extractor.model(), note))
+        by = cell.comparer
+        self.graph.sources.append(Source(task.ref(), identity, parameters, reads, by.weights, by.note))

@@ -97,6 +97,7 @@ class Evaluation:
     attackers: Mapping[str, AttackerSettings]
     backends: Mapping[str, Chosen[Backend]]
     metrics: Mapping[str, Chosen[MetricFamily]]
+    fusion: tuple[str, ...]
     diagnostics: bool
     allow_partial: bool
 
@@ -105,6 +106,7 @@ class Evaluation:
         return {
             "dataset": self.dataset.numeric(),
             "train": self.train.settings.numeric() if self.train is not None else None,
+            "fusion": list(self.fusion),
             "diagnostics": self.diagnostics,
             "allow_partial": self.allow_partial,
             "system": {label: one.numeric() for label, one in self.systems.items()},

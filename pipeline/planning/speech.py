@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -12,14 +13,23 @@ from pipeline.contracts import Anonymiser
 from pipeline.datasets import external, prepare
 from pipeline.datasets.known import KnownFiles
 from pipeline.datasets.prepare import Prepared
-from pipeline.engine.task import Artefact, Input, Ref, Resources, Task
+from pipeline.engine.task import Artefact, Given, Input, Ref, Resources, Task
 from pipeline.planning import selections
-from pipeline.planning.keys import SpeechKey
+from pipeline.planning.keys import SpeechKey, TrainingKey
 from pipeline.planning.settings import Chosen, Evaluation, Machine
+from pipeline.protocol.attackers import AttackerSettings
+from pipeline.protocol.cuts import Pieces, cut_rows
 from pipeline.protocol.shards import shards
-from pipeline.stages import anonymise, synthesise
+from pipeline.seeds import digest
+from pipeline.stages import anonymise, cut, synthesise
 
 NAMED = ("set", "utterance", "speaker")
+
+PIECES = Pieces(3.0)
+"""How recordings to train on are cut where most speakers have one."""
+
+DRAWS = 3
+"""How many times the pieces are anonymised where an attacker does not say it."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,6 +77,65 @@ class SpeechSet:
     def whole(self) -> Input:
         """All rows as one input, with names and speakers."""
         return selections.rows(self.rows, NAMED) if self.rows is not None else self.manifests
+
+
+@dataclass(frozen=True, eq=False)
+class TrainingSet:
+    """Speech to train on, once or under several draws of a system's random numbers.
+
+    Attributes:
+        draws: the same rows, by draw.
+        level: how pseudo-voices are given.
+        pieces: whether recordings were cut before they were anonymised.
+        one_each: whether most speakers have one recording: how a speaker varies is then known within a session alone.
+        anonymised: whether a system protects it.
+        tasks: those that make it.
+    """
+
+    draws: tuple[SpeechSet, ...]
+    level: str
+    pieces: bool
+    one_each: bool
+    anonymised: bool
+    tasks: tuple[Task, ...] = ()
+
+    @property
+    def key(self) -> TrainingKey:
+        """What it is found by."""
+        return TrainingKey(self.draws[0].key, len(self.draws))
+
+    @property
+    def system(self) -> str:
+        """The label of the system."""
+        return self.draws[0].system
+
+    @property
+    def label(self) -> str:
+        """What messages call it."""
+        return self.key.label
+
+    @property
+    def rows(self) -> pd.DataFrame:
+        """What it holds, without the audio."""
+        return self.draws[0].listed
+
+    @property
+    def content(self) -> str:
+        """Digest of what was anonymised, how it was cut and how many times."""
+        return digest(self.draws[0].content, len(self.draws), self.pieces)
+
+    @property
+    def said(self) -> str:
+        """What tables say of it."""
+        level = f"{self.level} pieces" if self.pieces else self.level
+        return f"{level}, {len(self.draws)} draws" if len(self.draws) > 1 else level
+
+    @functools.cached_property
+    def sexes(self) -> Given:
+        """The sex of each speaker, as an input."""
+        known = self.rows.drop_duplicates("speaker")
+        sexes = dict(sorted(zip(known["speaker"].astype(str), known["sex"].astype(str))))
+        return Given(digest(sexes), sexes)
 
 
 def data_tasks(evaluation: Evaluation) -> list[Task]:
@@ -135,6 +204,27 @@ def seconds(rows: pd.DataFrame) -> float:
     return float((rows["samples"] / rows["sample_rate"]).sum())
 
 
+def one_recording_each(rows: pd.DataFrame) -> bool:
+    """Whether fewer than half of the speakers of some rows have a second recording."""
+    counts = rows["speaker"].value_counts()
+    return bool(len(counts)) and float((counts >= 2).mean()) < 0.5
+
+
+@dataclass(frozen=True)
+class Part:
+    """Some rows whose files are given, or made by a task.
+
+    Attributes:
+        audio: the files as an input.
+        rows: what they are.
+        seconds: of audio.
+    """
+
+    audio: Input
+    rows: pd.DataFrame
+    seconds: float
+
+
 @dataclass(frozen=True)
 class SpeechSets:
     """Makes the speech sets of an evaluation."""
@@ -153,7 +243,7 @@ class SpeechSets:
         rows = evaluated_rows(self.data)
         if system.component.copies(system.settings) is not None:
             return self._of(key, system, rows) if key in self.data.external else None
-        again = system.component.second_run(system.settings)
+        again = system.component.rerun(system.settings, 1)
         return None if again is None else self._of(key, Chosen(system.name, system.component, again), rows)
 
     def enrolment_at_other_level(self, label: str) -> SpeechSet | None:
@@ -167,17 +257,64 @@ class SpeechSets:
         key = SpeechKey(label, "enrolment", level=level)
         return self._of(key, Chosen(system.name, system.component, settings), rows, level)
 
-    def training(self, label: str, level: str = "same") -> SpeechSet:
-        """The training set of a system: that of the original speech, or its anonymised copy at a level (``same``: the system's)."""
-        system, rows = self.evaluation.systems[label], training_rows(self.data)
-        component = system.component
-        if component.unchanged or component.copies(system.settings) is not None:
-            return self._of(SpeechKey(label, "training"), system, rows)
-        settings = component.at_level(system.settings, level) if level != "same" else None
+    def training(self, label: str, attacker: AttackerSettings | None = None) -> TrainingSet:
+        """The training set of the original speech, or its copy that a system protects as an attacker wants it.
+
+        Where most speakers have one recording and the system is run here, recordings are cut into pieces before.
+        """
+        system, rows = self.evaluation.systems[label], self.training_rows
+        component, one_each = system.component, one_recording_each(rows)
+        if attacker is None or component.copies(system.settings) is not None:
+            speech = self._of(SpeechKey(label, "training"), system, rows)
+            return TrainingSet((speech,), component.level(system.settings), False, one_each, attacker is not None)
+        wanted = attacker.training_level
+        settings = component.at_level(system.settings, wanted) if wanted != "same" else None
         settings = settings if settings is not None else system.settings
-        own = component.level(settings)
-        key = SpeechKey(label, "training", level=own)
-        return self._of(key, Chosen(system.name, component, settings), rows, own)
+        level = component.level(settings)
+        count = attacker.training_draws or (DRAWS if one_each else 1)
+        drawn = [settings, *(component.rerun(settings, number) for number in range(1, count))]
+        parts, cuts = self._pieces(rows) if one_each else (self._parts(rows), ())
+        draws = [
+            self._anonymised(
+                SpeechKey(label, "training", run=number, level=level), level, Chosen(system.name, component, one), parts
+            )
+            for number, one in enumerate((one for one in drawn if one is not None), 1)
+        ]
+        tasks = (*cuts, *(task for one in draws for task in one.tasks))
+        return TrainingSet(tuple(draws), level, bool(cuts), one_each, True, tasks)
+
+    @functools.cached_property
+    def training_rows(self) -> pd.DataFrame:
+        """The rows to train on: all, or the share that the trainer asks for, some of each speaker."""
+        rows, train = training_rows(self.data), self.evaluation.train
+        share = train.trainer.share(train.settings) if train is not None else 1.0
+        if share == 1 or not len(rows):
+            return rows
+        order = rows.assign(order=[digest("share", name) for name in rows["utterance"]]).sort_values("order")
+        place = order.groupby("speaker").cumcount()
+        kept = place < (share * order.groupby("speaker")["utterance"].transform("size")).apply(math.ceil)
+        return rows.loc[order.index[kept].sort_values()]
+
+    def _parts(self, rows: pd.DataFrame) -> list[Part]:
+        return [Part(selections.rows(part, NAMED), part, seconds(part)) for part in shards(rows)]
+
+    def _pieces(self, rows: pd.DataFrame) -> tuple[list[Part], tuple[Task, ...]]:
+        """Pieces of recordings, a shard a task."""
+        tasks, parts = [], []
+        several = shards(rows)
+        for number, part in enumerate(several, 1):
+            task = Task(
+                name="cut",
+                label=f"cut training set {number}/{len(several)}",
+                settings=PIECES.numeric(),
+                inputs={"audio": selections.rows(part, (*NAMED, "sex", "role"))},
+                function=functools.partial(cut.run, PIECES, self.machine.threads),
+                libraries=("soundfile", "numpy"),
+                resources=Resources(seconds(part)),
+            )
+            tasks.append(task)
+            parts.append(Part(task.ref(), cut_rows(part, PIECES), seconds(part)))
+        return parts, tuple(tasks)
 
     def _of(self, key: SpeechKey, system: Chosen[Anonymiser], rows: pd.DataFrame, level: str = "") -> SpeechSet:
         """A speech set whose files are given, or are made; ``level`` where it is not the one that tables print."""
@@ -186,31 +323,35 @@ class SpeechSets:
             return self._given(key, shown, rows, rows)
         if system.component.copies(system.settings) is not None:
             return self._given(key, shown, rows, self.data.external[key])
-        return self._anonymised(key, shown, system, rows)
+        return self._anonymised(key, shown, system, self._parts(rows))
 
     def _given(self, key: SpeechKey, level: str, listed: pd.DataFrame, rows: pd.DataFrame) -> SpeechSet:
         parts = shards(rows)
         audio = tuple(selections.rows(part) for part in parts)
         return SpeechSet(key, level, audio, tuple(map(seconds, parts)), listed, rows)
 
-    def _anonymised(self, key: SpeechKey, level: str, system: Chosen[Anonymiser], rows: pd.DataFrame) -> SpeechSet:
+    def _anonymised(self, key: SpeechKey, level: str, system: Chosen[Anonymiser], parts: Sequence[Part]) -> SpeechSet:
         component, machine = system.component, self.machine
         weights = component.weights(system.settings, self.evaluation.paths.weights)
         folder = weights.folder if weights else None
         work = functools.partial(anonymise.run, component, system.settings, folder, machine.device, machine.threads)
-        parts = shards(rows)
+        reads = component.reads(system.settings)
         tasks = [
             Task(
                 name="anonymise",
                 label=f"anonymise {key.label} {number}/{len(parts)}",
                 settings={**system.numeric(), "weights": weights.digest if weights else ""},
-                inputs={"audio": selections.rows(part, (*NAMED, *component.reads(system.settings)))},
+                inputs={
+                    "audio": part.audio if isinstance(part.audio, Ref) else selections.rows(part.rows, (*NAMED, *reads))
+                },
                 function=work,
                 code=(system.module,),
                 libraries=("soundfile", "numpy", *component.libraries),
-                resources=Resources(seconds(part), component.on_device),
+                resources=Resources(part.seconds, component.on_device),
             )
             for number, part in enumerate(parts, 1)
         ]
         refs = tuple(task.ref() for task in tasks)
-        return SpeechSet(key, level, refs, tuple(map(seconds, parts)), rows, None, tuple(tasks))
+        listed = pd.concat([part.rows for part in parts], ignore_index=True) if parts else self.data.manifest[:0]
+        listed = listed.sort_values(["set", "utterance"], kind="stable").reset_index(drop=True)
+        return SpeechSet(key, level, refs, tuple(part.seconds for part in parts), listed, None, tuple(tasks))

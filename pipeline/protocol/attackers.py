@@ -15,14 +15,20 @@ class AttackerSettings(ComponentSettings):
     Attributes:
         enrolment, trial: original or anonymised speech.
         training: of extractor and back end: the original training set, or the system's anonymised copy of it.
-        training_level: how pseudo-voices are given in that copy: as the system does (``same``), one a ``speaker`` or one an
-            ``utterance``. An attacker trained at another level than the speech under attack may be too weak.
+        training_level: how pseudo-voices are given in that copy, where the system has a choice: as the system does (``same``),
+            one a ``speaker`` or one an ``utterance``. With a pseudo-voice an utterance the attacker learns what the voices of
+            a speaker have in common: it was the stronger one against pseudo-voices of speakers too, and the VoicePrivacy
+            Challenges of 2022 and 2024 train so. At speaker level, an attacker on pseudo-voices of utterances may be too weak.
+        training_draws: how many times that copy is made, each under other random numbers; null is 3 where most training
+            speakers have one recording (which is then cut into pieces, each with a pseudo-voice of its own where the
+            level is ``utterance``), else 1.
     """
 
     enrolment: Literal["original", "anonymised"] = numeric()
     trial: Literal["original", "anonymised"] = numeric()
     training: Literal["original", "anonymised"] = numeric("original")
     training_level: Literal["same", "speaker", "utterance"] = numeric("same")
+    training_draws: int | None = numeric(None, ge=1, le=20)
 
     @property
     def condition(self) -> str:

@@ -68,9 +68,8 @@ class Pieces(Cut):
         return {"cut": "pieces", "seconds": self.seconds}
 
     def names(self, rows: pd.DataFrame) -> list[str]:
-        lengths = rows["samples"] / rows["sample_rate"]
-        counts = [self._count(length) for length in lengths]
-        return [f"{sha}#{number}" for sha, count in zip(rows["sha256"], counts) for number in range(count)]
+        counted = zip(rows["sha256"], self.counts(rows))
+        return [piece_of(sha, number) for sha, count in counted for number in range(count)]
 
     def features(self, extractor: Extractor, recordings: Sequence[Recording]) -> list[Feature]:
         return extractor.extract(
@@ -81,8 +80,37 @@ class Pieces(Cut):
             ]
         )
 
+    def counts(self, rows: pd.DataFrame) -> list[int]:
+        """How many pieces each row of a manifest gives."""
+        return [self._count(length) for length in rows["samples"] / rows["sample_rate"]]
+
     def _count(self, length: float) -> int:
         return max(1, int(np.rint(length / self.seconds)))
+
+
+def piece_of(utterance: str, number: int) -> str:
+    """The id of a piece of an utterance, from 0."""
+    return f"{utterance}#{number}"
+
+
+def recording_of(piece: str) -> str:
+    """The utterance that a piece was cut from; the id itself where it is none."""
+    return piece.partition("#")[0]
+
+
+def cut_rows(rows: pd.DataFrame, cut: Pieces) -> pd.DataFrame:
+    """The rows of a manifest, one for each piece; audio and its digest stay those of the whole recording."""
+    counts = cut.counts(rows)
+    made = rows.loc[rows.index.repeat(counts)].reset_index(drop=True)
+    numbers = [number for count in counts for number in range(count)]
+    made["utterance"] = [piece_of(name, number) for name, number in zip(made["utterance"], numbers)]
+    made["samples"] = [
+        len(part)
+        for samples, count in zip(rows["samples"], counts)
+        for part in np.array_split(np.empty(samples, np.int8), count)
+    ]
+    made["position"] = np.arange(len(made))
+    return made
 
 
 @dataclass(frozen=True)

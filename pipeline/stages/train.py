@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from pipeline.contracts import Training
+from pipeline.contracts import Pretrained, Training
 from pipeline.engine.task import Work
 from pipeline.nets import waveforms
 
 
-def run(training: Training, device: str, work: Work) -> None:
+def run(training: Training, pretrained: Pretrained | None, device: str, work: Work) -> None:
     """Write the weights and the training record into the artefact; killed or stopped, it goes on from its last checkpoint."""
     speech = waveforms.read(work.input("audio").folder)
     total = training.trainer.cost(training.settings)
@@ -23,6 +23,7 @@ def run(training: Training, device: str, work: Work) -> None:
         speech,
         work.folder(),
         device=device,
+        pretrained=pretrained,
         scratch=work.scratch(),
         stopping=work.stopping,
         progress=progress,

@@ -120,11 +120,11 @@ class Anonymiser(contracts.Anonymiser):
         return ("position",) if by_position else ()
 
     @classmethod
-    def second_run(cls, settings: McAdamsSettings) -> McAdamsSettings | None:
+    def rerun(cls, settings: McAdamsSettings, number: int) -> McAdamsSettings | None:
         """Another seed; None where nothing is random, or the challenge fixes it."""
         if settings.level == "fixed" or settings.alpha_seeding == "vpc2024":
             return None
-        return settings.model_copy(update={"seed": settings.seed + 1})
+        return settings.model_copy(update={"seed": settings.seed + number})
 
     @classmethod
     def at_level(cls, settings: McAdamsSettings, level: str) -> McAdamsSettings | None:

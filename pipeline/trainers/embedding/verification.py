@@ -72,26 +72,32 @@ def pieces(
 ) -> Pieces | None:
     """Up to six excerpts each of up to ``most`` of the speakers of some utterances, drawn at random.
 
-    Where at least half of the speakers have several utterances, one excerpt from the middle of each utterance; else parts of
-    one utterance that do not overlap. What is shorter than ``length`` is repeated.
+    Where at least half of the speakers have several recordings, one excerpt from the middle of each utterance; else parts of
+    one recording that do not overlap: pieces that were cut from it before, or cut here. What is shorter than ``length`` is
+    repeated. Only the first draw of an anonymiser's random numbers counts, and no speech of other systems.
 
     Returns:
         None where no speaker, or only one, is left.
     """
     of_speaker: dict[str, list[int]] = {}
     for item in items:
-        of_speaker.setdefault(speakers[item], []).append(item)
+        if audio.own[item] and audio.draws[item] == 0:
+            of_speaker.setdefault(speakers[item], []).append(item)
     random = generator(seed, "speakers to verify")
     names = sorted(of_speaker)
     names = sorted(names[number] for number in random.permutation(len(names))[:most])
     if len(names) < 2:
         return None
-    same_session = sum(len(of_speaker[name]) > 1 for name in names) < len(names) / 2
+    several = sum(len({audio.recordings[item] for item in of_speaker[name]}) > 1 for name in names)
+    same_session = several < len(names) / 2
     waves, owners = [], []
     for owner, name in enumerate(names):
         found = [of_speaker[name][number] for number in random.permutation(len(of_speaker[name]))[:_PIECES]]
         if same_session:
-            cut = _parts(audio, max(found, key=lambda item: (int(audio.lengths[item]), -item)), length)
+            longest = max(found, key=lambda item: (int(audio.lengths[item]), -item))
+            found = [item for item in found if audio.recordings[item] == audio.recordings[longest]]
+        if same_session and len(found) == 1:
+            cut = _parts(audio, found[0], length)
         else:
             cut = [_middle(audio, item, 0, int(audio.lengths[item]), length) for item in sorted(found)]
         waves += cut

@@ -1,0 +1,29 @@
+"""What can be said of an evaluation's attacks before anything is computed: what was available and is not used."""
+
+from __future__ import annotations
+
+from pipeline.diagnostics.sentences import Finding
+from pipeline.planning.plan import Plan
+
+
+def doubts(plan: Plan) -> None:
+    """Add findings on attacks that would be stronger."""
+    evaluation = plan.evaluation
+    if not (evaluation.diagnostics and evaluation.anonymised and plan.families("trials")):
+        return
+    identity = {"dataset": plan.data.name}
+    heard = [one for one in plan.extractors if "trials" in one.component.compared_as and one.tables is None]
+    if heard and not evaluation.dataset.is_rendered and not any(one.component.strong for one in heard):
+        names = ", ".join(dict.fromkeys(one.name for one in heard))
+        sentence = (
+            f"The attacks use {names}. A stronger extractor is at hand, extractor=[campplus]: with a weaker one privacy is "
+            "overestimated."
+        )
+        plan.graph.findings.append((identity, Finding("weak_extractor", float(len(heard)), "count", sentence, True)))
+    if not plan.graph.candidates and not any(one.is_adapted for one in plan.extractors):
+        sentence = (
+            "No attack was adapted to a system. An attacker who trains on the system's anonymised speech is stronger, so "
+            "privacy is overestimated: name speech of other speakers by dataset.train=DIR, add semi_informed to "
+            "attacker=[…] and wccn to backend=[…]."
+        )
+        plan.graph.findings.append((identity, Finding("not_adapted", 0.0, "count", sentence, True)))
