@@ -1,58 +1,74 @@
-"""Cosine of enrolment models and trial vectors."""
+"""Cosine of enrolment models and trial vectors; centred and with AS-norm where asked for."""
 
 from __future__ import annotations
 
-from typing import Literal
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Literal
 
 import numpy as np
 
-from pipeline import contracts
-from pipeline.contracts import ComponentSettings, numeric
+from pipeline.backends import _adaptation
+from pipeline.backends._linear import Linear, LinearBackend, LinearSettings, cohort
+from pipeline.contracts import numeric
 
 VERSION = 1
 
 
-class CosineSettings(ComponentSettings):
-    """Settings of the cosine back end.
+class CosineSettings(LinearSettings):
+    """Settings of the cosine back end: those of :class:`LinearSettings`, and whether the training vectors' mean is subtracted.
 
-    ``normalise_utterances``: enrolment vectors are brought to unit length before they are averaged, so that each
-    utterance weighs the same; ``False`` is the plain mean of raw embeddings (VoicePrivacy Challenge 2024).
+    Attributes:
+        centre: subtract the mean of the training vectors. Without it and without ``as_norm`` nothing is learnt.
     """
 
     name: Literal["cosine"] = numeric("cosine")
-    normalise_utterances: bool = numeric(True)
+    centre: bool = numeric(False)
 
 
-class Backend(contracts.Backend):
-    """Scores are cosines in [-1, 1]; they are not log-likelihood ratios."""
+class Backend(LinearBackend):
+    """Scores are cosines in [-1, 1], or normalised ones; they are not log-likelihood ratios."""
 
     Settings = CosineSettings
-    libraries = ("numpy",)
     settings: CosineSettings
 
-    def enrol(self, vectors: np.ndarray, model: np.ndarray, n_models: int) -> np.ndarray:
-        """Enrolment models.
+    @classmethod
+    def is_fitted(cls, settings: CosineSettings) -> bool:
+        return settings.centre or settings.as_norm is not None
 
-        Args:
-            vectors: [n, d] enrolment vectors.
-            model: [n] index of the model that each vector belongs to.
-            n_models: number of models.
+    @classmethod
+    def fit(
+        cls,
+        settings: CosineSettings,
+        vectors: np.ndarray,
+        speakers: Sequence[str],
+        folder: Path,
+        *,
+        within_session: bool,
+    ) -> dict[str, Any]:
+        """Learn the mean of vectors [n, d] and the cohort of speakers [n], and write ``linear.safetensors`` into the folder.
 
         Returns:
-            float64 [n_models, d], the mean vector of each model.
+            The record: ``summary``, ``settings``, ``speakers``, ``vectors``, ``cohort`` and ``within_session``.
+
+        Raises:
+            DataError: too few training speakers.
         """
+        what = "the mean that the back end cosine subtracts" if settings.centre else "the cohort of the back end cosine"
+        _adaptation.check_training(speakers, what, settings.as_norm)
+        names, speaker = np.unique(np.asarray(speakers, dtype=str), return_inverse=True)
         rows = np.asarray(vectors, dtype=np.float64)
-        if self.settings.normalise_utterances:
-            rows = unit(rows)
-        models = np.zeros((n_models, rows.shape[1]))
-        np.add.at(models, model, rows)
-        return models / np.bincount(model, minlength=n_models)[:, None]
-
-    def score(self, models: np.ndarray, vectors: np.ndarray) -> np.ndarray:
-        """Scores of all pairs, float64 [n_models, n_vectors]; higher means more similar."""
-        return np.asarray(unit(np.asarray(models, dtype=np.float64)) @ unit(np.asarray(vectors, dtype=np.float64)).T)
-
-
-def unit(rows: np.ndarray) -> np.ndarray:
-    """Rows brought to unit length."""
-    return np.asarray(rows / np.linalg.norm(rows, axis=-1, keepdims=True))
+        linear = Linear(centre=rows.mean(axis=0) if settings.centre else None)
+        if settings.as_norm is not None:
+            others = cohort(linear, rows, speaker, normalise=settings.normalise_utterances)
+            linear = Linear(linear.centre, None, others)
+        linear.write(folder)
+        learnt = ["centred" if settings.centre else "", _adaptation.summary(settings.as_norm, len(names))]
+        return {
+            "settings": settings.numeric(),
+            "speakers": len(names),
+            "vectors": len(rows),
+            "cohort": len(names) if settings.as_norm is not None else 0,
+            "within_session": within_session,
+            "summary": f"{len(rows)} vectors of {len(names)} speakers, {', '.join(filter(None, learnt))}",
+        }

@@ -1,26 +1,41 @@
-"""Train a back end on the vectors of a training set."""
+"""Train a back end on the vectors of a training set, of one or of several draws of the anonymiser's random numbers."""
 
 from __future__ import annotations
 
 import json
 from pathlib import Path
 
+import numpy as np
+
 from pipeline.contracts import Backend, ComponentSettings, Vectors
 from pipeline.engine.task import Artefact, Work
 
-VERSION = 1
+VERSION = 2
 RECORD = "fit.json"
 
 
 def run(backend: type[Backend], settings: ComponentSettings, within_session: bool, work: Work) -> None:
-    """Write the parameters and their record. Training vectors that could not be extracted are left out, counted."""
-    vectors: Vectors = work.input("vectors")
-    usable = vectors.usable()
-    record = backend.fit(settings, usable.vectors, usable.speakers, work.folder(), within_session=within_session)
-    lost = vectors.unusable()
-    record = {**record, "left_out": len(lost)}
+    """Write the parameters and their record. Training vectors that could not be extracted are left out, counted.
+
+    The input ``vectors`` is the first draw; ``vectors.1``, ``vectors.2``, ... are others, of which all vectors count as well.
+    """
+    several = draws(work)
+    usable = [one.usable() for one in several]
+    speakers = [name for one in usable for name in one.speakers]
+    vectors = np.concatenate([one.vectors for one in usable])
+    record = backend.fit(settings, vectors, speakers, work.folder(), within_session=within_session)
+    lost = [entry for one in several for entry in one.unusable()]
+    record = {**record, "left_out": len(lost), "draws": len(several)}
     (work.folder() / RECORD).write_text(json.dumps(record, indent=2, sort_keys=True) + "\n", encoding="utf-8")
     work.note(left_out=[list(entry) for entry in lost])
+
+
+def draws(work: Work) -> list[Vectors]:
+    """The training vectors, a set a draw of the anonymiser's random numbers: ``vectors``, ``vectors.1``, ``vectors.2``, ..."""
+    found = [work.input("vectors")]
+    while work.has(f"vectors.{len(found)}"):
+        found.append(work.input(f"vectors.{len(found)}"))
+    return found
 
 
 def load(backend: type[Backend], settings: ComponentSettings, work: Work) -> Backend:

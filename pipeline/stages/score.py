@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from pipeline.contracts import Backend, ComponentSettings, Extractor, Vectors
+from pipeline.contracts import Backend, ComponentSettings, Enrolment, Extractor, Vectors
 from pipeline.engine.task import Work
 from pipeline.protocol.trials import TrialSet
 from pipeline.stages import fit
@@ -18,6 +18,7 @@ VERSION = 1
 def trials(backend: type[Backend], settings: ComponentSettings, work: Work) -> None:
     """Write ``scores.parquet`` (model, utterance, score, target, and the speakers of both), joined on ids.
 
+    Several enrolment utterances of a model become one score as the back end's ``enrolment`` says.
     Trials that lost their model or their utterance (nothing could be extracted) are left out and named in the record;
     the results say how many were expected and how many used.
     """
@@ -31,13 +32,14 @@ def trials(backend: type[Backend], settings: ComponentSettings, work: Work) -> N
     members = listed.enrolment[listed.enrolment["utterance"].isin(rows)]
     models = sorted(members["model"].unique())
     number = {model: row for row, model in enumerate(models)}
-    scorer = fit.load(backend, settings, work)
-    enrolled = scorer.enrol(
+    matrix = _of_models(
+        fit.load(backend, settings, work),
+        backend.enrolment(settings),
         enrolment.vectors[[rows[name] for name in members["utterance"]]],
-        np.array([number[model] for model in members["model"]]),
+        np.array([number[model] for model in members["model"]], dtype=int),
         len(models),
+        trial.vectors,
     )
-    matrix = scorer.score(enrolled, trial.vectors)
 
     column = {name: place for place, name in enumerate(trial.ids)}
     table = listed.trials
@@ -61,6 +63,26 @@ def trials(backend: type[Backend], settings: ComponentSettings, work: Work) -> N
     ).sort_values(["model", "utterance"], kind="stable")
     scored.to_parquet(work.folder() / scores.TRIALS, index=False)
     work.note(lost=[list(entry) for entry in lost], n_expected=len(listed.trials), n_used=len(scored))
+
+
+def _of_models(
+    scorer: Backend, enrolment: Enrolment, vectors: np.ndarray, model: np.ndarray, n_models: int, trials: np.ndarray
+) -> np.ndarray:
+    """Scores of models against trial vectors [n, d], float64 [n_models, n].
+
+    Where scores are joined, each enrolment vector [k, d] is a model of one; ``model`` [k] is the number of the model that its
+    scores then count for.
+    """
+    if enrolment == "mean_of_embeddings":
+        return scorer.score(scorer.enrol(vectors, model, n_models), trials)
+    single = scorer.score(scorer.enrol(vectors, np.arange(len(vectors)), len(vectors)), trials)
+    if enrolment == "max_of_scores":
+        highest = np.full((n_models, len(trials)), -np.inf)
+        np.maximum.at(highest, model, single)
+        return highest
+    total = np.zeros((n_models, len(trials)))
+    np.add.at(total, model, single)
+    return total / np.bincount(model, minlength=n_models)[:, None]
 
 
 def pairs(backend: type[Backend], settings: ComponentSettings, work: Work) -> None:

@@ -13,7 +13,7 @@ import pandas as pd
 import pytest
 
 from pipeline import contracts
-from pipeline.backends import cosine
+from pipeline.backends import _adaptation, cosine
 from pipeline.contracts import ComponentSettings, Feature, Vectors, numeric
 from pipeline.engine.store import Store
 from pipeline.engine.task import Artefact, Given, Ref, Task, Work
@@ -320,3 +320,38 @@ def test_a_reference_stands_on_what_is_left_of_it(extractor: type[contracts.Extr
     expected = [[like(one, pooled(reference, name)) for name in "ab"] for one in inputs.vectors[1:].tolist()]
     np.testing.assert_allclose(matrix.scores, expected, rtol=0, atol=1e-5)
     assert {*matrix.lost, *matrix.ties} == {("b-1", "silent"), ("c-0", "silent")}
+
+
+# Enrolment -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("enrolment", "join"), [("mean_of_scores", np.mean), ("max_of_scores", max)])
+@pytest.mark.parametrize("adapted", [False, True])
+def test_scores_of_single_utterances_are_joined_by_model(
+    adapted: bool, enrolment: contracts.Enrolment, join: Callable[[list[float]], float], tmp_path: Path
+) -> None:
+    """After AS-norm, where there is some."""
+    as_norm = _adaptation.AsNorm(top=6) if adapted else None
+    settings = cosine.CosineSettings(enrolment=enrolment, as_norm=as_norm)
+    inputs = {"enrolment": given(drawn(1, ENROLLED, ["a-1"])), "trial": given(drawn(2, TRIED))}
+    folder = None
+    if adapted:
+        folder = tmp_path / "fit"
+        folder.mkdir()
+        training = drawn(3, [f"s{number}-0" for number in range(12)])
+        cosine.Backend.fit(settings, training.vectors, training.speakers, folder, within_session=False)
+        inputs["backend"] = Given("fit", folder)
+    function = functools.partial(score.trials, cosine.Backend, settings)
+    made_of = made(function, tmp_path / "store", trials=Given(LIST.digest, LIST), **inputs)
+    table = pd.read_parquet(made_of.path(scores.TRIALS))
+    backend = cosine.Backend(settings, folder)
+    enrolled, tried = drawn(1, ENROLLED, ["a-1"]), drawn(2, TRIED)
+    assert len(table) == 9
+    for row in table.itertuples():
+        own = [place for place, name in enumerate(ENROLLED) if name[0] == row.model and name != "a-1"]
+        trial = tried.vectors[[TRIED.index(row.utterance)]]
+        single = [
+            backend.score(backend.enrol(enrolled.vectors[[place]], np.array([0]), 1), trial)[0, 0] for place in own
+        ]
+        assert row.score == pytest.approx(float(join(single)), abs=1e-10)
+    assert len([place for place, name in enumerate(ENROLLED) if name[0] == "a"]) == 3

@@ -1,0 +1,231 @@
+"""Cosine with a centre and a cohort, and WCCN, by brute force: one vector after the other, in loops."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pipeline import metrics
+from pipeline.backends import _adaptation, cosine, wccn
+from pipeline.backends._adaptation import AsNorm
+from pipeline.errors import DataError, ModelMissing
+from pipeline.protocol.held_out import held_out
+
+D = 6
+
+
+def people(speakers: int, each: int, seed: int, spread: float = 1.0) -> tuple[np.ndarray, list[str]]:
+    """Vectors float32 [speakers * each, D] away from the origin, and whose they are."""
+    random = np.random.default_rng(seed)
+    own = np.repeat(random.normal(size=(speakers, D)), each, 0)
+    rows = 2.0 + own + spread * random.normal(size=own.shape) * np.linspace(0.2, 2, D)
+    return rows.astype(np.float32), [f"s{number:02d}" for number in range(speakers) for _ in range(each)]
+
+
+def dot(one: Any, other: Any) -> float:
+    return math.fsum(float(a) * float(b) for a, b in zip(one, other, strict=True))
+
+
+def cosine_of(one: Any, other: Any) -> float:
+    return dot(one, other) / math.sqrt(dot(one, one) * dot(other, other))
+
+
+def unit_of(one: np.ndarray) -> np.ndarray:
+    return np.asarray(one / math.sqrt(dot(one, one)))
+
+
+def mean_of(rows: list[np.ndarray], normalise: bool) -> np.ndarray:
+    return np.asarray(sum(unit_of(row) if normalise else row for row in rows) / len(rows))
+
+
+def as_norm_of(score: float, of_model: list[float], of_trial: list[float], top: int) -> float:
+    def z(cohort: list[float]) -> float:
+        highest = sorted(cohort)[-top:]
+        mean = math.fsum(highest) / top
+        return (score - mean) / math.sqrt(math.fsum((one - mean) ** 2 for one in highest) / top)
+
+    return (z(of_model) + z(of_trial)) / 2
+
+
+Map = Callable[[np.ndarray], np.ndarray]
+
+
+def expected(
+    mapped: Map, vectors: np.ndarray, speakers: list[str], enrolled: np.ndarray, model: np.ndarray, tried: np.ndarray,
+    normalise: bool, top: int | None,
+) -> np.ndarray:  # fmt: skip
+    """Scores of all pairs, in loops; ``mapped`` takes one vector."""
+    models = [mean_of([mapped(row) for row, of in zip(enrolled, model) if of == one], normalise) for one in set(model)]
+    trials = [mapped(row) for row in tried]
+    found = [[cosine_of(one, other) for other in trials] for one in models]
+    if top is not None:
+        cohort = [
+            mean_of([mapped(row) for row, of in zip(vectors, speakers) if of == name], normalise)
+            for name in sorted(set(speakers))
+        ]
+        found = [
+            [
+                as_norm_of(
+                    score, [cosine_of(models[m], c) for c in cohort], [cosine_of(trials[t], c) for c in cohort], top
+                )
+                for t, score in enumerate(row)
+            ]
+            for m, row in enumerate(found)
+        ]
+    return np.array(found)
+
+
+def enrolment() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    return people(4, 2, 10)[0].astype(float)[:7], np.array([0, 0, 1, 1, 2, 2, 3]), people(5, 1, 11)[0].astype(float)
+
+
+@pytest.mark.parametrize("normalise", [True, False])
+@pytest.mark.parametrize("centre", [True, False])
+@pytest.mark.parametrize("top", [None, 2, 5, 12])
+def test_cosine_with_a_centre_and_a_cohort(centre: bool, top: int | None, normalise: bool, tmp_path: Path) -> None:
+    vectors, speakers = people(12, 3, 1)
+    settings = cosine.CosineSettings(
+        centre=centre, as_norm=AsNorm(top=top) if top else None, normalise_utterances=normalise
+    )
+    assert cosine.Backend.is_fitted(settings) is (centre or top is not None)
+    if cosine.Backend.is_fitted(settings):
+        record = cosine.Backend.fit(settings, vectors, speakers, tmp_path, within_session=False)
+        assert json.loads(json.dumps(record)) == record
+        assert ("centred" in record["summary"], "cohort of 12" in record["summary"]) == (centre, top is not None)
+        backend = cosine.Backend(settings, tmp_path)
+    else:
+        backend = cosine.Backend(settings)
+    rows = vectors.astype(float)
+    middle = rows.mean(0) if centre else np.zeros(D)
+    enrolled, model, tried = enrolment()
+    found = backend.score(backend.enrol(enrolled, model, 4), tried)
+    reference = expected(lambda row: row - middle, rows, speakers, enrolled, model, tried, normalise, top)
+    assert found == pytest.approx(reference, rel=1e-10, abs=1e-10)
+
+
+@pytest.mark.parametrize("top", [None, 4])
+@pytest.mark.parametrize("shrinkage", [0.0, 0.2, 1.0])
+def test_wccn(shrinkage: float, top: int | None, tmp_path: Path) -> None:
+    vectors, speakers = people(14, 4, 2)
+    settings = wccn.WccnSettings(shrinkage=shrinkage, as_norm=AsNorm(top=top) if top else None)
+    record = wccn.Backend.fit(settings, vectors, speakers, tmp_path, within_session=False)
+    assert record["shrinkage"] == {"used": shrinkage, "chosen": False, "reason": "", "candidates": []}
+    rows = vectors.astype(float)
+    middle = sum(rows) / len(rows)
+    scatter = np.zeros((D, D))
+    for name in set(speakers):
+        own = [row for row, of in zip(rows, speakers) if of == name]
+        for row in own:
+            rest = row - sum(own) / len(own)
+            scatter += np.outer(rest, rest)
+    covariance = scatter / (len(rows) - 14)
+    covariance = (1 - shrinkage) * covariance + shrinkage * np.trace(covariance) / D * np.eye(D)
+    values, axes = np.linalg.eigh(np.linalg.inv(covariance))
+    root = axes @ np.diag(np.sqrt(values)) @ axes.T  # another root than Cholesky's: cosines do not know the difference
+    enrolled, model, tried = enrolment()
+    backend = wccn.Backend(settings, tmp_path)
+    found = backend.score(backend.enrol(enrolled, model, 4), tried)
+    reference = expected(lambda row: root @ (row - middle), rows, speakers, enrolled, model, tried, True, top)
+    assert found == pytest.approx(reference, abs=1e-9)
+
+
+def test_its_shrinkage_has_the_lowest_held_out_eer(tmp_path: Path) -> None:
+    vectors, speakers = people(60, 4, 3, 0.8)
+    record = wccn.Backend.fit(wccn.WccnSettings(as_norm=None), vectors, speakers, tmp_path, within_session=True)
+    assert json.loads(json.dumps(record)) == record
+    held = held_out(speakers)
+    rows, found = vectors.astype(float), []
+    other = np.array([name not in held for name in speakers])
+    for shrinkage in wccn.SHRINKAGES:
+        folder = tmp_path / f"{shrinkage}"
+        folder.mkdir()
+        settings = wccn.WccnSettings(as_norm=None, shrinkage=shrinkage)
+        wccn.Backend.fit(settings, vectors[other], np.array(speakers)[other].tolist(), folder, within_session=True)
+        backend = wccn.Backend(settings, folder)
+        target, nontarget = [], []
+        places = [place for place, name in enumerate(speakers) if name in held]
+        for one in places:
+            for two in [place for place in places if place > one]:
+                score = backend.score(backend.enrol(rows[[one]], np.array([0]), 1), rows[[two]])[0, 0]
+                (target if speakers[one] == speakers[two] else nontarget).append(score)
+        found.append((metrics.eer(target, nontarget), metrics.cllr_min(target, nontarget), -shrinkage))
+    candidates = record["shrinkage"]["candidates"]
+    assert [(one["eer"], one["cllr_min"]) for one in candidates] == [pytest.approx(one[:2]) for one in found]
+    assert record["shrinkage"]["used"] == -min(found)[2] and record["shrinkage"]["chosen"]
+    assert record["held_out"]["speakers"] == len(held) == 12
+    assert (record["held_out"]["n_target"], record["held_out"]["n_nontarget"]) == (len(target), len(nontarget))
+    assert "one recording a speaker" in record["summary"] and "12 held-out speakers" in record["summary"]
+
+
+def test_equal_rates_go_to_the_lower_cost_and_then_to_the_larger_shrinkage(tmp_path: Path) -> None:
+    vectors, speakers = people(40, 4, 4, 1e-3)
+    record = wccn.Backend.fit(wccn.WccnSettings(as_norm=None), vectors, speakers, tmp_path, within_session=False)
+    assert {(one["eer"], one["cllr_min"]) for one in record["shrinkage"]["candidates"]} == {(0.0, 0.0)}
+    assert record["shrinkage"]["used"] == max(wccn.SHRINKAGES)
+
+
+def test_wccn_and_as_norm_find_speakers_where_the_cosine_does_not(tmp_path: Path) -> None:
+    vectors, speakers = people(80, 4, 5, 0.7)
+    wccn.Backend.fit(wccn.WccnSettings(), vectors, speakers, tmp_path, within_session=False)
+    tried, names = people(40, 4, 6, 0.7)
+    same = np.array(names)[:, None] == np.array(names)
+    upper = np.triu(np.ones_like(same), 1)
+    rates = []
+    for backend in (cosine.Backend(cosine.CosineSettings()), wccn.Backend(wccn.WccnSettings(), tmp_path)):
+        found = backend.score(backend.enrol(tried, np.arange(160), 160), tried)
+        rates.append(metrics.eer(found[same & upper], found[~same & upper]))
+    assert rates[1] < 0.75 * rates[0]
+
+
+def test_a_shrinkage_that_held_out_speakers_cannot_tell_is_said(tmp_path: Path) -> None:
+    vectors, speakers = people(12, 2, 7)
+    held = held_out(speakers)
+    kept = [row for row, name in enumerate(speakers) if row % 2 == 0 or name not in held]
+    record = wccn.Backend.fit(
+        wccn.WccnSettings(as_norm=None), vectors[kept], [speakers[row] for row in kept], tmp_path, within_session=False
+    )
+    assert record["shrinkage"]["used"] == wccn.UNCHOSEN and not record["shrinkage"]["chosen"]
+    assert "not chosen: no held-out speaker has several vectors" in record["summary"]
+
+
+def test_what_cannot_be_learnt_is_refused_with_a_remedy(tmp_path: Path) -> None:
+    vectors, speakers = people(12, 3, 8)
+    nine = [name for name in speakers if name < "s09"]
+    plain, centred = cosine.CosineSettings(as_norm=AsNorm(top=3)), cosine.CosineSettings(centre=True)
+    cases: list[tuple[Any, Any, np.ndarray, list[str], str]] = [
+        (cosine.Backend, centred, vectors[:27], nine, "from 9 training speakers: it takes 10"),
+        (cosine.Backend, plain, vectors[:27], nine, "from 9 training speakers: it takes 10"),
+        (wccn.Backend, wccn.WccnSettings(), vectors[:27], nine, "from 9 training speakers: it takes 10"),
+        (wccn.Backend, wccn.WccnSettings(), vectors, speakers, r"cohort of 12 training speakers is smaller than the 50"),
+        (wccn.Backend, wccn.WccnSettings(as_norm=None), vectors[::3], speakers[::3], "one vector each"),
+        (wccn.Backend, wccn.WccnSettings(as_norm=None), np.repeat(vectors[::3], 3, 0), speakers, "are identical"),
+        (wccn.Backend, wccn.WccnSettings(as_norm=None), np.full_like(vectors, np.nan), speakers, "not finite"),
+        (
+            wccn.Backend, wccn.WccnSettings(as_norm=None, shrinkage=0), np.hstack([vectors] * 5), speakers,
+            "24 degrees of freedom for 30 dimensions",
+        ),
+    ]  # fmt: skip
+    for component, settings, rows, names, reason in cases:
+        with pytest.raises(DataError, match=reason) as caught:
+            component.fit(settings, rows, names, tmp_path, within_session=False)
+        assert not list(tmp_path.iterdir())
+        if "finite" not in reason:
+            assert "To mend it" in str(caught.value)
+    for component, settings in ((cosine.Backend, centred), (wccn.Backend, wccn.WccnSettings())):
+        with pytest.raises(ModelMissing, match="was given no parameters"):
+            component(settings, None)
+        with pytest.raises(DataError, match="cannot be read"):
+            component(settings, tmp_path)
+
+
+def test_a_cohort_of_one_vector_is_refused() -> None:
+    with pytest.raises(DataError, match="3 highest cohort scores of 1 of 2 vectors are all equal"):
+        _adaptation.normalised(
+            np.zeros((2, 1)), np.array([[0.1, 0.5, 0.5, 0.5], [0.1, 0.2, 0.3, 0.4]]), np.arange(4.0)[:, None], 3
+        )

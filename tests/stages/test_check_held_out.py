@@ -1,0 +1,162 @@
+"""The check on held-out speakers against loops over pairs of vectors."""
+
+from __future__ import annotations
+
+import functools
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from pipeline import metrics
+from pipeline.backends import cosine, wccn
+from pipeline.contracts import Vectors
+from pipeline.engine.store import Store
+from pipeline.engine.task import Artefact, Given, Task
+from pipeline.protocol import held_out_pairs
+from pipeline.protocol.held_out import held_out
+from pipeline.stages import check_held_out, fit
+from pipeline.tables import records
+from tests.running import execute
+
+D = 8
+WCCN = wccn.WccnSettings(as_norm=None, shrinkage=0.2)
+
+
+def drawn(ids: list[str], seed: int = 0, lost: tuple[str, ...] = ()) -> Vectors:
+    """Vectors of ids ``SPEAKER-RECORDING`` or ``SPEAKER-RECORDING#PIECE``."""
+    random = np.random.default_rng(0)
+    speakers = [name.partition("-")[0] for name in ids]
+    own = {name: random.normal(size=D) for name in sorted(set(speakers))}
+    noise = np.random.default_rng(seed).normal(size=(len(ids), D))
+    rows = np.array([own[name] for name in speakers]) + 0.7 * noise
+    weights = np.array([0.0 if name in lost else 1.0 for name in ids])
+    reasons = tuple("silent" if name in lost else "" for name in ids)
+    return Vectors(tuple(ids), tuple(speakers), rows.astype(np.float32), weights, reasons)
+
+
+def checked(
+    folder: Path, several: list[Vectors], sexes: Mapping[str, str], backend: Any = wccn.Backend, settings: Any = WCCN
+) -> tuple[pd.DataFrame, dict[str, Any]]:
+    inputs = {"vectors" if not draw else f"vectors.{draw}": Given(f"{draw}", one) for draw, one in enumerate(several)}
+    function = functools.partial(check_held_out.run, backend, settings, True)
+    task = Task("check", "check", function, inputs={**inputs, "sexes": Given("sexes", dict(sexes))})
+    made: Artefact = execute([task], Store(folder)).artefact(task.ref())
+    return pd.read_parquet(made.path(check_held_out.PAIRS)), records.read(made.folder)
+
+
+def names(speakers: int, recordings: int, pieces: int) -> list[str]:
+    return [
+        f"s{speaker:02d}-{recording}" + (f"#{piece}" if pieces else "")
+        for speaker in range(speakers)
+        for recording in range(recordings)
+        for piece in range(max(pieces, 1))
+    ]
+
+
+SEXES = {f"s{number:02d}": "fmu"[number % 3] for number in range(40)}
+
+
+@pytest.mark.parametrize(("recordings", "pieces"), [(1, 4), (2, 3), (3, 0)])
+def test_pairs_and_scores_are_those_of_loops(recordings: int, pieces: int, tmp_path: Path) -> None:
+    ids = names(40, recordings, pieces)
+    several = [drawn(ids, 1, ("s00-0", "s03-0#1")), drawn(ids, 2)]
+    table, record = checked(tmp_path / "store", several, SEXES)
+    held = held_out(SEXES, SEXES)
+    known = [one.usable() for one in several]
+    rows = np.array([row for one in known for row, name in zip(one.vectors, one.speakers) if name not in held])
+    owners = [name for one in known for name in one.speakers if name not in held]
+    made = tmp_path / "fit"
+    made.mkdir()
+    wccn.Backend.fit(WCCN, rows, owners, made, within_session=True)
+    backend = wccn.Backend(WCCN, made)
+
+    expected = {}
+    places = [place for place, name in enumerate(known[0].speakers) if name in held]
+    for one in places:
+        for two in places:
+            a, b = known[0].ids[one], known[0].ids[two]
+            first, second = known[0].speakers[one], known[0].speakers[two]
+            sexes = {SEXES[first], SEXES[second]} - {"u"}
+            if a >= b or len(sexes) > 1:
+                continue
+            if first == second and recordings > 1 and a.partition("#")[0] == b.partition("#")[0]:
+                continue
+            model = backend.enrol(known[0].vectors[[one]], np.array([0]), 1)
+            score = backend.score(model, known[0].vectors[[two]])[0, 0]
+            expected[a, b] = (score, first == second)
+    found = {(row.first, row.second): (row.score, row.target) for row in table.itertuples(index=False)}
+    assert found.keys() == expected.keys()
+    assert all(found[key][1] == expected[key][1] for key in expected)
+    assert [found[key][0] for key in expected] == pytest.approx([value[0] for value in expected.values()], abs=1e-9)
+    target = [score for score, same in expected.values() if same]
+    nontarget = [score for score, same in expected.values() if not same]
+    assert record["eer"] == pytest.approx(metrics.eer(target, nontarget))
+    assert record["cllr_min"] == pytest.approx(metrics.cllr_min(target, nontarget))
+    assert (record["n_target"], record["n_nontarget"]) == (len(target), len(nontarget))
+    assert record["speakers"] == len(held) and record["same_session"] is (recordings == 1)
+    assert ("pieces of one recording" in record["summary"]) is (recordings == 1)
+
+
+def test_a_back_end_that_is_not_fitted_is_checked_as_it_is(tmp_path: Path) -> None:
+    ids = names(15, 1, 3)
+    table, record = checked(tmp_path, [drawn(ids)], {}, cosine.Backend, cosine.CosineSettings())
+    vectors = dict(zip(ids, drawn(ids).vectors.astype(float)))
+    for row in table.itertuples():
+        one, two = vectors[row.first], vectors[row.second]
+        assert row.score == pytest.approx(one @ two / np.linalg.norm(one) / np.linalg.norm(two))
+    assert len(table) == 9 * 8 // 2 and record["speakers"] == 3
+
+
+def test_vectors_and_speakers_are_sampled_evenly_and_by_name() -> None:
+    ids = [f"s-{number:03d}" for number in range(100)]
+    rows = held_out_pairs.sampled(ids[::-1], ["s"] * 100, {"s"})
+    assert [ids[::-1][row] for row in rows] == [ids[99 * place // 11] for place in range(12)]
+    assert held_out_pairs.evenly(12, 12) == list(range(12))
+    many = [f"s{number}" for number in range(300)]
+    rows = held_out_pairs.sampled(many, many, set(many))
+    again = held_out_pairs.sampled(many[::-1], many[::-1], set(many))
+    assert len(rows) == 100 and {many[row] for row in rows} == {many[::-1][row] for row in again}
+
+
+def test_what_cannot_be_measured_says_why(tmp_path: Path) -> None:
+    cases: list[tuple[list[str], dict[str, str], Any, str]] = [
+        (names(4, 1, 3), {}, WCCN, "1 held-out speaker, and it takes 2"),
+        (names(20, 1, 0), {}, WCCN, "no held-out speaker has a second recording or piece"),
+        (names(2, 1, 3), {"s00": "f", "s01": "m"}, WCCN, "no two held-out speakers are of one sex"),
+        (names(12, 1, 3), {}, WCCN, "cannot learn from the other speakers: the covariance of the back end wccn"),
+    ]
+    for number, (ids, sexes, settings, reason) in enumerate(cases):
+        table, record = checked(tmp_path / str(number), [drawn(ids)], sexes, settings=settings)
+        assert table.empty and list(table) == ["first", "second", "score", "target"]
+        assert record["eer"] is None and record["cllr_min"] is None
+        assert reason in record["reason"] and reason in record["summary"]
+
+
+def test_fit_learns_from_all_draws(tmp_path: Path) -> None:
+    ids = names(12, 1, 3)
+    several = [drawn(ids, 1), drawn(ids, 2, ("s03-0#1",)), drawn(ids, 3)]
+    inputs = {"vectors": several[0], "vectors.1": several[1], "vectors.2": several[2]}
+    task = Task(
+        "fit", "fit", functools.partial(fit.run, wccn.Backend, WCCN, False),
+        inputs={name: Given(name, value) for name, value in inputs.items()},
+    )  # fmt: skip
+    made = execute([task], Store(tmp_path / "store")).artefact(task.ref())
+    record = json.loads(made.path(fit.RECORD).read_text())
+    assert (record["vectors"], record["left_out"], record["draws"]) == (107, 1, 3)
+    assert made.record["notes"]["left_out"] == [["s03-0#1", "silent"]]
+    alone = tmp_path / "alone"
+    alone.mkdir()
+    usable = [one.usable() for one in several]
+    rows = np.concatenate([one.vectors for one in usable])
+    wccn.Backend.fit(WCCN, rows, [name for one in usable for name in one.speakers], alone, within_session=False)
+    tried = drawn(ids, 9).vectors
+    scores = []
+    for folder in (made.folder, alone):
+        backend = wccn.Backend(WCCN, folder)
+        scores.append(backend.score(backend.enrol(tried, np.arange(36), 36), tried))
+    assert (scores[0] == scores[1]).all()
