@@ -44,7 +44,9 @@ def choose(candidates: Sequence[tuple[Mapping[str, str], Mapping[str, Any]]], ro
             said = (HELD_OUT, held[attack][0], len(held))
         else:
             means = measured.groupby(list(ATTACK), sort=False)["value"].mean()
-            attack = tuple(map(str, means.idxmin()))
+            attack = tuple(
+                str(part) for part in np.atleast_1d(np.array(means.index[int(means.to_numpy().argmin())], dtype=object))
+            )
             said = (MEASURED, np.nan, len(means))
         found.append((dataset, system, *attack, *said))
     return pd.DataFrame(found, columns=list(COLUMNS)).astype({"held_out": "float64", "candidates": "int64"})

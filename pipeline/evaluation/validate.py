@@ -51,7 +51,7 @@ def validate(values: Mapping[str, Any], recipe: str) -> Evaluation:
     if not faults:
         several["anonymisers"] = _with_original(several["anonymisers"])
         several["extractors"] = _resolved(several["extractors"], train, dataset)
-        faults += _without_trainer(several["extractors"], train, attackers)
+        faults += _without_trainer(several["extractors"], train, attackers, several["backends"])
     if faults:
         raise ConfigError(
             f"the configuration has {len(faults)} fault{'s' if len(faults) > 1 else ''}",
@@ -181,7 +181,10 @@ def _resolved(extractors: dict[str, Any], train: Training | None, dataset: Datas
 
 
 def _without_trainer(
-    extractors: Mapping[str, Any], train: Training | None, attackers: Mapping[str, AttackerSettings]
+    extractors: Mapping[str, Any],
+    train: Training | None,
+    attackers: Mapping[str, AttackerSettings],
+    backends: Mapping[str, Any],
 ) -> list[Fault]:
     """Faults that no part shows alone: what needs a trainer where there is none."""
     faults = []
@@ -190,9 +193,12 @@ def _without_trainer(
             one.component.training(one.settings, train)
         except ConfigError as error:
             faults.append(Fault(error.what, ".".join(filter(None, ["extractor", label, error.where]))))
-    if train is None:
+    if train is None and not any(one.component.is_fitted(one.settings) for one in backends.values()):
         faults += [
-            Fault("training=anonymised needs a trainer: add train=default", f"attacker.{label}.training")
+            Fault(
+                "training=anonymised needs something that is trained: add train=default, or wccn to backend=[…]",
+                f"attacker.{label}.training",
+            )
             for label, attacker in attackers.items()
             if attacker.adapts
         ]

@@ -131,12 +131,13 @@ def _checked(plan: Plan, scorer: Scorer, extractor: LoadedExtractor) -> Scorer:
     if learnt is None or extractor.tables is not None or not plan.judges(extractor, learnt):
         return scorer
     within = learnt.one_each
+    given: dict[str, Input] = {"backend": scorer.model} if isinstance(scorer.model, Given) else {}
     task = plan.graph.add(
         Task(
             name="check",
             label=f"check {scorer.label} for {extractor.label} on held-out speakers of {learnt.label}",
             settings={**backend.numeric(), "within_session": within},
-            inputs={**_vectors(plan, backend, extractor, learnt), "sexes": learnt.sexes},
+            inputs={**_vectors(plan, backend, extractor, learnt), "sexes": learnt.sexes, **given},
             function=functools.partial(check_held_out.run, backend.component, backend.settings, within),
             code=(backend.module,),
             libraries=("numpy", "scipy", *backend.component.libraries),
