@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 import yaml
 
-from pipeline.diagnostics import grouping, judge
+from pipeline.diagnostics import grouping, judge, strongest
 from pipeline.engine.store import Store
 from pipeline.errors import ConfigError, DataError, Fault, PartialResult, PipelineError
 from pipeline.report import render, tables
+from pipeline.report import strongest as first
 from pipeline.report.drawn import NOT_KEPT, Drawn
 from pipeline.tables import artefacts, results, scores
 
@@ -59,10 +60,20 @@ class Result:
         config = yaml.safe_load(path.read_text(encoding="utf-8")) if path.is_file() else {}
         return [str(label) for label in (config or {}).get("system", {})]
 
+    @property
+    def strongest(self) -> pd.DataFrame:
+        """The attack that each system's numbers stand on: columns dataset, system, attacker, extractor, trained_on, backend,
+        ``chosen`` (on held-out training speakers, or the lowest EER), ``held_out`` (the EER there) and ``candidates``."""
+        return strongest.read(self.folder)
+
     def summary(self) -> str:
-        """The compact tables as text, and the findings that cast doubt on them."""
+        """The compact tables as text, the strongest attack on each system first, and the findings that cast doubt on them."""
         doubts = grouping.text(self.diagnostics)
-        return tables.to_text(self.rows, self.systems) + (f"\n{doubts}" if doubts else "")
+        return (
+            first.to_text(self.strongest, self.rows, self.systems)
+            + tables.to_text(self.rows, self.systems)
+            + (f"\n{doubts}" if doubts else "")
+        )
 
     def to_markdown(self, *, intervals: bool = True) -> str:
         """The compact tables as Markdown."""

@@ -20,8 +20,10 @@ import yaml
 from pipeline import contracts
 from pipeline.contracts import Plot
 from pipeline.diagnostics import grouping as diagnostics
+from pipeline.diagnostics import strongest as chosen
 from pipeline.files import write_atomically
 from pipeline.report import glossary, runs, tables
+from pipeline.report import strongest as first
 from pipeline.report.drawn import NOT_KEPT, Drawn
 from pipeline.report.words import joined
 from pipeline.tables import results
@@ -180,6 +182,8 @@ def render(run_folders: Sequence[Path], out: Path, drawn: Drawn = NOT_KEPT) -> P
         words=_words(evaluation, rows),
         facts=_facts(evaluation, rows),
         sets=_sets(rows),
+        strongest=_strongest(evaluation),
+        strongest_title=first.TITLE,
         partial=_partial(evaluation, rows),
         attack=_attack(evaluation),
         summaries=[(summary, _summary(summary), tables.footnotes(summary, False)) for summary in summaries],
@@ -386,6 +390,24 @@ def _partial(evaluation: runs.Evaluation, rows: pd.DataFrame) -> list[str]:
             f"row{'s' if len(part) != 1 else ''}: {symbols} for {where}{extra}"
         )
     return lines
+
+
+def _strongest(evaluation: runs.Evaluation) -> Table | None:
+    """The attack that each system's numbers stand on, of each run."""
+    body: list[list[str]] = []
+    notes: list[str] = []
+    for run in evaluation.runs:
+        choice = chosen.read(run.folder)
+        rows = evaluation.rows[evaluation.rows["run_id"] == run.run_id]
+        mark = [run.letter] if evaluation.several else []
+        body += [[*mark, *line] for line in first.lines(choice, rows, evaluation.systems)]
+        notes += first.notes(choice) if len(choice) else []
+    if not body:
+        return None
+    heads = [*(["run"] if evaluation.several else []), *first.HEADS]
+    left = len(heads) - len(first.HEADS) + first.LEFT
+    columns = [Column(head, "text" if place < left else "number") for place, head in enumerate(heads)]
+    return Table(columns, body, note=" ".join(dict.fromkeys(notes)))
 
 
 @dataclass(frozen=True)

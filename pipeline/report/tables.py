@@ -305,22 +305,23 @@ def to_text(rows: pd.DataFrame, systems: Sequence[str] = (), *, intervals: bool 
     for summary in summaries(rows, systems):
         grid = [[*(LABELS[column] for column in summary.left), *summary.heads]]
         grid += [[*names, *(_joined(c, intervals, "~") for c in cells)] for names, cells in summary.body]
-        grid = [[_one_line(text) for text in line] for line in grid]
-        widths = [max(len(line[column]) for line in grid) for column in range(len(grid[0]))]
-        lines = [
-            "  ".join(
-                text.ljust(width) if column < len(summary.left) else text.rjust(width)
-                for column, (text, width) in enumerate(zip(line, widths))
-            ).rstrip()
-            for line in grid
-        ]
-        rule = "  ".join("-" * width for width in widths)
-        blocks.append(
-            "\n".join(
-                [summary.title, "", lines[0], rule, *lines[1:], "", *map(_one_line, footnotes(summary, intervals))]
-            )
-        )
+        lines = aligned(grid[0], grid[1:], len(summary.left))
+        blocks.append("\n".join([summary.title, "", *lines, "", *map(_one_line, footnotes(summary, intervals))]))
     return "\n\n".join(block.rstrip() for block in blocks) + ("\n" if blocks else "")
+
+
+def aligned(heads: list[str], body: list[list[str]], left: int) -> list[str]:
+    """Lines of a table with columns aligned, the first ``left`` of them to the left; no line is wrapped."""
+    grid = [[_one_line(text) for text in line] for line in (heads, *body)]
+    widths = [max(len(line[column]) for line in grid) for column in range(len(grid[0]))]
+    lines = [
+        "  ".join(
+            text.ljust(width) if column < left else text.rjust(width)
+            for column, (text, width) in enumerate(zip(line, widths))
+        ).rstrip()
+        for line in grid
+    ]
+    return [lines[0], "  ".join("-" * width for width in widths), *lines[1:]]
 
 
 def to_markdown(rows: pd.DataFrame, systems: Sequence[str] = (), *, intervals: bool = True) -> str:

@@ -1,0 +1,74 @@
+"""The first table: for each system the attack that its privacy stands on, and what it leaves."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import pandas as pd
+
+from pipeline.diagnostics import strongest
+from pipeline.report import tables
+
+TITLE = "The strongest attack on each system"
+HEADS = ("subset", "system", "strongest attack", "EER (%) ↑", "95 % interval", "held out (%)", "lowest (%)")
+LEFT = 3
+
+
+def lines(choice: pd.DataFrame, rows: pd.DataFrame, systems: Sequence[str] = ()) -> list[list[str]]:
+    """The rows of the table as text, by system and subset."""
+    found = strongest.measured(choice, rows)
+    order = {name: place for place, name in enumerate(systems)}
+    ranked = sorted(found.to_dict("records"), key=lambda row: (order.get(row["system"], len(order)), row["subset"]))
+    return [_line(row) for row in ranked]
+
+
+def _line(row: dict[Any, Any]) -> list[str]:
+    interval = tables.DASH if math.isnan(row["low"]) else f"[{_percent(row['low'])}, {_percent(row['high'])}]"
+    lowest = _percent(row["lowest"])
+    other = strongest.named(row) != row["lowest_by"]
+    return [
+        str(row["subset"]),
+        str(row["system"]),
+        strongest.named(row),
+        _percent(row["value"]),
+        interval,
+        _percent(row["held_out"]),
+        f"{lowest} by {row['lowest_by']}" if other else lowest,
+    ]
+
+
+def notes(choice: pd.DataFrame) -> list[str]:
+    """How the attacks were chosen."""
+    said = []
+    adapted = choice[choice["chosen"] == strongest.HELD_OUT]
+    measured = choice[choice["chosen"] == strongest.MEASURED]
+    if len(adapted):
+        said.append(
+            f"On {', '.join(adapted['system'])} the attack was chosen on held-out training speakers of the system's anonymised "
+            f"speech (held out: its EER there), out of {_span(adapted['candidates'])} that were adapted to it."
+        )
+    if len(measured):
+        said.append(
+            f"No attack was adapted to {', '.join(measured['system'])}: shown is the one with the lowest mean EER of those tried."
+        )
+    said.append("Lowest: of all attacks on the same trials, and by which where it is another one.")
+    return said
+
+
+def to_text(choice: pd.DataFrame, rows: pd.DataFrame, systems: Sequence[str] = ()) -> str:
+    """The table as plain text; '' where no system is attacked."""
+    body = lines(choice, rows, systems)
+    if not body:
+        return ""
+    return "\n".join([TITLE, "", *tables.aligned(list(HEADS), body, LEFT), "", *notes(choice)]) + "\n\n"
+
+
+def _percent(value: float) -> str:
+    return tables.number(value, "fraction")
+
+
+def _span(counts: pd.Series) -> str:
+    low, high = int(counts.min()), int(counts.max())
+    return str(low) if low == high else f"{low} to {high}"
