@@ -336,6 +336,16 @@ class Trainer(Component):
         return settings
 
     @classmethod
+    def share(cls, settings: Any) -> float:
+        """Part of the training utterances that it is given, above 0 and 1 at most."""
+        return 1.0
+
+    @classmethod
+    def also(cls, settings: Any) -> tuple[str, ...]:
+        """Labels of other systems whose speech of the training speakers it is given too, marked as not the attacked one's."""
+        return ()
+
+    @classmethod
     def code(cls, settings: Any) -> tuple[str, ...]:
         """Modules beside the trainer's own that make the weights, such as that of the network."""
         return ()
