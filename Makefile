@@ -16,7 +16,7 @@ $(VENV)/.installed: pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed: make PYTHON=python3.12 ...")'
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[test]'
-	$(BIN)/python -m pipeline fetch-models 'extractor=[ge2e]'
+	$(BIN)/python -m pipeline fetch-models 'extractor=[ge2e,campplus]'
 	touch $@
 
 demo: install

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import logging
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +19,35 @@ if TYPE_CHECKING:
 LOG = logging.getLogger(__name__)
 
 FILE = "checkpoint.safetensors"
+
+# Seconds between checkpoints, beside those at each verification. It changes no number.
+_SAVE_EVERY = 60.0
+
+
+class Kept:
+    """Where a training stands, on disk if there is a folder for it.
+
+    Args:
+        scratch: an existing folder, or None.
+        identity: digest of all that the training depends on.
+    """
+
+    def __init__(self, scratch: Path | None, identity: str) -> None:
+        self.scratch, self.identity, self.saved = scratch, identity, time.monotonic()
+
+    def old(self) -> bool:
+        """Whether it is time for another one."""
+        return time.monotonic() - self.saved > _SAVE_EVERY
+
+    def save(self, tensors: dict[str, torch.Tensor], progress: dict[str, Any]) -> None:
+        """See :func:`save`."""
+        if self.scratch is not None:
+            save(self.scratch, self.identity, tensors, progress)
+            self.saved = time.monotonic()
+
+    def load(self) -> tuple[dict[str, torch.Tensor], dict[str, Any]] | None:
+        """See :func:`load`."""
+        return None if self.scratch is None else load(self.scratch, self.identity)
 
 
 def save(folder: Path, identity: str, tensors: dict[str, torch.Tensor], progress: dict[str, Any]) -> None:

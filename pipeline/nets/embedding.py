@@ -28,6 +28,20 @@ def level_dbfs(wave: np.ndarray) -> float:
     return 10 * float(np.log10(energy / len(wave))) if energy > 0 else -np.inf
 
 
+def set_level(wave: np.ndarray, level: str, dbfs: float) -> np.ndarray:
+    """A waveform that is not silent, float32 [n], at the RMS level that the settings of an extractor ask for.
+
+    Args:
+        wave: float32 [n].
+        level: ``normalise`` brings it to ``dbfs``, ``raise_only`` leaves a louder one alone, ``keep`` leaves all.
+        dbfs: the level in dB re full scale.
+    """
+    gain = dbfs - level_dbfs(wave)
+    if level == "keep" or (level == "raise_only" and gain < 0):
+        return wave
+    return np.asarray(wave * 10 ** (gain / 20), dtype=np.float32)
+
+
 def unusable(wave: np.ndarray) -> str:
     """Why no embedding can be taken of a waveform, or ''."""
     if len(wave) == 0:

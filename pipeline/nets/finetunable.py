@@ -10,10 +10,11 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from pipeline.contracts import Training
-from pipeline.registry import component
+from pipeline.errors import ConfigError
+from pipeline.registry import component, names
 
 if TYPE_CHECKING:
     import torch
@@ -57,6 +58,19 @@ class Finetunable(ABC):
     @abstractmethod
     def write(cls, model: torch.nn.Module, folder: Path) -> None:
         """Write the network's tensors into a folder, as a file that the extractor takes as its weights."""
+
+
+def finetunable(extractor: str) -> type[Finetunable]:
+    """The extractor of a name.
+
+    Raises:
+        ConfigError: there is none of this name, or its network cannot be fine-tuned.
+    """
+    found = component("extractors", extractor)
+    if not issubclass(found, Finetunable):
+        able = [name for name in names("extractors") if issubclass(component("extractors", name), Finetunable)]
+        raise ConfigError(f"the network of '{extractor}' cannot be fine-tuned", remedy=f"known: {', '.join(able)}")
+    return cast(type[Finetunable], found)
 
 
 def finetuning(extractor: type[Any], chosen: Training | None) -> Training | None:

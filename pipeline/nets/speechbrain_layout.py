@@ -1,4 +1,4 @@
-"""Weights in SpeechBrain's layout: read without its YAML, matched with a model, and its front end.
+"""Weights in SpeechBrain's layout, read without its YAML, and its front end.
 
 ``hyperparams.yaml`` can run code and is never read; what it would say about sizes stands in the shapes of the tensors.
 """
@@ -14,18 +14,13 @@ from speechbrain.lobes.features import Fbank
 from speechbrain.processing.features import InputNormalization
 
 from pipeline.errors import DataError
+from pipeline.nets import states
 from pipeline.nets.packed import Layout, on_device
-from pipeline.nets.speechbrain import embedding_file
-
-State = dict[str, torch.Tensor]
+from pipeline.nets.speechbrain import EMBEDDING_FILES, embedding_file
+from pipeline.nets.states import State
 
 SAMPLE_RATE = 16_000
 HOP = 160
-
-_CONVERT = (
-    "write the model's state_dict(), tensors by name and nothing else, to embedding_model.safetensors in that folder, on the "
-    "machine that made it"
-)
 
 
 def read_state(folder: Path) -> State:
@@ -37,66 +32,7 @@ def read_state(folder: Path) -> State:
     path = embedding_file(folder)
     if path is None:
         raise DataError("a folder holds no speaker embedding", where=str(folder))
-    try:
-        if path.suffix == ".safetensors":
-            from safetensors.torch import load_file
-
-            state = load_file(path)
-        else:
-            state = torch.load(path, map_location="cpu", weights_only=True)
-    except Exception as error:
-        # torch says the same of a damaged file and of one that would run code; neither is opened any further.
-        raise DataError(
-            "weights cannot be read as plain tensors",
-            where=str(path),
-            cause=f"a damaged file, or a pickle that holds code: {(str(error).splitlines() or [type(error).__name__])[0]}",
-            remedy=_CONVERT,
-        ) from error
-    if not isinstance(state, dict) or not all(isinstance(value, torch.Tensor) for value in state.values()):
-        raise DataError("a checkpoint holds something else than tensors by name", where=str(path), remedy=_CONVERT)
-    return state
-
-
-def shape(state: State, key: str, architecture: str, dimensions: int) -> tuple[int, ...]:
-    """Shape of a tensor that an architecture must have.
-
-    Raises:
-        DataError: it is absent or has another number of dimensions.
-    """
-    if key not in state:
-        raise _another(architecture, f"it has no tensor '{key}'")
-    found = tuple(state[key].shape)
-    if len(found) != dimensions:
-        raise _another(architecture, f"its tensor '{key}' has shape {found}, not {dimensions} dimensions")
-    return found
-
-
-def filled(model: torch.nn.Module, state: State, architecture: str) -> torch.nn.Module:
-    """A model with the tensors of a checkpoint, ready for inference.
-
-    Raises:
-        DataError: the first tensor that is too many, missing, or of another shape, by name.
-    """
-    wanted = model.state_dict()
-    for key in sorted(wanted.keys() | state.keys()):
-        if key not in wanted:
-            raise _another(architecture, f"it has a tensor '{key}' too many")
-        if key not in state:
-            raise _another(architecture, f"it has no tensor '{key}'")
-        if state[key].shape != wanted[key].shape:
-            raise _another(
-                architecture, f"its tensor '{key}' has shape {tuple(state[key].shape)}, not {tuple(wanted[key].shape)}"
-            )
-    model.load_state_dict(state)
-    return model.eval()
-
-
-def _another(architecture: str, cause: str) -> DataError:
-    return DataError(
-        f"these weights are not those of an {architecture}",
-        cause=cause,
-        remedy="set source of the extractor to weights of its own architecture, or choose the extractor that they belong to",
-    )
+    return states.read(path, EMBEDDING_FILES[0])
 
 
 class FrontEnd(torch.nn.Module):

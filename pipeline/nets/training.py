@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -12,6 +13,8 @@ import numpy as np
 
 from pipeline.errors import StageFailed
 from pipeline.seeds import digest, generator
+
+LOG = logging.getLogger(__name__)
 
 Batch = TypeVar("Batch")
 
@@ -48,6 +51,46 @@ def finite(loss: float, step: int, utterances: Sequence[str]) -> float:
             remedy="listen to these utterances, or lower learning_rate",
         )
     return loss
+
+
+def out_of_memory(error: Exception) -> bool:
+    """Whether an error says that memory has run out."""
+    import torch
+
+    # On a CPU torch raises a plain RuntimeError.
+    return isinstance(error, (torch.OutOfMemoryError, MemoryError)) or "can't allocate memory" in str(error)
+
+
+def halved(at_once: int, n: int, least: int, device: str, what: str, cause: str, remedy: str) -> int:
+    """How many of a step's n items go through the network at once after ``at_once`` did not fit into memory: half as many.
+
+    Args:
+        least: fewer than this are not tried.
+        what: names the items.
+        cause: what torch said.
+        remedy: what may help.
+
+    Raises:
+        StageFailed: that would be less than ``least``.
+    """
+    before = min(at_once, n)
+    after = before // 2
+    if after < least:
+        raise StageFailed(
+            f"{before} {what} do not fit into the memory of {device}",
+            cause=(cause.splitlines() or ["out of memory"])[0],
+            remedy=f"{remedy}, or use another device",
+        )
+    kind = what.split()[0]
+    LOG.warning(
+        "out of memory on %s with %d %s at once: %d at once from here on, still %d a step",
+        device,
+        before,
+        kind,
+        after,
+        n,
+    )
+    return after
 
 
 def cosine(step: int, steps: int, warm_up: float) -> float:

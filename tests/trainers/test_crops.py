@@ -10,10 +10,11 @@ import pytest
 import torch
 
 from pipeline.errors import DataError
+from pipeline.nets.excerpts import at_speed
 from pipeline.nets.training import ahead, cosine, triangular
 from pipeline.nets.waveforms import Waveforms, of
 from pipeline.trainers.embedding import EmbeddingSettings, Trainer
-from pipeline.trainers.embedding.crops import Batch, Crops, at_speed, coloured
+from pipeline.trainers.embedding.crops import Batch, Crops, coloured
 
 TINY = Trainer.resolved(
     EmbeddingSettings(batch=4, crop_seconds=0.3, speeds=(1.0,), steps=6, channels=(16, 16, 16), aggregation=24),

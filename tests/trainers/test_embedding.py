@@ -24,8 +24,9 @@ from pipeline.extractors.ecapa import training_network
 from pipeline.nets import checkpoints as _checkpoints
 from pipeline.nets.margin import AngularMargin
 from pipeline.nets.speechbrain_layout import FrontEnd
+from pipeline.nets.verification import Verified, better
 from pipeline.nets.waveforms import Waveforms, of
-from pipeline.trainers.embedding import EmbeddingSettings, Standing, Trainer, _better
+from pipeline.trainers.embedding import EmbeddingSettings, Standing, Trainer
 from pipeline.trainers.embedding import learner as _learner
 from pipeline.trainers.embedding import verification as _verification
 from pipeline.trainers.embedding.crops import Batch
@@ -348,10 +349,10 @@ class Script:
         self.weights: list[dict[str, torch.Tensor]] = []
         monkeypatch.setattr(_verification, "verified", self)
 
-    def __call__(self, excerpts: _verification.Pieces, embed: Any) -> _verification.Verified:
+    def __call__(self, excerpts: _verification.Pieces, embed: Any) -> Verified:
         self.weights.append(embed.__self__.weights())
         eer, cllr_min = next(self.numbers)
-        return _verification.Verified(eer, cllr_min, len(excerpts.names), 10_000, 10_000, excerpts.same_session)
+        return Verified(eer, cllr_min, len(excerpts.names), 10_000, 10_000, excerpts.same_session)
 
 
 def same(folder: Path, weights: dict[str, torch.Tensor]) -> bool:
@@ -397,10 +398,10 @@ def test_the_best_checkpoint_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyP
 def test_within_noise_the_lower_cllr_decides() -> None:
     """Half a standard error of an EER of 10 % over 225 targets is one point."""
     before = {"eer": 0.10, "cllr_min": 0.30}
-    for eer, cllr_min, better in (
+    for eer, cllr_min, expected in (
         (0.088, 0.50, True), (0.112, 0.10, False), (0.105, 0.29, True), (0.095, 0.31, False), (0.10, 0.30, False),
     ):  # fmt: skip
-        assert _better(_verification.Verified(eer, cllr_min, 17, 225, 900, True), before) is better, (eer, cllr_min)
+        assert better(Verified(eer, cllr_min, 17, 225, 900, True), before) is expected, (eer, cllr_min)
 
 
 def test_patience_ends_a_training(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,9 +18,10 @@ from speechbrain.lobes.models.ECAPA_TDNN import (
 )
 
 from pipeline.nets.packed import Convolution, Layout, affine
-from pipeline.nets.speechbrain_layout import State, filled, reach, shape
+from pipeline.nets.speechbrain_layout import reach
+from pipeline.nets.states import State, filled, shape
 
-ARCHITECTURE = "ECAPA-TDNN of SpeechBrain"
+ARCHITECTURE = "an ECAPA-TDNN of SpeechBrain"
 RES2NET_SCALE = 8
 
 # Channels that the pooling weights at a time: of 10 s they fill 2 MB, about the second cache of a core.

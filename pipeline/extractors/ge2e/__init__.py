@@ -44,14 +44,6 @@ class Ge2eSettings(ComponentSettings):
     level_dbfs: float = numeric(-30.0, ge=-90, le=0)
 
 
-def set_level(wave: np.ndarray, settings: Ge2eSettings) -> np.ndarray:
-    """A waveform that is not silent, float32 [n], at the level that the settings ask for."""
-    gain = settings.level_dbfs - embedding.level_dbfs(wave)
-    if settings.level == "keep" or (settings.level == "raise_only" and gain < 0):
-        return wave
-    return np.asarray(wave * 10 ** (gain / 20), dtype=np.float32)
-
-
 class Extractor(contracts.Extractor):
     """Waveforms at 16 kHz to unit vectors of 256 non-negative values.
 
@@ -79,7 +71,8 @@ class Extractor(contracts.Extractor):
             reason = embedding.unusable(wave)
             if reason:
                 return embedding.nothing(self.dimension, reason)
-            vector = self.encoder.embed(embedding.to_tensor(set_level(wave, self.settings), self.device))
+            levelled = embedding.set_level(wave, self.settings.level, self.settings.level_dbfs)
+            vector = self.encoder.embed(embedding.to_tensor(levelled, self.device))
             return embedding.as_feature(vector.cpu().numpy())
 
         return embedding.each(one, waveforms, self.device, self.threads)

@@ -12,9 +12,10 @@ import torch
 from speechbrain.lobes.models.Xvector import Xvector
 
 from pipeline.nets.packed import Convolution, Layout, affine
-from pipeline.nets.speechbrain_layout import State, filled, reach, shape
+from pipeline.nets.speechbrain_layout import reach
+from pipeline.nets.states import State, filled, shape
 
-ARCHITECTURE = "x-vector network of SpeechBrain"
+ARCHITECTURE = "an x-vector network of SpeechBrain"
 _KERNELS, _DILATIONS = (5, 3, 3, 1, 1), (1, 2, 3, 1, 1)
 
 # SpeechBrain adds noise between 1e-5 and 9e-5 to every pooled mean, drawn from torch's global generator at each call; the

@@ -11,8 +11,6 @@ from __future__ import annotations
 
 import json
 import logging
-import math
-import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
@@ -27,6 +25,7 @@ from pipeline.errors import ConfigError, DataError
 from pipeline.nets import checkpoints as _checkpoints
 from pipeline.nets.trainable import Trainable, trainable
 from pipeline.nets.training import ahead, determinism, finite
+from pipeline.nets.verification import better
 from pipeline.nets.waveforms import RATE, Waveforms
 from pipeline.seeds import digest
 from pipeline.trainers.embedding import verification as _verification
@@ -42,9 +41,6 @@ LOG = logging.getLogger(__name__)
 SAMPLE_RATE = RATE
 VERSION = 3
 WEIGHTS, RECORD = "embedding_model.safetensors", "training.json"
-
-# Seconds between checkpoints, beside those at each verification. It changes no number.
-_SAVE_EVERY = 60.0
 
 # What nulls become below and above 20 hours of speech. Small sizes: 168 speakers with 12 s each in about 4 minutes on a core;
 # large ones: VPC 2024.
@@ -276,10 +272,10 @@ class Trainer(contracts.Trainer):
             raise DataError(f"training takes two speakers at least, and there are {len(crops.speakers)}")
         steps = n_steps(settings, crops)
         excerpts = _verification.pieces(waveforms, held_out, speakers, crops.length, settings.seed)
-        kept = _Checkpoint(scratch, _identity(settings, waveforms, device))
+        kept = _checkpoints.Kept(scratch, _identity(settings, waveforms, device))
         with determinism(settings.threads):
             learner = Learner(settings, crops.n_classes, device)
-            standing, best = kept.resume(learner)
+            standing, best = _resume(kept, learner)
             for step, batch in ahead(crops.batch, standing.step, standing.step if standing.enough(settings) else steps):
                 utterances = [waveforms.ids[item] for item in batch.utterances]
                 loss = finite(learner.gradients(step, batch), step, utterances)
@@ -293,7 +289,7 @@ class Trainer(contracts.Trainer):
                     best = _verify(learner, excerpts, standing) or best
                 stop = stopping()
                 if due or stop or kept.old():
-                    kept.save(learner, best, standing)
+                    _save(kept, learner, best, standing)
                 if stop:
                     return False
                 if standing.enough(settings):
@@ -312,33 +308,21 @@ def open_choices(settings: EmbeddingSettings) -> list[str]:
     return [name for name, value in settings if name in choices and name not in without and value is None]
 
 
-class _Checkpoint:
-    """Where a training stands, on disk if there is a folder for it."""
+def _resume(kept: _checkpoints.Kept, learner: Learner) -> tuple[Standing, dict[str, torch.Tensor] | None]:
+    """Put a learner where the checkpoint was: how far that is, and the best weights so far."""
+    found = kept.load()
+    if found is None:
+        return Standing(), None
+    tensors, progress = found
+    standing = Standing(**progress)
+    learner.restore(tensors)
+    learner.micro_batch = standing.micro_batch
+    LOG.info("going on from the checkpoint at step %d", standing.step)
+    return standing, _checkpoints.part("best", tensors) or None
 
-    def __init__(self, scratch: Path | None, identity: str) -> None:
-        self.scratch, self.identity, self.saved = scratch, identity, time.monotonic()
 
-    def old(self) -> bool:
-        """Whether it is time for another one."""
-        return time.monotonic() - self.saved > _SAVE_EVERY
-
-    def save(self, learner: Learner, best: dict[str, torch.Tensor] | None, standing: Standing) -> None:
-        if self.scratch is not None:
-            tensors = {**learner.tensors(), **_checkpoints.under("best", best or {})}
-            _checkpoints.save(self.scratch, self.identity, tensors, asdict(standing))
-            self.saved = time.monotonic()
-
-    def resume(self, learner: Learner) -> tuple[Standing, dict[str, torch.Tensor] | None]:
-        """Put a learner where the checkpoint was: how far that is, and the best weights so far."""
-        found = None if self.scratch is None else _checkpoints.load(self.scratch, self.identity)
-        if found is None:
-            return Standing(), None
-        tensors, progress = found
-        standing = Standing(**progress)
-        learner.restore(tensors)
-        learner.micro_batch = standing.micro_batch
-        LOG.info("going on from the checkpoint at step %d", standing.step)
-        return standing, _checkpoints.part("best", tensors) or None
+def _save(kept: _checkpoints.Kept, learner: Learner, best: dict[str, torch.Tensor] | None, standing: Standing) -> None:
+    kept.save({**learner.tensors(), **_checkpoints.under("best", best or {})}, asdict(standing))
 
 
 def speakers_of(settings: EmbeddingSettings, audio: Waveforms) -> list[str]:
@@ -368,23 +352,11 @@ def _libraries() -> dict[str, str]:
     return {name: version(name) for name in ("torch", "speechbrain", "numpy")}
 
 
-def _better(found: _verification.Verified, before: dict[str, Any]) -> bool:
-    """Whether a checkpoint is better than the best before it.
-
-    Its EER must be lower by more than half a standard error; within that, which is noise, the lower minimum Cllr decides: it
-    changes with every score, where the EER counts a few at one threshold.
-    """
-    noise = 0.5 * math.sqrt(max(found.eer * (1 - found.eer), 0.0) / found.n_target)
-    if abs(found.eer - before["eer"]) > noise:
-        return found.eer < float(before["eer"])
-    return found.cllr_min < float(before["cllr_min"])
-
-
 def _verify(learner: Learner, excerpts: _verification.Pieces, standing: Standing) -> dict[str, torch.Tensor] | None:
     """Verify on what is held out; the weights if they are the best so far."""
     found = _verification.verified(excerpts, learner.embed)
     standing.verified.append({"step": standing.step, "eer": found.eer, "cllr_min": found.cllr_min})
-    if standing.best >= 0 and not _better(found, standing.verified[standing.best]):
+    if standing.best >= 0 and not better(found, standing.verified[standing.best]):
         return None
     standing.best = len(standing.verified) - 1
     return learner.weights()

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from pipeline import audio as sound
 from pipeline.errors import DataError
+from pipeline.nets.excerpts import at_speed
 from pipeline.nets.training import rounds
 from pipeline.nets.waveforms import RATE, Waveforms
 from pipeline.seeds import generator
@@ -147,13 +147,6 @@ class Crops:
             utterances = self.of_speaker[other]
             total += self.crop(utterances[int(random.integers(len(utterances)))], 1.0, random)
         return total
-
-
-def at_speed(wave: np.ndarray, speed: float, length: int) -> np.ndarray:
-    """A waveform of about ``length * speed`` samples, played at this speed: ``length`` samples."""
-    if speed == 1:
-        return wave
-    return np.resize(sound.resample(wave, round(1000 * speed), 1000), length)
 
 
 def coloured(length: int, random: np.random.Generator) -> np.ndarray:

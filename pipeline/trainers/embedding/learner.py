@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from typing import Any
 
 import numpy as np
@@ -13,10 +12,8 @@ from pipeline.nets import checkpoints as _checkpoints
 from pipeline.nets.margin import AngularMargin
 from pipeline.nets.speechbrain_layout import FrontEnd
 from pipeline.nets.trainable import Sizes, trainable
-from pipeline.nets.training import cosine, seeded, triangular
+from pipeline.nets.training import cosine, halved, out_of_memory, seeded, triangular
 from pipeline.trainers.embedding.crops import Batch
-
-LOG = logging.getLogger(__name__)
 
 _CLIP = 5.0  # largest norm of all gradients together; SpeechBrain's default, and so VPC's
 _EMBEDDED = 64  # waveforms that are embedded at a time
@@ -68,7 +65,7 @@ class Learner:
             try:
                 return self._accumulate(step, batch)
             except (RuntimeError, MemoryError) as error:
-                if not _out_of_memory(error):
+                if not out_of_memory(error):
                     raise
                 self._halve(len(batch.labels), str(error))
             # What the parts that did fit have moved goes back, or they would count twice.
@@ -135,20 +132,8 @@ class Learner:
         return float(total)
 
     def _halve(self, n: int, cause: str) -> None:
-        before, self.micro_batch = min(self.micro_batch, n), min(self.micro_batch, n) // 2
-        if self.micro_batch < 2:
-            raise StageFailed(
-                f"{before} crops of {self.settings.crop_seconds} s do not fit into the memory of {self.device}",
-                cause=(cause.splitlines() or ["out of memory"])[0],
-                remedy="set crop_seconds or channels of the training lower, or use another device",
-            )
-        LOG.warning(
-            "out of memory on %s with %d crops at once: %d at once from here on, still %d a step",
-            self.device,
-            before,
-            self.micro_batch,
-            n,
-        )
+        what, remedy = f"crops of {self.settings.crop_seconds} s", "set crop_seconds or channels of the training lower"
+        self.micro_batch = halved(self.micro_batch, n, 2, self.device, what, cause, remedy)
 
     def _compile(self) -> None:
         """Have ``torch.compile`` fuse the network, and try it."""
@@ -177,8 +162,3 @@ def rate(settings: Any, step: int, steps: int) -> float:
         return float(settings.learning_rate * cosine(step, steps, settings.warm_up))
     low = settings.lowest_learning_rate
     return float(low + (settings.learning_rate - low) * triangular(step, settings.half_cycle))
-
-
-def _out_of_memory(error: Exception) -> bool:
-    # On a CPU torch raises a plain RuntimeError.
-    return isinstance(error, (torch.OutOfMemoryError, MemoryError)) or "can't allocate memory" in str(error)

@@ -9,7 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from pipeline.metrics import cllr_min, eer
+from pipeline.nets import verification as _shared
+from pipeline.nets.excerpts import middle
+from pipeline.nets.verification import Verified, to_units
 from pipeline.nets.waveforms import Waveforms
 from pipeline.seeds import generator
 
@@ -99,7 +101,7 @@ def pieces(
         if same_session and len(found) == 1:
             cut = _parts(audio, found[0], length)
         else:
-            cut = [_middle(audio, item, 0, int(audio.lengths[item]), length) for item in sorted(found)]
+            cut = [middle(audio, item, 0, int(audio.lengths[item]), length) for item in sorted(found)]
         waves += cut
         owners += [owner] * len(cut)
     return Pieces(np.stack(waves), np.array(owners, dtype=np.int64), names, same_session)
@@ -110,50 +112,16 @@ def _parts(audio: Waveforms, item: int, length: int) -> list[np.ndarray]:
     there = int(audio.lengths[item])
     borders = np.linspace(0, there, 1 + max(2, min(_PIECES, there // length))).astype(int).tolist()
     return [
-        _middle(audio, item, start, max(stop, start + 1), length) for start, stop in pairwise(borders) if start < there
+        middle(audio, item, start, max(stop, start + 1), length) for start, stop in pairwise(borders) if start < there
     ]
-
-
-def _middle(audio: Waveforms, item: int, start: int, stop: int, length: int) -> np.ndarray:
-    skipped = max(0, stop - start - length) // 2
-    return np.resize(audio.piece(item, start + skipped, min(stop, start + skipped + length)), length)
-
-
-@dataclass(frozen=True)
-class Verified:
-    """How well cosines tell the speakers of excerpts apart.
-
-    Attributes:
-        eer: fraction.
-        cllr_min: bits.
-        speakers, n_target, n_nontarget: counts.
-        same_session: targets are parts of one utterance.
-    """
-
-    eer: float
-    cllr_min: float
-    speakers: int
-    n_target: int
-    n_nontarget: int
-    same_session: bool
 
 
 def verified(excerpts: Pieces, embed: Embed) -> Verified:
     """All pairs of excerpts."""
-    units = _units(embed(excerpts.waves))
-    first, second = np.triu_indices(len(units), 1)
-    scores = (units @ units.T)[first, second]
+    vectors = embed(excerpts.waves)
+    first, second = np.triu_indices(len(vectors), 1)
     target = excerpts.speakers[first] == excerpts.speakers[second]
-    same, others = scores[target], scores[~target]
-    return Verified(
-        eer(same, others), cllr_min(same, others), len(excerpts.names), len(same), len(others), excerpts.same_session
-    )
-
-
-def _units(vectors: np.ndarray) -> np.ndarray:
-    wide = vectors.astype(np.float64)
-    units: np.ndarray = wide / np.maximum(np.linalg.norm(wide, axis=1, keepdims=True), 1e-12)
-    return units
+    return _shared.verified(vectors, first, second, target, len(excerpts.names), excerpts.same_session)
 
 
 def suspected(
@@ -168,17 +136,17 @@ def suspected(
     excerpts = pieces(audio, range(len(speakers)), speakers, length, seed, most=len(speakers))
     if excerpts is None:
         return []
-    units = _units(embed(excerpts.waves))
+    units = to_units(embed(excerpts.waves))
     owners = excerpts.speakers
     sums = np.zeros((len(excerpts.names), units.shape[1]))
     np.add.at(sums, owners, units)
     # A name's only excerpt has no others: it is judged by the other name of a pair alone.
     several = np.bincount(owners)[owners] > 1
-    nearness = np.einsum("ij,ij->i", units, _units(sums[owners] - units))
+    nearness = np.einsum("ij,ij->i", units, to_units(sums[owners] - units))
     counts = np.bincount(owners[several], minlength=len(sums))
     totals = np.bincount(owners[several], nearness[several], minlength=len(sums))
     own = np.divide(totals, counts, out=np.full(len(sums), np.nan), where=counts > 0)
-    centroids = _units(sums)
+    centroids = to_units(sums)
     cosines = centroids @ centroids.T
     np.fill_diagonal(cosines, -1.0)
     low, high = np.quantile(cosines.max(1), [0.25, 0.75])

