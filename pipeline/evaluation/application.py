@@ -83,7 +83,7 @@ def _evaluate(asked: Evaluation, folder: RunFolder, stop: Stop, progress: Progre
             len(gathered.tied),
             ": ".join(gathered.tied[0]),
         )
-    judge.run(graph.diagnoses, gathered.rows, run.outcome, folder.path)
+    judge.run(graph.diagnoses, graph.heard, gathered.rows, run.outcome, folder.path)
     page = render.render([folder.path], folder.path / "report.html", Drawn(run.outcome.store))
     error = shortfall(gathered, data, asked.allow_partial, page)
     counts = f"tasks: {run.outcome.reused} reused, {run.outcome.computed} computed"

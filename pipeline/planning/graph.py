@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from pipeline.diagnostics import Diagnosis
+from pipeline.diagnostics import Diagnosis, Heard
 from pipeline.engine.task import Input, Ref, Task
 
 
@@ -38,12 +38,14 @@ class Graph:
     Attributes:
         sources: what the rows of results are read from.
         diagnoses: what the attacks are judged by.
+        heard: what is heard of the evaluated speech.
         notes: what a reader should know of the attacks that were planned, and of those that were not.
     """
 
     tasks: list[Task] = field(default_factory=list)
     sources: list[Source] = field(default_factory=list)
     diagnoses: list[Diagnosis] = field(default_factory=list)
+    heard: Heard = field(default_factory=Heard)
     notes: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
