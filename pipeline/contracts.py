@@ -125,6 +125,28 @@ Comparison = Literal["trials", "pairs", "ranks"]
 
 
 @dataclass(frozen=True)
+class Preparation:
+    """What is done to a decoded recording before an extractor hears it.
+
+    Attributes:
+        resampler: how it is brought to the extractor's rate.
+        trim_zeros: whether samples at both ends that are exactly zero are dropped, at the recording's own rate. A recording of
+            zeros alone is then empty.
+    """
+
+    resampler: audio.Resampler = audio.RESAMPLER
+    trim_zeros: bool = False
+
+    def trimmed(self, wave: np.ndarray) -> np.ndarray:
+        """A recording without what is dropped, at its own rate."""
+        return audio.without_zeros_at_ends(wave) if self.trim_zeros else wave
+
+    def prepared(self, wave: np.ndarray, rate: int, target: int) -> np.ndarray:
+        """A recording, float32 [n] at ``rate`` Hz, trimmed and then brought to ``target`` Hz."""
+        return audio.resample(self.trimmed(wave), rate, target, self.resampler)
+
+
+@dataclass(frozen=True)
 class Feature:
     """A feature vector with its evidence.
 
@@ -247,16 +269,22 @@ class Extractor(Component):
     def segments(self, recordings: Sequence[tuple[np.ndarray, int]], count: int) -> list[Feature]:
         """The features of ``count`` uniform segments of joined recordings, given as (waveform, rate in Hz).
 
-        By default the audio is cut, and files of another rate are brought to that of the first. An extractor may cut what it
-        makes of the audio instead.
+        Each recording is trimmed already, as :meth:`preparation` asks. By default the audio is cut, and files of another rate
+        are brought to that of the first. An extractor may cut what it makes of the audio instead.
         """
-        waves, rate = audio.uniform_segments(recordings, count)
-        return self.extract([audio.resample(wave, rate, self.sample_rate) for wave in waves])
+        resampler = self.preparation(self.settings).resampler
+        waves, rate = audio.uniform_segments(recordings, count, resampler)
+        return self.extract([audio.resample(wave, rate, self.sample_rate, resampler) for wave in waves])
 
     @staticmethod
     def pool(vectors: np.ndarray, weights: np.ndarray) -> np.ndarray:
         """One vector float32 [d] of several, [n, d], by their weights [n]: the reference of a speaker."""
         return mean_of_units(vectors, weights)
+
+    @classmethod
+    def preparation(cls, settings: Any) -> Preparation:
+        """What is done to a decoded recording before :meth:`extract` hears it; what its settings say of it is numeric."""
+        return Preparation()
 
     @classmethod
     def resolved(cls, settings: Any, chosen: Training | None) -> Any:

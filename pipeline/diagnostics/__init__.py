@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from pipeline.engine.task import Ref
 
@@ -33,3 +33,16 @@ class Diagnosis:
     other_level: tuple[str, Ref] | None = None
     levels: tuple[str, str] | None = None
     note: str = ""
+
+
+@dataclass
+class Heard:
+    """What is heard of the evaluated speech, whatever the attack.
+
+    Attributes:
+        systems: artefacts of whole recordings, by the label of the system; their records count digital silence.
+        trims: whether an extractor drops digital silence before it takes the vectors that back ends compare, by its label.
+    """
+
+    systems: dict[str, tuple[Ref, ...]] = field(default_factory=dict)
+    trims: dict[str, bool] = field(default_factory=dict)

@@ -9,10 +9,11 @@ from typing import Any
 
 import pandas as pd
 
-from pipeline.diagnostics import Diagnosis
+from pipeline.diagnostics import Diagnosis, Heard
 from pipeline.diagnostics import sentences as diagnostics
 from pipeline.diagnostics.sentences import Finding, Rate
 from pipeline.engine.outcome import Outcome
+from pipeline.engine.task import Ref
 from pipeline.metrics.treatment import Treatment
 from pipeline.tables import records, results
 
@@ -27,25 +28,47 @@ Known = tuple[Mapping[str, str], Finding]
 
 
 def run(
-    diagnoses: Sequence[Diagnosis], rows: pd.DataFrame, outcome: Outcome, folder: Path, known: Sequence[Known] = ()
+    diagnoses: Sequence[Diagnosis],
+    heard: Heard,
+    rows: pd.DataFrame,
+    outcome: Outcome,
+    folder: Path,
+    known: Sequence[Known] = (),
 ) -> pd.DataFrame:
     """Write ``diagnostics.parquet`` into a run folder.
 
     Args:
         diagnoses: what there is to judge each attack by.
+        heard: what was heard of the evaluated speech.
         rows: the results.
         known: what was found before anything was computed, and of which results.
     """
     measured = results.records(rows[rows["value"].notna()])
     eers = _where(measured, {"metric": "eer", "variant": "rocch"})
+    padded = {system: silence(refs, outcome) for system, refs in heard.systems.items()}
     found = [
         ({name: str(each.identity[name]) for name in diagnostics.IDENTITY}, finding)
         for each in diagnoses
-        for finding in _of(each, eers, measured, outcome)
+        for finding in (*_of(each, eers, measured, outcome), *_silence(each.identity, padded, heard))
     ]
     table = diagnostics.frame([*known, *found])
     table.to_parquet(folder / TABLE, index=False)
     return table
+
+
+def silence(refs: Sequence[Ref], outcome: Outcome) -> tuple[int, list[float]]:
+    """How many files there are, and milliseconds of digital silence of each that begins or ends with some."""
+    found = [outcome.artefact(ref).record["notes"][records.SILENCE] for ref in refs]
+    return sum(one["files"] for one in found), [padded for one in found for padded in one["milliseconds"]]
+
+
+def _silence(
+    identity: Mapping[str, str], padded: Mapping[str, tuple[int, list[float]]], heard: Heard
+) -> Iterator[Finding]:
+    system, extractor = identity["system"], identity["extractor"]
+    if system in padded and extractor in heard.trims:
+        files, milliseconds = padded[system]
+        yield diagnostics.digital_silence(system, files, milliseconds, extractor, trimmed=heard.trims[extractor])
 
 
 def read(folder: Path) -> pd.DataFrame:

@@ -14,6 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import pandas as pd
 from scipy.special import ndtri
 
@@ -365,6 +366,31 @@ def eer_against_srd(eer: Rate | float, mean_d: float, null_high: float, idr: flo
     else:
         end = "."
     return Finding("eer_against_srd", mean_d, "bit", sentence + chance + end, hidden or unseen)
+
+
+def digital_silence(
+    system: str, files: int, milliseconds: Sequence[float], extractor: str, *, trimmed: bool
+) -> Finding:
+    """Files of a system that begin or end with samples that are exactly zero, as no microphone gives them.
+
+    Flagged where there are any and the extractor hears them: padding moves its vectors, which looks like privacy and is none.
+
+    Args:
+        system: its label.
+        files: of the evaluated speech.
+        milliseconds: of digital silence at both ends together, of each file that has some (0.5 ms at one end or more).
+        extractor: its label.
+        trimmed: whether it drops them.
+    """
+    share = len(milliseconds) / files if files else math.nan
+    sentence = f"{len(milliseconds)} of {files} files of {system} begin or end with digital silence"
+    if not len(milliseconds):
+        return Finding("digital_silence", share, "fraction", f"{sentence}.", False)
+    sentence += f" (median {np.median(milliseconds):.3g} ms, at most {max(milliseconds):.3g} ms)"
+    if trimmed:
+        return Finding("digital_silence", share, "fraction", f"{sentence}; it is trimmed before embeddings.", False)
+    sentence += f"; {extractor} hears it: padding moves its vectors, and that may look like privacy."
+    return Finding("digital_silence", share, "fraction", sentence, True)
 
 
 def weak_backend(reason: str, speakers: int | None = None) -> Finding:

@@ -1,15 +1,16 @@
-"""What all speaker embeddings share: which audio is unusable, and how torch is set up."""
+"""What all speaker embeddings share: how audio is prepared, which audio is unusable, and how torch is set up."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pipeline.contracts import Feature
+from pipeline import audio
+from pipeline.contracts import ComponentSettings, Extractor, Feature, Preparation, numeric
 
 if TYPE_CHECKING:
     import torch
@@ -19,6 +20,34 @@ _BLOCK = 2**22
 
 SILENCE_DBFS = -100.0
 """Audio below this RMS level holds no speech: the rounding noise of 16-bit audio lies at -101 dBFS."""
+
+
+class PreparationSettings(ComponentSettings):
+    """Settings that all speaker embeddings share: what is done to a recording before the network hears it.
+
+    Attributes:
+        trim_zeros: whether samples at both ends of a recording that are exactly zero are dropped, as the attackers of the
+            VoicePrivacy Challenges 2024 and 2026 do: a system that pads its output would look more private otherwise.
+            Zeros inside stay. The decoded file is trimmed and then brought to 16 kHz, because zeros are exact there; the
+            challenge of 2024 resamples first, after which padding is no longer exactly zero near speech. At 16 kHz, the rate of
+            all challenge data, both are the same. Of a recording that is cut into pieces each piece is trimmed; recordings
+            that are joined are trimmed before.
+        resampler: how a recording comes to 16 kHz: ``soxr_hq`` is the better one (:mod:`pipeline.audio`);
+            ``torchaudio_sinc`` is that of the challenges. At 16 kHz there is nothing to choose; which it is moves vectors of
+            8 kHz recordings (GE2E, LibriSpeech: by a cosine distance of 0.001 in the median and up to 0.012).
+    """
+
+    trim_zeros: bool = numeric(True)
+    resampler: audio.Resampler = numeric("soxr_hq")
+
+
+class EmbeddingExtractor(Extractor):
+    """An extractor whose settings are :class:`PreparationSettings`."""
+
+    @classmethod
+    def preparation(cls, settings: Any) -> Preparation:
+        """As the settings say."""
+        return Preparation(settings.resampler, settings.trim_zeros)
 
 
 def level_dbfs(wave: np.ndarray) -> float:

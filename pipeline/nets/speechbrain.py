@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 
-from pipeline.contracts import ComponentSettings, Extractor, Feature, Training, Weights, numeric, runtime
+from pipeline.contracts import Feature, Training, Weights, numeric, runtime
 from pipeline.errors import ConfigError, ModelMissing
 from pipeline.nets import embedding
+from pipeline.nets.embedding import EmbeddingExtractor, PreparationSettings
 from pipeline.nets.trainable import Trainable
 from pipeline.weights.fetch import fetch_hub
 from pipeline.weights.find import HubModel, fetch_command, first_file, hub_weights, in_folder, is_hub_id
@@ -23,8 +24,8 @@ EMBEDDING_FILES = ("embedding_model.safetensors", "embedding_model.ckpt")
 """What the weights of a speaker embedding are called; the first that a folder holds is taken."""
 
 
-class SpeechBrainSettings(ComponentSettings):
-    """Settings that the extractors with SpeechBrain's networks share.
+class SpeechBrainSettings(PreparationSettings):
+    """Settings that the extractors with SpeechBrain's networks share; how recordings are prepared stands at the base class.
 
     Attributes:
         source: a hub id, a folder that holds ``embedding_model.ckpt`` or ``embedding_model.safetensors``, or ``trained``
@@ -51,7 +52,7 @@ class SpeechBrainSettings(ComponentSettings):
     batch_seconds: float | None = runtime(None, gt=0)
 
 
-class SpeechBrainExtractor(Extractor, Trainable):
+class SpeechBrainExtractor(EmbeddingExtractor, Trainable):
     """Waveforms at 16 kHz to embeddings as the network gives them (not length-normalised).
 
     Files go through the model in batches, and a vector is the one that its file has alone, to a cosine distance of 1e-5.

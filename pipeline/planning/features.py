@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 
 import pandas as pd
 
-from pipeline.engine.task import Derived, Given, Input, Name, Ref, Resources, Task
+from pipeline.engine.task import Derived, Given, Input, Name, Output, Ref, Resources, Task
 from pipeline.planning.extractors import LoadedExtractor
 from pipeline.planning.graph import Graph
 from pipeline.planning.keys import ExtractorKey, SpeechKey
@@ -54,6 +55,16 @@ class Features:
             ]
             for key in several:
                 self._refs[speech.key, key, cut] = tuple(task.ref(key) for task in tasks)
+            if cut == Whole() and speech.key == SpeechKey(speech.system):
+                self._heard(speech, several)
+
+    def _heard(self, speech: SpeechSet, several: dict[ExtractorKey, LoadedExtractor]) -> None:
+        """For the diagnostics: one extractor's artefacts count the silence of a system as well as any other's."""
+        heard = self.graph.heard
+        heard.systems.setdefault(speech.system, self._refs[speech.key, next(iter(several)), Whole()])
+        for one in several.values():
+            if one.is_scored:
+                heard.trims[one.name] = one.component.preparation(one.chosen.settings).trim_zeros
 
     def vectors(
         self, speech: SpeechSet, extractor: LoadedExtractor, rows: Callable[[], pd.DataFrame], name: Hashable
@@ -110,7 +121,7 @@ class Features:
                 label=f"extract {what}",
                 settings=cut.numeric(),
                 inputs={"audio": audio},
-                outputs={key: extractor.output() for key, extractor in several.items()},
+                outputs={key: _output(extractor) for key, extractor in several.items()},
                 function=functools.partial(extract.run, specs, cut, self.machine.device, self.machine.threads),
                 libraries=LIBRARIES,
                 resources=Resources(seconds, device=True),
@@ -124,3 +135,11 @@ class Features:
             return Given(vectors.content(found), found)
         select = SelectVectors(speech.rows, len(speech.manifests), wanted)
         return Derived((*speech.manifests, *self._refs[speech.key, extractor.key, Whole()]), select)
+
+
+def _output(extractor: LoadedExtractor) -> Output:
+    """The output of an extractor; how recordings are brought to its rate is another library's where its settings say so."""
+    made = extractor.output()
+    if extractor.component.preparation(extractor.chosen.settings).resampler != "torchaudio_sinc":
+        return made
+    return dataclasses.replace(made, libraries=(*made.libraries, "torchaudio"))

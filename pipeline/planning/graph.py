@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from pipeline.diagnostics import Diagnosis
+from pipeline.diagnostics import Diagnosis, Heard
 from pipeline.diagnostics.sentences import Finding
 from pipeline.engine.task import Input, Ref, Task
 
@@ -54,6 +54,7 @@ class Graph:
         diagnoses: what the attacks are judged by.
         findings: what is said of the attacks before anything is computed, and of which results.
         candidates: the attacks that were adapted to a system, between which held-out speakers choose.
+        heard: what is heard of the evaluated speech.
         notes: what a reader should know of the attacks that were planned, and of those that were not.
     """
 
@@ -62,6 +63,7 @@ class Graph:
     diagnoses: list[Diagnosis] = field(default_factory=list)
     findings: list[tuple[Mapping[str, str], Finding]] = field(default_factory=list)
     candidates: list[Candidate] = field(default_factory=list)
+    heard: Heard = field(default_factory=Heard)
     notes: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:

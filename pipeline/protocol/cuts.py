@@ -3,14 +3,24 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from pipeline.contracts import Extractor, Feature
+from pipeline.contracts import Extractor, Feature, Preparation
+
+VERSION = 2
+
+Want = tuple[Preparation, int]
+"""How an extractor wants recordings: prepared in this way, at this rate in Hz."""
+
+
+def want(extractor: Extractor) -> Want:
+    """How an extractor wants recordings."""
+    return extractor.preparation(extractor.settings), extractor.sample_rate
 
 
 class Cut(ABC):
@@ -30,18 +40,35 @@ class Cut(ABC):
     def names(self, rows: pd.DataFrame) -> list[str]:
         """Ids of the features of rows of a manifest."""
 
-    @abstractmethod
+    def parts(self, wave: np.ndarray, rate: int) -> list[np.ndarray]:
+        """The parts of a decoded file, each of which is prepared by itself. Names are told from lengths in a manifest, so files
+        are cut as they are and trimmed afterwards."""
+        return [wave]
+
     def features(self, extractor: Extractor, recordings: Sequence[Recording]) -> list[Feature]:
         """The features of recordings, in the order of :meth:`names`."""
+        wanted = want(extractor)
+        return extractor.extract([part for one in recordings for part in one.prepared[wanted]])
 
 
 @dataclass(frozen=True)
 class Recording:
-    """A decoded file: its waveform float32 [n] at its own rate in Hz, and at those that extractors want where that is asked for."""
+    """A decoded file: its waveform float32 [n] at its own rate in Hz, and its parts as extractors want them where cuts are not
+    joined."""
 
     wave: np.ndarray
     rate: int
-    at_rate: dict[int, np.ndarray]
+    prepared: dict[Want, list[np.ndarray]]
+
+    @classmethod
+    def of(cls, wave: np.ndarray, rate: int, cut: Cut, wants: Iterable[Want]) -> Recording:
+        """A decoded file, cut, and prepared once for each way that is wanted; recordings that are joined are not yet."""
+        parts = [] if cut.joins else cut.parts(wave, rate)
+        return cls(
+            wave,
+            rate,
+            {(how, to): [how.prepared(part, rate, to) for part in parts] for how, to in dict.fromkeys(wants)},
+        )
 
 
 @dataclass(frozen=True)
@@ -53,9 +80,6 @@ class Whole(Cut):
 
     def names(self, rows: pd.DataFrame) -> list[str]:
         return list(rows["sha256"])
-
-    def features(self, extractor: Extractor, recordings: Sequence[Recording]) -> list[Feature]:
-        return extractor.extract([one.at_rate[extractor.sample_rate] for one in recordings])
 
 
 @dataclass(frozen=True)
@@ -71,14 +95,8 @@ class Pieces(Cut):
         counted = zip(rows["sha256"], self.counts(rows))
         return [piece_of(sha, number) for sha, count in counted for number in range(count)]
 
-    def features(self, extractor: Extractor, recordings: Sequence[Recording]) -> list[Feature]:
-        return extractor.extract(
-            [
-                piece
-                for one in recordings
-                for piece in np.array_split(one.at_rate[extractor.sample_rate], self._count(len(one.wave) / one.rate))
-            ]
-        )
+    def parts(self, wave: np.ndarray, rate: int) -> list[np.ndarray]:
+        return np.array_split(wave, self._count(len(wave) / rate))
 
     def counts(self, rows: pd.DataFrame) -> list[int]:
         """How many pieces each row of a manifest gives."""
@@ -115,7 +133,8 @@ def cut_rows(rows: pd.DataFrame, cut: Pieces) -> pd.DataFrame:
 
 @dataclass(frozen=True)
 class Segments(Cut):
-    """The recordings joined in their order and cut into ``count`` uniform segments; ids are ``0, 1, ...``."""
+    """The recordings, each trimmed as the extractor wants it, joined in their order and cut into ``count`` uniform segments; ids
+    are ``0, 1, ...``."""
 
     count: int
     joins = True
@@ -127,4 +146,5 @@ class Segments(Cut):
         return [str(number) for number in range(self.count)]
 
     def features(self, extractor: Extractor, recordings: Sequence[Recording]) -> list[Feature]:
-        return extractor.segments([(one.wave, one.rate) for one in recordings], self.count)
+        how, _ = want(extractor)
+        return extractor.segments([(how.trimmed(one.wave), one.rate) for one in recordings], self.count)

@@ -36,7 +36,7 @@ _UNSAFE = re.compile(rb"[^A-Za-z0-9_.~,:;/()+*-]")
 WORST = 3
 MOST_FLAGGED = 6
 """Flagged checks that the top of the page shows unfolded."""
-ANCHORS = ("summary", "attack", "doubt", "metrics", "speakers", "glossary", "signatures", "comparing")
+ANCHORS = ("strongest", "summary", "attack", "doubt", "metrics", "speakers", "glossary", "signatures", "comparing")
 """Ids of the page's own parts, which no section of figures may have."""
 SPEAKER_COLUMNS = (
     ("diagonal_oo", "similarity to itself, OO", ""),

@@ -10,6 +10,9 @@ from typing import Any
 import numpy as np
 
 NUMBERS, TRAINING = "numbers.json", "training.json"
+SILENCE = "digital_silence"
+"""What the notes of an artefact of whole recordings call it: ``files`` that were decoded, and for each of those that begins or
+ends with digital silence the ``milliseconds`` of it at both ends together."""
 
 
 def write(folder: Path, numbers: Mapping[str, Any]) -> None:

@@ -65,6 +65,19 @@ def test_an_attacker_trained_on_original_speech_has_no_protection_to_blame():
     assert "speakers' original data is 3.1 %" in d.gap(record(), 0.1, speech="original")[1].sentence
 
 
+@pytest.mark.parametrize(
+    ("milliseconds", "trimmed", "flagged", "words"),
+    [
+        ([], False, False, "0 of 8 files of b2 begin or end with digital silence."),
+        ([4.0, 9.5, 10.0], True, False, "3 of 8 files of b2 begin or end with digital silence (median 9.5 ms, at most 10 ms); it is"),
+        ([1.0], False, True, "; ge2e hears it: padding moves its vectors, and that may look like privacy."),
+    ],
+)  # fmt: skip
+def test_digital_silence_is_flagged_where_it_is_heard(milliseconds, trimmed, flagged, words):
+    found = d.digital_silence("b2", 8, milliseconds, "ge2e", trimmed=trimmed)
+    assert found.flagged is flagged and words in found.sentence and found.value == len(milliseconds) / 8
+
+
 def test_nobody_held_out_is_flagged():
     found = d.held_out(record(None))
     assert found.flagged and math.isnan(found.value) and "None of the 148 speakers" in found.sentence

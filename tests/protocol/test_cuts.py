@@ -10,10 +10,13 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 import pytest
+import soxr
+import torch
+import torchaudio
 
 from pipeline import audio, contracts
-from pipeline.contracts import ComponentSettings, Feature, numeric
-from pipeline.protocol.cuts import Cut, Pieces, Recording, Segments, Whole
+from pipeline.contracts import ComponentSettings, Feature, Preparation, numeric
+from pipeline.protocol.cuts import Cut, Pieces, Recording, Segments, Whole, want
 
 RATE = 8000
 
@@ -44,10 +47,10 @@ LENGTHS = [
 ]
 
 
-def recordings() -> list[Recording]:
+def recordings(cut: Cut, ear: contracts.Extractor = EAR) -> list[Recording]:
     random = np.random.default_rng(0)
     waves = [(random.standard_normal(samples).astype(np.float32), rate) for samples, rate in LENGTHS]
-    return [Recording(wave, rate, {RATE: audio.resample(wave, rate, RATE)}) for wave, rate in waves]
+    return [Recording.of(wave, rate, cut, [want(ear)]) for wave, rate in waves]
 
 
 def rows() -> pd.DataFrame:
@@ -61,28 +64,35 @@ CUTS = [Whole(), Pieces(3.0), Pieces(0.8), Pieces(0.01), Segments(20), Segments(
 @pytest.mark.parametrize("cut", CUTS, ids=repr)
 def test_there_are_as_many_features_as_names_and_no_name_twice(cut: Cut) -> None:
     names = cut.names(rows())
-    assert len(names) == len(set(names)) == len(cut.features(EAR, recordings()))
+    assert len(names) == len(set(names)) == len(cut.features(EAR, recordings(cut)))
 
 
 def test_whole_recordings_are_heard_as_they_are() -> None:
     assert Whole().names(rows()) == list(rows()["sha256"])
-    for made, recording in zip(Whole().features(EAR, recordings()), recordings(), strict=True):
-        np.testing.assert_array_equal(made.vector, recording.at_rate[RATE])
+    heard = recordings(Whole())
+    for made, recording in zip(Whole().features(EAR, heard), heard, strict=True):
+        np.testing.assert_array_equal(made.vector, audio.resample(recording.wave, recording.rate, RATE))
 
 
 @pytest.mark.parametrize("seconds", [3.0, 0.8, 0.3])
 def test_pieces_make_up_their_recording_and_are_about_as_long_as_asked(seconds: float) -> None:
     cut = Pieces(seconds)
     by_file: dict[str, list[np.ndarray]] = {}
-    for name, made in zip(cut.names(rows()), cut.features(EAR, recordings()), strict=True):
+    heard = recordings(cut)
+    for name, made in zip(cut.names(rows()), cut.features(EAR, heard), strict=True):
         sha, _, number = name.partition("#")
         assert int(number) == len(by_file.setdefault(sha, [])), "in the order of time"
         by_file[sha].append(made.vector)
     assert list(by_file) == list(rows()["sha256"])
-    for pieces, recording in zip(by_file.values(), recordings(), strict=True):
-        np.testing.assert_array_equal(np.concatenate(pieces), recording.at_rate[RATE])
+    for pieces, recording in zip(by_file.values(), heard, strict=True):
         sizes = {len(piece) for piece in pieces}
         assert max(sizes) - min(sizes) <= 1
+        if recording.rate == RATE:
+            np.testing.assert_array_equal(np.concatenate(pieces), recording.wave)
+        else:
+            assert sum(len(piece) for piece in pieces) == pytest.approx(
+                len(recording.wave) * RATE / recording.rate, abs=len(pieces)
+            )
         # No other number of pieces makes the number nearer to that of pieces of exactly this length.
         wanted = len(recording.wave) / recording.rate / seconds
         assert len(pieces) == min(range(1, 500), key=lambda count: abs(count - wanted))
@@ -91,8 +101,9 @@ def test_pieces_make_up_their_recording_and_are_about_as_long_as_asked(seconds: 
 @pytest.mark.parametrize("count", [1, 7, 20])
 def test_segments_are_of_all_recordings_joined(count: int) -> None:
     """Files of another rate are brought to that of the first, so here the first rate is that of the ear."""
-    made = Segments(count).features(EAR, recordings()[1:4])
-    joined = np.concatenate([recording.wave for recording in recordings()[1:4]])
+    heard = recordings(Segments(count))[1:4]
+    made = Segments(count).features(EAR, heard)
+    joined = np.concatenate([recording.wave for recording in heard])
     np.testing.assert_array_equal(np.concatenate([one.vector for one in made]), joined)
     sizes = [len(one.vector) for one in made]
     assert len(sizes) == count and max(sizes) - min(sizes) <= 1
@@ -119,3 +130,77 @@ def test_every_cut_has_other_keys() -> None:
         return tuple(sorted(value.items()))
 
     assert len({plain(cut.numeric()) for cut in CUTS}) == len(CUTS)
+
+
+# Preparation ----------------------------------------------------------------------------------------------------------
+
+
+class _Trimming(_Ear):
+    """Hears recordings without the zeros at their ends, at another rate."""
+
+    sample_rate = 16_000
+    asked = Preparation("soxr_hq", True)
+
+    @classmethod
+    def preparation(cls, settings: Any) -> Preparation:
+        return cls.asked
+
+
+class _Sinc(_Trimming):
+    asked = Preparation("torchaudio_sinc", True)
+
+
+TRIMMING, SINC = (kind(_Settings(), None, "cpu", 1) for kind in (_Trimming, _Sinc))
+INSIDE = np.concatenate([np.ones(1000), np.zeros(300), -np.ones(1700)]).astype(np.float32)
+PADDED = np.concatenate([np.zeros(160), INSIDE, np.zeros(1)]).astype(np.float32)
+
+
+def heard_by(ear: contracts.Extractor, cut: Cut, *waves: np.ndarray, rate: int = 16_000) -> list[np.ndarray]:
+    made = cut.features(ear, [Recording.of(wave, rate, cut, [want(ear)]) for wave in waves])
+    return [one.vector for one in made]
+
+
+def test_zeros_at_ends_are_dropped_and_zeros_inside_are_kept() -> None:
+    (made,) = heard_by(TRIMMING, Whole(), PADDED)
+    np.testing.assert_array_equal(made, INSIDE)
+
+
+def test_pieces_are_cut_from_the_recording_as_it_is_and_then_trimmed() -> None:
+    """Their number is told from lengths in a manifest, which know nothing of zeros."""
+    cut = Pieces(1001 / 16_000)
+    names = cut.names(pd.DataFrame({"sha256": ["x"], "samples": [len(PADDED)], "sample_rate": [16_000]}))
+    made = heard_by(TRIMMING, cut, PADDED)
+    assert len(names) == len(made) == 3
+    for piece, plain in zip(made, np.array_split(PADDED, 3), strict=True):
+        np.testing.assert_array_equal(piece, np.trim_zeros(plain))
+
+
+def test_recordings_are_trimmed_before_they_are_joined() -> None:
+    made = heard_by(TRIMMING, Segments(3), PADDED, np.zeros(500, np.float32), PADDED)
+    np.testing.assert_array_equal(np.concatenate(made), np.tile(INSIDE, 2))
+
+
+@pytest.mark.parametrize("cut", [Whole(), Pieces(0.1), Segments(2)], ids=repr)
+def test_of_zeros_alone_nothing_is_left(cut: Cut) -> None:
+    assert [len(one) for one in heard_by(TRIMMING, cut, np.zeros(3000, np.float32))] == [0] * len(
+        cut.names(pd.DataFrame({"sha256": ["x"], "samples": [3000], "sample_rate": [16_000]}))
+    )
+
+
+@pytest.mark.parametrize("cut", [Whole(), Segments(1)], ids=repr)
+def test_trimmed_and_then_brought_to_the_rate_by_the_resampler_of_choice(cut: Cut) -> None:
+    wave = np.pad(np.random.default_rng(0).standard_normal(4001).astype(np.float32), (0, 300))
+    (soxr_heard,) = heard_by(TRIMMING, cut, wave, rate=8000)
+    (sinc_heard,) = heard_by(SINC, cut, wave, rate=8000)
+    np.testing.assert_array_equal(soxr_heard, soxr.resample(wave[:4001], 8000, 16_000, quality="HQ"))
+    direct = torchaudio.functional.resample(torch.from_numpy(wave[:4001]), 8000, 16_000).numpy()
+    np.testing.assert_array_equal(sinc_heard, direct)
+    assert np.abs(soxr_heard - sinc_heard).max() > 0.01
+
+
+def test_a_file_is_prepared_once_for_each_way_that_is_wanted(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+    monkeypatch.setattr(audio, "resample", lambda wave, rate, target, how: asked.append((target, how)) or wave)
+    ways = [want(ear) for ear in (TRIMMING, EAR, SINC, TRIMMING, EAR)]
+    Recording.of(PADDED, 22_050, Whole(), ways)
+    assert asked == [(16_000, "soxr_hq"), (RATE, "soxr_hq"), (16_000, "torchaudio_sinc")]

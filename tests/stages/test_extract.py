@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 from collections import Counter
 from collections.abc import Callable
@@ -16,7 +17,7 @@ import torch
 from safetensors.torch import save_file
 
 from pipeline import audio
-from pipeline.contracts import Extractor, Feature
+from pipeline.contracts import Extractor, Feature, Preparation
 from pipeline.datasets.synthetic import speaker, utterance
 from pipeline.engine.store import Store
 from pipeline.engine.task import Artefact, Output, Task
@@ -125,7 +126,9 @@ def test_three_extractors_decode_each_file_once(
     monkeypatch.setattr(audio, "load", counted)
     # the same audio under another id is not decoded again either, unless recordings are joined in a row
     twice = rows if cut.joins else pd.concat([rows, rows.iloc[:1].assign(utterance="again")])
-    found = made(twice, specs, tmp_path, cut)
+    # nor for an extractor that wants it prepared in another way
+    other = {"other": prepared_as(specs["ecapa"], trim_zeros=False, resampler="torchaudio_sinc")}
+    found = made(twice, specs | other, tmp_path, cut)
     assert set(read) == set(rows["path"]) and set(read.values()) == {1}
     for label in LABELS:
         ids = table(found[label]).ids
@@ -198,7 +201,7 @@ def test_nothing_is_decoded_beside_a_long_file(
     load = audio.load
     monkeypatch.setattr(audio, "load", lambda path: (read.append(path), load(path))[1])
     paths = [[Path(path)] for path in rows["path"]]
-    chunks = extract.decoded(paths, {16_000}, 1)
+    chunks = extract.decoded(paths, Whole(), [(Preparation(), 16_000)], 1)
     next(chunks)
     assert len(read) == 1 + ahead
     assert len(list(chunks)) == len(rows) - 1 and read == [path for (path,) in paths]
@@ -266,7 +269,73 @@ def test_pieces_are_equal_parts_of_each_file_and_keep_their_order_and_speakers(
         expected = [
             feature.vector
             for number, count in counts.items()
-            for feature in extractor.extract(np.array_split(
-                audio.resample(*audio.load(Path(rows["path"].iloc[number])), extractor.sample_rate), count))
+            for feature in extractor.extract([
+                audio.resample(piece, 16_000, extractor.sample_rate)
+                for piece in np.array_split(audio.load(Path(rows["path"].iloc[number]))[0], count)])
         ]  # fmt: skip
         np.testing.assert_allclose(read.vectors, expected, atol=1e-4 * np.abs(expected).max())
+
+
+# Preparation ----------------------------------------------------------------------------------------------------------
+
+
+def audio_rows(folder: Path, waves: dict[str, np.ndarray], rate: int = 16_000) -> pd.DataFrame:
+    """Waveforms as rows of a manifest."""
+    made = []
+    for name, wave in waves.items():
+        audio.write(folder / f"{name}.wav", wave, rate)
+        made.append((name, str(folder / f"{name}.wav"), rate, len(wave), file_digest(folder / f"{name}.wav")))
+    return pd.DataFrame(made, columns=["utterance", "path", "sample_rate", "samples", "sha256"])
+
+
+def prepared_as(spec: ExtractorSpec, **settings: Any) -> ExtractorSpec:
+    """The extractor with other settings."""
+    return dataclasses.replace(spec, settings=spec.settings.model_copy(update=settings))
+
+
+@pytest.mark.parametrize("rate", [16_000, 8000])
+def test_padding_with_zeros_moves_no_vector_that_is_trimmed(rate: int, specs: Specs, tmp_path: Path) -> None:
+    """Also where the rate has to be changed: the file is trimmed before."""
+    wave = utterance(speaker(3, 0), 3, 1, 2.0).wave.astype(np.float32)
+    wave = np.trim_zeros(audio.resample(wave, 16_000, rate))
+    listed = audio_rows(tmp_path, {"plain": wave, "padded": np.pad(wave, (1234, 16_000))}, rate)
+    several = {
+        "trimmed": specs["ecapa"],
+        "sinc": prepared_as(specs["ecapa"], resampler="torchaudio_sinc"),
+        "whole": prepared_as(specs["ecapa"], trim_zeros=False),
+    }
+    apart = {}
+    for label, artefact in made(listed, several, tmp_path / "store").items():
+        found = table(artefact)
+        plain, padded = (found.vectors[found.row[sha]].astype(float) for sha in listed["sha256"])
+        apart[label] = 1 - plain @ padded / np.linalg.norm(plain) / np.linalg.norm(padded)
+    assert abs(apart["trimmed"]) < 1e-6 and abs(apart["sinc"]) < 1e-6
+    assert apart["whole"] > 1e-3
+
+
+@pytest.mark.parametrize("cut", [Whole(), Pieces(0.5), Segments(4)])
+def test_a_file_of_zeros_alone_is_unusable_with_a_reason(cut: Cut, specs: Specs, tmp_path: Path) -> None:
+    listed = audio_rows(tmp_path, {"silent": np.zeros(32_000, np.float32)})
+    several = {"trimmed": specs["ecapa"], "whole": prepared_as(specs["ecapa"], trim_zeros=False)}
+    for artefact in made(listed, several, tmp_path / "store", cut).values():
+        found = table(artefact)
+        assert len(found.ids) == len(cut.names(listed))
+        assert not found.weights.any() and all(found.reasons)
+
+
+def test_files_that_begin_or_end_with_digital_silence_are_counted_where_they_are_whole(
+    specs: Specs, tmp_path: Path
+) -> None:
+    sound = np.random.default_rng(0).uniform(0.1, 0.2, 8000).astype(np.float32)
+    lengths = {"none": (0, 0), "too_short": (7, 7), "begin": (8, 0), "both": (1, 320), "end": (0, 80)}
+    waves = {name: np.pad(sound, ends) for name, ends in lengths.items()} | {"silent": np.zeros(1600, np.float32)}
+    waves["inside"] = np.concatenate([sound, np.zeros(4000, np.float32), sound])
+    listed = audio_rows(tmp_path, waves)
+    chosen = {label: specs[label] for label in ("ecapa", "f0")}
+    for one in made(listed, chosen, tmp_path / "whole").values():
+        assert one.record["notes"]["digital_silence"] == {
+            "files": 7,
+            "milliseconds": [0.5, 5.0, 20.062, 100.0],
+        }
+    pieces = made(listed, chosen, tmp_path / "pieces", Pieces(0.1))
+    assert all("digital_silence" not in one.record["notes"] for one in pieces.values())

@@ -12,10 +12,10 @@ from typing import Literal
 
 import numpy as np
 
-from pipeline import contracts
-from pipeline.contracts import ComponentSettings, Feature, Weights, numeric
+from pipeline.contracts import Feature, Weights, numeric
 from pipeline.errors import ModelMissing
 from pipeline.nets import embedding
+from pipeline.nets.embedding import EmbeddingExtractor, PreparationSettings
 from pipeline.weights.fetch import fetch_wheel_file
 from pipeline.weights.find import WheelFile, fetch_command, wheel_weights
 
@@ -30,8 +30,8 @@ WHEEL = WheelFile(
 )
 
 
-class Ge2eSettings(ComponentSettings):
-    """Settings of the GE2E extractor.
+class Ge2eSettings(PreparationSettings):
+    """Settings of the GE2E extractor; how recordings are prepared stands at the base class.
 
     Attributes:
         level: ``normalise`` brings the RMS level of each file to ``level_dbfs``; ``raise_only`` leaves louder files
@@ -44,7 +44,7 @@ class Ge2eSettings(ComponentSettings):
     level_dbfs: float = numeric(-30.0, ge=-90, le=0)
 
 
-class Extractor(contracts.Extractor):
+class Extractor(EmbeddingExtractor):
     """Waveforms at 16 kHz to unit vectors of 256 non-negative values.
 
     Files go through the model one at a time, so that a vector depends on its own audio alone. Audio shorter than 1.6 s
