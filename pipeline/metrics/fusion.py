@@ -17,12 +17,12 @@ Conventions: higher scores mean more similar.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
-from pipeline.metrics._checks import Array, Mask, MetricError
+from pipeline.metrics._checks import Array, MetricError
 from pipeline.metrics._result import quantity
 
 VERSION = 1
@@ -109,7 +109,7 @@ def logistic_fusion(scores: npt.ArrayLike, target: npt.ArrayLike, *, penalty: fl
         return float(value), np.asarray(design.T @ slope + penalty * weights)
 
     bounds = [(0.0, None)] * kinds + [(None, None)]
-    options = {"maxiter": 5000, "maxfun": 20000, "ftol": 1e-15, "gtol": 1e-10}
+    options: Any = {"maxiter": 5000, "maxfun": 20000, "ftol": 1e-15, "gtol": 1e-10}
     found = minimize(cost, np.zeros(kinds + 1), jac=True, method="L-BFGS-B", bounds=bounds, options=options).x
     if not found[:-1].any():
         return Fusion("equal", mean, spread, np.full(kinds, 1 / kinds), 0.0)
@@ -133,7 +133,7 @@ def _matrix(scores: npt.ArrayLike, kinds: int | None = None) -> Array:
     if values.ndim != 2 or not values.shape[1] or kinds not in (None, values.shape[1]):
         wanted = "K" if kinds is None else kinds
         raise MetricError(f"scores to fuse must be of shape [n, {wanted}], not {values.shape}")
-    finite: Mask = np.isfinite(values).all(axis=1)
+    finite = np.asarray(np.isfinite(values).all(axis=1))
     if not finite.all():
         raise MetricError(
             f"{int((~finite).sum())} of {len(values)} trials have scores that are not finite: they cannot be fused"

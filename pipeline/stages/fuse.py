@@ -76,7 +76,7 @@ def _joined(work: Work, name: str, file: str, ids: list[str], same: list[str]) -
         DataError: inputs differ in a column that has to be the same.
     """
     table: pd.DataFrame | None = None
-    tables = []
+    tables: list[pd.DataFrame] = []
     while work.has(f"{name}.{len(tables)}"):
         one = pd.read_parquet(work.input(f"{name}.{len(tables)}").path(file))
         tables.append(one.set_index(ids).rename(columns={"score": f"score.{len(tables)}"}))

@@ -40,7 +40,7 @@ def oracle(vectors: np.ndarray, speaker: np.ndarray) -> float:
 def rates(
     vectors: np.ndarray, speaker: np.ndarray, tried: np.ndarray, who: np.ndarray, shares: list[Any]
 ) -> list[float]:
-    """The EER of all pairs of other speakers' vectors after training with each share, and the last training's facts."""
+    """The EER of all pairs of other speakers' vectors after training with each share."""
     found = []
     first, second = np.triu_indices(len(tried), 1)
     same = who[first] == who[second]
@@ -108,9 +108,9 @@ def test_a_share_that_costs_error_rate_is_not_taken(monkeypatch: pytest.MonkeyPa
     vectors, speaker = drawn(150, 4, values, 0.5, 6)
     likelihoods = regularisation._likelihoods
 
-    def reversed_(*given: Any) -> list[dict[str, float | None]]:
+    def reversed_(*given: Any) -> list[dict[str, Any]]:
         tried = likelihoods(*given)
-        return [{**one, "log_likelihood": one["share"]} for one in tried if (one["share"] or 0) <= 0.1]
+        return [{**one, "log_likelihood": one["share"]} for one in tried if one["share"] <= 0.1]
 
     monkeypatch.setattr(regularisation, "_likelihoods", reversed_)
     _, facts = plda.train(vectors, labels(speaker), **CHAIN, regularisation=None)

@@ -81,9 +81,7 @@ def choice(
     }
 
 
-def _likelihoods(
-    shares: list[float], data: Statistics, learnt: Statistics, held: Statistics
-) -> list[dict[str, float | None]]:
+def _likelihoods(shares: list[float], data: Statistics, learnt: Statistics, held: Statistics) -> list[dict[str, Any]]:
     """Candidates with the log-density of held-out vectors about their speakers' means, in nats a degree of freedom."""
     # Where nothing varies at all (dimensions that are always zero), all shares would be beaten by the smallest.
     values, axes = scipy.linalg.eigh(data.within)
@@ -94,7 +92,7 @@ def _likelihoods(
     own, turn = scipy.linalg.eigh((inner + inner.T) / 2)
     spread = np.einsum("ij,ij->j", axes @ turn, held.within @ (axes @ turn)) / held.freedom
     regular = full_rank(learnt, own) and len(own) == len(covariance)
-    tried: list[dict[str, float | None]] = []
+    tried: list[dict[str, Any]] = []
     for share in shares:
         if share == 0 and not regular:
             continue
