@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -113,7 +113,7 @@ class LinearBackend(contracts.Backend):
         ModelMissing: the settings ask for parameters, and no folder is given.
     """
 
-    libraries = ("numpy",)
+    libraries: ClassVar[tuple[str, ...]] = ("numpy",)
     settings: LinearSettings
 
     def __init__(self, settings: Any, folder: Path | None = None) -> None:

@@ -36,6 +36,7 @@ from pipeline.metrics.cece_uncertainty import c_ece_by_speaker
 from pipeline.metrics.cllr import cllr, cllr_cal, cllr_min
 from pipeline.metrics.detection import TprAtFpr, eer, tpr_at_fpr
 from pipeline.metrics.ece import D_ECE_MAX, EceProfile, d_ece, d_ece_oracle, ece, ece_profile, prior_entropy, z_function
+from pipeline.metrics.fusion import Fusion, equal_fusion, logistic_fusion
 from pipeline.metrics.linkability import d_sys, pi_link, pi_sing
 from pipeline.metrics.linkage import Linkage, linkage, linkage_by_speaker, p0p1_ratio
 from pipeline.metrics.normalised import (
@@ -103,6 +104,7 @@ __all__ = [
     "D_ECE_MAX",
     "Disclosure",
     "EceProfile",
+    "Fusion",
     "Interval",
     "Isotonic",
     "Linear",
@@ -140,6 +142,7 @@ __all__ = [
     "ece",
     "ece_profile",
     "eer",
+    "equal_fusion",
     "equal_speaker_weights",
     "fit_beta_binomial",
     "g_cllr_min",
@@ -151,6 +154,7 @@ __all__ = [
     "linear_calibration",
     "linkage",
     "linkage_by_speaker",
+    "logistic_fusion",
     "normalised",
     "normalised_by_speaker",
     "null_bands",

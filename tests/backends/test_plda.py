@@ -11,10 +11,12 @@ import kaldiio
 import numpy as np
 import pytest
 from kaldiio.matio import write_array, write_array_ascii
+from pydantic import ValidationError
 from scipy.stats import norm
 
 from pipeline import metrics
 from pipeline.backends import cosine, plda
+from pipeline.backends._adaptation import AsNorm
 from pipeline.backends.plda import Backend, PldaSettings, kaldi_files
 from pipeline.errors import DataError, ModelMissing
 
@@ -301,3 +303,131 @@ def test_vectors_of_another_dimension_are_refused(tmp_path: Path) -> None:
     backend = Backend(PldaSettings(source=str(folder)), folder)
     with pytest.raises(DataError, match="12-dimensional embeddings"):
         backend.enrol(np.ones((3, 192)), np.arange(3), 3)
+
+
+# Kaldi's training.
+
+
+def kaldi_estimate(groups: list[np.ndarray], iterations: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Mean, transform and psi as Kaldi's PldaEstimator finds them from the vectors [n, k] of each speaker.
+
+    Each speaker's mean m_s, less the mean of all m_s, has the posterior N(w, C) with C = (B^-1 + n W^-1)^-1 and w = C n W^-1 m_s.
+    B becomes the mean of C + w w'; W the scatter about the means plus the sum of n (C + (m_s - w)(m_s - w)'), by all vectors.
+    """
+    k = groups[0].shape[1]
+    means = [sum(group) / len(group) for group in groups]
+    middle = sum(means) / len(means)
+    scatter = np.zeros((k, k))
+    for group, mean in zip(groups, means, strict=True):
+        for row in group:
+            scatter += np.outer(row - mean, row - mean)
+    within, between = np.eye(k), np.eye(k)
+    for _ in range(iterations):
+        of_within, of_between = scatter.copy(), np.zeros((k, k))
+        for group, mean in zip(groups, means, strict=True):
+            n, m = len(group), mean - middle
+            spread = np.linalg.inv(np.linalg.inv(between) + n * np.linalg.inv(within))
+            w = spread @ (n * np.linalg.inv(within) @ m)
+            of_between += spread + np.outer(w, w)
+            of_within += n * (spread + np.outer(m - w, m - w))
+        within, between = of_within / sum(len(group) for group in groups), of_between / len(groups)
+    white = np.linalg.inv(np.linalg.cholesky(within))
+    psi, axes = np.linalg.eigh(white @ between @ white.T)
+    return middle, axes.T @ white, psi
+
+
+@pytest.mark.parametrize("iterations", [1, 10])
+def test_training_from_kaldis_start_gives_kaldis_ratios(iterations: int, tmp_path: Path) -> None:
+    random = np.random.default_rng(12)
+    counts = random.integers(1, 9, size=50)
+    own = random.normal(size=(50, D)) @ random.normal(size=(D, D)) * 0.5
+    rows = np.repeat(own, counts, 0) + random.normal(size=(counts.sum(), D)) @ random.normal(size=(D, D)) * 0.4
+    owner = np.repeat(np.arange(50), counts)
+    settings = PldaSettings(lda=K, iterations=iterations, regularisation=0, start="kaldi")
+    record = plda.Backend.fit(settings, rows, [f"s{one:02d}" for one in owner], tmp_path, within_session=False)
+    assert record["start"] == "kaldi"
+    backend = Backend(settings, tmp_path)
+    projected = (rows - rows.mean(0)) @ backend.model.lda.T
+    projected *= np.sqrt(K) / np.linalg.norm(projected, axis=1, keepdims=True)
+    middle, rotation, psi = kaldi_estimate([projected[owner == one] for one in range(50)], iterations)
+    held = {"mean": rows.mean(0), "lda": backend.model.lda, "centre": middle, "rotation": rotation, "psi": psi}
+    enrolled, of_model = random.normal(size=(9, D)), np.array([0, 1, 1, 2, 2, 2, 2, 3, 0])
+    trials = random.normal(size=(6, D))
+    found = backend.score(backend.enrol(enrolled, of_model, 4), trials)
+    expected = [[kaldi_score(held, enrolled[of_model == model], trial) for trial in trials] for model in range(4)]
+    assert np.abs(found - np.array(expected)).max() < 1e-9
+
+    plda.Backend.fit(
+        settings.model_copy(update={"start": "moments"}), rows, [f"s{one:02d}" for one in owner], tmp_path,
+        within_session=False,
+    )  # fmt: skip
+    moments = Backend(settings, tmp_path)
+    assert np.abs(moments.score(moments.enrol(enrolled, of_model, 4), trials) - found).max() > 1e-3
+
+
+# AS-norm and enrolment.
+
+
+def test_as_norm_of_ratios_is_that_of_loops(tmp_path: Path) -> None:
+    vectors, speakers = voices(20, 5, 13, loud=True)
+    settings = PldaSettings(lda=6, as_norm=AsNorm(top=7), regularisation=0.1)
+    record = plda.Backend.fit(settings, vectors, speakers, tmp_path, within_session=False)
+    assert record["cohort"] == 20 and "AS-norm by the 7 highest of a cohort of 20 speakers" in record["summary"]
+    plain = Backend(settings.model_copy(update={"as_norm": None}), tmp_path)
+    enrolled, trials = voices(2, 3, 14, loud=True)[0], voices(4, 1, 15, loud=True)[0]
+    of_model = np.array([0, 0, 0, 1, 1, 2])
+    backend = Backend(settings, tmp_path)
+    found = backend.score(backend.enrol(enrolled, of_model, 3), trials)
+
+    cohort = [
+        np.mean([row for row, name in zip(vectors.astype(float), speakers) if name == one], axis=0)
+        for one in sorted(set(speakers))
+    ]
+
+    def ratio(model: np.ndarray, trial: np.ndarray) -> float:
+        enrol = plain.enrol(np.atleast_2d(model), np.zeros(len(np.atleast_2d(model)), dtype=int), 1)
+        return float(plain.score(enrol, trial[None])[0, 0])
+
+    def z(score: float, others: list[float]) -> float:
+        highest = sorted(others)[-7:]
+        return float((score - np.mean(highest)) / np.std(highest))
+
+    of_trials = [[ratio(one, trial) for one in cohort] for trial in trials]
+    for model in range(3):
+        own = enrolled[of_model == model]
+        of_model_scores = [ratio(own, one) for one in cohort]
+        for column, trial in enumerate(trials):
+            score = ratio(own, trial)
+            expected = (z(score, of_model_scores) + z(score, of_trials[column])) / 2
+            assert found[model, column] == pytest.approx(expected, rel=1e-6, abs=1e-6)
+
+
+def test_only_ratios_as_they_are_are_ratios() -> None:
+    for settings, llrs in (
+        (PldaSettings(), True),
+        (PldaSettings(as_norm=AsNorm()), False),
+        (PldaSettings(enrolment="mean_of_scores"), False),
+        (PldaSettings(enrolment="max_of_scores"), False),
+    ):
+        assert Backend.gives_llrs(settings) is llrs
+        assert Backend.enrolment(settings) == settings.enrolment
+        assert Backend.is_fitted(settings)
+
+
+def test_a_folder_has_no_cohort_and_a_cohort_may_be_too_small(tmp_path: Path) -> None:
+    with pytest.raises(ValidationError, match=r"source=/somewhere hold none: set as_norm=null, or source=trained"):
+        PldaSettings(source="/somewhere", as_norm=AsNorm())
+    assert not Backend.is_fitted(PldaSettings(source="/somewhere"))
+    vectors, speakers = voices(12, 4, 16, loud=True)
+    for top, count, reason in (
+        (50, 48, "cohort of 12 training speakers is smaller"),
+        (5, 32, "10 training speakers or"),
+    ):
+        with pytest.raises(DataError, match=reason):
+            plda.Backend.fit(
+                PldaSettings(as_norm=AsNorm(top=top)), vectors[:count], speakers[:count], tmp_path, within_session=False
+            )
+    assert not list(tmp_path.iterdir())
+    plda.Backend.fit(PldaSettings(), vectors, speakers, tmp_path, within_session=False)
+    with pytest.raises(DataError, match="cohort of a PLDA cannot be read"):
+        Backend(PldaSettings(as_norm=AsNorm(top=5)), tmp_path)

@@ -15,7 +15,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import scipy.linalg
@@ -24,7 +24,10 @@ from threadpoolctl import threadpool_limits
 
 from pipeline.errors import DataError
 
+VERSION = 2
 FILE = "plda.safetensors"
+Start = Literal["moments", "kaldi"]
+"""Where EM begins: at the estimate by moments, or at B = W = I with the mean held, as Kaldi's PldaEstimator does."""
 # Below this ratio of its eigenvalues, a covariance is recorded as near-singular: Kaldi's ivector-compute-lda floors them.
 SINGULAR = 1e-6
 # Variance that is this small beside the whole is rounding of float32 vectors, not a difference between recordings.
@@ -233,15 +236,21 @@ class TwoCovariance:
 
 
 def two_covariance(
-    data: Statistics, iterations: int, share: float = 0.0, towards: np.ndarray | None = None
+    data: Statistics,
+    iterations: int,
+    share: float = 0.0,
+    towards: np.ndarray | None = None,
+    *,
+    start: Start = "moments",
 ) -> TwoCovariance:
-    """Fit a two-covariance model by EM, from the estimate by moments.
+    """Fit a two-covariance model by EM.
 
     Args:
         data: statistics of the vectors.
         iterations: of EM.
         share: weight of ``towards`` in the covariance within speakers, 0 <= share < 1: an inverse Wishart prior.
         towards: [k, k] the covariance that it is drawn to.
+        start: with ``kaldi`` each iteration is one of Kaldi's, where nothing is drawn; the mean stays that of the speakers' means.
 
     Raises:
         numpy.linalg.LinAlgError: the covariance within speakers is singular.
@@ -252,11 +261,14 @@ def two_covariance(
     pseudo = n * share / (1 - share)
 
     mean = data.means.mean(0)
-    within = (1 - share) * data.within / data.freedom + share * prior
-    spread = data.means - mean
-    _, back, psi = diagonalised(within, spread.T @ spread / s)
-    # Means of speakers vary by B + W / n. What is 0 would stay 0 in EM, so a hundredth is left.
-    between = (back * np.maximum(psi - (1 / count).mean(), 0.01 * psi)) @ back.T
+    if start == "kaldi":
+        within, between = np.eye(k), np.eye(k)
+    else:
+        within = (1 - share) * data.within / data.freedom + share * prior
+        spread = data.means - mean
+        _, back, psi = diagonalised(within, spread.T @ spread / s)
+        # Means of speakers vary by B + W / n. What is 0 would stay 0 in EM, so a hundredth is left.
+        between = (back * np.maximum(psi - (1 / count).mean(), 0.01 * psi)) @ back.T
 
     log_likelihood, objective = [], []
     for iteration in range(iterations + 1):
@@ -276,7 +288,7 @@ def two_covariance(
         expected, variance = count * psi / left * means, psi / left
         rest = means - expected
         found_within = (scatter + rest.T @ (count * rest) + np.diag((count * variance).sum(0))) / n
-        moved = expected.mean(0)
+        moved = expected.mean(0) if start == "moments" else np.zeros(k)
         expected -= moved
         found_between = expected.T @ expected / s + np.diag(variance.mean(0))
         mean = mean + back @ moved
@@ -293,6 +305,7 @@ def train(
     iterations: int,
     regularisation: float | None,
     length_normalise: bool,
+    start: Start = "moments",
 ) -> tuple[Plda, dict[str, Any]]:
     """Centring, LDA, length normalisation and PLDA of vectors [n, d] of speakers [n].
 
@@ -301,9 +314,10 @@ def train(
         speakers: the speaker of each.
         lda: dimensions asked for; used are at most those of the vectors and one less than the speakers.
         iterations: of EM.
-        regularisation: share of a spherical covariance in the covariance within speakers; None finds it by
-            :func:`shrinkage`.
+        regularisation: share of a spherical covariance in the covariance within speakers; None chooses it on held-out
+            speakers (:mod:`pipeline.backends.plda.regularisation`).
         length_normalise: see :meth:`Plda.mapped`.
+        start: of EM, see :func:`two_covariance`.
 
     Returns:
         The model, and facts about the training as plain JSON values.
@@ -311,44 +325,98 @@ def train(
     Raises:
         DataError: the data cannot support it, with the reason.
     """
+    from pipeline.backends.plda.regularisation import choice
+
     names, speaker = np.unique(np.asarray(speakers, dtype=str), return_inverse=True)
-    vectors = np.asarray(vectors)
+    vectors, chain = np.asarray(vectors), Chain(lda, iterations, length_normalise, start)
     with threadpool_limits(1, user_api="blas"):
-        data = _supported(vectors, speaker, len(names), length_normalise)
-        d, used = vectors.shape[1], min(lda, vectors.shape[1], len(names) - 1)
-        if used < 2 and length_normalise:
-            raise DataError(
-                "length normalisation leaves nothing but the sign of vectors of 1 dimension",
-                where=f"lda={lda}, {d}-dimensional vectors, {len(names)} speakers",
-                remedy="set lda to 2 or more, or length_normalise=false",
-            )
-        covariance = data.within / data.freedom
-        values = scipy.linalg.eigvalsh(covariance)
-        singular = bool(values[0] < SINGULAR * values[-1])
-        # Drawn all the way, nothing would be left to learn.
-        share = min(shrinkage(covariance, data.freedom), 0.99) if regularisation is None else regularisation
-        if share == 0 and (data.freedom < d or values[0] < NO_SPREAD * values[-1]):
+        data = supported(vectors, speaker, len(names), length_normalise)
+        values = scipy.linalg.eigvalsh(data.within / data.freedom)
+        if regularisation is None:
+            chosen = choice(vectors, names, speaker, data, chain)
+        else:
+            chosen = {"share": regularisation, "found": False, "rule": "as set"}
+        share = chosen["share"]
+        if share == 0 and not full_rank(data, values):
             raise DataError(
                 f"the covariance within speakers is singular: {data.freedom} degrees of freedom ({len(vectors)} "
-                f"vectors less {len(names)} speakers) for {d} dimensions, eigenvalues from {values[-1]:.2g} to "
+                f"vectors less {len(names)} speakers) for {vectors.shape[1]} dimensions, eigenvalues from {values[-1]:.2g} to "
                 f"{max(values[0], 0):.2g}",
                 cause="too few vectors a speaker, or dimensions that depend on each other",
                 remedy="train on more, or leave regularisation to be found from the data (null)",
             )
+        model, course = chain.fit(vectors, speaker, data, share)
+    return model, {
+        "lda": {"asked": lda, "used": len(model.psi), "dimension": vectors.shape[1]},
+        "speakers": len(names),
+        "speakers_with_one_vector": int((data.counts == 1).sum()),
+        "vectors": len(vectors),
+        "iterations": iterations,
+        "start": start,
+        "log_likelihood": course.log_likelihood,
+        "objective": course.objective,
+        "regularisation": {
+            **chosen,
+            "near_singular": bool(values[0] < SINGULAR * values[-1]),
+            "degrees_of_freedom": data.freedom,
+            "smallest_eigenvalue": float(max(values[0], 0)),
+            "largest_eigenvalue": float(values[-1]),
+        },
+        "length_normalise": length_normalise,
+        "between_to_within": [float(value) for value in model.psi],
+    }
+
+
+def full_rank(data: Statistics, values: np.ndarray) -> bool:
+    """Whether a covariance within speakers with these eigenvalues, ascending, can do without a spherical part."""
+    return data.freedom >= len(values) and bool(values[0] >= NO_SPREAD * values[-1])
+
+
+@dataclass(frozen=True)
+class Chain:
+    """Centring, LDA, length normalisation and PLDA, as settings.
+
+    Attributes:
+        lda, iterations, length_normalise, start: as of :func:`train`.
+    """
+
+    lda: int
+    iterations: int
+    length_normalise: bool
+    start: Start
+
+    def fit(
+        self, vectors: np.ndarray, speaker: np.ndarray, data: Statistics, share: float
+    ) -> tuple[Plda, TwoCovariance]:
+        """The chain of vectors [n, d], given their statistics and the share of a spherical covariance.
+
+        Raises:
+            DataError: the data cannot support it, with the reason.
+        """
+        d, n_speakers = vectors.shape[1], len(data.counts)
+        used = min(self.lda, d, n_speakers - 1)
+        if used < 2 and self.length_normalise:
+            raise DataError(
+                "length normalisation leaves nothing but the sign of vectors of 1 dimension",
+                where=f"lda={self.lda}, {d}-dimensional vectors, {n_speakers} speakers",
+                remedy="set lda to 2 or more, or length_normalise=false",
+            )
+        covariance = data.within / data.freedom
         covariance = (1 - share) * covariance + share * np.trace(covariance) / d * np.eye(d)
         centre = np.average(data.means, axis=0, weights=data.counts)
         spread = (data.means - centre) * np.sqrt(data.counts / len(vectors))[:, None]
-        projection = diagonalised(covariance, spread.T @ spread)[0][:used]
-        rows = np.concatenate(
-            [(vectors[first : first + BLOCK] - centre) @ projection.T for first in range(0, len(vectors), BLOCK)]
-        )
-        # Projected, the (regularised) covariance within speakers is I; length normalisation scales it, by the square.
-        scale = 1.0
-        if length_normalise:
-            scale = float((_factor((rows**2).sum(1), used) ** 2).mean())
-            rows = of_length(rows)
         try:
-            model = two_covariance(statistics(rows, speaker, len(names)), iterations, share, scale * np.eye(used))
+            projection = diagonalised(covariance, spread.T @ spread)[0][:used]
+            rows = np.concatenate(
+                [(vectors[first : first + BLOCK] - centre) @ projection.T for first in range(0, len(vectors), BLOCK)]
+            )
+            # Projected, the (regularised) covariance within speakers is I; length normalisation scales it, by the square.
+            scale = 1.0
+            if self.length_normalise:
+                scale = float((_factor((rows**2).sum(1), used) ** 2).mean())
+                rows = of_length(rows)
+            projected = statistics(rows, speaker, n_speakers)
+            model = two_covariance(projected, self.iterations, share, scale * np.eye(used), start=self.start)
             transform, _, psi = diagonalised(model.within, model.between)
         except np.linalg.LinAlgError as error:
             raise DataError(
@@ -356,28 +424,10 @@ def train(
                 cause="too few vectors a speaker",
                 remedy="train on more, ask for a smaller lda, or raise regularisation",
             ) from error
-    return Plda(centre, projection, np.zeros(used), model.mean, transform, psi), {
-        "lda": {"asked": lda, "used": used, "dimension": d},
-        "speakers": len(names),
-        "speakers_with_one_vector": int((data.counts == 1).sum()),
-        "vectors": len(vectors),
-        "iterations": iterations,
-        "log_likelihood": model.log_likelihood,
-        "objective": model.objective,
-        "regularisation": {
-            "share": share,
-            "found": regularisation is None,
-            "near_singular": singular,
-            "degrees_of_freedom": data.freedom,
-            "smallest_eigenvalue": float(max(values[0], 0)),
-            "largest_eigenvalue": float(values[-1]),
-        },
-        "length_normalise": length_normalise,
-        "between_to_within": [float(value) for value in psi],
-    }
+        return Plda(centre, projection, np.zeros(used), model.mean, transform, psi), model
 
 
-def _supported(vectors: np.ndarray, speaker: np.ndarray, n_speakers: int, length_normalise: bool) -> Statistics:
+def supported(vectors: np.ndarray, speaker: np.ndarray, n_speakers: int, length_normalise: bool) -> Statistics:
     """Statistics of vectors that a PLDA can be trained on.
 
     Raises:
