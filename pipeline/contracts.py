@@ -215,7 +215,7 @@ def mean_of_units(vectors: np.ndarray, weights: np.ndarray) -> np.ndarray:
 
 
 class VectorSource(ABC):
-    """Vectors that somebody extracted elsewhere: what an extractor gives that hears no audio."""
+    """Vectors that are told by the ids of utterances: what an extractor gives that hears no audio."""
 
     @abstractmethod
     def holds(self, name: str) -> bool:
@@ -230,6 +230,19 @@ class VectorSource(ABC):
         """
 
 
+class Transcripts(ABC):
+    """What is said in a data set. Tables are read when somebody asks."""
+
+    @abstractmethod
+    def evaluated(self, *, allow_partial: bool) -> Mapping[tuple[str, str], str]:
+        """The transcripts of all utterances that are evaluated, by (set, utterance), as the tables have them.
+
+        Raises:
+            DataError: there are none at all; or utterances have none, with all of them: under ``allow_partial`` those are left
+                out instead.
+        """
+
+
 class Extractor(Component):
     """Waveforms to feature vectors.
 
@@ -241,12 +254,15 @@ class Extractor(Component):
         similarity: how inputs are compared with references where a metric ranks: ``cosine`` or ``euclidean``.
         evidence_optional: whether audio of weight 0 is an observation (it tells an attacker nothing: a tie) and no loss.
         sample_rate: Hz that :meth:`extract` wants.
+        hears: whether its vectors depend on the voice. If not, no back end is trained on them, and nothing is said of how strong
+            an attack with them is.
     """
 
     compared_as: ClassVar[frozenset[Comparison]] = frozenset({"trials", "pairs", "ranks"})
     similarity: ClassVar[Literal["cosine", "euclidean"]] = "cosine"
     evidence_optional: ClassVar[bool] = False
     sample_rate: ClassVar[int] = 16_000
+    hears: ClassVar[bool] = True
 
     def __init__(self, settings: Any, weights: Path | None, device: str, threads: int) -> None:
         """Load the network.
@@ -310,8 +326,14 @@ class Extractor(Component):
         return None
 
     @classmethod
-    def tables(cls, settings: Any, labels: Sequence[str]) -> VectorSource | None:
+    def tables(
+        cls, settings: Any, labels: Sequence[str], transcripts: Transcripts | None = None
+    ) -> VectorSource | None:
         """Vectors that are read instead of extracted, for the systems with these labels; None for a real extractor.
+
+        Args:
+            labels: of the systems.
+            transcripts: of the data set; None where there is no data set.
 
         Raises:
             DataError: with all faults of all files.

@@ -81,7 +81,8 @@ def _trials(plan: Plan, attack: Attack) -> Iterator[Trial]:
     for trial_set in plan.data.trials.values():
         for extractor in attack.extractors(plan):
             for backend in plan.evaluation.backends:
-                yield Trial(attack, trial_set, extractor, plan.scorers[backend, extractor.key])
+                if (backend, extractor.key) in plan.scorers:
+                    yield Trial(attack, trial_set, extractor, plan.scorers[backend, extractor.key])
 
 
 def trials(plan: Plan) -> None:
@@ -95,7 +96,8 @@ def trials(plan: Plan) -> None:
             inputs: dict[str, Input] = {"scores": trial.scores(plan).ref()}
             for name, family in families:
                 plan.measure(trial.cell(), name, family, trial.context(), inputs)
-            if plan.evaluation.diagnostics and attack.attacker is not None:
+            heard = trial.extractor.component.hears
+            if plan.evaluation.diagnostics and attack.attacker is not None and heard:
                 _diagnose(plan, trial, attack.attacker)
 
 

@@ -38,6 +38,9 @@ def back_ends(plan: Plan) -> None:
         for extractor in plan.extractors:
             if not extractor.is_scored:
                 continue
+            if backend.component.is_fitted(backend.settings) and not extractor.component.hears:
+                plan.graph.notes.append(f"back end {label}: left out for {extractor.label}, which hears no voice")
+                continue
             if backend.component.is_fitted(backend.settings) and weights is None:
                 scorer = _fitted(plan, label, backend, extractor)
             else:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pandas as pd
 
-from pipeline.contracts import Extractor, Training, VectorSource, Weights
+from pipeline.contracts import Extractor, Training, Transcripts, VectorSource, Weights
 from pipeline.engine import code
 from pipeline.engine.task import Given, Input, Output, Resources, Task
 from pipeline.errors import DataError
@@ -224,8 +224,11 @@ def _train(
         trained[label, learnt.key] = distinct[what]
 
 
-def loaded(evaluation: Evaluation, made: Trainings) -> list[LoadedExtractor]:
+def loaded(evaluation: Evaluation, made: Trainings, transcripts: Transcripts | None = None) -> list[LoadedExtractor]:
     """The extractors that some chosen metric needs, each with the weights that the attackers have.
+
+    Args:
+        transcripts: of the data set, for what reads words instead of hearing audio.
 
     Raises:
         ModelMissing: weights are not on this machine.
@@ -237,7 +240,7 @@ def loaded(evaluation: Evaluation, made: Trainings) -> list[LoadedExtractor]:
         component = chosen.component
         if not needed & component.compared_as:
             continue
-        tables = component.tables(chosen.settings, list(evaluation.systems))
+        tables = component.tables(chosen.settings, list(evaluation.systems), transcripts)
         if tables is not None:
             known = component.trained_on(chosen.settings)
             found.append(
