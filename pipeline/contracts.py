@@ -215,7 +215,7 @@ def mean_of_units(vectors: np.ndarray, weights: np.ndarray) -> np.ndarray:
 
 
 class VectorSource(ABC):
-    """Vectors that somebody extracted elsewhere: what an extractor gives that hears no audio."""
+    """Vectors that are told by the ids of utterances: what an extractor gives that hears no audio."""
 
     @abstractmethod
     def holds(self, name: str) -> bool:
@@ -227,6 +227,19 @@ class VectorSource(ABC):
 
         Raises:
             DataError: vectors are missing; under ``allow_partial`` they are unusable rows with a reason instead.
+        """
+
+
+class Transcripts(ABC):
+    """What is said in a data set. Tables are read when somebody asks."""
+
+    @abstractmethod
+    def evaluated(self, *, allow_partial: bool) -> Mapping[tuple[str, str], str]:
+        """The transcripts of all utterances that are evaluated, by (set, utterance), as the tables have them.
+
+        Raises:
+            DataError: there are none at all; or utterances have none, with all of them: under ``allow_partial`` those are left
+                out instead.
         """
 
 
@@ -243,6 +256,8 @@ class Extractor(Component):
         sample_rate: Hz that :meth:`extract` wants.
         strong: whether it recognises unprotected speakers about as well as anything that can be had, so that a claim of privacy
             may stand on it.
+        hears: whether its vectors depend on the voice. If not, no back end is trained on them, and nothing is said of how strong
+            an attack with them is.
     """
 
     compared_as: ClassVar[frozenset[Comparison]] = frozenset({"trials", "pairs", "ranks"})
@@ -250,6 +265,7 @@ class Extractor(Component):
     evidence_optional: ClassVar[bool] = False
     sample_rate: ClassVar[int] = 16_000
     strong: ClassVar[bool] = False
+    hears: ClassVar[bool] = True
 
     def __init__(self, settings: Any, weights: Path | None, device: str, threads: int) -> None:
         """Load the network.
@@ -313,8 +329,14 @@ class Extractor(Component):
         return None
 
     @classmethod
-    def tables(cls, settings: Any, labels: Sequence[str]) -> VectorSource | None:
+    def tables(
+        cls, settings: Any, labels: Sequence[str], transcripts: Transcripts | None = None
+    ) -> VectorSource | None:
         """Vectors that are read instead of extracted, for the systems with these labels; None for a real extractor.
+
+        Args:
+            labels: of the systems.
+            transcripts: of the data set; None where there is no data set.
 
         Raises:
             DataError: with all faults of all files.

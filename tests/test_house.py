@@ -117,6 +117,10 @@ MENTIONS: dict[tuple[Kind, str], dict[str, str]] = {
         "pipeline/families/cece/profile.py": f"{WORD}: f0 and f1 are two runs",
         "pipeline/metrics/calibration.py": f"{WORD}: f0 and f1 are two runs",
     },
+    ("extractors", "text"): {
+        "pipeline/datasets/kaldi.py": f"{WORD}: a table of Kaldi",
+        "pipeline/report/render.py": f"{WORD}: not numbers",
+    },
     ("backends", "cosine"): {
         "pipeline/backends/plda/model.py": MESSAGE,
         "pipeline/conformance.py": f"{WORD}: how vectors are compared",
@@ -153,7 +157,7 @@ MENTIONS: dict[tuple[Kind, str], dict[str, str]] = {
     ("executors", "local"): {"pipeline/evaluation/validate.py": "where the configuration names none"},
 }
 """Files that mention a component by name and are neither its own nor its options, with the reason."""
-ORDINARY = {"original", "external", "embedding", "local"}
+ORDINARY = {"original", "external", "embedding", "local", "text"}
 """Ordinary words: they count where a text is nothing but the name, so that something could hang on it."""
 NOT_MEANT = {
     "original": "what is not protected: a value of enrolment, trial and trained_on, and the label of that speech in every table"

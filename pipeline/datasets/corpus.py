@@ -41,17 +41,20 @@ class Corpus:
         trials: the trial sets by name.
         dropped: utterances left out under ``allow_partial``; trials with them are left out too.
         notes: what a reader of the report should know: ids that were changed, lists that were made up, the audio root, ...
+        transcripts: the table that should hold the words of an evaluated utterance, by (set, utterance).
     """
 
     manifest: pd.DataFrame
     trials: dict[str, TrialSet]
     dropped: tuple[Dropped, ...] = ()
     notes: tuple[str, ...] = ()
+    transcripts: Mapping[tuple[str, str], Path | None] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class Listed:
-    """An utterance as the lists have it. ``where`` is the file and line; no path: its fault has been reported."""
+    """An utterance as the lists have it. ``where`` is the file and line; no path: its fault has been reported. ``transcripts`` is
+    the table that should say what is spoken, if the data set knows such tables."""
 
     set: str
     role: str
@@ -62,6 +65,7 @@ class Listed:
     where: str
     position: int
     seconds: float | None = None
+    transcripts: Path | None = None
 
 
 class Enrolled(NamedTuple):
@@ -242,7 +246,8 @@ def assemble(
 
     for line in dropped:
         log.warning("left out (allow_partial): %s of %s: %s", line.utterance, line.set, line.reason)
-    return Corpus(_manifest(sound), sets, tuple(sorted(dropped)), tuple(listing.notes))
+    transcripts = {(row.set, row.utterance): row.transcripts for row, _ in sound if row.role != "train"}
+    return Corpus(_manifest(sound), sets, tuple(sorted(dropped)), tuple(listing.notes), transcripts)
 
 
 def _lost(rows: Sequence[Listed], found: Mapping[Path, Probe], allow_partial: bool, faults: Faults) -> list[Dropped]:

@@ -11,7 +11,8 @@ What a root may hold, in this order of preference:
 A root that is itself a set is treated like one of 2 or 3. Lines may stand in any order, with blanks at their ends. Absent
 tables: ``utt2spk`` follows from ``spk2utt``; without ``spk2gender`` the sex is 'u'; without ``enrolls`` a model is made of all
 utterances of its speaker; without ``trials`` all same-sex pairs are tried; labels may be left out of ``trials``.
-``utt2dur`` serves to notice files of another length.
+``utt2dur`` serves to notice files of another length. ``text`` is read where somebody asks what is said
+(:mod:`pipeline.datasets.texts`).
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ _ARCHIVE = re.compile(r"\.ark:\d+$")
 
 
 @dataclass(frozen=True)
-class _Record:
+class Record:
     """A line of a table: the fields and ``file:line``."""
 
     fields: list[str]
@@ -50,12 +51,12 @@ class _Set:
 
     name: str
     folder: Path
-    audio: list[_Record] = field(default_factory=list)
+    audio: list[Record] = field(default_factory=list)
     speakers: dict[str, str] = field(default_factory=dict)
     sexes: dict[str, str] = field(default_factory=dict)
     seconds: dict[str, float] = field(default_factory=dict)
-    enrolls: list[_Record] | None = None
-    trials: dict[str, list[_Record]] = field(default_factory=dict)  # by file name
+    enrolls: list[Record] | None = None
+    trials: dict[str, list[Record]] = field(default_factory=dict)  # by file name
 
     def where(self, table: str) -> str:
         return str(self.folder / table)
@@ -201,7 +202,7 @@ def _trial_files(folder: Path) -> list[Path]:
 # Tables --------------------------------------------------------------------------------------------------------------
 
 
-def _records(path: Path, faults: Faults, fields: range, split: int = 0) -> Iterator[_Record]:
+def records(path: Path, faults: Faults, fields: range, split: int = 0) -> Iterator[Record]:
     """The lines of a table that have a number of fields in the range; others are faults.
 
     ``split`` limits the fields, the last of which then keeps its blanks (file names in wav.scp).
@@ -222,17 +223,17 @@ def _records(path: Path, faults: Faults, fields: range, split: int = 0) -> Itera
         if "\0" in line:
             faults.add("malformed", "a zero byte", f"{path}:{number}")
         elif len(found) in fields:
-            yield _Record(found, f"{path}:{number}")
+            yield Record(found, f"{path}:{number}")
         else:
             least, most = fields[0], fields[-1]
             wanted = f"{least}" if least == most else f"{least} or {most}" if most == least + 1 else f"{least} or more"
             faults.add("malformed", f"{len(found)} fields instead of {wanted}: '{line[:80]}'", f"{path}:{number}")
 
 
-def _mapping(path: Path, faults: Faults) -> dict[str, _Record]:
+def _mapping(path: Path, faults: Faults) -> dict[str, Record]:
     """A table of two columns by its first; a second line for a key is a fault."""
-    found: dict[str, _Record] = {}
-    for record in _records(path, faults, range(2, 3)):
+    found: dict[str, Record] = {}
+    for record in records(path, faults, range(2, 3)):
         before = found.setdefault(record.fields[0], record)
         if before is not record:
             faults.add("duplicate-id", f"'{record.fields[0]}' has a second line, first {before.where}", record.where)
@@ -244,16 +245,16 @@ def _tables(folder: Path, faults: Faults) -> _Set:
     if not (folder / "wav.scp").exists():
         faults.add("missing-table", "the set has no wav.scp", folder)
     else:
-        made.audio = list(_records(folder / "wav.scp", faults, range(2, 3), split=2))
+        made.audio = list(records(folder / "wav.scp", faults, range(2, 3), split=2))
         if not made.audio:
             faults.add("empty", "wav.scp lists no utterance", folder / "wav.scp")
     if (folder / "utt2spk").exists():
         owners = _mapping(folder / "utt2spk", faults)
     elif (folder / "spk2utt").exists():
         owners = {}
-        for record in _records(folder / "spk2utt", faults, range(2, 1 << 30)):
+        for record in records(folder / "spk2utt", faults, range(2, 1 << 30)):
             for utterance in record.fields[1:]:
-                before = owners.setdefault(utterance, _Record([utterance, record.fields[0]], record.where))
+                before = owners.setdefault(utterance, Record([utterance, record.fields[0]], record.where))
                 if before.where != record.where:
                     faults.add(
                         "duplicate-id",
@@ -283,9 +284,9 @@ def _tables(folder: Path, faults: Faults) -> _Set:
             except ValueError:
                 faults.add("malformed", f"'{record.fields[1]}' is no duration in seconds", record.where)
     if (folder / "enrolls").exists():
-        made.enrolls = list(_records(folder / "enrolls", faults, range(1, 2)))
+        made.enrolls = list(records(folder / "enrolls", faults, range(1, 2)))
     for path in _trial_files(folder):
-        made.trials[path.name] = list(_records(path, faults, range(2, 4)))
+        made.trials[path.name] = list(records(path, faults, range(2, 4)))
     return made
 
 
@@ -299,7 +300,7 @@ def _problem(path: str) -> str:
     return "archive" if path == "-" or _ARCHIVE.search(path) else ""
 
 
-def _is_relative(record: _Record) -> bool:
+def _is_relative(record: Record) -> bool:
     return not _problem(record.fields[1]) and not Path(record.fields[1]).is_absolute()
 
 
@@ -346,7 +347,7 @@ def _utterances(one: _Set, role: str, start: Path | None, faults: Faults) -> lis
         faults.add("segments", f"the set {one.name} cuts its utterances out of recordings", one.where("segments"))
         start = None
     fence = corpus.Fence(start or one.folder)
-    strange: dict[str, list[_Record]] = {}
+    strange: dict[str, list[Record]] = {}
     for position, record in enumerate(one.audio):
         utterance, name = record.fields
         speaker = one.speakers.get(utterance, "")
@@ -379,6 +380,7 @@ def _utterances(one: _Set, role: str, start: Path | None, faults: Faults) -> lis
                 record.where,
                 position,
                 one.seconds.get(utterance),
+                one.folder / "text",
             )
         )
     for problem, records in strange.items():
@@ -418,7 +420,7 @@ def _fill_sexes(listing: Listing) -> None:
 def _enrolled(one: _Set, faults: Faults) -> list[Enrolled]:
     """The models of an enrolment set: its speakers, made of the utterances of ``enrolls`` or of all."""
     lines = []
-    first: dict[str, _Record] = {}
+    first: dict[str, Record] = {}
     for record in one.enrolls if one.enrolls is not None else one.audio:
         utterance = record.fields[0]
         before = first.setdefault(utterance, record)
@@ -434,7 +436,7 @@ def _add_list(
     name: str,
     enrolment_set: str,
     enrolled: list[Enrolled],
-    records: list[_Record] | None,
+    records: list[Record] | None,
     where: str,
 ) -> None:
     if records is None:

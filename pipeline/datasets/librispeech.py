@@ -89,7 +89,10 @@ def _tree(root: Path, key: str, listing: Listing) -> list[Listed]:
             faults.add("leaves-root", f"a link leads out of the tree, to {os.path.realpath(path)}", path)
             place = None
         if len(names[utterance]) == 1:
-            rows.append(Listed("", "", utterance, speaker, sexes.get(speaker, "u"), place, str(path), 0))
+            said = path.parent / f"{path.parent.parent.name}-{path.parent.name}.trans.txt"
+            rows.append(
+                Listed("", "", utterance, speaker, sexes.get(speaker, "u"), place, str(path), 0, transcripts=said)
+            )
     for utterance, paths in names.items():
         for path in paths[1:]:
             faults.add("duplicate-id", f"the id '{utterance}' is taken by {paths[0]}", path)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
-from pipeline.datasets import external, importers
+from pipeline.contracts import Transcripts
+from pipeline.datasets import external, importers, texts
 from pipeline.datasets.corpus import Dropped
 from pipeline.datasets.known import KnownFiles
 from pipeline.datasets.settings import DatasetSettings
@@ -28,6 +29,7 @@ class Prepared:
         external: manifests of external systems, their second runs and training sets by key.
         dropped: utterances left out under ``allow_partial``.
         notes: what a reader should know.
+        transcripts: what is said.
     """
 
     name: str
@@ -36,6 +38,7 @@ class Prepared:
     external: Mapping[Hashable, pd.DataFrame]
     dropped: tuple[Dropped, ...]
     notes: tuple[str, ...]
+    transcripts: Transcripts = field(default_factory=lambda: texts.Tables({}))
 
 
 def run(
@@ -81,4 +84,5 @@ def run(
     if first is not None:
         raise DataError(first.what, where=first.where, cause=first.cause, remedy=first.remedy, faults=faults)
     name = settings.label or (Path(settings.root).resolve().name if settings.root else settings.name)
-    return Prepared(name, corpus.manifest, corpus.trials, made, tuple(dropped), tuple(notes))
+    said = texts.Tables(corpus.transcripts, settings.root)
+    return Prepared(name, corpus.manifest, corpus.trials, made, tuple(dropped), tuple(notes), said)

@@ -35,7 +35,7 @@ def graph(evaluation: Evaluation, data: Prepared, machine: Machine) -> Graph:
     sets = SpeechSets(evaluation, data, machine)
     trainings = extractors.trainings(evaluation, sets)
     made = Graph()
-    loaded = extractors.loaded(evaluation, trainings)
+    loaded = extractors.loaded(evaluation, trainings, data.transcripts)
     plan = Plan(evaluation, data, made, trainings, loaded, Features(machine, made))
     _speech(plan, sets)
     for task in trainings.tasks:

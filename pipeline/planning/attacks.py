@@ -97,7 +97,8 @@ def trials(plan: Plan) -> None:
             inputs: dict[str, Input] = {"scores": trial.scores(plan).ref()}
             for name, family in families:
                 plan.measure(trial.cell(), name, family, trial.context(), inputs)
-            if plan.evaluation.diagnostics and attack.attacker is not None:
+            heard = trial.extractor.component.hears
+            if plan.evaluation.diagnostics and attack.attacker is not None and heard:
                 _diagnose(plan, trial, attack.attacker)
             _candidate(plan, trial)
         for trial_set in plan.data.trials.values():

@@ -27,6 +27,9 @@ def back_ends(plan: Plan) -> None:
         weights = backend.component.weights(backend.settings, plan.evaluation.paths.weights)
         given = Given(weights.digest, weights.folder) if weights else None
         for extractor in plan.scored:
+            if backend.component.is_fitted(backend.settings) and not extractor.component.hears:
+                plan.graph.notes.append(f"back end {label}: left out for {extractor.label}, which hears no voice")
+                continue
             for learnt in _learnt(plan, extractor):
                 key = (label, extractor.key, learnt.key if learnt is not None else None)
                 if not is_fitted(plan.evaluation, backend):
@@ -66,7 +69,8 @@ def _lacks_speech(plan: Plan, label: str, extractor: LoadedExtractor, learnt: Tr
         f"the back end {label} is trained, and there is no training set",
         where=f"backend {label}, extractor {extractor.name}",
         cause="the data set has no training speakers",
-        remedy=f"name a training set by dataset.train=DIR, or parameters by backend.{label}.source=DIR",
+        remedy=f"name a training set by dataset.train=DIR, or parameters by backend.{label}.source=DIR if it takes them, or leave "
+        "the back end out",
     )
 
 

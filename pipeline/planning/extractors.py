@@ -9,7 +9,7 @@ from typing import Any
 
 import pandas as pd
 
-from pipeline.contracts import Backend, Extractor, Pretrained, Training, VectorSource, Weights
+from pipeline.contracts import Backend, Extractor, Pretrained, Training, Transcripts, VectorSource, Weights
 from pipeline.engine import code
 from pipeline.engine.task import Given, Input, Output, Resources, Task
 from pipeline.errors import ConfigError, DataError
@@ -306,8 +306,11 @@ def _somebody(rows: pd.DataFrame, labels: Sequence[str]) -> None:
         )
 
 
-def loaded(evaluation: Evaluation, made: Trainings) -> list[LoadedExtractor]:
+def loaded(evaluation: Evaluation, made: Trainings, transcripts: Transcripts) -> list[LoadedExtractor]:
     """The extractors that some chosen metric needs, each with the weights that the attackers have.
+
+    Args:
+        transcripts: of the data set, for what reads words instead of hearing audio.
 
     Raises:
         ModelMissing: weights are not on this machine.
@@ -319,7 +322,7 @@ def loaded(evaluation: Evaluation, made: Trainings) -> list[LoadedExtractor]:
         component = chosen.component
         if not needed & component.compared_as:
             continue
-        tables = component.tables(chosen.settings, list(evaluation.systems))
+        tables = component.tables(chosen.settings, list(evaluation.systems), transcripts)
         if tables is not None:
             known = component.trained_on(chosen.settings)
             found.append(

@@ -257,15 +257,16 @@ class Plan:
                 own = not extractor.adapted or extractor.learnt is learnt
                 found += self.with_back_ends(extractor) if own else []
             elif learnt is not None and extractor.tables is None:
-                of = [(label, extractor.key, learnt.key) for label in self.evaluation.backends]
-                found += [(extractor, self.scorers[key]) for key in of if self.scorers[key].is_trained]
+                of = [self.scorers.get((label, extractor.key, learnt.key)) for label in self.evaluation.backends]
+                found += [(extractor, scorer) for scorer in of if scorer is not None and scorer.is_trained]
         return found
 
     def with_back_ends(self, extractor: LoadedExtractor) -> list[Pair]:
         """An extractor with each back end, which knows the same kind of speech."""
         made = extractor.learnt if extractor.adapted else self.trainings.original
         learnt = None if made is None or (extractor.tables is not None and extractor.is_adapted) else made.key
-        return [(extractor, self.scorers[label, extractor.key, learnt]) for label in self.evaluation.backends]
+        of = [self.scorers.get((label, extractor.key, learnt)) for label in self.evaluation.backends]
+        return [(extractor, scorer) for scorer in of if scorer is not None]
 
     def plain(self, compared_as: str) -> list[LoadedExtractor]:
         """The extractors that know original speech only."""

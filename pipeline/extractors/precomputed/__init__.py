@@ -13,7 +13,7 @@ import numpy as np
 from pydantic import Field
 
 from pipeline import contracts
-from pipeline.contracts import ComponentSettings, Feature, Vectors, numeric, runtime
+from pipeline.contracts import ComponentSettings, Feature, Transcripts, Vectors, numeric, runtime
 from pipeline.extractors.precomputed import files as vector_files
 from pipeline.extractors.precomputed.files import VectorTable
 from pipeline.faults import Faults
@@ -52,7 +52,9 @@ class Extractor(contracts.Extractor):
         raise TypeError("vectors of files are read by the ids of the utterances, not extracted")
 
     @classmethod
-    def tables(cls, settings: PrecomputedSettings, labels: Sequence[str]) -> VectorFiles:
+    def tables(
+        cls, settings: PrecomputedSettings, labels: Sequence[str], transcripts: Transcripts | None = None
+    ) -> VectorFiles:
         """The vectors of each system, and of the second runs that the setting names.
 
         Raises:
