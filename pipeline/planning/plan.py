@@ -267,6 +267,8 @@ class Plan:
             "protocol": cell.protocol,
             "code": code.versions(makers),
         }
+        if cell.extractor.training_data:
+            parameters["training data"] = cell.extractor.training_data
         note = cell.scorer.note if cell.scorer else ""
         identity, reads = cell.identity(self.data.name), family.component.reads
         self.graph.sources.append(Source(task.ref(), identity, parameters, reads, cell.extractor.model(), note))
