@@ -348,6 +348,11 @@ class Extractor(Component):
         """The speech that the extractor knows where the run does not train it."""
         return "original"
 
+    @classmethod
+    def training_data(cls, settings: Any) -> str:
+        """What signatures say of the recordings that weights from elsewhere have learnt from; '' where that is known."""
+        return ""
+
 
 # ------------------------------------------------------------------------------------------------------------ trainers
 

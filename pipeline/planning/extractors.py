@@ -112,6 +112,11 @@ class LoadedExtractor:
             }
         return {**self.output().settings, "code": code.versions((self.chosen.module,)), "training": how}
 
+    @property
+    def training_data(self) -> str:
+        """What is to be said of the recordings that its weights, or those that a training began with, have learnt from."""
+        return self.component.training_data(self.chosen.settings)
+
     def model(self) -> Input | None:
         """Its weights as an input, for the digest in the results."""
         if self.training:

@@ -398,6 +398,12 @@ class Plan:
             "protocol": cell.protocol,
             "code": code.versions(makers),
         }
+<<<<<<< HEAD
+=======
+        if cell.extractor.training_data:
+            parameters["training data"] = cell.extractor.training_data
+        note = cell.scorer.note if cell.scorer else ""
+>>>>>>> campplus
         identity, reads = cell.identity(self.data.name), family.component.reads
         by = cell.comparer
         self.graph.sources.append(Source(task.ref(), identity, parameters, reads, by.weights, by.note))

@@ -20,6 +20,7 @@ BENCHMARKS: dict[str, Callable[[], list[Row]]] = {
     "pyin": audio.pyin,
     "mcadams": audio.mcadams,
     "embeddings": embeddings.embeddings,
+    "campplus": embeddings.campplus,
     "training": training.training,
     "together": extraction.together,
     "memory": extraction.memory,

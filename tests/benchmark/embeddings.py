@@ -1,7 +1,8 @@
-"""Speed of the exact batches of ECAPA embeddings against SpeechBrain's own, with random weights."""
+"""Speed of the exact batches of embeddings: of ECAPA with random weights against SpeechBrain's own, of CAM++ against itself."""
 
 from __future__ import annotations
 
+import os
 import tempfile
 import time
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import Any, Literal
 import numpy as np
 
 from tests.benchmark.audio import files
-from tests.benchmark.harness import Row, interleaved, row
+from tests.benchmark.harness import Row, Skipped, interleaved, row
 
 THREADS, BATCH = 2, 8
 NARROW, WIDE = [512] * 4 + [1536], [1024] * 4 + [3072]
@@ -86,5 +87,70 @@ def _compare(name: str, channels: list[int], least: float, threads: int, runs: i
             f"{what} single files in float32",
             ratio=alone / ours_half,
             at_least=1.5,
+        ),
+    ]
+
+
+def campplus(runs: int = 5, clock: Any = time.process_time) -> list[Row]:
+    """CAM++ on one thread: exact batches, the plain network file by file, and padded batches of 8 files through it."""
+    import torch
+
+    from pipeline.errors import ModelMissing
+    from pipeline.extractors.campplus import CampplusSettings, Extractor
+
+    models = Path(os.environ.get("VOICE_PRIVACY_MODELS", Path.home() / ".cache" / "voice-privacy" / "models"))
+    settings = CampplusSettings()
+    try:
+        folder = Extractor.weights(settings, models).folder
+    except ModelMissing as missing:
+        raise Skipped(str(missing)) from missing
+    waves = files(16, 60.0, 16_000)
+    exact, plain = Extractor(settings, folder, "cpu", 1), Extractor.pretrained(settings, folder)
+    shuffled = np.random.default_rng(0).permutation(len(waves))
+
+    def through(groups: list[list[np.ndarray]]) -> list[np.ndarray]:
+        found: list[np.ndarray] = []
+        with torch.inference_mode():
+            for group in groups:
+                padded = torch.nn.utils.rnn.pad_sequence([torch.from_numpy(wave) for wave in group], batch_first=True)
+                found += [*plain(Extractor.frames(settings, plain, padded)).numpy()]
+        return found
+
+    def single() -> list[np.ndarray]:
+        return through([[wave] for wave in waves])
+
+    def eight() -> list[np.ndarray]:
+        return through(
+            [[waves[item] for item in shuffled[first : first + BATCH]] for first in range(0, len(waves), BATCH)]
+        )
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        for vector, feature in zip(single(), exact.extract(waves), strict=True):
+            far = 1 - float(vector @ feature.vector / np.linalg.norm(vector) / np.linalg.norm(feature.vector))
+            assert far < 1e-6, f"the two are {far:.1e} apart"
+        ours, alone, padded = interleaved([lambda: exact.extract(waves), single, eight], runs, clock)
+    finally:
+        torch.set_num_threads(before)
+    heard = sum(wave.size for wave in waves) / 16_000
+    what = f"{len(waves)} files, {heard:.0f} s, processor time of 1 thread"
+    return [
+        row("campplus", heard / ours, "xRT", what, at_least=45),
+        row(
+            "campplus_single",
+            heard / alone,
+            "xRT",
+            f"{what}; ratio to the plain network",
+            ratio=alone / ours,
+            at_least=1,
+        ),
+        row(
+            "campplus_batch8",
+            heard / padded,
+            "xRT",
+            f"{what}; ratio to its padded batches of {BATCH}",
+            ratio=padded / ours,
+            at_least=2.5,
         ),
     ]

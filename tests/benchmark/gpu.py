@@ -28,17 +28,19 @@ RATE = 16_000
 
 @dataclass(frozen=True)
 class Size:
-    """How much is measured: seconds of audio at once, rendered utterances and their longest length, runs, channels."""
+    """How much is measured: seconds of audio at once, rendered utterances and their longest length, runs, channels of
+    ECAPA, dense layers of CAM++."""
 
     audio: float
     rendered: int
     longest: float
     runs: int
     ecapa: tuple[int, ...]
+    campplus: tuple[int, int, int]
 
 
-FULL = Size(1800.0, 24, 20.0, 5, (1024, 1024, 1024, 1024, 3072))
-REHEARSAL = Size(12.0, 3, 3.0, 1, (64, 64, 64, 64, 192))
+FULL = Size(1800.0, 24, 20.0, 5, (1024, 1024, 1024, 1024, 3072), (12, 24, 16))
+REHEARSAL = Size(12.0, 3, 3.0, 1, (64, 64, 64, 64, 192), (2, 2, 2))
 
 
 @dataclass(frozen=True)
@@ -190,6 +192,34 @@ def embeddings(bench: Bench) -> list[Figure]:
     return made
 
 
+def campplus(bench: Bench) -> list[Figure]:
+    """CAM++ embeddings with random weights, in batches and one file at a time."""
+    import torch
+
+    from pipeline.extractors.campplus import CampplusSettings, Extractor
+    from pipeline.extractors.campplus import network as cam
+
+    folder = bench.folder / "campplus"
+    folder.mkdir()
+    torch.manual_seed(0)
+    Extractor.write(cam.CAMPPlus(cam.Sizes(layers=bench.size.campplus)), folder)
+    settings, waves = CampplusSettings(source=str(folder)), bench.waves()
+    there = Extractor(settings, folder, bench.device, bench.threads)
+    speed = heard(waves) / bench.seconds(lambda: there.extract(waves))
+    some = waves[: 4 * len(bench.rendered)]
+    alone = heard(some) / bench.seconds(lambda: [there.extract([wave]) for wave in some])
+    made = [
+        figure("campplus", speed, "xRT", f"float32, exact batches: 363 h in {363 * 60 / speed:.1f} min", 363 * 6),
+        figure("campplus_batching", speed / alone, "x", f"to one file at a time ({alone:.0f} xRT)"),
+    ]
+    if bench.device != "cpu":
+        here = Extractor(settings, folder, "cpu", bench.threads)
+        worst = max(map(_apart, there.extract(bench.rendered), here.extract(bench.rendered)))
+        said = f"largest cosine distance to the CPU {worst:.1e}"
+        made.append(figure("campplus_agreement", -np.log10(max(worst, 1e-12)), "digits", said, 6))
+    return made
+
+
 def _apart(a: Any, b: Any) -> float:
     x, y = a.vector.astype(np.float64), b.vector.astype(np.float64)
     return float(1 - x @ y / np.linalg.norm(x) / np.linalg.norm(y))
@@ -283,7 +313,7 @@ def mcadams(bench: Bench) -> list[Figure]:
     return made
 
 
-SECTIONS: tuple[Callable[[Bench], list[Figure]], ...] = (loader, embeddings, pyin, phones, mcadams)
+SECTIONS: tuple[Callable[[Bench], list[Figure]], ...] = (loader, embeddings, campplus, pyin, phones, mcadams)
 
 
 def main(arguments: Sequence[str]) -> int:

@@ -97,7 +97,7 @@ class Extractor(contracts.Extractor, Finetunable):
     def __init__(self, settings: CampplusSettings, weights: Path | None, device: str, threads: int) -> None:
         import torch
 
-        from pipeline.extractors.campplus import network
+        from pipeline.extractors.campplus import network, packed
         from pipeline.nets import batches
 
         if weights is None:
@@ -105,14 +105,13 @@ class Extractor(contracts.Extractor, Finetunable):
         super().__init__(settings, weights, device, threads)
         model = network.build(_state(weights))
         self.dimension, self.least = model.sizes.embedding, network.LEAST_SAMPLES
-        self.model = model.to(device)
+        self.front_end, self.model = model.front_end.to(device), packed.Packed(model).to(device)
         seconds = settings.batch_seconds or batches.SECONDS[torch.device(device).type]
         self.batches = batches.Batches(self._embed, seconds * self.sample_rate, device, threads)
 
     def _embed(self, waves: Sequence[np.ndarray]) -> torch.Tensor:
-        import torch
-
-        return torch.cat([self.model(frames[None]) for frames in self.model.front_end.several(waves)])
+        vectors: torch.Tensor = self.model(*self.front_end.several(waves))
+        return vectors
 
     def extract(self, waveforms: Sequence[np.ndarray]) -> list[Feature]:
         """Embeddings of waveforms, each float32 [n] at 16 kHz; see the class for short, long and silent ones.
@@ -145,6 +144,10 @@ class Extractor(contracts.Extractor, Finetunable):
     @classmethod
     def adaptation(cls, settings: CampplusSettings, chosen: Training | None) -> Training | None:
         return finetuning(cls, chosen)
+
+    @classmethod
+    def training_data(cls, settings: CampplusSettings) -> str:
+        return "not stated" if settings.source == PACKAGE else ""
 
     @classmethod
     def pretrained(cls, settings: CampplusSettings, weights: Path) -> torch.nn.Module:

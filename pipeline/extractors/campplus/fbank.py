@@ -13,7 +13,7 @@ from collections.abc import Sequence
 import numpy as np
 import torch
 
-from pipeline.nets.packed import on_device
+from pipeline.nets.packed import Layout, on_device
 
 VERSION = 1
 RATE = 16_000
@@ -74,8 +74,9 @@ class FrontEnd(torch.nn.Module):
         made = self.log_mels(waves.unfold(-1, WINDOW, HOP))
         return made - made.mean(1, keepdim=True)
 
-    def several(self, waves: Sequence[np.ndarray]) -> list[torch.Tensor]:
-        """Waveforms float32 [n] of any lengths to the frames [t, n_mels] of each less their mean, on the device."""
+    def several(self, waves: Sequence[np.ndarray]) -> tuple[torch.Tensor, list[int]]:
+        """Waveforms float32 [n] of any lengths to their frames less the mean of each file, [t, n_mels], file by file, and
+        how many each has."""
         device = self.window.device
         # A file begins at a multiple of the hop, so that its frames are among those of all files joined.
         slots = [-(-len(wave) // HOP) for wave in waves]
@@ -83,8 +84,8 @@ class FrontEnd(torch.nn.Module):
         joined = np.zeros(first[-1] * HOP + WINDOW, dtype=np.float32)
         for wave, slot in zip(waves, first):
             joined[slot * HOP :][: len(wave)] = wave
-        counts = [frames_of(len(wave)) for wave in waves]
-        rows = np.concatenate([np.arange(slot, slot + count) for slot, count in zip(first, counts)])
+        layout = Layout([frames_of(len(wave)) for wave in waves], device)
+        shift = on_device(torch.from_numpy(first[:-1]), device) - layout.first
         pieces = on_device(torch.from_numpy(joined), device).unfold(0, WINDOW, HOP)
-        made = self.log_mels(pieces.index_select(0, on_device(torch.from_numpy(rows), device)))
-        return [part - part.mean(0) for part in torch.split(made, counts)]
+        made = self.log_mels(pieces.index_select(0, layout.rows + layout.spread(shift)))
+        return made.sub_(layout.spread(layout.means(made))), layout.frames
