@@ -27,6 +27,7 @@ from pipeline.nets.finetunable import Finetunable, finetunable
 from pipeline.nets.training import determinism, finite
 from pipeline.nets.verification import Verified, better, verified
 from pipeline.nets.waveforms import Waveforms
+from pipeline.protocol.held_out import EVERY
 from pipeline.seeds import digest
 from pipeline.trainers.finetune import pieces as _pieces
 
@@ -68,8 +69,8 @@ class FinetuneSettings(ComponentSettings):
             view, rounded to float16.
         learning_rate: the highest, of the network; null is 1e-3 for the last block and 1e-4 for all.
         head_learning_rate: the highest, of the class weights.
-        steps: optimiser steps; null is 60 for the last block, 40 for all, and as many as it takes to hear all speech once
-            where that is more.
+        steps: optimiser steps; null is 60 for the last block, 40 for all, and as many as it takes to hear all speech of
+            those trained on once where that is more.
         batch: pieces a step.
         micro_batch: pieces that go through the network at once, their gradients added up to the batch's; null is 8 on a CPU,
             where more are slower, and 64 on a GPU. Out of memory halves it, and the record says so.
@@ -170,7 +171,8 @@ class Trainer(contracts.Trainer):
     @classmethod
     def resolved(cls, settings: FinetuneSettings, extractor: str, n_speakers: int, seconds: float) -> FinetuneSettings:
         choices = {"architecture": extractor, **_CHOICES[settings.layers]}
-        choices["steps"] = max(choices["steps"], round(seconds / (settings.batch * settings.piece_seconds)))
+        once = seconds * (1 - 1 / EVERY) / (settings.batch * settings.piece_seconds)
+        choices["steps"] = max(choices["steps"], round(once))
         choices["verify_every"] = max(1, (settings.steps or choices["steps"]) // 6)
         filled = {name: value for name, value in choices.items() if getattr(settings, name) is None}
         return settings.model_copy(update=filled)
