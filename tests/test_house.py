@@ -154,6 +154,9 @@ MENTIONS: dict[tuple[Kind, str], dict[str, str]] = {
         "pipeline/evaluation/result.py": "matrix(...).plot() draws with the family that computes matrices",
     },
     ("families", "zebra"): {"pipeline/metrics/__init__.py": "the function of the metric core"},
+    ("trainers", "finetune"): {
+        "pipeline/nets/finetunable.py": "what adapts an extractor with weights where the configuration names another trainer",
+    },
     ("executors", "local"): {"pipeline/evaluation/validate.py": "where the configuration names none"},
 }
 """Files that mention a component by name and are neither its own nor its options, with the reason."""

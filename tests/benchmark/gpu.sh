@@ -6,7 +6,8 @@
 #   tests/benchmark/gpu.sh run DIR [...]  on the GPU machine: install from DIR beside its own torch, and measure;
 #                                         what follows DIR goes to tests.benchmark.gpu, for instance --out FILE
 #   tests/benchmark/gpu.sh train DIR [...]
-#                                         the same for the speed of training, tests.benchmark.gpu_train
+#                                         the same for the speed of training, tests.benchmark.gpu_train; with
+#                                         --finetune last or all for that of fine-tuning
 #   tests/benchmark/gpu.sh rehearse       anywhere: the same code on the CPU with little audio
 #
 # PYTHON is the interpreter, python3 by default.
@@ -35,7 +36,7 @@ rehearse)
     exec "$python" -m tests.benchmark.gpu --rehearse
     ;;
 *)
-    sed -n '2,13s/^# \{0,1\}//p' "$0"
+    sed -n '2,14s/^# \{0,1\}//p' "$0"
     exit 2
     ;;
 esac

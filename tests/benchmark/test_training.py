@@ -42,3 +42,14 @@ def test_training_on_a_gpu_is_rehearsed(capsys: pytest.CaptureFixture[str]) -> N
     assert float(told["extrapolated"].split()[0]) == pytest.approx(3.6e6 / rate / 60, rel=0.01)
     assert 0 <= float(told["waiting"].split()[0]) <= 100
     assert float(told["loader"].split()[0]) > 0
+
+
+@pytest.mark.parametrize("layers", ["last", "all"])
+def test_fine_tuning_on_a_gpu_is_rehearsed(capsys: pytest.CaptureFixture[str], layers: str) -> None:
+    sizes = "--steps 1 --warm-up 1 --batch 4 --crop 0.5 --speakers 3 --precision float32"
+    assert gpu_train.main(["--device", "cpu", "--finetune", layers, *sizes.split()]) == 0
+    told = dict(line.split(": ", 1) for line in capsys.readouterr().out.splitlines() if ": " in line)
+    rate = float(told["fine-tuning"].split()[0])
+    assert rate > 0 and float(told["vectors"].split()[0]) > 0
+    assert float(told["default"].split()[0]) == pytest.approx(1920 / rate, rel=0.01)
+    assert f"'layers': '{layers}'" in told["settings"]

@@ -546,13 +546,11 @@ def test_out_of_memory_halves_what_goes_through_at_once(
 
 def test_nulls_follow_from_the_layers_and_the_speech() -> None:
     last = Trainer.resolved(FinetuneSettings(), "tiny", 168, 5000.0)
-    assert (last.architecture, last.learning_rate, last.steps, last.verify_every, last.micro_batch) == (
-        "tiny", 1e-3, 60, 10, 32,
-    )  # fmt: skip
+    assert (last.architecture, last.learning_rate, last.steps, last.verify_every) == ("tiny", 1e-3, 60, 10)
     assert Trainer.resolved(last, "tiny", 168, 5000.0) == last
     assert Trainer.cost(last) == 60 * 32 * 3.0
     every = Trainer.resolved(FinetuneSettings(layers="all", batch=128), "tiny", 921, 360_000.0)
-    assert (every.learning_rate, every.steps, every.micro_batch) == (1e-4, 938, 64)
+    assert (every.learning_rate, every.steps) == (1e-4, 750)
     assert Trainer.resolved(FinetuneSettings(steps=12), "tiny", 168, 1e6).verify_every == 2
 
 

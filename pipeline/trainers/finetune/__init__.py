@@ -27,6 +27,7 @@ from pipeline.nets.finetunable import Finetunable, finetunable
 from pipeline.nets.training import determinism, finite
 from pipeline.nets.verification import Verified, better, verified
 from pipeline.nets.waveforms import Waveforms
+from pipeline.protocol.held_out import EVERY
 from pipeline.seeds import digest
 from pipeline.trainers.finetune import pieces as _pieces
 
@@ -45,7 +46,6 @@ _CHOICES: dict[str, dict[str, Any]] = {
     "last": {"learning_rate": 1e-3, "steps": 60},
     "all": {"learning_rate": 1e-4, "steps": 40},
 }
-_MICRO_BATCH = 64
 
 
 class SpecAugmentSettings(ComponentSettings):
@@ -69,11 +69,11 @@ class FinetuneSettings(ComponentSettings):
             view, rounded to float16.
         learning_rate: the highest, of the network; null is 1e-3 for the last block and 1e-4 for all.
         head_learning_rate: the highest, of the class weights.
-        steps: optimiser steps; null is 60 for the last block, 40 for all, and as many as it takes to hear all speech once
-            where that is more.
+        steps: optimiser steps; null is 60 for the last block, 40 for all, and as many as it takes to hear all speech of
+            those trained on once where that is more.
         batch: pieces a step.
-        micro_batch: pieces that go through the network at once, their gradients added up to the batch's; null is the batch, 64
-            at most. Out of memory halves it, and the record says so.
+        micro_batch: pieces that go through the network at once, their gradients added up to the batch's; null is 8 on a CPU,
+            where more are slower, and 64 on a GPU. Out of memory halves it, and the record says so.
         piece_seconds: recordings are cut into uniform parts as close to this as can be, and the middle of each is heard; what
             is shorter is repeated.
         margin: additive angle in radians.
@@ -170,12 +170,9 @@ class Trainer(contracts.Trainer):
 
     @classmethod
     def resolved(cls, settings: FinetuneSettings, extractor: str, n_speakers: int, seconds: float) -> FinetuneSettings:
-        choices = {
-            "architecture": extractor,
-            **_CHOICES[settings.layers],
-            "micro_batch": min(settings.batch, _MICRO_BATCH),
-        }
-        choices["steps"] = max(choices["steps"], round(seconds / (settings.batch * settings.piece_seconds)))
+        choices = {"architecture": extractor, **_CHOICES[settings.layers]}
+        once = seconds * (1 - 1 / EVERY) / (settings.batch * settings.piece_seconds)
+        choices["steps"] = max(choices["steps"], round(once))
         choices["verify_every"] = max(1, (settings.steps or choices["steps"]) // 6)
         filled = {name: value for name, value in choices.items() if getattr(settings, name) is None}
         return settings.model_copy(update=filled)

@@ -24,7 +24,7 @@ CACHE = 2_000_000_000
 """Bytes of what the trunk gave that are kept at most; beyond, it is computed again whenever it is needed."""
 
 _CLIP = 5.0  # largest norm of all gradients together
-_EMBEDDED = 32  # pieces that are embedded at a time
+_EMBEDDED = 8  # pieces that are embedded at a time
 _STARTED_FROM = 6  # views of a class whose mean vector its weights begin as, at most
 
 
@@ -47,7 +47,8 @@ class Learner:
 
     def __init__(self, settings: Any, pretrained: Pretrained, pieces: Pieces, views: Views, device: str) -> None:
         self.settings, self.pieces, self.views, self.device = settings, pieces, views, device
-        self.pretrained, self.micro_batch = pretrained, settings.micro_batch
+        self.pretrained, self.on_cpu = pretrained, torch.device(device).type == "cpu"
+        self.micro_batch = settings.micro_batch or (8 if self.on_cpu else 64)
         self.extractor = cast(type[Finetunable], pretrained.extractor)
         model = self.extractor.pretrained(pretrained.settings, pretrained.folder)
         self.digest = _digest(model)
@@ -201,7 +202,7 @@ class Learner:
 
         On a CPU each is computed alone: which are missing differs after a kill, and the bytes must not.
         """
-        at_once = 1 if self.device == "cpu" else self.micro_batch
+        at_once = 1 if self.on_cpu else self.micro_batch
         made: list[torch.Tensor] = []
         with torch.no_grad():
             for first in range(0, len(views), at_once):
