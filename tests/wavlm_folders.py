@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -103,3 +104,14 @@ def microsoft(model: WavLMModel) -> dict[str, Any]:
         "relative_position_embedding": True, "num_buckets": 32, "max_distance": 80, "gru_rel_pos": True, "dropout": 0.1,
     }  # fmt: skip
     return {"cfg": cfg, "model": state}
+
+
+def stepped(parameters: Iterable[torch.nn.Parameter], loss: torch.Tensor) -> None:
+    """A step of 0.01 in each value against the sign of its gradient, as AdamW begins; all of them must have one.
+
+    By hand, because importing torch's optimisers for the first time takes longer than all that is tested.
+    """
+    learnt = list(parameters)
+    with torch.no_grad():
+        for parameter, gradient in zip(learnt, torch.autograd.grad(loss, learnt), strict=True):
+            parameter -= 0.01 * gradient.sign()

@@ -105,7 +105,7 @@ class Extractor(contracts.Extractor, Finetunable):
 
     def _normalised(self, vector: np.ndarray) -> np.ndarray:
         if self.settings.embedding_normalisation == "sign_vpc2026june":
-            return np.sign(vector)
+            return np.asarray(np.sign(vector))
         length = np.linalg.norm(vector)
         if self.settings.embedding_normalisation == "none" or not length > 0:
             return vector

@@ -290,9 +290,9 @@ def layers(model: WavLMModel, waves: torch.Tensor) -> list[torch.Tensor]:
 def bound(model: WavLMModel) -> float:
     """More than the magnitude of any mean or deviation over time of the last hidden state, which a layer norm bounds."""
     stable = model.config.do_stable_layer_norm
-    norm = model.encoder.layer_norm if stable else model.encoder.layers[-1].final_layer_norm
-    largest = float(norm.weight.detach().abs().max())
-    return 2 * (math.sqrt(model.config.hidden_size) * largest + float(norm.bias.detach().abs().max()))
+    norm: Any = model.encoder.layer_norm if stable else model.encoder.layers[-1].final_layer_norm
+    largest, shift = float(norm.weight.detach().abs().max()), float(norm.bias.detach().abs().max())
+    return 2 * (math.sqrt(model.config.hidden_size) * largest + shift)
 
 
 def write(model: WavLMModel, folder: Path, more: Mapping[str, Any], beside: Mapping[str, torch.Tensor] | None) -> None:

@@ -185,7 +185,7 @@ def as_long(x: torch.Tensor, frames: int) -> torch.Tensor:
         return x[:, :, torch.arange(frames, device=x.device) % have]
     wide = have % frames
     sizes = [have // frames] * (frames - wide) + [have // frames + 1] * wide
-    return torch.stack([part.mean(2) for part in x.split(sizes, dim=2)], dim=2)
+    return torch.stack([part.mean(2) for part in torch.split(x, sizes, dim=2)], dim=2)
 
 
 def _joined(stack: torch.nn.ModuleList, x: torch.Tensor) -> torch.Tensor:
