@@ -28,7 +28,7 @@ from pipeline.errors import Fault, ModelMissing
 from pipeline.registry import ROOMS, Kind, component, names, version_of
 from pipeline.seeds import generator
 
-HEAVY = ("torch", "torchaudio", "speechbrain", "matplotlib", "numba", "librosa")
+HEAVY = ("torch", "torchaudio", "speechbrain", "transformers", "matplotlib", "numba", "librosa")
 """Modules that importing a component must not load: settings are checked before any of them is needed."""
 
 NEAR = 1e-5

@@ -1,0 +1,230 @@
+"""Speaker embeddings on WavLM: W-NT of the paper on SRD, WavLM itself, and the attacker of the VoicePrivacy Challenge 2026.
+
+Layouts, told by the files of a folder:
+
+- ``w_nt``: ``config.json`` and ``model.safetensors`` of ``Orange/Speaker-wavLM-pro`` (or ``-tbr``, timbre, ``-id``, identity): WavLM
+  Large fine-tuned on speakers, and a head. Licence CC-BY-SA-3.0: what is made of the weights, fine-tuned ones among it, is shared
+  alike.
+- ``microsoft``: ``WavLM-Large.pt``, a ``{cfg, model}``, or ``microsoft/wavlm-large`` of the hub. The embedding is mean and deviation
+  over time of the last hidden state, what W-NT's head takes too. It was never trained on speakers: a start for fine-tuning, and a weak
+  attacker as it is. Licence MIT in Microsoft's repository, CC-BY-SA-3.0 on the hub.
+- ``ssl_ecapa``: ``embedding_model.ckpt`` beside ``WavLM-Large.pt``, as the VoicePrivacy Challenge 2026 gives them out in
+  ``exp/asv_ssl``. The challenge's code is GPL; none of it is here, and the weights come with its terms.
+
+W-NT of anonymised speech is not published: ``train=finetune`` makes it of any of the three, which gives W-NT_orig and W-NT_anon as
+features of similarity rank disclosure.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal, cast
+
+import numpy as np
+
+from pipeline import contracts
+from pipeline.contracts import ComponentSettings, Feature, Training, Weights, numeric, runtime
+from pipeline.errors import ConfigError, ModelMissing
+from pipeline.extractors.wavlm import layouts
+from pipeline.nets import embedding
+from pipeline.nets.finetunable import Finetunable, finetuning
+from pipeline.weights.fetch import fetch_hub
+from pipeline.weights.find import HubModel, fetch_command, hub_weights, in_folder, is_hub_id
+
+if TYPE_CHECKING:
+    import torch
+
+    from pipeline.extractors.wavlm.backbone import Network
+
+VERSION = 1
+HUB, REVISION = "Orange/Speaker-wavLM-pro", "main"
+
+
+class WavlmSettings(ComponentSettings):
+    """Settings of the WavLM extractor.
+
+    Attributes:
+        source: a hub id or a folder.
+        revision: revision of a hub id.
+        layout: of the folder; ``auto`` tells it by the files.
+        embedding_normalisation: ``unit`` scales an embedding to length 1; ``none`` leaves it as the network gives it (that of
+            W-NT has length 1, less after the mean of pieces); ``sign_vpc2026june`` keeps the sign of each value alone, as the VoicePrivacy
+            Challenge 2026 did until its fixes of September 2026 by a normalisation along the wrong axis: for comparison with tables
+            of that time, and a weaker attack.
+        longest_seconds: longer audio is cut into the fewest uniform pieces not longer than this, and its embedding is the
+            mean of theirs. (W-NT's demo stops at 20 s; the challenge takes whole files.)
+
+    ``source``, ``revision`` and ``layout`` stay out of keys: what they lead to, the digest of the files that are read, is in them.
+    """
+
+    name: Literal["wavlm"] = numeric("wavlm")
+    source: str = runtime(HUB, min_length=1)
+    revision: str = runtime(REVISION, min_length=1)
+    layout: Literal["auto", "w_nt", "microsoft", "ssl_ecapa"] = runtime("auto")
+    embedding_normalisation: Literal["none", "unit", "sign_vpc2026june"] = numeric("unit")
+    longest_seconds: float = numeric(20.0, ge=1)
+
+
+class Extractor(contracts.Extractor, Finetunable):
+    """Waveforms at 16 kHz to embeddings of a network on WavLM.
+
+    Files go through the network one at a time, so that a vector depends on its own audio alone. Audio shorter than the least that
+    the network takes (45 ms; 105 ms for ``ssl_ecapa``) is repeated up to it; silent audio has weight 0, and silent pieces of long
+    audio do not count.
+    """
+
+    Settings = WavlmSettings
+    libraries = ("torch", "transformers", "speechbrain")
+    settings: WavlmSettings
+
+    def __init__(self, settings: WavlmSettings, weights: Path | None, device: str, threads: int) -> None:
+        if weights is None:
+            raise ModelMissing("the WavLM extractor was given no weights", where=f"extractor {settings.name}")
+        super().__init__(settings, weights, device, threads)
+        self.network = _load(settings, weights).to(device)
+        self.dimension = self.network.dimension
+
+    def extract(self, waveforms: Sequence[np.ndarray]) -> list[Feature]:
+        """Embeddings of waveforms, each float32 [n] at 16 kHz; see the class for short, long and silent ones."""
+        from pipeline.nets.batches import cut
+
+        longest = int(self.settings.longest_seconds * self.sample_rate)
+
+        def one(wave: np.ndarray) -> Feature:
+            reason = _unusable(wave)
+            if reason:
+                return embedding.nothing(self.dimension, reason)
+            parts = cut(wave, longest)
+            heard = [part for part in parts if len(parts) == 1 or not _unusable(part)]
+            vectors = [self.network(embedding.to_tensor(part, self.device)[None])[0].cpu().numpy() for part in heard]
+            return embedding.as_feature(self._normalised(np.mean(vectors, axis=0)))
+
+        return embedding.each(one, waveforms, self.device, self.threads)
+
+    def _normalised(self, vector: np.ndarray) -> np.ndarray:
+        if self.settings.embedding_normalisation == "sign_vpc2026june":
+            return np.asarray(np.sign(vector))
+        length = np.linalg.norm(vector)
+        if self.settings.embedding_normalisation == "none" or not length > 0:
+            return vector
+        return np.asarray(vector / length)
+
+    # Weights ---------------------------------------------------------------------------------------------------------
+
+    @classmethod
+    def weights(cls, settings: WavlmSettings, models: Path) -> Weights:
+        """A local folder as it is, or a model of the hub in ``models`` or in the hub's own cache.
+
+        Raises:
+            ModelMissing: they are not here; with the command that fetches them, or what to put where.
+            DataError: ``config.json`` is not one of the layout.
+            ConfigError: they are here, and transformers is not installed.
+        """
+        folder = Path(settings.source).expanduser()
+        if is_hub_id(settings.source):
+            folder = hub_weights(_hub(settings), models, _command(settings, models)).folder
+        found = layouts.recognised(folder, settings.layout)
+        _require_transformers()
+        return in_folder(folder, found.files)
+
+    @classmethod
+    def fetch(cls, settings: WavlmSettings, models: Path) -> None:
+        """Get a model of the hub; a folder has to be filled by hand."""
+        if not is_hub_id(settings.source):
+            super().fetch(settings, models)
+            return
+        try:
+            fetch_hub(_hub(settings), models, _command(settings, models))
+        except ModelMissing as error:
+            raise ModelMissing(
+                error.what,
+                where=error.where,
+                cause=error.cause,
+                remedy=f"{error.remedy}; {layouts.CONFIG} belongs beside it",
+            ) from error
+
+    @classmethod
+    def adaptation(cls, settings: WavlmSettings, chosen: Training | None) -> Training | None:
+        """The chosen trainer if it can fine-tune, else fine-tuning as it is by default."""
+        return finetuning(cls, chosen)
+
+    # Fine-tuning -----------------------------------------------------------------------------------------------------
+
+    @classmethod
+    def pretrained(cls, settings: WavlmSettings, weights: Path) -> torch.nn.Module:
+        """The network of a folder.
+
+        A WavLM without a head gets one like W-NT's that leaves the direction of its statistics as it is until it learns.
+        """
+        network = _load(settings, weights)
+        network.begin()
+        return network.eval()
+
+    @classmethod
+    def frames(cls, settings: WavlmSettings, model: torch.nn.Module, waves: torch.Tensor) -> torch.Tensor:
+        """Waveforms [b, n] to samples [b, n, 1]: WavLM has no bands, and its level is set here or inside the trunk."""
+        return cast("Network", model).frames(waves)
+
+    @classmethod
+    def trunk(cls, model: torch.nn.Module, frames: torch.Tensor) -> torch.Tensor:
+        """Samples [b, n, 1] to statistics over time [b, s]."""
+        return cast("Network", model).trunk(frames)
+
+    @classmethod
+    def last(cls, model: torch.nn.Module, hidden: torch.Tensor) -> torch.Tensor:
+        """Statistics [b, s] to embeddings [b, d]; ``embedding_normalisation`` is none of the network's business."""
+        return cast("Network", model).last(hidden)
+
+    @classmethod
+    def learnt(cls, model: torch.nn.Module, layers: str) -> Iterable[torch.nn.Parameter]:
+        """What makes embeddings of statistics; or all, WavLM among it but for ``ssl_ecapa``, which never trains it."""
+        return cast("Network", model).learnt(layers)
+
+    @classmethod
+    def write(cls, model: torch.nn.Module, folder: Path) -> None:
+        """Write a folder of the same layout; a WavLM that got a head is written as ``w_nt``."""
+        cast("Network", model).write(folder)
+
+
+def _unusable(wave: np.ndarray) -> str:
+    """Why no embedding can be taken of a waveform, or ''; a constant has no deviation to divide by."""
+    return embedding.unusable(wave) or ("the same value throughout" if wave.min() == wave.max() else "")
+
+
+def _load(settings: WavlmSettings, folder: Path) -> Network:
+    """The network of a folder, in evaluation mode and float32 on the CPU."""
+    _require_transformers()
+    found = layouts.recognised(folder, settings.layout)
+    if found.layout == "ssl_ecapa":
+        from pipeline.extractors.wavlm import ssl_ecapa
+
+        return ssl_ecapa.load(folder, found)
+    from pipeline.extractors.wavlm import w_nt
+
+    return w_nt.load(folder, found)
+
+
+def _require_transformers() -> None:
+    if importlib.util.find_spec("transformers") is None:
+        raise ConfigError(
+            "the WavLM extractor needs transformers, which is not installed",
+            where="extractor wavlm",
+            remedy="run pip install 'voice-privacy-pipeline[wavlm]', or pip install transformers",
+        )
+
+
+def _hub(settings: WavlmSettings) -> HubModel:
+    return HubModel(
+        settings.source,
+        settings.revision,
+        (*layouts.BRANCHES, *layouts.MICROSOFT, *reversed(layouts.TENSORS)),
+        beside=(layouts.CONFIG,),
+        holds="WavLM weights",
+        otherwise="name a model whose files are " + "; or ".join(layouts.WANTED.values()),
+    )
+
+
+def _command(settings: WavlmSettings, models: Path) -> str:
+    return fetch_command("extractor", settings, models, ("source", "revision"))

@@ -1,0 +1,317 @@
+"""WavLM (Chen et al. 2022, arXiv 2110.13900) as transformers has it, from its own layout or from Microsoft's checkpoint.
+
+Nothing here asks the hub: a model is made of a configuration, and tensors are put into it by name.
+"""
+
+from __future__ import annotations
+
+import ast
+import math
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from transformers import WavLMConfig, WavLMModel
+
+from pipeline.errors import DataError
+from pipeline.extractors.wavlm.layouts import CONFIG, Found, configuration
+from pipeline.nets.speechbrain_layout import State, filled
+
+VERSION = 1
+ARCHITECTURE = "WavLM"
+
+_CONVERT = "write tensors by name and nothing else, with safetensors or torch.save of a state_dict(), on the machine that made it"
+
+# No dropout, masking or dropped layers: neither in use nor in fine-tuning does a network see anything but its input.
+_QUIET = {
+    "activation_dropout": 0.0, "attention_dropout": 0.0, "feat_proj_dropout": 0.0, "hidden_dropout": 0.0, "layerdrop": 0.0,
+    "mask_time_prob": 0.0, "mask_feature_prob": 0.0, "apply_spec_augment": False,
+}  # fmt: skip
+
+# Names of Microsoft's (fairseq's) tensors and those of transformers, in the order in which they are tried.
+_NAMES = [
+    (r"feature_extractor\.conv_layers\.(\d+)\.0\.(weight|bias)", r"feature_extractor.conv_layers.\1.conv.\2"),
+    (r"feature_extractor\.conv_layers\.(\d+)\.2\.(?:1\.)?(weight|bias)", r"feature_extractor.conv_layers.\1.layer_norm.\2"),
+    (r"layer_norm\.(weight|bias)", r"feature_projection.layer_norm.\1"),
+    (r"post_extract_proj\.(weight|bias)", r"feature_projection.projection.\1"),
+    (r"encoder\.pos_conv\.0\.(weight_g|weight_v|bias)", r"encoder.pos_conv_embed.conv.\1"),
+    (r"encoder\.layer_norm\.(weight|bias)", r"encoder.layer_norm.\1"),
+    (r"(encoder\.layers\.\d+)\.self_attn\.([qkv]|out)_proj\.(weight|bias)", r"\1.attention.\2_proj.\3"),
+    (r"(encoder\.layers\.\d+)\.self_attn\.grep_linear\.(weight|bias)", r"\1.attention.gru_rel_pos_linear.\2"),
+    (r"(encoder\.layers\.\d+)\.self_attn\.grep_a", r"\1.attention.gru_rel_pos_const"),
+    (r"(encoder\.layers\.0)\.self_attn\.relative_attention_bias\.weight", r"\1.attention.rel_attn_embed.weight"),
+    (r"(encoder\.layers\.\d+)\.self_attn_layer_norm\.(weight|bias)", r"\1.layer_norm.\2"),
+    (r"(encoder\.layers\.\d+)\.fc1\.(weight|bias)", r"\1.feed_forward.intermediate_dense.\2"),
+    (r"(encoder\.layers\.\d+)\.fc2\.(weight|bias)", r"\1.feed_forward.output_dense.\2"),
+    (r"(encoder\.layers\.\d+)\.final_layer_norm\.(weight|bias)", r"\1.final_layer_norm.\2"),
+]  # fmt: skip
+
+_WEIGHT_NORM = {"weight_g": "parametrizations.weight.original0", "weight_v": "parametrizations.weight.original1"}
+
+
+class Network(torch.nn.Module, ABC):
+    """A network on a WavLM, in the parts that fine-tuning asks for.
+
+    Attributes:
+        dimension: of an embedding.
+        least: samples of the shortest audio that it takes.
+    """
+
+    dimension: int
+    least: int
+
+    def frames(self, waves: torch.Tensor) -> torch.Tensor:
+        """Waveforms [b, n] to what the trunk takes, [b, max(n, least), 1]; shorter ones are repeated up to the least."""
+        if waves.shape[1] < self.least:
+            waves = waves.repeat(1, -(-self.least // waves.shape[1]))[:, : self.least]
+        return self.normalised(waves)[:, :, None]
+
+    def normalised(self, waves: torch.Tensor) -> torch.Tensor:
+        """Waveforms [b, n] with the mean and the level that the network was trained on."""
+        return waves
+
+    @abstractmethod
+    def trunk(self, frames: torch.Tensor) -> torch.Tensor:
+        """What :meth:`frames` gives to statistics over time, [b, s]."""
+
+    @abstractmethod
+    def last(self, hidden: torch.Tensor) -> torch.Tensor:
+        """Statistics over time to embeddings [b, d]."""
+
+    def begin(self) -> None:
+        """Make it ready to be fine-tuned, which changes no direction of an embedding."""
+        return
+
+    @abstractmethod
+    def learnt(self, layers: str) -> Iterable[torch.nn.Parameter]:
+        """The parameters that learn: of the ``last`` block, or ``all``."""
+
+    @abstractmethod
+    def write(self, folder: Path) -> None:
+        """Write its tensors into a folder, from which they are loaded again."""
+
+    def forward(self, waves: torch.Tensor) -> torch.Tensor:
+        """Waveforms [b, n] to embeddings float32 [b, d]."""
+        return self.last(self.trunk(self.frames(waves)))
+
+
+def read(path: Path) -> Any:
+    """What a file of tensors holds, without running any code that may be in it.
+
+    Raises:
+        DataError: it is damaged, or holds anything but plain values and tensors.
+    """
+    try:
+        if path.suffix == ".safetensors":
+            from safetensors.torch import load_file
+
+            return load_file(path)
+        return torch.load(path, map_location="cpu", weights_only=True)
+    except Exception as error:
+        # torch says the same of a damaged file and of one that would run code; neither is opened any further.
+        said = (str(error).splitlines() or [type(error).__name__])[0]
+        raise DataError(
+            "weights cannot be read as plain tensors",
+            where=str(path),
+            cause=f"a damaged file, or a pickle that holds code: {said}",
+            remedy=_CONVERT,
+        ) from error
+
+
+def tensors(value: Any, path: Path) -> State:
+    """A state dict as it was read, in float32.
+
+    Raises:
+        DataError: it is something else than tensors by name.
+    """
+    if not isinstance(value, Mapping) or not all(isinstance(one, torch.Tensor) for one in value.values()):
+        raise DataError("a checkpoint holds something else than tensors by name", where=str(path), remedy=_CONVERT)
+    return {str(name): one.float() if one.is_floating_point() else one for name, one in value.items()}
+
+
+def load(folder: Path, found: Found) -> tuple[WavLMModel, dict[str, Any], State]:
+    """The WavLM of a folder, in evaluation mode.
+
+    Returns:
+        The model, its configuration with all that stands beside WavLM's own values, and the tensors that are not WavLM's.
+
+    Raises:
+        DataError: the files are of another architecture or no plain tensors; the message names the first tensor that is wrong.
+    """
+    if len(found.backbone) == 1:
+        config, state = _microsoft(folder / found.backbone[0])
+        return filled_model(config, state), config, {}
+    config, path = configuration(folder), folder / found.backbone[1]
+    state = tensors(read(path), path)
+    if any(name.startswith("wavlm.") for name in state):
+        own = {name.removeprefix("wavlm."): one for name, one in state.items() if name.startswith("wavlm.")}
+        return filled_model(config, own), config, {name: one for name, one in state.items() if name[:6] != "wavlm."}
+    return filled_model(config, state), config, {}
+
+
+def filled_model(config: Mapping[str, Any], state: State) -> WavLMModel:
+    """A WavLM of a configuration with tensors under transformers' names.
+
+    Raises:
+        DataError: they do not fit, with the first tensor that does not; or there is no model of this configuration.
+    """
+    try:
+        model = WavLMModel(WavLMConfig.from_dict({**config, **_QUIET}))
+    except (TypeError, ValueError, KeyError, RuntimeError, ZeroDivisionError) as error:
+        raise DataError(
+            "there is no WavLM of this configuration",
+            where=CONFIG,
+            cause=(str(error).splitlines() or [type(error).__name__])[0],
+            remedy="take the configuration from the same release as the tensors",
+        ) from error
+    conv = "encoder.pos_conv_embed.conv."
+    named = {
+        conv + _WEIGHT_NORM[name.removeprefix(conv)] if name.removeprefix(conv) in _WEIGHT_NORM else name: one
+        for name, one in state.items()
+        # The vector that stands for masked frames in pretraining: no embedding depends on it.
+        if name != "masked_spec_embed"
+    }
+    return filled(model, named, ARCHITECTURE)  # type: ignore[return-value]
+
+
+def _microsoft(path: Path) -> tuple[dict[str, Any], State]:
+    """Configuration and tensors of ``{cfg, model}`` under transformers' names."""
+    whole = read(path)
+    if not isinstance(whole, Mapping) or not isinstance(whole.get("cfg"), Mapping) or "model" not in whole:
+        raise DataError(
+            "a checkpoint is not one of Microsoft's WavLM",
+            where=str(path),
+            cause="it is no {cfg, model} with a dictionary of values as cfg",
+            remedy="take WavLM-Large.pt from https://github.com/microsoft/unilm/tree/master/wavlm",
+        )
+    return translated(whole["cfg"], path), renamed(tensors(whole["model"], path))
+
+
+def renamed(state: State) -> State:
+    """Tensors under Microsoft's names under those of transformers; a name that Microsoft's WavLM does not have stays."""
+    made = {}
+    for name, one in state.items():
+        if name == "mask_emb":
+            continue
+        new = name
+        for pattern, replacement in _NAMES:
+            if match := re.fullmatch(pattern, name):
+                new = match.expand(replacement)
+                break
+        made[new] = one
+    return made
+
+
+def translated(cfg: Mapping[str, Any], path: Path) -> dict[str, Any]:
+    """Microsoft's ``cfg`` as values of transformers' configuration, and ``normalize``.
+
+    Raises:
+        DataError: a value is missing, or is of a model that transformers does not have.
+    """
+    try:
+        if not (cfg["relative_position_embedding"] and cfg["gru_rel_pos"]):
+            raise ValueError("it has no gated relative positions")
+        dims, kernels, strides = zip(*_convolutions(cfg["conv_feature_layers"]), strict=True)
+        return {
+            "hidden_size": int(cfg["encoder_embed_dim"]),
+            "num_hidden_layers": int(cfg["encoder_layers"]),
+            "num_attention_heads": int(cfg["encoder_attention_heads"]),
+            "intermediate_size": int(cfg["encoder_ffn_embed_dim"]),
+            "hidden_act": str(cfg["activation_fn"]),
+            "feat_extract_norm": {"layer_norm": "layer", "default": "group"}[cfg["extractor_mode"]],
+            "do_stable_layer_norm": bool(cfg["layer_norm_first"]),
+            "conv_dim": list(dims),
+            "conv_kernel": list(kernels),
+            "conv_stride": list(strides),
+            "conv_bias": bool(cfg["conv_bias"]),
+            "num_conv_pos_embeddings": int(cfg["conv_pos"]),
+            "num_conv_pos_embedding_groups": int(cfg["conv_pos_groups"]),
+            "num_buckets": int(cfg["num_buckets"]),
+            "max_bucket_distance": int(cfg["max_distance"]),
+            "normalize": bool(cfg["normalize"]),
+        }
+    except (KeyError, TypeError, ValueError, SyntaxError) as error:
+        said = f"there is no {error}" if isinstance(error, KeyError) else str(error)
+        raise DataError(
+            "the configuration of a WavLM checkpoint cannot be used",
+            where=f"{path}, cfg",
+            cause=said,
+            remedy="take WavLM-Large.pt from https://github.com/microsoft/unilm/tree/master/wavlm",
+        ) from error
+
+
+def _convolutions(text: str) -> list[tuple[int, int, int]]:
+    """(channels, kernel, stride) of each layer, from ``[(512,10,5)] + [(512,3,2)] * 4``, read and never run."""
+
+    def value(node: ast.expr) -> Any:
+        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
+            return [*value(node.left), *value(node.right)]
+        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult):
+            return list(value(node.left)) * min(int(value(node.right)), 100)
+        return ast.literal_eval(node)
+
+    return [(int(one), int(two), int(three)) for one, two, three in value(ast.parse(text, mode="eval").body)]
+
+
+def samples(model: WavLMModel, frames: int) -> int:
+    """The fewest samples of which the convolutions of a WavLM make so many frames."""
+    needed = frames
+    for kernel, stride in zip(reversed(model.config.conv_kernel), reversed(model.config.conv_stride), strict=True):
+        needed = (needed - 1) * stride + kernel
+    return needed
+
+
+def last_layer(model: WavLMModel, waves: torch.Tensor) -> torch.Tensor:
+    """Waveforms [b, n] to the last hidden state [b, t, d]."""
+    hidden: torch.Tensor = model(waves).last_hidden_state
+    return hidden
+
+
+def layers(model: WavLMModel, waves: torch.Tensor) -> list[torch.Tensor]:
+    """Waveforms [b, n] to what each layer of the encoder gives, [b, t, d] each, before any normalisation after the last.
+
+    Not by ``output_hidden_states``: what its last one is differs between versions of transformers.
+    """
+    encoder = model.encoder
+    hidden, _ = model.feature_projection(model.feature_extractor(waves).transpose(1, 2))
+    hidden = hidden + encoder.pos_conv_embed(hidden)
+    if not model.config.do_stable_layer_norm:
+        hidden = encoder.layer_norm(hidden)
+    made, bias = [], None
+    for layer in encoder.layers:
+        hidden, bias = layer(hidden, position_bias=bias)[:2]
+        made.append(hidden)
+    return made
+
+
+def bound(model: WavLMModel) -> float:
+    """More than the magnitude of any mean or deviation over time of the last hidden state, which a layer norm bounds."""
+    stable = model.config.do_stable_layer_norm
+    norm: Any = model.encoder.layer_norm if stable else model.encoder.layers[-1].final_layer_norm
+    largest, shift = float(norm.weight.detach().abs().max()), float(norm.bias.detach().abs().max())
+    return 2 * (math.sqrt(model.config.hidden_size) * largest + shift)
+
+
+def write(model: WavLMModel, folder: Path, more: Mapping[str, Any], beside: Mapping[str, torch.Tensor] | None) -> None:
+    """Write a WavLM as ``config.json`` and ``model.safetensors``.
+
+    Args:
+        model: whose tensors are written.
+        folder: an existing folder.
+        more: values for the configuration.
+        beside: tensors that go with it, which puts ``wavlm.`` before the names of its own; None for a WavLM alone.
+    """
+    import json
+
+    from safetensors.torch import save_file
+
+    config = json.loads(model.config.to_json_string(use_diff=False)) | dict(more)
+    # The version that wrote a file is none of its content.
+    config.pop("transformers_version", None)
+    (folder / CONFIG).write_text(json.dumps(config, indent=2, sort_keys=True) + "\n", encoding="utf-8")
+    prefix = "" if beside is None else "wavlm."
+    state = {prefix + name: one for name, one in model.state_dict().items()} | dict(beside or {})
+    save_file({name: one.detach().cpu().contiguous() for name, one in state.items()}, folder / "model.safetensors")
