@@ -265,7 +265,7 @@ def _of_extractor(cls: Any) -> Iterator[str]:
         yield f"similarity is neither {' nor '.join(sorted(_SIMILARITIES))}"
     if not isinstance(cls.sample_rate, int) or cls.sample_rate < 1:
         yield "sample_rate is no number of Hz"
-    yield from _flags(cls, "evidence_optional", "strong")
+    yield from _flags(cls, "evidence_optional", "hears")
 
 
 def _of_backend(cls: Any) -> Iterator[str]:

@@ -254,8 +254,6 @@ class Extractor(Component):
         similarity: how inputs are compared with references where a metric ranks: ``cosine`` or ``euclidean``.
         evidence_optional: whether audio of weight 0 is an observation (it tells an attacker nothing: a tie) and no loss.
         sample_rate: Hz that :meth:`extract` wants.
-        strong: whether it recognises unprotected speakers about as well as anything that can be had, so that a claim of privacy
-            may stand on it.
         hears: whether its vectors depend on the voice. If not, no back end is trained on them, and nothing is said of how strong
             an attack with them is.
     """
@@ -264,7 +262,6 @@ class Extractor(Component):
     similarity: ClassVar[Literal["cosine", "euclidean"]] = "cosine"
     evidence_optional: ClassVar[bool] = False
     sample_rate: ClassVar[int] = 16_000
-    strong: ClassVar[bool] = False
     hears: ClassVar[bool] = True
 
     def __init__(self, settings: Any, weights: Path | None, device: str, threads: int) -> None:
@@ -342,6 +339,12 @@ class Extractor(Component):
             DataError: with all faults of all files.
         """
         return None
+
+    @classmethod
+    def is_strong(cls, settings: Any) -> bool:
+        """Whether it recognises unprotected speakers about as well as anything that can be had, so that a claim of privacy may
+        stand on it."""
+        return False
 
     @classmethod
     def trained_on(cls, settings: Any) -> Literal["original", "anonymised"]:

@@ -13,7 +13,11 @@ def doubts(plan: Plan) -> None:
         return
     identity = {"dataset": plan.data.name}
     heard = [one for one in plan.extractors if "trials" in one.component.compared_as and one.tables is None]
-    if heard and not evaluation.dataset.is_rendered and not any(one.component.strong for one in heard):
+    if (
+        heard
+        and not evaluation.dataset.is_rendered
+        and not any(one.component.is_strong(one.chosen.settings) for one in heard)
+    ):
         names = ", ".join(dict.fromkeys(one.name for one in heard))
         sentence = (
             f"The attacks use {names}. A stronger extractor is at hand, extractor=[campplus]: with a weaker one privacy is "

@@ -311,7 +311,7 @@ def _somebody(rows: pd.DataFrame, labels: Sequence[str]) -> None:
         )
 
 
-def loaded(evaluation: Evaluation, made: Trainings, transcripts: Transcripts) -> list[LoadedExtractor]:
+def loaded(evaluation: Evaluation, made: Trainings, transcripts: Transcripts | None = None) -> list[LoadedExtractor]:
     """The extractors that some chosen metric needs, each with the weights that the attackers have.
 
     Args:

@@ -108,7 +108,8 @@ class Comparer:
     @classmethod
     def of(cls, extractor: LoadedExtractor, scorer: Scorer | None) -> Comparer:
         """An extractor with a back end; without one, inputs are compared with references by the extractor's similarity."""
-        described: dict[str, Any] = {"extractor": extractor.described, "backend": {}}
+        said = {"training data": extractor.training_data} if extractor.training_data else {}
+        described: dict[str, Any] = {"extractor": extractor.described, "backend": {}, **said}
         if scorer is None:
             similarity = extractor.component.similarity
             return cls(extractor.name, extractor.trained_on, similarity, "none", described, weights=extractor.model())
@@ -398,12 +399,6 @@ class Plan:
             "protocol": cell.protocol,
             "code": code.versions(makers),
         }
-<<<<<<< HEAD
-=======
-        if cell.extractor.training_data:
-            parameters["training data"] = cell.extractor.training_data
-        note = cell.scorer.note if cell.scorer else ""
->>>>>>> campplus
         identity, reads = cell.identity(self.data.name), family.component.reads
         by = cell.comparer
         self.graph.sources.append(Source(task.ref(), identity, parameters, reads, by.weights, by.note))

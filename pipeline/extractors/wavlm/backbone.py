@@ -18,7 +18,7 @@ from transformers import WavLMConfig, WavLMModel
 
 from pipeline.errors import DataError
 from pipeline.extractors.wavlm.layouts import CONFIG, Found, configuration
-from pipeline.nets.speechbrain_layout import State, filled
+from pipeline.nets.states import State, filled
 
 VERSION = 1
 ARCHITECTURE = "WavLM"

@@ -28,7 +28,8 @@ from transformers import WavLMModel
 from pipeline.errors import DataError
 from pipeline.extractors.wavlm import backbone
 from pipeline.extractors.wavlm.layouts import Found
-from pipeline.nets.speechbrain_layout import HOP, FrontEnd, State, filled, reach, shape
+from pipeline.nets.speechbrain_layout import HOP, FrontEnd, reach
+from pipeline.nets.states import State, filled, shape
 
 VERSION = 1
 ARCHITECTURE = "SSL-ECAPA of the VoicePrivacy Challenge 2026"

@@ -15,7 +15,7 @@ from transformers import WavLMModel
 
 from pipeline.extractors.wavlm import backbone
 from pipeline.extractors.wavlm.layouts import CONFIG, Found, whole
-from pipeline.nets.speechbrain_layout import filled
+from pipeline.nets.states import filled
 
 VERSION = 1
 ARCHITECTURE = "WavLM with W-NT's head"
