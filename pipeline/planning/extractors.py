@@ -107,7 +107,7 @@ class LoadedExtractor:
             how = {
                 "settings": self.training.settings,
                 "data": self.learnt.content,
-                "anonymised": self.learnt.said if self.adapted else "",
+                "anonymised": self.learnt.asked,
                 "code": code.versions(self.training.code),
             }
         return {**self.output().settings, "code": code.versions((self.chosen.module,)), "training": how}

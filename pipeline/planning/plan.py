@@ -72,7 +72,7 @@ class Scorer:
         if isinstance(self.model, Given):
             parameters = {"weights": self.model.digest}
         elif self.is_trained and self.learnt is not None:
-            parameters = {"data": self.learnt.content, "anonymised": self.learnt.said, "note": self.note}
+            parameters = {"data": self.learnt.content, "anonymised": self.learnt.asked, "note": self.note}
         return {**self.chosen.numeric(), **parameters}
 
 

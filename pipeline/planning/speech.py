@@ -89,6 +89,7 @@ class TrainingSet:
         pieces: whether recordings were cut before they were anonymised.
         one_each: whether most speakers have one recording: how a speaker varies is then known within a session alone.
         anonymised: whether a system protects it.
+        asked: how an attacker asked for it; what it became follows from the system.
         tasks: those that make it.
     """
 
@@ -97,6 +98,7 @@ class TrainingSet:
     pieces: bool
     one_each: bool
     anonymised: bool
+    asked: str = ""
     tasks: tuple[Task, ...] = ()
 
     @property
@@ -121,8 +123,8 @@ class TrainingSet:
 
     @property
     def content(self) -> str:
-        """Digest of what was anonymised, how it was cut and how many times."""
-        return digest(self.draws[0].content, len(self.draws), self.pieces)
+        """Digest of what was anonymised and how it was cut."""
+        return digest(self.draws[0].content, self.pieces)
 
     @property
     def said(self) -> str:
@@ -266,7 +268,8 @@ class SpeechSets:
         component, one_each = system.component, one_recording_each(rows)
         if attacker is None or component.copies(system.settings) is not None:
             speech = self._of(SpeechKey(label, "training"), system, rows)
-            return TrainingSet((speech,), component.level(system.settings), False, one_each, attacker is not None)
+            level, asked = component.level(system.settings), attacker.asked if attacker is not None else ""
+            return TrainingSet((speech,), level, False, one_each, attacker is not None, asked)
         wanted = attacker.training_level
         settings = component.at_level(system.settings, wanted) if wanted != "same" else None
         settings = settings if settings is not None else system.settings
@@ -281,7 +284,7 @@ class SpeechSets:
             for number, one in enumerate((one for one in drawn if one is not None), 1)
         ]
         tasks = (*cuts, *(task for one in draws for task in one.tasks))
-        return TrainingSet(tuple(draws), level, bool(cuts), one_each, True, tasks)
+        return TrainingSet(tuple(draws), level, bool(cuts), one_each, True, attacker.asked, tasks)
 
     @functools.cached_property
     def training_rows(self) -> pd.DataFrame:

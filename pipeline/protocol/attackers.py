@@ -40,6 +40,11 @@ class AttackerSettings(ComponentSettings):
         """Whether models are trained on the system's anonymised speech."""
         return self.training == "anonymised"
 
+    @property
+    def asked(self) -> str:
+        """How the training set is asked for, for signatures."""
+        return f"{self.training_level} level, {self.training_draws or 'usual'} draws"
+
     def enrols(self, original: Speech, anonymised: Speech) -> Speech:
         """The speech that is enrolled."""
         return original if self.enrolment == "original" else anonymised

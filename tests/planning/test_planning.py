@@ -24,7 +24,14 @@ def weights() -> Iterator[None]:
 
 def planned(*arguments: str, recordings: int = 3) -> Graph:
     """The graph of a made-up data set of kind kaldi with so many training recordings a speaker."""
-    given = ["recipe=kaldi", "dataset.root=/data", "dataset.train=/train", "paths.root=/exp", *arguments]
+    given = [
+        "recipe=kaldi",
+        "train=default",
+        "dataset.root=/data",
+        "dataset.train=/train",
+        "paths.root=/exp",
+        *arguments,
+    ]
     data = key_table.prepared()
     if recordings < 3:
         rows = data.manifest
@@ -53,11 +60,14 @@ def test_every_combination_that_makes_sense_and_no_other() -> None:
     made = planned(*ALL)
     expected = {("original", "unprotected", extractor, "original", backend)
                 for extractor in ("ge2e", "ecapa") for backend in ("cosine", "plda")}  # fmt: skip
-    for system, level in (("b2", "fixed"), ("b2r", "speaker")):
+    for system, level in (("b2", "fixed"), ("b2r", "utterance")):
         for backend in ("cosine", "plda"):
             expected |= {(system, attacker, extractor, "original", backend)
                          for attacker in ("ignorant", "lazy_informed") for extractor in ("ge2e", "ecapa")}  # fmt: skip
             expected.add((system, "semi_informed", "ecapa", f"anonymised ({level})", backend))
+        # The back end that is trained is adapted to extractors that are not, too.
+        expected |= {(system, "semi_informed", extractor, f"original; back end anonymised ({level})", "plda")
+                     for extractor in ("ge2e", "ecapa")}  # fmt: skip
     found = cells(made, "asv")
     assert set(found) == expected
     assert set(found.values()) == {2}, "both sexes"
@@ -68,9 +78,10 @@ def test_every_combination_that_makes_sense_and_no_other() -> None:
     ranked = {(cell[0], cell[2], cell[3]) for cell in cells(made, "srd")}
     assert ranked == {
         *((system, extractor, "original") for system in ("original", "b2", "b2r") for extractor in ("ge2e", "ecapa", "f0")),
-        ("b2", "ecapa", "anonymised (fixed)"), ("b2r", "ecapa", "anonymised (speaker)"),
+        ("b2", "ecapa", "anonymised (fixed)"), ("b2r", "ecapa", "anonymised (utterance)"),
     }  # fmt: skip
-    assert "left out for ge2e" in "".join(made.notes)
+    assert not made.notes
+    assert "left out on b2 for ge2e" in "".join(planned(*ALL, "backend=[cosine]").notes)
 
 
 def test_sources_come_first_and_nothing_is_planned_twice() -> None:
@@ -92,42 +103,93 @@ def test_three_trainings_each_on_its_own_copy_of_the_training_set() -> None:
     assert [task.label for task in trained] == [
         "train ecapa on original, training set",
         "train ecapa on b2, training set (fixed)",
-        "train ecapa on b2r, training set (speaker)",
+        "train ecapa on b2r, training set (utterance)",
     ]
     assert len({task.settings["architecture"] for task in trained}) == 1
     fitted = {task.label for task in made.tasks if task.name == "fit"}
-    assert fitted == {"fit plda for ge2e", "fit plda for ecapa", "fit plda for ecapa, b2, training set (fixed)",
-                      "fit plda for ecapa, b2r, training set (speaker)"}  # fmt: skip
+    original, b2, b2r = (f"{name}, training set" for name in ("original", "b2", "b2r"))
+    assert fitted == {
+        *(f"fit plda for {extractor} on {original}" for extractor in ("ge2e", "ecapa")),
+        *(f"fit plda for {extractor} on {b2} (fixed)" for extractor in ("ge2e", "ecapa", f"ecapa, {b2} (fixed)")),
+        *(
+            f"fit plda for {extractor} on {b2r} (utterance)"
+            for extractor in ("ge2e", "ecapa", f"ecapa, {b2r} (utterance)")
+        ),
+    }
 
 
-def test_the_level_of_the_training_set_is_a_setting_and_a_mixture_is_said() -> None:
-    made = planned("system=[b2r]", "extractor=[ecapa]", "attacker=[semi_informed]", "attacker.semi_informed.training_level=utterance")  # fmt: skip
+def test_the_level_of_the_training_set_is_a_setting_and_a_weak_mixture_is_said() -> None:
+    given = ("system=[b2r]", "extractor=[ecapa]", "attacker=[semi_informed]")
+    made = planned(*given)
     anonymised = {task.label: task.settings["level"] for task in made.tasks if task.name == "anonymise"}
     assert {level for label, level in anonymised.items() if "training set" in label} == {"utterance"}
     assert {level for label, level in anonymised.items() if label.startswith("anonymise b2r 1/")} == {"speaker"}
     assert {
         source.identity["trained_on"] for source in made.sources if source.identity["attacker"] == "semi_informed"
     } == {"anonymised (utterance)"}
-    assert any("utterance level, and b2r is evaluated at speaker level" in note for note in made.notes)
-    same = planned("system=[b2r]", "extractor=[ecapa]", "attacker=[semi_informed]")
-    assert not any("warning" in note for note in same.notes)
+    assert not any("warning" in note for note in made.notes)
+    weaker = planned(*given, "attacker.semi_informed.training_level=speaker", "system.b2r.level=utterance")
+    assert any("speaker level, and b2r is evaluated at utterance level" in note for note in weaker.notes)
 
 
-def test_one_recording_a_speaker_is_cut_and_marked() -> None:
+def test_one_recording_a_speaker_is_cut_before_it_is_anonymised_or_else_after_and_marked() -> None:
     whole, cut = planned(*ALL), planned(*ALL, recordings=1)
     assert not [task for task in whole.tasks if task.settings.get("cut") == "pieces"]
     pieces = [task for task in cut.tasks if task.settings.get("cut") == "pieces"]
-    assert {task.name for task in pieces} == {"extract"}
+    assert {task.name for task in pieces} == {"extract", "cut"}
     assert {task.settings["seconds"] for task in pieces} == {3.0}
-    # Each training set is cut for the extractors that a back end compares, and the files are read once for all of them.
-    assert {task.label.rpartition(" ")[0]: {key.name for key in task.outputs} for task in pieces} == {
-        "extract original, training set": {"ge2e", "ecapa"},
-        "extract b2, training set (fixed)": {"ecapa"},
-        "extract b2r, training set (speaker)": {"ecapa"},
+    # Original speech is cut as it is read, once for all extractors that a back end compares; what is anonymised was cut before.
+    read = {
+        task.label.rpartition(" ")[0]: {key.name for key in task.outputs} for task in pieces if task.name == "extract"
     }
-    notes = {(source.identity["backend"], source.note) for source in cut.sources if source.identity["attacker"]}
-    assert notes == {("cosine", ""), ("plda", "within-session PLDA, weak attacker")}
+    assert read == {"extract original, training set": {"ge2e", "ecapa"}}
+    notes = {(source.identity["trained_on"], source.identity["backend"], source.note)
+             for source in cut.sources if source.identity["attacker"]}  # fmt: skip
+    assert {(backend, note) for known, backend, note in notes if known == "original"} == {
+        ("cosine", ""), ("plda", "within-session PLDA, weak attacker")
+    }  # fmt: skip
+    assert {note for known, _, note in notes if known != "original"} == {""}
     assert {source.note for source in whole.sources} == {""}
+
+
+def test_pieces_are_anonymised_under_several_draws_and_a_fixed_system_under_one() -> None:
+    made = planned(*ALL, recordings=1)
+    drawn = {(task.label.split(",")[0], task.settings["seed"]) for task in made.tasks
+             if task.name == "anonymise" and "training set" in task.label}  # fmt: skip
+    assert drawn == {("anonymise b2", 0), *(("anonymise b2r", seed) for seed in (0, 1, 2))}
+    known = {source.identity["trained_on"] for source in made.sources if source.identity["extractor"] == "ecapa"}
+    assert "anonymised (utterance pieces, 3 draws)" in known
+    assert "anonymised (fixed pieces)" in known
+    once = planned(*ALL, "attacker.semi_informed.training_draws=1", recordings=1)
+    assert not any("draw" in task.label for task in once.tasks)
+
+
+def test_a_share_of_the_training_set_keeps_every_speaker() -> None:
+    given = (
+        *ALL,
+        "train=finetune",
+        "train.share=0.4",
+        "extractor=[ge2e]",
+        "backend=[wccn]",
+        "backend.wccn.as_norm=null",
+    )
+    whole, part = planned(*given, "train.share=1"), planned(*given)
+
+    def heard(made: Graph) -> set[str]:
+        given = (task.inputs["audio"] for task in made.tasks if task.label.startswith("extract original, training set"))
+        return {name for one in given for name in one.value["utterance"]}  # type: ignore[union-attr]
+
+    speakers = {name.split("-")[0] for name in heard(whole)}
+    assert heard(part) < heard(whole)
+    assert {name.split("-")[0] for name in heard(part)} == speakers
+
+
+def test_each_adapted_attack_is_tried_on_held_out_speakers() -> None:
+    made = planned(*ALL, recordings=1)
+    attacks = {(one.identity["system"], one.identity["extractor"], one.identity["trained_on"], one.identity["backend"])
+               for one in made.candidates}  # fmt: skip
+    semi = {cell[:1] + cell[2:] for cell in cells(made, "asv") if cell[1] == "semi_informed"}
+    assert attacks == semi
 
 
 def test_what_is_trained_is_decided_by_what_there_is_to_train_on() -> None:
@@ -140,7 +202,7 @@ def test_what_is_trained_is_decided_by_what_there_is_to_train_on() -> None:
 
 
 def test_what_cannot_be_is_refused_with_the_setting_that_mends_it() -> None:
-    with pytest.raises(ConfigError, match="no chosen extractor can be trained") as error:
+    with pytest.raises(ConfigError, match="nothing that is chosen can be adapted") as error:
         planned("extractor=[ge2e]", "attacker=[semi_informed]")
     assert "extractor=" in error.value.remedy
     with pytest.raises(ConfigError) as error:
@@ -158,7 +220,8 @@ def test_diagnostics_can_be_left_out_and_then_cost_nothing() -> None:
     made, without = planned(*ALL), planned(*ALL, "diagnostics=false")
     assert len(made.diagnoses) == sum(cells(made, "asv").values()) - 2 * 4, "one an attack on a system"
     assert not without.diagnoses
-    assert not [task for task in without.tasks if task.name == "check"]
+    checks = [task.label for task in without.tasks if task.name == "check"]
+    assert all("held-out speakers of b2" in label for label in checks), "what chooses between adapted attacks alone"
     assert len(without.tasks) < len(made.tasks)
 
 
@@ -189,7 +252,7 @@ def test_semi_informed_numbers_of_two_systems_are_comparable_and_other_attackers
     semi = signatures(same, "semi_informed")
     assert semi["b2"] == semi["b2r"]
     assert not semi["b2r"] & signatures(same, "lazy_informed")["b2r"]
-    other = signatures(planned(*given, "attacker.semi_informed.training_level=utterance"), "semi_informed")
+    other = signatures(planned(*given, "attacker.semi_informed.training_level=speaker"), "semi_informed")
     assert not other["b2r"] & semi["b2r"]
 
 
