@@ -144,7 +144,7 @@ def made_up_weights() -> Iterator[None]:
     """No weights are looked for on this machine."""
     with pytest.MonkeyPatch.context() as patch:
         found = Weights(Path("/weights"), "digest of the weights")
-        for name in ("ge2e", "ecapa"):
+        for name in ("ge2e", "ecapa", "campplus"):
             patch.setattr(component("extractors", name), "weights", classmethod(lambda cls, settings, models: found))
         yield
 

@@ -123,11 +123,14 @@ class Convolution(torch.nn.Module):
         return x if self.low is None else x.clamp_(self.low, self.high)
 
 
-def affine(norm: torch.nn.BatchNorm1d) -> tuple[torch.Tensor, torch.Tensor]:
+def affine(norm: torch.nn.BatchNorm1d | torch.nn.BatchNorm2d) -> tuple[torch.Tensor, torch.Tensor]:
     """Scale and shift of a batch normalisation in evaluation mode, float64 [c] each."""
     assert norm.running_mean is not None and norm.running_var is not None
-    scale = norm.weight.double() / (norm.running_var.double() + norm.eps).sqrt()
-    return scale, norm.bias.double() - norm.running_mean.double() * scale
+    root = (norm.running_var.double() + norm.eps).sqrt()
+    scale, shift = (
+        (norm.weight.double() / root, norm.bias.double()) if norm.affine else (1 / root, torch.zeros_like(root))
+    )
+    return scale, shift - norm.running_mean.double() * scale
 
 
 def on_device(tensor: torch.Tensor, device: str | torch.device) -> torch.Tensor:

@@ -192,7 +192,7 @@ def test_both_forms_of_the_network_give_what_it_gives_written_out() -> None:
         assert np.abs(beside - expected).max() < 1e-5 * np.abs(expected).max()
 
 
-@pytest.mark.parametrize("seconds", [1.0, 30.0, 200.0])
+@pytest.mark.parametrize("seconds", [1.0, 200.0])
 def test_a_vector_depends_on_its_own_audio_alone(
     seconds: float, weights: Path, mixed: list[np.ndarray], alone: list[np.ndarray]
 ) -> None:

@@ -256,6 +256,16 @@ def test_semi_informed_numbers_of_two_systems_are_comparable_and_other_attackers
     assert not other["b2r"] & semi["b2r"]
 
 
+def test_signatures_say_where_the_training_data_of_weights_is_not_stated() -> None:
+    made = planned("system=[b2]", "extractor=[campplus,ge2e]", "attacker=[ignorant]", "backend=[cosine]", "train=none")
+    said = {
+        source.identity["extractor"]: "|training data:not stated|"
+        in signature({**EER, **source.identity}, source.parameters)
+        for source in made.sources
+    }
+    assert said == {"campplus": True, "ge2e": False}
+
+
 def test_a_second_run_is_made_only_where_something_is_compared_between_two() -> None:
     made = planned("system=[b2r]", "extractor=[f0]")
     assert not [task.label for task in made.tasks if "second run" in task.label]

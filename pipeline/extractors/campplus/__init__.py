@@ -67,7 +67,11 @@ class CampplusSettings(PreparationSettings):
         revision: of a hub id; the default is one of ``funasr/campplus``.
         level: ``normalise`` brings the RMS level of each file to ``level_dbfs``, up or down; ``keep`` changes nothing, as
             3D-Speaker does, and an anonymiser's gain then moves the scores (the frames have a floor).
-        level_dbfs: the level in dB re full scale.
+        level_dbfs: the level in dB re full scale. At full scale 1, which 3D-Speaker's frames have too, digital silence lies
+            not far below the pauses of speech. Measured, EER % of the original speech (VoicePrivacy's trials on the 20
+            speakers of LibriSpeech dev-clean as MP3, cosine, f / m; test-other, first 2 s): ``keep`` 11.40 / 0.57, 0.51;
+            ``normalise`` to -20 dBFS 11.47 / 0.56, 0.52; to -20 dBFS and then times 32768, which is Kaldi's scale, 11.66 /
+            0.36, 0.51. Speakers 1988 and 2277 make the 11.4: without them it is 0.3.
         longest_seconds: longer audio is cut into the fewest uniform pieces not longer than this, and its embedding is the
             mean of theirs. (The network gates each layer by the mean over the file: pieces are not the whole.)
         batch_seconds: audio in a batch; the default is 10 s on a CPU and 600 s on a GPU. It does not change a vector by

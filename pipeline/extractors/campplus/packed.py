@@ -12,6 +12,7 @@ positive and s min(x, -b / s) + b where it is negative: scale and shift go into 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TypeVar
 
 import numpy as np
 import torch
@@ -24,8 +25,13 @@ from pipeline.extractors.campplus.network import (
     CAMDenseTDNNBlock,
     CAMDenseTDNNLayer,
     CAMPPlus,
+    DenseLayer,
+    TDNNLayer,
+    TransitLayer,
 )
 from pipeline.nets.packed import affine, on_device
+
+Part = TypeVar("Part", bound=nn.Module)
 
 VERSION = 1
 GAP = 2
@@ -77,7 +83,7 @@ class Timeline:
 
 def _within(counts: np.ndarray) -> np.ndarray:
     """0, 1, ... for each of some counts, one after the other."""
-    return np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
+    return np.asarray(np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts))
 
 
 class Convolution(nn.Module):
@@ -123,10 +129,7 @@ def _silent(x: torch.Tensor, between: torch.Tensor) -> torch.Tensor:
 
 
 class Product(nn.Module):
-    """A matrix product behind a batch normalisation with its ReLU, or before one, or both; rows [t, in] to [t, out].
-
-    Behind the product a ReLU follows where ``after`` is given.
-    """
+    """A matrix product behind a batch normalisation with its ReLU, or before a normalisation, or both; rows [t, in] to [t, out]."""
 
     weight: torch.Tensor
     bias: torch.Tensor
@@ -134,14 +137,20 @@ class Product(nn.Module):
     high: torch.Tensor | None
 
     def __init__(
-        self, weight: torch.Tensor, before: nn.BatchNorm1d | None = None, after: nn.BatchNorm1d | None = None
+        self,
+        weight: torch.Tensor,
+        before: nn.BatchNorm1d | None = None,
+        after: nn.BatchNorm1d | None = None,
+        *,
+        rectified: bool = False,
     ) -> None:
         """Fold.
 
         Args:
             weight: [out, in].
             before: the normalisation whose ReLU gives what is multiplied.
-            after: the normalisation of what comes out, before its ReLU.
+            after: the normalisation of what comes out.
+            rectified: whether a ReLU ends it.
         """
         super().__init__()
         weight = weight.detach().double()
@@ -157,7 +166,7 @@ class Product(nn.Module):
         if after is not None:
             scale, shift = (value.detach() for value in affine(after))
             weight, bias = weight * scale[:, None], bias * scale + shift
-        self.rectified = after is not None
+        self.rectified = rectified
         flat = weight.T
         for name, value in (("weight", flat), ("bias", bias), ("low", low), ("high", high)):
             self.register_buffer(name, None if value is None else value.float().contiguous(), persistent=False)
@@ -177,7 +186,8 @@ class Dense(nn.Module):
     def __init__(self, layer: CAMDenseTDNNLayer) -> None:
         super().__init__()
         gate = layer.cam_layer
-        self.inner = Product(layer.linear1.weight[..., 0], _norm(layer.nonlinear1), _norm(layer.nonlinear2))
+        before, after = _norm(layer.nonlinear1), _norm(layer.nonlinear2)
+        self.inner = Product(layer.linear1.weight[..., 0], before, after, rectified=True)
         self.dilation = int(gate.linear_local.dilation[0])
         # The three taps beside each other: one product, whose parts are then added with their shifts.
         taps = gate.linear_local.weight.detach().permute(1, 2, 0)
@@ -217,29 +227,28 @@ class Packed(nn.Module):
 
     def __init__(self, model: CAMPPlus) -> None:
         super().__init__()
-        head, body = model.head, dict(model.xvector.named_children())
+        head, body = model.head, model.xvector
         self.entry, self.exit = Convolution(head.conv1, head.bn1), Convolution(head.conv2, head.bn2)
         blocks = [block for part in (head.layer1, head.layer2) for block in part]
         self.residual = nn.ModuleList(Residual(block) for block in blocks if isinstance(block, BasicResBlock))
         # Rows come out of the head with bands before maps; 3D-Speaker's weights have maps before bands.
-        taps = body["tdnn"].linear.weight.detach().double()
-        scale, shift = affine(_norm(body["tdnn"].nonlinear))
-        taps = (taps * scale[:, None, None]).unflatten(1, (model.sizes.maps, -1)).permute(3, 2, 1, 0)
+        tdnn = _part(body, "tdnn", TDNNLayer)
+        taps = tdnn.linear.weight.detach().double()
+        scale, shift = affine(_norm(tdnn.nonlinear))
+        taps = (taps * scale[:, None, None]).reshape(len(taps), model.sizes.maps, -1, 5).permute(3, 2, 1, 0)
         self.register_buffer("tdnn", taps.flatten(0, 2).detach().float().contiguous(), persistent=False)
         self.register_buffer("tdnn_bias", shift.detach().float(), persistent=False)
         self.blocks, self.transits = nn.ModuleList(), nn.ModuleList()
         for number in (1, 2, 3):
-            block, transit = body[f"block{number}"], body[f"transit{number}"]
-            assert isinstance(block, CAMDenseTDNNBlock)
-            layers = [layer for layer in block.children() if isinstance(layer, CAMDenseTDNNLayer)]
-            self.blocks.append(nn.ModuleList(Dense(layer) for layer in layers))
+            layers = _part(body, f"block{number}", CAMDenseTDNNBlock).children()
+            transit = _part(body, f"transit{number}", TransitLayer)
+            self.blocks.append(nn.ModuleList(Dense(layer) for layer in layers if isinstance(layer, CAMDenseTDNNLayer)))
             self.transits.append(Product(transit.linear.weight[..., 0], _norm(transit.nonlinear)))
-        out = affine(_norm(body["out_nonlinear"]))
+        out = affine(_norm(_part(body, "out_nonlinear", nn.Sequential)))
         for name, value in zip(("out_scale", "out_shift"), out):
             self.register_buffer(name, value.detach().float(), persistent=False)
-        self.dense = Product(body["dense"].linear.weight[..., 0])
-        scale, shift = _plain(body["dense"].nonlinear)
-        self.dense.weight, self.dense.bias = (self.dense.weight.double() * scale).float(), shift.float()
+        dense = _part(body, "dense", DenseLayer)
+        self.dense = Product(dense.linear.weight[..., 0], after=_norm(dense.nonlinear))
 
     def forward(self, frames: torch.Tensor, counts: Sequence[int]) -> torch.Tensor:
         time = Timeline(counts, frames.device)
@@ -280,15 +289,11 @@ def _grown(block: nn.Module, x: torch.Tensor, time: Timeline) -> torch.Tensor:
     return rows
 
 
+def _part(whole: nn.Module, name: str, kind: type[Part]) -> Part:
+    part = whole.get_submodule(name)
+    assert isinstance(part, kind)
+    return part
+
+
 def _norm(part: nn.Module) -> nn.BatchNorm1d:
-    norm = part.get_submodule("batchnorm")
-    assert isinstance(norm, nn.BatchNorm1d)
-    return norm
-
-
-def _plain(part: nn.Module) -> tuple[torch.Tensor, torch.Tensor]:
-    """Scale and shift, float64 [d] each, of a normalisation without weights."""
-    norm = _norm(part)
-    assert norm.running_mean is not None and norm.running_var is not None
-    scale = 1 / (norm.running_var.double() + norm.eps).sqrt()
-    return scale, -norm.running_mean.double() * scale
+    return _part(part, "batchnorm", nn.BatchNorm1d)
