@@ -439,7 +439,7 @@ def scripted(monkeypatch: pytest.MonkeyPatch, numbers: list[tuple[float, float]]
     """Verification with numbers that are given, and the weights that each was of."""
     given, seen = iter(numbers), list[list[torch.Tensor]]()
 
-    def verified(one: Learner, found: Any) -> Verified:
+    def verified(one: Learner, found: Any, step: int) -> Verified:
         seen.append(one.weights())
         return Verified(*next(given), found.speakers, 10_000, 10_000, found.same_session)
 
@@ -518,7 +518,7 @@ def test_weights_that_give_no_vectors_are_named(tmp_path: Path) -> None:
     with torch.no_grad():
         model.get_parameter("out.weight").fill_(math.nan)
     Tiny.write(model, broken.folder)
-    with pytest.raises(StageFailed, match=r"not finite before anything is trained.*p.*fetch the weights"):
+    with pytest.raises(StageFailed, match=r"not finite after 0 steps.*p.*fetch the weights"):
         Trainer.train(SMALL, AUDIO, tmp_path, pretrained=broken)
 
 

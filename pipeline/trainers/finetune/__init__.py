@@ -327,7 +327,7 @@ def _libraries() -> dict[str, str]:
 
 def _verify(learner: Learner, trials: _pieces.Trials, standing: Standing) -> bool:
     """Verify on what is held out; whether that is the best so far."""
-    found = _verified(learner, trials)
+    found = _verified(learner, trials, standing.step)
     standing.verified.append({"step": standing.step, **asdict(found)})
     if len(standing.verified) > 1 and not better(found, standing.verified[standing.best]):
         return False
@@ -335,12 +335,11 @@ def _verify(learner: Learner, trials: _pieces.Trials, standing: Standing) -> boo
     return True
 
 
-def _verified(learner: Learner, trials: _pieces.Trials) -> Verified:
-    from pipeline.trainers.finetune.learner import unreadable
+def _verified(learner: Learner, trials: _pieces.Trials, step: int) -> Verified:
+    from pipeline.trainers.finetune.learner import usable
 
     views = [_pieces.View(piece) for piece in trials.pieces.tolist()]
-    vectors = learner.embed(views)
-    unreadable(vectors, views, learner.pieces)
+    vectors = usable(learner.embed(views), views, learner.pieces, step)
     return verified(vectors, trials.first, trials.second, trials.target, trials.speakers, trials.same_session)
 
 
@@ -350,7 +349,7 @@ def _write(folder: Path, settings: FinetuneSettings, heard: _Heard, learner: Lea
     before, best = standing.verified[0], standing.verified[standing.best]
     held_out = {**best, "best_step": best["step"], "same_sex": heard.held_out.same_sex}
     known = heard.known()
-    trained = None if known is None else asdict(_verified(learner, known))
+    trained = None if known is None else asdict(_verified(learner, known, standing.step))
     size, fit = learner.kept(_pieces.View(heard.trained[0]))
     record = {
         "settings": settings.numeric(),

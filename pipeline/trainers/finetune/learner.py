@@ -262,19 +262,21 @@ def _digest(model: torch.nn.Module) -> str:
     return made.hexdigest()
 
 
-def unreadable(vectors: np.ndarray, views: Sequence[View], pieces: Pieces) -> None:
-    """See that the network as it came makes something of what it hears.
+def usable(vectors: np.ndarray, views: Sequence[View], pieces: Pieces, step: int) -> np.ndarray:
+    """Vectors of views after so many steps, if they are finite.
 
     Raises:
-        StageFailed: vectors that are not finite, with the utterances.
+        StageFailed: some are not, with the utterances.
     """
-    bad = sorted(
-        {pieces.audio.ids[pieces.items[views[row].piece]] for row in np.nonzero(~np.isfinite(vectors).all(1))[0]}
-    )
+    bad = [view for view, good in zip(views, np.isfinite(vectors).all(1).tolist(), strict=True) if not good]
     if bad:
+        names = sorted({pieces.audio.ids[int(pieces.items[view.piece])] for view in bad})
         raise StageFailed(
-            "the network gives vectors that are not finite before anything is trained",
-            where=f"utterances {', '.join(bad[:5])}",
-            cause="weights that are broken, or audio that is not speech",
-            remedy="listen to these utterances, or fetch the weights again",
+            f"the network gives vectors that are not finite after {step} steps",
+            where=f"utterances {', '.join(names[:5])}",
+            cause="a learning rate that is too high"
+            if step
+            else "weights that are broken, or audio that is not speech",
+            remedy="lower learning_rate" if step else "listen to these utterances, or fetch the weights again",
         )
+    return vectors

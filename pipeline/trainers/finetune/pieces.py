@@ -49,11 +49,11 @@ class Pieces:
 
     def speaker(self, piece: int) -> str:
         """Whose a piece is."""
-        return self.audio.speakers[self.items[piece]]
+        return self.audio.speakers[int(self.items[piece])]
 
     def recording(self, piece: int) -> str:
         """Of which recording a piece is."""
-        return self.audio.recordings[self.items[piece]]
+        return self.audio.recordings[int(self.items[piece])]
 
 
 def cut(audio: Waveforms, items: Sequence[int], seconds: float) -> Pieces:
