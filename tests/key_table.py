@@ -31,7 +31,7 @@ from pipeline.registry import component
 from pipeline.seeds import digest
 
 ARGUMENTS = [
-    "recipe=demo", "system=[original,b2,b2r]", "extractor=[ecapa,ge2e,f0,phones]", "backend=[cosine,plda]",
+    "recipe=demo", "system=[original,b2,b2r]", "extractor=[ecapa,campplus,f0,phones]", "backend=[cosine,plda]", "fusion=[equal]",
     "+system.t8={name: external, root: /theirs}", "paths.root=/exp",
 ]  # fmt: skip
 # Values by name or by whole path, for leaves whose type does not suggest one, or that depend on another leaf.
@@ -78,6 +78,7 @@ def leaves(evaluation: Evaluation) -> Iterator[tuple[str, Any]]:
                 yield f"{path}.{name}", other
     yield "diagnostics", False
     yield "allow_partial", True
+    yield "fusion", ["logistic"]
 
 
 def _other(name: str, value: Any, kind: Any) -> Any:
@@ -127,9 +128,12 @@ def prepared(trial_sets: str = "fm") -> Prepared:
 
 
 def planned(values: dict[str, Any]) -> list[Task]:
-    """All tasks of a composed configuration over the made-up data set."""
-    evaluation = validate(values, "demo")
-    graph = planning.graph(evaluation, prepared("f"), Machine("cpu", 1))
+    """All tasks of a composed configuration over the made-up data set, with one recording a training speaker."""
+    evaluation, data = validate(values, "demo"), prepared("f")
+    rows = data.manifest
+    one_each = (rows["role"] != "train") | (rows["position"] == 0)
+    object.__setattr__(data, "manifest", rows[one_each].reset_index(drop=True))
+    graph = planning.graph(evaluation, data, Machine("cpu", 1))
     return [*planning.data_tasks(evaluation), *graph.tasks]
 
 

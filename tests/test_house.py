@@ -102,11 +102,10 @@ WORD = "the word has another meaning there"
 MENTIONS: dict[tuple[Kind, str], dict[str, str]] = {
     ("extractors", "ecapa"): {
         "pipeline/evaluation/application.py": MESSAGE,
-        "pipeline/planning/assemble.py": MESSAGE,
     },
     ("extractors", "xvector"): {
         "pipeline/evaluation/application.py": MESSAGE,
-        "pipeline/planning/assemble.py": MESSAGE,
+        "pipeline/extractors/campplus/network.py": f"{WORD}: a part of 3D-Speaker's network, by its name there",
     },
     ("extractors", "phones"): {"pipeline/evaluation/application.py": MESSAGE},
     ("extractors", "ge2e"): {"pipeline/cli/__init__.py": MESSAGE, "pipeline/planning/extractors.py": MESSAGE},
@@ -122,7 +121,9 @@ MENTIONS: dict[tuple[Kind, str], dict[str, str]] = {
         "pipeline/report/render.py": f"{WORD}: not numbers",
     },
     ("backends", "cosine"): {
+        "pipeline/backends/_adaptation.py": MESSAGE,
         "pipeline/backends/plda/model.py": MESSAGE,
+        "pipeline/backends/wccn.py": MESSAGE,
         "pipeline/conformance.py": f"{WORD}: how vectors are compared",
         "pipeline/contracts.py": f"{WORD}: how an extractor's vectors are ranked",
         "pipeline/diagnostics/sentences.py": f"{WORD}: a similarity",
@@ -157,7 +158,10 @@ MENTIONS: dict[tuple[Kind, str], dict[str, str]] = {
     ("trainers", "finetune"): {
         "pipeline/nets/finetunable.py": "what adapts an extractor with weights where the configuration names another trainer",
     },
-    ("executors", "local"): {"pipeline/evaluation/validate.py": "where the configuration names none"},
+    ("executors", "local"): {
+        "pipeline/extractors/campplus/packed.py": f"{WORD}: a part of 3D-Speaker's network, by its name there",
+        "pipeline/evaluation/validate.py": "where the configuration names none",
+    },
 }
 """Files that mention a component by name and are neither its own nor its options, with the reason."""
 ORDINARY = {"original", "external", "embedding", "local", "text"}

@@ -25,7 +25,7 @@ from pipeline.protocol.held_out_pairs import HeldOutPairs, pairs
 
 VERSION = 1
 
-SHRINKAGES = (0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
+SHRINKAGES = (0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 1.0)
 """What shrinkage is chosen from. 1 is centring alone, so what is chosen is not worse than that on the held-out speakers."""
 UNCHOSEN = 0.2
 """Shrinkage where held-out speakers cannot tell."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from pydantic import BaseModel, ValidationError
 
@@ -14,11 +14,12 @@ from pipeline.errors import ConfigError, Fault
 from pipeline.planning.settings import Chosen, Evaluation, Paths, Runtime
 from pipeline.protocol.attackers import AttackerSettings
 from pipeline.registry import ROOMS, Kind, component
+from pipeline.stages.fuse import Kind as FusionKind
 
 KNOWN = {"config_version", "paths", "runtime", "diagnostics", "allow_partial", "fusion", "dataset", "attacker"} | {
     room.group for room in ROOMS.values()
 }
-FUSIONS = ("equal", "logistic")
+FUSIONS = get_args(FusionKind)
 ORIGINAL = "original"
 """The label of the original speech where the configuration does not name it."""
 
@@ -196,7 +197,7 @@ def _without_trainer(
     if train is None and not any(one.component.is_fitted(one.settings) for one in backends.values()):
         faults += [
             Fault(
-                "training=anonymised needs something that is trained: add train=default, or wccn to backend=[…]",
+                "training=anonymised needs something that is trained: add train=default, or a back end that is trained to backend=[…]",
                 f"attacker.{label}.training",
             )
             for label, attacker in attackers.items()

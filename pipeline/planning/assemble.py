@@ -15,6 +15,7 @@ from pipeline.planning.graph import Graph
 from pipeline.planning.plan import Plan
 from pipeline.planning.settings import Chosen, Evaluation, Machine
 from pipeline.planning.speech import SpeechSets
+from pipeline.planning.suggestions import trained_back_ends
 
 NEEDED = {
     "trials": "vectors that can be enrolled and tried",
@@ -103,13 +104,14 @@ def _notes(plan: Plan) -> None:
                 raise ConfigError(
                     f"the attacker {name} adapts to anonymised speech, and nothing that is chosen can be adapted",
                     where="attacker, extractor, backend",
-                    remedy="add campplus to extractor=[…], or wccn to backend=[…], or leave this attacker out",
+                    remedy=f"add a back end that is trained to backend=[…] ({trained_back_ends()}), choose an extractor that train=… "
+                    "can train, or leave this attacker out",
                 )
             unable = [one.name for one in plan.plain("trials") if one.name not in able]
             if unable:
                 plan.graph.notes.append(
                     f"{name}: left out on {system} for {', '.join(unable)}, which nothing adapts: a back end that is trained "
-                    "would, backend=[cosine,wccn]"
+                    f"would ({trained_back_ends()})"
                 )
             learnt = plan.trainings.anonymised.get((system, name))
             chosen, wanted = plan.evaluation.systems[system], attacker.training_level

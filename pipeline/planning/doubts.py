@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pipeline.diagnostics.sentences import Finding
 from pipeline.planning.plan import Plan
+from pipeline.planning.suggestions import strong_extractors, trained_back_ends
 
 
 def doubts(plan: Plan) -> None:
@@ -20,14 +21,14 @@ def doubts(plan: Plan) -> None:
     ):
         names = ", ".join(dict.fromkeys(one.name for one in heard))
         sentence = (
-            f"The attacks use {names}. A stronger extractor is at hand, extractor=[campplus]: with a weaker one privacy is "
-            "overestimated."
+            f"The attacks use {names}. Stronger extractors are at hand ({strong_extractors()}), and with a weaker one privacy is "
+            "overestimated: add one to extractor=[…]."
         )
         plan.graph.findings.append((identity, Finding("weak_extractor", float(len(heard)), "count", sentence, True)))
     if not plan.graph.candidates and not any(one.is_adapted for one in plan.extractors):
         sentence = (
             "No attack was adapted to a system. An attacker who trains on the system's anonymised speech is stronger, so "
-            "privacy is overestimated: name speech of other speakers by dataset.train=DIR, add semi_informed to "
-            "attacker=[…] and wccn to backend=[…]."
+            "privacy is overestimated: name speech of other speakers by dataset.train=DIR, add an attacker with training=anonymised, "
+            f"and a back end that is trained ({trained_back_ends()}) to backend=[…]."
         )
         plan.graph.findings.append((identity, Finding("not_adapted", 0.0, "count", sentence, True)))

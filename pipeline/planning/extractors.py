@@ -217,7 +217,7 @@ def _maker(evaluation: Evaluation, made: Training, chosen: Chosen[Extractor], ro
     weights = chosen.component.weights(chosen.settings, evaluation.paths.weights)
     if weights is None:
         raise ConfigError(
-            f"the weights of {chosen.name} are trained in the run, and train=finetune begins with weights",
+            f"the weights of {chosen.name} are trained in the run, and the chosen trainer begins with weights",
             where="train, extractor",
             remedy="name weights by source of the extractor, or set train=default",
         )

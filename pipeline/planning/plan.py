@@ -315,7 +315,7 @@ class Plan:
             )
         )
 
-    def fused_scores(self, kind: str, scores: Sequence[Task], checks: Sequence[Ref], label: str) -> Task:
+    def fused_scores(self, kind: fuse.Kind, scores: Sequence[Task], checks: Sequence[Ref], label: str) -> Task:
         """Scores of several extractors on the same trials as one."""
         inputs: dict[str, Input] = {f"scores.{number}": one.ref() for number, one in enumerate(scores)}
         inputs |= {f"held_out.{number}": one for number, one in enumerate(checks)}

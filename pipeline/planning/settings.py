@@ -20,6 +20,7 @@ from pipeline.contracts import (
 )
 from pipeline.datasets.settings import DatasetSettings
 from pipeline.protocol.attackers import AttackerSettings
+from pipeline.stages.fuse import Kind
 
 ORACLE = "oracle"
 """How scores become LLRs: PAV on the very scores under test, a part of each metric's definition."""
@@ -97,7 +98,7 @@ class Evaluation:
     attackers: Mapping[str, AttackerSettings]
     backends: Mapping[str, Chosen[Backend]]
     metrics: Mapping[str, Chosen[MetricFamily]]
-    fusion: tuple[str, ...]
+    fusion: tuple[Kind, ...]
     diagnostics: bool
     allow_partial: bool
 

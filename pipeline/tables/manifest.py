@@ -104,9 +104,10 @@ def matching(rows: pd.DataFrame, wanted: pd.DataFrame) -> pd.DataFrame:
     Raises:
         LookupError: rows are not there.
     """
-    there = pd.MultiIndex.from_arrays([rows[name] for name in IDENTITY])
-    places = there.get_indexer(pd.MultiIndex.from_arrays([wanted[name] for name in IDENTITY]))
-    if (places < 0).any():
-        lost = wanted["utterance"].to_numpy()[places < 0].tolist()
+    there = {key: place for place, key in enumerate(zip(*(rows[name].tolist() for name in IDENTITY)))}
+    asked = list(zip(*(wanted[name].tolist() for name in IDENTITY)))
+    places = [there.get(key, -1) for key in asked]
+    if -1 in places:
+        lost = [utterance for (_, utterance), place in zip(asked, places) if place < 0]
         raise LookupError(f"{len(lost)} utterances are not in the manifest of the system, first {lost[:3]}")
     return rows.iloc[places].reset_index(drop=True)

@@ -204,7 +204,7 @@ def test_what_is_trained_is_decided_by_what_there_is_to_train_on() -> None:
 def test_what_cannot_be_is_refused_with_the_setting_that_mends_it() -> None:
     with pytest.raises(ConfigError, match="nothing that is chosen can be adapted") as error:
         planned("extractor=[ge2e]", "attacker=[semi_informed]")
-    assert "extractor=" in error.value.remedy
+    assert "backend=" in error.value.remedy
     with pytest.raises(ConfigError) as error:
         planned("extractor=[ecapa]", "attacker=[semi_informed]", "train=none")
     assert any("train=default" in fault.what for fault in error.value.faults)
