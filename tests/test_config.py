@@ -94,11 +94,11 @@ def test_options_of_ones_own_by_config_dir(tmp_path: Path) -> None:
 
 def test_every_fault_at_once_with_the_nearest_keys() -> None:
     found = faults(
-        "foo=1", "dataset.rooot=x", "system.b2.alfa=1", "extractor.ge2e.level=loud", "metrc=[asv]",
+        "foo=1", "dataset.rooot=x", "system.b2.alfa=1", "extractor.campplus.level=loud", "metrc=[asv]",
         "+x._target_=os.system", "runtime.threads=0",
     )  # fmt: skip
     assert set(found) == {
-        "foo", "dataset.rooot", "system.b2.alfa", "extractor.ge2e.level", "metrc", "x", "runtime.threads",
+        "foo", "dataset.rooot", "system.b2.alfa", "extractor.campplus.level", "metrc", "x", "runtime.threads",
     }  # fmt: skip
     assert "did you mean root" in found["dataset.rooot"]
     assert "did you mean alpha" in found["system.b2.alfa"]

@@ -59,7 +59,7 @@ def test_signatures_tell_apart_what_cannot_be_compared() -> None:
     different: list[dict[str, object]] = [
         {"train__seed": 5},
         {"backend__cosine__normalise_utterances": False},
-        {"extractor__ge2e__level": "keep"},
+        {"extractor__campplus__level": "keep"},
         {"extractor__f0__fmax": 400.0},
         {"metric__vsm__pairing": "vpc2020"},
         {"metric__srd__halves_seed": 1},

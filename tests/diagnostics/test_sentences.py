@@ -195,10 +195,16 @@ def test_another_level_of_the_enrolment_is_refused():
     ("system", "training", "flagged", "words"),
     [
         (
+            "utterance",
+            "speaker",
+            True,
+            "(EER 12.3 %) was anonymised at utterance level and the attacker's training speech at speaker level: a matched",
+        ),
+        (
             "speaker, shared",
             "utterance",
-            True,
-            "(EER 12.3 %) was anonymised at speaker level and the attacker's training",
+            False,
+            "at speaker level and the attacker's training speech at utterance level, as",
         ),
         ("speaker, shared", "speaker", False, "both anonymised at speaker level (EER 12.3 %)"),
         ("fixed, shared", "fixed, shared", False, "both anonymised at fixed level"),
@@ -390,3 +396,21 @@ def test_the_table_survives_a_file(tmp_path: Path):
     table = d.frame([({"system": "b2"}, d.held_out(record()))])
     table.to_parquet(tmp_path / "diagnostics.parquet", index=False)
     pd.testing.assert_frame_equal(pd.read_parquet(tmp_path / "diagnostics.parquet"), table, check_dtype=False)
+
+
+def test_fine_tuning_that_brought_nothing_is_flagged():
+    record = {"held_out_before": {"eer": 0.112}, "held_out": {"eer": 0.045}, "brought": True}
+    found = d.fine_tuning(record)
+    assert not found.flagged and "from 11.2 % to 4.5 %" in found.sentence and abs(found.value - 0.067) < 1e-12
+    found = d.fine_tuning({**record, "held_out": {"eer": 0.112}, "brought": False})
+    assert found.flagged and "brought nothing" in found.sentence and "11.2 %" in found.sentence
+
+
+@pytest.mark.parametrize(
+    ("same_session", "speakers", "test", "flagged"),
+    [(False, 34, 0.2, True), (True, 34, 0.2, False), (False, 4, 0.2, False), (False, 34, 0.1, False)],
+)
+def test_original_speech_that_is_far_harder_than_held_out_speakers(same_session, speakers, test, flagged):
+    held = {"eer": 0.05, "same_session": same_session, "speakers": speakers}
+    found = d.original_gap(held, test)
+    assert found.flagged is flagged and f"{100 * (test - 0.05):.1f} points above the 5.0 %" in found.sentence
