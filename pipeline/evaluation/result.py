@@ -76,8 +76,10 @@ class Result:
         )
 
     def to_markdown(self, *, intervals: bool = True) -> str:
-        """The compact tables as Markdown."""
-        return tables.to_markdown(self.rows, self.systems, intervals=intervals)
+        """The compact tables as Markdown, the strongest attack on each system first."""
+        return first.to_markdown(self.strongest, self.rows, self.systems) + tables.to_markdown(
+            self.rows, self.systems, intervals=intervals
+        )
 
     def to_latex(self, *, intervals: bool = True) -> str:
         """The compact tables as LaTeX (``booktabs``)."""

@@ -65,6 +65,19 @@ def to_text(choice: pd.DataFrame, rows: pd.DataFrame, systems: Sequence[str] = (
     return "\n".join([TITLE, "", *tables.aligned(list(HEADS), body, LEFT), "", *notes(choice)]) + "\n\n"
 
 
+def to_markdown(choice: pd.DataFrame, rows: pd.DataFrame, systems: Sequence[str] = ()) -> str:
+    """The table as Markdown; '' where no system is attacked."""
+    body = lines(choice, rows, systems)
+    if not body:
+        return ""
+    rule = ["---"] * LEFT + ["---:"] * (len(HEADS) - LEFT)
+    grid = [
+        "| " + " | ".join(line) + " |"
+        for line in (HEADS, rule, *([tables.markdown(text) for text in line] for line in body))
+    ]
+    return "\n".join([f"**{TITLE}**", "", *grid, "", " ".join(map(tables.markdown, notes(choice))), "", ""])
+
+
 def _percent(value: float) -> str:
     return tables.number(value, "fraction")
 

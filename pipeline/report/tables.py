@@ -348,17 +348,18 @@ def _one_line(text: str) -> str:
 
 
 def _markdown_table(summary: Summary, intervals: bool) -> str:
-    heads = [*(LABELS[column] for column in summary.left), *(_markdown(head) for head in summary.heads)]
+    heads = [*(LABELS[column] for column in summary.left), *(markdown(head) for head in summary.heads)]
     lines = [f"**{summary.title}**", "", "| " + " | ".join(heads) + " |"]
     lines.append("| " + " | ".join(["---"] * len(summary.left) + ["---:"] * len(summary.heads)) + " |")
     for names, cells in summary.body:
-        texts = [*(_markdown(name) for name in names), *(_joined(c, intervals, r"\~") for c in cells)]
+        texts = [*(markdown(name) for name in names), *(_joined(c, intervals, r"\~") for c in cells)]
         lines.append("| " + " | ".join(texts) + " |")
-    notes = [_markdown(note) for note in footnotes(summary, intervals)]
+    notes = [markdown(note) for note in footnotes(summary, intervals)]
     return "\n".join([*lines, "", " ".join(notes), ""])
 
 
-def _markdown(text: str) -> str:
+def markdown(text: str) -> str:
+    """A text with what Markdown would take for marks escaped."""
     return "".join(
         f"\\{c}" if c in "\\`*_[]|~$" else {"<": "&lt;", ">": "&gt;", "&": "&amp;"}.get(c, c) for c in _one_line(text)
     )
