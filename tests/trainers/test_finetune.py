@@ -204,8 +204,10 @@ def test_class_weights_begin_as_the_means(begun: Pretrained) -> None:
     assert made.head is not None
     assert not made_learner(begun).start(lambda: True)
     for label in (0, 7):
-        vectors = made.embed([View(piece) for piece in made.views.of_speaker[made.views.speakers[label]]])
-        assert len(vectors) == 6
+        mine = made.views.first(label, 3)
+        assert len({view.piece for view in mine}) == 3
+        assert {made.pieces.speaker(view.piece) for view in mine} == {made.views.speakers[label]}
+        vectors = made.embed(mine)
         mean = (vectors / np.linalg.norm(vectors, axis=1, keepdims=True)).mean(0)
         np.testing.assert_allclose(made.head.directions[label].detach(), mean, atol=1e-6)
 
@@ -395,17 +397,20 @@ def _metadata(scratch: Path) -> Iterator[str]:
 def test_what_is_kept_in_memory_changes_no_byte(
     tmp_path: Path, begun: Pretrained, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    calls = itertools.count()
-    trunk = Tiny.trunk.__func__  # type: ignore[attr-defined]
-    monkeypatch.setattr(Tiny, "trunk", classmethod(lambda cls, *given: (next(calls), trunk(cls, *given))[1]))
+    computed: list[View] = []
+    frames = Learner._frames
+    monkeypatch.setattr(
+        Learner, "_frames", lambda self, views, step: (computed.extend(views), frames(self, views, step))[1]
+    )
     whole = tuned(tmp_path / "whole", begun)
-    # 6 of 16 x 6 views of each class to begin with and 12 held out, each once, and one to say how large they are.
-    assert next(calls) == 16 * 6 + 12 + 1
+    # Each view once, and one of them again to say how large they are.
+    assert len(computed) == len(set(computed)) + 1
     size = whole["cache"]["bytes_a_view"]
     assert whole["cache"]["views_that_fit"] == learner.CACHE // size
+    computed.clear()
     monkeypatch.setattr(learner, "CACHE", 20 * size)
     short = tuned(tmp_path / "short", begun)
-    assert next(calls) > 200
+    assert len(computed) > len(set(computed)) + 20
     assert short["cache"] == {"bytes_a_view": size, "views_that_fit": 20}
     assert (tmp_path / "short" / FILE).read_bytes() == (tmp_path / "whole" / FILE).read_bytes()
     assert short["verified"] == whole["verified"]
@@ -545,13 +550,17 @@ def test_out_of_memory_halves_what_goes_through_at_once(
 
 
 def test_nulls_follow_from_the_layers_and_the_speech() -> None:
-    last = Trainer.resolved(FinetuneSettings(), "tiny", 168, 5000.0)
-    assert (last.architecture, last.learning_rate, last.steps, last.verify_every) == ("tiny", 1e-3, 60, 10)
-    assert Trainer.resolved(last, "tiny", 168, 5000.0) == last
-    assert Trainer.cost(last) == 60 * 32 * 3.0
-    every = Trainer.resolved(FinetuneSettings(layers="all", batch=128), "tiny", 921, 360_000.0)
-    assert (every.learning_rate, every.steps) == (1e-4, 750)
-    assert Trainer.resolved(FinetuneSettings(steps=12), "tiny", 168, 1e6).verify_every == 2
+    every = Trainer.resolved(FinetuneSettings(), "tiny", 168, 6480.0)
+    assert (every.layers, every.learning_rate, every.steps, every.verify_every) == ("all", 3e-4, 20, 10)
+    assert every.architecture == "tiny"
+    assert Trainer.resolved(every, "tiny", 168, 6480.0) == every
+    assert Trainer.cost(every) == 20 * 32 * 3.0
+    last = Trainer.resolved(FinetuneSettings(layers="last"), "tiny", 168, 6480.0)
+    assert (last.learning_rate, last.steps, last.verify_every) == (2e-3, 60, 10)
+    # 100 hours: 80 of them are trained on, of which a third is 1000 steps.
+    assert Trainer.resolved(FinetuneSettings(), "tiny", 921, 360_000.0).steps == 1000
+    assert Trainer.resolved(FinetuneSettings(layers="last", batch=64), "tiny", 921, 360_000.0).steps == 1500
+    assert Trainer.resolved(FinetuneSettings(layers="last", steps=12), "tiny", 168, 1e6).verify_every == 2
 
 
 def test_planning_is_told_what_to_give() -> None:

@@ -25,7 +25,7 @@ CACHE = 2_000_000_000
 
 _CLIP = 5.0  # largest norm of all gradients together
 _EMBEDDED = 8  # pieces that are embedded at a time
-_STARTED_FROM = 6  # views of a class whose mean vector its weights begin as, at most
+_STARTED_FROM = 3  # views of a class whose mean vector its weights begin as, at most
 
 
 class Learner:
