@@ -551,7 +551,7 @@ def test_out_of_memory_halves_what_goes_through_at_once(
 
 def test_nulls_follow_from_the_layers_and_the_speech() -> None:
     every = Trainer.resolved(FinetuneSettings(), "tiny", 168, 6480.0)
-    assert (every.layers, every.learning_rate, every.steps, every.verify_every) == ("all", 3e-4, 20, 10)
+    assert (every.layers, every.learning_rate, every.steps, every.verify_every) == ("all", 6e-4, 20, 10)
     assert every.architecture == "tiny"
     assert Trainer.resolved(every, "tiny", 168, 6480.0) == every
     assert Trainer.cost(every) == 20 * 32 * 3.0

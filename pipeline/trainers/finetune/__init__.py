@@ -46,7 +46,7 @@ RECORD = "training.json"
 # training hears at least, whatever the steps, and ``verified`` how often it is verified on.
 _CHOICES: dict[str, dict[str, Any]] = {
     "last": {"learning_rate": 2e-3, "steps": 60, "heard": 1.0, "verified": 6},
-    "all": {"learning_rate": 3e-4, "steps": 20, "heard": 1 / 3, "verified": 2},
+    "all": {"learning_rate": 6e-4, "steps": 20, "heard": 1 / 3, "verified": 2},
 }
 
 
@@ -69,7 +69,7 @@ class FinetuneSettings(ComponentSettings):
         architecture: the name of the extractor whose network it is; null is the one that is trained.
         layers: which learn: ``all``, or the ``last`` block and what follows it, for which what goes into that block is computed
             once a view and rounded to float16.
-        learning_rate: the highest, of the network; null is 3e-4 for all layers and 2e-3 for the last block.
+        learning_rate: the highest, of the network; null is 6e-4 for all layers and 2e-3 for the last block.
         head_learning_rate: the highest, of the class weights.
         steps: optimiser steps; null is 20 for all layers and 60 for the last block, or as many as it takes to hear a third of
             the speech of those trained on, or all of it, where that is more.
