@@ -617,6 +617,11 @@ class Backend(Component):
         return False
 
     @classmethod
+    def with_speakers(cls, settings: Any, count: int) -> Any:
+        """The settings with which it can be fitted to so many speakers, fewer than it will be: some are held out to choose by."""
+        return settings
+
+    @classmethod
     def enrolment(cls, settings: Any) -> Enrolment:
         """How several enrolment recordings become one score: :meth:`enrol` joins them, or the score stage joins their scores."""
         return "mean_of_embeddings"

@@ -12,7 +12,7 @@ mean vector of each of the attacker's own training speakers.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -102,6 +102,13 @@ def check_training(speakers: Sequence[str], what: str, as_norm: AsNorm | None) -
             remedy="name a larger training set by dataset.train=DIR, or use backend=[cosine] as it is (centre=false, as_norm=null)",
         )
     check_cohort(speakers, as_norm)
+
+
+def with_speakers(settings: Any, count: int) -> Any:
+    """Settings whose AS-norm takes at most the scores of so many speakers; never fewer than 10."""
+    if settings.as_norm is None or not FEWEST <= count < settings.as_norm.top:
+        return settings
+    return settings.model_copy(update={"as_norm": settings.as_norm.model_copy(update={"top": count})})
 
 
 def check_cohort(speakers: Sequence[str], as_norm: AsNorm | None) -> None:

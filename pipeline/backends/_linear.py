@@ -145,6 +145,10 @@ class LinearBackend(contracts.Backend):
         return scores(self.linear, np.asarray(models, dtype=np.float64), self.linear.mapped(vectors), top)
 
     @classmethod
+    def with_speakers(cls, settings: Any, count: int) -> Any:
+        return _adaptation.with_speakers(settings, count)
+
+    @classmethod
     def enrolment(cls, settings: Any) -> Enrolment:
         found: Enrolment = settings.enrolment
         return found

@@ -27,7 +27,7 @@ def run(backend: type[Backend], settings: ComponentSettings, within_session: boo
 
     Inputs are ``vectors`` (ids ``UTT`` or ``UTT#k``, a piece), ``vectors.1``, ... (other draws of the anonymiser's random numbers,
     from which is learnt alone), ``sexes`` (``f``, ``m`` or ``u`` by speaker) and ``backend`` where one is not fitted in the run.
-    The back end learns from the other speakers' vectors of all draws; a vector of the first draw is a model of one.
+    The back end learns from the other speakers' vectors of all draws, with the whole of them as a cohort where it takes more; a vector of the first draw is a model of one.
 
     The record has ``eer`` (ROCCH, a fraction) and ``cllr_min`` (bits), None where there are none, then with a ``reason``;
     ``speakers`` (compared), ``n_target``, ``n_nontarget``, ``same_session`` (targets are pieces of one recording) and ``summary``.
@@ -85,8 +85,9 @@ def _scores(
             kept = [(one, [row for row, name in enumerate(one.speakers) if name not in held]) for one in several]
             learnt = np.concatenate([one.vectors[rows] for one, rows in kept])
             speakers = [one.speakers[row] for one, rows in kept for row in rows]
-            backend.fit(settings, learnt, speakers, Path(made), within_session=within_session)
-            scorer = backend(settings, Path(made))
+            fewer = backend.with_speakers(settings, len(set(speakers)))
+            backend.fit(fewer, learnt, speakers, Path(made), within_session=within_session)
+            scorer = backend(fewer, Path(made))
         models = scorer.enrol(vectors, np.arange(len(vectors)), len(vectors))
         return np.asarray(scorer.score(models, vectors)[compared.first, compared.second])
 

@@ -14,6 +14,7 @@ import pytest
 
 from pipeline import metrics
 from pipeline.backends import cosine, wccn
+from pipeline.backends._adaptation import AsNorm
 from pipeline.contracts import Vectors
 from pipeline.engine.store import Store
 from pipeline.engine.task import Artefact, Given, Task
@@ -160,3 +161,15 @@ def test_fit_learns_from_all_draws(tmp_path: Path) -> None:
         backend = wccn.Backend(WCCN, folder)
         scores.append(backend.score(backend.enrol(tried, np.arange(36), 36), tried))
     assert (scores[0] == scores[1]).all()
+
+
+def test_a_cohort_of_all_training_speakers_is_smaller_by_those_held_out(tmp_path: Path) -> None:
+    """A back end that fits the whole training set is checked with the cohort that is left, and not left unchecked."""
+    several = [drawn(names(40, 1, 4), 1)]
+    left = 40 - len(held_out(SEXES, SEXES))
+    whole, fewer = (WCCN.model_copy(update={"as_norm": AsNorm(top=top)}) for top in (40, left))
+    scores, record = checked(tmp_path / "whole", several, SEXES, settings=whole)
+    expected, _ = checked(tmp_path / "fewer", several, SEXES, settings=fewer)
+    assert record["eer"] is not None
+    assert left < 40
+    pd.testing.assert_frame_equal(scores, expected)

@@ -124,6 +124,10 @@ class Backend(contracts.Backend):
         )
 
     @classmethod
+    def with_speakers(cls, settings: Any, count: int) -> Any:
+        return _adaptation.with_speakers(settings, count)
+
+    @classmethod
     def gives_llrs(cls, settings: PldaSettings) -> bool:
         """Only as they are: neither a normalised ratio nor a mean or maximum of several is one."""
         return settings.as_norm is None and settings.enrolment == "mean_of_embeddings"
