@@ -1,0 +1,82 @@
+"""Attackers that adapt, through the command line: back end, network, both, and their scores joined; and what is said where
+none does."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from pipeline.diagnostics import strongest
+from pipeline.tables import results
+from tests import toy
+
+FEW = ("metric=[asv]", "metric.asv.replicates=0", "runtime.device=cpu", "runtime.threads=1")
+
+
+def training_set(folder: Path, speakers: int) -> Path:
+    """A Kaldi set with one recording of six seconds of each of some speakers who are not evaluated."""
+    lines: dict[str, list[str]] = {"wav.scp": [], "utt2spk": [], "spk2gender": []}
+    folder.mkdir(parents=True)
+    for index in range(20, 20 + speakers):
+        name, speaker, path = toy.wav(folder, index, 0, 6.0)
+        sex = toy.synthetic.speaker(toy.SEED, index).sex
+        for table, line in zip(lines, (f"{name} {path}", f"{name} {speaker}", f"{speaker} {sex}"), strict=True):
+            lines[table].append(line)
+    for table, content in lines.items():
+        (folder / table).write_text("".join(f"{line}\n" for line in content))
+    return folder
+
+
+@pytest.fixture
+def root(tmp_path: Path, models: Path) -> Path:
+    if not (models / "campplus" / "campplus_cn_en_common.pt").is_file():
+        pytest.skip("the offline weights are not here: make install")
+    return toy.corpus(tmp_path / "data", speakers=4, utterances=4)
+
+
+def test_a_system_is_attacked_in_each_way_and_held_out_speakers_choose(root: Path, tmp_path: Path) -> None:
+    train = training_set(tmp_path / "train", 20)
+    command = [
+        "recipe=kaldi", f"dataset.root={root}", f"dataset.train={train}", "system=[original,b2r]", "extractor=[campplus]",
+        "attacker=[lazy_informed,semi_informed]", "backend=[cosine,wccn]", "backend.wccn.as_norm.top=16", "fusion=[equal]",
+        "train.steps=2", "train.layers=last", "attacker.semi_informed.training_draws=2", *FEW,
+    ]  # fmt: skip
+    done = toy.run(*command, cwd=tmp_path, check=True)
+    folder = Path(done.stdout.splitlines()[-1]).parent
+    rows = results.read(folder)
+    semi = rows[rows["attacker"] == "semi_informed"]
+    on = "anonymised (utterance pieces, 2 draws)"
+    both = f"original; back end {on}"
+    ways = {(on, "cosine"), (on, "wccn"), (both, "wccn"), (f"{both} + {on}", "wccn, fused (equal)")}
+    assert set(zip(semi["trained_on"], semi["backend"])) == ways
+    assert set(rows["status"]) == {"ok"}
+    (choice,) = strongest.read(folder).to_dict("records")
+    assert (choice["system"], choice["attacker"], choice["chosen"]) == ("b2r", "semi_informed", strongest.HELD_OUT)
+    assert (choice["trained_on"], choice["backend"]) in ways
+    assert choice["candidates"] == 3
+    assert done.stdout.startswith("The strongest attack on each system\n")
+    checks = pd.read_parquet(folder / "diagnostics.parquet")
+    assert {"fine_tuning", "held_out"} <= set(checks["check"])
+    assert not {"weak_extractor", "not_adapted"} & set(checks["check"])
+    again = toy.run(*command, cwd=tmp_path, check=True)
+    assert toy.counts(again)[1] == 0
+
+
+def test_weaker_attacks_than_those_at_hand_are_said_to_be(root: Path, tmp_path: Path) -> None:
+    given = ("recipe=kaldi", f"dataset.root={root}", "system=b2", "extractor=[ge2e]", "attacker=[lazy_informed]", *FEW)
+    done = toy.run(*given, cwd=tmp_path, check=True)
+    assert "! The attacks use ge2e. Stronger extractors are at hand (campplus, " in done.stdout
+    assert "! No attack was adapted to a system." in done.stdout
+    assert "No attack was adapted to b2: shown is the one with the lowest mean EER" in done.stdout
+
+
+def test_too_few_training_speakers_are_refused_with_the_remedy(root: Path, tmp_path: Path) -> None:
+    train = training_set(tmp_path / "train", 8)
+    done = toy.run(
+        "recipe=kaldi", f"dataset.root={root}", f"dataset.train={train}", "system=b2", "attacker=[semi_informed]",
+        "extractor=[campplus]", "backend=[wccn]", "train=none", *FEW, cwd=tmp_path,
+    )  # fmt: skip
+    assert done.returncode == 3, done.stderr
+    assert "it takes 10 or more" in done.stderr and "dataset.train=DIR" in done.stderr
