@@ -137,6 +137,11 @@ class Preparation:
     resampler: audio.Resampler = audio.RESAMPLER
     trim_zeros: bool = False
 
+    @property
+    def library(self) -> str:
+        """The distribution that resamples."""
+        return "torchaudio" if self.resampler == "torchaudio_sinc" else "soxr"
+
     def trimmed(self, wave: np.ndarray) -> np.ndarray:
         """A recording without what is dropped, at its own rate."""
         return audio.without_zeros_at_ends(wave) if self.trim_zeros else wave
@@ -376,9 +381,12 @@ class Trainer(Component):
 
     Attributes:
         adapts: whether a training begins with weights that the extractor has, instead of from nothing.
+        holds_out: whether it never learns from the speakers whom ``protocol.held_out`` holds out, so that attacks with what it
+            makes can be judged on them.
     """
 
     adapts: ClassVar[bool] = False
+    holds_out: ClassVar[bool] = False
 
     @classmethod
     def trains(cls, extractor: type[Extractor]) -> bool:

@@ -84,21 +84,7 @@ def _of(each: Diagnosis, eers: Rows, rows: Rows, outcome: Outcome) -> Iterator[F
     same = {name: identity[name] for name in ("dataset", "subset", "extractor", "backend")}
     unprotected = _eer(eers, {**same, "attacker": "unprotected"})
     plain = None if unprotected is None else unprotected.value
-    if each.training is not None:
-        record = records.training(outcome.artefact(each.training).folder)
-        speech = "anonymised" if identity["trained_on"] != "original" else "original"
-        yield diagnostics.held_out(record, plain, speech=speech)
-        gaps = diagnostics.gap(record, test.value if test else math.nan, speech=speech)
-        # For an attacker who knows original speech alone, the test is harder because the system protects.
-        yield from (one for one in gaps if speech == "anonymised" or one.check == "training_gap")
-        yield diagnostics.suspected_same_speaker(record)
-        if "held_out_before" in record:
-            yield diagnostics.fine_tuning(record)
-    elif each.check is not None and identity["trained_on"] != "original":
-        found = records.read(outcome.artefact(each.check).folder)
-        yield diagnostics.held_out(
-            {"speakers": found["speakers"], "held_out": found if found["eer"] is not None else None}, plain
-        )
+    yield from _of_training(each, test, plain, outcome)
     own = None if each.on_original is None else records.read(outcome.artefact(each.on_original).folder)["eer"]
     if own is not None or plain is not None:
         yield diagnostics.on_original(own, plain)
@@ -126,6 +112,29 @@ def _of(each: Diagnosis, eers: Rows, rows: Rows, outcome: Outcome) -> Iterator[F
         # An attacker with several ways is as strong as the best of them.
         several = {str(row["attacker"]): _rate(row) for row in sorted(rivals, key=lambda row: -float(row["value"]))}
         yield diagnostics.attackers(several, identity["attacker"])
+
+
+def _of_training(each: Diagnosis, test: Rate | None, plain: float | None, outcome: Outcome) -> Iterator[Finding]:
+    """What is found of training speakers: of the training of the extractor, and of this attack as it is on those held out."""
+    known = str(each.identity["trained_on"])
+    measured = test.value if test else math.nan
+    check = None if each.check is None else records.read(outcome.artefact(each.check).folder)
+    held = check if check is not None and check["eer"] is not None else None
+    if each.training is not None and not known.startswith("original;"):
+        record = records.training(outcome.artefact(each.training).folder)
+        speech = "anonymised" if known != "original" else "original"
+        # The check is of this attack with its back end; the training verified by cosine.
+        of_attack = {**record, "held_out": held, "trained": None} if held is not None else record
+        yield diagnostics.held_out(of_attack, plain, speech=speech)
+        yield from diagnostics.gap(record, math.nan, speech=speech)
+        if speech == "anonymised":
+            # For an attacker who knows original speech alone, the test is harder because the system protects.
+            yield from (one for one in diagnostics.gap(of_attack, measured, speech=speech) if one.check == "test_gap")
+        yield diagnostics.suspected_same_speaker(record)
+        if "held_out_before" in record:
+            yield diagnostics.fine_tuning(record)
+    elif check is not None and known != "original":
+        yield diagnostics.held_out({"speakers": check["speakers"], "held_out": held}, plain)
 
 
 def _eer(eers: Rows, identity: Mapping[str, str]) -> Rate | None:

@@ -11,23 +11,28 @@ import pandas as pd
 
 TABLE = "strongest.parquet"
 ATTACK = ("attacker", "extractor", "trained_on", "backend")
+Attack = tuple[str, ...]
 COLUMNS = ("dataset", "system", *ATTACK, "chosen", "held_out", "candidates")
 HELD_OUT, MEASURED = "held-out training speakers", "lowest EER"
+BOTH = f"{HELD_OUT}, then {MEASURED}"
+"""Held-out speakers chose for each of several attackers, the EER between these."""
 
 
 def choose(candidates: Sequence[tuple[Mapping[str, str], Mapping[str, Any]]], rows: pd.DataFrame) -> pd.DataFrame:
     """One attack for each system.
 
     Where attacks were adapted to a system, it is the one with the lowest EER on held-out speakers of the system's anonymised
-    training set (of equal ones the lower minimum Cllr). Else it is the one with the lowest mean EER over the subsets: that
-    looks at the evaluated speakers, and errs on the side of the attacker.
+    training set (of equal ones the lower minimum Cllr). Attackers who train on other copies of that set (another level, other
+    draws) have numbers that cannot be compared there: of the best of each, it is the one with the lowest mean EER over the
+    subsets. So it is of all attacks where none was adapted, or none could be judged. That looks at the evaluated speakers, and
+    errs on the side of the attacker.
 
     Args:
         candidates: identity of each adapted attack, and ``eer`` and ``cllr_min`` of held-out speakers.
         rows: the results.
 
     Returns:
-        Columns :data:`COLUMNS`; ``chosen`` is :data:`HELD_OUT` or :data:`MEASURED`, ``held_out`` the EER there or NaN.
+        Columns :data:`COLUMNS`; ``chosen`` is :data:`HELD_OUT`, :data:`BOTH` or :data:`MEASURED`, ``held_out`` the EER there or NaN.
     """
     eers = _eers(rows)
     found = []
@@ -39,15 +44,18 @@ def choose(candidates: Sequence[tuple[Mapping[str, str], Mapping[str, Any]]], ro
             for identity, record in candidates
             if (identity["dataset"], identity["system"]) == (dataset, system) and record["eer"] is not None
         }
-        if held:
-            attack = min(held, key=lambda one: (*held[one], one))
-            said = (HELD_OUT, held[attack][0], len(held))
+        means = measured.groupby(list(ATTACK), sort=False)["value"].mean()
+        rates = {tuple(map(str, np.atleast_1d(np.array(key, dtype=object)))): float(eer) for key, eer in means.items()}
+        best: dict[str, Attack] = {}
+        for attack in sorted(held, key=lambda one: (*held[one], one)):
+            best.setdefault(attack[0], attack)
+        among = [attack for attack in best.values() if attack in rates]
+        if among:
+            attack = min(among, key=lambda one: (rates[one], one))
+            said = (HELD_OUT if len(among) == 1 else BOTH, held[attack][0], len(held))
         else:
-            means = measured.groupby(list(ATTACK), sort=False)["value"].mean()
-            attack = tuple(
-                str(part) for part in np.atleast_1d(np.array(means.index[int(means.to_numpy().argmin())], dtype=object))
-            )
-            said = (MEASURED, np.nan, len(means))
+            attack = min(rates, key=lambda one: (rates[one], one))
+            said = (MEASURED, np.nan, len(rates))
         found.append((dataset, system, *attack, *said))
     return pd.DataFrame(found, columns=list(COLUMNS)).astype({"held_out": "float64", "candidates": "int64"})
 

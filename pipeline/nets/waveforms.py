@@ -18,6 +18,7 @@ import numpy as np
 import pandas as pd
 
 from pipeline import audio
+from pipeline.contracts import Preparation
 from pipeline.errors import DataError
 from pipeline.seeds import digest
 
@@ -85,7 +86,13 @@ def of(
     return _made(samples, table, hashlib.sha256(samples.tobytes()).hexdigest())
 
 
-def write(folder: Path, rows: pd.DataFrame, threads: int, progress: Callable[[float], None]) -> None:
+def write(
+    folder: Path,
+    rows: pd.DataFrame,
+    threads: int,
+    progress: Callable[[float], None],
+    preparation: Preparation = Preparation(),  # noqa: B008 (a frozen value)
+) -> None:
     """Decode the files of a manifest's rows into one file, in order of speaker and digest of the audio.
 
     Args:
@@ -94,6 +101,7 @@ def write(folder: Path, rows: pd.DataFrame, threads: int, progress: Callable[[fl
             utterance itself, 0 and true.
         threads: files that are decoded at a time.
         progress: called with seconds of audio done.
+        preparation: what is done to a recording first. One of zeros alone stays as it is: trainers know what is silent.
     """
     rows = rows.sort_values(["speaker", "sha256", "utterance"], kind="stable")
     lengths: list[int] = []
@@ -101,7 +109,8 @@ def write(folder: Path, rows: pd.DataFrame, threads: int, progress: Callable[[fl
 
     def one(row: tuple[str, str]) -> tuple[np.ndarray, np.float32]:
         wave, rate = audio.load(Path(row[1]))
-        return _pack(audio.resample(wave, rate, RATE), row[0])
+        made = preparation.prepared(wave, rate, RATE)
+        return _pack(made if len(made) else audio.resample(wave, rate, RATE), row[0])
 
     listed = list(zip(rows["utterance"].astype(str), rows["path"].astype(str)))
     with (folder / SAMPLES).open("wb") as stream, ThreadPoolExecutor(threads) as pool:

@@ -6,7 +6,7 @@ from pipeline.contracts import MetricFamily
 from pipeline.datasets.prepare import Prepared
 from pipeline.errors import ConfigError, Fault
 from pipeline.planning import extractors
-from pipeline.planning.attacks import trial_runs, trials
+from pipeline.planning.attacks import fused_nowhere, trial_runs, trials
 from pipeline.planning.back_ends import back_ends
 from pipeline.planning.comparisons import pair_runs, pairs, ranks
 from pipeline.planning.doubts import doubts
@@ -97,6 +97,11 @@ def _notes(plan: Plan) -> None:
     Raises:
         ConfigError: attackers whose models are trained on anonymised speech, and no extractor for them.
     """
+    if fused_nowhere(plan):
+        plan.graph.notes.append(
+            "warning: fusion is left out: it joins the scores of two extractors or more with one back end (or of one as it comes "
+            "and adapted), by held-out speakers of a training set that none of them has learnt from: name one by dataset.train=DIR"
+        )
     for name, attacker in plan.evaluation.adapting.items():
         for system in plan.evaluation.anonymised:
             able = {extractor.name for extractor, _ in plan.pairs_of(attacker, system, name, "trials")}

@@ -112,6 +112,11 @@ def _candidate(plan: Plan, trial: Trial) -> None:
         plan.graph.candidates.append(Candidate(trial.cell().identity(plan.data.name), trial.scorer.check))
 
 
+def fused_nowhere(plan: Plan) -> bool:
+    """Whether scores are to be joined, and nothing is."""
+    return bool(plan.evaluation.fusion) and not any(task.name == "fuse" for task in plan.graph.tasks)
+
+
 def _fused(plan: Plan, attack: Attack, trial_set: TrialSet) -> None:
     """The scores of all extractors of an attacker with one back end, joined."""
     by_backend: dict[str, list[Trial]] = {}

@@ -22,6 +22,8 @@ def back_ends(plan: Plan) -> None:
     Raises:
         DataError: there is nothing to train one on.
     """
+    if not any(plan.families(reads) for reads in ("trials", "trial_runs", "pairs", "pair_runs")):
+        return
     _extract(plan)
     for label, backend in plan.evaluation.backends.items():
         weights = backend.component.weights(backend.settings, plan.evaluation.paths.weights)
@@ -118,7 +120,7 @@ def _fitted(
             name="fit",
             label=f"fit {label} for {extractor.label} on {learnt.label}",
             settings={**backend.numeric(), "within_session": within},
-            inputs=_vectors(plan, backend, extractor, learnt),
+            inputs={**_vectors(plan, backend, extractor, learnt), "sexes": learnt.sexes},
             function=functools.partial(fit.run, backend.component, backend.settings, within),
             code=(backend.module,),
             libraries=backend.component.libraries,

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import pandas as pd
 
-from pipeline.contracts import Backend, Extractor, Pretrained, Training, Transcripts, VectorSource, Weights
+from pipeline.contracts import Backend, Extractor, Preparation, Pretrained, Training, Transcripts, VectorSource, Weights
 from pipeline.engine import code
 from pipeline.engine.task import Given, Input, Output, Resources, Task
 from pipeline.errors import ConfigError, DataError
@@ -35,6 +35,8 @@ class LoadedExtractor:
         training: the task that makes them.
         learnt: the speech on which the run trains it; None for what comes with weights.
         adapted: whether that is the anonymised speech of a system.
+        maker: what trains it.
+        also: what else it is trained on, for signatures.
         known: the speech that it knows where no run trained it.
         tables: vectors that are not extracted but read.
         allow_partial: whether vectors may be missing from the tables.
@@ -46,6 +48,8 @@ class LoadedExtractor:
     training: Task | None = None
     learnt: TrainingSet | None = None
     adapted: bool = False
+    maker: Maker | None = None
+    also: tuple[Any, ...] = ()
     known: str = "original"
     tables: VectorSource | None = None
     allow_partial: bool = False
@@ -80,6 +84,11 @@ class LoadedExtractor:
         return self.trained_on != "original"
 
     @property
+    def can_be_judged(self) -> bool:
+        """Whether it has learnt nothing from the training speakers who are held out."""
+        return self.tables is None and (self.maker is None or self.maker.training.trainer.holds_out)
+
+    @property
     def is_scored(self) -> bool:
         """Whether a back end compares its vectors."""
         return bool(self.component.compared_as & COMPARED)
@@ -108,6 +117,7 @@ class LoadedExtractor:
                 "settings": self.training.settings,
                 "data": self.learnt.content,
                 "anonymised": self.learnt.asked,
+                "also": list(self.also),
                 "code": code.versions(self.training.code),
             }
         return {**self.output().settings, "code": code.versions((self.chosen.module,)), "training": how}
@@ -132,13 +142,13 @@ class Trainings:
         original: the training set as it is; None where there is none.
         anonymised: the anonymised training sets by (system, attacker).
         tasks: anonymising and packing of training sets and the trainings, sources first.
-        trained: the training tasks by (label of the extractor, training set).
+        trained: the training tasks by (label of the extractor, training set), each with its maker.
     """
 
     original: TrainingSet | None
     anonymised: Mapping[tuple[str, str], TrainingSet]
     tasks: tuple[Task, ...]
-    trained: Mapping[tuple[str, TrainingKey], Task]
+    trained: Mapping[tuple[str, TrainingKey], tuple[Maker, Task]]
 
 
 def trainings(evaluation: Evaluation, sets: SpeechSets) -> Trainings:
@@ -159,14 +169,15 @@ def trainings(evaluation: Evaluation, sets: SpeechSets) -> Trainings:
         ):
             if made is not None:
                 makers[label] = _maker(evaluation, made, chosen, rows)
-    fitted = any(is_fitted(evaluation, backend) for backend in evaluation.backends.values())
+    compared = any(family.component.reads != "ranks" for family in evaluation.metrics.values())
+    fitted = compared and any(is_fitted(evaluation, backend) for backend in evaluation.backends.values())
     adapting = bool(evaluation.adapting and evaluation.anonymised and (adapted or fitted))
     if own or (adapting and adapted):
         _somebody(rows, [*own, *(adapted if adapting else [])])
     making = _Making(evaluation, sets)
     original = sets.training(evaluation.original) if rows["speaker"].nunique() else None
     if original is not None:
-        making.train(own, original, None)
+        making.train(own, original)
         if adapting:
             making.adapt(adapted)
     return Trainings(original, making.anonymised, tuple(making.tasks), making.trained)
@@ -184,10 +195,12 @@ class Maker:
 
     Attributes:
         training: the trainer, its settings resolved.
+        preparation: what is done to recordings before.
         weights: what it begins with, and the extractor that has them; None from nothing.
     """
 
     training: Training
+    preparation: Preparation
     weights: Weights | None = None
     pretrained: Pretrained | None = None
     chosen: Chosen[Extractor] | None = None
@@ -212,8 +225,9 @@ def _maker(evaluation: Evaluation, made: Training, chosen: Chosen[Extractor], ro
     speakers, seconds = rows["speaker"].nunique(), speeches.seconds(rows)
     settings = made.trainer.resolved(made.settings, chosen.name, speakers, seconds)
     training = Training(made.trainer, settings, chosen.name)
+    preparation = chosen.component.preparation(chosen.settings)
     if not made.trainer.adapts:
-        return Maker(training)
+        return Maker(training, preparation)
     weights = chosen.component.weights(chosen.settings, evaluation.paths.weights)
     if weights is None:
         raise ConfigError(
@@ -221,7 +235,7 @@ def _maker(evaluation: Evaluation, made: Training, chosen: Chosen[Extractor], ro
             where="train, extractor",
             remedy="name weights by source of the extractor, or set train=default",
         )
-    return Maker(training, weights, Pretrained(chosen.component, chosen.settings, weights.folder), chosen)
+    return Maker(training, preparation, weights, Pretrained(chosen.component, chosen.settings, weights.folder), chosen)
 
 
 @dataclass
@@ -232,7 +246,7 @@ class _Making:
     sets: SpeechSets
     anonymised: dict[tuple[str, str], TrainingSet] = field(default_factory=dict)
     tasks: list[Task] = field(default_factory=list)
-    trained: dict[tuple[str, TrainingKey], Task] = field(default_factory=dict)
+    trained: dict[tuple[str, TrainingKey], tuple[Maker, Task]] = field(default_factory=dict)
 
     def adapt(self, makers: Mapping[str, Maker]) -> None:
         """Every system's speech as every attacker trains on it, then what is trained on it."""
@@ -243,20 +257,40 @@ class _Making:
                 made = next((one for one in self.anonymised.values() if one.key == made.key), made)
                 self.anonymised[system, name] = made
                 self.add(made.tasks)
-        for (_, name), learnt in self.anonymised.items():
-            self.train(makers, learnt, name)
+        self._join()
+        for learnt in self.anonymised.values():
+            self.train(makers, learnt)
+
+    def _join(self) -> None:
+        """Give each training set those of other systems, as the same attacker trains on them, that help.
+
+        Raises:
+            ConfigError: the speech of a system helps that is not chosen.
+        """
+        train = self.evaluation.train
+        labels = train.trainer.also(train.settings) if train is not None else ()
+        unknown = [label for label in labels if label not in self.evaluation.anonymised]
+        if unknown:
+            raise ConfigError(
+                f"the speech of {', '.join(unknown)} is to help training, and is not evaluated as a system",
+                where="train.also",
+                remedy=f"add it to system=[…]; chosen are {', '.join(self.evaluation.anonymised)}",
+            )
+        alone = dict(self.anonymised)
+        for (system, name), learnt in alone.items():
+            others = tuple(alone[label, name] for label in labels if label != system)
+            self.anonymised[system, name] = replace(learnt, also=others)
 
     def add(self, tasks: Sequence[Task]) -> None:
         """Put tasks at the end, unless they are there."""
         self.tasks += [task for task in tasks if task not in self.tasks]
 
-    def train(self, makers: Mapping[str, Maker], learnt: TrainingSet, attacker: str | None) -> None:
+    def train(self, makers: Mapping[str, Maker], learnt: TrainingSet) -> None:
         """A training for each distinct trainer, on a training set that is packed once."""
         for label, maker in makers.items():
             if (label, learnt.key) in self.trained:
                 continue
-            others = self._others(maker, learnt, attacker)
-            packed = self._packed(learnt, others)
+            packed = self._packed(learnt, maker.preparation)
             begun = {"weights": Given(maker.weights.digest, None)} if maker.weights is not None else {}
             trainer = maker.training.trainer
             task = Task(
@@ -270,31 +304,20 @@ class _Making:
                 resources=Resources(trainer.cost(maker.training.settings), device=True),
             )
             self.add([packed, task])
-            self.trained[label, learnt.key] = task
+            self.trained[label, learnt.key] = maker, task
 
-    def _others(self, maker: Maker, learnt: TrainingSet, attacker: str | None) -> list[TrainingSet]:
-        """The training sets of other systems that help."""
-        labels = maker.training.trainer.also(maker.training.settings) if attacker is not None else ()
-        unknown = [label for label in labels if (label, attacker) not in self.anonymised]
-        if unknown:
-            raise ConfigError(
-                f"the speech of {', '.join(unknown)} is to help training, and is not evaluated as a system",
-                where="train.also",
-                remedy=f"add it to system=[…]; chosen are {', '.join(self.evaluation.anonymised)}",
-            )
-        return [self.anonymised[label, str(attacker)] for label in labels if label != learnt.system]
-
-    def _packed(self, learnt: TrainingSet, others: Sequence[TrainingSet]) -> Task:
-        """A training set in one file."""
-        also = [one.draws[0] for one in others]
+    def _packed(self, learnt: TrainingSet, preparation: Preparation) -> Task:
+        """A training set in one file, prepared as the extractor hears recordings."""
+        also = [one.draws[0] for one in learnt.also]
         inputs: dict[str, Input] = {f"audio.{number}": one.whole() for number, one in enumerate(learnt.draws)}
         inputs |= {f"also.{number}": one.whole() for number, one in enumerate(also)}
         return Task(
             name="pack",
             label=" with ".join([f"pack {learnt.label}", *(one.label for one in also)]),
+            settings=asdict(preparation),
             inputs={**inputs, "sexes": learnt.sexes},
-            function=functools.partial(pack.run, len(learnt.draws), len(also), self.sets.machine.threads),
-            libraries=("soundfile", "soxr", "numpy"),
+            function=functools.partial(pack.run, len(learnt.draws), len(also), preparation, self.sets.machine.threads),
+            libraries=("soundfile", preparation.library, "numpy"),
             resources=Resources(sum(sum(one.seconds) for one in (*learnt.draws, *also))),
         )
 
@@ -340,20 +363,24 @@ def loaded(evaluation: Evaluation, made: Trainings, transcripts: Transcripts | N
                 )
             )
             continue
-        training = made.trained.get((label, made.original.key)) if made.original is not None else None
+        maker, training = made.trained.get((label, made.original.key), (None, None)) if made.original else (None, None)
         weights = None if training else component.weights(chosen.settings, evaluation.paths.weights)
-        found.append(LoadedExtractor(label, chosen, weights, training, made.original if training else None))
-        found += _adapted(made, label, chosen)
+        found.append(
+            LoadedExtractor(label, chosen, weights, training, made.original if training else None, maker=maker)
+        )
+        found += _adapted(evaluation, made, label, chosen)
     return found
 
 
-def _adapted(made: Trainings, label: str, chosen: Chosen[Extractor]) -> list[LoadedExtractor]:
+def _adapted(evaluation: Evaluation, made: Trainings, label: str, chosen: Chosen[Extractor]) -> list[LoadedExtractor]:
     """An extractor as trained on each anonymised training set, once each."""
-    found: dict[str, LoadedExtractor] = {}
+    found: dict[TrainingKey, LoadedExtractor] = {}
     for learnt in made.anonymised.values():
-        training = made.trained.get((label, learnt.key))
+        maker, training = made.trained.get((label, learnt.key), (None, None))
+        also = tuple((one.content, one.asked, evaluation.systems[one.system].numeric()) for one in learnt.also)
         if training is not None:
-            found.setdefault(training.id, LoadedExtractor(label, chosen, None, training, learnt, adapted=True))
+            one = LoadedExtractor(label, chosen, None, training, learnt, adapted=True, maker=maker, also=also)
+            found.setdefault(learnt.key, one)
     return list(found.values())
 
 

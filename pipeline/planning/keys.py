@@ -43,15 +43,17 @@ class SpeechKey:
 
 @dataclass(frozen=True)
 class TrainingKey:
-    """Speech to train on: a training set, under so many draws of the system's random numbers."""
+    """Speech to train on: a training set, under so many draws of the system's random numbers, and those that help."""
 
     speech: SpeechKey
     draws: int = 1
+    also: tuple[TrainingKey, ...] = ()
 
     @property
     def label(self) -> str:
         """What messages call it."""
-        return self.speech.label if self.draws == 1 else f"{self.speech.label}, {self.draws} draws"
+        drawn = self.speech.label if self.draws == 1 else f"{self.speech.label}, {self.draws} draws"
+        return " with ".join([drawn, *(one.speech.system for one in self.also)])
 
 
 @dataclass(frozen=True)

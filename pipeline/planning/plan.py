@@ -92,6 +92,7 @@ class Comparer:
         gives_llrs: whether scores are natural-log likelihood ratios.
         note: what the reader of its numbers must know.
         check: how well it tells held-out training speakers apart.
+        judged: the speech of that check, for the signatures of what stands on it.
     """
 
     extractor: str
@@ -104,6 +105,7 @@ class Comparer:
     gives_llrs: bool = False
     note: str = ""
     check: Ref | None = None
+    judged: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, extractor: LoadedExtractor, scorer: Scorer | None) -> Comparer:
@@ -124,6 +126,7 @@ class Comparer:
             scorer.gives_llrs,
             scorer.note,
             scorer.check,
+            (scorer.learnt.content, scorer.learnt.asked) if scorer.learnt is not None else (),
         )
 
     @classmethod
@@ -138,6 +141,7 @@ class Comparer:
             f"{first.backend}, fused ({kind})",
             ORACLE,
             {
+                "fusion": [kind, *(list(one.judged) for one in several)],
                 "extractor": [one.described["extractor"] for one in several],
                 "backend": [kind, *(one.described["backend"] for one in several)],
             },
@@ -233,8 +237,11 @@ class Plan:
 
     def judges(self, extractor: LoadedExtractor, learnt: TrainingSet) -> bool:
         """Whether attacks with an extractor are tried on held-out speakers of a training set: those of attackers who train on
-        the speech of a system, to choose between them; on original speech to see what the extractor can do, or to join scores."""
+        the speech of a system, to choose between them; on original speech to see what the extractor can do, or to join scores.
+        Never with an extractor that has learnt from these speakers."""
         if not self.families("trials") or "trials" not in extractor.component.compared_as:
+            return False
+        if not extractor.can_be_judged:
             return False
         if learnt is not self.trainings.original:
             return True

@@ -22,6 +22,7 @@ from pipeline.protocol.cuts import Pieces, cut_rows
 from pipeline.protocol.shards import shards
 from pipeline.seeds import digest
 from pipeline.stages import anonymise, cut, synthesise
+from pipeline.tables import manifest
 
 NAMED = ("set", "utterance", "speaker")
 
@@ -90,6 +91,7 @@ class TrainingSet:
         one_each: whether most speakers have one recording: how a speaker varies is then known within a session alone.
         anonymised: whether a system protects it.
         asked: how an attacker asked for it; what it became follows from the system.
+        also: training sets of other systems that help to train a network; back ends learn nothing from them.
         tasks: those that make it.
     """
 
@@ -100,11 +102,12 @@ class TrainingSet:
     anonymised: bool
     asked: str = ""
     tasks: tuple[Task, ...] = ()
+    also: tuple[TrainingSet, ...] = ()
 
     @property
     def key(self) -> TrainingKey:
         """What it is found by."""
-        return TrainingKey(self.draws[0].key, len(self.draws))
+        return TrainingKey(self.draws[0].key, len(self.draws), tuple(one.key for one in self.also))
 
     @property
     def system(self) -> str:
@@ -267,7 +270,9 @@ class SpeechSets:
         system, rows = self.evaluation.systems[label], self.training_rows
         component, one_each = system.component, one_recording_each(rows)
         if attacker is None or component.copies(system.settings) is not None:
-            speech = self._of(SpeechKey(label, "training"), system, rows)
+            key = SpeechKey(label, "training")
+            there = self.data.external.get(key)
+            speech = self._of(key, system, rows) if there is None else self._theirs(key, system, rows, there)
             level, asked = component.level(system.settings), attacker.asked if attacker is not None else ""
             return TrainingSet((speech,), level, False, one_each, attacker is not None, asked)
         wanted = attacker.training_level
@@ -288,14 +293,15 @@ class SpeechSets:
 
     @functools.cached_property
     def training_rows(self) -> pd.DataFrame:
-        """The rows to train on: all, or the share that the trainer asks for, some of each speaker."""
+        """The rows to train on: all, or the share that the trainer asks for, two recordings of each speaker at least."""
         rows, train = training_rows(self.data), self.evaluation.train
         share = train.trainer.share(train.settings) if train is not None else 1.0
         if share == 1 or not len(rows):
             return rows
         order = rows.assign(order=[digest("share", name) for name in rows["utterance"]]).sort_values("order")
         place = order.groupby("speaker").cumcount()
-        kept = place < (share * order.groupby("speaker")["utterance"].transform("size")).apply(math.ceil)
+        # Two recordings of a speaker say how the speaker varies between them; one says nothing of it.
+        kept = place < (share * order.groupby("speaker")["utterance"].transform("size")).apply(math.ceil).clip(lower=2)
         return rows.loc[order.index[kept].sort_values()]
 
     def _parts(self, rows: pd.DataFrame) -> list[Part]:
@@ -327,6 +333,14 @@ class SpeechSets:
         if system.component.copies(system.settings) is not None:
             return self._given(key, shown, rows, self.data.external[key])
         return self._anonymised(key, shown, system, self._parts(rows))
+
+    def _theirs(self, key: SpeechKey, system: Chosen[Anonymiser], rows: pd.DataFrame, there: pd.DataFrame) -> SpeechSet:
+        """Those rows of a training set of which somebody has an anonymised copy; all of them, unless a part may be missing."""
+        names = ["set", "utterance"]
+        known = pd.MultiIndex.from_frame(there[names])
+        listed = rows[pd.MultiIndex.from_frame(rows[names]).isin(known)]
+        shown = system.component.shown_level(system.settings)
+        return self._given(key, shown, listed, manifest.matching(there, listed))
 
     def _given(self, key: SpeechKey, level: str, listed: pd.DataFrame, rows: pd.DataFrame) -> SpeechSet:
         parts = shards(rows)

@@ -42,18 +42,27 @@ def _line(row: dict[Any, Any]) -> list[str]:
 def notes(choice: pd.DataFrame) -> list[str]:
     """How the attacks were chosen."""
     said = []
-    adapted = choice[choice["chosen"] == strongest.HELD_OUT]
+    adapted = choice[choice["chosen"] != strongest.MEASURED]
+    several = choice[choice["chosen"] == strongest.BOTH]
     measured = choice[choice["chosen"] == strongest.MEASURED]
     if len(adapted):
         said.append(
             f"On {', '.join(adapted['system'])} the attack was chosen on held-out training speakers of the system's anonymised "
             f"speech (held out: its EER there), out of {_span(adapted['candidates'])} that were adapted to it."
         )
+    if len(several):
+        said.append(
+            f"Several attackers were adapted to {', '.join(several['system'])}: of the choice of each, the one with the lowest mean "
+            "EER is shown."
+        )
     if len(measured):
         said.append(
-            f"No attack was adapted to {', '.join(measured['system'])}: shown is the one with the lowest mean EER of those tried."
+            f"No attack on {', '.join(measured['system'])} was adapted and judged on held-out speakers: shown is the one with the "
+            "lowest mean EER of those tried."
         )
-    said.append("Lowest: of all attacks on the same trials, and by which where it is another one.")
+    said.append(
+        "Lowest: of all attacks on the same trials, joined scores among them, and by which where it is another one."
+    )
     return said
 
 

@@ -13,10 +13,10 @@ import pandas as pd
 from pipeline import audio
 from pipeline.engine.task import Work
 from pipeline.files import file_digest
-from pipeline.protocol.cuts import Pieces, piece_of
+from pipeline.protocol.cuts import Pieces, piece_of, place_of
 from pipeline.tables import manifest
 
-VERSION = 1
+VERSION = 2
 
 
 def run(cut: Pieces, threads: int, work: Work) -> None:
@@ -26,7 +26,7 @@ def run(cut: Pieces, threads: int, work: Work) -> None:
     with ThreadPoolExecutor(threads) as pool:
         made = [row for several in pool.map(lambda row: _pieces(row, cut, folder, work), rows) for row in several]
     table = pd.DataFrame(made)
-    table["position"] = np.arange(len(table))
+    table["position"] = [place_of(name) for name in table["utterance"]]
     table[manifest.COLUMNS].to_parquet(folder / manifest.FILE, index=False)
 
 

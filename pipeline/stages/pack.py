@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pandas as pd
 
+from pipeline.contracts import Preparation
 from pipeline.engine.task import Work
 from pipeline.nets import waveforms
 from pipeline.protocol.cuts import recording_of
@@ -12,12 +13,13 @@ from pipeline.tables import manifest
 VERSION = 2
 
 
-def run(draws: int, others: int, threads: int, work: Work) -> None:
+def run(draws: int, others: int, preparation: Preparation, threads: int, work: Work) -> None:
     """Write the samples and the table of utterances (:mod:`pipeline.nets.waveforms`).
 
     Args:
         draws: how many copies of the training set there are, ``audio.0``, ``audio.1`` and so on among the inputs.
         others: how many training sets of other systems help, ``also.0`` and so on.
+        preparation: what is done to a recording before, as to those that are evaluated.
     """
     sexes: dict[str, str] = work.input("sexes")
     parts = []
@@ -29,4 +31,4 @@ def run(draws: int, others: int, threads: int, work: Work) -> None:
     rows = pd.concat(parts, ignore_index=True)
     rows["sex"] = rows["speaker"].map(sexes).fillna("u")
     rows["recording"] = rows["utterance"].map(recording_of)
-    waveforms.write(work.folder(), rows, threads, work.advance)
+    waveforms.write(work.folder(), rows, threads, work.advance, preparation)

@@ -182,14 +182,75 @@ def test_a_share_of_the_training_set_keeps_every_speaker() -> None:
     speakers = {name.split("-")[0] for name in heard(whole)}
     assert heard(part) < heard(whole)
     assert {name.split("-")[0] for name in heard(part)} == speakers
+    assert len(heard(part)) == 2 * len(speakers), "two recordings say how a speaker varies"
+
+
+TUNED = ("train=finetune", "system=[original,b2,b2r]", "extractor=[campplus,ge2e]", "backend=[cosine,plda]",
+         "attacker=[lazy_informed,semi_informed]", "metric=[asv]")  # fmt: skip
 
 
 def test_each_adapted_attack_is_tried_on_held_out_speakers() -> None:
-    made = planned(*ALL, recordings=1)
+    made = planned(*TUNED, recordings=1)
     attacks = {(one.identity["system"], one.identity["extractor"], one.identity["trained_on"], one.identity["backend"])
                for one in made.candidates}  # fmt: skip
     semi = {cell[:1] + cell[2:] for cell in cells(made, "asv") if cell[1] == "semi_informed"}
     assert attacks == semi
+    assert len(semi) == 2 * (2 + 1 + 1), "fine-tuned by each back end, and as they come with the one that is trained"
+
+
+def test_an_extractor_that_learns_from_all_training_speakers_is_not_judged_on_them() -> None:
+    made = planned(*ALL, recordings=1)
+    assert {one.identity["extractor"] for one in made.candidates} == {"ge2e"}
+    assert not [
+        task.label for task in made.tasks if task.name == "check" and "ecapa" in task.label and "held-out" in task.label
+    ]
+
+
+def test_speech_of_another_system_that_helps_is_part_of_what_is_trained_and_of_signatures() -> None:
+    alone, helped = planned(*TUNED), planned(*TUNED, "train.also=[b2r]")
+    labels = {task.label for task in helped.tasks if task.name == "train"}
+    assert labels == {
+        "train campplus on b2, training set (fixed) with b2r",
+        "train campplus on b2r, training set (utterance)",
+    }
+    packed = {task.label: task for task in helped.tasks if task.name == "pack"}
+    (with_b2r,) = [task for label, task in packed.items() if "with b2r" in label]
+    assert set(with_b2r.inputs) == {"audio.0", "also.0", "sexes"}
+    other = planned(*TUNED, "train.also=[b2r]", "system.b2r.alpha_range=[0.6,0.9]")
+    asked = signatures(helped, "semi_informed")["b2"]
+    assert asked != signatures(alone, "semi_informed")["b2"]
+    assert asked != signatures(other, "semi_informed")["b2"]
+    with pytest.raises(ConfigError, match="t9 is to help training"):
+        planned(*TUNED, "train.also=[t9]")
+
+
+def test_two_attackers_train_on_their_own_copies() -> None:
+    made = planned(
+        *TUNED, "+attacker.other={enrolment: anonymised, trial: anonymised, training: anonymised, training_level: speaker}",
+        "train.also=[b2]", recordings=1,
+    )  # fmt: skip
+    trained = [task for task in made.tasks if task.name == "train" and " on b2r" in task.label]
+    assert len({task.id for task in trained}) == 2
+    known = {(one.identity["attacker"], one.identity["trained_on"]) for one in made.sources
+             if one.identity["system"] == "b2r" and one.identity["trained_on"].startswith("anonymised")}  # fmt: skip
+    assert known == {
+        ("semi_informed", "anonymised (utterance pieces, 3 draws)"),
+        ("other", "anonymised (speaker pieces, 3 draws)"),
+    }
+
+
+def test_scores_are_joined_or_it_is_said_why_not() -> None:
+    made = planned(*TUNED, "fusion=[equal,logistic]", recordings=1)
+    fused = {source.identity["backend"] for source in made.sources if "fused" in source.identity["backend"]}
+    assert fused == {f"{backend}, fused ({kind})" for backend in ("cosine", "plda") for kind in ("equal", "logistic")}
+    without = planned(*TUNED, "fusion=[equal]", "extractor=[ge2e]", "backend=[cosine]", "attacker=[lazy_informed]")
+    assert any("fusion is left out" in note for note in without.notes)
+
+
+def test_ranks_alone_need_no_back_end() -> None:
+    made = planned(*TUNED, "metric=[srd]", "attacker=[semi_informed]")
+    assert not [task.label for task in made.tasks if task.name in ("fit", "score") and "plda" in task.label]
+    assert [task for task in made.tasks if task.name == "train"], "the features that know anonymised speech"
 
 
 def test_what_is_trained_is_decided_by_what_there_is_to_train_on() -> None:

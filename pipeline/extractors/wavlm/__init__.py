@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Literal, cast
 import numpy as np
 
 from pipeline.contracts import Feature, Training, Weights, numeric, runtime
-from pipeline.errors import ConfigError, ModelMissing
+from pipeline.errors import ConfigError, DataError, ModelMissing
 from pipeline.extractors.wavlm import layouts
 from pipeline.nets import embedding
 from pipeline.nets.embedding import EmbeddingExtractor, PreparationSettings
@@ -148,7 +148,12 @@ class Extractor(EmbeddingExtractor, Finetunable):
     @classmethod
     def is_strong(cls, settings: WavlmSettings) -> bool:
         """Not the statistics of a network that has learnt no speakers."""
-        return settings.layout != "microsoft"
+        if settings.layout == "auto" and not is_hub_id(settings.source):
+            try:
+                return layouts.recognised(Path(settings.source).expanduser(), "auto").layout != "microsoft"
+            except (ModelMissing, DataError):
+                return False
+        return settings.layout != "microsoft" and not settings.source.startswith("microsoft/")
 
     @classmethod
     def adaptation(cls, settings: WavlmSettings, chosen: Training | None) -> Training | None:

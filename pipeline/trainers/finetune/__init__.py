@@ -157,6 +157,7 @@ class Trainer(contracts.Trainer):
     Settings = FinetuneSettings
     libraries = ("torch",)
     adapts = True
+    holds_out = True
 
     @classmethod
     def trains(cls, extractor: type[contracts.Extractor]) -> bool:
