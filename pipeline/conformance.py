@@ -588,7 +588,7 @@ def _scores(candidate: Candidate) -> Iterator[str]:
         if folder is None and candidate.cls.is_fitted(candidate.settings):
             folder = Path(made)
             record = candidate.cls.fit(
-                candidate.settings, vectors, [f"s{one}" for one in who], folder, within_session=False
+                candidate.settings, vectors, [f"s{one}" for one in who], folder, within_session=False, choice=None
             )
             if not isinstance(json.loads(json.dumps(record)).get("summary"), str):
                 yield "the record of fit has no summary"

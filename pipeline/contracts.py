@@ -593,6 +593,43 @@ Enrolment = Literal["mean_of_embeddings", "mean_of_scores", "max_of_scores"]
 """How several enrolment recordings of a speaker become one score of a trial."""
 
 
+@dataclass(frozen=True, eq=False)
+class Choice:
+    """What a back end chooses by while it is fitted: the run's held-out speakers, whom no network of the run has learnt from.
+
+    Attributes:
+        held: bool [n], whether each of the vectors that are given to :meth:`Backend.fit` is one of a held-out speaker, of
+            whichever draw of the anonymiser's random numbers.
+        rows: int [k], rows among those vectors that are compared, all of the first draw.
+        first, second: int [p], the two sides of each pair, as places in ``rows``; each pair comes once.
+        target: bool [p], whether both are of one speaker.
+        speakers: speakers that are compared.
+        alone: whether the back end is to learn from the other speakers alone, as for a check on the held-out ones. If not, it
+            chooses on the held-out speakers, after learning from the others, and then learns from all.
+    """
+
+    held: np.ndarray
+    rows: np.ndarray
+    first: np.ndarray
+    second: np.ndarray
+    target: np.ndarray
+    speakers: int
+    alone: bool = False
+
+    @property
+    def n_target(self) -> int:
+        return int(self.target.sum())
+
+    @property
+    def n_nontarget(self) -> int:
+        return len(self.target) - self.n_target
+
+    @property
+    def learnt(self) -> np.ndarray:
+        """bool [n], the vectors to learn from in the end."""
+        return ~self.held if self.alone else np.ones(len(self.held), dtype=bool)
+
+
 class Backend(Component):
     """Vectors to scores.
 
@@ -641,11 +678,19 @@ class Backend(Component):
 
     @classmethod
     def fit(
-        cls, settings: Any, vectors: np.ndarray, speakers: Sequence[str], folder: Path, *, within_session: bool
+        cls,
+        settings: Any,
+        vectors: np.ndarray,
+        speakers: Sequence[str],
+        folder: Path,
+        *,
+        within_session: bool,
+        choice: Choice | None = None,
     ) -> dict[str, Any]:
         """Train on vectors [n, d] of speakers [n], write the parameters into the folder, and return the record.
 
-        The record is plain JSON values, with a ``summary`` in a line; ``within_session`` is for the record.
+        The record is plain JSON values, with a ``summary`` in a line; ``within_session`` is for the record. What is chosen, is
+        chosen by ``choice``, and learnt is from the vectors that it says; None leaves it to the back end whom it holds out.
 
         Raises:
             DataError: the data cannot support it, with the reason.

@@ -241,7 +241,9 @@ class Narrow(Ordered):
         return np.zeros((models, len(vectors)), np.float32)
 
     @classmethod
-    def fit(cls, settings: Any, vectors: Any, speakers: Any, folder: Path, *, within_session: bool) -> dict[str, Any]:
+    def fit(
+        cls, settings: Any, vectors: Any, speakers: Any, folder: Path, *, within_session: bool, choice: Any = None
+    ) -> dict[str, Any]:
         return {}
 
 

@@ -16,9 +16,10 @@ from typing import Any, Literal
 
 import numpy as np
 
-from pipeline.contracts import ComponentSettings, Enrolment, numeric
+from pipeline.contracts import Choice, ComponentSettings, Enrolment, numeric
 from pipeline.errors import DataError
-from pipeline.protocol.held_out import FEWEST
+from pipeline.protocol.held_out import FEWEST, held_out
+from pipeline.protocol.held_out_pairs import pairs
 
 VERSION = 1
 
@@ -82,6 +83,12 @@ def _highest(scores: np.ndarray, top: int) -> tuple[np.ndarray, np.ndarray]:
             remedy="set as_norm=null for this back end, or choose another training set",
         )
     return mean, spread
+
+
+def choice_among(speakers: Sequence[str]) -> Choice:
+    """What a back end chooses by that was told nothing but the speakers [n] of its vectors: every fifth of them, whatever the sex."""
+    held = held_out(speakers)
+    return pairs([f"{row:09d}" for row in range(len(speakers))], speakers, held).choice(speakers, held)
 
 
 def check_training(speakers: Sequence[str], what: str, as_norm: AsNorm | None) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 
 from pipeline.backends import _adaptation
 from pipeline.backends._linear import Linear, LinearBackend, LinearSettings, cohort
-from pipeline.contracts import numeric
+from pipeline.contracts import Choice, numeric
 
 VERSION = 1
 
@@ -45,8 +45,11 @@ class Backend(LinearBackend):
         folder: Path,
         *,
         within_session: bool,
+        choice: Choice | None = None,
     ) -> dict[str, Any]:
         """Learn the mean of vectors [n, d] and the cohort of speakers [n], and write ``linear.safetensors`` into the folder.
+
+        Nothing is chosen here: ``choice`` says from whom to learn.
 
         Returns:
             The record: ``summary``, ``settings``, ``speakers``, ``vectors``, ``cohort`` and ``within_session``.
@@ -55,9 +58,11 @@ class Backend(LinearBackend):
             DataError: too few training speakers.
         """
         what = "the mean that the back end cosine subtracts" if settings.centre else "the cohort of the back end cosine"
-        _adaptation.check_training(speakers, what, settings.as_norm)
-        names, speaker = np.unique(np.asarray(speakers, dtype=str), return_inverse=True)
-        rows = np.asarray(vectors, dtype=np.float64)
+        rows, labels = np.asarray(vectors, dtype=np.float64), np.asarray(speakers, dtype=str)
+        if choice is not None:
+            rows, labels = rows[choice.learnt], labels[choice.learnt]
+        _adaptation.check_training(labels.tolist(), what, settings.as_norm)
+        names, speaker = np.unique(labels, return_inverse=True)
         linear = Linear(centre=rows.mean(axis=0) if settings.centre else None)
         if settings.as_norm is not None:
             others = cohort(linear, rows, speaker, normalise=settings.normalise_utterances)

@@ -18,12 +18,10 @@ import numpy as np
 from pipeline.backends import _adaptation
 from pipeline.backends._adaptation import AsNorm
 from pipeline.backends._linear import Linear, LinearBackend, LinearSettings, averages, cohort, scores
-from pipeline.contracts import numeric
+from pipeline.contracts import Choice, numeric
 from pipeline.errors import DataError
-from pipeline.protocol.held_out import held_out
-from pipeline.protocol.held_out_pairs import HeldOutPairs, pairs
 
-VERSION = 1
+VERSION = 2
 
 SHRINKAGES = (0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 1.0)
 """What shrinkage is chosen from. 1 is centring alone, so what is chosen is not worse than that on the held-out speakers."""
@@ -62,13 +60,20 @@ class Backend(LinearBackend):
 
     @classmethod
     def fit(
-        cls, settings: WccnSettings, vectors: np.ndarray, speakers: Sequence[str], folder: Path, *, within_session: bool
+        cls,
+        settings: WccnSettings,
+        vectors: np.ndarray,
+        speakers: Sequence[str],
+        folder: Path,
+        *,
+        within_session: bool,
+        choice: Choice | None = None,
     ) -> dict[str, Any]:
         """Learn from vectors [n, d] of speakers [n], and write ``linear.safetensors`` into the folder.
 
-        Where the shrinkage is not set, it is the one of :data:`SHRINKAGES` whose EER is lowest on every fifth speaker
-        (``protocol.held_out``), after learning from the others; ties go to the lower Cllr_min, then to the larger shrinkage,
-        which trusts the covariance of few data less. Then all is learnt anew from all speakers.
+        Where the shrinkage is not set, it is the one of :data:`SHRINKAGES` whose EER is lowest on the pairs of ``choice`` (None:
+        of every fifth speaker), after learning from the others; ties go to the lower Cllr_min, then to the larger shrinkage,
+        which trusts the covariance of few data less. Then all is learnt anew from all speakers, unless ``choice`` says otherwise.
 
         Returns:
             The record: ``summary``, ``settings``, ``speakers``, ``vectors``, ``dimension``, ``shrinkage`` (``used``, ``chosen``,
@@ -80,22 +85,24 @@ class Backend(LinearBackend):
         """
         from threadpoolctl import threadpool_limits
 
-        _adaptation.check_training(speakers, "the covariance of the back end wccn", settings.as_norm)
         rows, labels = np.asarray(vectors, dtype=np.float64), np.asarray(speakers, dtype=str)
+        choice = choice or _adaptation.choice_among(labels.tolist())
+        kept = labels[choice.learnt].tolist()
+        _adaptation.check_training(kept, "the covariance of the back end wccn", settings.as_norm)
         with threadpool_limits(1, user_api="blas"):
-            choice = _chosen(settings, rows, labels)
-            linear = learnt(rows, labels, choice["shrinkage"]["used"], settings)
+            chosen = _chosen(settings, rows, labels, choice)
+            linear = learnt(rows[choice.learnt], labels[choice.learnt], chosen["shrinkage"]["used"], settings)
         linear.write(folder)
-        n_speakers = len(set(speakers))
+        n_speakers = len(set(kept))
         return {
-            **choice,
+            **chosen,
             "settings": settings.numeric(),
             "speakers": n_speakers,
-            "vectors": len(rows),
+            "vectors": len(kept),
             "dimension": rows.shape[1],
             "cohort": n_speakers if settings.as_norm is not None else 0,
             "within_session": within_session,
-            "summary": _summary(settings, choice, len(rows), n_speakers, within_session),
+            "summary": _summary(settings, chosen, len(kept), n_speakers, within_session),
         }
 
 
@@ -146,23 +153,24 @@ def learnt(rows: np.ndarray, labels: np.ndarray, shrinkage: float, settings: Wcc
     return Linear(centre, transform, cohort(linear, rows, speaker, normalise=settings.normalise_utterances))
 
 
-def _chosen(settings: WccnSettings, rows: np.ndarray, labels: np.ndarray) -> dict[str, Any]:
+def _chosen(settings: WccnSettings, rows: np.ndarray, labels: np.ndarray, choice: Choice) -> dict[str, Any]:
     """``shrinkage`` and ``held_out`` of the record."""
     if settings.shrinkage is not None:
         return {
             "shrinkage": {"used": settings.shrinkage, "chosen": False, "reason": "", "candidates": []},
             "held_out": {},
         }
-    held = held_out(labels.tolist())
-    compared = pairs([f"{row:09d}" for row in range(len(rows))], labels.tolist(), held)
-    numbers = {"speakers": compared.speakers, "n_target": compared.n_target, "n_nontarget": compared.n_nontarget}
+    numbers = {"speakers": choice.speakers, "n_target": choice.n_target, "n_nontarget": choice.n_nontarget}
     try:
-        tried = _tried(settings, rows, labels, np.isin(labels, list(held)), compared)
+        tried = _tried(settings, rows, labels, choice)
         reason = ""
     except DataError as error:
         tried, reason = [], error.what
     if not tried:
-        reason = reason or "no held-out speaker has several vectors"
+        which = (
+            "no two held-out speakers are comparable" if choice.n_target else "no held-out speaker has several vectors"
+        )
+        reason = reason or which
         used = {"used": UNCHOSEN, "chosen": False, "reason": reason, "candidates": []}
         return {"shrinkage": used, "held_out": numbers}
     best = min(tried, key=lambda one: (one["eer"], one["cllr_min"], -one["shrinkage"]))
@@ -170,28 +178,27 @@ def _chosen(settings: WccnSettings, rows: np.ndarray, labels: np.ndarray) -> dic
     return {"shrinkage": used, "held_out": {**numbers, "eer": best["eer"], "cllr_min": best["cllr_min"]}}
 
 
-def _tried(
-    settings: WccnSettings, rows: np.ndarray, labels: np.ndarray, held: np.ndarray, compared: HeldOutPairs
-) -> list[dict[str, float]]:
+def _tried(settings: WccnSettings, rows: np.ndarray, labels: np.ndarray, choice: Choice) -> list[dict[str, float]]:
     """Held-out EER and Cllr_min of each candidate; AS-norm takes the whole cohort where fewer than ``top`` are left."""
     from pipeline.metrics import cllr_min, eer
 
-    if not compared.n_target or not compared.n_nontarget:
+    if not choice.n_target or not choice.n_nontarget:
         return []
-    left = len(set(labels[~held].tolist()))
+    others = ~choice.held
+    left = len(set(labels[others].tolist()))
     top = min(settings.as_norm.top, left) if settings.as_norm is not None else None
     tried = []
     for shrinkage in SHRINKAGES:
-        linear = learnt(rows[~held], labels[~held], shrinkage, settings)
-        mapped = linear.mapped(rows[compared.rows])
-        found = scores(linear, mapped, mapped, top)[compared.first, compared.second]
-        classes = found[compared.target], found[~compared.target]
+        linear = learnt(rows[others], labels[others], shrinkage, settings)
+        mapped = linear.mapped(rows[choice.rows])
+        found = scores(linear, mapped, mapped, top)[choice.first, choice.second]
+        classes = found[choice.target], found[~choice.target]
         tried.append({"shrinkage": shrinkage, "eer": eer(*classes), "cllr_min": cllr_min(*classes)})
     return tried
 
 
-def _summary(settings: WccnSettings, choice: dict[str, Any], vectors: int, speakers: int, within_session: bool) -> str:
-    shrinkage, held = choice["shrinkage"], choice["held_out"]
+def _summary(settings: WccnSettings, chosen: dict[str, Any], vectors: int, speakers: int, within_session: bool) -> str:
+    shrinkage, held = chosen["shrinkage"], chosen["held_out"]
     if shrinkage["chosen"]:
         how = f"chosen on {held['speakers']} held-out speakers, EER {100 * held['eer']:.2f} %"
     else:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from pipeline.contracts import Choice
 from pipeline.seeds import digest
 
 VERSION = 1
@@ -41,6 +42,11 @@ class HeldOutPairs:
     @property
     def n_nontarget(self) -> int:
         return len(self.target) - self.n_target
+
+    def choice(self, speakers: Sequence[str], held: Collection[str], *, alone: bool = False) -> Choice:
+        """What a back end is told that is fitted to vectors of ``speakers`` [n], of which those compared come first."""
+        aside = np.array([name in held for name in speakers], dtype=bool)
+        return Choice(aside, self.rows, self.first, self.second, self.target, self.speakers, alone)
 
 
 def pairs(

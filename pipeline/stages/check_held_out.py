@@ -18,7 +18,7 @@ from pipeline.protocol.held_out_pairs import HeldOutPairs, pairs
 from pipeline.stages import fit
 from pipeline.tables import records
 
-VERSION = 1
+VERSION = 2
 PAIRS = "held_out.parquet"
 
 
@@ -26,8 +26,15 @@ def run(backend: type[Backend], settings: ComponentSettings, within_session: boo
     """Write the scores of held-out speakers (``held_out.parquet``: first, second, score, target), and a record.
 
     Inputs are ``vectors`` (ids ``UTT`` or ``UTT#k``, a piece), ``vectors.1``, ... (other draws of the anonymiser's random numbers,
-    from which is learnt alone), ``sexes`` (``f``, ``m`` or ``u`` by speaker) and ``backend`` where one is not fitted in the run.
-    The back end learns from the other speakers' vectors of all draws, with the whole of them as a cohort where it takes more; a vector of the first draw is a model of one.
+    from which is learnt alone), ``sexes`` (``f``, ``m`` or ``u`` by speaker, of all speakers of the training set, whether or not
+    they have usable vectors: a network of the run has learnt from all but those held out of them) and ``backend`` where one is not
+    fitted in the run.
+    The back end learns from the other speakers' vectors of all draws, with the whole of them as a cohort where it takes more; a
+    vector of the first draw is a model of one.
+
+    What the back end chooses (a shrinkage, a regularisation), it chooses on these same pairs, as in the run. So the EER lies a
+    little on the optimistic side for the attacker: one of a handful of values was chosen by it. It serves to choose between
+    attacks, and is not printed as privacy.
 
     The record has ``eer`` (ROCCH, a fraction) and ``cllr_min`` (bits), None where there are none, then with a ``reason``;
     ``speakers`` (compared), ``n_target``, ``n_nontarget``, ``same_session`` (targets are pieces of one recording) and ``summary``.
@@ -35,7 +42,7 @@ def run(backend: type[Backend], settings: ComponentSettings, within_session: boo
     several = [one.usable() for one in fit.draws(work)]
     sexes: dict[str, str] = work.input("sexes")
     first = several[0]
-    held = held_out([name for one in several for name in one.speakers], sexes)
+    held = held_out(sexes, sexes)
     compared = pairs(first.ids, first.speakers, held, sexes)
     reason = _unmeasurable(compared)
     scores = np.zeros(0)
@@ -82,11 +89,11 @@ def _scores(
         if work.has("backend") or not backend.is_fitted(settings):
             scorer = fit.load(backend, settings, work)
         else:
-            kept = [(one, [row for row, name in enumerate(one.speakers) if name not in held]) for one in several]
-            learnt = np.concatenate([one.vectors[rows] for one, rows in kept])
-            speakers = [one.speakers[row] for one, rows in kept for row in rows]
-            fewer = backend.with_speakers(settings, len(set(speakers)))
-            backend.fit(fewer, learnt, speakers, Path(made), within_session=within_session)
+            known = np.concatenate([one.vectors for one in several])
+            speakers = [name for one in several for name in one.speakers]
+            fewer = backend.with_speakers(settings, len(set(speakers) - held))
+            choice = compared.choice(speakers, held, alone=True)
+            backend.fit(fewer, known, speakers, Path(made), within_session=within_session, choice=choice)
             scorer = backend(fewer, Path(made))
         models = scorer.enrol(vectors, np.arange(len(vectors)), len(vectors))
         return np.asarray(scorer.score(models, vectors)[compared.first, compared.second])

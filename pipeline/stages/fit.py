@@ -7,10 +7,12 @@ from pathlib import Path
 
 import numpy as np
 
-from pipeline.contracts import Backend, ComponentSettings, Vectors
+from pipeline.contracts import Backend, Choice, ComponentSettings, Vectors
 from pipeline.engine.task import Artefact, Work
+from pipeline.protocol.held_out import held_out
+from pipeline.protocol.held_out_pairs import pairs
 
-VERSION = 2
+VERSION = 3
 RECORD = "fit.json"
 
 
@@ -18,16 +20,25 @@ def run(backend: type[Backend], settings: ComponentSettings, within_session: boo
     """Write the parameters and their record. Training vectors that could not be extracted are left out, counted.
 
     The input ``vectors`` is the first draw; ``vectors.1``, ``vectors.2``, ... are others, of which all vectors count as well.
+    ``sexes`` (``f``, ``m`` or ``u`` by speaker, of all speakers of the training set, whether or not they have usable vectors)
+    says who is held out to choose by: those whom the run's networks do not learn from. Without it the back end decides.
     """
     several = draws(work)
     usable = [one.usable() for one in several]
     speakers = [name for one in usable for name in one.speakers]
     vectors = np.concatenate([one.vectors for one in usable])
-    record = backend.fit(settings, vectors, speakers, work.folder(), within_session=within_session)
+    choice = _choice(usable, speakers, work.input("sexes")) if work.has("sexes") else None
+    record = backend.fit(settings, vectors, speakers, work.folder(), within_session=within_session, choice=choice)
     lost = [entry for one in several for entry in one.unusable()]
     record = {**record, "left_out": len(lost), "draws": len(several)}
     (work.folder() / RECORD).write_text(json.dumps(record, indent=2, sort_keys=True) + "\n", encoding="utf-8")
     work.note(left_out=[list(entry) for entry in lost])
+
+
+def _choice(several: list[Vectors], speakers: list[str], sexes: dict[str, str]) -> Choice:
+    """What to choose by: the pairs that the check on held-out speakers compares; ``speakers`` [n] are those of all draws."""
+    held = held_out(sexes, sexes)
+    return pairs(several[0].ids, several[0].speakers, held, sexes).choice(speakers, held)
 
 
 def draws(work: Work) -> list[Vectors]:

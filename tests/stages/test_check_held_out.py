@@ -6,22 +6,24 @@ import functools
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
 import pytest
 
 from pipeline import metrics
-from pipeline.backends import cosine, wccn
+from pipeline.backends import cosine, plda, wccn
 from pipeline.backends._adaptation import AsNorm
-from pipeline.contracts import Vectors
+from pipeline.contracts import Choice, Vectors
 from pipeline.engine.store import Store
 from pipeline.engine.task import Artefact, Given, Task
+from pipeline.nets import waveforms
 from pipeline.protocol import held_out_pairs
 from pipeline.protocol.held_out import held_out
 from pipeline.stages import check_held_out, fit
 from pipeline.tables import records
+from pipeline.trainers.finetune import pieces
 from tests.running import execute
 
 D = 8
@@ -60,6 +62,10 @@ def names(speakers: int, recordings: int, pieces: int) -> list[str]:
 
 
 SEXES = {f"s{number:02d}": "fmu"[number % 3] for number in range(40)}
+
+
+def unknown(speakers: int) -> dict[str, str]:
+    return {f"s{number:02d}": "u" for number in range(speakers)}
 
 
 @pytest.mark.parametrize(("recordings", "pieces"), [(1, 4), (2, 3), (3, 0)])
@@ -105,7 +111,7 @@ def test_pairs_and_scores_are_those_of_loops(recordings: int, pieces: int, tmp_p
 
 def test_a_back_end_that_is_not_fitted_is_checked_as_it_is(tmp_path: Path) -> None:
     ids = names(15, 1, 3)
-    table, record = checked(tmp_path, [drawn(ids)], {}, cosine.Backend, cosine.CosineSettings())
+    table, record = checked(tmp_path, [drawn(ids)], unknown(15), cosine.Backend, cosine.CosineSettings())
     vectors = dict(zip(ids, drawn(ids).vectors.astype(float)))
     for row in table.itertuples():
         one, two = vectors[row.first], vectors[row.second]
@@ -126,10 +132,15 @@ def test_vectors_and_speakers_are_sampled_evenly_and_by_name() -> None:
 
 def test_what_cannot_be_measured_says_why(tmp_path: Path) -> None:
     cases: list[tuple[list[str], dict[str, str], Any, str]] = [
-        (names(4, 1, 3), {}, WCCN, "1 held-out speaker, and it takes 2"),
-        (names(20, 1, 0), {}, WCCN, "no held-out speaker has a second recording or piece"),
+        (names(4, 1, 3), unknown(4), WCCN, "1 held-out speaker, and it takes 2"),
+        (names(20, 1, 0), unknown(20), WCCN, "no held-out speaker has a second recording or piece"),
         (names(2, 1, 3), {"s00": "f", "s01": "m"}, WCCN, "no two held-out speakers are of one sex"),
-        (names(12, 1, 3), {}, WCCN, "cannot learn from the other speakers: the covariance of the back end wccn"),
+        (
+            names(12, 1, 3),
+            unknown(12),
+            WCCN,
+            "cannot learn from the other speakers: the covariance of the back end wccn",
+        ),
     ]
     for number, (ids, sexes, settings, reason) in enumerate(cases):
         table, record = checked(tmp_path / str(number), [drawn(ids)], sexes, settings=settings)
@@ -173,3 +184,97 @@ def test_a_cohort_of_all_training_speakers_is_smaller_by_those_held_out(tmp_path
     assert record["eer"] is not None
     assert left < 40
     pd.testing.assert_frame_equal(scores, expected)
+
+
+class Told(cosine.Backend):
+    """The cosine back end, which remembers what it is told."""
+
+    told: ClassVar[list[tuple[list[str], np.ndarray, Choice | None]]] = []
+
+    @classmethod
+    def fit(
+        cls,
+        settings: Any,
+        vectors: Any,
+        speakers: Any,
+        folder: Path,
+        *,
+        within_session: bool,
+        choice: Choice | None = None,
+    ) -> dict[str, Any]:
+        cls.told.append((list(speakers), np.asarray(vectors), choice))
+        return super().fit(settings, vectors, speakers, folder, within_session=within_session, choice=choice)
+
+
+def fitted(folder: Path, several: list[Vectors], sexes: Mapping[str, str], backend: Any, settings: Any) -> Artefact:
+    inputs = {"vectors" if not draw else f"vectors.{draw}": Given(f"{draw}", one) for draw, one in enumerate(several)}
+    function = functools.partial(fit.run, backend, settings, True)
+    task = Task("fit", "fit", function, inputs={**inputs, "sexes": Given("sexes", dict(sexes))})
+    return execute([task], Store(folder)).artefact(task.ref())
+
+
+def test_nobody_whom_a_network_has_learnt_from_takes_part_in_a_choice(tmp_path: Path) -> None:
+    """Not even where a held-out speaker has no usable vector, which shifts the ranks of the others of that sex."""
+    ids = names(40, 1, 4)
+    trained_on, aside = finetune_split(SEXES)
+    lost_speaker = next(name for name in sorted(aside) if held_out(set(SEXES) - {name}, SEXES) - aside)
+    lost = tuple(name for name in ids if name.startswith(lost_speaker))
+    several = [drawn(ids, 1, lost), drawn(ids, 2, lost)]
+    settings = cosine.CosineSettings(centre=True)
+    Told.told.clear()
+    made = fitted(tmp_path / "fit", several, SEXES, Told, settings)
+    table, record = checked(tmp_path / "check", several, SEXES, Told, settings)
+    assert [choice.alone for _, _, choice in Told.told if choice is not None] == [False, True]
+
+    first = [name for name in ids if name not in lost]
+    for speakers, vectors, choice in Told.told:
+        assert choice is not None and len(vectors) == len(choice.held) == 2 * len(first)
+        assert {name for name, held in zip(speakers, choice.held) if held} == aside - {lost_speaker}
+        assert {name for name, held in zip(speakers, choice.held) if not held} == trained_on
+        told = {(first[choice.rows[a]], first[choice.rows[b]]) for a, b in zip(choice.first, choice.second)}
+        assert told == set(zip(table["first"], table["second"])) and choice.speakers == record["speakers"]
+        for one, other in told:
+            pair = {one.partition("-")[0], other.partition("-")[0]}
+            assert pair <= aside and {SEXES[name] for name in pair} - {"u"} in ({"f"}, {"m"}, set())
+        same = [speakers[choice.rows[a]] == speakers[choice.rows[b]] for a, b in zip(choice.first, choice.second)]
+        assert choice.target.tolist() == same
+    record = json.loads(made.path(fit.RECORD).read_text())
+    assert (record["speakers"], record["vectors"]) == (39, 2 * 39 * 4)
+
+
+def finetune_split(sexes: Mapping[str, str]) -> tuple[set[str], set[str]]:
+    """Whom fine-tuning learns from and whom it leaves aside, of a set with one recording each."""
+    everyone = sorted(sexes)
+    audio = waveforms.of(
+        [np.zeros(16, dtype=np.float32)] * len(everyone), everyone, sexes=[sexes[name] for name in everyone]
+    )
+    trained, verified = pieces.split(audio)
+    return {everyone[item] for item in trained}, {everyone[item] for item in verified}
+
+
+@pytest.mark.parametrize(
+    ("backend", "settings", "where"),
+    [
+        (wccn.Backend, wccn.WccnSettings(as_norm=AsNorm(top=40)), "shrinkage"),
+        (plda.Backend, plda.PldaSettings(lda=6, as_norm=AsNorm(top=40)), "regularisation"),
+    ],
+)
+def test_what_is_checked_is_what_the_run_chooses(backend: Any, settings: Any, where: str, tmp_path: Path) -> None:
+    """The EER of the check is that of the value which the fit chose, learnt from the others; and the fit learns from all."""
+    ids = names(40, 1, 4)
+    several = [drawn(ids, 1), drawn(ids, 2)]
+    made = fitted(tmp_path / "fit", several, SEXES, backend, settings)
+    record = json.loads(made.path(fit.RECORD).read_text())
+    assert record["speakers"] == record["cohort"] == 40 and record["vectors"] == 320
+    _, found = checked(tmp_path / "check", several, SEXES, backend, settings)
+    chosen = record[where]
+    used = chosen["used"] if where == "shrinkage" else chosen["share"]
+    set_to = settings.model_copy(update={where: used})
+    _, as_set = checked(tmp_path / "set", several, SEXES, backend, set_to)
+    assert found["eer"] == as_set["eer"] and found["cllr_min"] == as_set["cllr_min"]
+    if where == "shrinkage":
+        assert chosen["chosen"] and record["held_out"]["eer"] == found["eer"]
+        assert record["held_out"]["n_target"] == found["n_target"]
+        assert record["held_out"]["n_nontarget"] == found["n_nontarget"]
+    else:
+        assert chosen["held_out_speakers"] == len(held_out(SEXES, SEXES)) and chosen["rule"].startswith("held-out")

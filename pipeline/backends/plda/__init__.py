@@ -23,7 +23,7 @@ from pipeline.backends import _adaptation
 from pipeline.backends._adaptation import AdaptationSettings
 from pipeline.backends.plda import kaldi_files
 from pipeline.backends.plda import model as plda
-from pipeline.contracts import Enrolment, Weights, numeric, runtime
+from pipeline.contracts import Choice, Enrolment, Weights, numeric, runtime
 from pipeline.errors import DataError, ModelMissing
 from pipeline.files import folder_digest
 
@@ -171,11 +171,19 @@ class Backend(contracts.Backend):
 
     @classmethod
     def fit(
-        cls, settings: PldaSettings, vectors: np.ndarray, speakers: Sequence[str], folder: Path, *, within_session: bool
+        cls,
+        settings: PldaSettings,
+        vectors: np.ndarray,
+        speakers: Sequence[str],
+        folder: Path,
+        *,
+        within_session: bool,
+        choice: Choice | None = None,
     ) -> dict[str, Any]:
         """Train on vectors [n, d] of speakers [n], and write ``plda.safetensors`` into the folder.
 
-        The cohort of AS-norm, beside it, is the mean vector of each speaker, mapped as one utterance is.
+        The cohort of AS-norm, beside it, is the mean vector of each speaker, mapped as one utterance is. A regularisation that is
+        not set is chosen by ``choice``; where that says so, all is then learnt from the other speakers alone.
 
         Returns:
             The record as plain JSON values: ``summary``; ``lda`` asked, used, and the dimension; ``speakers``,
@@ -185,7 +193,9 @@ class Backend(contracts.Backend):
         Raises:
             DataError: the data cannot support it, with the reason.
         """
-        _adaptation.check_cohort(speakers, settings.as_norm)
+        labels = np.asarray(speakers, dtype=str)
+        learnt = choice.learnt if choice is not None else np.ones(len(labels), dtype=bool)
+        _adaptation.check_cohort(labels[learnt].tolist(), settings.as_norm)
         try:
             model, facts = plda.train(
                 vectors,
@@ -195,13 +205,14 @@ class Backend(contracts.Backend):
                 regularisation=settings.regularisation,
                 length_normalise=settings.length_normalise,
                 start=settings.start,
+                choice=choice,
             )
         except DataError as error:
             where = "; ".join(filter(None, ["training of the back end plda", error.where]))
             raise DataError(error.what, where=where, cause=error.cause, remedy=error.remedy) from error
         model.write(folder)
         if settings.as_norm is not None:
-            _write_cohort(folder, model, settings, vectors, speakers)
+            _write_cohort(folder, model, settings, np.asarray(vectors)[learnt], labels[learnt].tolist())
         mark = WEAK if within_session else ""
         return {
             **facts,

@@ -22,6 +22,8 @@ import scipy.linalg
 import scipy.sparse
 from threadpoolctl import threadpool_limits
 
+from pipeline.backends._adaptation import choice_among
+from pipeline.contracts import Choice
 from pipeline.errors import DataError
 
 VERSION = 2
@@ -306,6 +308,7 @@ def train(
     regularisation: float | None,
     length_normalise: bool,
     start: Start = "moments",
+    choice: Choice | None = None,
 ) -> tuple[Plda, dict[str, Any]]:
     """Centring, LDA, length normalisation and PLDA of vectors [n, d] of speakers [n].
 
@@ -318,6 +321,7 @@ def train(
             speakers (:mod:`pipeline.backends.plda.regularisation`).
         length_normalise: see :meth:`Plda.mapped`.
         start: of EM, see :func:`two_covariance`.
+        choice: whom to choose on, and whether to learn from the others alone; None holds every fifth speaker out.
 
     Returns:
         The model, and facts about the training as plain JSON values.
@@ -325,18 +329,22 @@ def train(
     Raises:
         DataError: the data cannot support it, with the reason.
     """
-    from pipeline.backends.plda.regularisation import choice
+    from pipeline.backends.plda import regularisation as by_held_out
 
     names, speaker = np.unique(np.asarray(speakers, dtype=str), return_inverse=True)
     vectors, chain = np.asarray(vectors), Chain(lda, iterations, length_normalise, start)
     with threadpool_limits(1, user_api="blas"):
         data = supported(vectors, speaker, len(names), length_normalise)
-        values = scipy.linalg.eigvalsh(data.within / data.freedom)
         if regularisation is None:
-            chosen = choice(vectors, names, speaker, data, chain)
+            given = choice or choice_among(names[speaker].tolist())
+            chosen = by_held_out.choice(vectors, names, speaker, data, chain, given)
         else:
             chosen = {"share": regularisation, "found": False, "rule": "as set"}
-        share = chosen["share"]
+        if choice is not None and choice.alone:
+            kept, speaker = np.unique(speaker[choice.learnt], return_inverse=True)
+            names, vectors = names[kept], vectors[choice.learnt]
+            data = supported(vectors, speaker, len(names), length_normalise)
+        values, share = scipy.linalg.eigvalsh(data.within / data.freedom), chosen["share"]
         if share == 0 and not full_rank(data, values):
             raise DataError(
                 f"the covariance within speakers is singular: {data.freedom} degrees of freedom ({len(vectors)} "

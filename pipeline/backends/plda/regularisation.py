@@ -5,13 +5,13 @@ What a ratio of densities stands on is the small ones: where they spread over or
 the attacker. Here the share is the one under which the vectors of held-out speakers are likeliest, and a smaller one where the
 likelihood, which trusts the Gaussian, costs error rate:
 
-1. Every fifth speaker is held out (``protocol.held_out``).
+1. The run's held-out speakers are held out, or every fifth where the run says nothing (``contracts.Choice``).
 2. Of the covariances (1 - a) S + a tr(S) / d I, S being that of the others, the one of the highest log-density of the held-out
-   vectors about their speakers' means is taken. They are compared in the space of the vectors, the same for all shares; after LDA
-   and length normalisation densities of different shares could not be compared.
-3. The whole chain is trained on the others with this share and with each smaller candidate. Where a smaller one has a held-out EER
-   that is lower by more than one standard error (of the paired differences between held-out speakers), the best such one is taken.
-   With fewer than ten speakers to compare, an error rate is noise, and the likelihood decides alone.
+   vectors, of all draws, about their speakers' means is taken. They are compared in the space of the vectors, the same for all
+   shares; after LDA and length normalisation densities of different shares could not be compared.
+3. The whole chain is trained on the others with this share and with each smaller candidate. Where a smaller one has, on the run's
+   pairs, an EER that is lower by more than one standard error (of the paired differences between held-out speakers), the best such
+   one is taken. With fewer than ten speakers to compare, an error rate is noise, and the likelihood decides alone.
 """
 
 from __future__ import annotations
@@ -23,12 +23,13 @@ import numpy as np
 import scipy.linalg
 
 from pipeline.backends.plda.model import NO_SPREAD, Chain, Statistics, full_rank, llr, shrinkage, statistics, supported
+from pipeline.contracts import Choice
 from pipeline.errors import DataError
 from pipeline.metrics import eer
-from pipeline.protocol.held_out import FEWEST, held_out
-from pipeline.protocol.held_out_pairs import HeldOutPairs, pairs
+from pipeline.protocol.held_out import FEWEST
+from pipeline.protocol.held_out_pairs import HeldOutPairs
 
-VERSION = 1
+VERSION = 2
 
 SHARES = (0.0, 1e-6, 1e-5, 1e-4, 3e-4, 1e-3, 3e-3, 1e-2, 3e-2, 0.1, 0.3, 0.6)
 """Candidates, beside the share of the oracle approximating rule; 0 only where the covariance is regular without."""
@@ -37,7 +38,7 @@ MOST = 0.99
 
 
 def choice(
-    vectors: np.ndarray, names: np.ndarray, speaker: np.ndarray, data: Statistics, chain: Chain
+    vectors: np.ndarray, names: np.ndarray, speaker: np.ndarray, data: Statistics, chain: Chain, given: Choice
 ) -> dict[str, Any]:
     """The share of a spherical covariance, and how it was found.
 
@@ -47,6 +48,7 @@ def choice(
         speaker: [n] the number of the speaker of each vector.
         data: statistics of the vectors.
         chain: what is to be trained.
+        given: who is held out, and which of their vectors are compared.
 
     Returns:
         Plain JSON values: ``share``, ``found`` (True), ``rule``, ``reason`` (why nothing could be held out, or ''), ``oracle`` (the
@@ -58,20 +60,19 @@ def choice(
     rule = {**found, "share": oracle, "rule": "oracle approximating"}
     if len(names) < FEWEST:
         return {**rule, "reason": f"{len(names)} training speakers, and it takes {FEWEST} to choose by"}
-    held = held_out(names.tolist())
-    aside = np.isin(names, list(held))[speaker]
-    others, other = vectors[~aside], np.unique(speaker[~aside], return_inverse=True)[1]
-    own, one = vectors[aside], np.unique(speaker[aside], return_inverse=True)[1]
+    aside = given.held
+    left, other = np.unique(speaker[~aside], return_inverse=True)
+    held, one = np.unique(speaker[aside], return_inverse=True)
+    others, own = vectors[~aside], vectors[aside]
     if len(own) == len(held):
         return {**rule, "reason": "no held-out speaker has several vectors"}
     try:
-        learnt = supported(others, other, len(names) - len(held), chain.length_normalise)
+        learnt = supported(others, other, len(left), chain.length_normalise)
     except DataError as error:
         return {**rule, "reason": f"the speakers that are not held out do not suffice: {error.what}"}
     tried = _likelihoods(sorted({*SHARES, oracle}), data, learnt, statistics(own, one, len(held)))
     best = max(range(len(tried)), key=lambda place: tried[place]["log_likelihood"])
-    compared = pairs([f"{row:09d}" for row in range(len(own))], names[speaker[aside]].tolist(), held)
-    by_rate = _by_error(tried, best, chain, (others, other, learnt), own, one, compared)
+    by_rate = _by_error(tried, best, chain, (others, other, learnt), vectors[given.rows], speaker[given.rows], given)
     return {
         **found,
         "share": tried[by_rate]["share"],
@@ -109,9 +110,12 @@ def _by_error(
     others: tuple[np.ndarray, np.ndarray, Statistics],
     own: np.ndarray,
     one: np.ndarray,
-    compared: HeldOutPairs,
+    compared: Choice,
 ) -> int:
-    """The place of the candidate after a look at the error rates of it and of smaller shares, which are noted."""
+    """The place of the candidate after a look at the error rates of it and of smaller shares, which are noted.
+
+    ``own`` [k, d] are the vectors that are compared, and ``one`` [k] the numbers of their speakers.
+    """
     if not compared.n_target or not compared.n_nontarget:
         return best
     errors: dict[int, np.ndarray] = {}
@@ -120,10 +124,10 @@ def _by_error(
             model, _ = chain.fit(*others, tried[place]["share"])
         except DataError:
             continue
-        rows = model.mapped(own[compared.rows], 1, length_normalise=chain.length_normalise)
+        rows = model.mapped(own, 1, length_normalise=chain.length_normalise)
         scores = llr(model.psi, rows, np.ones(len(rows), dtype=int), rows)[compared.first, compared.second]
         tried[place]["eer"] = eer(scores[compared.target], scores[~compared.target])
-        errors[place] = by_speaker(scores, compared, one[compared.rows])
+        errors[place] = by_speaker(scores, compared, one)
     if best not in errors:
         return max(errors, default=best)
 
@@ -139,7 +143,7 @@ def _by_error(
     return min(better, key=lambda place: (tried[place]["eer"], -place), default=best)
 
 
-def by_speaker(scores: np.ndarray, compared: HeldOutPairs, speaker: np.ndarray) -> np.ndarray:
+def by_speaker(scores: np.ndarray, compared: Choice | HeldOutPairs, speaker: np.ndarray) -> np.ndarray:
     """The error rate of each speaker at the threshold where both kinds of errors are about as frequent.
 
     Args:
