@@ -21,7 +21,7 @@ from pipeline.backends._linear import Linear, LinearBackend, LinearSettings, ave
 from pipeline.contracts import Choice, numeric
 from pipeline.errors import DataError
 
-VERSION = 2
+VERSION = 3
 
 SHRINKAGES = (0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 1.0)
 """What shrinkage is chosen from. 1 is centring alone, so what is chosen is not worse than that on the held-out speakers."""
@@ -34,8 +34,8 @@ class WccnSettings(LinearSettings):
     """Settings of within-class covariance normalisation, beside those of :class:`LinearSettings`.
 
     Attributes:
-        shrinkage: share of a spherical covariance in the covariance within speakers; null chooses it by the EER of held-out
-            training speakers.
+        shrinkage: share of a spherical covariance in the covariance within speakers (1 is centring alone); null chooses it by
+            the EER of held-out training speakers.
     """
 
     name: Literal["wccn"] = numeric("wccn")
@@ -71,9 +71,11 @@ class Backend(LinearBackend):
     ) -> dict[str, Any]:
         """Learn from vectors [n, d] of speakers [n], and write ``linear.safetensors`` into the folder.
 
-        Where the shrinkage is not set, it is the one of :data:`SHRINKAGES` whose EER is lowest on the pairs of ``choice`` (None:
-        of every fifth speaker), after learning from the others; ties go to the lower Cllr_min, then to the larger shrinkage,
-        which trusts the covariance of few data less. Then all is learnt anew from all speakers, unless ``choice`` says otherwise.
+        Where the shrinkage is not set, it is the largest of :data:`SHRINKAGES` whose EER on the pairs of ``choice`` (None: of
+        every fifth speaker), after learning from the others, lies within a standard error of the lowest one: what lies closer
+        together is noise, and a larger shrinkage trusts a covariance of few data, or of one session, less (the rule of one
+        standard error: Breiman et al. 1984, section 3.4.3). Then all is learnt anew from all speakers, unless ``choice`` says
+        otherwise.
 
         Returns:
             The record: ``summary``, ``settings``, ``speakers``, ``vectors``, ``dimension``, ``shrinkage`` (``used``, ``chosen``,
@@ -173,9 +175,16 @@ def _chosen(settings: WccnSettings, rows: np.ndarray, labels: np.ndarray, choice
         reason = reason or which
         used = {"used": UNCHOSEN, "chosen": False, "reason": reason, "candidates": []}
         return {"shrinkage": used, "held_out": numbers}
-    best = min(tried, key=lambda one: (one["eer"], one["cllr_min"], -one["shrinkage"]))
+    limit = _noise(min(one["eer"] for one in tried), choice.n_target)
+    best = max((one for one in tried if one["eer"] <= limit), key=lambda one: one["shrinkage"])
     used = {"used": best["shrinkage"], "chosen": True, "reason": "", "candidates": tried}
     return {"shrinkage": used, "held_out": {**numbers, "eer": best["eer"], "cllr_min": best["cllr_min"]}}
+
+
+def _noise(eer: float, n_target: int) -> float:
+    """An EER and one standard error; of the share with one more error in two more trials, so that no error has one too."""
+    share = (eer * n_target + 1) / (n_target + 2)
+    return eer + float(np.sqrt(share * (1 - share) / n_target))
 
 
 def _tried(settings: WccnSettings, rows: np.ndarray, labels: np.ndarray, choice: Choice) -> list[dict[str, float]]:

@@ -135,7 +135,7 @@ def test_wccn(shrinkage: float, top: int | None, tmp_path: Path) -> None:
     assert found == pytest.approx(reference, abs=1e-9)
 
 
-def test_its_shrinkage_has_the_lowest_held_out_eer(tmp_path: Path) -> None:
+def test_its_shrinkage_is_the_largest_within_a_standard_error_of_the_lowest_held_out_eer(tmp_path: Path) -> None:
     vectors, speakers = people(60, 4, 3, 0.8)
     record = wccn.Backend.fit(wccn.WccnSettings(as_norm=None), vectors, speakers, tmp_path, within_session=True)
     assert json.loads(json.dumps(record)) == record
@@ -157,13 +157,17 @@ def test_its_shrinkage_has_the_lowest_held_out_eer(tmp_path: Path) -> None:
         found.append((metrics.eer(target, nontarget), metrics.cllr_min(target, nontarget), -shrinkage))
     candidates = record["shrinkage"]["candidates"]
     assert [(one["eer"], one["cllr_min"]) for one in candidates] == [pytest.approx(one[:2]) for one in found]
-    assert record["shrinkage"]["used"] == -min(found)[2] and record["shrinkage"]["chosen"]
+    lowest = min(found)[0]
+    share = (lowest * len(target) + 1) / (len(target) + 2)
+    near = [-one[2] for one in found if one[0] <= lowest + (share * (1 - share) / len(target)) ** 0.5]
+    assert 1 < len(near) < len(found), "the rule has something to decide"
+    assert record["shrinkage"]["used"] == max(near) and record["shrinkage"]["chosen"]
     assert record["held_out"]["speakers"] == len(held) == 12
     assert (record["held_out"]["n_target"], record["held_out"]["n_nontarget"]) == (len(target), len(nontarget))
     assert "one recording a speaker" in record["summary"] and "12 held-out speakers" in record["summary"]
 
 
-def test_equal_rates_go_to_the_lower_cost_and_then_to_the_larger_shrinkage(tmp_path: Path) -> None:
+def test_equal_rates_go_to_the_larger_shrinkage(tmp_path: Path) -> None:
     vectors, speakers = people(40, 4, 4, 1e-3)
     record = wccn.Backend.fit(wccn.WccnSettings(as_norm=None), vectors, speakers, tmp_path, within_session=False)
     assert {(one["eer"], one["cllr_min"]) for one in record["shrinkage"]["candidates"]} == {(0.0, 0.0)}
