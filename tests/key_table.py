@@ -31,7 +31,7 @@ from pipeline.registry import component
 from pipeline.seeds import digest
 
 ARGUMENTS = [
-    "recipe=demo", "system=[original,b2,b2r]", "extractor=[ecapa,campplus,f0,phones]", "backend=[cosine,plda]", "fusion=[equal]",
+    "recipe=demo", "system=[original,b2r]", "extractor=[ecapa,campplus,f0,phones]", "backend=[cosine,plda]", "fusion=[equal]",
     "+system.t8={name: external, root: /theirs}", "paths.root=/exp",
 ]  # fmt: skip
 # Values by name or by whole path, for leaves whose type does not suggest one, or that depend on another leaf.

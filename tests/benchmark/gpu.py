@@ -119,6 +119,7 @@ def _loaded(bench: Bench) -> float:
     import pandas as pd
     import soundfile
 
+    from pipeline.contracts import Preparation
     from pipeline.protocol.cuts import Whole
     from pipeline.stages import extract
 
@@ -133,7 +134,8 @@ def _loaded(bench: Bench) -> float:
     cut = extract.chunks(rows, Whole(), bench.device)
 
     def all_of_it() -> float:
-        chunks = extract.decoded(cut, (RATE, 8000), bench.threads)
+        wants = [(Preparation(), rate) for rate in (RATE, 8000)]
+        chunks = extract.decoded(cut, Whole(), wants, bench.threads)
         return sum(len(recording.wave) / recording.rate for chunk in chunks for recording in chunk)
 
     return all_of_it() / bench.seconds(all_of_it)

@@ -310,7 +310,8 @@ def test_settings_are_checked_and_sources_stay_out_of_keys() -> None:
     for wrong in ({"layout": "hubert"}, {"embedding_normalisation": "sign"}, {"longest_seconds": 0.5}, {"source": ""}):
         with pytest.raises(ValidationError):
             Settings(**wrong)
-    assert set(Settings().numeric()) == {"name", "embedding_normalisation", "longest_seconds"}
+    numeric = {"name", "embedding_normalisation", "longest_seconds", "resampler", "trim_zeros"}
+    assert set(Settings().numeric()) == numeric
     assert registry.component("extractors", "wavlm") is Extractor
 
 
