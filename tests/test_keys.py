@@ -66,7 +66,11 @@ def test_signatures_tell_apart_what_cannot_be_compared() -> None:
     ]
     for change in different:
         assert signatures(**change) != before, change
-    same: list[dict[str, object]] = [{"system__b2__alpha": 0.7}, {"runtime__threads": 3}, {"paths__root": "/elsewhere"}]
+    same: list[dict[str, object]] = [
+        {"system__b2r__alpha_range": [0.6, 0.9]},
+        {"runtime__threads": 3},
+        {"paths__root": "/elsewhere"},
+    ]
     for change in same:
         assert signatures(**change) == before, change
 
