@@ -404,9 +404,9 @@ def _strongest(evaluation: runs.Evaluation) -> Table | None:
         notes += first.notes(choice) if len(choice) else []
     if not body:
         return None
-    heads = [*(["run"] if evaluation.several else []), *first.HEADS]
-    left = len(heads) - len(first.HEADS) + first.LEFT
-    columns = [Column(head, "text" if place < left else "number") for place, head in enumerate(heads)]
+    kinds: dict[int, Kind] = {**dict.fromkeys(first.NAMES, "text"), **dict.fromkeys(first.SENTENCES, "note")}
+    columns = [Column(head, kinds.get(place, "number")) for place, head in enumerate(first.HEADS)]
+    columns = [*([Column("run")] if evaluation.several else []), *columns]
     return Table(columns, body, note=" ".join(dict.fromkeys(notes)))
 
 

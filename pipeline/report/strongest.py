@@ -12,8 +12,9 @@ from pipeline.diagnostics import strongest
 from pipeline.report import tables
 
 TITLE = "The strongest attack on each system"
-HEADS = ("subset", "system", "strongest attack", "EER (%) ↑", "95 % interval", "held out (%)", "lowest (%)")
-LEFT = 3
+HEADS = ("subset", "system", "EER (%) ↑", "95 % interval", "strongest attack", "held out (%)", "lowest (%)", "by")
+NAMES, SENTENCES = (0, 1), (4, 7)
+"""Columns that are text: names, and attacks in words."""
 
 
 def lines(choice: pd.DataFrame, rows: pd.DataFrame, systems: Sequence[str] = ()) -> list[list[str]]:
@@ -26,16 +27,16 @@ def lines(choice: pd.DataFrame, rows: pd.DataFrame, systems: Sequence[str] = ())
 
 def _line(row: dict[Any, Any]) -> list[str]:
     interval = tables.DASH if math.isnan(row["low"]) else f"[{_percent(row['low'])}, {_percent(row['high'])}]"
-    lowest = _percent(row["lowest"])
     other = strongest.named(row) != row["lowest_by"]
     return [
         str(row["subset"]),
         str(row["system"]),
-        strongest.named(row),
         _percent(row["value"]),
         interval,
+        strongest.named(row),
         _percent(row["held_out"]),
-        f"{lowest} by {row['lowest_by']}" if other else lowest,
+        _percent(row["lowest"]),
+        row["lowest_by"] if other else "",
     ]
 
 
@@ -71,7 +72,7 @@ def to_text(choice: pd.DataFrame, rows: pd.DataFrame, systems: Sequence[str] = (
     body = lines(choice, rows, systems)
     if not body:
         return ""
-    return "\n".join([TITLE, "", *tables.aligned(list(HEADS), body, LEFT), "", *notes(choice)]) + "\n\n"
+    return "\n".join([TITLE, "", *tables.aligned(list(HEADS), body, (*NAMES, *SENTENCES)), "", *notes(choice)]) + "\n\n"
 
 
 def to_markdown(choice: pd.DataFrame, rows: pd.DataFrame, systems: Sequence[str] = ()) -> str:
@@ -79,7 +80,7 @@ def to_markdown(choice: pd.DataFrame, rows: pd.DataFrame, systems: Sequence[str]
     body = lines(choice, rows, systems)
     if not body:
         return ""
-    rule = ["---"] * LEFT + ["---:"] * (len(HEADS) - LEFT)
+    rule = ["---" if place in (*NAMES, *SENTENCES) else "---:" for place in range(len(HEADS))]
     grid = [
         "| " + " | ".join(line) + " |"
         for line in (HEADS, rule, *([tables.markdown(text) for text in line] for line in body))

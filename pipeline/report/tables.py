@@ -6,7 +6,7 @@ A summary is a pivot of the rows: what tells rows apart goes to the left, metric
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -305,18 +305,18 @@ def to_text(rows: pd.DataFrame, systems: Sequence[str] = (), *, intervals: bool 
     for summary in summaries(rows, systems):
         grid = [[*(LABELS[column] for column in summary.left), *summary.heads]]
         grid += [[*names, *(_joined(c, intervals, "~") for c in cells)] for names, cells in summary.body]
-        lines = aligned(grid[0], grid[1:], len(summary.left))
+        lines = aligned(grid[0], grid[1:], range(len(summary.left)))
         blocks.append("\n".join([summary.title, "", *lines, "", *map(_one_line, footnotes(summary, intervals))]))
     return "\n\n".join(block.rstrip() for block in blocks) + ("\n" if blocks else "")
 
 
-def aligned(heads: list[str], body: list[list[str]], left: int) -> list[str]:
-    """Lines of a table with columns aligned, the first ``left`` of them to the left; no line is wrapped."""
+def aligned(heads: list[str], body: list[list[str]], left: Collection[int]) -> list[str]:
+    """Lines of a table with columns aligned, some of them to the left; no line is wrapped."""
     grid = [[_one_line(text) for text in line] for line in (heads, *body)]
     widths = [max(len(line[column]) for line in grid) for column in range(len(grid[0]))]
     lines = [
         "  ".join(
-            text.ljust(width) if column < left else text.rjust(width)
+            text.ljust(width) if column in left else text.rjust(width)
             for column, (text, width) in enumerate(zip(line, widths))
         ).rstrip()
         for line in grid

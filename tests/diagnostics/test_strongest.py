@@ -85,6 +85,6 @@ def test_the_table_has_a_line_a_subset_and_system_in_the_order_of_systems() -> N
     choice = strongest.choose([], both)
     lines = table.lines(choice, both, ["b2r", "b2"])
     assert [line[:2] for line in lines] == [["f", "b2r"], ["m", "b2r"], ["f", "b2"], ["m", "b2"]]
-    assert lines[0][3:5] == ["25.00", "[24.00, 26.00]"]
+    assert lines[0][2:4] == ["25.00", "[24.00, 26.00]"]
     assert table.to_text(choice, both, ["b2r", "b2"]).startswith(table.TITLE)
     assert not len(strongest.choose([], pd.DataFrame()))
