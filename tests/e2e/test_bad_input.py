@@ -181,7 +181,7 @@ def test_missing_weights_name_the_command_that_gets_them(small: Tiny, tmp_path: 
         "recipe=kaldi", f"dataset.root={small.save().root}", f"paths.models={tmp_path / 'none'}", cwd=tmp_path
     )
     assert done.returncode == 4
-    assert "fetch-models 'extractor=[ge2e]'" in done.stderr and "never downloads" in done.stderr
+    assert "fetch-models 'extractor=[campplus]'" in done.stderr and "never downloads" in done.stderr
 
 
 def test_missing_phone_weights_name_the_command_that_trains_some(small: Tiny, tmp_path: Path) -> None:

@@ -68,7 +68,7 @@ def test_every_combination_has_its_rows_and_every_row_its_counts(demo: Demo) -> 
     assert len(eer) == len(grid) == 2 * (1 + 2 * 3)
     assert {(a, c, t) for a, c, t in zip(eer["attacker"], eer["condition"], eer["trained_on"])} == {
         ("unprotected", "OO", "original"), ("ignorant", "OP", "original"), ("lazy_informed", "PP", "original"),
-        ("semi_informed", "PP", "anonymised (fixed)"), ("semi_informed", "PP", "anonymised (speaker)"),
+        ("semi_informed", "PP", "anonymised (fixed)"), ("semi_informed", "PP", "anonymised (utterance)"),
     }  # fmt: skip
     runs = rows[rows["metric"].isin(["c_ece", "p0p1_ratio"])]
     assert set(runs["system"]) == {"b2r"} and set(runs["attacker"]) == {
@@ -92,7 +92,7 @@ def test_the_numbers_of_the_run_follow_from_its_scores_by_another_way(demo: Demo
 
     rows = results.read(demo.run)
     attacks = {"original against original ecapa cosine": ("original", "unprotected")}
-    for system, level in (("b2", "fixed"), ("b2r", "speaker")):
+    for system, level in (("b2", "fixed"), ("b2r", "utterance")):
         attacks[f"original against {system} ecapa cosine"] = (system, "ignorant")
         attacks[f"{system} against {system} ecapa cosine"] = (system, "lazy_informed")
         attacks[f"{system} against {system} ecapa, {system}, training set ({level}) cosine"] = (system, "semi_informed")
@@ -210,7 +210,7 @@ def test_train_prints_where_the_weights_are_and_doctor_what_the_machine_has(demo
     said = json.loads((demo.run / "status.json").read_text())["training"]
     assert phones == f"train phones on original, training set: {said['train phones on original, training set']}"
     assert [line.partition(":")[0] for line in adapted[::2]] == [
-        "train ecapa on b2, training set (fixed)", "train ecapa on b2r, training set (speaker)",
+        "train ecapa on b2, training set (fixed)", "train ecapa on b2r, training set (utterance)",
     ]  # fmt: skip
     said = "\n".join(lines("doctor"))
     assert "torch " in said and "extractor f0: needs no weights" in said and "writable" in said

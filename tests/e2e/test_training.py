@@ -136,9 +136,11 @@ def test_somebody_elses_anonymised_training_set_makes_a_semi_informed_attacker(t
     folder = Path(done.stdout.splitlines()[-1]).parent
     rows = results.read(folder)
     semi = rows[(rows["attacker"] == "semi_informed") & (rows["metric"] == "eer")]
-    assert set(semi["trained_on"]) == {"anonymised (speaker)"}
-    assert set(semi["backend"]) == {"cosine", "plda"} and len(semi) == 4
+    ways = {("anonymised (speaker)", "cosine"), ("anonymised (speaker)", "plda"),
+            ("original; back end anonymised (speaker)", "plda")}  # fmt: skip
+    assert set(zip(semi["trained_on"], semi["backend"])) == ways and len(semi) == 6
     # "Anonymised" by copying: what is trained on it is what is trained on the original speech.
+    rows = rows[~rows["trained_on"].str.startswith("original;")]
     eers = rows[rows["metric"] == "eer"].set_index(["subset", "attacker", "backend"])["value"]
     for subset in ("toy_trials_f", "toy_trials_m"):
         for backend in ("cosine", "plda"):
