@@ -9,8 +9,11 @@ second of these is a choice all the same, because the VoicePrivacy Challenges' a
 
 from __future__ import annotations
 
+import hashlib
 import math
+import os
 import struct
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -36,6 +39,15 @@ CLIPPED_RUN = 3
 Subtype = Literal["FLOAT", "PCM_16"]
 
 _PCM, _IEEE_FLOAT = 1, 3
+
+# A file that is touched while it is decoded is decoded again, so often.
+_ATTEMPTS = 3
+# No file system in use tells two writes apart that lie closer together (FAT: 2 s).
+_TICK_NS = 2_000_000_000
+
+
+class Changed(DataError):
+    """A file is not, or not any more, what its digest says."""
 
 
 @dataclass(frozen=True)
@@ -101,16 +113,74 @@ def survey(path: Path) -> Survey:
         return Survey(int(sound.samplerate), samples, int(sound.channels), level, clipped)
 
 
-def load(path: Path) -> tuple[np.ndarray, int]:
+def load(path: Path, sha256: str = "") -> tuple[np.ndarray, int]:
     """Decode a file (wav, flac, mp3, ogg: whatever libsndfile reads, by content, not by name) and mix it to one channel.
+
+    Args:
+        path: the file.
+        sha256: of its bytes, as a manifest has it. What is decoded is then what has this digest: the file is hashed before, and
+            nothing of it has changed after. A file that was only touched in between is decoded again.
 
     Returns:
         The waveform, float32 [n], n >= 1, and its sampling rate in Hz.
 
     Raises:
+        Changed: its digest is another one.
         DataError: the file is missing, unreadable, without samples, shorter than its header says, or holds samples
             that are not finite.
     """
+    if not sha256:
+        return _decoded(path)
+    for _ in range(_ATTEMPTS):
+        found, before = _hashed(path)
+        if found != sha256:
+            break
+        try:
+            made = _decoded(path)
+        except DataError:
+            if _hashed(path) == (found, before):
+                raise
+            continue
+        # A write within one tick of the clock leaves no other trace than the digest.
+        recent = time.time_ns() - max(before[-2:]) < _TICK_NS
+        if _hashed(path) == (found, before) if recent else _state_of(path) == before:
+            return made
+    raise Changed(
+        "an audio file is not what it was when the data were read",
+        where=str(path),
+        cause="it was changed or copied over while the run went on",
+        remedy="run the same command again; what does not stand on this file is reused",
+    )
+
+
+def _hashed(path: Path) -> tuple[str, tuple[int, ...]]:
+    """The digest of a file's bytes, and its state before they were read."""
+    try:
+        with path.open("rb") as stream:
+            before = _state(os.fstat(stream.fileno()))
+            return hashlib.file_digest(stream, "sha256").hexdigest(), before
+    except OSError as error:
+        raise Changed(
+            _unreadable(path, error).what,
+            where=str(path),
+            cause="it was moved or taken away while the run went on",
+            remedy="restore it and run the same command again",
+        ) from error
+
+
+def _state_of(path: Path) -> tuple[int, ...]:
+    try:
+        return _state(path.stat())
+    except OSError:
+        return ()
+
+
+def _state(found: os.stat_result) -> tuple[int, ...]:
+    """By what a file is told to be as it was; the times in nanoseconds come last."""
+    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
+
+
+def _decoded(path: Path) -> tuple[np.ndarray, int]:
     with _opened(path) as sound:
         try:
             whole = np.empty(sound.frames, np.float32)

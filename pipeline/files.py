@@ -1,12 +1,30 @@
-"""Files: their digests, and the one way in which a file is replaced."""
+"""Files: their digests, their names, and the one way in which a file is replaced."""
 
 from __future__ import annotations
 
 import hashlib
 import os
+import re
 import uuid
 from collections.abc import Callable, Sequence
 from pathlib import Path
+
+# What every file system takes as it is, and tells apart from every other such name even where it ignores case.
+_PLAIN = re.compile(r"[a-z0-9_][a-z0-9_.#-]{0,79}")
+_CODED = re.compile(r".*-[0-9a-f]{16}", re.DOTALL)
+_READABLE = 40
+
+
+def name_of(text: str) -> str:
+    """The name of a file or folder for an id, a set, a recipe: at most 80 bytes of plain ASCII, without an extension.
+
+    A short text of lower-case letters, digits and ``_ . # -`` is its own name. Any other is told by its first characters, those
+    that are plain, and 64 bits of its digest. So different texts have different names, also where case does not count.
+    """
+    if _PLAIN.fullmatch(text) and not text.endswith(".") and not _CODED.fullmatch(text):
+        return text
+    readable = re.sub(r"^-|[^A-Za-z0-9_-]", "_", text[:_READABLE])
+    return f"{readable}-{hashlib.sha256(text.encode('utf-8', 'surrogatepass')).hexdigest()[:16]}"
 
 
 def file_digest(path: Path) -> str:

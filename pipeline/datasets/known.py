@@ -4,7 +4,8 @@ An answer belongs to a path with its size, its inode, and the times in nanosecon
 its inode (ctime) changed last. Where all of these are as they were, the file is taken to be as it was. So new content
 is seen where its size differs, where it was written in place even if the old mtime is set again (``touch -r``,
 ``rsync --inplace -t``), and where another file took the place, also behind a link. It is not seen where nothing of
-this changes: a disk that decays, a clock that the administrator set back to the nanosecond. On a network file system
+this changes: a disk that decays, a clock that the administrator set back to the nanosecond. Whoever decodes such a
+file finds another digest, and has it looked at again (:meth:`KnownFiles.doubt`). On a network file system
 a change made by another host is seen when its attributes are, after a minute at most by default.
 
 A file system tells two writes apart only if its clock ticked between them. What was changed less than :data:`RACY_NS`
@@ -114,6 +115,18 @@ class KnownFiles:
         found = self._recalled(unique)
         self._look([path for path in unique if path not in found], threads, found)
         return {path: found[path] for path in unique}
+
+    def doubt(self, paths: Iterable[Path]) -> None:
+        """Look again at those files of which something is known: somebody found them to be otherwise."""
+        doubted = list(self._recalled(list(dict.fromkeys(paths))))
+        if self._folder is None or not doubted:
+            return
+        self._look(doubted, 1, {})
+        try:
+            # Of two answers to one question a merge keeps the newer.
+            self._table(self._folder).merge()
+        except OSError as error:
+            self._give_up(error)
 
     def _recalled(self, paths: Sequence[Path]) -> dict[Path, Probe]:
         if self._folder is None or not paths:

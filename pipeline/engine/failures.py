@@ -38,7 +38,7 @@ def raise_for(failed: Mapping[Task, PipelineError]) -> None:
     task, first = roots[0]
     if len(failed) == 1:
         raise first
-    others = [Fault(error.what, where=other.label) for other, error in roots[1:]]
+    others = [Fault(error.what, where=error.where or other.label) for other, error in roots[1:]]
     down = [task.label for task, error in failed.items() if isinstance(error, NotRun)]
     if down:
         more = f" and {len(down) - 3} more" if len(down) > 3 else ""

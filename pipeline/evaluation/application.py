@@ -9,6 +9,7 @@ import traceback
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from pipeline import planning
@@ -23,7 +24,7 @@ from pipeline.engine.progress import Progress
 from pipeline.engine.stop import Stop, Stopped, listening
 from pipeline.engine.store import Store
 from pipeline.engine.task import Task
-from pipeline.errors import ConfigError, PipelineError
+from pipeline.errors import ConfigError, DataError, PipelineError
 from pipeline.evaluation import gather
 from pipeline.evaluation.machine import machine, threads
 from pipeline.evaluation.result import Result, shortfall
@@ -203,7 +204,12 @@ class Run:
         """Run tasks by the executor that is asked for."""
         chosen = self.asked.executor
         executor: Executor = chosen.component(chosen.settings)
-        executor.execute(tasks, self.stop, self.outcome, self.progress)
+        try:
+            executor.execute(tasks, self.stop, self.outcome, self.progress)
+        except DataError as error:
+            # What is said of a file that was found to be another one must not be believed by the next run.
+            self.known().doubt(Path(where) for where in (error.where, *(fault.where for fault in error.faults)) if where)
+            raise
 
     def known(self) -> KnownFiles:
         """What earlier runs over the same store found of audio files."""

@@ -70,7 +70,7 @@ def gather(
         model = outcome.digest(source.model) if source.model is not None else ""
         found = [_row(line, source, made, model, about) for line in _records(made)]
         partial = any(row["status"] == "partial" for row in found)
-        rows += found if about.allow_partial else [_whole(row) for row in found]
+        rows += found if about.allow_partial else [_whole(row, _lacking(made)) for row in found]
         if about.allow_partial or not partial:
             for path in sorted(path for path in made.folder.glob("*.parquet") if path.name != ROWS):
                 figures.setdefault(path.stem, []).append(_with_identity(_figure_table(path), source.identity))
@@ -127,11 +127,17 @@ def _figure_table(path: Path) -> pd.DataFrame:
     return table
 
 
-def _whole(row: dict[str, Any]) -> dict[str, Any]:
+def _lacking(made: Artefact) -> str:
+    """What a measure lacks beside what the counts of its rows tell, in words."""
+    return str(made.record["notes"].get("lacking", ""))
+
+
+def _whole(row: dict[str, Any], lacking: str) -> dict[str, Any]:
     """The row itself if it stands on everything, else without its numbers."""
     if row["status"] != "partial":
         return row
-    reason = f"stands on {row['n_used']} of {row['n_expected']}; allow_partial=true would write it, marked"
+    said = "; ".join(filter(None, [f"stands on {row['n_used']} of {row['n_expected']}", lacking]))
+    reason = f"{said}; allow_partial=true would write it, marked"
     nothing = dict.fromkeys(results.NUMBERS, float("nan"))
     return {**row, **nothing, "label": "", "status": "incomplete", "reason": reason}
 
@@ -145,7 +151,7 @@ def _row(row: dict[str, Any], source: Source, made: Artefact, model: str, about:
     return {
         **identity,
         **counts,
-        "note": "; ".join(filter(None, [row["note"], source.note])),
+        "note": "; ".join(filter(None, [row["note"], source.note, _lacking(made) if about.allow_partial else ""])),
         "run_id": about.run_id,
         "status": "partial" if partial else "ok",
         "signature": signature(identity, source.parameters),

@@ -17,7 +17,7 @@ from typing import Any
 import yaml
 
 from pipeline.errors import ConfigError
-from pipeline.files import write_atomically
+from pipeline.files import name_of, write_atomically
 from pipeline.version import __version__
 
 LIBRARIES = [
@@ -43,7 +43,7 @@ class RunFolder:
     """``ROOT/runs/<UTC>-<recipe>-<Slurm job id or 6 hex>/`` with its log and its status."""
 
     def __init__(self, runs: Path, recipe: str) -> None:
-        self.id = f"{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime())}-{recipe}-{job() or uuid.uuid4().hex[:6]}"
+        self.id = f"{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime())}-{name_of(recipe)}-{job() or uuid.uuid4().hex[:6]}"
         try:
             runs.mkdir(parents=True, exist_ok=True)
             try:

@@ -107,12 +107,12 @@ def write(
     lengths: list[int] = []
     scales: list[np.float32] = []
 
-    def one(row: tuple[str, str]) -> tuple[np.ndarray, np.float32]:
-        wave, rate = audio.load(Path(row[1]))
+    def one(row: tuple[str, str, str]) -> tuple[np.ndarray, np.float32]:
+        wave, rate = audio.load(Path(row[1]), row[2])
         made = preparation.prepared(wave, rate, RATE)
         return _pack(made if len(made) else audio.resample(wave, rate, RATE), row[0])
 
-    listed = list(zip(rows["utterance"].astype(str), rows["path"].astype(str)))
+    listed = list(zip(*(rows[name].astype(str) for name in ("utterance", "path", "sha256"))))
     with (folder / SAMPLES).open("wb") as stream, ThreadPoolExecutor(threads) as pool:
         for first in range(0, len(listed), 4 * threads):
             for packed, scale in pool.map(one, listed[first : first + 4 * threads]):

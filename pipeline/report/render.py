@@ -324,7 +324,8 @@ def _facts(evaluation: runs.Evaluation, rows: pd.DataFrame) -> list[tuple[str, s
         if evaluation.several:
             own = [(f"run {run.letter}", " · ".join([run.run_id, _when(run), *(f"{k} {v}" for k, v in own[2:] if v)]))]
         facts += own
-    total, full = len(rows), int((rows["n_used"].fillna(0) >= rows["n_expected"].fillna(0)).sum())
+    short = rows["status"].isin(["partial", "incomplete"]) | (rows["n_used"].fillna(0) < rows["n_expected"].fillna(0))
+    total, full = len(rows), int((~short).sum())
     text = (
         f"{total} result rows; all of them use everything that was expected"
         if full == total

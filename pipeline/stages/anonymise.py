@@ -8,7 +8,6 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple
-from urllib.parse import quote
 
 import numpy as np
 import pandas as pd
@@ -16,12 +15,12 @@ import pandas as pd
 from pipeline import audio
 from pipeline.contracts import Anonymised, Anonymiser, ComponentSettings, Utterance
 from pipeline.engine.task import Work
-from pipeline.files import file_digest
+from pipeline.files import file_digest, name_of
 from pipeline.protocol.shards import runs
 from pipeline.stages._loaded import loaded
 from pipeline.tables import manifest
 
-VERSION = 1
+VERSION = 2
 TOGETHER = 1800 * 16_000
 """Samples that a GPU is given at once; one longer file comes alone."""
 ALONE = 7200 * 16_000
@@ -37,6 +36,7 @@ class Line(NamedTuple):
     set: str
     position: int
     samples: int
+    sha256: str
 
 
 def run(
@@ -68,7 +68,7 @@ def run(
 
 
 def _one(system: Anonymiser, folder: Path, work: Work, line: Line) -> dict[str, Any]:
-    return _write(folder, work, line, system.anonymise(*audio.load(Path(line.path)), _utterance(line)))
+    return _write(folder, work, line, system.anonymise(*audio.load(Path(line.path), line.sha256), _utterance(line)))
 
 
 def _together(
@@ -77,7 +77,7 @@ def _together(
     """A chunk of files on the device, while threads decode the next one and write the last one."""
 
     def loading(chunk: Sequence[Line]) -> list[Future[tuple[np.ndarray, int]]]:
-        return [pool.submit(audio.load, Path(line.path)) for line in chunk]
+        return [pool.submit(audio.load, Path(line.path), line.sha256) for line in chunk]
 
     chunks = _chunks(lines, TOGETHER)
     ahead = loading(chunks[0]) if chunks else []
@@ -103,7 +103,7 @@ def _utterance(line: Line) -> Utterance:
 
 
 def _write(folder: Path, work: Work, line: Line, made: Anonymised) -> dict[str, Any]:
-    path = Path("wav") / quote(line.set, safe="") / f"{quote(line.utterance, safe='')}.wav"
+    path = Path("wav") / name_of(line.set) / f"{name_of(line.utterance)}.wav"
     (folder / path).parent.mkdir(parents=True, exist_ok=True)
     audio.write(folder / path, made.wave, made.rate, made.subtype)
     work.advance(len(made.wave) / made.rate)

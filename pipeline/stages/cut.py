@@ -5,18 +5,17 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
 
 import numpy as np
 import pandas as pd
 
 from pipeline import audio
 from pipeline.engine.task import Work
-from pipeline.files import file_digest
+from pipeline.files import file_digest, name_of
 from pipeline.protocol.cuts import Pieces, piece_of, place_of
 from pipeline.tables import manifest
 
-VERSION = 2
+VERSION = 3
 
 
 def run(cut: Pieces, threads: int, work: Work) -> None:
@@ -31,12 +30,12 @@ def run(cut: Pieces, threads: int, work: Work) -> None:
 
 
 def _pieces(row: dict[str, Any], cut: Pieces, folder: Path, work: Work) -> list[dict[str, Any]]:
-    wave, rate = audio.load(Path(row["path"]))
+    wave, rate = audio.load(Path(row["path"]), row["sha256"])
     (count,) = cut.counts(pd.DataFrame([row]))
     made = []
     for number, piece in enumerate(np.array_split(wave, count)):
         name = piece_of(row["utterance"], number)
-        path = Path("wav") / quote(row["set"], safe="") / f"{quote(name, safe='')}.wav"
+        path = Path("wav") / name_of(row["set"]) / f"{name_of(name)}.wav"
         (folder / path).parent.mkdir(parents=True, exist_ok=True)
         audio.write(folder / path, piece, rate, "FLOAT")
         digest = file_digest(folder / path)

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -33,6 +34,13 @@ AHEAD_SECONDS = 1800.0
 DIGITAL_SILENCE_MS = 0.5
 
 
+class File(NamedTuple):
+    """An audio file, and the sha256 of the bytes that it is to hold."""
+
+    path: Path
+    sha256: str
+
+
 @dataclass(frozen=True)
 class ExtractorSpec:
     """How to build an extractor: its class, its settings, and the folder of its weights unless a train task makes them."""
@@ -52,6 +60,7 @@ def run(specs: Mapping[Name, ExtractorSpec], cut: Cut, device: str, threads: int
     The record says how many files begin or end with digital silence, where they are taken whole.
 
     Raises:
+        Changed: a file is not what its row says.
         FloatingPointError: an extractor gave a vector that is not finite.
     """
     rows = manifest.rows_of(work.input("audio"))
@@ -91,32 +100,32 @@ def load(spec: ExtractorSpec, work: Work, name: Name, device: str, threads: int)
     return loaded(spec.extractor, spec.settings, folder, device, threads)
 
 
-def chunks(rows: pd.DataFrame, cut: Cut, device: str) -> list[list[Path]]:
-    """Paths of the rows in order: all together where they are joined, else at most :data:`CHUNK_SECONDS` of audio, or one
+def chunks(rows: pd.DataFrame, cut: Cut, device: str) -> list[list[File]]:
+    """Files of the rows in order: all together where they are joined, else at most :data:`CHUNK_SECONDS` of audio, or one
     longer file."""
-    paths = [Path(path) for path in rows["path"]]
+    files = [File(Path(path), str(sha)) for path, sha in zip(rows["path"], rows["sha256"])]
     if cut.joins:
-        return [paths]
-    return [paths[run] for run in runs(rows["samples"] / rows["sample_rate"], CHUNK_SECONDS[device.split(":")[0]])]
+        return [files]
+    return [files[run] for run in runs(rows["samples"] / rows["sample_rate"], CHUNK_SECONDS[device.split(":")[0]])]
 
 
-def decoded(paths: Sequence[list[Path]], cut: Cut, wants: Iterable[Want], threads: int) -> Iterator[list[Recording]]:
+def decoded(files: Sequence[list[File]], cut: Cut, wants: Iterable[Want], threads: int) -> Iterator[list[Recording]]:
     """Chunks of files, each file decoded once, cut, and prepared once for each way that is wanted; the next chunk is made ready
     while the models work on this one, unless this one is long."""
     ways = list(wants)
 
-    def one(path: Path) -> Recording:
-        return Recording.of(*audio.load(path), cut, ways)
+    def one(file: File) -> Recording:
+        return Recording.of(*audio.load(file.path, file.sha256), cut, ways)
 
     with ThreadPoolExecutor(threads) as pool:
 
         def begun(number: int) -> list[Future[Recording]]:
-            return [pool.submit(one, path) for path in paths[number]]
+            return [pool.submit(one, file) for file in files[number]]
 
         ahead = None
-        for number in range(len(paths)):
+        for number in range(len(files)):
             ready = [future.result() for future in ahead or begun(number)]
             seconds = sum(len(recording.wave) / recording.rate for recording in ready)
-            more = number + 1 < len(paths) and seconds <= AHEAD_SECONDS
+            more = number + 1 < len(files) and seconds <= AHEAD_SECONDS
             ahead = begun(number + 1) if more else None
             yield ready

@@ -13,7 +13,7 @@ from pipeline.metrics import Fusion, MetricError, equal_fusion, logistic_fusion
 from pipeline.stages import check_held_out
 from pipeline.tables import scores
 
-VERSION = 1
+VERSION = 2
 Kind = Literal["equal", "logistic"]
 
 
@@ -38,6 +38,7 @@ def run(kind: Kind, work: Work) -> None:
     made = table[["model_speaker", "speaker", "model", "utterance"]].assign(score=fused, target=table["target"])
     made = made.sort_values(["model", "utterance"], kind="stable")
     made.to_parquet(work.folder() / scores.TRIALS, index=False)
+    scores.write_thinned(work.folder(), _thinned(work, set(made["model"])))
     work.note(
         kind=fusion.kind,
         weights=fusion.weights.tolist(),
@@ -49,6 +50,17 @@ def run(kind: Kind, work: Work) -> None:
         n_expected=len(made) + len(lost),
         n_used=len(made),
     )
+
+
+def _thinned(work: Work, used: set[str]) -> list[tuple[str, str, str]]:
+    """The models that are made of fewer recordings than are listed in any of the inputs, each recording once."""
+    number, found = 0, {}
+    while work.has(f"scores.{number}"):
+        for model, utterance, reason in scores.thinned(work.input(f"scores.{number}").folder):
+            if model in used:
+                found.setdefault((model, utterance), reason)
+        number += 1
+    return [(*key, reason) for key, reason in found.items()]
 
 
 def _fusion(kind: Kind, held: pd.DataFrame) -> Fusion:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,7 +16,7 @@ from pipeline.metrics import MetricError
 from pipeline.tables import scores
 from pipeline.tables.scores import ScoreMatrix
 
-VERSION = 1
+VERSION = 2
 ROWS = "rows.parquet"
 
 
@@ -40,7 +40,7 @@ def run(family: type[MetricFamily], settings: ComponentSettings, context: Contex
         DataError: the metric is not defined on this data; the message is the metric's.
     """
     name = settings.model_dump()["name"]
-    data, partial = READERS[family.reads](context, work)
+    data, lacking = READERS[family.reads](context, work)
     try:
         measured: Measured = family.measure(settings, data)
     except MetricError as error:
@@ -53,64 +53,82 @@ def run(family: type[MetricFamily], settings: ComponentSettings, context: Contex
     pd.DataFrame([family.record(row) for row in measured.rows]).to_parquet(folder / ROWS, index=False)
     for table_name, table in measured.tables.items():
         table.to_parquet(folder / f"{table_name}.parquet", index=False)
-    work.note(**{**measured.notes, "partial": partial})
+    work.note(**{**measured.notes, "partial": bool(lacking), "lacking": lacking})
 
 
-def _trials(context: Context, work: Work) -> tuple[Trials, bool]:
-    return _trial_scores(context, work, "scores"), False
+def _trials(context: Context, work: Work) -> tuple[Trials, str]:
+    return _as_trials(context, _table(work, "scores")), _thinned(work, "scores")
 
 
-def _trial_runs(context: Context, work: Work) -> tuple[TrialRuns, bool]:
-    ids = [_table(work, name)[["model", "utterance"]] for name in ("scores", "scores_again")]
-    if not ids[0].equals(ids[1]):
-        raise DataError(
-            "the two runs of the system do not have scores for the same trials",
-            cause="nothing could be extracted from some audio of one of them",
-            remedy="leave the metric cece out, or mend that audio",
-        )
-    first, second = (_trial_scores(context, work, name) for name in ("scores", "scores_again"))
-    return TrialRuns(first, second), False
+def _trial_runs(context: Context, work: Work) -> tuple[TrialRuns, str]:
+    """The trials that both runs have; counts tell how many there should be."""
+    names = ("scores", "scores_again")
+    tables = [_table(work, name).set_index(["model", "utterance"]) for name in names]
+    first, second = (
+        _as_trials(context, one[one.index.isin(other.index)]) for one, other in (tables, reversed(tables))
+    )
+    return TrialRuns(first, second), _thinned(work, *names)
 
 
-def _pairs(context: Context, work: Work) -> tuple[Pairs, bool]:
+def _thinned(work: Work, *names: str) -> str:
+    """Which models of some scores are made of fewer recordings than are listed, in words; '' for none."""
+    found = [one for name in names for one in scores.thinned(work.input(name).folder)]
+    models = list(dict.fromkeys(model for model, _, _ in found))
+    lost = list(dict.fromkeys(utterance for _, utterance, _ in found))
+    if not models:
+        return ""
+    are = "model is" if len(models) == 1 else "models are"
+    return f"{len(models)} {are} made of fewer enrolment recordings than are listed ({_few(models)} without {_few(lost)})"
+
+
+def _lost(*matrices: ScoreMatrix) -> str:
+    """Which recordings some matrices lack, in words; '' for none."""
+    names = list(dict.fromkeys(name for matrix in matrices for name, _ in matrix.lost))
+    return f"{len(names)} recordings could not be used ({_few(names)})" if names else ""
+
+
+def _few(names: Sequence[str], most: int = 3) -> str:
+    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
+
+
+def _pairs(context: Context, work: Work) -> tuple[Pairs, str]:
     oo, op, pp = (_matrix(work, name) for name in ("oo", "op", "pp"))
     both, speakers = _common(oo, set(pp.rows))
     pairs = Pairs(_block(oo, both), _block(op, both), _block(pp, both), speakers, context.n_expected)
-    return pairs, any(matrix.lost for matrix in (oo, op, pp))
+    return pairs, _lost(oo, op, pp)
 
 
-def _pair_runs(context: Context, work: Work) -> tuple[PairRuns, bool]:
+def _pair_runs(context: Context, work: Work) -> tuple[PairRuns, str]:
     pp, p0p1 = (_matrix(work, name) for name in ("pp", "p0p1"))
     both, speakers = _common(pp, set(p0p1.columns))
     runs = PairRuns(_block(pp, both), _block(p0p1, both), speakers, context.n_expected)
-    return runs, any(matrix.lost for matrix in (pp, p0p1))
+    return runs, _lost(pp, p0p1)
 
 
-def _ranks(context: Context, work: Work) -> tuple[Ranks, bool]:
+def _ranks(context: Context, work: Work) -> tuple[Ranks, str]:
     matrix = _matrix(work, "scores")
     column = {name: number for number, name in enumerate(matrix.columns)}
     true = np.array([column[name] for name in matrix.row_speakers])
     without = {name for name, _ in matrix.ties} & set(matrix.rows)
     ranks = Ranks(matrix.scores, true, matrix.columns, context.n_expected, len(without))
-    return ranks, bool(matrix.lost)
+    return ranks, _lost(matrix)
 
 
-READERS: dict[str, Callable[[Context, Work], tuple[Any, bool]]] = {
+READERS: dict[str, Callable[[Context, Work], tuple[Any, str]]] = {
     "trials": _trials,
     "trial_runs": _trial_runs,
     "pairs": _pairs,
     "pair_runs": _pair_runs,
     "ranks": _ranks,
 }
-"""What a family reads, and whether something of it is lost, by kind."""
+"""What a family reads, and what of it is lost beside what counts tell, in words, by kind."""
 
 
 def _table(work: Work, name: str) -> pd.DataFrame:
     return pd.read_parquet(work.input(name).path(scores.TRIALS))
 
 
-def _trial_scores(context: Context, work: Work, name: str) -> Trials:
-    table = _table(work, name)
+def _as_trials(context: Context, table: pd.DataFrame) -> Trials:
     return Trials(
         table["score"].to_numpy(np.float64),
         table["target"].to_numpy(bool),

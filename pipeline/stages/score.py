@@ -12,7 +12,7 @@ from pipeline.stages import fit
 from pipeline.tables import scores
 from pipeline.tables.scores import ScoreMatrix
 
-VERSION = 1
+VERSION = 2
 
 
 def trials(backend: type[Backend], settings: ComponentSettings, work: Work) -> None:
@@ -20,7 +20,8 @@ def trials(backend: type[Backend], settings: ComponentSettings, work: Work) -> N
 
     Several enrolment utterances of a model become one score as the back end's ``enrolment`` says.
     Trials that lost their model or their utterance (nothing could be extracted) are left out and named in the record;
-    the results say how many were expected and how many used.
+    the results say how many were expected and how many used. Models that are made of fewer recordings than are listed stand
+    in ``thinned.parquet``, and what is measured of these scores does not stand on everything that was expected.
     """
     listed: TrialSet = work.input("trials")
     enrolment: Vectors = work.input("enrolment")
@@ -29,7 +30,8 @@ def trials(backend: type[Backend], settings: ComponentSettings, work: Work) -> N
     enrolment, trial = enrolment.usable(), trial.usable()
 
     rows = {name: row for row, name in enumerate(enrolment.ids)}
-    members = listed.enrolment[listed.enrolment["utterance"].isin(rows)]
+    there = listed.enrolment["utterance"].isin(rows)
+    members, lacking = listed.enrolment[there], listed.enrolment[~there]
     models = sorted(members["model"].unique())
     number = {model: row for row, model in enumerate(models)}
     matrix = _of_models(
@@ -62,6 +64,11 @@ def trials(backend: type[Backend], settings: ComponentSettings, work: Work) -> N
         }
     ).sort_values(["model", "utterance"], kind="stable")
     scored.to_parquet(work.folder() / scores.TRIALS, index=False)
+    reasons, used = dict(lost), set(scored["model"])
+    scores.write_thinned(
+        work.folder(),
+        [(model, name, reasons[name]) for model, name in zip(lacking["model"], lacking["utterance"]) if model in used],
+    )
     work.note(lost=[list(entry) for entry in lost], n_expected=len(listed.trials), n_used=len(scored))
 
 

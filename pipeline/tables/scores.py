@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,6 +12,9 @@ from safetensors.numpy import load_file, save_file
 
 TRIALS, MATRIX = "scores.parquet", "scores.safetensors"
 ROWS, COLUMNS, LOST, TIES = "rows.parquet", "columns.parquet", "lost.parquet", "ties.parquet"
+
+THINNED = "thinned.parquet"
+"""Beside scores of trials: the models that are made of fewer enrolment recordings than are listed (model, utterance, reason)."""
 
 Named = tuple[tuple[str, str], ...]
 """(id, reason) of what could not be extracted."""
@@ -47,6 +51,18 @@ def write(folder: Path, matrix: ScoreMatrix) -> None:
         pd.DataFrame({"id": list(ids), "speaker": list(speakers)}, dtype="str").to_parquet(folder / name, index=False)
     for name, named in ((LOST, matrix.lost), (TIES, matrix.ties)):
         pd.DataFrame(list(named), columns=["id", "reason"], dtype="str").to_parquet(folder / name, index=False)
+
+
+def write_thinned(folder: Path, thinned: Sequence[tuple[str, str, str]]) -> None:
+    """Write which models lack which enrolment recordings, and why."""
+    table = pd.DataFrame(list(thinned), columns=["model", "utterance", "reason"], dtype="str")
+    table.to_parquet(folder / THINNED, index=False)
+
+
+def thinned(folder: Path) -> list[tuple[str, str, str]]:
+    """(model, utterance, reason) of the enrolment recordings that models with scores lack."""
+    table = pd.read_parquet(folder / THINNED)
+    return list(zip(*(table[name].tolist() for name in ("model", "utterance", "reason"))))
 
 
 def read(folder: Path) -> ScoreMatrix:

@@ -21,6 +21,7 @@ from pipeline.anonymisers import mcadams, original
 from pipeline.anonymisers.mcadams import Anonymiser, McAdamsSettings
 from pipeline.contracts import Anonymised, ComponentSettings, Utterance, numeric
 from pipeline.datasets.synthetic import speaker, utterance
+from pipeline.files import file_digest
 from pipeline.stages import anonymise
 
 WHO = Utterance("u1", "s1", "dev_enrolls", 0)
@@ -309,8 +310,10 @@ def shard(folder: Path) -> pd.DataFrame:
     for n, (seconds, rate) in enumerate([(0.5, 16000), (0.4, 8000), (0.01, 16000), (0.9, 16000), (0.3, 16000)]):
         wave = utterance(speaker(3, n), 3, 0, seconds, rate).wave
         soundfile.write(folder / f"{n}.wav", wave, rate, subtype="FLOAT")
-        rows.append(("a set" if n % 2 else "b", f"u{n}", f"s{n}", n, str(folder / f"{n}.wav"), len(wave), rate))
-    return pd.DataFrame(rows, columns=["set", "utterance", "speaker", "position", "path", "samples", "sample_rate"])
+        path = folder / f"{n}.wav"
+        rows.append(("a set" if n % 2 else "b", f"u{n}", f"s{n}", n, str(path), len(wave), rate, file_digest(path)))
+    names = ["set", "utterance", "speaker", "position", "path", "samples", "sample_rate", "sha256"]
+    return pd.DataFrame(rows, columns=names)
 
 
 def test_the_stage_writes_the_same_either_way(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

@@ -120,6 +120,7 @@ def _loaded(bench: Bench) -> float:
     import soundfile
 
     from pipeline.contracts import Preparation
+    from pipeline.files import file_digest
     from pipeline.protocol.cuts import Whole
     from pipeline.stages import extract
 
@@ -130,7 +131,10 @@ def _loaded(bench: Bench) -> float:
         paths.append(path)
     lengths = [len(wave) for wave in bench.rendered]
     times = max(1, round(bench.size.audio / (sum(lengths) / RATE)))
-    rows = pd.DataFrame({"path": paths * times, "samples": lengths * times, "sample_rate": RATE})
+    held = [file_digest(path) for path in paths]
+    rows = pd.DataFrame(
+        {"path": paths * times, "sha256": held * times, "samples": lengths * times, "sample_rate": RATE}
+    )
     cut = extract.chunks(rows, Whole(), bench.device)
 
     def all_of_it() -> float:

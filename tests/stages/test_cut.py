@@ -11,6 +11,7 @@ import soundfile
 
 from pipeline.engine.store import Store
 from pipeline.engine.task import Given, Task
+from pipeline.files import file_digest
 from pipeline.protocol.cuts import Pieces, cut_rows, recording_of
 from pipeline.stages import cut
 from pipeline.tables import manifest
@@ -26,7 +27,7 @@ def recordings(folder: Path) -> tuple[pd.DataFrame, dict[str, np.ndarray]]:
         path = folder / f"{place}.flac"
         soundfile.write(path, np.random.default_rng(place).uniform(-0.5, 0.5, length), 16_000)
         waves[name] = soundfile.read(path, dtype="float32")[0]
-        rows.append((name, name[0], "f", "train", "train", str(path), 16_000, length, f"{place:064d}", place))
+        rows.append((name, name[0], "f", "train", "train", str(path), 16_000, length, file_digest(path), place))
     return pd.DataFrame(rows, columns=manifest.COLUMNS), waves
 
 

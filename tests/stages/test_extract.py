@@ -119,9 +119,9 @@ def test_three_extractors_decode_each_file_once(
     read: Counter[str] = Counter()
     load = audio.load
 
-    def counted(path: Path) -> tuple[np.ndarray, int]:
+    def counted(path: Path, sha256: str) -> tuple[np.ndarray, int]:
         read[str(path)] += 1
-        return load(path)
+        return load(path, sha256)
 
     monkeypatch.setattr(audio, "load", counted)
     # the same audio under another id is not decoded again either, unless recordings are joined in a row
@@ -168,15 +168,15 @@ def test_neither_threads_nor_chunks_change_a_byte(
 def test_chunks_hold_all_files_in_order_within_the_limit(rows: pd.DataFrame) -> None:
     long = pd.concat([rows, rows.iloc[:1].assign(path="long", samples=16_000 * 7200), rows.iloc[1:2]])
     cut = extract.chunks(long, Whole(), "cuda:1")
-    assert [str(path) for chunk in cut for path in chunk] == list(long["path"])
-    assert [str(path) for path in cut[1]] == ["long"]
+    assert [str(file.path) for chunk in cut for file in chunk] == list(long["path"])
+    assert [str(file.path) for file in cut[1]] == ["long"]
     assert extract.chunks(rows.iloc[:0], Whole(), "cpu") == []
 
 
 def test_what_is_joined_is_not_taken_apart(rows: pd.DataFrame, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(extract.CHUNK_SECONDS, "cpu", 3.0)
     (joined,) = extract.chunks(rows, Segments(20), "cpu")
-    assert [str(path) for path in joined] == list(rows["path"])
+    assert [(str(file.path), file.sha256) for file in joined] == list(zip(rows["path"], rows["sha256"]))
 
 
 class AtOnce(Executor):
@@ -199,12 +199,12 @@ def test_nothing_is_decoded_beside_a_long_file(
     monkeypatch.setattr(extract, "ThreadPoolExecutor", AtOnce)
     read: list[Path] = []
     load = audio.load
-    monkeypatch.setattr(audio, "load", lambda path: (read.append(path), load(path))[1])
-    paths = [[Path(path)] for path in rows["path"]]
-    chunks = extract.decoded(paths, Whole(), [(Preparation(), 16_000)], 1)
+    monkeypatch.setattr(audio, "load", lambda path, sha256: (read.append(path), load(path, sha256))[1])
+    files = [[extract.File(Path(path), sha)] for path, sha in zip(rows["path"], rows["sha256"])]
+    chunks = extract.decoded(files, Whole(), [(Preparation(), 16_000)], 1)
     next(chunks)
     assert len(read) == 1 + ahead
-    assert len(list(chunks)) == len(rows) - 1 and read == [path for (path,) in paths]
+    assert len(list(chunks)) == len(rows) - 1 and read == [file.path for (file,) in files]
 
 
 @pytest.mark.parametrize("cut", [Whole(), Pieces(0.8), Segments(20)])

@@ -1,0 +1,215 @@
+"""What is decoded is what was hashed, however files change while a run goes on; and the names of the files that a run writes."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pandas as pd
+import pytest
+import soundfile
+
+from pipeline import cli
+from pipeline.datasets import known
+from pipeline.engine.executors import local
+from pipeline.tables import results
+from tests import toy
+
+Command = Callable[..., tuple[int, str, str]]
+QUICK = (
+    "recipe=kaldi", "extractor=[ge2e]", "attacker=[ignorant]", "metric=[asv]", "metric.asv.interval=none", "diagnostics=false",
+    "runtime.device=cpu",
+)  # fmt: skip
+CAUSE = "it was changed or copied over while the run went on"
+
+
+@pytest.fixture
+def command(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Command:
+    """Run a command line in this process; exit status, standard output and standard error."""
+    monkeypatch.chdir(tmp_path)
+
+    def call(*arguments: str) -> tuple[int, str, str]:
+        status = cli.run(list(arguments))
+        out, err = capfd.readouterr()
+        return status, out, err
+
+    return call
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return toy.corpus(tmp_path_factory.mktemp("data") / "toy", speakers=4, utterances=4)
+
+
+def table(out: str) -> pd.DataFrame:
+    """The rows of the run that said where its report is, without what tells runs apart."""
+    return results.read(Path(out.splitlines()[-1]).parent).drop(columns="run_id")
+
+
+@contextmanager
+def before_compute(change: Callable[[], object]) -> Iterator[None]:
+    """Have something happen after the survey of the data and before any compute."""
+    execute = local.Executor.execute
+
+    def changed(self: local.Executor, tasks, *rest) -> None:  # type: ignore[no-untyped-def]
+        if tasks:
+            change()
+        execute(self, tasks, *rest)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(local.Executor, "execute", changed)
+        yield
+
+
+def other_voice(path: Path) -> None:
+    """Another recording of the same length takes the place of one, as a copy does it."""
+    wave, rate = soundfile.read(path)
+    soundfile.write(path.with_suffix(".new"), wave[::-1], rate, subtype="PCM_16", format="WAV")
+    os.replace(path.with_suffix(".new"), path)
+
+
+def test_a_file_that_changes_after_the_survey_fails_by_name_and_poisons_nothing(
+    data: Path, command: Command, tmp_path: Path
+) -> None:
+    """Where it is anonymised, and where it is extracted from."""
+    root = Path(shutil.copytree(data, tmp_path / "toy"))
+    given = (*QUICK, f"dataset.root={root}", "system=[b2]")
+    status, out, err = command(*given, f"paths.root={tmp_path / 'clean'}")
+    assert status == 0, err
+    clean = table(out)
+
+    path = sorted((root / "wav").iterdir())[0]
+    sound = path.read_bytes()
+    with before_compute(lambda: other_voice(path)):
+        status, out, err = command(*given, f"paths.root={tmp_path / 'exp'}")
+    assert status == 3
+    assert f"{path}" in err and CAUSE in err and "run the same command again" in err and "Traceback" not in err
+
+    # The remedy mends it: the result is that of the file that is there now.
+    status, out, err = command(*given, f"paths.root={tmp_path / 'exp'}")
+    assert status == 0, err
+    assert set(table(out)["input_digest"]) != set(clean["input_digest"])
+    # And that of the first one, once it is restored.
+    path.write_bytes(sound)
+    status, out, err = command(*given, f"paths.root={tmp_path / 'exp'}")
+    assert status == 0, err
+    pd.testing.assert_frame_equal(table(out), clean)
+
+
+def test_all_files_that_changed_are_named(data: Path, command: Command, tmp_path: Path) -> None:
+    """A file of each shard: each fails its own task."""
+    root = Path(shutil.copytree(data, tmp_path / "toy"))
+    paths = sorted((root / "wav").iterdir())[:3]
+    with before_compute(lambda: [other_voice(path) for path in paths]):
+        status, _, err = command(*QUICK, f"dataset.root={root}", "system=[original]", f"paths.root={tmp_path / 'exp'}")
+    assert status == 3 and all(str(path) in err for path in paths), err
+
+
+def test_a_file_that_is_taken_away_after_the_survey_is_named(data: Path, command: Command, tmp_path: Path) -> None:
+    root = Path(shutil.copytree(data, tmp_path / "toy"))
+    path = sorted((root / "wav").iterdir())[0]
+    with before_compute(lambda: path.rename(path.with_suffix(".away"))):
+        status, _, err = command(*QUICK, f"dataset.root={root}", "system=[original]", f"paths.root={tmp_path / 'exp'}")
+    assert status == 3 and f"{path}" in err and "is missing" in err and "taken away while the run went on" in err
+
+
+def test_what_is_known_of_a_file_is_not_believed_for_ever(
+    data: Path, command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Bytes that change and leave no trace, as on a disk that decays: the decoder finds it, and the next run knows."""
+    real = known._as_state
+    monkeypatch.setattr(
+        known, "_as_state", lambda path, found: (s := real(path, found)) and known._State(s.path, s.size, 0, 0, 0)
+    )
+    root = Path(shutil.copytree(data, tmp_path / "toy"))
+    given = (*QUICK, f"dataset.root={root}", "system=[original]", f"paths.root={tmp_path / 'exp'}")
+    assert command("prepare", *given)[0] == 0
+    path = sorted((root / "wav").iterdir())[0]
+    other_voice(path)
+    status, _, err = command(*given)
+    assert status == 3 and str(path) in err and CAUSE in err
+    status, out, err = command(*given)
+    assert status == 0, err
+    status, expected, err = command(*given[:-1], f"paths.root={tmp_path / 'fresh'}")
+    pd.testing.assert_frame_equal(table(out), table(expected))
+
+
+def test_an_external_system_and_its_second_run_are_decoded_as_they_were_hashed(
+    data: Path, command: Command, tmp_path: Path
+) -> None:
+    roots = [Path(shutil.copytree(data / "wav", tmp_path / f"theirs{number}")) for number in (1, 2)]
+    for number, root in enumerate(roots, 1):
+        for path in root.iterdir():
+            wave, rate = soundfile.read(path)
+            soundfile.write(path, wave * 0.5 * number, rate, subtype="PCM_16")
+    given = (
+        *QUICK, f"dataset.root={data}", "system=[original]", f"+system.t8={{name: external, root: {roots[0]}, second_root: {roots[1]}}}",
+        "metric=[asv,cece]", "metric.cece.interval=none", f"paths.root={tmp_path / 'exp'}",
+    )  # fmt: skip
+    for root in roots:
+        path = sorted(root.iterdir())[-1]
+        with before_compute(lambda path=path: other_voice(path)):  # type: ignore[misc]
+            status, _, err = command(*given)
+        assert status == 3 and str(path) in err and CAUSE in err, err
+    status, _, err = command(*given)
+    assert status == 0, err
+
+
+LONG = {
+    "long": lambda name: name + "-" + "z" * 300,
+    "chinese": lambda name: name + "文" * 28 * 4,
+    "arabic": lambda name: name + "\N{ARABIC LETTER AIN}" * 42 * 4,
+    "case": lambda name: name[0].upper() + name[1:] if name.endswith("1") else name[:-1] + "1",
+}
+
+
+def renamed(root: Path, name_of: Callable[[str], str]) -> Path:
+    """The toy corpus with other ids of utterances; the audio stays where it is."""
+    for place in root.glob("toy_*/*"):
+        lines = []
+        for line in place.read_text().splitlines():
+            fields = line.split()
+            for number, field in enumerate(fields):
+                if (root / "wav" / f"{field}.wav").is_file():
+                    fields[number] = name_of(field)
+            lines.append(" ".join(fields))
+        place.write_text("".join(f"{line}\n" for line in lines))
+    return root
+
+
+@pytest.mark.parametrize("kind", ["long", "chinese", "arabic"])
+def test_ids_that_no_file_name_holds_are_anonymised(data: Path, command: Command, tmp_path: Path, kind: str) -> None:
+    plain = (*QUICK, f"dataset.root={data}", "system=[b2]", f"paths.root={tmp_path / 'plain'}")
+    root = renamed(Path(shutil.copytree(data, tmp_path / "toy")), LONG[kind])
+    status, out, err = command(
+        *QUICK, f"dataset.root={root}", "system=[b2]", f"paths.root={tmp_path / 'exp'}"
+    )
+    assert status == 0, err
+    found = table(out)
+    status, out, err = command(*plain)
+    # This system treats all alike, so ids change nothing.
+    assert found["value"].equals(table(out)["value"])
+    assert longest(tmp_path / "exp") <= 120
+
+
+def test_ids_that_differ_in_case_alone_have_files_of_their_own(data: Path, command: Command, tmp_path: Path) -> None:
+    """On a file system that ignores case too."""
+    names = {path.stem: path.stem for path in (data / "wav").iterdir()}
+    same = sorted(names)[:2]
+    names[same[0]], names[same[1]] = "same-id", "Same-ID"
+    root = renamed(Path(shutil.copytree(data, tmp_path / "toy")), names.__getitem__)
+    status, _, err = command(*QUICK, f"dataset.root={root}", "system=[b2]", f"paths.root={tmp_path / 'exp'}")
+    assert status == 0, err
+    for record in (tmp_path / "exp" / "store" / "anonymise").rglob("record.json"):
+        files = list(json.loads(record.read_text())["files"])
+        assert len({name.casefold() for name in files}) == len(files)
+        assert all(name.isascii() for name in files)
+
+
+def longest(root: Path) -> int:
+    """The longest name below a folder, in bytes."""
+    return max(len(os.fsencode(path.name)) for path in root.rglob("*"))
