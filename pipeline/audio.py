@@ -33,6 +33,30 @@ BLOCK = 1 << 18
 CLIPPED_RUN = 3
 """So many consecutive samples of a channel within a 16-bit step of full scale are clipping, not a peak."""
 
+EXTENSIONS = tuple(
+    [
+        ".aif",
+        ".aifc",
+        ".aiff",
+        ".au",
+        ".bwf",
+        ".caf",
+        ".flac",
+        ".mp3",
+        ".nist",
+        ".oga",
+        ".ogg",
+        ".opus",
+        ".rf64",
+        ".snd",
+        ".sph",
+        ".w64",
+        ".wav",
+        ".wave",
+    ]
+)
+"""By these a folder's audio is found, in either case. What a file is, its content decides."""
+
 Subtype = Literal["FLOAT", "PCM_16"]
 
 _PCM, _IEEE_FLOAT = 1, 3
