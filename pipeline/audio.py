@@ -33,28 +33,12 @@ BLOCK = 1 << 18
 CLIPPED_RUN = 3
 """So many consecutive samples of a channel within a 16-bit step of full scale are clipping, not a peak."""
 
-EXTENSIONS = tuple(
-    [
-        ".aif",
-        ".aifc",
-        ".aiff",
-        ".au",
-        ".bwf",
-        ".caf",
-        ".flac",
-        ".mp3",
-        ".nist",
-        ".oga",
-        ".ogg",
-        ".opus",
-        ".rf64",
-        ".snd",
-        ".sph",
-        ".w64",
-        ".wav",
-        ".wave",
-    ]
+# fmt: off
+EXTENSIONS = (
+    ".aif", ".aifc", ".aiff", ".au", ".bwf", ".caf", ".flac", ".mp3", ".nist", ".oga", ".ogg", ".opus", ".rf64", ".snd",
+    ".sph", ".w64", ".wav", ".wave",
 )
+# fmt: on
 """By these a folder's audio is found, in either case. What a file is, its content decides."""
 
 Subtype = Literal["FLOAT", "PCM_16"]
