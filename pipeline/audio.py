@@ -10,8 +10,10 @@ second of these is a choice all the same, because the VoicePrivacy Challenges' a
 from __future__ import annotations
 
 import hashlib
+import io
 import math
 import os
+import stat
 import struct
 import time
 from collections.abc import Iterator, Sequence
@@ -23,6 +25,8 @@ from typing import Literal
 import numpy as np
 import soundfile
 
+from pipeline.containers import FORMATS, SUBTYPES, mpeg
+from pipeline.containers.source import Source, odd
 from pipeline.errors import DataError
 
 Resampler = Literal["soxr_hq", "torchaudio_sinc"]
@@ -33,10 +37,32 @@ RESAMPLER: Resampler = "soxr_hq"
 BLOCK = 1 << 18
 """Samples a channel that are decoded at a time, so that a file of any length needs little more than its waveform."""
 
+LOWEST_RATE, HIGHEST_RATE = 4_000, 384_000
+"""Sampling rates in Hz outside of which a header is taken to be wrong: speech needs the first, no recorder has more."""
+
+MOST_CHANNELS = 32
+"""More than the largest arrays of microphones in speech corpora record into one file."""
+
+CANCELLED = 0.1
+"""Channels cancel each other if their mean has less than this part of the power that it would have if they had nothing in
+common: for two channels of one level, a correlation below -0.9."""
+
 CLIPPED_RUN = 3
 """So many consecutive samples of a channel within a 16-bit step of full scale are clipping, not a peak."""
 
+# fmt: off
+EXTENSIONS = (
+    ".aif", ".aifc", ".aiff", ".au", ".bwf", ".caf", ".flac", ".mp3", ".nist", ".oga", ".ogg", ".opus", ".rf64", ".snd",
+    ".sph", ".w64", ".wav", ".wave",
+)
+# fmt: on
+"""By these a folder's audio is found, in either case. What a file is, its content decides."""
+
 Subtype = Literal["FLOAT", "PCM_16"]
+
+_NO_COUNT = (1 << 63) - 1  # samples by libsndfile of a file whose header leaves them open
+_FIRST_ROOM = 1 << 24
+_TAGS = 1 << 26  # bytes of a file for all that is no sound
 
 _PCM, _IEEE_FLOAT = 1, 3
 
@@ -66,11 +92,8 @@ def info(path: Path) -> Info:
     Raises:
         DataError: no such file, or nothing that libsndfile reads.
     """
-    try:
-        header = soundfile.info(str(path))
-    except (soundfile.LibsndfileError, OSError) as error:
-        raise _unreadable(path, error) from error
-    return Info(int(header.samplerate), int(header.frames), int(header.channels), str(header.subtype))
+    with _opened(path) as sound:
+        return Info(int(sound.samplerate), int(sound.frames), int(sound.channels), str(sound.subtype))
 
 
 @dataclass(frozen=True)
@@ -83,6 +106,8 @@ class Survey:
         channels: channels that are mixed to one.
         level_dbfs: RMS level of the mix in dB re full scale, -inf if all samples are zero.
         clipped: whether a channel stays at full scale for :data:`CLIPPED_RUN` samples or more.
+        channels_dbfs: RMS level of the channels, the mean of their powers, in dB re full scale.
+        cancelling: whether the channels cancel each other in the mix (:data:`CANCELLED`), whatever their offsets.
     """
 
     rate: int
@@ -90,31 +115,74 @@ class Survey:
     channels: int
     level_dbfs: float
     clipped: bool
+    channels_dbfs: float
+    cancelling: bool
 
 
-def survey(path: Path) -> Survey:
+class TooLong(DataError):
+    """A file that lasts longer than is allowed."""
+
+
+def survey(path: Path, longest_seconds: float = math.inf) -> Survey:
     """Decode a file to its end, a block at a time, and keep nothing of it.
 
     Raises:
+        TooLong: it lasts longer than ``longest_seconds``; it is not decoded where that is seen before.
         DataError: as :func:`load`.
     """
-    samples, square, clipped = 0, 0.0, False
+    samples, clipped = 0, False
     with _opened(path) as sound:
-        full = np.zeros((0, sound.channels), bool)
+        rate, count = int(sound.samplerate), int(sound.channels)
+        _check_length(sound, longest_seconds, path)
+        full = np.zeros((0, count), bool)
+        mixed, single = _Power(1), _Power(count)
         for channels, wave in _blocks(sound, path):
             samples += len(wave)
-            square += float(np.square(wave, dtype=np.float64).sum())
+            mixed.add(wave[:, None])
+            if count > 1:
+                single.add(channels)
             # The last samples of the block before belong to a run that goes on.
             full = np.concatenate([full[1 - CLIPPED_RUN :], np.abs(channels) >= 1 - 2.0**-15])
             if full.any():
                 run = np.logical_and.reduce([full[k : len(full) - CLIPPED_RUN + 1 + k] for k in range(CLIPPED_RUN)])
                 clipped = clipped or bool(run.any())
-        level = 10 * float(np.log10(square / samples)) if square > 0 else -np.inf
-        return Survey(int(sound.samplerate), samples, int(sound.channels), level, clipped)
+    if samples > longest_seconds * rate:
+        raise too_long(samples / rate, longest_seconds, path)
+    level = _decibels(float(mixed.power()[0]))
+    if count == 1:
+        return Survey(rate, samples, count, level, clipped, level, False)
+    unrelated = float(single.variance().mean()) / count
+    cancelling = bool(mixed.variance()[0] < CANCELLED * unrelated)
+    return Survey(rate, samples, count, level, clipped, _decibels(float(single.power().mean())), cancelling)
+
+
+class _Power:
+    """Power and variance of channels that come in blocks [n, channels]."""
+
+    def __init__(self, channels: int) -> None:
+        self.samples, self.sums, self.squares = 0, np.zeros(channels), np.zeros(channels)
+
+    def add(self, block: np.ndarray) -> None:
+        self.samples += len(block)
+        self.sums += block.sum(axis=0, dtype=np.float64)
+        self.squares += np.square(block, dtype=np.float64).sum(axis=0)
+
+    def power(self) -> np.ndarray:
+        return self.squares / self.samples
+
+    def variance(self) -> np.ndarray:
+        """The power without what is constant. Where it is all rounding, it is none."""
+        left = self.power() - np.square(self.sums / self.samples)
+        return np.where(left > 1e-12 * self.power(), left, 0.0)
+
+
+def _decibels(power: float) -> float:
+    return 10 * float(np.log10(power)) if power > 0 else -np.inf
 
 
 def load(path: Path, sha256: str = "") -> tuple[np.ndarray, int]:
-    """Decode a file (wav, flac, mp3, ogg: whatever libsndfile reads, by content, not by name) and mix it to one channel.
+    """Decode a file (wav, flac, mp3, ogg, …: :data:`pipeline.containers.FORMATS`, by content, not by name) to its end, and
+    mix it to one channel.
 
     Args:
         path: the file.
@@ -126,8 +194,8 @@ def load(path: Path, sha256: str = "") -> tuple[np.ndarray, int]:
 
     Raises:
         Changed: its digest is another one.
-        DataError: the file is missing, unreadable, without samples, shorter than its header says, or holds samples
-            that are not finite.
+        DataError: the file is missing, unreadable, of a kind that is not accepted, without samples, shorter than its header
+            says, or holds samples that are not finite.
     """
     if not sha256:
         return _decoded(path)
@@ -182,17 +250,25 @@ def _state(found: os.stat_result) -> tuple[int, ...]:
 
 def _decoded(path: Path) -> tuple[np.ndarray, int]:
     with _opened(path) as sound:
-        try:
-            whole = np.empty(sound.frames, np.float32)
-        except (MemoryError, ValueError) as error:
-            raise DataError(
-                f"an audio file of {sound.frames} samples does not fit into memory", where=str(path)
-            ) from error
-        place = 0
+        # A header may promise anything: what has been decoded says how much room is needed.
+        whole, place = np.empty(min(sound.frames, _FIRST_ROOM), np.float32), 0
         for _, wave in _blocks(sound, path):
-            whole[place : place + len(wave)] = wave
-            place += len(wave)
+            needed = place + len(wave)
+            if needed > len(whole):
+                _resize(whole, min(sound.frames, max(needed, len(whole) * 3 // 2)), path)
+            whole[place:needed] = wave
+            place = needed
+        _resize(whole, place, path)
         return whole, int(sound.samplerate)
+
+
+def _resize(wave: np.ndarray, length: int, path: Path) -> None:
+    try:
+        wave.resize(length, refcheck=False)
+    except (MemoryError, ValueError) as error:
+        raise DataError(
+            f"an audio file of {length} samples or more does not fit into memory", where=str(path)
+        ) from error
 
 
 class _Stream(soundfile.SoundFile):  # type: ignore[misc]
@@ -205,19 +281,127 @@ class _Stream(soundfile.SoundFile):  # type: ignore[misc]
     def seekable(self) -> bool:
         return False
 
+    @property
+    def is_counted(self) -> bool:
+        """Whether the header says how many samples there are."""
+        return self.frames < _NO_COUNT and not isinstance(self.name, _Unmeasured)
+
+
+class _Unmeasured(io.RawIOBase):
+    """A file that seems to go on for long behind its end.
+
+    Where no header counts the frames of an mp3 file, its decoder guesses their number from the size of the file and of the
+    first frames, and libsndfile reads no further than that guess. Here the guess is always too long, so that reading ends
+    where the frames do.
+    """
+
+    # The highest bit rate of MPEG audio is 56 times the lowest.
+    _TIMES = 64
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor, self._place, self._from_end = descriptor, 0, False
+        self._end = os.fstat(descriptor).st_size * self._TIMES
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        return self._place
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
+        start = (0, self._place, self._end)[whence]
+        self._place, self._from_end = start + offset, whence == os.SEEK_END
+        return self._place
+
+    def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
+        # The decoder looks for a tag at the end, and gives up on a file that has less than a tag's bytes there.
+        content = bytes(len(buffer)) if self._from_end else os.pread(self._descriptor, len(buffer), self._place)
+        buffer[: len(content)] = content
+        self._place += len(content)
+        return len(content)
+
+
+@contextmanager
+def regular(path: Path) -> Iterator[int]:
+    """A descriptor of a file that is open for reading.
+
+    Raises:
+        DataError: it is missing, may not be read, is empty (as the files of /proc seem to be), or is no regular file: a
+            pipe or a device may have no end.
+    """
+    try:
+        # A pipe that nobody writes to would be waited for.
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    except (OSError, ValueError) as error:
+        raise _unreadable(path, error) from error
+    try:
+        found = os.fstat(descriptor)
+        if not stat.S_ISREG(found.st_mode):
+            raise DataError("an audio file is a folder, a pipe or a device", where=str(path))
+        if not found.st_size:
+            raise DataError("an audio file is empty", where=str(path))
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
 
 @contextmanager
 def _opened(path: Path) -> Iterator[_Stream]:
-    try:
-        stream = _Stream(str(path))
-    # A TypeError: soundfile wants to be told the rate of a file called .raw.
-    except (soundfile.LibsndfileError, OSError, TypeError) as error:
-        raise _unreadable(path, error) from error
-    with stream:
+    with regular(path) as descriptor:
+        uncounted = mpeg.is_uncounted(Source(descriptor, path))
         try:
-            yield stream
-        except (soundfile.LibsndfileError, OSError) as error:
+            stream = _Stream(_Unmeasured(descriptor) if uncounted else descriptor, closefd=False)
+        except (soundfile.LibsndfileError, OSError, TypeError) as error:
             raise _unreadable(path, error) from error
+        with stream:
+            _check_kind(stream, path)
+            try:
+                yield stream
+            except (soundfile.LibsndfileError, OSError) as error:
+                raise _unreadable(path, error) from error
+
+
+def _check_kind(sound: _Stream, path: Path) -> None:
+    """Refuse containers whose completeness is not checked, and headers that cannot be right."""
+    if sound.format not in FORMATS or sound.subtype not in SUBTYPES:
+        raise odd(path, f"an audio file is of a kind that is not read here ({sound.format}, {sound.subtype})")
+    if not LOWEST_RATE <= sound.samplerate <= HIGHEST_RATE:
+        raise DataError(
+            f"an audio file is sampled at {sound.samplerate} Hz by its header; {LOWEST_RATE} to {HIGHEST_RATE} Hz are read",
+            where=str(path),
+        )
+    if sound.channels > MOST_CHANNELS:
+        raise DataError(
+            f"an audio file has {sound.channels} channels by its header; at most {MOST_CHANNELS} are read",
+            where=str(path),
+        )
+
+
+def _check_length(sound: _Stream, longest_seconds: float, path: Path) -> None:
+    """Refuse what a header, or the size of the file, shows to be too long."""
+    seconds = sound.frames / sound.samplerate
+    if sound.is_counted and seconds > longest_seconds:
+        raise too_long(seconds, longest_seconds, path)
+    # No sample takes more than eight bytes.
+    room = longest_seconds * sound.samplerate * sound.channels * 8 + _TAGS
+    size = path.stat().st_size
+    if size > room:
+        raise DataError(
+            f"an audio file has {size} bytes, more than {longest_seconds / 3600:g} hours of sound take", where=str(path)
+        )
+
+
+def too_long(seconds: float, longest_seconds: float, path: Path) -> TooLong:
+    """That a file lasts so many seconds, with the override that takes it."""
+    hours = math.ceil(seconds / 3600)
+    return TooLong(
+        f"an audio file lasts {seconds / 3600:.2f} hours, longer than dataset.longest_hours={longest_seconds / 3600:g}; "
+        f"dataset.longest_hours={hours} takes it",
+        where=str(path),
+    )
 
 
 def _blocks(sound: _Stream, path: Path) -> Iterator[tuple[np.ndarray, np.ndarray]]:
@@ -235,7 +419,7 @@ def _blocks(sound: _Stream, path: Path) -> Iterator[tuple[np.ndarray, np.ndarray
         yield channels, wave
     if not done:
         raise DataError("an audio file has no samples", where=str(path))
-    if done < sound.frames:
+    if sound.is_counted and done < sound.frames:
         raise DataError(
             f"an audio file ends after {done} of {sound.frames} samples",
             where=str(path),
@@ -376,7 +560,5 @@ def write(path: Path, wave: np.ndarray, rate: int, subtype: Subtype = "FLOAT") -
 def _unreadable(path: Path, error: Exception) -> DataError:
     if not path.is_file():
         return DataError("an audio file is missing", where=str(path))
-    if path.stat().st_size == 0:
-        return DataError("an audio file is empty", where=str(path))
-    reason = getattr(error, "error_string", "") or str(error)
+    reason = getattr(error, "error_string", "") or getattr(error, "strerror", "") or str(error)
     return DataError(f"an audio file cannot be read ({reason.strip().rstrip('.')})", where=str(path))

@@ -45,6 +45,16 @@ KINDS = {
         "copy or convert the files again, or take the utterances out of the tables; allow_partial=true goes on without them "
         "and marks the results",
     ),
+    "too-long": (
+        "a recording that was never cut into utterances, or a damaged header",
+        "set dataset.longest_hours as the line of the file says (a file is held in memory whole: an hour at 16 kHz takes 230 MB), "
+        "or cut the recordings",
+    ),
+    "cancelling": (
+        "a stereo recording with one channel inverted: a swapped wire, or a conversion that subtracted",
+        "keep one channel (ffmpeg -i IN -af 'pan=mono|c0=c0' OUT), or take the utterances out of the tables; "
+        "allow_partial=true goes on without them and marks the results",
+    ),
     "no-speech": (
         "a slip in the lists, a failed recording, or an anonymiser that gave nothing back",
         "replace the files, or take the utterances out of the tables; allow_partial=true goes on without them and marks the "

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import hashlib
 import logging
+import math
 import os
 import re
 import shutil
@@ -100,9 +101,13 @@ class KnownFiles:
     Args:
         folder: where it is kept, made when there is something to keep; None keeps nothing.
         versions: of the source files that give the answers, by module.
+        longest_seconds: longer files are faults. It is no part of what is kept.
     """
 
-    def __init__(self, folder: Path | None, versions: Mapping[str, int] | None = None) -> None:
+    def __init__(
+        self, folder: Path | None, versions: Mapping[str, int] | None = None, longest_seconds: float = math.inf
+    ) -> None:
+        self._longest = longest_seconds
         self._folder = folder
         self._rules = digest("known files", LAYOUT, probing.rules(), dict(versions or {}))[:16]
         self._keeps = folder is not None
@@ -114,7 +119,7 @@ class KnownFiles:
         unique = list(dict.fromkeys(paths))
         found = self._recalled(unique)
         self._look([path for path in unique if path not in found], threads, found)
-        return {path: found[path] for path in unique}
+        return {path: probing.within(found[path], path, self._longest) for path in unique}
 
     def doubt(self, paths: Iterable[Path]) -> None:
         """Look again at those files of which something is known: somebody found them to be otherwise."""
@@ -150,7 +155,7 @@ class KnownFiles:
             try:
                 for start in range(0, len(paths), _BLOCK):
                     block = paths[start : start + _BLOCK]
-                    for path, (probe, state, looked_ns) in zip(block, pool.map(_look, block), strict=True):
+                    for path, (probe, state, looked_ns) in zip(block, pool.map(self._look_at, block), strict=True):
                         found[path] = probe
                         kept += 1
                         if state is not None and self._keeps:
@@ -164,6 +169,9 @@ class KnownFiles:
                 raise
             finally:
                 self._keep()
+
+    def _look_at(self, path: Path) -> tuple[Probe, _State | None, int]:
+        return _look(path, self._longest)
 
     def _read(self, folder: Path) -> pa.Table:
         try:
@@ -235,11 +243,11 @@ def _as_state(path: Path, found: os.stat_result) -> _State | None:
     return _State(str(path), found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino)
 
 
-def _look(path: Path) -> tuple[Probe, _State | None, int]:
+def _look(path: Path, longest_seconds: float) -> tuple[Probe, _State | None, int]:
     """What a file turns out to be, its state where that may be kept, and when it was looked at."""
     now = time.time_ns()
     before = _state(path)
-    found = probing.probe(path)
+    found = probing.probe(path, longest_seconds)
     settled = before is not None and now - before.changed_ns >= RACY_NS
     if not (found.lasting and settled and _opened_state(path) == before):
         return found, None, now

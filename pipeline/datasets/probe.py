@@ -7,7 +7,7 @@ kept (:mod:`pipeline.datasets.known`). A file is decoded a block at a time, so t
 from __future__ import annotations
 
 import hashlib
-import struct
+import math
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -15,19 +15,18 @@ from pathlib import Path
 
 import soundfile
 
-from pipeline import audio
+from pipeline import audio, containers
+from pipeline.containers.source import Source
 from pipeline.errors import DataError
 from pipeline.nets.embedding import SILENCE_DBFS
 
 # Raised when other things are said of the same file.
-VERSION = 1
+VERSION = 2
 
 # The shortest file from which every extractor makes something: ten frames of 10 ms.
 SHORTEST_SECONDS = 0.1
 # What speaker extractors are trained on; speech at a lower rate lacks a part of what they listen to.
 USUAL_RATE = 16_000
-# Writers that cannot seek back leave a length that means "until the end" (sox 0x7ffff000, ffmpeg 0xffffffff).
-_UNKNOWN_LENGTH = 0x7FFF0000
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +39,7 @@ class Probe:
     sample_rate: int = 0
     samples: int = 0
     sha256: str = ""
-    kind: str = ""  # of the fault: '' if sound, else missing-audio, bad-audio or no-speech
+    kind: str = ""  # of the fault: '' if sound, else missing-audio, bad-audio, too-long, cancelling or no-speech
     problem: str = ""
     channels: int = 1
     clipped: bool = False
@@ -54,23 +53,27 @@ def rules() -> dict[str, object]:
         "shortest_seconds": SHORTEST_SECONDS,
         "silence_dbfs": SILENCE_DBFS,
         "clipped_run": audio.CLIPPED_RUN,
-        "unknown_length": _UNKNOWN_LENGTH,
+        "cancelled": audio.CANCELLED,
+        "rates": (audio.LOWEST_RATE, audio.HIGHEST_RATE),
+        "most_channels": audio.MOST_CHANNELS,
         "decoder": str(soundfile.__libsndfile_version__),
     }
 
 
-def probe(path: Path) -> Probe:
-    """Hash a file's bytes and decode it to the end."""
+def probe(path: Path, longest_seconds: float = math.inf) -> Probe:
+    """Hold a file against its own counts, decode it to the end, and hash its bytes."""
     try:
         if not path.is_file():
-            problem = "is a folder" if path.is_dir() else "is missing"
+            problem = "is a folder" if path.is_dir() else "is a pipe or a device" if path.exists() else "is missing"
             return Probe(kind="missing-audio", problem=f"{path} {problem}", lasting=False)
+        with audio.regular(path) as descriptor:
+            contents = containers.examine(Source(descriptor, path))
+        heard = audio.survey(path, longest_seconds)
         with path.open("rb") as stream:
             digest = hashlib.file_digest(stream, "sha256").hexdigest()
-        cut = _cut_off(path)
-        if cut:
-            return Probe(kind="bad-audio", problem=f"{path} {cut}")
-        heard = audio.survey(path)
+    except audio.TooLong as error:
+        # Another limit gives another answer.
+        return Probe(kind="too-long", problem=f"{path}: {error.what}", lasting=False)
     except DataError as error:
         cause = f" ({error.cause})" if error.cause else ""
         # What the decoder refuses may be for want of memory or of descriptors; what is said here has been counted.
@@ -78,12 +81,35 @@ def probe(path: Path) -> Probe:
         return Probe(kind="bad-audio", problem=f"{path}: {error.what}{cause}", lasting=ours)
     except OSError as error:
         return Probe(kind="bad-audio", problem=f"{path} cannot be read ({error.strerror})", lasting=False)
-    if heard.samples < SHORTEST_SECONDS * heard.rate:
-        problem = f"{path} is too short: {heard.samples} samples at {heard.rate} Hz are less than {SHORTEST_SECONDS} s"
-        return Probe(kind="no-speech", problem=problem)
-    if heard.level_dbfs < SILENCE_DBFS:
-        return Probe(kind="no-speech", problem=f"{path} is silent: below {SILENCE_DBFS:g} dBFS")
+    kind, problem = _problem(heard, contents.samples)
+    if kind:
+        return Probe(kind=kind, problem=f"{path} {problem}")
     return Probe(heard.rate, heard.samples, digest, channels=heard.channels, clipped=heard.clipped)
+
+
+def within(found: Probe, path: Path, longest_seconds: float) -> Probe:
+    """What was found, perhaps under another limit, under this one."""
+    if found.kind or found.samples <= longest_seconds * found.sample_rate:
+        return found
+    problem = audio.too_long(found.samples / found.sample_rate, longest_seconds, path).what
+    return Probe(kind="too-long", problem=f"{path}: {problem}", lasting=False)
+
+
+def _problem(heard: audio.Survey, counted: int | None) -> tuple[str, str]:
+    """Kind and words of what is wrong with a file that can be decoded."""
+    if counted is not None and counted != heard.samples:
+        return "bad-audio", f"is not decoded whole: it holds {counted} samples, {heard.samples} of which can be read"
+    if heard.samples < SHORTEST_SECONDS * heard.rate:
+        short = f"{heard.samples} samples at {heard.rate} Hz are less than {SHORTEST_SECONDS} s"
+        return "no-speech", f"is too short: {short}"
+    if heard.channels_dbfs < SILENCE_DBFS:
+        return "no-speech", f"is silent: below {SILENCE_DBFS:g} dBFS"
+    if heard.cancelling:
+        levels = f"each at {heard.channels_dbfs:.0f} dBFS on average, their mean at {heard.level_dbfs:.0f} dBFS"
+        return "cancelling", f"has {heard.channels} channels that cancel each other when they are mixed ({levels})"
+    if heard.level_dbfs < SILENCE_DBFS:
+        return "no-speech", f"is silent: below {SILENCE_DBFS:g} dBFS"
+    return "", ""
 
 
 def notes(found: Mapping[Path, Probe]) -> list[str]:
@@ -108,30 +134,3 @@ def notes(found: Mapping[Path, Probe]) -> list[str]:
             f"scale): they are used as they are, e.g. {clipped[0]}"
         )
     return made
-
-
-def _cut_off(path: Path) -> str:
-    """How a file shows that its end is missing, where the decoder would not tell; '' if it does not."""
-    size = path.stat().st_size
-    with path.open("rb") as stream:
-        head = stream.read(12)
-        if head == b"version http":
-            return "is a pointer of Git LFS, not audio (git lfs pull)"
-        if head[:4] == b"RIFF" and head[8:] == b"WAVE":
-            place = 12
-            while place + 8 <= size:
-                stream.seek(place)
-                name, length = struct.unpack("<4sI", stream.read(8))
-                if name == b"data":
-                    if place + 8 + length > size and length < _UNKNOWN_LENGTH:
-                        return f"ends early: it holds {size - place - 8} of {length} bytes of sound"
-                    return ""
-                place += 8 + length + length % 2
-        if head[:4] == b"OggS":
-            stream.seek(max(0, size - 0x11000))
-            tail = stream.read()
-            last = tail[max(0, tail.rfind(b"OggS")) :]
-            # RFC 3533: byte 5 of a page's header holds flags, 4 marks the last page; byte 26 counts the segment lengths.
-            if len(last) < 27 or not last[5] & 4 or len(last) < 27 + last[26] + sum(last[27 : 27 + last[26]]):
-                return "ends early: the last page of the stream is missing or cut"
-    return ""

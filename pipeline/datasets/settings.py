@@ -20,6 +20,8 @@ class DatasetSettings(ComponentSettings):
             training speakers of their own. It stays out of keys like ``root``.
         audio_root: where relative paths of a ``wav.scp`` start; by default the first of root, its parent and the current
             folder under which all relative paths exist. For ``train`` it is tried first.
+        longest_hours: longer files are refused, in anonymised and training speech too: a file is held in memory whole (an
+            hour at 16 kHz takes 230 MB), and a damaged header may promise any length.
         sets: names of the trial sets to evaluate, e.g. ``[libri_dev_trials_f]``; by default all that are found.
         seed: of the halving into enrolment and trial where a data set has no lists, of the SRD halves, and of synthetic
             speakers.
@@ -34,6 +36,7 @@ class DatasetSettings(ComponentSettings):
     root: str = runtime("")
     train: str = runtime("")
     audio_root: str | None = runtime(None)
+    longest_hours: float = runtime(4.0, gt=0)
     sets: list[str] | None = numeric(None)
     seed: int = numeric(0, ge=0)
     speakers: int = numeric(12, ge=2)

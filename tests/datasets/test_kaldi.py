@@ -273,7 +273,7 @@ BROKEN_FILES: dict[str, tuple[Callable[[Path], object], str, str]] = {
     "NaN in one channel": (
         lambda path: _raw_wave(path, np.array([[0.1, 0.1], [0.1, np.nan]], np.float32)), "bad-audio", "NaN",
     ),
-    "mp3 by the name of wav, cut off": (lambda path: _cut(path, "MP3"), "bad-audio", "ends after"),
+    "mp3 by the name of wav, cut off": (lambda path: _cut(path, "MP3"), "bad-audio", "ends early"),
     "flac by the name of wav, cut off": (lambda path: _cut(path, "FLAC"), "bad-audio", "cannot be read"),
     "one sample": (lambda path: _raw_wave(path, np.array([0.1], np.float32)), "no-speech", "too short: 1 samples"),
     "0.05 s": (lambda path: _raw_wave(path, noise("short", 0.05), RATE), "no-speech", "less than 0.1 s"),
@@ -283,7 +283,7 @@ BROKEN_FILES: dict[str, tuple[Callable[[Path], object], str, str]] = {
     "silent": (lambda path: _raw_wave(path, np.zeros(8000, np.float32)), "no-speech", "silent"),
     "below -100 dBFS": (lambda path: _raw_wave(path, np.full(8000, 0.99e-5, np.float32)), "no-speech", "silent"),
     "silent once mixed": (
-        lambda path: _raw_wave(path, np.stack([noise("x"), -noise("x")], axis=1), RATE), "no-speech", "silent",
+        lambda path: _raw_wave(path, np.stack([noise("x"), -noise("x")], axis=1), RATE), "cancelling", "cancel each other",
     ),
     "infinite": (lambda path: _raw_wave(path, np.array([0.1, np.inf], np.float32)), "bad-audio", "infinite"),
 }  # fmt: skip

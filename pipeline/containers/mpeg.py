@@ -1,0 +1,154 @@
+"""MPEG audio (ISO 11172-3, 13818-3; layers 1 to 3): frame by frame, each of which tells its own length.
+
+The header of such a file is a frame of its own, by which encoders count the others (Xing's or Fraunhofer's); a file without
+one is as long as its frames, whatever a decoder guesses from the first of them.
+"""
+
+from __future__ import annotations
+
+import os
+
+from pipeline.containers.source import Source
+
+_RATES = {3: (44_100, 48_000, 32_000), 2: (22_050, 24_000, 16_000), 0: (11_025, 12_000, 8_000)}  # by version: 1, 2, 2.5
+_V1_BITRATES = {
+    3: (32, 64, 96, 128, 160, 192, 224, 256, 288, 320, 352, 384, 416, 448),
+    2: (32, 48, 56, 64, 80, 96, 112, 128, 160, 192, 224, 256, 320, 384),
+    1: (32, 40, 48, 56, 64, 80, 96, 112, 128, 160, 192, 224, 256, 320),
+}  # fmt: skip  # kbit/s by the code of the layer: 3 is layer 1
+_V2_BITRATES = {
+    3: (32, 48, 56, 64, 80, 96, 112, 128, 144, 160, 176, 192, 224, 256),
+    2: (8, 16, 24, 32, 40, 48, 56, 64, 80, 96, 112, 128, 144, 160),
+    1: (8, 16, 24, 32, 40, 48, 56, 64, 80, 96, 112, 128, 144, 160),
+}  # fmt: skip
+_MONO = 3
+_STRIDE = 1 << 20
+_SEARCHED = 1 << 20
+
+
+class _Kind:
+    """What all frames of a stream have in common, told by the header of its first."""
+
+    def __init__(self, head: bytes) -> None:
+        version, layer, rate = head[1] >> 3 & 3, head[1] >> 1 & 3, head[2] >> 2 & 3
+        self.second, self.rate_bits = head[1] & 0xFE, head[2] & 0x0C
+        self.mono = head[3] >> 6 == _MONO
+        self.rate = _RATES[version][rate]
+        self.samples = 384 if layer == 3 else 576 if layer == 1 and version != 3 else 1152
+        self.side = (17 if self.mono else 32) if version == 3 else (9 if self.mono else 17)
+        # Bytes of a frame by the upper seven bits of its third byte (bit rate, sampling rate, padding); 0: no frame.
+        self.lengths = [0] * 128
+        slot = 4 if layer == 3 else 1
+        for code, kbit in enumerate((_V1_BITRATES if version == 3 else _V2_BITRATES)[layer], 1):
+            for padding in (0, 1):
+                slots = self.samples // 8 // slot * kbit * 1000 // self.rate + padding
+                self.lengths[code << 3 | rate << 1 | padding] = slots * slot
+
+    def length(self, head: bytes) -> int:
+        """Bytes of the frame that begins so; 0 if it is none of this stream."""
+        if len(head) < 4 or head[0] != 0xFF or head[1] & 0xFE != self.second or head[2] & 0x0C != self.rate_bits:
+            return 0
+        return self.lengths[head[2] >> 1]
+
+
+def is_mpeg(head: bytes) -> bool:
+    """Whether a frame of a known length begins here; one of "free format" tells no length."""
+    if len(head) < 4 or head[0] != 0xFF or head[1] & 0xE0 != 0xE0:
+        return False
+    version, layer, rate, bitrate = head[1] >> 3 & 3, head[1] >> 1 & 3, head[2] >> 2 & 3, head[2] >> 4
+    return version != 1 and layer != 0 and rate != 3 and bitrate not in (0, 15)
+
+
+def behind_id3(source: Source, place: int) -> int:
+    """The place behind the ID3v2 tags that begin here."""
+    while (head := source.at(place, 10))[:3] == b"ID3" and len(head) == 10:
+        size = head[6] << 21 | head[7] << 14 | head[8] << 7 | head[9]
+        place += 10 + size + (10 if head[5] & 0x10 else 0)
+    return place
+
+
+def is_uncounted(source: Source) -> bool:
+    """Whether a file is MPEG audio whose frames no header counts, so that a decoder can only guess how many there are."""
+    start = behind_id3(source, 0)
+    head = source.at(start, 4)
+    return is_mpeg(head) and _counted(source, start, _Kind(head)) is None
+
+
+def check(source: Source, start: int) -> int | None:
+    """Walk over the frames; the samples that they hold, or None where a header says how many of them are to be heard."""
+    kind = _Kind(source.at(start, 4))
+    counted = _counted(source, start, kind)
+    frames, place = _walk(source, start, kind)
+    whole = frames - (place > source.size) - (counted is not None)
+    if whole < frames - (counted is not None):
+        raise source.cut(whole, max(whole + 1, counted or 0), "frames: the last is cut")
+    _check_tail(source, place, kind)
+    if counted is None:
+        return frames * kind.samples
+    frames = whole
+    if frames < counted:
+        raise source.cut(frames, counted, "frames")
+    if frames > counted:
+        raise source.odd(f"holds {frames} frames, of which its header counts {counted} (files joined to one?)")
+    return None
+
+
+def _counted(source: Source, start: int, kind: _Kind) -> int | None:
+    """The frames that the header counts beside itself; None without one."""
+    first = source.at(start, kind.length(source.at(start, 4)))
+    xing = first[4 + kind.side :]
+    if xing[:4] in (b"Xing", b"Info") and len(xing) >= 12 and xing[7] & 1:
+        return int.from_bytes(xing[8:12], "big")
+    vbri = first[36:]
+    if vbri[:4] == b"VBRI" and len(vbri) >= 18:
+        return int.from_bytes(vbri[14:18], "big")
+    return None
+
+
+def _walk(source: Source, place: int, kind: _Kind) -> tuple[int, int]:
+    """Frames one behind another, and where they end, which is behind the end of the file if the last is cut."""
+    frames, second, rate_bits, lengths = 0, kind.second, kind.rate_bits, kind.lengths
+    while place + 4 <= source.size:
+        begin, window = place, os.pread(source.descriptor, _STRIDE, place)
+        offset, end = 0, len(window) - 3
+        # As _Kind.length, without a call for each of many thousand frames.
+        while offset < end:
+            third = window[offset + 2]
+            if window[offset] != 0xFF or window[offset + 1] & 0xFE != second or third & 0x0C != rate_bits:
+                return frames, begin + offset
+            length = lengths[third >> 1]
+            if not length:
+                return frames, begin + offset
+            if (window[offset + 3] >> 6 == _MONO) != kind.mono:
+                raise source.odd("changes between one and two channels")
+            frames, offset = frames + 1, offset + length
+        place = begin + offset
+        if len(window) < 4:
+            break
+    return frames, place
+
+
+def _check_tail(source: Source, place: int, kind: _Kind) -> None:
+    """What lies behind the last frame may be anything but frames."""
+    if source.at(place, 3) == b"ID3":
+        place = behind_id3(source, place)
+    if source.at(place, 3) == b"TAG":
+        place += 128
+    left = source.size - place
+    if left <= 0:
+        return
+    found = source.at(place, min(left, _SEARCHED))
+    if left > _SEARCHED and not source.holds_no_sound(place):
+        raise source.odd(f"holds {left} bytes that are no frames of its stream")
+    offset = found.find(b"\xff")
+    while offset >= 0:
+        head = found[offset : offset + 4]
+        # Two in a row: one alone happens by chance.
+        if is_mpeg(head):
+            other = _Kind(head)
+            behind = found[offset + other.length(head) :]
+            if other.length(behind[:4]):
+                raise source.odd(
+                    f"holds more frames behind {offset} bytes that are none, or another stream (files joined to one?)"
+                )
+        offset = found.find(b"\xff", offset + 1)

@@ -1,0 +1,69 @@
+"""The bytes of a file, by place, and the refusals that say what is wrong with them."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from pathlib import Path
+
+from pipeline.errors import DataError
+
+WINDOW = 1 << 16
+"""Bytes that are read at a time: headers lie close together, or far apart."""
+
+MOST_PADDING = 1 << 16
+"""So many zeros at the end of a file are what a copy in blocks leaves, and no sound."""
+
+MOST_STRAY = 32
+"""So few bytes hold no sound of note (2 ms of 16-bit sound at 8 kHz), e.g. a newline that an editor left."""
+
+_TAGS = (b"TAG", b"ID3", b"APETAGEX", b"LYRICSBEGIN")
+
+
+class Source:
+    """A file that is open, and its path for messages.
+
+    Args:
+        descriptor: of a regular file; it is read by place, and stays where it is.
+        path: what messages call it.
+    """
+
+    def __init__(self, descriptor: int, path: Path) -> None:
+        self.descriptor, self.path = descriptor, path
+        self.size = os.fstat(descriptor).st_size
+        self._begin, self._window = 0, b""
+
+    def at(self, place: int, length: int) -> bytes:
+        """The bytes from a place on; fewer at the end of the file."""
+        offset = place - self._begin
+        if offset < 0 or offset + length > len(self._window):
+            self._begin, self._window = place, os.pread(self.descriptor, max(length, WINDOW), place)
+            offset = 0
+        return self._window[offset : offset + length]
+
+    def number(self, place: int, length: int, big: bool = False) -> int:
+        """An unsigned integer; 0 beyond the end of the file."""
+        found = self.at(place, length)
+        return int.from_bytes(found, "big" if big else "little") if len(found) == length else 0
+
+    def holds_no_sound(self, place: int) -> bool:
+        """Whether what follows a place is nothing, padding, a few stray bytes, or a tag of a music player."""
+        left = self.size - place
+        if left <= MOST_STRAY or self.at(place, 16).startswith(_TAGS):
+            return True
+        return left <= MOST_PADDING and not any(self.at(place, left))
+
+    def cut(self, held: int, counted: int, what: str) -> DataError:
+        """A file that holds less than its header counts."""
+        return DataError(f"ends early: it holds {held} of {counted} {what}", where=str(self.path))
+
+    def odd(self, what: str, options: str = "") -> DataError:
+        """As :func:`odd`, of this file."""
+        return odd(self.path, what, options)
+
+
+def odd(path: Path, what: str, options: str = "") -> DataError:
+    """A file that other programs may read whole, with the command that makes a file of it that is read here."""
+    old, new = shlex.quote(str(path)), shlex.quote(f"{path}.new")
+    command = f"ffmpeg {options}{' ' if options else ''}-i {old} -f flac {new} && mv {new} {old}"
+    return DataError(f"{what}; to convert it: {command}", where=str(path))
