@@ -6,8 +6,11 @@ Every error names what happened, where, the likely cause and the command or edit
 
 from __future__ import annotations
 
+import errno
+import shlex
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 
 @dataclass(frozen=True)
@@ -94,3 +97,63 @@ class PartialResult(PipelineError):
     """The run ended, but some expected utterances, speakers or trials are not in the result."""
 
     status = 6
+
+
+AGAIN = "then run the same command again; all finished tasks are reused"
+
+
+def os_error(error: OSError, what: str, where: str | Path) -> StageFailed:
+    """An error of the system, with its cause and what mends it by its number.
+
+    Args:
+        error: as it was raised.
+        what: could not be done.
+        where: the file or folder, unless the error names one.
+    """
+    place = str(error.filename or where)
+    cause, remedy = why(error, place)
+    return StageFailed(f"{what}: {error.strerror or error}", where=place, cause=cause, remedy=f"{remedy}, {AGAIN}")
+
+
+def why(error: OSError, place: str) -> tuple[str, str]:
+    """The likely cause of an error of the system, and what mends it."""
+    quoted = shlex.quote(place)
+    match error.errno:
+        case errno.ENOSPC:
+            return (
+                "the disk is full",
+                "free space on it (`df -h` lists disks), or set paths.root to a folder on another",
+            )
+        case errno.EDQUOT:
+            return (
+                "the quota of this user is used up",
+                "free space (`quota -s`), or set paths.root to a folder on another disk",
+            )
+        case errno.EACCES | errno.EPERM:
+            return (
+                "this user may not read or write there",
+                f"give yourself the permission (`chmod -R u+rwX {quoted}`; if it is somebody else's, they can "
+                f"`chmod -R a+rX {quoted}`), or set paths.root to a folder that is yours",
+            )
+        case errno.EROFS:
+            return "the file system is mounted for reading alone", "set paths.root to a folder that can be written"
+        case errno.EMFILE:
+            return (
+                "this process may have no more files open",
+                "raise the limit (`ulimit -n $(ulimit -Hn)`), or set runtime.threads=1",
+            )
+        case errno.ENFILE:
+            return "this machine can have no more files open", "end other programs, or ask its administrator"
+        case errno.ENAMETOOLONG:
+            return (
+                "an id or the path of a folder is longer than the file system takes",
+                "shorten the ids, or set paths.root to a folder with a shorter path",
+            )
+        case errno.EIO | errno.ESTALE | errno.ETIMEDOUT | errno.EREMOTEIO:
+            return (
+                "the disk or the file server does not answer",
+                "see whether it is well; what cannot be read any more may be removed, and is then computed again",
+            )
+        case errno.ENOENT | errno.ENOTDIR:
+            return "it was moved or removed while it was needed", "restore it"
+    return "", "mend the cause"

@@ -22,7 +22,7 @@ from pydantic.fields import FieldInfo
 from pipeline.cli import compose
 from pipeline.contracts import ComponentSettings
 from pipeline.datasets.settings import DatasetSettings
-from pipeline.planning.settings import Paths, Runtime
+from pipeline.planning.settings import Paths, Runtime, Storage
 from pipeline.protocol.attackers import AttackerSettings
 from pipeline.registry import ROOMS, Kind, component, ours
 from pipeline.report import glossary
@@ -57,6 +57,7 @@ def models() -> dict[str, type[ComponentSettings]]:
     found: dict[str, type[ComponentSettings]] = {
         "paths": Paths,
         "runtime": Runtime,
+        "store": Storage,
         "dataset": DatasetSettings,
         "attacker": AttackerSettings,
     }

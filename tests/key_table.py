@@ -53,6 +53,7 @@ def parts(evaluation: Evaluation) -> dict[str, ComponentSettings]:
     found: dict[str, ComponentSettings] = {
         "paths": evaluation.paths,
         "runtime": evaluation.runtime,
+        "store": evaluation.store,
         "dataset": evaluation.dataset,
     }
     if evaluation.train is not None:

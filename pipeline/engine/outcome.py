@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from pipeline.engine import keys
+from pipeline.engine.sound import Damaged
 from pipeline.engine.store import Store
 from pipeline.engine.task import Artefact, Derived, Given, Input, Name, Ref, Task
 from pipeline.seeds import digest
@@ -25,6 +26,19 @@ class Outcome:
     reused: int = 0
     computed: int = 0
     _digests: dict[str, str] = field(default_factory=dict)
+    _done: dict[str, Task] = field(default_factory=dict)
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Tasks are heavy, and whoever performs one elsewhere has those that it stands on.
+        return {**self.__dict__, "_done": {}}
+
+    def done(self) -> list[Task]:
+        """The tasks that were performed in this process, sources first."""
+        return list(self._done.values())
+
+    def finished(self, task: Task) -> None:
+        """A task was performed: its outputs are there."""
+        self._done.setdefault(task.id, task)
 
     def artefact(self, ref: Ref) -> Artefact:
         """The artefact of an output that is done."""
@@ -58,8 +72,14 @@ class Outcome:
         return self.artefact(value) if isinstance(value, Ref) else [self.artefact(ref) for ref in value]
 
     def find(self, task: Task) -> dict[Name, Artefact]:
-        """The outputs of a task that the store has, as far as its sources are done; they are taken."""
+        """The outputs of a task that the store has, as far as its sources are done; they are taken.
+
+        Raises:
+            Damaged: what had to be read for this is damaged.
+        """
         found: dict[Name, Artefact] = {}
+        for name in task.outputs:
+            self.artefacts.pop((task.id, name), None)
         if all(self.has(ref) for ref in task.sources()):
             for name in task.outputs:
                 artefact = self.store.find(task.name, keys.key(task, name, self.digest))
@@ -73,4 +93,8 @@ class Outcome:
 
 def standing(tasks: Sequence[Task], outcome: Outcome) -> list[tuple[Task, bool]]:
     """Whether each task would be reused, as far as can be told: what stands on missing work counts as missing."""
-    return [(task, len(outcome.find(task)) == len(task.outputs)) for task in tasks]
+    while True:
+        try:
+            return [(task, len(outcome.find(task)) == len(task.outputs)) for task in tasks]
+        except Damaged:  # it is set aside, so another look finds it missing
+            continue

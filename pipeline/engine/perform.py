@@ -11,19 +11,55 @@ from typing import Any
 from pipeline.engine import keys
 from pipeline.engine.outcome import Outcome
 from pipeline.engine.progress import Progress
+from pipeline.engine.sound import Damaged
 from pipeline.engine.stop import Stop
-from pipeline.engine.task import Name, Task
-from pipeline.errors import StageFailed
+from pipeline.engine.task import Name, Ref, Task
+from pipeline.errors import os_error
 from pipeline.seeds import digest
 
 
 def perform(task: Task, outcome: Outcome, progress: Progress, stop: Stop) -> bool:
     """Find or make the outputs of a task whose sources are done; True if anything was computed.
 
+    What a task reads is looked at before its function is called. Where that is damaged, the task that makes it is performed again,
+    and so is whatever stands on it if its content turns out to be another.
+
     Raises:
-        PipelineError: the task failed.
+        PipelineError: the task failed, or one that had to be performed again.
         Stopped: it was told to stop, and did.
     """
+    while True:
+        try:
+            computed = _perform(task, outcome, progress, stop)
+        except Damaged as error:
+            _mend(error, task, outcome, progress, stop)
+            continue
+        outcome.finished(task)
+        return computed
+
+
+def _mend(error: Damaged, reader: Task, outcome: Outcome, progress: Progress, stop: Stop) -> None:
+    """Have a damaged artefact made again by the source of the task that reads it."""
+    changed: set[Ref] = set()
+
+    def again(task: Task) -> None:
+        refs = [Ref(task, name) for name in task.outputs]
+        before = [outcome.artefact(ref).digest if outcome.has(ref) else "" for ref in refs]
+        if perform(task, outcome, progress, stop) and task in done and outcome.reused:
+            outcome.reused, outcome.computed = outcome.reused - 1, outcome.computed + 1
+        changed.update(ref for ref, old in zip(refs, before) if outcome.artefact(ref).digest != old)
+
+    done = outcome.done()
+    makers = [ref.task for ref in reader.sources() if outcome.artefact(ref).place == error.artefact.place]
+    if not makers:
+        raise error
+    again(makers[0])
+    for task in done:
+        if any(ref in changed for ref in task.sources()):
+            again(task)
+
+
+def _perform(task: Task, outcome: Outcome, progress: Progress, stop: Stop) -> bool:
     parts = {name: keys.parts(task, name, outcome.digest) for name in task.outputs}
     made = {name: digest(part) for name, part in parts.items()}
     store = outcome.store
@@ -36,20 +72,21 @@ def perform(task: Task, outcome: Outcome, progress: Progress, stop: Stop) -> boo
             outcome.artefacts[task.id, name] = found
     if not missing:
         return False
+    for ref in task.sources(missing):
+        store.sound(outcome.artefact(ref))
     work = _Work(task, tuple(missing), outcome, progress, stop)
     work.scratches = {name: functools.partial(store.scratch, task.name, made[name]) for name in missing}
     try:
         _compute(task, outcome, work, made, parts)
     except OSError as error:
-        raise StageFailed(
-            f"{task.label} could not write its result: {error}",
-            where=str(store.root),
-            cause="the disk is full, or the store is not writable",
-            remedy="free space or set paths.root, then run the same command again; all finished tasks are reused",
-        ) from error
+        if error.errno is None:  # a library's own: the traceback says more than we can
+            raise
+        raise os_error(error, f"{task.label} failed", store.root) from error
     finally:
         for folder in work.folders.values():
             store.discard(folder)
+        for name in missing:
+            store.release(task.name, made[name])
     return True
 
 

@@ -1,8 +1,11 @@
 """The artefact store: a folder an artefact, found by key; atomic or absent (pipeline/README.md).
 
 ``STORE/<stage>/<key[:2]>/<key>/`` holds the files and ``record.json``. A new artefact is written into
-``<key>.tmp-<unique>`` beside its place, every file is synced, the record is written last, and one rename of the folder
-makes it exist. A kill at any instant leaves either nothing or a temporary folder that nobody reads.
+``<key>.tmp-<process>-<unique>`` beside its place, every file is synced, the record is written last, and one rename of the folder
+makes it exist. A kill at any instant leaves either nothing or a temporary folder that nobody reads, and that the next run removes.
+
+The record holds a digest of each file and one over itself. What is read and found to be something else is damaged: it is set aside,
+and made again. What cannot be read is an error, and nothing is moved.
 """
 
 from __future__ import annotations
@@ -17,60 +20,85 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from pipeline.engine import leftovers
+from pipeline.engine.sound import RECORD, Soundness, Verify, Wrong, read_record, set_aside, signed
 from pipeline.engine.task import Artefact
+from pipeline.errors import os_error
 from pipeline.files import file_digest, sync, write_atomically
+from pipeline.processes import mine
 from pipeline.seeds import digest
 
-RECORD = "record.json"
-STALE_SECONDS = 7 * 24 * 3600
+_DIGEST = 64
+_GONE = (FileNotFoundError, NotADirectoryError)
 
 log = logging.getLogger(__name__)
 
 
 class Store:
-    """Artefacts under one root folder."""
+    """Artefacts under one root folder.
 
-    def __init__(self, root: Path) -> None:
+    Args:
+        root: need not exist.
+        verify: whether the bytes of an artefact are looked at when they are first read: ``read`` or ``never``.
+    """
+
+    def __init__(self, root: Path, verify: Verify = "read") -> None:
         self.root = root
+        self.sound = Soundness(verify)
 
     def folder(self, stage: str, key: str) -> Path:
         return self.root / stage / key[:2] / key
 
     def find(self, stage: str, key: str) -> Artefact | None:
-        """The artefact of a key, or None. One whose files are missing or of another size is set aside and counts as absent."""
+        """The artefact of a key, or None. One whose record is damaged, or whose files are missing or of another size, is set
+        aside and counts as absent. Its bytes are looked at when they are read: see :attr:`Artefact.folder`.
+
+        Raises:
+            StageFailed: it cannot be told, because something cannot be read.
+        """
         folder = self.folder(stage, key)
         try:
-            record = json.loads((folder / RECORD).read_text())
-        except FileNotFoundError:
+            content = (folder / RECORD).read_bytes()
+        except _GONE as error:
+            if folder.exists():
+                set_aside(folder, f"its record cannot be read ({error.strerror})")
             return None
-        except (ValueError, OSError) as error:
-            self._set_aside(folder, f"its record cannot be read ({error})")
+        except OSError as error:
+            raise os_error(error, "a stored result cannot be read", folder) from error
+        try:
+            record = read_record(content, stage, key)
+            for name, entry in record["files"].items():
+                self._look(folder, name, entry["bytes"])
+        except Wrong as error:
+            set_aside(folder, str(error))
             return None
-        for name, entry in record["files"].items():
-            try:
-                size = (folder / name).stat().st_size
-            except OSError:
-                self._set_aside(folder, f"its file {name} is gone")
-                return None
-            if size != entry["bytes"]:
-                self._set_aside(folder, f"its file {name} has {size} bytes instead of {entry['bytes']}")
-                return None
-        return Artefact(key=key, folder=folder, digest=record["digest"], record=record)
+        return Artefact(key, folder, record["digest"], record, self.sound)
+
+    def _look(self, folder: Path, name: str, expected: int) -> None:
+        try:
+            size = (folder / name).stat().st_size
+        except _GONE as error:
+            raise Wrong(f"its file {name} is gone") from error
+        except OSError as error:
+            raise os_error(error, "a stored result cannot be read", folder) from error
+        if size != expected:
+            raise Wrong(f"its file {name} has {size} bytes instead of {expected}")
 
     def recall(self, choice: str) -> str | None:
         """The content digest that a selection was found to have; None if it is not known."""
         try:
-            found = self._note(choice).read_text(encoding="ascii")
+            found = self._note(choice).read_bytes()
         except OSError:
             return None
-        return found if len(found) == 64 else None
+        content = found[:_DIGEST].decode("ascii", "replace")
+        return content if found == _note(choice, content) else None
 
     def remember(self, choice: str, content: str) -> str:
         """Keep the content digest of a selection; gives it back. A store that cannot be written does without."""
         place = self._note(choice)
         try:
             place.parent.mkdir(parents=True, exist_ok=True)
-            write_atomically(place, content)
+            write_atomically(place, _note(choice, content))
         except OSError as error:
             log.debug("%s is not kept: %s", place, error)
         return content
@@ -78,20 +106,12 @@ class Store:
     def _note(self, choice: str) -> Path:
         return self.root / "selections" / choice[:2] / choice
 
-    def _set_aside(self, folder: Path, reason: str) -> None:
-        aside = folder.with_name(f"{folder.name}.damaged-{uuid.uuid4().hex[:8]}")
-        try:
-            folder.rename(aside)
-        except OSError:
-            return
-        log.warning("artefact %s is damaged: %s; set aside as %s, and it is computed again", folder, reason, aside.name)
-
     def begin(self, stage: str, key: str) -> Path:
-        """A new empty folder in which the files of an artefact are written; :meth:`commit` makes it the artefact."""
+        """A new empty folder in which the files of an artefact are written; :meth:`commit` makes it the artefact. Its name says
+        which process writes there."""
         final = self.folder(stage, key)
         final.parent.mkdir(parents=True, exist_ok=True)
-        self._sweep(final.parent)
-        temporary = final.with_name(f"{key}.tmp-{uuid.uuid4().hex}")
+        temporary = final.with_name(f"{key}{leftovers.WRITTEN}{mine().token()}-{uuid.uuid4().hex[:8]}")
         temporary.mkdir()
         return temporary
 
@@ -109,7 +129,7 @@ class Store:
                     "sha256": file_digest(path),
                     "bytes": path.stat().st_size,
                 }
-        record = {
+        said = {
             "key": key,
             "stage": stage,
             "digest": digest([[name, entry["sha256"]] for name, entry in files.items()]),
@@ -118,8 +138,9 @@ class Store:
             "notes": dict(notes),
             "made": {"utc": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()), "host": socket.gethostname()},
         }
+        record = json.loads(json.dumps(said))
         record_path = temporary / RECORD
-        record_path.write_text(json.dumps(record, indent=1, sort_keys=True) + "\n")
+        record_path.write_text(signed(record), encoding="ascii")
         sync(record_path)
         for folder in [*(path for path in temporary.rglob("*") if path.is_dir()), temporary]:
             sync(folder)
@@ -131,29 +152,34 @@ class Store:
             if made is None:
                 raise
             shutil.rmtree(temporary, ignore_errors=True)
+            leftovers.drop_scratches(final)
             if made.digest != record["digest"]:
                 log.warning("%s: another worker made this artefact with other bytes; its version is kept", final)
             return made
         sync(final.parent)
-        shutil.rmtree(final.with_name(f"{final.name}.scratch"), ignore_errors=True)
-        return Artefact(key=key, folder=final, digest=str(record["digest"]), record=record)
+        leftovers.drop_scratches(final)
+        artefact = Artefact(key, final, str(record["digest"]), record, self.sound)
+        self.sound.made(artefact)
+        return artefact
 
     def scratch(self, stage: str, key: str) -> Path:
-        """A folder for the checkpoints of an artefact in the making; the next worker finds what a killed one left."""
-        folder = self.folder(stage, key)
-        kept = folder.with_name(f"{folder.name}.scratch")
-        kept.mkdir(parents=True, exist_ok=True)
-        return kept
+        """A folder of this process for the checkpoints of an artefact in the making. What a process that has ended left of it is
+        taken over; one that is alive keeps its own, and so does one elsewhere that wrote lately."""
+        return leftovers.scratch(self.folder(stage, key))
+
+    def release(self, stage: str, key: str) -> None:
+        """Leave the scratch folder of an artefact that was not finished to whoever comes next, on any machine."""
+        leftovers.release(self.folder(stage, key))
 
     def discard(self, temporary: Path) -> None:
         """Remove an unfinished folder."""
         shutil.rmtree(temporary, ignore_errors=True)
 
-    def _sweep(self, folder: Path) -> None:
-        # What a kill left behind is no artefact; a week is longer than any shard takes, so no living worker loses its own.
-        for left in [*folder.glob("*.tmp-*"), *folder.glob("*.scratch")]:
-            try:
-                if time.time() - left.stat().st_mtime > STALE_SECONDS:
-                    shutil.rmtree(left, ignore_errors=True)
-            except OSError:
-                continue
+    def sweep(self) -> leftovers.Swept:
+        """Remove what processes that have ended left; see :mod:`pipeline.engine.leftovers`."""
+        return leftovers.sweep(self.root)
+
+
+def _note(choice: str, content: str) -> bytes:
+    """What is kept of a selection: the digest of its content, and one that shows that nothing of this has changed."""
+    return f"{content} {digest('selection note', choice, content)}".encode("ascii", "replace")

@@ -6,7 +6,7 @@ Tasks are plain values: they pickle, and two tasks that do the same are equal, i
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
@@ -20,15 +20,35 @@ Name = Hashable
 
 @dataclass(frozen=True)
 class Artefact:
-    """A finished output in the store: a folder that does not change any more, and the digest of its content."""
+    """A finished output in the store: a folder that does not change any more, and the digest of its content.
+
+    Attributes:
+        key: by which it is found.
+        place: its folder, for those who do not read it.
+        digest: of its content.
+        record: what the store says of it.
+        check: called before it is read.
+    """
 
     key: str
-    folder: Path
+    place: Path
     digest: str
     record: Mapping[str, Any]
+    check: Callable[[Artefact], None] | None = field(default=None, compare=False, repr=False)
+
+    @property
+    def folder(self) -> Path:
+        """Its folder, to read from.
+
+        Raises:
+            Damaged: it is not what was put into the store (pipeline.engine.sound); an executor then has it made again.
+        """
+        if self.check is not None:
+            self.check(self)
+        return self.place
 
     def path(self, name: str) -> Path:
-        """A file of the artefact."""
+        """A file of the artefact, to read; raises as :attr:`folder` does."""
         return self.folder / name
 
 
@@ -148,10 +168,11 @@ class Task:
         """What tells tasks apart, the same in every process."""
         return digest(self.name, list(self.planned.values()))
 
-    def sources(self) -> list[Ref]:
-        """The outputs of other tasks that this one reads."""
+    def sources(self, outputs: Collection[Name] | None = None) -> list[Ref]:
+        """The outputs of other tasks that this one reads, for all of its outputs or for these."""
         found: list[Ref] = []
-        for inputs in [self.inputs, *(output.inputs for output in self.outputs.values())]:
+        asked = [output for name, output in self.outputs.items() if outputs is None or name in outputs]
+        for inputs in [self.inputs, *(output.inputs for output in asked)]:
             for value in inputs.values():
                 found += _sources(value)
         return found

@@ -6,11 +6,11 @@ import logging
 import signal
 import time
 import traceback
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from pipeline import planning
 from pipeline.contracts import Executor
@@ -21,6 +21,7 @@ from pipeline.diagnostics import judge, strongest
 from pipeline.engine import code
 from pipeline.engine.outcome import Outcome, standing
 from pipeline.engine.progress import Progress
+from pipeline.engine.sound import Damaged
 from pipeline.engine.stop import Stop, Stopped, listening
 from pipeline.engine.store import Store
 from pipeline.engine.task import Task
@@ -33,6 +34,8 @@ from pipeline.planning import Evaluation, Graph, Machine
 from pipeline.report import render
 from pipeline.report.drawn import Drawn
 from pipeline.tables import records
+
+T = TypeVar("T")
 
 log = logging.getLogger(__name__)
 
@@ -67,26 +70,15 @@ def evaluate(
 def _evaluate(asked: Evaluation, folder: RunFolder, stop: Stop, progress: Progress) -> Result:
     place = machine(asked.runtime)
     log.info("run %s on %s with %d threads", folder.id, place.device, place.threads)
-    run = Run(asked, stop, _Recording(folder, progress), Outcome(Store(asked.paths.store)))
+    run = Run(asked, stop, _Recording(folder, progress), Outcome(Store(asked.paths.store, asked.store.verify)))
+    run.outcome.store.sweep()
     data = run.data(place)
     graph = planning.graph(asked, data, place)
     for note in graph.notes:
         log.info("%s", note)
     log.info("%d tasks over %d utterances", len(graph.tasks), len(data.manifest))
     run.execute(graph.tasks)
-    trained = summaries(graph.tasks, run.outcome)
-    for label, said in trained.items():
-        log.info("%s: %s", label, said)
-    gathered = gather.gather(graph, data, run.outcome, folder.path, folder.id, place.device, asked)
-    if gathered.tied:
-        log.info(
-            "%d pieces of audio hold nothing to compare (all references tie), first: %s; audio_notes.json names them",
-            len(gathered.tied),
-            ": ".join(gathered.tied[0]),
-        )
-    judge.run(graph.diagnoses, graph.heard, gathered.rows, run.outcome, folder.path, graph.findings)
-    tried = [(one.identity, records.read(run.outcome.artefact(one.check).folder)) for one in graph.candidates]
-    strongest.write(strongest.choose(tried, gathered.rows), folder.path)
+    trained, gathered = run.reading(graph.tasks, lambda: _gathered(graph, data, run, folder, place))
     page = render.render([folder.path], folder.path / "report.html", Drawn(run.outcome.store))
     error = shortfall(gathered, data, asked.allow_partial, page)
     counts = f"tasks: {run.outcome.reused} reused, {run.outcome.computed} computed"
@@ -101,6 +93,26 @@ def _evaluate(asked: Evaluation, folder: RunFolder, stop: Stop, progress: Progre
     if error:
         folder.log(error.paragraph(most=10**9))
     return Result(folder.path, run.outcome.reused, run.outcome.computed, error)
+
+
+def _gathered(
+    graph: Graph, data: Prepared, run: Run, folder: RunFolder, place: Machine
+) -> tuple[dict[str, str], gather.Gathered]:
+    """Gather and judge, into the run folder; what the trainings say of themselves, and the results. It can be done again."""
+    trained = summaries(graph.tasks, run.outcome)
+    gathered = gather.gather(graph, data, run.outcome, folder.path, folder.id, place.device, run.asked)
+    judge.run(graph.diagnoses, graph.heard, gathered.rows, run.outcome, folder.path, graph.findings)
+    tried = [(one.identity, records.read(run.outcome.artefact(one.check).folder)) for one in graph.candidates]
+    strongest.write(strongest.choose(tried, gathered.rows), folder.path)
+    for label, said in trained.items():
+        log.info("%s: %s", label, said)
+    if gathered.tied:
+        log.info(
+            "%d pieces of audio hold nothing to compare (all references tie), first: %s; audio_notes.json names them",
+            len(gathered.tied),
+            ": ".join(gathered.tied[0]),
+        )
+    return trained, gathered
 
 
 @dataclass(frozen=True)
@@ -167,6 +179,7 @@ def train_extractors(asked: Evaluation, progress: Progress | None = None) -> Tra
     """
     place = machine(asked.runtime)
     with _running(asked, progress) as run:
+        run.outcome.store.sweep()
         data = run.data(place, training_alone=bool(asked.dataset.train))
         tasks = planning.trainings(asked, planning.SpeechSets(asked, data, place)).tasks
         if not tasks:
@@ -176,7 +189,7 @@ def train_extractors(asked: Evaluation, progress: Progress | None = None) -> Tra
                 "e.g. 'extractor=[ecapa]' train=default",
             )
         run.execute(tasks)
-        said = summaries(tasks, run.outcome)
+        said = run.reading(tasks, lambda: summaries(tasks, run.outcome))
         folders = {task.label: str(run.outcome.artefact(task.ref()).folder) for task in tasks if task.label in said}
         weights = tuple((label, folders[label], summary) for label, summary in said.items())
         return Trained(weights, run.outcome.reused, run.outcome.computed)
@@ -211,6 +224,17 @@ class Run:
             self.known().doubt(Path(where) for where in (error.where, *(fault.where for fault in error.faults)) if where)
             raise
 
+    def reading(self, tasks: Sequence[Task], reader: Callable[[], T]) -> T:
+        """What a reader of finished tasks gives; what it finds damaged is made again, and it begins anew."""
+        while True:
+            try:
+                return reader()
+            except Damaged:
+                counted = self.outcome.reused, self.outcome.computed
+                self.execute(tasks)
+                again = self.outcome.computed - counted[1]
+                self.outcome.reused, self.outcome.computed = counted[0] - again, counted[1] + again
+
     def known(self) -> KnownFiles:
         """What earlier runs over the same store found of audio files."""
         longest_seconds = 3600 * self.asked.dataset.longest_hours
@@ -220,8 +244,12 @@ class Run:
         """The data set, with whatever has to be made for it."""
         tasks = [] if training_alone else planning.data_tasks(self.asked)
         self.execute(tasks)
-        made = [self.outcome.artefact(task.ref()) for task in tasks]
-        data = planning.prepared(self.asked, made, place, self.known(), training_alone)
+
+        def read() -> Prepared:
+            made = [self.outcome.artefact(task.ref()) for task in tasks]
+            return planning.prepared(self.asked, made, place, self.known(), training_alone)
+
+        data = self.reading(tasks, read)
         for note in data.notes:
             log.info("%s", note)
         return data
@@ -236,7 +264,7 @@ def _graph(asked: Evaluation, place: Machine, progress: Progress | None) -> tupl
 def _running(asked: Evaluation, progress: Progress | None) -> Iterator[Run]:
     """For what makes no run folder."""
     with listening() as stop:
-        yield Run(asked, stop, progress or Progress(), Outcome(Store(asked.paths.store)))
+        yield Run(asked, stop, progress or Progress(), Outcome(Store(asked.paths.store, asked.store.verify)))
 
 
 @contextmanager

@@ -76,7 +76,7 @@ def gather(
                 figures.setdefault(path.stem, []).append(_with_identity(_figure_table(path), source.identity))
     table = results.frame(rows)
     results.write(table, folder)
-    (folder / FIGURES).mkdir()
+    (folder / FIGURES).mkdir(exist_ok=True)
     for name, several in figures.items():
         pd.concat(several, ignore_index=True).to_parquet(folder / FIGURES / f"{name}.parquet", index=False)
     artefacts.write(_scored(graph, outcome), outcome.store.root, folder)
@@ -110,7 +110,7 @@ def _scored(graph: Graph, outcome: Outcome) -> Iterator[dict[str, str]]:
         for name, value in source.ref.task.inputs.items():
             if isinstance(value, Ref):
                 identity = {column: source.identity[column] for column in artefacts.IDENTITY}
-                path = outcome.artefact(value).folder.relative_to(outcome.store.root).as_posix()
+                path = outcome.artefact(value).place.relative_to(outcome.store.root).as_posix()
                 yield {**identity, "reads": source.reads, "input": name, "path": path}
 
 

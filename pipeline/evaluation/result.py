@@ -164,14 +164,15 @@ class Result:
                 f"{len(places)} sets of scores are meant; say which by {', '.join(apart)}",
                 where=", ".join(f"{name}: {', '.join(sorted(set(found[name])))}" for name in apart),
             )
-        folder: Path = artefacts.store(self.folder) / str(places[0])
-        if not folder.is_dir():
+        store, place = artefacts.store(self.folder), Path(str(places[0]))
+        found = Store(store).find(place.parts[0], place.name)
+        if found is None:
             raise DataError(
                 "the store does not hold these scores any more",
-                where=str(folder),
+                where=str(store / place),
                 remedy="run the same command again; what is still there is reused",
             )
-        return folder
+        return found.folder
 
 
 @dataclass(frozen=True, eq=False)

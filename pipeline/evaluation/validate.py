@@ -11,14 +11,22 @@ from pydantic import BaseModel, ValidationError
 from pipeline.contracts import Component, ComponentSettings, Training, numeric
 from pipeline.datasets.settings import DatasetSettings
 from pipeline.errors import ConfigError, Fault
-from pipeline.planning.settings import Chosen, Evaluation, Paths, Runtime
+from pipeline.planning.settings import Chosen, Evaluation, Paths, Runtime, Storage
 from pipeline.protocol.attackers import AttackerSettings
 from pipeline.registry import ROOMS, Kind, component
 from pipeline.stages.fuse import Kind as FusionKind
 
-KNOWN = {"config_version", "paths", "runtime", "diagnostics", "allow_partial", "fusion", "dataset", "attacker"} | {
-    room.group for room in ROOMS.values()
-}
+KNOWN = {
+    "config_version",
+    "paths",
+    "runtime",
+    "store",
+    "diagnostics",
+    "allow_partial",
+    "fusion",
+    "dataset",
+    "attacker",
+} | {room.group for room in ROOMS.values()}
 FUSIONS = get_args(FusionKind)
 ORIGINAL = "original"
 """The label of the original speech where the configuration does not name it."""
@@ -45,6 +53,7 @@ def validate(values: Mapping[str, Any], recipe: str) -> Evaluation:
         faults.append(Fault(f"is a list of some of {', '.join(FUSIONS)} (given: {fusion!r})", "fusion"))
     checked = _Checked(values, faults)
     paths, runtime = checked.part(Paths, "paths"), checked.part(Runtime, "runtime")
+    store = checked.part(Storage, "store")
     dataset, executor = checked.part(DatasetSettings, "dataset"), checked.one("executors", "executor", "local")
     train = checked.training()
     several = {kind: checked.several(kind) for kind, room in ROOMS.items() if room.several}
@@ -63,6 +72,7 @@ def validate(values: Mapping[str, Any], recipe: str) -> Evaluation:
         recipe=recipe,
         paths=paths,
         runtime=runtime,
+        store=store,
         dataset=dataset,
         train=train,
         executor=executor,

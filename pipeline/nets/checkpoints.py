@@ -5,9 +5,11 @@ No state of a random generator is in it: all that is random in a training depend
 
 from __future__ import annotations
 
+import hashlib
 import json
 import logging
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -63,12 +65,17 @@ def save(folder: Path, identity: str, tensors: dict[str, torch.Tensor], progress
 
     plain = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
     said = {"identity": identity, "progress": json.dumps(progress)}
+    said["content"] = _content(plain, said["progress"])
     write_atomically(folder / FILE, lambda path: save_file(plain, path, said))
 
 
 def load(folder: Path, identity: str) -> tuple[dict[str, torch.Tensor], dict[str, Any]] | None:
-    """Tensors and progress of the checkpoint in a folder; None if there is none of this identity. What a kill has left
-    half-written is removed."""
+    """Tensors and progress of the checkpoint in a folder; None if there is none of this identity, or its bytes have changed.
+    What a kill has left half-written is removed.
+
+    Raises:
+        OSError: it cannot be opened.
+    """
     from safetensors import SafetensorError, safe_open
 
     path = folder / FILE
@@ -85,10 +92,24 @@ def load(folder: Path, identity: str) -> tuple[dict[str, torch.Tensor], dict[str
                 )
                 return None
             held = list(opened.keys())
-            return {name: opened.get_tensor(name) for name in held}, json.loads(said["progress"])
-    except (SafetensorError, OSError, KeyError, ValueError) as error:
+            tensors = {name: opened.get_tensor(name) for name in held}
+            if said["content"] != _content(tensors, said["progress"]):
+                raise ValueError("its bytes are not those that were written")
+            return tensors, json.loads(said["progress"])
+    except (SafetensorError, KeyError, ValueError) as error:
         LOG.warning("%s cannot be read (%s): starting from step 0", path, error)
         return None
+
+
+def _content(tensors: Mapping[str, torch.Tensor], progress: str) -> str:
+    """sha256 (hex) over the names, kinds, shapes and bytes of tensors, and how far the training is."""
+    import torch
+
+    total = hashlib.sha256(progress.encode())
+    for name, tensor in sorted(tensors.items()):
+        total.update(f"{name}\0{tensor.dtype}\0{list(tensor.shape)}\0".encode())
+        total.update(tensor.reshape(-1).view(torch.uint8).numpy())
+    return total.hexdigest()
 
 
 def under(prefix: str, tensors: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from pipeline.planning.assemble import graph
 from pipeline.planning.extractors import trainings
 from pipeline.planning.graph import Graph, Source
-from pipeline.planning.settings import Chosen, Evaluation, Machine, Paths, Runtime
+from pipeline.planning.settings import Chosen, Evaluation, Machine, Paths, Runtime, Storage
 from pipeline.planning.speech import SpeechSets, data_tasks, prepared
 
 __all__ = [
@@ -23,6 +23,7 @@ __all__ = [
     "Runtime",
     "Source",
     "SpeechSets",
+    "Storage",
     "data_tasks",
     "graph",
     "prepared",

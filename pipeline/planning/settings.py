@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Literal, TypeVar
 
 from pipeline.contracts import (
     Anonymiser,
@@ -57,6 +57,12 @@ class Runtime(ComponentSettings):
     threads: int | None = runtime(None, ge=1)
 
 
+class Storage(ComponentSettings):
+    """How far stored results are trusted."""
+
+    verify: Literal["read", "never"] = runtime("read")
+
+
 @dataclass(frozen=True)
 class Machine:
     """The device and threads of this process."""
@@ -90,6 +96,7 @@ class Evaluation:
     recipe: str
     paths: Paths
     runtime: Runtime
+    store: Storage
     dataset: DatasetSettings
     train: Training | None
     executor: Chosen[Executor]

@@ -20,6 +20,7 @@ import pandas as pd
 
 from pipeline.contracts import Plot
 from pipeline.engine import code
+from pipeline.engine.sound import Damaged
 from pipeline.engine.store import Store
 from pipeline.engine.task import Artefact
 from pipeline.files import file_digest
@@ -69,7 +70,10 @@ class Drawn:
         assert store is not None
         found = store.find(STAGE, key)
         if found is not None:
-            return _read(found)
+            try:
+                return _read(found)
+            except Damaged:
+                log.debug("the figures of %s are drawn again", drawing)
         plots = draw()(table, series)
         try:
             folder = store.begin(STAGE, key)

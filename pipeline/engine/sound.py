@@ -1,0 +1,166 @@
+"""Whether an artefact holds what was put into it: its record when it is found, its bytes when they are first read."""
+
+from __future__ import annotations
+
+import json
+import logging
+import time
+import uuid
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+from pipeline.engine.task import Artefact
+from pipeline.errors import StageFailed, os_error
+from pipeline.files import file_digest
+from pipeline.seeds import digest
+
+RECORD = "record.json"
+Verify = Literal["read", "never"]
+
+_FIELDS = {"key", "stage", "digest", "files", "parts", "notes", "made"}
+_CHECK = "check"
+_GONE = (FileNotFoundError, NotADirectoryError, IsADirectoryError)
+# What was hashed in this process, and how its files stood then: the next run of a sweep need not hash it again.
+_hashed: dict[Path, list[tuple[int, ...]]] = {}
+
+log = logging.getLogger(__name__)
+
+
+class Damaged(StageFailed):
+    """An artefact was read and is not what was put into the store; it is set aside, so the store has it no more."""
+
+    def __init__(self, artefact: Artefact, reason: str) -> None:
+        self.artefact, self.reason = artefact, reason
+        super().__init__(
+            f"a stored result is damaged: {reason}",
+            where=str(artefact.place),
+            cause="a disk or a copy that changed bytes, or a file that was edited",
+            remedy="run the same command again: it is set aside, and computed again",
+        )
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (type(self), (self.artefact, self.reason))
+
+
+class Wrong(Exception):
+    """A record that is not what was written."""
+
+
+class Soundness:
+    """Looks at the bytes of each artefact once, when they are first read.
+
+    Args:
+        verify: ``read``: hash them; ``never``: trust them.
+    """
+
+    def __init__(self, verify: Verify = "read") -> None:
+        self.verify: Verify = verify
+        self._seen: set[tuple[Path, str]] = set()
+
+    def __call__(self, artefact: Artefact) -> None:
+        """Check an artefact that is about to be read.
+
+        Raises:
+            Damaged: its bytes are not those of its record. It is set aside.
+            StageFailed: they cannot be read.
+        """
+        seen = (artefact.place, artefact.digest)
+        if self.verify == "never" or seen in self._seen:
+            return
+        try:
+            before = _standing(artefact)
+            reason = "" if _hashed.get(artefact.place) == before else _difference(artefact)
+        except _GONE as error:
+            reason = f"its file {error.filename} is gone"
+        except OSError as error:
+            raise os_error(error, "a stored result cannot be read", artefact.place) from error
+        if reason:
+            set_aside(artefact.place, reason)
+            raise Damaged(artefact, reason)
+        _hashed[artefact.place] = before
+        self._seen.add(seen)
+
+    def made(self, artefact: Artefact) -> None:
+        """An artefact was hashed as it was written, just now."""
+        self._seen.add((artefact.place, artefact.digest))
+        try:
+            _hashed[artefact.place] = _standing(artefact)
+        except OSError:  # another process is at work on it; whoever reads it will see
+            return
+
+    def __reduce__(self) -> tuple[object, ...]:
+        # Another process has read nothing yet.
+        return (type(self), (self.verify,))
+
+
+def _standing(artefact: Artefact) -> list[tuple[int, ...]]:
+    found = [(artefact.place / name).stat() for name in artefact.record["files"]]
+    return [(one.st_size, one.st_mtime_ns, one.st_ctime_ns, one.st_ino) for one in found]
+
+
+def _difference(artefact: Artefact) -> str:
+    """What is wrong with the bytes of an artefact; '' if nothing is."""
+    for name, entry in artefact.record["files"].items():
+        if file_digest(artefact.place / name) != entry["sha256"]:
+            return f"the bytes of its file {name} are not those that were written"
+    return ""
+
+
+def set_aside(folder: Path, reason: str) -> None:
+    """Take a damaged artefact out of the store, by another name, and say so.
+
+    Raises:
+        StageFailed: it cannot be renamed.
+    """
+    aside = folder.with_name(f"{folder.name}.damaged-{time.strftime('%Y%m%d', time.gmtime())}-{uuid.uuid4().hex[:8]}")
+    try:
+        folder.rename(aside)
+    except FileNotFoundError:  # another process did
+        return
+    except OSError as error:
+        raise os_error(error, f"a stored result is damaged ({reason}) and cannot be set aside", folder) from error
+    log.warning("artefact %s is damaged: %s; set aside as %s, and it is computed again", folder, reason, aside.name)
+
+
+def signed(record: Mapping[str, Any]) -> str:
+    """The text of ``record.json``, of plain JSON values, with a digest over all of it."""
+    return json.dumps({**record, _CHECK: _check(record)}, indent=1, sort_keys=True) + "\n"
+
+
+def read_record(content: bytes, stage: str, key: str) -> dict[str, Any]:
+    """What :func:`signed` wrote. Records of earlier versions have no digest over all of it.
+
+    Raises:
+        Wrong: it is not what was written.
+    """
+    try:
+        found = json.loads(content.decode("utf-8"))
+    except (ValueError, RecursionError) as error:
+        raise Wrong(f"its record is no JSON ({error})") from error
+    if not isinstance(found, dict):
+        raise Wrong("its record is no mapping")
+    check = found.pop(_CHECK, None)
+    if set(found) != _FIELDS:
+        raise Wrong("its record has other fields than were written")
+    if check is not None and check != _check(found):
+        raise Wrong("its record is not what was written")
+    if (found["stage"], found["key"]) != (stage, key):
+        raise Wrong("its record is of another artefact")
+    if not (isinstance(found["notes"], dict) and isinstance(found["parts"], dict) and isinstance(found["files"], dict)):
+        raise Wrong("its record has other fields than were written")
+    listed = []
+    for name, entry in found["files"].items():
+        if not (
+            isinstance(entry, dict) and isinstance(entry.get("sha256"), str) and isinstance(entry.get("bytes"), int)
+        ):
+            raise Wrong(f"its record does not say what {name} holds")
+        listed.append([name, entry["sha256"]])
+    # In the order in which a walk over the folders meets them.
+    if found["digest"] != digest(sorted(listed, key=lambda each: each[0].split("/"))):
+        raise Wrong("the digest in its record is not that of its files")
+    return found
+
+
+def _check(record: Mapping[str, Any]) -> str:
+    return digest("record", json.dumps(record, sort_keys=True))
