@@ -20,7 +20,7 @@ from pipeline.errors import DataError
 from pipeline.nets.embedding import SILENCE_DBFS
 
 # Raised when other things are said of the same file.
-VERSION = 1
+VERSION = 2
 
 # The shortest file from which every extractor makes something: ten frames of 10 ms.
 SHORTEST_SECONDS = 0.1
@@ -45,6 +45,8 @@ class Probe:
     channels: int = 1
     clipped: bool = False
     lasting: bool = True
+    sound: str = ""  # digest of what is heard, whatever the format and the zeros at the ends
+    silence_ms: float = 0.0  # of exact zeros at both ends together, where an end has enough of them to count
 
 
 def rules() -> dict[str, object]:
@@ -54,6 +56,7 @@ def rules() -> dict[str, object]:
         "shortest_seconds": SHORTEST_SECONDS,
         "silence_dbfs": SILENCE_DBFS,
         "clipped_run": audio.CLIPPED_RUN,
+        "digital_silence_ms": audio.DIGITAL_SILENCE_MS,
         "unknown_length": _UNKNOWN_LENGTH,
         "decoder": str(soundfile.__libsndfile_version__),
     }
@@ -83,11 +86,22 @@ def probe(path: Path) -> Probe:
         return Probe(kind="no-speech", problem=problem)
     if heard.level_dbfs < SILENCE_DBFS:
         return Probe(kind="no-speech", problem=f"{path} is silent: below {SILENCE_DBFS:g} dBFS")
-    return Probe(heard.rate, heard.samples, digest, channels=heard.channels, clipped=heard.clipped)
+    padded = [1000 * samples / heard.rate for samples in heard.zeros]
+    silence = round(sum(padded), 3) if max(padded) >= audio.DIGITAL_SILENCE_MS else 0.0
+    return Probe(
+        heard.rate,
+        heard.samples,
+        digest,
+        channels=heard.channels,
+        clipped=heard.clipped,
+        sound=heard.sound,
+        silence_ms=silence,
+    )
 
 
 def notes(found: Mapping[Path, Probe]) -> list[str]:
-    """What a reader should know of the sound files among these: low sampling rates, mixed channels, clipping, with counts."""
+    """What a reader should know of the sound files among these: low sampling rates, mixed channels, clipping, digital
+    silence, with counts."""
     sound = {path: probe for path, probe in found.items() if not probe.kind}
     made = []
     low = Counter(probe.sample_rate for probe in sound.values() if probe.sample_rate < USUAL_RATE)
@@ -106,6 +120,13 @@ def notes(found: Mapping[Path, Probe]) -> list[str]:
         made.append(
             f"{len(clipped)} of {len(sound)} files are clipped ({audio.CLIPPED_RUN} or more consecutive samples at full "
             f"scale): they are used as they are, e.g. {clipped[0]}"
+        )
+    padded = {path: probe.silence_ms for path, probe in sound.items() if probe.silence_ms}
+    if padded:
+        longest = max(sorted(padded), key=padded.__getitem__)
+        made.append(
+            f"{len(padded)} of {len(sound)} files begin or end with exact zeros ({audio.DIGITAL_SILENCE_MS:g} ms or more), e.g. "
+            f"{longest} ({padded[longest]:.3g} ms): an extractor with trim_zeros=true drops them, any other hears them"
         )
     return made
 

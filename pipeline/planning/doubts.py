@@ -8,8 +8,13 @@ from pipeline.planning.suggestions import strong_extractors, trained_back_ends
 
 
 def doubts(plan: Plan) -> None:
-    """Add findings on attacks that would be stronger."""
+    """Add findings on attacks that would be stronger, and on speech that no attack says anything of."""
     evaluation = plan.evaluation
+    for label, same in plan.data.same.items():
+        share = same.shared / same.files
+        for said in same.sentences():
+            found = Finding("same_audio", share, "fraction", f"System {label}: {said}.", True)
+            plan.graph.findings.append(({"dataset": plan.data.name}, found))
     if not (evaluation.diagnostics and evaluation.anonymised and plan.families("trials")):
         return
     identity = {"dataset": plan.data.name}
