@@ -11,12 +11,11 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
+from pipeline import audio
 from pipeline.datasets import corpus, sexes
 from pipeline.datasets.corpus import Listed, Listing
 from pipeline.datasets.settings import DatasetSettings
 from pipeline.names import composed, legal_id
-
-EXTENSIONS = (".flac", ".wav", ".mp3", ".ogg")
 
 
 def audio_files(root: Path) -> list[Path]:
@@ -33,7 +32,7 @@ def audio_files(root: Path) -> list[Path]:
         seen.add(real)
         below[:] = sorted(name for name in below if not name.startswith("."))
         found += [
-            Path(folder, name) for name in names if not name.startswith(".") and name.lower().endswith(EXTENSIONS)
+            Path(folder, name) for name in names if not name.startswith(".") and name.lower().endswith(audio.EXTENSIONS)
         ]
     return sorted(found)
 
@@ -103,7 +102,7 @@ def _layout(root: Path, key: str, files: Mapping[Path, tuple[str, ...]], listing
     if not files:
         tables = sorted(root.glob("*/wav.scp"))
         hint = "; it holds Kaldi sets (dataset=kaldi)" if tables else ""
-        faults.add("empty", f"the folder holds no audio ({' '.join(EXTENSIONS)}){hint}", root)
+        faults.add("empty", f"the folder holds no audio ({' '.join(audio.EXTENSIONS)}){hint}", root)
     elif len(elsewhere) == len(files):
         deeper = sorted({parts[0] for parts in files.values() if len(parts) == 4})
         hint = f"; {key}={root / deeper[0]} would be one" if deeper else ""
