@@ -39,28 +39,12 @@ CLIPPED_RUN = 3
 DIGITAL_SILENCE_MS = 0.5
 """A run of exact zeros at an end that is so long is digital silence."""
 
-EXTENSIONS = tuple(
-    [
-        ".aif",
-        ".aifc",
-        ".aiff",
-        ".au",
-        ".bwf",
-        ".caf",
-        ".flac",
-        ".mp3",
-        ".nist",
-        ".oga",
-        ".ogg",
-        ".opus",
-        ".rf64",
-        ".snd",
-        ".sph",
-        ".w64",
-        ".wav",
-        ".wave",
-    ]
+# fmt: off
+EXTENSIONS = (
+    ".aif", ".aifc", ".aiff", ".au", ".bwf", ".caf", ".flac", ".mp3", ".nist", ".oga", ".ogg", ".opus", ".rf64", ".snd",
+    ".sph", ".w64", ".wav", ".wave",
 )
+# fmt: on
 """By these a folder's audio is found, in either case. What a file is, its content decides."""
 
 Subtype = Literal["FLOAT", "PCM_16"]

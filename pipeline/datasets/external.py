@@ -12,7 +12,7 @@ from typing import Any
 
 import pandas as pd
 
-from pipeline import names
+from pipeline import audio, names
 from pipeline.datasets import corpus, sameness
 from pipeline.datasets import librispeech as trees
 from pipeline.datasets import probe as probing
@@ -72,7 +72,7 @@ class Copy:
 
     def kinds(self) -> dict[str, tuple[str, str]]:
         """Likely cause and remedy of each kind of fault, with this system's settings."""
-        looked = " ".join(trees.EXTENSIONS)
+        looked = " ".join(audio.EXTENSIONS)
         partial = "allow_partial=true leaves the utterances out of every system and marks the results"
         return {
             **KINDS,
@@ -143,8 +143,8 @@ def read(
         if probe.kind:
             lost.add(row, probe.problem, probe.kind, path)
             continue
-        audio = {"sample_rate": probe.sample_rate, "samples": probe.samples, "sha256": probe.sha256}
-        rows.append({**row, "path": str(path), **audio})
+        found = {"sample_rate": probe.sample_rate, "samples": probe.samples, "sha256": probe.sha256}
+        rows.append({**row, "path": str(path), **found})
         originals.append(row)
     if not rows and not faults.found:
         faults.add("empty", "no utterance is left", folder)

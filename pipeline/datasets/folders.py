@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from pipeline import audio
 from pipeline.datasets import corpus, sexes
 from pipeline.datasets import librispeech as trees
 from pipeline.datasets.corpus import Listed, Listing
@@ -55,7 +56,7 @@ def _tree(settings: DatasetSettings, root: Path, listing: Listing, table: str | 
     parts = {path: path.relative_to(root).parts for path in files}
     loose = [path for path in files if len(parts[path]) < 2]
     if not files:
-        faults.add("empty", f"the folder holds no audio ({' '.join(trees.EXTENSIONS)})", root)
+        faults.add("empty", f"the folder holds no audio ({' '.join(audio.EXTENSIONS)})", root)
         return []
     if loose:
         what = "all audio lies" if len(loose) == len(files) else f"{len(loose)} audio files lie"
