@@ -50,6 +50,11 @@ common: for two channels of one level, a correlation below -0.9."""
 CLIPPED_RUN = 3
 """So many consecutive samples of a channel within a 16-bit step of full scale are clipping, not a peak."""
 
+# Speech of 16 bits begins or ends with a zero sample by chance (10 % of LibriSpeech's flac files; 1.5 % with 8 of them at 16 kHz),
+# and the challenge's B2 ends all of its files with more.
+DIGITAL_SILENCE_MS = 0.5
+"""A run of exact zeros at an end that is so long is digital silence."""
+
 # fmt: off
 EXTENSIONS = (
     ".aif", ".aifc", ".aiff", ".au", ".bwf", ".caf", ".flac", ".mp3", ".nist", ".oga", ".ogg", ".opus", ".rf64", ".snd",
@@ -108,6 +113,8 @@ class Survey:
         clipped: whether a channel stays at full scale for :data:`CLIPPED_RUN` samples or more.
         channels_dbfs: RMS level of the channels, the mean of their powers, in dB re full scale.
         cancelling: whether the channels cancel each other in the mix (:data:`CANCELLED`), whatever their offsets.
+        zeros: how many samples of the mix at its begin and at its end are exactly zero.
+        sound: sha256 of the mix as float32 without those: the same for files that differ in format or padding alone.
     """
 
     rate: int
@@ -117,6 +124,8 @@ class Survey:
     clipped: bool
     channels_dbfs: float
     cancelling: bool
+    zeros: tuple[int, int]
+    sound: str
 
 
 class TooLong(DataError):
@@ -130,7 +139,7 @@ def survey(path: Path, longest_seconds: float = math.inf) -> Survey:
         TooLong: it lasts longer than ``longest_seconds``; it is not decoded where that is seen before.
         DataError: as :func:`load`.
     """
-    samples, clipped = 0, False
+    samples, clipped, heard = 0, False, _Heard()
     with _opened(path) as sound:
         rate, count = int(sound.samplerate), int(sound.channels)
         _check_length(sound, longest_seconds, path)
@@ -138,6 +147,7 @@ def survey(path: Path, longest_seconds: float = math.inf) -> Survey:
         mixed, single = _Power(1), _Power(count)
         for channels, wave in _blocks(sound, path):
             samples += len(wave)
+            heard.add(wave)
             mixed.add(wave[:, None])
             if count > 1:
                 single.add(channels)
@@ -149,11 +159,36 @@ def survey(path: Path, longest_seconds: float = math.inf) -> Survey:
     if samples > longest_seconds * rate:
         raise too_long(samples / rate, longest_seconds, path)
     level = _decibels(float(mixed.power()[0]))
+    zeros, what = (heard.leading, heard.trailing), heard.digest.hexdigest()
     if count == 1:
-        return Survey(rate, samples, count, level, clipped, level, False)
+        return Survey(rate, samples, count, level, clipped, level, False, zeros, what)
     unrelated = float(single.variance().mean()) / count
     cancelling = bool(mixed.variance()[0] < CANCELLED * unrelated)
-    return Survey(rate, samples, count, level, clipped, _decibels(float(single.power().mean())), cancelling)
+    return Survey(
+        rate, samples, count, level, clipped, _decibels(float(single.power().mean())), cancelling, zeros, what
+    )
+
+
+class _Heard:
+    """What lies between the exact zeros at the ends of a waveform that comes in blocks."""
+
+    def __init__(self) -> None:
+        self.leading, self.trailing, self.digest = 0, 0, hashlib.sha256()
+        self._begun = False
+
+    def add(self, wave: np.ndarray) -> None:
+        """The next block, float32 [n]."""
+        leading, trailing = zeros_at_ends(wave)
+        if leading == len(wave):
+            self.leading, self.trailing = self.leading + leading * (not self._begun), self.trailing + leading
+            return
+        if self._begun:
+            for start in range(0, self.trailing + leading, BLOCK):
+                self.digest.update(bytes(4 * min(BLOCK, self.trailing + leading - start)))
+        else:
+            self.leading += leading
+        self.digest.update(np.ascontiguousarray(wave[leading : len(wave) - trailing]).data)
+        self._begun, self.trailing = True, trailing
 
 
 class _Power:

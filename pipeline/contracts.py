@@ -515,13 +515,19 @@ class Copies:
         root: of the evaluation sets.
         suffix: which copies to take where several systems lie in one folder.
         second_root: the evaluation sets anonymised once more with other random numbers; '' if there are none.
-        train_root: the anonymised training set.
+        train_root: the anonymised training set; '' if it lies in ``root``.
+        pattern: how the files are called, without their extension: text with ``{utterance}``.
+        ignore_case: whether upper and lower case of their names are the same.
+        follow_links: whether links may lead out of these folders.
     """
 
     root: str
     suffix: str | None
     second_root: str
     train_root: str
+    pattern: str = "{utterance}"
+    ignore_case: bool = False
+    follow_links: bool = False
 
 
 class Anonymiser(Component):

@@ -13,12 +13,16 @@ KINDS = {
     "no-sets": (
         "dataset.root lies one level too high or too low, or belongs to another kind of data set",
         "set dataset.root to the folder that holds the sets (X_enrolls with its X_trials_*, each with a wav.scp), or choose "
-        "dataset=librispeech for a tree SPEAKER/CHAPTER/UTTERANCE.ext",
+        "dataset=librispeech for a tree SPEAKER/CHAPTER/UTTERANCE.ext, dataset=folders for a tree SPEAKER/**/FILE.ext",
     ),
     "unknown-set": ("a misspelt name", "correct dataset.sets=[…], or leave it out to take every set"),
     "layout": (
         "another layout than SPEAKER/CHAPTER/UTTERANCE.ext",
-        "move the files to SPEAKER/CHAPTER/UTTERANCE.ext, or write a Kaldi set for them (dataset=kaldi)",
+        "choose dataset=folders, which reads any tree with a folder a speaker (SPEAKER/**/FILE.ext), or move the files",
+    ),
+    "no-speaker-folder": (
+        "a tree without a folder a speaker",
+        "move the files to SPEAKER/**/FILE.ext, or write a Kaldi set for them (dataset=kaldi)",
     ),
     "missing-table": ("an incomplete copy of the set", "restore the table"),
     "malformed": ("a damaged or hand-edited table", "correct the line"),
@@ -33,8 +37,14 @@ KINDS = {
     ),
     "leaves-root": (
         "a path with '..' or a link that points elsewhere",
-        "set dataset.audio_root=DIR to a folder that holds all the audio, or write absolute paths into wav.scp",
+        "set dataset.follow_links=true if the links are yours (regular files alone are read), or dataset.audio_root=DIR to a folder "
+        "that holds all the audio, or write absolute paths into wav.scp",
     ),
+    "link": (
+        "links to where the audio lies, as recipes make them",
+        "set dataset.follow_links=true if the links are yours: regular files alone are read",
+    ),
+    "names": ("files that were named by a tool", "name each file after its utterance"),
     "missing-audio": (
         "a moved or incomplete copy, or relative paths that start from another folder",
         "restore the files, or set dataset.audio_root=DIR to where relative paths start, or take the utterances out of the "
@@ -62,12 +72,13 @@ KINDS = {
     ),
     "train": (
         "a misspelt folder, or one that holds no training set, or several",
-        "set dataset.train=DIR to one Kaldi set or one tree SPEAKER/CHAPTER/UTTERANCE.ext, in a folder with a name of its own",
+        "set dataset.train=DIR to one Kaldi set or one tree with a folder a speaker, in a folder with a name of its own",
     ),
     "train-speaker": (
-        "sets that were not split by speaker, or two data sets that number their speakers alike",
-        "take these speakers out of one of the two; if they are other people, give them other ids (utt2spk, or the folders of "
-        "a tree)",
+        "dataset.train names a set that is evaluated, sets that were not split by speaker, or two data sets that number their "
+        "speakers alike",
+        "set dataset.train=DIR to speech of other speakers (for LibriSpeech test sets: train-clean-100), or take these speakers out "
+        "of one of the two; if they are other people, give them other ids (utt2spk, or the folders of a tree)",
     ),
     "no-audio-line": ("tables cut down to different utterances", "add the utterances to wav.scp or take them out"),
     "no-speaker": (
@@ -76,7 +87,8 @@ KINDS = {
     ),
     "no-sex": (
         "an incomplete table of speakers",
-        "add a line for each speaker (spk2gender: SPEAKER f|m; SPEAKERS.TXT: ID | F|M | …), or remove the table",
+        "add a line for each speaker (spk2gender: SPEAKER f|m; SPEAKERS.TXT: ID | F|M | …), or remove the table; for trees, "
+        "dataset.sexes=FILE names another table",
     ),
     "duplicate-id": (
         "tables joined twice, or file names that differ only by folder, extension or blanks",

@@ -23,6 +23,9 @@ from pipeline.tables import manifest as manifests
 
 log = logging.getLogger(__name__)
 
+MOST_NAMED = 10
+"""So many names stand in a message; the others are counted."""
+
 
 class Dropped(NamedTuple):
     """An utterance left out because its file has a fault (``allow_partial``)."""
@@ -42,6 +45,7 @@ class Corpus:
         dropped: utterances left out under ``allow_partial``; trials with them are left out too.
         notes: what a reader of the report should know: ids that were changed, lists that were made up, the audio root, ...
         transcripts: the table that should hold the words of an evaluated utterance, by (set, utterance).
+        sounds: digest of what is heard in a file, whatever its format, by the digest of its bytes.
     """
 
     manifest: pd.DataFrame
@@ -49,6 +53,7 @@ class Corpus:
     dropped: tuple[Dropped, ...] = ()
     notes: tuple[str, ...] = ()
     transcripts: Mapping[tuple[str, str], Path | None] = field(default_factory=dict)
+    sounds: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -107,14 +112,20 @@ class Listing:
 
 
 class Fence:
-    """Tells paths that stay under a root once ``..`` and links are followed; each folder is followed once."""
+    """Tells paths that stay under a root once ``..`` and links are followed; each folder is followed once.
 
-    def __init__(self, root: Path) -> None:
+    Where somebody vouches for the links (``follow_links``), they may lead anywhere, and ``..`` may not.
+    """
+
+    def __init__(self, root: Path, follow_links: bool = False) -> None:
+        self._given = os.path.join(os.path.normpath(root), "") if follow_links else ""  # noqa: PTH118 (as below)
         # Unlike Path.resolve, realpath does not raise on a circle of links, which is then a missing file.
         self._root = os.path.join(os.path.realpath(root), "")  # noqa: PTH118 (with a slash at its end)
         self._folders: dict[str, str] = {}
 
     def holds(self, path: Path) -> bool:
+        if self._given:
+            return os.path.normpath(path).startswith(self._given)
         folder, name = os.path.split(path)
         if name in ("", ".", "..") or os.path.islink(path):  # noqa: PTH114 (never raises)
             real = os.path.realpath(path)
@@ -218,11 +229,10 @@ def assemble(
         DataError: with all faults of the data set.
     """
     faults = listing.faults
-    rows = _unique(listing, faults)
+    rows = _unique(_apart(listing.utterances, faults), faults)
     listed = {(row.set, row.utterance): row for row in rows}
     _agree(rows, "speaker", lambda row: row.speaker, faults)
     _agree_on_sex(rows, faults)
-    _apart(rows, faults)
     for made in listing.lists:
         _check_list(made, listed, faults)
 
@@ -235,11 +245,7 @@ def assemble(
 
     gone = {(line.set, line.utterance) for line in dropped}
     sets = {made.name: _trial_set(made, listed, gone) for made in listing.lists}
-    for made in listing.lists:
-        counts = {"target": sets[made.name].n_target, "nontarget": sets[made.name].n_nontarget}
-        lacking = [label for label, count in counts.items() if not count]
-        if lacking:
-            faults.add("no-class", f"the trial set {made.name} has no {' and no '.join(lacking)} trials", made.where)
+    without_class(sets.values(), {made.name: made.where for made in listing.lists}, faults)
     if rows and not sound and not faults.found:
         faults.add("empty", "no utterance is left", root)
     faults.stop(root)
@@ -247,7 +253,8 @@ def assemble(
     for line in dropped:
         log.warning("left out (allow_partial): %s of %s: %s", line.utterance, line.set, line.reason)
     transcripts = {(row.set, row.utterance): row.transcripts for row, _ in sound if row.role != "train"}
-    return Corpus(_manifest(sound), sets, tuple(sorted(dropped)), tuple(listing.notes), transcripts)
+    sounds = {probe.sha256: probe.sound for _, probe in sound}
+    return Corpus(_manifest(sound), sets, tuple(sorted(dropped)), tuple(listing.notes), transcripts, sounds)
 
 
 def _lost(rows: Sequence[Listed], found: Mapping[Path, Probe], allow_partial: bool, faults: Faults) -> list[Dropped]:
@@ -281,10 +288,10 @@ def _manifest(sound: Sequence[tuple[Listed, Probe]]) -> pd.DataFrame:
     )
 
 
-def _unique(listing: Listing, faults: Faults) -> list[Listed]:
+def _unique(rows: Sequence[Listed], faults: Faults) -> list[Listed]:
     """The rows with each id once a set; further ones are faults."""
     first: dict[tuple[str, str], Listed] = {}
-    for row in listing.utterances:
+    for row in rows:
         before = first.setdefault((row.set, row.utterance), row)
         if before is not row:
             faults.add(
@@ -325,23 +332,32 @@ def _agree_on_sex(rows: Sequence[Listed], faults: Faults) -> None:
             )
 
 
-def _apart(rows: Sequence[Listed], faults: Faults) -> None:
-    """Nobody who is evaluated may be trained on: an attacker who has met the speakers is another one than the tables name."""
+def _apart(rows: Sequence[Listed], faults: Faults) -> list[Listed]:
+    """Nobody who is evaluated may be trained on: an attacker who has met the speakers is another one than the tables name.
+
+    Returns:
+        The rows without those of a training set that is called like a set that is evaluated.
+    """
     trained: dict[str, Listed] = {}
     evaluated: dict[str, Listed] = {}
     for row in rows:
         if row.speaker:
             (trained if row.role == "train" else evaluated).setdefault(row.speaker, row)
-    for speaker, row in trained.items():
-        if speaker in evaluated:
-            other = evaluated[speaker]
-            faults.add(
-                "train-speaker",
-                f"speaker '{speaker}' is trained on in {row.set} and evaluated in {other.set} ({other.where})",
-                row.where,
-            )
-    for name in sorted({row.set for row in trained.values()} & {row.set for row in evaluated.values()}):
+    both = [speaker for speaker in trained if speaker in evaluated]
+    if both:
+        one, other = trained[both[0]], evaluated[both[0]]
+        few = ", ".join(both[:MOST_NAMED]) + (", …" if len(both) > MOST_NAMED else "")
+        s = "s" if len(trained) > 1 else ""
+        faults.add(
+            "train-speaker",
+            f"{len(both)} of the {len(trained)} speaker{s} of the training set {one.set} "
+            f"{'are' if len(both) > 1 else 'is'} evaluated: {few} ('{both[0]}' in {other.set}, {other.where})",
+            one.where,
+        )
+    same = {row.set for row in trained.values()} & {row.set for row in evaluated.values()}
+    for name in sorted(same) if not both else ():
         faults.add("train", f"the training set and a set that is evaluated are both called '{name}'", "dataset.train")
+    return [row for row in rows if row.role != "train" or row.set not in same]
 
 
 def _check_list(made: TrialList, known: dict[tuple[str, str], Listed], faults: Faults) -> None:
@@ -449,14 +465,23 @@ def _check_durations(sound: Sequence[tuple[Listed, Probe]], listing: Listing) ->
 
 
 def _trial_set(made: TrialList, known: dict[tuple[str, str], Listed], gone: set[tuple[str, str]]) -> TrialSet:
-    enrolment = [
-        (line.model, line.utterance) for line in made.enrolment if (made.enrolment_set, line.utterance) not in gone
-    ]
-    models = {model for model, _ in enrolment}
     kept = []
     for trial in made.trials:
         row = known.get((made.name, trial.utterance))
-        if row and trial.model in models and (made.name, trial.utterance) not in gone:
+        if row:
             target = trial.model == row.speaker if trial.target is None else trial.target
             kept.append((trial.model, trial.utterance, target))
-    return trials.make(made.name, made.enrolment_set, enrolment, kept, len(made.trials))
+    enrolment = [(line.model, line.utterance) for line in made.enrolment]
+    models = {model for model, _ in enrolment}
+    tried = [trial for trial in kept if trial[0] in models]
+    return trials.without(trials.make(made.name, made.enrolment_set, enrolment, tried, len(made.trials)), gone)
+
+
+def without_class(sets: Iterable[TrialSet], where: Mapping[str, str], faults: Faults) -> None:
+    """Report trial sets that have no trials of a class; ``where`` is the place of each list."""
+    for made in sets:
+        counts = {"target": made.n_target, "nontarget": made.n_nontarget}
+        lacking = [label for label, count in counts.items() if not count]
+        if lacking:
+            place = where.get(made.name, made.name)
+            faults.add("no-class", f"the trial set {made.name} has no {' and no '.join(lacking)} trials", place)

@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import os
-from collections import defaultdict
+import shlex
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
-from pipeline.datasets import corpus
+from pipeline import audio, names
+from pipeline.datasets import corpus, sameness
+from pipeline.datasets import librispeech as trees
 from pipeline.datasets import probe as probing
 from pipeline.datasets.corpus import Dropped
 from pipeline.datasets.known import NOTHING_KNOWN, KnownFiles
-from pipeline.datasets.librispeech import audio_files, legal_id
-from pipeline.faults import Faults
+from pipeline.datasets.sameness import Sameness
+from pipeline.faults import KINDS, Faults
+from pipeline.names import Pattern, legal_id
 from pipeline.tables import manifest as manifests
 
 Row = dict[str, Any]
@@ -31,55 +35,106 @@ class External:
         manifest: the rows of the original's manifest, with path, rate, samples and digest of the anonymised files.
         dropped: utterances without a sound file (``allow_partial``).
         notes: what a reader of the report should know, e.g. durations that changed.
+        same: which of the files hold one sound where the originals do not.
     """
 
     manifest: pd.DataFrame
     dropped: tuple[Dropped, ...] = ()
     notes: tuple[str, ...] = ()
+    same: Sameness = field(default_factory=Sameness)
 
 
 @dataclass(frozen=True)
 class Copy:
-    """Where an anonymised copy lies: its root and the folders' suffix, and whether it is of the training set."""
+    """Where an anonymised copy lies, and what its settings are called.
+
+    Attributes:
+        root: its folder.
+        suffix: of the sets' folders; by default the only one that there is.
+        training: whether it is of the training set.
+        label: of the system.
+        setting: that names the folder: ``root``, ``second_root`` or ``train_root``.
+        pattern: how the files are called.
+        follow_links: whether links may lead out of the folder.
+    """
 
     root: str
     suffix: str | None = None
     training: bool = False
+    label: str = "<label>"
+    setting: str = "root"
+    pattern: Pattern = field(default_factory=Pattern)
+    follow_links: bool = False
+
+    def key(self, setting: str = "") -> str:
+        """A setting of the system as overrides name it, by default that of the folder."""
+        return f"system.{self.label}.{setting or self.setting}"
+
+    def kinds(self) -> dict[str, tuple[str, str]]:
+        """Likely cause and remedy of each kind of fault, with this system's settings."""
+        looked = " ".join(audio.EXTENSIONS)
+        partial = "allow_partial=true leaves the utterances out of every system and marks the results"
+        return {
+            **KINDS,
+            "root": ("a misspelt or unmounted folder", f"set {self.key()}=DIR to the folder of the anonymised audio"),
+            "missing-audio": (
+                f"an incomplete copy, another folder, or files of another name than UTTERANCE.ext (looked for: {looked})",
+                f"restore the files, or set {self.key()}=DIR to the folder that holds them; {partial}",
+            ),
+            "bad-audio": (KINDS["bad-audio"][0], f"copy or make the files again; {partial}"),
+            "no-speech": (
+                "a failed recording, or an anonymiser that gave nothing back",
+                f"make the files again; {partial}",
+            ),
+            "leaves-root": (
+                "links to where the audio lies",
+                f"set {self.key('follow_links')}=true if the links are yours: regular files alone are read",
+            ),
+            "ambiguous": (
+                "results of several systems or formats in one folder",
+                f"keep one of the files, set {self.key()}=DIR to a folder that holds one system, or choose by "
+                f"{self.key('suffix')}=SUFFIX",
+            ),
+        }
 
 
 def read(
-    root: str | Path,
+    copy: Copy,
     manifest: pd.DataFrame,
-    suffix: str | None = None,
     allow_partial: bool = False,
     threads: int = 1,
     known: KnownFiles = NOTHING_KNOWN,
+    sounds: Mapping[str, str] = {},
 ) -> External:
     """Find and check the anonymised file of each row of a manifest.
 
     A set's files are looked for under ``root/SET`` followed by a suffix, the same for all sets ('' or ``_…``), at any depth;
-    if no set has such a folder, anywhere under ``root``. The file's stem is the utterance's id (blanks as '_').
+    if no set has such a folder, anywhere under ``root``. The file's stem is the utterance's id (blanks as '_'), or what the pattern
+    makes of it; or its folders and its stem joined by '-' are, as in a tree whose names repeat.
 
     Args:
-        root: the folder of the system's audio.
+        copy: where it lies.
         manifest: what has to be there.
-        suffix: the folders' suffix; by default the only one that there is.
         allow_partial: leave out utterances whose file is missing or has a fault.
         threads: files that are read at a time.
         known: what earlier looks at the files found.
+        sounds: digests of what is heard in the originals, by the digest of the file.
 
     Raises:
         DataError: with all faults.
     """
-    faults = Faults()
-    folder = Path(root).expanduser().absolute()
-    if not str(root) or not folder.is_dir():
-        faults.add("root", f"there is no folder '{root}' of anonymised audio", "system.<label>.root")
-        faults.stop(root or "system.<label>.root")
-    places = _places(folder, sorted(manifest["set"].unique()), suffix, faults)
-    files = {place: _by_id(place) for place in set(places.values())}
+    kinds = copy.kinds()
+    faults = Faults(kinds, "the anonymised audio has")
+    folder = Path(copy.root).expanduser().absolute()
+    if not copy.root or not folder.is_dir():
+        faults.add("root", f"there is no folder '{copy.root}' of anonymised audio", copy.key())
+        faults.stop(copy.root or copy.key())
+    places = _places(folder, sorted(manifest["set"].unique()), copy, faults)
+    files = {place: _Files(place, copy.pattern) for place in set(places.values())}
     lost = _Lost(allow_partial, faults)
-    chosen = list(_chosen(manifest, folder, places, files, lost))
+    chosen = list(_chosen(manifest, folder, places, files, copy, lost))
+    unused = _unused(files, {path for _, path in chosen})
+    _name_missing(lost, unused, not chosen, copy, kinds, places, files)
     probed = known.probes((path for _, path in chosen), threads)
     rows: list[Row] = []
     originals: list[Row] = []
@@ -88,14 +143,17 @@ def read(
         if probe.kind:
             lost.add(row, probe.problem, probe.kind, path)
             continue
-        audio = {"sample_rate": probe.sample_rate, "samples": probe.samples, "sha256": probe.sha256}
-        rows.append({**row, "path": str(path), **audio})
+        found = {"sample_rate": probe.sample_rate, "samples": probe.samples, "sha256": probe.sha256}
+        rows.append({**row, "path": str(path), **found})
         originals.append(row)
     if not rows and not faults.found:
         faults.add("empty", "no utterance is left", folder)
     faults.stop(folder)
-    notes = [*_compared(originals, rows), *_unused(folder, files, {path for _, path in chosen}), *probing.notes(probed)]
-    return External(manifests.frame(rows), tuple(sorted(lost.dropped)), tuple(notes))
+    mine = {probe.sha256: probe.sound for probe in probed.values()}
+    same = sameness.find(originals, rows, sounds, mine)
+    notes = [*same.sentences(), *_compared(originals, rows, sounds, mine)]
+    notes += [*_said_of_unused(folder, unused), *probing.notes(probed)]
+    return External(manifests.frame(rows), tuple(sorted(lost.dropped)), tuple(notes), same)
 
 
 class _Lost:
@@ -104,6 +162,7 @@ class _Lost:
     def __init__(self, allow_partial: bool, faults: Faults) -> None:
         self.allow_partial, self.faults = allow_partial, faults
         self.dropped: list[Dropped] = []
+        self.missing: list[tuple[Row, Path]] = []
 
     def add(self, row: Row, problem: str, kind: str, where: Path) -> None:
         """One more."""
@@ -113,34 +172,108 @@ class _Lost:
             self.faults.add(kind, f"utterance '{row['utterance']}' of {row['set']}: {problem}", where)
 
 
+class _Files:
+    """The audio files under a folder by what they are called."""
+
+    def __init__(self, place: Path, pattern: Pattern) -> None:
+        self.all = trees.audio_files(place)
+        self._by_stem: dict[str, list[Path]] = defaultdict(list)
+        self._by_path: dict[str, list[Path]] = defaultdict(list)
+        for path in self.all:
+            parts = [*path.relative_to(place).parts[:-1], path.stem]
+            for depth in range(1, len(parts) + 1):
+                name = pattern.found("-".join(map(legal_id, parts[-depth:])))
+                if name is not None:
+                    (self._by_stem if depth == 1 else self._by_path)[name].append(path)
+
+    def of(self, name: str) -> list[Path]:
+        """The files of that name."""
+        return self._by_stem.get(name) or self._by_path.get(name) or []
+
+
 def _chosen(
     manifest: pd.DataFrame,
     folder: Path,
     places: Mapping[str, Path],
-    files: Mapping[Path, Mapping[str, list[Path]]],
+    files: Mapping[Path, _Files],
+    copy: Copy,
     lost: _Lost,
 ) -> Iterator[tuple[Row, Path]]:
-    """The file of each row; rows that have none, several, or one that lies elsewhere are faults."""
-    faults, fence = lost.faults, corpus.Fence(folder)
+    """The file of each row; rows that have several, or one that lies elsewhere, are faults; those that have none are kept."""
+    faults, fence = lost.faults, corpus.Fence(folder, copy.follow_links)
     for record in manifest.to_dict("records"):
         row = {str(key): value for key, value in record.items()}
         if row["set"] not in places:
             continue
         place = places[row["set"]]
-        found = files[place].get(row["utterance"], [])
+        found = files[place].of(copy.pattern.wanted(row))
         if len(found) > 1:
             several = ", ".join(str(path.relative_to(folder)) for path in found)
             text = f"utterance '{row['utterance']}' of {row['set']} has {len(found)} files: {several}"
             faults.add("ambiguous", text, place)
         elif not found:
-            lost.add(row, f"no file {row['utterance']}.ext under {place}", "missing-audio", place)
+            lost.missing.append((row, place))
         elif not fence.holds(found[0]):
             faults.add("leaves-root", f"a link leads out of {folder}, to {os.path.realpath(found[0])}", found[0])
         else:
             yield row, found[0]
 
 
-def _compared(originals: Sequence[Row], rows: Sequence[Row]) -> Iterator[str]:
+def _name_missing(
+    lost: _Lost,
+    unused: Sequence[Path],
+    nothing: bool,
+    copy: Copy,
+    kinds: dict[str, tuple[str, str]],
+    places: Mapping[str, Path],
+    files: Mapping[Path, _Files],
+) -> None:
+    """Say of the utterances without a file what there is instead: files of another name first, as the root of it.
+
+    ``kinds`` gets the remedy for names. Under ``allow_partial``, names are a fault only where there is nothing else.
+    """
+    if not lost.missing:
+        return
+    guess = names.guess([row for row, _ in lost.missing], [path.stem for path in unused])
+    if unused and (nothing or not lost.allow_partial) and (guess is not None or nothing):
+        few = ", ".join(path.name for path in unused[:3])
+        said = guess.said if guess is not None else "they hold no id of an utterance"
+        kinds["names"] = ("files that were named by a tool", _renaming(copy, guess))
+        lost.faults.add(
+            "names",
+            f"{len(unused)} files match no utterance, e.g. {few}; {said}; {len(lost.missing)} utterances have no file, "
+            f"e.g. {lost.missing[0][0]['utterance']}",
+            os.path.commonpath(list(places.values())),
+        )
+        if guess is not None and guess.files == len(lost.missing):
+            return
+    elif unused and not lost.allow_partial:
+        cause, remedy = kinds["missing-audio"]
+        few = ", ".join(path.name for path in unused[:3])
+        kinds["missing-audio"] = (f"{cause}; {len(unused)} files there match no utterance, e.g. {few}", remedy)
+    for place in sorted({place for _, place in lost.missing if not files[place].all}):
+        others = Counter(Path(name).suffix.lower() for _, _, several in os.walk(place) for name in several)
+        for ending, count in sorted(others.items()):
+            lost.faults.add("missing-audio", f"no audio file, but {count} files '*{ending}'", place)
+    for row, place in lost.missing:
+        lost.add(row, f"no file {copy.pattern.wanted(row)}.ext under {place}", "missing-audio", place)
+
+
+def _renaming(copy: Copy, guess: names.Guess | None) -> str:
+    """What takes files as they are called."""
+    if guess is None:
+        return (
+            "name each file after its utterance (UTTERANCE.ext); what is the same in all names may stay: "
+            f"{names.override(copy.key('pattern'), '{utterance}_anon')}"
+        )
+    said = [names.override(copy.key("pattern"), guess.pattern.text)] if guess.pattern.text != names.PLAIN else []
+    said += [shlex.quote(f"{copy.key('ignore_case')}=true")] if guess.pattern.ignore_case else []
+    return f"say how they are called: {' '.join(said)}"
+
+
+def _compared(
+    originals: Sequence[Row], rows: Sequence[Row], sounds: Mapping[str, str], mine: Mapping[str, str]
+) -> Iterator[str]:
     """What a reader should know of the files beside the originals, row by row."""
     longer = [
         row["samples"] / row["sample_rate"] - original["samples"] / original["sample_rate"]
@@ -152,30 +285,39 @@ def _compared(originals: Sequence[Row], rows: Sequence[Row]) -> Iterator[str]:
             f"{len(changed)} of {len(longer)} anonymised files differ in length by more than 10 ms, "
             f"from {min(changed):+.2f} s to {max(changed):+.2f} s"
         )
-    same = sum(row["sha256"] == original["sha256"] for original, row in zip(originals, rows))
-    if same:
-        yield f"{same} of {len(longer)} files are byte for byte those of the original: not anonymised"
+    bytes_same = [row["sha256"] == original["sha256"] for original, row in zip(originals, rows)]
+    if any(bytes_same):
+        yield f"{sum(bytes_same)} of {len(longer)} files are byte for byte those of the original: not anonymised"
+    heard_same = sum(
+        not same and mine[row["sha256"]] == sounds.get(original["sha256"])
+        for original, row, same in zip(originals, rows, bytes_same)
+    )
+    if heard_same:
+        yield (
+            f"{heard_same} of {len(longer)} files hold the very samples of the original in another file format or with other "
+            f"zeros at the ends: not anonymised"
+        )
 
 
-def _unused(folder: Path, files: Mapping[Path, Mapping[str, list[Path]]], used: Collection[Path]) -> Iterator[str]:
-    extra = sum(len(several) for by_id in files.values() for several in by_id.values()) - len(used)
-    if extra:
-        yield f"{extra} audio files under {folder} belong to no utterance of the data set and are not used"
+def _unused(files: Mapping[Path, _Files], used: Collection[Path]) -> list[Path]:
+    return sorted(path for one in files.values() for path in one.all if path not in used)
 
 
-def _by_id(place: Path) -> dict[str, list[Path]]:
-    found: dict[str, list[Path]] = defaultdict(list)
-    for path in audio_files(place):
-        found[legal_id(path.stem)].append(path)
-    return found
+def _said_of_unused(folder: Path, unused: Sequence[Path]) -> Iterator[str]:
+    if unused:
+        yield (
+            f"{len(unused)} audio files under {folder} belong to no utterance of the data set and are not used, "
+            f"e.g. {unused[0].relative_to(folder)}"
+        )
 
 
-def _places(root: Path, sets: list[str], suffix: str | None, faults: Faults) -> dict[str, Path]:
+def _places(root: Path, sets: list[str], copy: Copy, faults: Faults) -> dict[str, Path]:
     """The folder to search for each set; sets without one are faults."""
+    folders = {names.composed(folder.name): folder for folder in sorted(root.iterdir()) if folder.is_dir()}
+    suffix = None if copy.suffix is None else names.composed(copy.suffix)
     if suffix is None:
-        names = [folder.name for folder in sorted(root.iterdir()) if folder.is_dir()]
         having: dict[str, int] = defaultdict(int)
-        for name in names:
+        for name in folders:
             for one in sets:
                 # vctk_dev_trials_f_common is no copy of vctk_dev_trials_f.
                 longer = any(name.startswith(other) and other.startswith(f"{one}_") for other in sets)
@@ -189,12 +331,12 @@ def _places(root: Path, sets: list[str], suffix: str | None, faults: Faults) -> 
             faults.add(
                 "ambiguous",
                 f"the folders have several suffixes ({', '.join(repr(tail) for tail in best)}); choose one "
-                f"by system.<label>.suffix",
+                f"by {copy.key('suffix')}={best[-1]}",
                 root,
             )
             return {}
         suffix = best[0]
     for one in sets:
-        if not (root / f"{one}{suffix}").is_dir():
+        if f"{one}{suffix}" not in folders:
             faults.add("missing-audio", f"there is no folder {one}{suffix} for the set {one}", root)
-    return {one: root / f"{one}{suffix}" for one in sets if (root / f"{one}{suffix}").is_dir()}
+    return {one: folders[f"{one}{suffix}"] for one in sets if f"{one}{suffix}" in folders}

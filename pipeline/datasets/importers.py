@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from pipeline.datasets import corpus, kaldi, librispeech, rendered
+from pipeline.datasets import corpus, folders, kaldi, librispeech, rendered
 from pipeline.datasets.corpus import Corpus, Listing
 from pipeline.datasets.known import NOTHING_KNOWN, KnownFiles
 from pipeline.datasets.settings import DatasetSettings
@@ -47,16 +47,20 @@ def read(
         if not settings.root or not root.is_dir():
             listing.faults.add("root", f"there is no folder '{settings.root}'", "dataset.root")
             listing.faults.stop(settings.root or "dataset.root")
-        (kaldi if settings.name == "kaldi" else librispeech).add(settings, root, listing)
+        {"kaldi": kaldi.add, "librispeech": librispeech.add, "folders": folders.add}[settings.name](
+            settings, root, listing
+        )
     return corpus.assemble(listing, root, allow_partial, threads, known)
 
 
 def _add_training(settings: DatasetSettings, listing: Listing) -> None:
-    """List the training set ``settings.train``: a Kaldi set, a folder that holds one, or a LibriSpeech tree."""
+    """List the training set ``settings.train``: a Kaldi set, a folder that holds one, or a tree with a folder a speaker."""
     folder = Path(settings.train).expanduser().absolute()
     if not folder.is_dir():
         listing.faults.add("train", f"there is no folder '{settings.train}'", "dataset.train")
     elif kaldi.holds_sets(folder):
         kaldi.add_training(settings, folder, listing)
+    elif settings.name == "folders" or folders.fits(folder):
+        folders.add_training(settings, folder, listing)
     else:
-        librispeech.add_training(folder, listing)
+        librispeech.add_training(settings, folder, listing)

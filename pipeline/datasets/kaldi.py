@@ -28,12 +28,14 @@ from pathlib import Path
 from pipeline.datasets import corpus
 from pipeline.datasets.corpus import Enrolled, Listed, Listing, Trial, TrialList
 from pipeline.datasets.settings import DatasetSettings
+from pipeline.datasets.sexes import SEXES
 from pipeline.faults import Faults
+from pipeline.names import composed, existing
 
 log = logging.getLogger(__name__)
 
-SEXES = {"f": "f", "female": "f", "m": "m", "male": "m", "u": "u", "unknown": "u"}
 _BLANK = re.compile(r"[ \t]+")
+_OF_A_PAIR = re.compile(r"_(enrolls|trials(_.*)?)$")
 _ARCHIVE = re.compile(r"\.ark:\d+$")
 
 
@@ -69,6 +71,7 @@ def add(settings: DatasetSettings, root: Path, listing: Listing) -> None:
         DataError: it holds no sets; with the faults so far.
     """
     pairs, singles = _discover(root, settings, listing)
+    links = settings.follow_links
     enrolments = [_tables(folder, listing.faults) for folder, _ in pairs]
     groups = [[_tables(folder, listing.faults) for folder in folders] for _, folders in pairs]
     alone = [_tables(folder, listing.faults) for folder in singles]
@@ -76,16 +79,16 @@ def add(settings: DatasetSettings, root: Path, listing: Listing) -> None:
     sets = [*enrolments, *(one for group in groups for one in group), *alone]
     start = _audio_root(settings, sets, [root, root.parent, Path.cwd()], root, listing)
     for enrolment, group in zip(enrolments, groups):
-        listing.utterances += _utterances(enrolment, "enrolment", start, listing.faults)
+        listing.utterances += _utterances(enrolment, "enrolment", start, listing.faults, links)
         for one in group:
-            listing.utterances += _utterances(one, "trial", start, listing.faults)
+            listing.utterances += _utterances(one, "trial", start, listing.faults, links)
     _fill_sexes(listing)
     for enrolment, group in zip(enrolments, groups):
         enrolled = _enrolled(enrolment, listing.faults)
         for one in group:
             _add_list(listing, one.name, enrolment.name, enrolled, one.trials.get("trials"), one.where("trials"))
     for one in alone:
-        _add_single(listing, one, _utterances(one, "trial", start, listing.faults), settings.seed)
+        _add_single(listing, one, _utterances(one, "trial", start, listing.faults, links), settings.seed)
     if alone:
         corpus.select(listing, settings.sets, "dataset.sets")
 
@@ -107,7 +110,7 @@ def add_training(settings: DatasetSettings, folder: Path, listing: Listing) -> N
     if settings.audio_root is not None:
         candidates.insert(0, Path(settings.audio_root).expanduser().absolute())
     start = _start([one], candidates, one.folder, listing)
-    listing.utterances += _utterances(one, "train", start, listing.faults)
+    listing.utterances += _utterances(one, "train", start, listing.faults, settings.follow_links)
 
 
 def _sets(folder: Path) -> list[Path]:
@@ -124,7 +127,7 @@ def _discover(
     faults = listing.faults
     if (root / "wav.scp").exists():
         has_lists = (root / "enrolls").exists() and _trial_files(root)
-        if re.search(r"_(enrolls|trials(_.*)?)$", root.name) and not has_lists:
+        if _OF_A_PAIR.search(root.name) and not has_lists:
             faults.add(
                 "no-sets",
                 f"'{root.name}' is one set of several; give the folder that holds them: "
@@ -134,15 +137,19 @@ def _discover(
             faults.stop(root)
         return [], [root]
     training = os.path.realpath(Path(settings.train).expanduser()) if settings.train else ""
+    # A training set called like one of a pair is evaluated as well, and its speakers are named as such.
     folders = {
-        folder.name: folder
+        composed(folder.name): folder
         for folder in sorted(root.iterdir())
-        if folder.is_dir() and os.path.realpath(folder) != training
+        if folder.is_dir() and (os.path.realpath(folder) != training or _OF_A_PAIR.search(folder.name))
     }
     pairs = _pairs(folders, settings.sets, listing)
     if pairs is not None:
         return pairs, []
     singles = [folder for folder in folders.values() if (folder / "wav.scp").exists()]
+    if not singles and training:
+        # The only set there is: it is evaluated as well, and its speakers are named as such.
+        singles = [one for one in sorted(root.iterdir()) if os.path.realpath(one) == training and holds_sets(one)]
     if not singles:
         empty = not any(root.iterdir())
         faults.add("no-sets", "the folder is empty" if empty else "the folder holds no Kaldi set (no */wav.scp)", root)
@@ -220,6 +227,8 @@ def records(path: Path, faults: Faults, fields: range, split: int = 0) -> Iterat
         if not line:
             continue
         found = _BLANK.split(line, maxsplit=split - 1 if split else 0)
+        # A last field that keeps its blanks is the name of a file or text, and stays as it is.
+        found = [composed(part) if not split or place + 1 < split else part for place, part in enumerate(found)]
         if "\0" in line:
             faults.add("malformed", "a zero byte", f"{path}:{number}")
         elif len(found) in fields:
@@ -241,7 +250,7 @@ def _mapping(path: Path, faults: Faults) -> dict[str, Record]:
 
 
 def _tables(folder: Path, faults: Faults) -> _Set:
-    made = _Set(folder.name, folder)
+    made = _Set(composed(folder.name), folder)
     if not (folder / "wav.scp").exists():
         faults.add("missing-table", "the set has no wav.scp", folder)
     else:
@@ -324,7 +333,7 @@ def _start(sets: list[_Set], candidates: list[Path], where: Path, listing: Listi
         return candidates[0]
     counts = []
     for candidate in candidates:
-        counts.append(sum(os.path.exists(candidate / path) for path in relative))  # noqa: PTH110 (never raises)
+        counts.append(sum(os.path.exists(existing(candidate / path)) for path in relative))  # noqa: PTH110 (never raises)
         if counts[-1] == len(relative):
             break
     best = max(range(len(counts)), key=counts.__getitem__)
@@ -340,13 +349,13 @@ def _start(sets: list[_Set], candidates: list[Path], where: Path, listing: Listi
     return candidates[best]
 
 
-def _utterances(one: _Set, role: str, start: Path | None, faults: Faults) -> list[Listed]:
+def _utterances(one: _Set, role: str, start: Path | None, faults: Faults, follow_links: bool) -> list[Listed]:
     """The utterances of a set; a file that may not or cannot be read has no path."""
     rows = []
     if (one.folder / "segments").exists():
         faults.add("segments", f"the set {one.name} cuts its utterances out of recordings", one.where("segments"))
         start = None
-    fence = corpus.Fence(start or one.folder)
+    fence = corpus.Fence(start or one.folder, follow_links)
     strange: dict[str, list[Record]] = {}
     for position, record in enumerate(one.audio):
         utterance, name = record.fields
@@ -359,9 +368,9 @@ def _utterances(one: _Set, role: str, start: Path | None, faults: Faults) -> lis
         if _problem(name):
             strange.setdefault(_problem(name), []).append(record)
         elif Path(name).is_absolute():
-            path = Path(name)
+            path = existing(Path(name))
         elif start is not None:
-            path = start / name
+            path = existing(start / name)
             if not fence.holds(path):
                 faults.add(
                     "leaves-root",

@@ -45,7 +45,7 @@ KEEP_SECONDS = 20.0
 FORGOTTEN_SECONDS = 90 * 24 * 3600
 """Folders of other versions that nobody wrote to for so long are removed."""
 
-LAYOUT = 1
+LAYOUT = 2
 _IDENTITY = pa.binary(16)
 SCHEMA = pa.schema(
     {
@@ -62,10 +62,23 @@ SCHEMA = pa.schema(
         "sha256": pa.binary(),
         "kind": pa.string(),
         "problem": pa.binary(),
+        "sound": pa.binary(),
+        "silence_ms": pa.float64(),
         "looked_ns": pa.int64(),
     }
 )
-_ANSWER = ["identity", "sample_rate", "samples", "channels", "clipped", "sha256", "kind", "problem"]
+_ANSWER = [
+    "identity",
+    "sample_rate",
+    "samples",
+    "channels",
+    "clipped",
+    "sha256",
+    "kind",
+    "problem",
+    "sound",
+    "silence_ms",
+]
 # Files that are asked for at a time, because a network file system answers each after a while.
 _ASKED = 16
 _BLOCK = 4096
@@ -145,8 +158,20 @@ class KnownFiles:
         places = [place for place, row in enumerate(rows.to_pylist()) if row is not None]
         answers = self._known.take(rows.drop_null()).drop_columns("identity").to_pydict()
         return {
-            paths[place]: Probe(rate, samples, sha256.hex(), kind, _text(problem), channels, clipped)
-            for place, rate, samples, channels, clipped, sha256, kind, problem in zip(places, *answers.values())
+            paths[place]: Probe(
+                rate,
+                samples,
+                sha256.hex(),
+                kind,
+                _text(problem),
+                channels,
+                clipped,
+                sound=sound.hex(),
+                silence_ms=silence,
+            )
+            for place, rate, samples, channels, clipped, sha256, kind, problem, sound, silence in zip(
+                places, *answers.values()
+            )
         }
 
     def _look(self, paths: Sequence[Path], threads: int, found: dict[Path, Probe]) -> None:
@@ -279,6 +304,8 @@ def _rows(new: Sequence[tuple[_State, Probe, int]]) -> pa.Table:
             "sha256": bytes.fromhex(probe.sha256),
             "kind": probe.kind,
             "problem": _bytes(probe.problem),
+            "sound": bytes.fromhex(probe.sound),
+            "silence_ms": probe.silence_ms,
             "looked_ns": looked_ns,
         }
         for state, probe, looked_ns in new

@@ -6,21 +6,16 @@ There are no lists: each speaker's utterances are halved into enrolment and tria
 from __future__ import annotations
 
 import os
-import re
 from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
 from pipeline import audio
-from pipeline.datasets import corpus
+from pipeline.datasets import corpus, sexes
 from pipeline.datasets.corpus import Listed, Listing
 from pipeline.datasets.settings import DatasetSettings
-
-
-def legal_id(name: str) -> str:
-    """A file or folder name as an id: ids have no blanks, so each run of blanks becomes '_'."""
-    return re.sub(r"\s+", "_", name.strip())
+from pipeline.names import composed, legal_id
 
 
 def audio_files(root: Path) -> list[Path]:
@@ -48,25 +43,25 @@ def add(settings: DatasetSettings, root: Path, listing: Listing) -> None:
     Raises:
         DataError: it is no such tree; with the faults so far.
     """
-    rows = _tree(root, "dataset.root", listing)
+    rows = _tree(settings, root, "dataset.root", settings.sexes, listing)
     if not rows:
         listing.faults.stop(root)
     corpus.halved(listing, legal_id(root.name), rows, settings.seed, str(root))
     corpus.select(listing, settings.sets, "dataset.sets")
 
 
-def add_training(folder: Path, listing: Listing) -> None:
+def add_training(settings: DatasetSettings, folder: Path, listing: Listing) -> None:
     """List a tree as training set of the folder's name."""
-    rows = sorted(_tree(folder, "dataset.train", listing), key=lambda row: row.utterance)
+    rows = sorted(_tree(settings, folder, "dataset.train", None, listing), key=lambda row: row.utterance)
     listing.utterances += [
         replace(row, set=legal_id(folder.name), role="train", position=place) for place, row in enumerate(rows)
     ]
 
 
-def _tree(root: Path, key: str, listing: Listing) -> list[Listed]:
+def _tree(settings: DatasetSettings, root: Path, key: str, table: str | None, listing: Listing) -> list[Listed]:
     """The utterances of a tree, their set and role still open; none if it is no such tree, which is a fault.
 
-    ``key`` is the setting that named the root, for messages.
+    ``key`` is the setting that named the root, for messages; ``table`` says the sex of speakers in place of SPEAKERS.TXT.
     """
     faults = listing.faults
     files = audio_files(root)
@@ -75,22 +70,22 @@ def _tree(root: Path, key: str, listing: Listing) -> list[Listed]:
     _layout(root, key, dict(zip(files, parts)), listing)
     if not good:
         return []
-    sexes = _sexes(root, {speaker for _, speaker in good}, listing)
+    known = sexes.read(table, root, {speaker for _, speaker in good}, listing, ("SPEAKERS.TXT",))
     rows, renamed = [], 0
     names: dict[str, list[Path]] = defaultdict(list)
-    fence = corpus.Fence(root)
+    fence = corpus.Fence(root, settings.follow_links)
     for path, speaker in good:
         utterance = legal_id(path.stem)
-        renamed += utterance != path.stem
+        renamed += utterance != composed(path.stem)
         names[utterance].append(path)
         place: Path | None = path
         if not fence.holds(path):
-            faults.add("leaves-root", f"a link leads out of the tree, to {os.path.realpath(path)}", path)
+            faults.add("link", f"a link leads out of the tree, to {os.path.realpath(path)}", path)
             place = None
         if len(names[utterance]) == 1:
             said = path.parent / f"{path.parent.parent.name}-{path.parent.name}.trans.txt"
             rows.append(
-                Listed("", "", utterance, speaker, sexes.get(speaker, "u"), place, str(path), 0, transcripts=said)
+                Listed("", "", utterance, speaker, known.get(speaker, "u"), place, str(path), 0, transcripts=said)
             )
     for utterance, paths in names.items():
         for path in paths[1:]:
@@ -120,29 +115,3 @@ def _layout(root: Path, key: str, files: Mapping[Path, tuple[str, ...]], listing
     else:
         for path in elsewhere:
             faults.add("layout", "audio that does not lie at SPEAKER/CHAPTER/UTTERANCE.ext", path)
-
-
-def _sexes(root: Path, speakers: set[str], listing: Listing) -> dict[str, str]:
-    """Sex by speaker from SPEAKERS.TXT (``ID | SEX | SUBSET | MINUTES | NAME``, comments after ';')."""
-    table = next(
-        (folder / "SPEAKERS.TXT" for folder in (root, root.parent) if (folder / "SPEAKERS.TXT").is_file()), None
-    )
-    if table is None:
-        listing.notes.append("no SPEAKERS.TXT in the root or its parent: the sex of speakers is unknown")
-        return {}
-    found: dict[str, str] = {}
-    for number, line in enumerate(table.read_text("utf-8-sig", errors="replace").split("\n"), 1):
-        if not line.strip() or line.lstrip().startswith(";"):
-            continue
-        fields = [part.strip() for part in line.split("|")]
-        sex = fields[1].lower() if len(fields) > 1 else ""
-        if not fields[0] or sex not in ("f", "m"):
-            listing.faults.add("malformed", f"not 'ID | F|M | …': '{line.strip()[:80]}'", f"{table}:{number}")
-        elif found.setdefault(legal_id(fields[0]), sex) != sex:
-            listing.faults.add("disagrees", f"speaker '{fields[0]}' is listed with both sexes", f"{table}:{number}")
-    if not speakers & found.keys():
-        listing.notes.append(f"{table} names none of the speakers: their sex is unknown")
-        return {}
-    for speaker in sorted(speakers - found.keys()):
-        listing.faults.add("no-sex", f"speaker '{speaker}' has no line in SPEAKERS.TXT", table)
-    return found

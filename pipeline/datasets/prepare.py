@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Collection, Hashable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -11,10 +11,14 @@ import pandas as pd
 
 from pipeline.contracts import Transcripts
 from pipeline.datasets import external, importers, texts
-from pipeline.datasets.corpus import Dropped
+from pipeline.datasets.corpus import Corpus, Dropped, without_class
+from pipeline.datasets.external import External
 from pipeline.datasets.known import KnownFiles
+from pipeline.datasets.sameness import Sameness
 from pipeline.datasets.settings import DatasetSettings
 from pipeline.errors import DataError, Fault
+from pipeline.faults import Faults
+from pipeline.protocol import trials
 from pipeline.protocol.trials import TrialSet
 
 
@@ -27,9 +31,10 @@ class Prepared:
         manifest: rows of all sets (:mod:`pipeline.tables.manifest`).
         trials: trial sets by name.
         external: manifests of external systems, their second runs and training sets by key.
-        dropped: utterances left out under ``allow_partial``.
+        dropped: utterances left out of all systems under ``allow_partial``.
         notes: what a reader should know.
         transcripts: what is said.
+        same: the copies whose recordings hold one sound where the originals hold several, by what messages call them.
     """
 
     name: str
@@ -39,6 +44,7 @@ class Prepared:
     dropped: tuple[Dropped, ...]
     notes: tuple[str, ...]
     transcripts: Transcripts = field(default_factory=lambda: texts.Tables({}))
+    same: Mapping[str, Sameness] = field(default_factory=dict)
 
 
 def run(
@@ -66,23 +72,74 @@ def run(
     """
     corpus = importers.read(settings, rendered, allow_partial, threads, training_alone, known)
     training = corpus.manifest["role"] == "train"
-    made: dict[Hashable, pd.DataFrame] = {}
-    dropped, notes = list(corpus.dropped), list(corpus.notes)
-    faults: list[Fault] = []
-    first: DataError | None = None
-    for label, copy in copies.items():
+    made: dict[Hashable, External] = {}
+    errors: dict[Hashable, DataError] = {}
+    for key, copy in copies.items():
         wanted = corpus.manifest[training == copy.training]
         try:
-            read = external.read(Path(copy.root), wanted, copy.suffix, allow_partial, threads, known)
+            made[key] = external.read(copy, wanted, allow_partial, threads, known, corpus.sounds)
         except DataError as error:
-            first = first or error
-            faults += [Fault(fault.what, f"system {label}: {fault.where}", fault.kind) for fault in error.faults]
-            continue
-        made[label] = read.manifest
-        dropped += read.dropped
-        notes += [f"system {label}: {note}" for note in read.notes]
-    if first is not None:
-        raise DataError(first.what, where=first.where, cause=first.cause, remedy=first.remedy, faults=faults)
+            errors[key] = error
+    if errors:
+        raise _together(errors)
+    notes = [*corpus.notes, *(f"system {key}: {note}" for key, one in made.items() for note in one.notes)]
+    dropped = _dropped(corpus, made)
+    evaluated = [one.dropped for key, one in made.items() if not copies[key].training]
+    gone = {(line.set, line.utterance) for lines in evaluated for line in lines}
+    if gone:
+        notes.append(f"{len(gone)} utterances are left out of all systems, because a system lacks them")
+    sets = {name: trials.without(one, gone) for name, one in corpus.trials.items()}
+    _still_sound(sets, settings)
     name = settings.label or (Path(settings.root).resolve().name if settings.root else settings.name)
-    said = texts.Tables(corpus.transcripts, settings.root)
-    return Prepared(name, corpus.manifest, corpus.trials, made, tuple(dropped), tuple(notes), said)
+    said = texts.Tables({key: file for key, file in corpus.transcripts.items() if key not in gone}, settings.root)
+    return Prepared(
+        name,
+        _kept(corpus.manifest, gone),
+        sets,
+        {key: _kept(one.manifest, gone) for key, one in made.items()},
+        dropped,
+        tuple(notes),
+        said,
+        {str(key): one.same for key, one in made.items() if one.same.shared},
+    )
+
+
+def _kept(manifest: pd.DataFrame, gone: Collection[tuple[str, str]]) -> pd.DataFrame:
+    """A manifest without some rows, given as (set, utterance)."""
+    keep = [key not in gone for key in zip(manifest["set"], manifest["utterance"])]
+    return manifest if all(keep) else manifest[keep].reset_index(drop=True)
+
+
+def _dropped(corpus: Corpus, made: Mapping[Hashable, External]) -> tuple[Dropped, ...]:
+    """Each utterance that is left out, once, with all the reasons."""
+    reasons: dict[tuple[str, str], list[str]] = {}
+    for line in corpus.dropped:
+        reasons.setdefault((line.set, line.utterance), []).append(line.reason)
+    for key, one in made.items():
+        for line in one.dropped:
+            reasons.setdefault((line.set, line.utterance), []).append(f"system {key}: {line.reason}")
+    return tuple(sorted(Dropped(name, of, "; ".join(several)) for (of, name), several in reasons.items()))
+
+
+def _still_sound(sets: Mapping[str, TrialSet], settings: DatasetSettings) -> None:
+    """Refuse trial sets that lack a class once utterances are left out."""
+    faults = Faults()
+    without_class(sets.values(), {}, faults)
+    faults.stop(settings.root or "dataset")
+
+
+def _together(errors: Mapping[Hashable, DataError]) -> DataError:
+    """The errors of several systems as one."""
+
+    def said(part: str) -> str:
+        several = {f"system {key}": str(vars(error)[part]) for key, error in errors.items()}
+        if len(set(several.values())) == 1:
+            return next(iter(several.values()))
+        return "; ".join(f"{label}: {text}" for label, text in several.items())
+
+    faults = [
+        Fault(fault.what, f"system {key}: {fault.where}", fault.kind)
+        for key, error in errors.items()
+        for fault in error.faults
+    ]
+    return DataError(said("what"), where=said("where"), cause=said("cause"), remedy=said("remedy"), faults=faults)

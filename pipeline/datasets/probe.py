@@ -44,6 +44,8 @@ class Probe:
     channels: int = 1
     clipped: bool = False
     lasting: bool = True
+    sound: str = ""  # digest of what is heard, whatever the format and the zeros at the ends
+    silence_ms: float = 0.0  # of exact zeros at both ends together, where an end has enough of them to count
 
 
 def rules() -> dict[str, object]:
@@ -56,6 +58,7 @@ def rules() -> dict[str, object]:
         "cancelled": audio.CANCELLED,
         "rates": (audio.LOWEST_RATE, audio.HIGHEST_RATE),
         "most_channels": audio.MOST_CHANNELS,
+        "digital_silence_ms": audio.DIGITAL_SILENCE_MS,
         "decoder": str(soundfile.__libsndfile_version__),
     }
 
@@ -84,7 +87,17 @@ def probe(path: Path, longest_seconds: float = math.inf) -> Probe:
     kind, problem = _problem(heard, contents.samples)
     if kind:
         return Probe(kind=kind, problem=f"{path} {problem}")
-    return Probe(heard.rate, heard.samples, digest, channels=heard.channels, clipped=heard.clipped)
+    padded = [1000 * samples / heard.rate for samples in heard.zeros]
+    silence = round(sum(padded), 3) if max(padded) >= audio.DIGITAL_SILENCE_MS else 0.0
+    return Probe(
+        heard.rate,
+        heard.samples,
+        digest,
+        channels=heard.channels,
+        clipped=heard.clipped,
+        sound=heard.sound,
+        silence_ms=silence,
+    )
 
 
 def within(found: Probe, path: Path, longest_seconds: float) -> Probe:
@@ -113,7 +126,8 @@ def _problem(heard: audio.Survey, counted: int | None) -> tuple[str, str]:
 
 
 def notes(found: Mapping[Path, Probe]) -> list[str]:
-    """What a reader should know of the sound files among these: low sampling rates, mixed channels, clipping, with counts."""
+    """What a reader should know of the sound files among these: low sampling rates, mixed channels, clipping, digital
+    silence, with counts."""
     sound = {path: probe for path, probe in found.items() if not probe.kind}
     made = []
     low = Counter(probe.sample_rate for probe in sound.values() if probe.sample_rate < USUAL_RATE)
@@ -132,5 +146,12 @@ def notes(found: Mapping[Path, Probe]) -> list[str]:
         made.append(
             f"{len(clipped)} of {len(sound)} files are clipped ({audio.CLIPPED_RUN} or more consecutive samples at full "
             f"scale): they are used as they are, e.g. {clipped[0]}"
+        )
+    padded = {path: probe.silence_ms for path, probe in sound.items() if probe.silence_ms}
+    if padded:
+        longest = max(sorted(padded), key=padded.__getitem__)
+        made.append(
+            f"{len(padded)} of {len(sound)} files begin or end with exact zeros ({audio.DIGITAL_SILENCE_MS:g} ms or more), e.g. "
+            f"{longest} ({padded[longest]:.3g} ms): an extractor with trim_zeros=true drops them, any other hears them"
         )
     return made

@@ -4,24 +4,31 @@ from __future__ import annotations
 
 from typing import Literal
 
+from pydantic import ValidationInfo, field_validator
+
 from pipeline.contracts import ComponentSettings, numeric, runtime
+from pipeline.names import composed
 
 
 class DatasetSettings(ComponentSettings):
     """What to evaluate on.
 
     Attributes:
-        name: the importer: ``kaldi`` (a folder of Kaldi sets), ``librispeech`` (a tree SPEAKER/CHAPTER/UTTERANCE.ext) or
-            ``synthetic`` (rendered here).
+        name: the importer: ``kaldi`` (a folder of Kaldi sets), ``librispeech`` (a tree SPEAKER/CHAPTER/UTTERANCE.ext),
+            ``folders`` (any tree with a folder a speaker, SPEAKER/**/FILE.ext) or ``synthetic`` (rendered here).
         label: what the tables call the data set; by default the name of its folder.
         root: the folder of the data; synthetic data need none. It stays out of keys: the content of the audio enters them.
         train: a folder with training speech, for extractors that are trained in the run: a Kaldi set (or a folder that holds
-            one) or a tree SPEAKER/CHAPTER/UTTERANCE.ext. None of its speakers may be evaluated. Synthetic data then do without
+            one) or a tree with a folder a speaker. None of its speakers may be evaluated. Synthetic data then do without
             training speakers of their own. It stays out of keys like ``root``.
         audio_root: where relative paths of a ``wav.scp`` start; by default the first of root, its parent and the current
             folder under which all relative paths exist. For ``train`` it is tried first.
         longest_hours: longer files are refused, in anonymised and training speech too: a file is held in memory whole (an
             hour at 16 kHz takes 230 MB), and a damaged header may promise any length.
+        follow_links: whether links may lead out of the data (root, audio_root, train); what they lead to is read if it is a
+            regular file. Give it where the links are your own.
+        sexes: a table of the sex of speakers for ``folders`` and ``librispeech``: lines SPEAKER f|m, CSV with a header, or the one
+            that the corpus brings; by default one that is called as LibriSpeech, VCTK or VoxCeleb call it, in the root or its parent.
         sets: names of the trial sets to evaluate, e.g. ``[libri_dev_trials_f]``; by default all that are found.
         seed: of the halving into enrolment and trial where a data set has no lists, of the SRD halves, and of synthetic
             speakers.
@@ -31,18 +38,34 @@ class DatasetSettings(ComponentSettings):
         seconds: length of a synthetic utterance.
     """
 
-    name: Literal["kaldi", "librispeech", "synthetic"] = numeric()
+    name: Literal["kaldi", "librispeech", "folders", "synthetic"] = numeric()
     label: str = runtime("")
     root: str = runtime("")
     train: str = runtime("")
     audio_root: str | None = runtime(None)
     longest_hours: float = runtime(4.0, gt=0)
+    follow_links: bool = runtime(False)
+    sexes: str | None = runtime(None)
     sets: list[str] | None = numeric(None)
     seed: int = numeric(0, ge=0)
     speakers: int = numeric(12, ge=2)
     train_speakers: int = numeric(32, ge=0)
     utterances: int = numeric(20, ge=2)
     seconds: float = numeric(3.0, gt=0, le=60)
+
+    @field_validator("sets")
+    @classmethod
+    def _in_one_form(cls, sets: list[str] | None) -> list[str] | None:
+        return None if sets is None else [composed(name) for name in sets]
+
+    @field_validator("sexes")
+    @classmethod
+    def _is_read(cls, table: str | None, given: ValidationInfo) -> str | None:
+        if table is not None and given.data.get("name") not in ("folders", "librispeech"):
+            raise ValueError(
+                "a table of sexes is read for dataset=folders and dataset=librispeech; Kaldi sets have spk2gender"
+            )
+        return table
 
     @property
     def is_rendered(self) -> bool:

@@ -10,7 +10,7 @@ EERs go in as fractions and are written as percentages; a difference of two of t
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,6 +18,7 @@ import numpy as np
 import pandas as pd
 from scipy.special import ndtri
 
+from pipeline.datasets.sameness import Sameness
 from pipeline.metrics.treatment import Treatment
 
 IDENTITY = ("dataset", "subset", "condition", "system", "attacker", "extractor", "trained_on", "backend")
@@ -391,6 +392,15 @@ def digital_silence(
         return Finding("digital_silence", share, "fraction", f"{sentence}; it is trimmed before embeddings.", False)
     sentence += f"; {extractor} hears it: padding moves its vectors, and that may look like privacy."
     return Finding("digital_silence", share, "fraction", sentence, True)
+
+
+def same_audio(system: str, same: Sameness) -> Iterator[Finding]:
+    """Recordings of a system that hold one sound where the originals hold several; nothing if there are none.
+
+    Flagged: an anonymiser that gives everybody the same recording is perfectly private on paper, and is none.
+    """
+    for said in same.sentences():
+        yield Finding("same_audio", same.shared / same.files, "fraction", f"System {system}: {said}.", True)
 
 
 def weak_backend(reason: str, speakers: int | None = None) -> Finding:

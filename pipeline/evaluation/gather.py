@@ -146,7 +146,7 @@ def _row(row: dict[str, Any], source: Source, made: Artefact, model: str, about:
     identity = {**source.identity, **row, "condition": row["condition"] or source.identity["condition"]}
     expected, used = row["n_expected"], row["n_used"]
     short = expected is not None and used is not None and not np.isnan(expected) and used < expected
-    partial = short or bool(made.record["notes"].get("partial"))
+    partial = short or source.partial or bool(made.record["notes"].get("partial"))
     counts = {name: None if row[name] is None or np.isnan(row[name]) else int(row[name]) for name in results.COUNTS}
     return {
         **identity,

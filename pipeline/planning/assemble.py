@@ -67,6 +67,9 @@ def _speech(plan: Plan, sets: SpeechSets) -> None:
         other = sets.enrolment_at_other_level(label) if attacked and plan.evaluation.diagnostics else None
         if other is not None:
             plan.other[label] = other
+    for label, speech in plan.evaluated.items():
+        if speech.manifests:
+            plan.graph.heard.made[label] = (speech.manifests, speech.listed)
     for several in (plan.evaluated, plan.second, plan.other):
         for speech in several.values():
             for task in speech.tasks:

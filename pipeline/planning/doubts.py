@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from pipeline.diagnostics.sentences import Finding
+from pipeline.diagnostics.sentences import Finding, same_audio
 from pipeline.planning.plan import Plan
 from pipeline.planning.suggestions import strong_extractors, trained_back_ends
 
 
 def doubts(plan: Plan) -> None:
-    """Add findings on attacks that would be stronger."""
+    """Add findings on attacks that would be stronger, and on speech that no attack says anything of."""
     evaluation = plan.evaluation
+    for label, same in plan.data.same.items():
+        plan.graph.findings += [({"dataset": plan.data.name}, found) for found in same_audio(label, same)]
     if not (evaluation.diagnostics and evaluation.anonymised and plan.families("trials")):
         return
     identity = {"dataset": plan.data.name}

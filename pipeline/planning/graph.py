@@ -22,6 +22,7 @@ class Source:
         reads: the kind of scores that the family reads.
         model: the weights behind it.
         note: what the reader of its values must know.
+        partial: whether something is left out that the counts of its rows do not show (``allow_partial``).
     """
 
     ref: Ref
@@ -30,6 +31,7 @@ class Source:
     reads: str
     model: Input | None = None
     note: str = ""
+    partial: bool = False
 
 
 @dataclass(frozen=True)

@@ -407,5 +407,12 @@ class Plan:
             "code": code.versions(makers),
         }
         identity, reads = cell.identity(self.data.name), family.component.reads
-        by = cell.comparer
-        self.graph.sources.append(Source(task.ref(), identity, parameters, reads, by.weights, by.note))
+        by, note = cell.comparer, cell.comparer.note
+        tried = self.data.trials.get(cell.subset) if reads.startswith("trial") else None
+        if tried is not None and tried.thinned:
+            lacking = (
+                f"{len(tried.thinned)} models lack enrolment utterances that were left out: {', '.join(tried.thinned)}"
+            )
+            note = "; ".join(filter(None, [note, lacking]))
+        partial = tried is not None and bool(tried.thinned)
+        self.graph.sources.append(Source(task.ref(), identity, parameters, reads, by.weights, note, partial))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pandas as pd
 
@@ -14,6 +14,7 @@ from pipeline.datasets import external, prepare
 from pipeline.datasets.known import KnownFiles
 from pipeline.datasets.prepare import Prepared
 from pipeline.engine.task import Artefact, Given, Input, Ref, Resources, Task
+from pipeline.names import Pattern
 from pipeline.planning import selections
 from pipeline.planning.keys import SpeechKey, TrainingKey
 from pipeline.planning.settings import Chosen, Evaluation, Machine
@@ -182,12 +183,20 @@ def prepared(
         found = system.component.copies(system.settings)
         if found is None:
             continue
+        copy = external.Copy(
+            found.root,
+            found.suffix,
+            label=label,
+            pattern=Pattern(found.pattern, found.ignore_case),
+            follow_links=found.follow_links,
+        )
         if not training_alone:
-            copies[SpeechKey(label)] = external.Copy(found.root, found.suffix)
+            copies[SpeechKey(label)] = copy
             if found.second_root:
-                copies[SpeechKey(label, run=2)] = external.Copy(found.second_root, found.suffix)
+                copies[SpeechKey(label, run=2)] = replace(copy, root=found.second_root, setting="second_root")
         if evaluation.adapting:
-            copies[SpeechKey(label, "training")] = external.Copy(found.train_root, found.suffix, True)
+            there = found.train_root or found.root
+            copies[SpeechKey(label, "training")] = replace(copy, root=there, setting="train_root", training=True)
     rendered = made[0].folder if made else None
     return prepare.run(
         evaluation.dataset, rendered, copies, evaluation.allow_partial, machine.threads, known, training_alone

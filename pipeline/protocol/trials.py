@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import pandas as pd
@@ -22,6 +22,7 @@ class TrialSet:
         enrolment: columns model, utterance: the utterances of ``enrolment_set`` that make each model.
         trials: columns model, utterance, target (bool).
         expected: trials in the list, before any were dropped with their utterances (``allow_partial``).
+        thinned: models that are made of fewer utterances than the list says (``allow_partial``).
     """
 
     name: str
@@ -29,6 +30,7 @@ class TrialSet:
     enrolment: pd.DataFrame
     trials: pd.DataFrame
     expected: int
+    thinned: tuple[str, ...] = ()
 
     @property
     def n_target(self) -> int:
@@ -58,6 +60,19 @@ def make(
     compared = pd.DataFrame(sorted(trials), columns=["model", "utterance", "target"])
     compared = compared.astype({"model": "str", "utterance": "str", "target": "bool"})
     return TrialSet(name, enrolment_set, enrolled, compared, expected)
+
+
+def without(made: TrialSet, gone: Collection[tuple[str, str]]) -> TrialSet:
+    """A trial set without the utterances of which somebody has no sound, given as (set, utterance).
+
+    Trials with them are left out, and so are all trials of a model without an utterance.
+    """
+    lost_enrolment = pd.Series([(made.enrolment_set, name) in gone for name in made.enrolment["utterance"]], dtype=bool)
+    lost_trials = pd.Series([(made.name, name) in gone for name in made.trials["utterance"]], dtype=bool)
+    enrolment = made.enrolment[~lost_enrolment].reset_index(drop=True)
+    trials = made.trials[~lost_trials & made.trials["model"].isin(enrolment["model"])].reset_index(drop=True)
+    thinned = {*made.thinned, *made.enrolment.loc[lost_enrolment, "model"]} & set(trials["model"])
+    return replace(made, enrolment=enrolment, trials=trials, thinned=tuple(sorted(thinned)))
 
 
 def same_sex_pairs(

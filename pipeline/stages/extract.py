@@ -29,10 +29,6 @@ CHUNK_SECONDS = {"cpu": 300.0, "cuda": 1800.0}
 # Beside a longer file nothing is decoded ahead, so that several files of hours need no more memory than one.
 AHEAD_SECONDS = 1800.0
 
-# A run of exact zeros at an end that is so long is digital silence. Speech of 16 bits begins or ends with a zero sample by chance
-# (10 % of LibriSpeech's flac files; 1.5 % with 8 of them at 16 kHz), and the challenge's B2 ends all of its files with more.
-DIGITAL_SILENCE_MS = 0.5
-
 
 class File(NamedTuple):
     """An audio file, and the sha256 of the bytes that it is to hold."""
@@ -90,7 +86,7 @@ def digital_silence(recording: Recording) -> float:
     """Milliseconds of exact zeros at both ends of a recording together; 0 where neither end has enough of them to count."""
     ends = audio.zeros_at_ends(recording.wave)
     padded = [1000 * samples / recording.rate for samples in ends]
-    return round(sum(padded), 3) if max(padded) >= DIGITAL_SILENCE_MS else 0.0
+    return round(sum(padded), 3) if max(padded) >= audio.DIGITAL_SILENCE_MS else 0.0
 
 
 def load(spec: ExtractorSpec, work: Work, name: Name, device: str, threads: int) -> Extractor:

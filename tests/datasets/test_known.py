@@ -111,9 +111,8 @@ def test_a_file_that_was_missing_or_closed_is_found_when_it_is_there(
     with monkeypatch.context() as closed:
         closed.setattr(probing.hashlib, "file_digest", lambda *_: (_ for _ in ()).throw(PermissionError(13, "denied")))
         assert KnownFiles(folder).probes([path])[path].problem.endswith("cannot be read (denied)")
-    assert (
-        KnownFiles(folder).probes([path])[path] == probing.probe(path) == Probe(RATE, 4000, probing.probe(path).sha256)
-    )
+    fresh = probing.probe(path)
+    assert KnownFiles(folder).probes([path])[path] == fresh == Probe(RATE, 4000, fresh.sha256, sound=fresh.sound)
 
 
 def rewritten(path: Path) -> None:
@@ -419,9 +418,9 @@ def test_a_second_start_decodes_nothing_and_reads_the_same_corpus(
         wav(copies / name[0] / f"{name}.wav", f"{name} protected")
     settles_soon()
     plain = importers.read(settings)
-    plain_copy = external.read(copies, plain.manifest)
+    plain_copy = external.read(external.Copy(str(copies)), plain.manifest)
     importers.read(settings, known=KnownFiles(folder))
-    external.read(copies, plain.manifest, known=KnownFiles(folder))
+    external.read(external.Copy(str(copies)), plain.manifest, known=KnownFiles(folder))
 
     def survey(path: Path) -> None:
         raise AssertionError(f"{path} is decoded")
@@ -429,5 +428,5 @@ def test_a_second_start_decodes_nothing_and_reads_the_same_corpus(
     monkeypatch.setattr(audio, "survey", survey)
     again = importers.read(settings, threads=2, known=KnownFiles(folder))
     assert again.manifest.equals(plain.manifest) and again.notes == plain.notes
-    copy = external.read(copies, plain.manifest, known=KnownFiles(folder))
+    copy = external.read(external.Copy(str(copies)), plain.manifest, known=KnownFiles(folder))
     assert copy.manifest.equals(plain_copy.manifest) and copy.notes == plain_copy.notes

@@ -163,7 +163,7 @@ def test_files_at_another_depth_and_links_that_leave_are_named(tmp_path: Path, r
     (root / "a" / "0" / "a-0-9.flac").symlink_to(tmp_path / "away.flac")
     error = refused(importers.read, _settings(root))
     assert {(fault.kind, fault.where) for fault in error.faults} == {
-        ("layout", str(stray)), ("leaves-root", str(root / "a" / "0" / "a-0-9.flac")),
+        ("layout", str(stray)), ("link", str(root / "a" / "0" / "a-0-9.flac")),
     }  # fmt: skip
 
 

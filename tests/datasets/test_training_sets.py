@@ -102,10 +102,12 @@ def test_a_training_set_among_the_sets_is_not_evaluated(tmp_path: Path) -> None:
 def test_speakers_who_are_evaluated_may_not_be_trained_on(tiny, tmp_path: Path, refused) -> None:
     folder = tree(tmp_path / "train", ["a-9", "c-9", "c-8", "d-0"])
     error = refused(importers.read, tiny.save().settings(train=str(folder)))
-    assert [fault.kind for fault in error.faults] == ["train-speaker", "train-speaker"]
-    assert "speaker 'a' is trained on in train and evaluated in t_enrolls" in error.faults[0].what
-    assert "speaker 'c' is trained on in train and evaluated in t_trials_f" in error.faults[1].what
-    assert error.faults[0].where == str(folder / "a" / "0" / "a-9.flac")
+    (fault,) = error.faults
+    assert fault.kind == "train-speaker"
+    assert fault.what.startswith(
+        "2 of the 3 speakers of the training set train are evaluated: a, c ('a' in t_enrolls, "
+    )
+    assert fault.where == str(folder / "a" / "0" / "a-9.flac")
 
 
 def test_faults_of_both_sets_come_at_once(tiny, tmp_path: Path, refused) -> None:
@@ -115,7 +117,7 @@ def test_faults_of_both_sets_come_at_once(tiny, tmp_path: Path, refused) -> None
     (folder / "e" / "0" / "e-9.flac").symlink_to(tmp_path / "away.flac")
     tiny.save().wav("b-t1").unlink()
     error = refused(importers.read, tiny.settings(train=str(folder)))
-    assert sorted(fault.kind for fault in error.faults) == ["bad-audio", "leaves-root", "missing-audio"]
+    assert sorted(fault.kind for fault in error.faults) == ["bad-audio", "link", "missing-audio"]
     (folder / "e" / "0" / "e-9.flac").unlink()
     partial = importers.read(tiny.settings(train=str(folder)), allow_partial=True)
     assert [(line.set, line.utterance) for line in partial.dropped] == [("t_trials_f", "b-t1"), ("train", "d-1")]

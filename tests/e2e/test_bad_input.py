@@ -134,7 +134,7 @@ def test_a_training_set_is_printed_and_its_speakers_may_not_be_evaluated(
     status, out, _ = command(*arguments, f"dataset.train={sound}")
     assert status == 0 and "train  train  2 speakers  4 utterances" in out
     status, _, err = command(*arguments, f"dataset.train={tree(tmp_path / 'other' / 'train', ['a-9', 'd-9'])}")
-    assert status == 3 and "speaker 'a' is trained on in train and evaluated in t_enrolls" in err
+    assert status == 3 and "1 of the 2 speakers of the training set train is evaluated: a ('a' in t_enrolls" in err
     status, _, err = command(*arguments, f"dataset.train={tmp_path / 'nowhere'}")
     assert status == 3 and "there is no folder" in err and "dataset.train=DIR" in err
 

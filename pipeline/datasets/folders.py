@@ -1,0 +1,91 @@
+"""A tree with a folder a speaker: ``SPEAKER/**/FILE.ext``, as FSDD, VCTK, VoxCeleb and most corpora can be laid out.
+
+There are no lists: each speaker's files are halved into enrolment and trial (:func:`pipeline.datasets.corpus.halved`). An utterance is
+called like its file; where two files of the tree have one name, all are called by their folders too (``SPEAKER-VIDEO-00001``). The sex
+of speakers stands in the table ``dataset.sexes`` (:mod:`pipeline.datasets.sexes`).
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from pipeline import audio
+from pipeline.datasets import corpus, sexes
+from pipeline.datasets import librispeech as trees
+from pipeline.datasets.corpus import Listed, Listing
+from pipeline.datasets.settings import DatasetSettings
+from pipeline.names import legal_id
+
+
+def add(settings: DatasetSettings, root: Path, listing: Listing) -> None:
+    """List the tree ``root`` for evaluation; the data set's name is the folder's.
+
+    Raises:
+        DataError: it is no such tree; with the faults so far.
+    """
+    rows = _tree(settings, root, listing, settings.sexes)
+    if not rows:
+        listing.faults.stop(root)
+    corpus.halved(listing, legal_id(root.name), rows, settings.seed, str(root))
+    corpus.select(listing, settings.sets, "dataset.sets")
+
+
+def add_training(settings: DatasetSettings, folder: Path, listing: Listing) -> None:
+    """List a tree as training set of the folder's name. ``dataset.sexes`` is of the speakers who are evaluated."""
+    rows = sorted(_tree(settings, folder, listing, None), key=lambda row: row.utterance)
+    listing.utterances += [
+        replace(row, set=legal_id(folder.name), role="train", position=place) for place, row in enumerate(rows)
+    ]
+
+
+def fits(folder: Path) -> bool:
+    """Whether a folder is such a tree and none of LibriSpeech's layout: it is no deeper, and its files lie otherwise or share names."""
+    files = trees.audio_files(folder)
+    depths = {len(path.relative_to(folder).parts) for path in files}
+    unique = len({legal_id(path.stem) for path in files}) == len(files)
+    return bool(depths) and depths <= {2, 3} and not (depths == {3} and unique)
+
+
+def _tree(settings: DatasetSettings, root: Path, listing: Listing, table: str | None) -> list[Listed]:
+    """The utterances of a tree, their set and role still open; none if it is no such tree, which is a fault."""
+    faults = listing.faults
+    files = trees.audio_files(root)
+    parts = {path: path.relative_to(root).parts for path in files}
+    loose = [path for path in files if len(parts[path]) < 2]
+    if not files:
+        faults.add("empty", f"the folder holds no audio ({' '.join(audio.EXTENSIONS)})", root)
+        return []
+    if loose:
+        what = "all audio lies" if len(loose) == len(files) else f"{len(loose)} audio files lie"
+        faults.add(
+            "no-speaker-folder", f"{what} in the root itself, in no speaker's folder, e.g. {loose[0].name}", root
+        )
+    kept = [path for path in files if len(parts[path]) > 1]
+    names = ids([parts[path] for path in kept])
+    speakers = {legal_id(parts[path][0]) for path in kept}
+    known = sexes.read(table, root, speakers, listing) if kept else {}
+    rows, first = [], dict[str, Path]()
+    fence = corpus.Fence(root, settings.follow_links)
+    for path, name in zip(kept, names):
+        before = first.setdefault(name, path)
+        if before is not path:
+            faults.add("duplicate-id", f"the id '{name}' is taken by {before}", path)
+            continue
+        place: Path | None = path
+        if not fence.holds(path):
+            faults.add("link", f"a link leads out of the tree, to {os.path.realpath(path)}", path)
+            place = None
+        speaker = legal_id(parts[path][0])
+        rows.append(Listed("", "", name, speaker, known.get(speaker, "u"), place, str(path), 0))
+    return rows
+
+
+def ids(places: Sequence[tuple[str, ...]]) -> list[str]:
+    """Ids of files, given the parts of their paths below the root: their stems, or all parts where two stems are one."""
+    stems = [legal_id(Path(parts[-1]).stem) for parts in places]
+    if len(set(stems)) == len(stems):
+        return stems
+    return ["-".join([*map(legal_id, parts[:-1]), stem]) for parts, stem in zip(places, stems)]

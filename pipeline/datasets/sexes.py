@@ -1,0 +1,97 @@
+"""Tables that say the sex of speakers: ``spk2gender``, CSV, and those that corpora bring (LibriSpeech, VCTK, VoxCeleb).
+
+Cells are parted by '|', tabs, commas or blanks, the first of these that the table's first line has. A first line with a cell called sex
+or gender is a header and says which columns count; without one they are the first and the second. Lines that begin with ';' or '#'
+are comments.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection
+from pathlib import Path
+
+from pipeline.datasets.corpus import MOST_NAMED, Listing
+from pipeline.names import legal_id
+
+SEXES = {"f": "f", "female": "f", "m": "m", "male": "m", "u": "u", "unknown": "u"}
+FILES = ("spk2gender", "SPEAKERS.TXT", "speaker-info.txt", "vox1_meta.csv", "vox2_meta.csv")
+"""Names of tables that are looked for in the root of a data set and in its parent."""
+
+
+def read(
+    given: str | None, root: Path, speakers: Collection[str], listing: Listing, files: Collection[str] = FILES
+) -> dict[str, str]:
+    """The sex of speakers, by id: from the table that is given, else from one that is called as corpora call it.
+
+    A given table has to say something of each speaker. One that was found and names none of the speakers is another corpus's.
+
+    Args:
+        given: the table, by ``dataset.sexes``.
+        root: the data set.
+        speakers: those of the data set.
+        listing: gets faults and notes.
+        files: names to look for.
+    """
+    faults = listing.faults
+    table = Path(given).expanduser().absolute() if given is not None else _beside(root, files)
+    if table is None:
+        looked = " or ".join([", ".join([*files][:-1]), [*files][-1]]) if len(files) > 1 else next(iter(files))
+        listing.notes.append(f"no {looked} in the root or its parent: the sex of speakers is unknown")
+        return {}
+    if not table.is_file():
+        faults.add("root", f"there is no table '{given}'", "dataset.sexes")
+        return {}
+    found = _cells(table, listing)
+    known = speakers & found.keys()
+    if not known and given is None:
+        listing.notes.append(f"{table} names none of the speakers: their sex is unknown")
+        return {}
+    lacking = sorted(set(speakers) - found.keys())
+    if not known and found:
+        few = f"it names {', '.join([*found][:3])}, …; the speakers are {', '.join(lacking[:3])}, …"
+        faults.add("no-sex", f"the table names none of the {len(lacking)} speakers: {few}", table)
+        return {}
+    for speaker in lacking[:MOST_NAMED]:
+        faults.add("no-sex", f"speaker '{speaker}' has no line in {table.name}", table)
+    if len(lacking) > MOST_NAMED:
+        faults.add("no-sex", f"and so have {len(lacking) - MOST_NAMED} more", table)
+    return found
+
+
+def _beside(root: Path, files: Collection[str]) -> Path | None:
+    return next((folder / name for name in files for folder in (root, root.parent) if (folder / name).is_file()), None)
+
+
+def _cells(table: Path, listing: Listing) -> dict[str, str]:
+    """Sex by speaker; lines that say none are faults."""
+    lines = [
+        (number, line)
+        for number, line in enumerate(table.read_bytes().decode("utf-8-sig", errors="replace").splitlines(), 1)
+        if line.strip() and not line.lstrip().startswith((";", "#"))
+    ]
+    if not lines:
+        listing.faults.add("empty", "the table of speakers has no line", table)
+        return {}
+    parted = next((sign for sign in ("|", "\t", ",") if sign in lines[0][1]), None)
+    header = [cell.lower() for cell in _split(lines[0][1], parted)]
+    named = next((place for place, cell in enumerate(header) if re.search(r"\b(sex|gender)\b", cell)), None)
+    who, what = 0, 1
+    if named is not None:
+        what = named
+        who = next((place for place, cell in enumerate(header) if re.search(r"\bid\b|speaker|spk", cell)), 0)
+        lines = lines[1:]
+    found: dict[str, str] = {}
+    for number, line in lines:
+        cells = _split(line, parted)
+        sex = SEXES.get(cells[what].lower()) if len(cells) > max(who, what) and cells[who] else None
+        if sex is None:
+            listing.faults.add("malformed", f"no speaker with sex f or m: '{line.strip()[:80]}'", f"{table}:{number}")
+        elif found.setdefault(legal_id(cells[who]), sex) != sex:
+            text = f"speaker '{cells[who]}' is listed with both sexes"
+            listing.faults.add("disagrees", text, f"{table}:{number}")
+    return found
+
+
+def _split(line: str, parted: str | None) -> list[str]:
+    return [cell.strip().strip('"') for cell in line.strip().split(parted)]

@@ -1,0 +1,168 @@
+"""Names of files and what they mean: ids, and patterns of file names.
+
+A file's name may be stored in either Unicode form of its letters (macOS decomposes them), and so may an id in a table: NFC and NFD are
+one name. An id has no blanks, so each run of blanks in a name becomes '_'.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import unicodedata
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+FIELDS = ("utterance", "set", "speaker", "number")
+PLAIN = "{utterance}"
+_FIELD = re.compile(r"\{(\w*)\}")
+_GUESSED = 50
+"""Files whose names are looked at to tell how they differ from the ids."""
+
+
+def composed(name: str) -> str:
+    """A name in the form in which names are compared: NFC."""
+    return name if name.isascii() else unicodedata.normalize("NFC", name)
+
+
+def legal_id(name: str) -> str:
+    """A file or folder name as an id."""
+    return re.sub(r"\s+", "_", composed(name).strip())
+
+
+def existing(path: Path) -> Path:
+    """The path itself, or the one of its other Unicode form if that is there and it is not."""
+    if str(path).isascii() or os.path.lexists(path):
+        return path
+    forms = (Path(unicodedata.normalize(form, str(path))) for form in ("NFC", "NFD"))
+    return next((form for form in forms if os.path.lexists(form)), path)
+
+
+@dataclass(frozen=True)
+class Pattern:
+    """How files are called: text with ``{utterance}``, and maybe ``{set}``, ``{speaker}``, or ``{number}`` (any digits) at an end.
+
+    Attributes:
+        text: of the name without its extension.
+        ignore_case: whether upper and lower case are the same.
+    """
+
+    text: str = PLAIN
+    ignore_case: bool = False
+
+    def __post_init__(self) -> None:
+        fields = _FIELD.findall(self.text)
+        if fields.count("utterance") != 1:
+            raise ValueError("a pattern holds {utterance} once, as in '{utterance}_anon'")
+        strange = sorted(set(fields) - set(FIELDS))
+        if strange or "{" in _FIELD.sub("", self.text) or "}" in _FIELD.sub("", self.text):
+            known = ", ".join(f"{{{name}}}" for name in FIELDS)
+            raise ValueError(f"a pattern holds plain text and some of {known}, nothing else in brackets")
+        if "/" in self.text:
+            raise ValueError("a pattern is of a file's name, not of its folders: it holds no '/'")
+        if fields.count("number") > 1 or re.search(r"(?<!^)\{number\}(?!$)|^\{number\}\{|\}\{number\}$", self.text):
+            raise ValueError(
+                "{number} stands at one end of a pattern, parted from the rest, as in '{utterance}_{number}'"
+            )
+
+    def wanted(self, row: Mapping[str, Any]) -> str:
+        """What the file of a row of a manifest is called; digits for ``{number}`` are left out."""
+        values = {name: str(row.get(name, "")) for name in FIELDS}
+        made = legal_id(_FIELD.sub(lambda found: values[found[1]], self.text.replace("{number}", "")))
+        return made.casefold() if self.ignore_case else made
+
+    def found(self, name: str) -> str | None:
+        """What a file is called, given its name without the extension; None if it cannot be of this pattern."""
+        made = legal_id(name)
+        for end, digits in (("{number}", r"^\d+"), ("$", r"\d+$")):
+            numbered = self.text.startswith(end) if end != "$" else self.text.endswith("{number}")
+            if numbered:
+                made, count = re.subn(digits, "", made)
+                if not count:
+                    return None
+        return made.casefold() if self.ignore_case else made
+
+
+def override(key: str, value: str) -> str:
+    """An override of the command line for a value with brackets, quoted for Hydra and the shell."""
+    return f"\"{key}='{value}'\""
+
+
+@dataclass(frozen=True)
+class Guess:
+    """How names of files differ from what is looked for.
+
+    Attributes:
+        pattern: that they follow.
+        files: how many of them do.
+        said: the same in words.
+    """
+
+    pattern: Pattern
+    files: int
+    said: str
+
+
+def guess(lacking: Sequence[Mapping[str, Any]], stems: Sequence[str]) -> Guess | None:
+    """The pattern that gives most of the lacking rows a file of their own; None if none gives half of either.
+
+    Args:
+        lacking: rows of a manifest without a file.
+        stems: names, without extensions, of files that belong to no row.
+    """
+    best: Guess | None = None
+    for pattern in _candidates(lacking, stems):
+        there = Counter(name for stem in stems if (name := pattern.found(stem)) is not None)
+        files = sum(there[pattern.wanted(row)] == 1 for row in lacking)
+        if 2 * files >= min(len(lacking), len(stems)) and files and (best is None or files > best.files):
+            best = Guess(pattern, files, _said(pattern))
+    return best
+
+
+def _candidates(lacking: Sequence[Mapping[str, Any]], stems: Sequence[str]) -> Iterator[Pattern]:
+    """Patterns that some of the names suggest, those of one case first, the most frequent first."""
+    for ignore_case in (False, True):
+        rows = {(str(row["utterance"]).casefold() if ignore_case else str(row["utterance"])): row for row in lacking}
+        seen: Counter[str] = Counter()
+        for stem in stems[:: max(1, len(stems) // _GUESSED)]:
+            name = legal_id(stem).casefold() if ignore_case else legal_id(stem)
+            place = _longest(name, rows)
+            if place is not None:
+                start, stop = place
+                row = rows[name[start:stop]]
+                seen[_general(name[:start], row, 0) + PLAIN + _general(name[stop:], row, 1)] += 1
+        for text, _ in seen.most_common(3):
+            try:
+                yield Pattern(text, ignore_case)
+            except ValueError:  # digits within, or brackets in names
+                continue
+
+
+def _longest(name: str, ids: Mapping[str, Any]) -> tuple[int, int] | None:
+    """Where the longest id stands in a name."""
+    for length in range(len(name), 0, -1):
+        for start in range(len(name) - length + 1):
+            if name[start : start + length] in ids:
+                return start, start + length
+    return None
+
+
+def _general(text: str, row: Mapping[str, Any], side: int) -> str:
+    """What stands before (0) or behind (1) an id, with the set and the speaker of the row, or a number at the end, as fields."""
+    for field in ("set", "speaker"):
+        value = str(row.get(field, ""))
+        if value and value in text:
+            text = text.replace(value, f"{{{field}}}", 1)
+    digits = re.compile(r"\d+$" if side else r"^\d+")
+    return digits.sub("{number}", text) if len(text) > 1 else text
+
+
+def _said(pattern: Pattern) -> str:
+    """In words how names of a pattern differ from the ids."""
+    before, _, behind = pattern.text.partition(PLAIN)
+    said = [f"they begin with '{before}'"] if before else []
+    said += [f"they end in '{behind}'"] if behind else []
+    said += ["they differ in upper and lower case"] if pattern.ignore_case else []
+    return " and ".join(said)

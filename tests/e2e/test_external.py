@@ -1,0 +1,435 @@
+"""Somebody else's speech through the command line: external systems, links, trees with a folder a speaker, training sets."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import unicodedata
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+import soundfile
+
+from pipeline import cli
+from pipeline.diagnostics import judge
+from pipeline.tables import results
+from tests import toy
+from tests.datasets.conftest import RATE, Tiny, noise
+from tests.datasets.test_training_sets import kaldi_set, tree
+
+Command = Callable[..., tuple[int, str, str]]
+SETS = {"t_enrolls": ["a-e0", "a-e1", "b-e0", "b-e1"], "t_trials_f": [f"{s}-t{n}" for s in "abc" for n in (0, 1)]}
+
+
+@pytest.fixture
+def command(tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Command:
+    """Run a command line in this process; exit status, standard output and standard error."""
+    monkeypatch.chdir(tmp_path)
+
+    def call(*arguments: str) -> tuple[int, str, str]:
+        status = cli.run([*arguments, f"paths.root={tmp_path / 'exp'}"])
+        out, err = capfd.readouterr()
+        return status, out, err
+
+    return call
+
+
+@pytest.fixture
+def small(tmp_path: Path) -> Tiny:
+    return Tiny(tmp_path / "data").save()
+
+
+def theirs(root: Path, name: str = "{set}_x/wav/{utterance}.wav", of: str = "{set} {utterance}") -> Path:
+    """Anonymised audio of the tiny set; what a file holds follows from ``of``."""
+    for one, utterances in SETS.items():
+        for utterance in utterances:
+            fields = {"set": one, "utterance": utterance, "speaker": utterance[0]}
+            path = root / name.format(**fields, upper=utterance.upper())
+            path.parent.mkdir(parents=True, exist_ok=True)
+            soundfile.write(path, noise(f"anon {of.format(**fields)}"), RATE)
+    return root
+
+
+def system(root: Path, more: str = "", label: str = "t8") -> str:
+    return f"+system.{label}={{name: external, root: {root}{more}}}"
+
+
+def prepared(command: Command, small: Tiny, *arguments: str) -> tuple[int, str, str]:
+    return command("prepare", "system=original", f"dataset.root={small.root}", *arguments)
+
+
+def remedy(err: str, key: str) -> list[str]:
+    """The override of a key that a message names, as the shell hands it on."""
+    found = re.search(rf"(?:\"|')?{re.escape(key)}=(?:'[^']*'\"|[^\s;,]+)", err)
+    assert found, err
+    return shlex.split(found[0].rstrip(".;"))
+
+
+def test_the_level_of_an_external_system_is_one_of_a_closed_list(command: Command, tmp_path: Path) -> None:
+    status, _, err = command("validate", system(tmp_path, ", level: foo"))
+    assert status == 2 and "system.t8.level" in err and "given: 'foo'" in err
+    for level in ("unknown", "fixed", "speaker", "utterance"):
+        assert level in err
+        assert command("validate", system(tmp_path, f", level: {level}"))[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("of", "said"),
+    [
+        ("one", "all 10 files hold one and the same recording"),
+        (
+            "{speaker}",
+            "the files of each of the 3 speakers hold one and the same recording: 10 of 10 files hold the same",
+        ),
+    ],
+)
+def test_one_recording_for_several_is_counted(
+    command: Command, small: Tiny, tmp_path: Path, of: str, said: str
+) -> None:
+    status, _, err = prepared(command, small, system(theirs(tmp_path / "anon", of=of)))
+    assert status == 0 and f"system t8: {said}" in err
+
+
+def test_recordings_shared_by_two_speakers_are_counted_whatever_their_format(
+    command: Command, small: Tiny, tmp_path: Path
+) -> None:
+    root = theirs(tmp_path / "anon")
+    wave, rate = soundfile.read(root / "t_trials_f_x/wav/a-t0.wav", dtype="int16")
+    padded = np.concatenate([np.zeros(100, "int16"), wave, np.zeros(7, "int16")])
+    (root / "t_trials_f_x/wav/b-t0.wav").unlink()
+    soundfile.write(root / "t_trials_f_x/wav/b-t0.flac", padded, rate)
+    status, _, err = prepared(command, small, system(root))
+    assert status == 0
+    assert (
+        "system t8: 2 of 10 files hold the same audio as the file of another utterance, e.g. a-t0 and b-t0; 2 of" in err
+    )
+    assert "1 of 10 files begin or end with exact zeros (0.5 ms or more), e.g. " in err and "b-t0.flac (6.69 ms)" in err
+
+
+def test_an_original_in_another_format_is_not_anonymised(command: Command, small: Tiny, tmp_path: Path) -> None:
+    root = theirs(tmp_path / "anon")
+    wave, rate = soundfile.read(small.wav("a-t0"), dtype="int16")
+    (root / "t_trials_f_x/wav/a-t0.wav").unlink()
+    soundfile.write(root / "t_trials_f_x/wav/a-t0.flac", wave, rate)
+    status, _, err = prepared(command, small, system(root))
+    assert status == 0 and "1 of 10 files hold the very samples of the original in another file format" in err
+
+
+@pytest.mark.parametrize(
+    ("name", "said", "keys"),
+    [
+        ("{set}_x/{utterance}_anon.wav", "they end in '_anon'", ["pattern"]),
+        ("wavs/gen_{utterance}.wav", "they begin with 'gen_'", ["pattern"]),
+        ("wavs/{set}-{utterance}.wav", "they begin with '{set}-'", ["pattern"]),
+        ("{set}_x/{upper}.wav", "they differ in upper and lower case", ["ignore_case"]),
+        ("{set}_x/{upper}_B.wav", "they end in '_b' and they differ in upper", ["pattern", "ignore_case"]),
+    ],
+)
+def test_files_of_another_name_are_said_with_the_option_that_takes_them(
+    command: Command, small: Tiny, tmp_path: Path, name: str, said: str, keys: list[str]
+) -> None:
+    chosen = system(theirs(tmp_path / "anon", name))
+    status, _, err = prepared(command, small, chosen)
+    assert status == 3
+    assert "10 files match no utterance, e.g. " in err and said in err and "10 utterances have no file" in err
+    assert "no file a-t0.ext" not in err
+    mended = [one for key in keys for one in remedy(err, f"system.t8.{key}")]
+    assert prepared(command, small, chosen, *mended)[0] == 0
+
+
+def test_numbered_files_are_taken_by_a_pattern_and_numbers_alone_are_not(
+    command: Command, small: Tiny, tmp_path: Path
+) -> None:
+    root = theirs(tmp_path / "anon", "w/{utterance}.wav")
+    for number, path in enumerate(sorted((root / "w").iterdir())):
+        path.rename(path.with_name(f"{number:04d}_{path.name}"))
+    status, _, err = prepared(command, small, system(root))
+    assert status == 3 and "they begin with '{number}_'" in err
+    assert prepared(command, small, system(root), *remedy(err, "system.t8.pattern"))[0] == 0
+    for path in sorted((root / "w").iterdir()):
+        path.rename(path.with_name(f"{path.name[:4]}.wav"))
+    status, _, err = prepared(command, small, system(root))
+    assert status == 3 and "10 files match no utterance, e.g. 0000.wav, " in err and "hold no id of an utterance" in err
+
+
+@pytest.mark.parametrize(
+    "pattern", ["anon", "{utterance}_{what}", "{utterance}/x", "{utterance}{number}", "{utterance"]
+)
+def test_patterns_that_name_no_file(command: Command, tmp_path: Path, pattern: str) -> None:
+    status, _, err = command("validate", system(tmp_path), f"system.t8.pattern='{pattern}'")
+    assert status == 2 and "system.t8.pattern: " in err
+
+
+def test_both_unicode_forms_are_one_name(command: Command, small: Tiny, tmp_path: Path) -> None:
+    """As a Mac writes names: in wav.scp and on disk, in utt2spk and trials, in the names of anonymised files."""
+    root = theirs(tmp_path / "anon")
+    composed, apart = (unicodedata.normalize(form, "ü-t0") for form in ("NFC", "NFD"))
+    assert composed != apart
+    for path in (small.wav("a-t0"), root / "t_trials_f_x/wav/a-t0.wav"):
+        path.rename(path.with_name(f"{apart}.wav"))
+    for name, form in (("wav.scp", composed), ("utt2spk", apart), ("trials", composed), ("utt2dur", apart)):
+        table = small.root / "t_trials_f" / name
+        table.write_text(table.read_text().replace("a-t0", form))
+    status, out, err = prepared(command, small, system(root))
+    assert status == 0, err
+    assert "t_trials_f  trial  3 speakers  6 utterances" in out
+
+
+def test_a_missing_file_names_the_settings_of_its_system(command: Command, small: Tiny, tmp_path: Path) -> None:
+    """Of the evaluated sets, the second run and the training set alike."""
+    root, again = theirs(tmp_path / "anon"), theirs(tmp_path / "again", of="again {set} {utterance}")
+    train = kaldi_set(tmp_path / "other")
+    (tmp_path / "learnt").mkdir()
+    (again / "t_trials_f_x/wav/a-t0.wav").unlink()
+    chosen = system(root, f", second_root: {again}, train_root: {tmp_path / 'learnt'}")
+    adapting = ("attacker=[semi_informed]", "backend=[cosine,wccn]", f"dataset.train={train}")
+    status, _, err = prepared(command, small, chosen, *adapting)
+    assert status == 3
+    assert "system t8, second run" in err and "'a-t0' of t_trials_f" in err
+    assert "system t8, training set" in err and "'d-0' of train" in err
+    assert "system.t8.second_root=DIR" in err and "system.t8.train_root=DIR" in err
+    assert "audio_root" not in err and "looked for: " in err and ".flac" in err
+
+
+def test_the_same_checks_for_second_runs_and_training_sets(command: Command, small: Tiny, tmp_path: Path) -> None:
+    root, again = theirs(tmp_path / "anon"), theirs(tmp_path / "again", "{utterance}_2.wav", of="one")
+    train = kaldi_set(tmp_path / "other")
+    for name in ("d-0", "d-1", "e-0", "e-1"):
+        (tmp_path / "learnt").mkdir(exist_ok=True)
+        soundfile.write(tmp_path / "learnt" / f"{name}_2.wav", noise("one"), RATE)
+    chosen = system(root, f", second_root: {again}, train_root: {tmp_path / 'learnt'}")
+    adapting = ("attacker=[semi_informed]", "backend=[cosine,wccn]", f"dataset.train={train}")
+    status, _, err = prepared(command, small, chosen, *adapting)
+    assert status == 3 and "4 files match no utterance, e.g. d-0_2.wav" in err and "e.g. a-e0_2.wav" in err
+    for path in (root / "t_enrolls_x/wav", root / "t_trials_f_x/wav"):
+        for file in path.iterdir():
+            file.rename(file.with_name(f"{file.stem}_2.wav"))
+    status, _, err = prepared(command, small, chosen, *adapting, *remedy(err, "system.t8.pattern"))
+    assert status == 0
+    assert "system t8, second run: all 10 files hold one and the same recording" in err
+    assert "system t8, training set: all 4 files hold one and the same recording" in err
+
+
+def linked(root: Path, to: Path) -> Path:
+    """A tree of the same folders whose files are links."""
+    for path in sorted(to.rglob("*.*")):
+        link = root / path.relative_to(to)
+        link.parent.mkdir(parents=True, exist_ok=True)
+        link.symlink_to(path)
+    return root
+
+
+def test_links_are_followed_where_somebody_vouches_for_them(command: Command, small: Tiny, tmp_path: Path) -> None:
+    root = linked(tmp_path / "links", theirs(tmp_path / "disk"))
+    status, _, err = prepared(command, small, system(root))
+    assert status == 3 and "a link leads out of" in err and "audio_root" not in err
+    mended = remedy(err, "system.t8.follow_links")
+    assert prepared(command, small, system(root), *mended)[0] == 0
+    # A folder or a pipe behind a link is no audio.
+    link = root / "t_trials_f_x/wav/a-t0.wav"
+    link.unlink()
+    link.symlink_to("/dev/zero")
+    status, _, err = prepared(command, small, system(root), *mended)
+    assert status == 3 and "a-t0" in err
+
+
+@pytest.mark.parametrize("kind", ["librispeech", "folders"])
+def test_trees_of_links(command: Command, tmp_path: Path, kind: str) -> None:
+    names = [f"{speaker}-{number}" for speaker in "ab" for number in range(4)]
+    root, train = (linked(tmp_path / name, tree(tmp_path / "disk" / name, of)) for name, of in
+                   (("test", names), ("train", ["d-0", "d-1"])))  # fmt: skip
+    arguments = ["prepare", f"dataset={kind}", f"dataset.root={root}", f"dataset.train={train}"]
+    status, _, err = command(*arguments)
+    assert status == 3 and err.count("a link leads out") == 10 and "audio_root" not in err
+    status, out, _ = command(*arguments, *remedy(err, "dataset.follow_links"))
+    assert status == 0 and "train  train  1 speakers  2 utterances" in out
+
+
+def test_links_of_kaldi_sets(command: Command, small: Tiny, tmp_path: Path) -> None:
+    (small.root / "wav").rename(tmp_path / "disk")
+    linked(small.root / "wav", tmp_path / "disk")
+    status, _, err = command("prepare", f"dataset.root={small.root}")
+    assert status == 3 and "leads out of" in err
+    mended = remedy(err, "dataset.follow_links")
+    assert command("prepare", f"dataset.root={small.root}", *mended)[0] == 0
+    table = small.root / "t_trials_f" / "wav.scp"
+    table.write_text(table.read_text().replace("wav/a-t0.wav", "../disk/a-t0.wav"))
+    status, _, err = command("prepare", f"dataset.root={small.root}", *mended)
+    assert status == 3 and "'../disk/a-t0.wav' leads out of" in err
+
+
+VIDEOS = [f"{speaker}/{video}/{number:05d}" for speaker in ("id1", "id2", "id3") for video in "xy" for number in (1, 2)]
+
+
+def videos(root: Path, of: str = "") -> Path:
+    """As VoxCeleb is laid out: names of files repeat."""
+    for name in VIDEOS:
+        path = root / f"{name}.wav"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        soundfile.write(path, noise(of + name), RATE)
+    return root
+
+
+VOXCELEB = "VoxCeleb1 ID\tVGGFace1 ID\tGender\tNationality\tSet\n" + "".join(
+    f"{one}\tSome_Body\t{sex}\tUK\tdev\n" for one, sex in (("id1", "m"), ("id2", "m"), ("id3", "m"), ("id4", "f"))
+)
+VCTK = "ID  AGE  GENDER  ACCENTS  REGION COMMENTS \nid1  23  M    English    Southern  England\nid2 22 M Scottish\nid3 21 M Irish (mic2 bad)\n"
+TABLES = {
+    "VoxCeleb1": VOXCELEB,
+    "VoxCeleb2": "VoxCeleb2 ID ,VGGFace2 ID ,Gender,Set\nid1 ,n01 ,m ,dev\nid2 ,n02 ,m ,dev\nid3 ,n03 ,m ,test\n",
+    "VCTK": VCTK,
+    "LibriSpeech": ";ID  |SEX| SUBSET | MINUTES | NAME\nid1 | M | x | 1 | A\nid2 | M | x | 1 | B\nid3 | M | x | 1 | C\n",
+    "spk2gender": "id1 m\r\nid2 m\r\nid3 male\r\n",
+    "CSV": "\ufeffname,sex,speaker\nA,male,id1\nB,male,id2\nC,male,id3\n",
+}
+
+
+@pytest.mark.parametrize("table", TABLES)
+def test_a_tree_with_a_folder_a_speaker_and_a_table_of_sexes(command: Command, tmp_path: Path, table: str) -> None:
+    root = videos(tmp_path / "vox")
+    (tmp_path / "who").write_text(TABLES[table])
+    status, out, err = command(
+        "prepare", "dataset=folders", f"dataset.root={root}", f"dataset.sexes={tmp_path / 'who'}"
+    )
+    assert status == 0, err
+    assert "vox_enrolls  enrolment  3 speakers  6 utterances" in out
+    # 3 models and 6 utterances of one sex.
+    assert "vox_trials_m  trials  6 target  12 non-target" in out
+
+
+def test_trees_without_a_table_with_one_beside_them_and_with_an_incomplete_one(
+    command: Command, tmp_path: Path
+) -> None:
+    root = videos(tmp_path / "vox")
+    arguments = ("prepare", "dataset=folders", f"dataset.root={root}")
+    status, out, err = command(*arguments)
+    assert status == 0 and "vox_trials  trials  6 target" in out and "the sex of speakers is unknown" in err
+    (tmp_path / "vox1_meta.csv").write_text(VOXCELEB)
+    assert "vox_trials_m  trials" in command(*arguments)[1]
+    (tmp_path / "who").write_text("id1 f\nid2 x\n")
+    status, _, err = command(*arguments, f"dataset.sexes={tmp_path / 'who'}")
+    assert status == 3 and "who:2" in err and "speaker 'id3' has no line in who" in err
+    (tmp_path / "who").write_text("p1 f\np2 f\n")
+    status, _, err = command(*arguments, f"dataset.sexes={tmp_path / 'who'}")
+    assert status == 3 and "names none of the 3 speakers: it names p1, p2" in err
+    status, _, err = command(*arguments, f"dataset.sexes={tmp_path / 'nowhere'}")
+    assert status == 3 and "there is no table" in err
+    status, _, err = command("prepare", f"dataset.root={root}", f"dataset.sexes={tmp_path / 'who'}")
+    assert status == 2 and "dataset.sexes" in err
+
+
+def test_copies_of_a_tree_whose_names_repeat_and_trees_to_train_on(command: Command, tmp_path: Path) -> None:
+    root, anon = videos(tmp_path / "vox"), videos(tmp_path / "anon", "anon ")
+    train = tmp_path / "train"
+    for number in range(2):
+        for speaker in ("d", "e"):
+            (train / speaker).mkdir(parents=True, exist_ok=True)
+            soundfile.write(train / speaker / f"{number}.wav", noise(f"{speaker} {number}"), RATE)
+    arguments = ("prepare", "system=original", "dataset=folders", f"dataset.root={root}", f"dataset.train={train}")
+    status, out, err = command(*arguments, system(anon))
+    assert status == 0, err
+    assert "train  train  2 speakers  4 utterances" in out and "belong to no utterance" not in err
+    # Flat trees are trained on beside other kinds of data set too.
+    small = Tiny(tmp_path / "data").save()
+    status, out, err = command("prepare", f"dataset.root={small.root}", f"dataset.train={train}")
+    assert status == 0 and "train  train  2 speakers  4 utterances" in out, err
+
+
+def test_another_layout_names_the_reader_that_takes_it(command: Command, tmp_path: Path) -> None:
+    root = tmp_path / "fsdd"
+    for name in (f"{speaker}/{digit}_{speaker}_0" for speaker in ("george", "lucas") for digit in range(4)):
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        soundfile.write(root / f"{name}.wav", noise(name), RATE)
+    for kind in ("kaldi", "librispeech"):
+        status, _, err = command("prepare", f"dataset={kind}", f"dataset.root={root}")
+        assert status == 3 and "dataset=folders" in err
+    assert command("prepare", "dataset=folders", f"dataset.root={root}")[0] == 0
+    soundfile.write(root / "loose.wav", noise("loose"), RATE)
+    status, _, err = command("prepare", "dataset=folders", f"dataset.root={root}")
+    assert status == 3 and "no speaker's folder, e.g. loose.wav" in err
+
+
+@pytest.mark.parametrize("name", ["t_enrolls", "t_trials_f", "."])
+def test_a_training_set_that_is_evaluated(command: Command, small: Tiny, name: str) -> None:
+    status, _, err = command("prepare", f"dataset.root={small.root}", f"dataset.train={small.root / name}")
+    if name == ".":
+        assert status == 3 and "the folder holds 2 sets" in err
+        return
+    count = 2 if name == "t_enrolls" else 3
+    assert status == 3 and f"{count} of the {count} speakers of the training set {name} are evaluated: a, b" in err
+    assert "dataset.train=DIR to speech of other speakers" in err and "restore the table" not in err
+    assert "stands twice" not in err
+
+
+def test_the_only_set_as_training_set(command: Command, tmp_path: Path) -> None:
+    tiny = Tiny(tmp_path / "data")
+    tiny.tables = {"dev": tiny.basic([f"{speaker}-{number}" for speaker in "abc" for number in range(4)])}
+    tiny.save()
+    status, _, err = command("prepare", f"dataset.root={tiny.root}", f"dataset.train={tiny.root / 'dev'}")
+    assert status == 3 and "3 of the 3 speakers of the training set dev are evaluated: a, b, c" in err
+
+
+@pytest.fixture
+def ge2e(models: Path) -> str:
+    if not (models / "ge2e" / "pretrained.pt").is_file():
+        pytest.skip("the offline weights are not here: make install")
+    return "extractor=[ge2e]"
+
+
+def anonymised(data: Path, root: Path) -> Path:
+    """The toy corpus played backwards."""
+    for table in sorted(data.glob("*/wav.scp")):
+        (root / table.parent.name).mkdir(parents=True)
+        for line in table.read_text().splitlines():
+            wave, rate = soundfile.read(data / line.split()[1], dtype="int16")
+            soundfile.write(root / table.parent.name / f"{line.split()[0]}.wav", wave[::-1], rate)
+    return root
+
+
+def test_what_one_system_lacks_is_left_out_of_all(command: Command, tmp_path: Path, ge2e: str) -> None:
+    data = toy.corpus(tmp_path / "data", speakers=4, utterances=4)
+    one, other = anonymised(data, tmp_path / "one"), anonymised(data, tmp_path / "other")
+    gone = sorted((one / "toy_trials_f").iterdir())[0]
+    gone.unlink()
+    male = sorted((other / "toy_trials_m").iterdir())[0].stem.rsplit("-", 1)[0]
+    enrolled = sorted((other / "toy_enrolls").glob(f"{male}-*"))[0]
+    enrolled.unlink()
+    arguments = (
+        f"dataset.root={data}", "system=original", system(one, ", level: speaker", "one"), system(other, "", "other"), ge2e,
+        "attacker=[ignorant,lazy_informed]", "metric=[asv,srd]", "diagnostics=false", "allow_partial=true",
+    )  # fmt: skip
+    status, out, err = command(*arguments)
+    assert status == 6 and "Traceback" not in err
+    assert f"system one: no file {gone.name.removesuffix('.wav')}.ext" in err and enrolled.stem in err
+    rows = results.read(Path(out.splitlines()[-1]).parent)
+    trials = rows[rows["metric"] == "eer"]
+    # All systems stand on the same trials: two utterances a speaker, two models a set, without the one that is missing.
+    female = trials[trials["subset"] == "toy_trials_f"]
+    assert set(female["n_used"]) == {2 * 4 - 2} and set(female["n_expected"]) == {2 * 4}
+    assert set(trials["system"]) == {"original", "one", "other"} and set(rows["status"]) == {"partial"}
+    lacking = trials[trials["note"].str.contains("lack enrolment utterances")]
+    assert len(lacking) == len(trials) // 2 and lacking["note"].str.contains(male).all()
+
+
+def test_one_recording_for_all_stands_in_the_report_and_in_what_is_printed(
+    command: Command, tmp_path: Path, ge2e: str
+) -> None:
+    data = toy.corpus(tmp_path / "data", speakers=4, utterances=2)
+    root = anonymised(data, tmp_path / "one")
+    wave, rate = soundfile.read(next(iter(sorted(root.rglob("*.wav")))), dtype="int16")
+    for number, path in enumerate(sorted(root.rglob("*.wav"))):
+        # The same sound in files of different bytes.
+        soundfile.write(path, np.concatenate([wave, np.zeros(number + 1, "int16")]), rate)
+    status, out, _ = command(
+        f"dataset.root={data}", "system=original", system(root), ge2e, "attacker=[ignorant]", "metric=[asv]",
+        "diagnostics=false",
+    )  # fmt: skip
+    said = "System t8: all 8 files hold one and the same recording"
+    assert status == 0 and f"! {said}" in out
+    page = Path(out.splitlines()[-1])
+    (found,) = judge.read(page.parent).query("check == 'same_audio'").to_dict("records")
+    assert found["flagged"] and found["value"] == 1.0 and found["unit"] == "fraction"
+    html = page.read_text()
+    assert said in html and html.index(said) < html.index("<nav")
