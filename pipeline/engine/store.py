@@ -40,7 +40,7 @@ class Store:
         """The artefact of a key, or None. One whose files are missing or of another size is set aside and counts as absent."""
         folder = self.folder(stage, key)
         try:
-            record = json.loads((folder / RECORD).read_text())
+            record = json.loads((folder / RECORD).read_text(encoding="utf-8"))
         except FileNotFoundError:
             return None
         except (ValueError, OSError) as error:
@@ -119,7 +119,7 @@ class Store:
             "made": {"utc": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()), "host": socket.gethostname()},
         }
         record_path = temporary / RECORD
-        record_path.write_text(json.dumps(record, indent=1, sort_keys=True) + "\n")
+        record_path.write_text(json.dumps(record, indent=1, sort_keys=True) + "\n", encoding="utf-8")
         sync(record_path)
         for folder in [*(path for path in temporary.rglob("*") if path.is_dir()), temporary]:
             sync(folder)
