@@ -6,6 +6,7 @@ The first argument is looked at before anything heavy is imported, so that ``--h
 from __future__ import annotations
 
 import difflib
+import os
 import sys
 from collections.abc import Sequence
 
@@ -109,7 +110,7 @@ def _dispatch(arguments: list[str]) -> int:
             raise ConfigError(f"there is no verb `{verb}`", remedy=f"{hint}known: {', '.join(VERBS)}")
     folders = []
     if verb in ("report", "compare"):
-        folders = [argument for argument in arguments if not argument.startswith("-") and "=" not in argument]
+        folders = [one for one in arguments if not one.startswith("-") and ("=" not in one or os.path.isdir(one))]  # noqa: PTH112
         arguments = [argument for argument in arguments if argument not in folders]
     from pipeline.cli.verbs import act
 
