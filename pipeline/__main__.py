@@ -11,8 +11,9 @@ from typing import NoReturn
 
 def main() -> NoReturn:
     """Run the command line and end with its exit status."""
-    from pipeline.cli import run
+    from pipeline.cli import output, run
 
+    output.outlast()
     _end(run(sys.argv[1:]))
 
 
@@ -24,20 +25,25 @@ def _end(status: int) -> NoReturn:
     complete output ("terminate called without an active exception", apache/arrow#34314). So what the interpreter does
     before it is done here: threads are waited for, exit handlers called (those of logging among them), streams flushed.
     """
+    from pipeline.cli import output
+
     threading._shutdown()  # type: ignore[attr-defined]
     atexit._run_exitfuncs()
-    for stream in (sys.stdout, sys.stderr):
+    why = ""
+    for number, stream in ((1, sys.stdout), (2, sys.stderr)):
         if stream is None or stream.closed:
             continue
-        try:
-            stream.flush()
-        except BrokenPipeError:
-            # Whoever read the output has seen enough.
-            pass
-        except OSError as error:
-            status = status or 1
-            if stream is not sys.stderr:
-                print(f"error: not all of the output could be written: {error.strerror}", file=sys.stderr)
+        stream.flush()
+        why = why or output.lost(number)
+    if why:
+        # Status 5, as for any disk that is full: what was computed is kept, what was to be read is not all there.
+        print(
+            f"error: not all of the output could be written: {why}. What was computed is kept (status {status} without this): "
+            "free space or send the output elsewhere, and run the same command again",
+            file=sys.stderr,
+            flush=True,
+        )
+        status = status or 5
     os._exit(status)
 
 

@@ -51,7 +51,8 @@ class PipelineError(Exception):
         if self.cause:
             parts.append(f"Likely cause: {self.cause.rstrip('.')}.")
         if self.remedy:
-            parts.append(f"To mend it: {self.remedy.rstrip('.')}.")
+            # No full stop: a remedy often ends in a command, which is copied with what stands behind it.
+            parts.append(f"To mend it: {self.remedy}")
         text = " ".join(parts)
         lines = [f"  - {fault}" for fault in self.faults[:most]]
         if len(self.faults) > most:

@@ -106,7 +106,7 @@ def component(kind: Kind, name: str) -> Any:
     room = ROOMS[kind]
     for point in _points(kind):
         if point.name == name:
-            loaded = point.load()
+            loaded = _loaded(point)
             if not (isinstance(loaded, type) and issubclass(loaded, room.base)):
                 raise ConfigError(
                     f"the entry point '{name}' of {entry_point_group(kind)} is no {room.contract}",
@@ -121,6 +121,21 @@ def component(kind: Kind, name: str) -> Any:
         f"there is no component '{name}' among the {kind}",
         remedy=(f"did you mean {' or '.join(near)}? " if near else "") + f"known: {', '.join(names(kind))}",
     )
+
+
+def _loaded(point: EntryPoint) -> Any:
+    try:
+        return point.load()
+    except Exception as error:  # whatever its code does when it is imported
+        plugin = f"{point.dist.name} {point.dist.version}" if point.dist is not None else "another distribution"
+        raise ConfigError(
+            f"the plug-in '{point.name}' of {plugin} cannot be imported: {type(error).__name__}: {error}",
+            where=f"{point.value}, in {sys.executable}",
+            cause="the plug-in is at fault, or something that it needs is not installed",
+            remedy=f"{sys.executable} -m pip install --force-reinstall {plugin.split()[0]}"
+            if point.dist is not None
+            else "",
+        ) from error
 
 
 def version_of(component: type) -> int:

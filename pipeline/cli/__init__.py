@@ -6,9 +6,11 @@ The first argument is looked at before anything heavy is imported, so that ``--h
 from __future__ import annotations
 
 import difflib
+import os
 import sys
 from collections.abc import Sequence
 
+from pipeline.cli import interpreter, output
 from pipeline.errors import ConfigError, PipelineError
 from pipeline.version import __version__
 
@@ -45,7 +47,9 @@ exit status: 0 done, 1 our bug, 2 usage or configuration, 3 data, 4 model missin
 
 def run(arguments: Sequence[str]) -> int:
     """Carry out a command line; the exit status."""
+    output.take_any_text()
     try:
+        interpreter.check_version(arguments)
         return _dispatch(list(arguments))
     except PipelineError as error:
         print(f"error: {error}", file=sys.stderr)
@@ -57,18 +61,29 @@ def run(arguments: Sequence[str]) -> int:
     except SystemExit as error:
         return error.code if isinstance(error.code, int) else 2
     except Exception as error:
+        return _unexplained(error, arguments)
+
+
+def _unexplained(error: Exception, arguments: Sequence[str]) -> int:
+    """Say what no part of the project has explained; the exit status."""
+    if isinstance(error, ImportError):
+        lacking = interpreter.lacking(error, arguments)
+        if lacking is not None:
+            print(f"error: {lacking}", file=sys.stderr)
+            return lacking.status
+    else:
         from pipeline.engine.stop import Stopped
 
         if isinstance(error, Stopped):
             return error.status
-        import traceback
+    import traceback
 
-        traceback.print_exc()
-        print(
-            f"error: {type(error).__name__}: {error}. This is a bug of the pipeline: please report it with the lines above.",
-            file=sys.stderr,
-        )
-        return 1
+    traceback.print_exc()
+    print(
+        f"error: {type(error).__name__}: {error}. This is a bug of the pipeline: please report it with the lines above.",
+        file=sys.stderr,
+    )
+    return 1
 
 
 def _dispatch(arguments: list[str]) -> int:
@@ -95,7 +110,7 @@ def _dispatch(arguments: list[str]) -> int:
             raise ConfigError(f"there is no verb `{verb}`", remedy=f"{hint}known: {', '.join(VERBS)}")
     folders = []
     if verb in ("report", "compare"):
-        folders = [argument for argument in arguments if not argument.startswith("-") and "=" not in argument]
+        folders = [one for one in arguments if not one.startswith("-") and ("=" not in one or os.path.isdir(one))]  # noqa: PTH112
         arguments = [argument for argument in arguments if argument not in folders]
     from pipeline.cli.verbs import act
 

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import logging
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from pipeline.cli import environment, option_files, overrides
+from pipeline.cli.overrides import GROUPS
 from pipeline.errors import ConfigError, PipelineError
 from pipeline.evaluation.validate import validate
 from pipeline.planning.settings import Evaluation
 
 log = logging.getLogger(__name__)
-
-GROUPS = ("dataset", "train", "executor", "system", "extractor", "attacker", "backend", "metric", "recipe")
 
 
 def assets(kind: str) -> Path:
@@ -31,7 +32,7 @@ def recipes() -> list[str]:
     return sorted(path.parent.name for path in assets("recipes").glob("*/config.yaml"))
 
 
-def compose(overrides: Sequence[str]) -> tuple[Evaluation, dict[str, Any]]:
+def compose(given: Sequence[str]) -> tuple[Evaluation, dict[str, Any]]:
     """The checked evaluation of some overrides, and the composed configuration as plain values; for use within Python.
 
     Raises:
@@ -39,24 +40,72 @@ def compose(overrides: Sequence[str]) -> tuple[Evaluation, dict[str, Any]]:
     """
     from hydra import compose as hydra_compose
     from hydra import initialize_config_dir
-    from hydra.errors import HydraException
     from omegaconf import OmegaConf
-    from omegaconf.errors import OmegaConfBaseException
 
+    _refuse_flags(given)
     _store_recipes()
-    changed, folders = forced([one for one in overrides if not one.startswith("-")]), _config_dirs(overrides)
+    folders = option_files.folders(given)
+    changed = forced(overrides.readable([one for one in given if not one.startswith("-")]))
     if folders:
         # Hydra looks for this key as it stands: with a prefix it is not found. In quotes, a path may hold blanks and commas.
-        quoted = ["'file://" + str(folder).replace("'", r"\'") + "'" for folder in folders]
-        changed.append(f"hydra.searchpath=[{','.join(quoted)}]")
+        changed.append(f"hydra.searchpath=[{','.join(overrides.quoted(f'file://{folder}') for folder in folders)}]")
+    with _composing(given, folders), initialize_config_dir(str(assets("conf")), version_base="1.3"):
+        composed = hydra_compose("config", changed, return_hydra_config=True)
+    values = _plain(OmegaConf.masked_copy(composed, [str(key) for key in composed if key != "hydra"]), given)
+    return _validated(values, given, composed.hydra.runtime.choices), values
+
+
+def _refuse_flags(given: Sequence[str]) -> None:
+    flags = [one for one in given if one.startswith("-") and not one.startswith("--config-dir=")]
+    if flags:
+        raise ConfigError(
+            f"within Python a flag of the command line has no meaning: {', '.join(flags)}",
+            where="the overrides",
+            remedy="leave it out; a sweep is a loop that calls evaluate once for each combination, and options of your own "
+            'are found with "--config-dir=DIR"',
+        )
+
+
+@contextlib.contextmanager
+def _composing(arguments: Sequence[str], folders: Sequence[Path]) -> Iterator[None]:
+    """Composition by Hydra: what it raises, said to people."""
+    import yaml
+    from hydra.errors import HydraException
+    from omegaconf.errors import OmegaConfBaseException
+
+    with environment.guarded() as guard:
+        try:
+            yield
+        except PipelineError:
+            raise
+        except Exception as error:
+            guard.stop(arguments, folders)
+            kinds = (HydraException, OmegaConfBaseException, yaml.YAMLError, UnicodeDecodeError)
+            if isinstance(error, kinds) or _is_of_composition(error):
+                option_files.check(folders, " ".join(arguments), error)
+                raise _composition_error(error, arguments, folders) from error
+            raise
+
+
+def _is_of_composition(error: BaseException) -> bool:
+    """Whether an exception comes from Hydra's own reading of a configuration, which uses plain ValueErrors too."""
+    trace = error.__traceback__
+    name = ""
+    while trace is not None:
+        name = str(trace.tb_frame.f_globals.get("__name__", ""))
+        trace = trace.tb_next
+    return name.startswith(("hydra._internal.defaults_list", "hydra._internal.config_", "hydra.core.", "omegaconf."))
+
+
+def _validated(values: dict[str, Any], arguments: Sequence[str], choices: Mapping[Any, Any]) -> Evaluation:
+    """The evaluation of a configuration; faults name the option file that they stand in."""
+    found = {str(group): [str(choices[group])] for group in choices if choices[group] is not None}
+    chosen = {**found, **overrides.chosen(arguments)}
+    option_files.refuse_empty(arguments, chosen)
     try:
-        with initialize_config_dir(str(assets("conf")), version_base="1.3"):
-            composed = hydra_compose("config", changed, return_hydra_config=True)
-    except (HydraException, OmegaConfBaseException) as error:
-        raise _composition_error(error) from error
-    recipe = str(composed.hydra.runtime.choices.get("recipe") or "custom")
-    values = _plain(OmegaConf.masked_copy(composed, [str(key) for key in composed if key != "hydra"]))
-    return validate(values, recipe), values
+        return validate(values, str(choices.get("recipe") or "custom"))
+    except ConfigError as error:
+        raise option_files.located(error, arguments, chosen) from None
 
 
 def enter(arguments: Sequence[str], action: Callable[[Evaluation, dict[str, Any]], None]) -> None:
@@ -72,10 +121,10 @@ def enter(arguments: Sequence[str], action: Callable[[Evaluation, dict[str, Any]
     os.environ["HYDRA_FULL_ERROR"] = "1"
     import hydra
     from hydra.core.hydra_config import HydraConfig
-    from hydra.errors import HydraException
     from omegaconf import DictConfig
-    from omegaconf.errors import OmegaConfBaseException
 
+    folders = option_files.folders(arguments)
+    read = overrides.readable(arguments)
     _store_recipes()
     here = os.getpid()
     errors: list[BaseException] = []
@@ -84,9 +133,8 @@ def enter(arguments: Sequence[str], action: Callable[[Evaluation, dict[str, Any]
     def app(composed: DictConfig) -> None:
         ran.append("here")
         try:
-            values = _plain(composed)
-            recipe = str(HydraConfig.get().runtime.choices.get("recipe") or "custom")
-            action(validate(values, recipe), values)
+            values = _plain(composed, arguments)
+            action(_validated(values, arguments, HydraConfig.get().runtime.choices), values)
         except Exception as error:
             # In this process the errors of a sweep are kept, so that its other jobs still run and Hydra adds no words
             # of its own; a job on another node has only the exception to tell that it failed.
@@ -97,13 +145,10 @@ def enter(arguments: Sequence[str], action: Callable[[Evaluation, dict[str, Any]
             errors.append(error)
 
     before = sys.argv
-    sys.argv = [before[0], *forced(arguments)]
+    sys.argv = [before[0], *forced(option_files.absolute(read))]
     try:
-        hydra.main(config_path=str(assets("conf")), config_name="config", version_base="1.3")(app)()
-    except PipelineError:
-        raise
-    except (HydraException, OmegaConfBaseException) as error:
-        raise _composition_error(error) from error
+        with _composing(arguments, folders):
+            hydra.main(config_path=str(assets("conf")), config_name="config", version_base="1.3")(app)()
     finally:
         sys.argv = before
     if errors:
@@ -138,39 +183,64 @@ def _store_recipes() -> None:
         ConfigStore.instance().store(group="recipe", name=name, node=node, package="_global_")
 
 
-def _config_dirs(overrides: Sequence[str]) -> list[Path]:
-    """Folders given as ``--config-dir=DIR``."""
-    return [Path(one.partition("=")[2]).expanduser().absolute() for one in overrides if one.startswith("--config-dir=")]
-
-
-def _plain(composed: Any) -> dict[str, Any]:
+def _plain(composed: Any, arguments: Sequence[str]) -> dict[str, Any]:
     from omegaconf import OmegaConf
     from omegaconf.errors import OmegaConfBaseException
 
-    try:
-        plain = OmegaConf.to_container(composed, resolve=True)
-    except OmegaConfBaseException as error:
-        raise ConfigError(f"the configuration cannot be resolved: {_first_line(error)}") from error
+    with environment.guarded() as guard:
+        try:
+            plain = OmegaConf.to_container(composed, resolve=True)
+        except OmegaConfBaseException as error:
+            environment.ask_all(composed)
+            guard.stop(arguments, option_files.folders(arguments))
+            key = str(error.full_key or "")
+            raise ConfigError(
+                f"the configuration cannot be resolved: {_first_line(error)}",
+                where=" in ".join(filter(None, [key, option_files.place(key, arguments)])),
+                remedy="correct what stands between ${ and }: the name of another key, as `--cfg job` prints it",
+            ) from error
     assert isinstance(plain, dict)
     return {str(key): value for key, value in plain.items()}
 
 
-def _composition_error(error: Exception) -> ConfigError:
+def _composition_error(error: Exception, arguments: Sequence[str], folders: Sequence[Path]) -> ConfigError:
     text = str(error)
     message = _first_line(error)
     for group in GROUPS:
         if f"'{group}/" in text:
             wanted = text.split(f"'{group}/")[1].split("'")[0]
+            own = {one.name: one.path for one in option_files.found(folders) if one.group == group}
+            if wanted in own:
+                return ConfigError(
+                    f"the option file cannot be composed: {message}",
+                    where=str(own[wanted]),
+                    remedy="correct its head: the package line and the defaults, as in conf/ or recipes/",
+                )
             folder = assets("conf") / group
-            known = recipes() if group == "recipe" else sorted(path.stem for path in folder.glob("*.yaml"))
+            known = recipes() if group == "recipe" else [path.stem for path in folder.glob("*.yaml")]
+            known = sorted({*known, *own})
             near = difflib.get_close_matches(wanted, known, n=2)
             hint = f"did you mean {' or '.join(near)}? " if near else ""
+            moved = option_files.misplaced(group, wanted, folders)
             return ConfigError(
                 f"there is no option '{wanted}' in the group {group}",
                 where=f"{group}={wanted}",
-                remedy=f"{hint}known: {', '.join(known)}; options of your own are found with --config-dir DIR",
+                cause="the file of this name lies elsewhere" if moved else "",
+                remedy=moved or f"{hint}known: {', '.join(known)}; options of your own are found with --config-dir DIR",
             )
-    return ConfigError(f"the configuration cannot be composed: {message}", remedy="see python -m pipeline --help")
+    return ConfigError(
+        f"the configuration cannot be composed: {message}",
+        where=_told(error, arguments),
+        remedy="python -m pipeline --help shows how overrides are written, conf/README.md what there is",
+    )
+
+
+def _told(error: Exception, arguments: Sequence[str]) -> str:
+    """The overrides that a message of Hydra speaks of."""
+    text = str(error)
+    return ", ".join(
+        one for one in arguments if "=" in one and (one in text or one.partition("=")[0].lstrip("+~") in text)
+    )
 
 
 def _first_line(error: BaseException) -> str:

@@ -7,7 +7,7 @@ import math
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 import numpy as np
 
@@ -97,14 +97,26 @@ def write(text: str, out: str) -> None:
         ConfigError: the file cannot be written.
     """
     if out == "-":
-        sys.stdout.write(text)
+        sys.stdout.write(text if _is_utf8(sys.stdout) else _ascii(text))
         return
     path = Path(out)
-    if path.exists() and not path.is_file():
-        # A device or a pipe has no name beside it that could take its place.
-        path.write_text(text, encoding="utf-8")
-        return
     try:
-        write_atomically(path.resolve(), text)
+        if path.exists() and not path.is_file():
+            # A device or a pipe has no name beside it that could take its place.
+            path.write_text(text, encoding="utf-8")
+        else:
+            write_atomically(path.resolve(), text)
+    except BrokenPipeError:
+        # Whoever read the pipe has seen enough.
+        return
     except OSError as error:
         raise ConfigError(f"cannot write --json {out}: {error.strerror}") from error
+
+
+def _is_utf8(stream: TextIO) -> bool:
+    return (stream.encoding or "utf-8").lower().replace("-", "") == "utf8"
+
+
+def _ascii(text: str) -> str:
+    """The same JSON without a character beyond ASCII; such characters stand in strings alone."""
+    return "".join(each if each.isascii() else json.dumps(each)[1:-1] for each in text)

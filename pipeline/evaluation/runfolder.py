@@ -59,7 +59,7 @@ class RunFolder:
                 remedy="set paths.root to a folder that is yours",
             ) from error
         self._status: dict[str, Any] = {"run_id": self.id, "state": "running", "started": utc()}
-        self._handler = logging.FileHandler(self.path / "run.log")
+        self._handler = logging.FileHandler(self.path / "run.log", encoding="utf-8", errors="backslashreplace")
         self._handler.setFormatter(
             _Utc(f"%(asctime)s {socket.gethostname()} {job() or '-'} %(levelname)s %(name)s: %(message)s")
         )
@@ -67,8 +67,10 @@ class RunFolder:
 
     def describe(self, config: Mapping[str, Any], arguments: Sequence[str]) -> None:
         """Write ``config.yaml``, ``overrides.txt`` and ``environment.json``."""
-        (self.path / "config.yaml").write_text(yaml.safe_dump(dict(config), sort_keys=False))
-        (self.path / "overrides.txt").write_text("".join(f"{argument}\n" for argument in arguments))
+        text = yaml.safe_dump(dict(config), sort_keys=False)
+        (self.path / "config.yaml").write_text(text, encoding="utf-8")
+        given = "".join(f"{argument}\n" for argument in arguments)
+        (self.path / "overrides.txt").write_text(given, encoding="utf-8", errors="surrogateescape")
         environment = {
             "pipeline": __version__,
             "python": platform.python_version(),
@@ -78,7 +80,7 @@ class RunFolder:
             "slurm_job": job(),
             "libraries": {name: _version(name) for name in LIBRARIES},
         }
-        (self.path / "environment.json").write_text(json.dumps(environment, indent=1) + "\n")
+        (self.path / "environment.json").write_text(json.dumps(environment, indent=1) + "\n", encoding="utf-8")
         self.status()
 
     def status(self, **changes: Any) -> None:

@@ -11,6 +11,7 @@ from pydantic import BaseModel, ValidationError
 from pipeline.contracts import Component, ComponentSettings, Training, numeric
 from pipeline.datasets.settings import DatasetSettings
 from pipeline.errors import ConfigError, Fault
+from pipeline.evaluation import labels
 from pipeline.planning.settings import Chosen, Evaluation, Paths, Runtime, Storage
 from pipeline.protocol.attackers import AttackerSettings
 from pipeline.registry import ROOMS, Kind, component
@@ -58,6 +59,7 @@ def validate(values: Mapping[str, Any], recipe: str) -> Evaluation:
     train = checked.training()
     several = {kind: checked.several(kind) for kind, room in ROOMS.items() if room.several}
     attackers = checked.attackers()
+    faults += _original_elsewhere(several["anonymisers"])
     if not faults:
         several["anonymisers"] = _with_original(several["anonymisers"])
         several["extractors"] = _resolved(several["extractors"], train, dataset)
@@ -154,7 +156,9 @@ class _Checked:
         if not isinstance(value, Mapping) or not value:
             self.faults.append(Fault(f"no {group} is chosen", group))
             return {}
-        return {str(label): entry for label, entry in value.items()}
+        entries = {str(label): entry for label, entry in value.items()}
+        self.faults += labels.faults(group, list(entries))
+        return entries
 
 
 def _fields(model: type[BaseModel], location: Sequence[int | str]) -> list[str]:
@@ -172,12 +176,23 @@ def _unknown(name: str, where: str, known: Sequence[str]) -> Fault:
     return Fault(f"unknown key{hint}", f"{where}.{name}" if where else name)
 
 
+def _original_elsewhere(systems: Mapping[str, Any]) -> list[Fault]:
+    """The fault of a system that protects under the label of the original speech."""
+    named = systems.get(ORIGINAL)
+    if named is None or named.component.unchanged:
+        return []
+    return [
+        Fault(
+            f"the label 'original' is that of the original speech: give this system another, as in '+system.NAME={{name: {named.name}}}'",
+            f"system.{ORIGINAL}",
+        )
+    ]
+
+
 def _with_original(systems: dict[str, Any]) -> dict[str, Any]:
     """The systems with the original speech first: every metric refers to it, so ``system=b2`` evaluates both."""
     if any(system.component.unchanged for system in systems.values()):
         return systems
-    if ORIGINAL in systems:
-        raise ConfigError("the label 'original' is that of the original speech", where="system.original")
     unchanged = component("anonymisers", ORIGINAL)
     return {ORIGINAL: Chosen(ORIGINAL, unchanged, unchanged.Settings.model_validate({"name": ORIGINAL})), **systems}
 

@@ -64,10 +64,13 @@ return 0"""
 def test_a_full_disk_is_no_success() -> None:
     with open("/dev/full", "w") as full:  # noqa: PTH123
         done = ended("print('result')\nreturn 0", stdout=full)
-        assert done.returncode == 1
-        assert done.stderr == "error: not all of the output could be written: No space left on device\n"
+        assert done.returncode == 5
+        (said,) = done.stderr.splitlines()
+        assert said.startswith("error: not all of the output could be written: No space left on device. ")
         assert ended("print('result')\nreturn 3", stdout=full).returncode == 3
-        assert ended("sys.stderr.write('said')\nreturn 0", stderr=full).returncode == 1
+        assert ended("sys.stderr.write('said')\nreturn 0", stderr=full).returncode == 5
+        more = ended("for _ in range(3):\n    print('x' * 100_000, flush=True)\nreturn 0", stdout=full)
+        assert (more.returncode, len(more.stderr.splitlines())) == (5, 1), "nothing is raised in the middle of a run"
 
 
 def test_a_reader_who_has_seen_enough_is_no_fault() -> None:

@@ -163,8 +163,42 @@ def test_the_original_speech_comes_first_where_it_is_not_named() -> None:
 
 
 def test_its_label_is_its_own() -> None:
-    error = refused(changed(("system.original", {"name": "mcadams"}, "", "")))
-    assert error.where == "system.original" and "label 'original'" in error.what
+    """And that is one fault among all others."""
+    error = refused(changed(*FAULTS, ("system.original", {"name": "mcadams"}, "", "")))
+    said = {fault.where: fault.what for fault in error.faults}
+    assert "label 'original'" in said.pop("system.original") and "+system.NAME={name: mcadams}" in str(error)
+    assert set(said) == {case[2] for case in FAULTS}
+
+
+LABELS = [
+    ("a" * 65, "a label of 65 characters", "system.aaaaaaaaaaaaaaaaaaaa...aaaaaaaa"),
+    ("h\u00e9", "letters a to z", "system.h\u00e9"),
+    ("a b", "letters a to z", "system.a b"),
+    ("a/b", "letters a to z", "system.a/b"),
+    (".a", "begins with", "system..a"),
+    ("-a", "begins with", "system.-a"),
+    ("a\n", "letters a to z", "system.a\n"),
+    ("B2", "differs from b2 by capital letters", "system.B2"),
+]
+
+
+@pytest.mark.parametrize(("label", "words", "where"), LABELS, ids=[repr(case[0])[:20] for case in LABELS])
+@pytest.mark.parametrize("group", ["system", "extractor", "attacker", "backend", "metric"])
+def test_labels_are_names_for_any_file_system(group: str, label: str, words: str, where: str) -> None:
+    values = copy.deepcopy(GOOD)
+    first = next(iter(values[group]))
+    values[group] = {"b2": values[group].pop(first), **values[group], label: next(iter(GOOD[group].values()))}
+    if group == "system":
+        values[group]["b2"] = GOOD[group]["b2"]
+    (fault,) = refused(values).faults
+    assert fault.where == where.replace("system", group, 1) and words in fault.what
+
+
+def test_labels_of_sixty_four_characters_with_every_sign_are_taken() -> None:
+    label = "A_b-c.9" + "x" * 57
+    values = changed((f"system.{'x'}", {"name": "mcadams"}, "", ""))
+    values["system"][label] = values["system"].pop("x")
+    assert label in validate(values, "custom").systems
 
 
 @pytest.mark.parametrize(

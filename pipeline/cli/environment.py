@@ -1,0 +1,128 @@
+"""Which environment variables a configuration may read: those that are meant for it.
+
+Option files are passed from hand to hand, and the configuration of a run is kept in its folder. So ``${oc.env:NAME}`` gives the
+project's own variables and Slurm's, and refuses every other by name: no token or password ends in a ``config.yaml``.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from pipeline.errors import ConfigError, Fault
+
+ALLOWED = ("VOICE_PRIVACY_", "SLURM_")
+
+
+class Refused(ValueError):
+    """A configuration asks for a variable that it may not read."""
+
+
+class Guard:
+    """Notes what was refused: (variable, key of the configuration), in the order of the questions."""
+
+    def __init__(self) -> None:
+        self.refused: dict[tuple[str, str], None] = {}
+
+    def answer(self, name: str, *default: Any, _node_: Any, _parent_: Any) -> Any:
+        """``oc.env`` as OmegaConf has it, for the variables that may be read."""
+        from omegaconf.resolvers import oc
+
+        if not str(name).startswith(ALLOWED):
+            key = _node_._get_full_key("") if _node_ is not None else _parent_._get_full_key("")
+            self.refused[str(name), str(key)] = None
+            raise Refused(f"a configuration may not read the environment variable {name}")
+        return oc.env(name, *default)
+
+    def stop(self, arguments: Sequence[str], folders: Sequence[Path]) -> None:
+        """Raise what was refused, if anything.
+
+        Args:
+            arguments: of the command line, among which a variable may stand.
+            folders: of option files, among which it may stand too.
+
+        Raises:
+            ConfigError: each variable with the key that asks for it, and where.
+        """
+        if not self.refused:
+            return
+        faults = [
+            Fault(
+                f"reads the environment variable {name}",
+                ", ".join(filter(None, [key, *_places(name, arguments, folders)])),
+            )
+            for name, key in self.refused
+        ]
+        name = next(iter(self.refused))[0]
+        raise ConfigError(
+            f"the configuration reads {len(faults)} environment variable{'s' if len(faults) > 1 else ''} that it may not read",
+            where="; ".join(fault.where for fault in faults),
+            cause="an option file of somebody else, or a value that was to be written by the shell; what a configuration reads is kept "
+            f"in the run folder, so it may read {' and '.join(f'{each}*' for each in ALLOWED)} alone",
+            remedy="write the value itself; or, where it may be kept with the run, take it under a name that may be read: "
+            f'export VOICE_PRIVACY_{name}="${name}", and write ${{oc.env:VOICE_PRIVACY_{name}}}',
+            faults=faults if len(faults) > 1 else (),
+        )
+
+
+_guards: list[Guard] = []
+
+
+@contextlib.contextmanager
+def guarded() -> Iterator[Guard]:
+    """While this lasts, configurations read only the variables that they may; afterwards all is as it was.
+
+    Within another one it is the same guard.
+    """
+    from omegaconf import OmegaConf
+    from omegaconf.resolvers import oc
+
+    if _guards:
+        yield _guards[-1]
+        return
+    guard = Guard()
+
+    def answer(name: str, *default: Any, _node_: Any, _parent_: Any) -> Any:
+        return guard.answer(name, *default, _node_=_node_, _parent_=_parent_)
+
+    _guards.append(guard)
+    OmegaConf.register_new_resolver("oc.env", answer, replace=True)
+    try:
+        yield guard
+    finally:
+        OmegaConf.register_new_resolver("oc.env", oc.env, replace=True)
+        _guards.pop()
+
+
+def ask_all(composed: Any) -> None:
+    """Ask for every value of a configuration, so that all that is refused is noted."""
+    from omegaconf import Container, DictConfig
+    from omegaconf.errors import OmegaConfBaseException
+
+    if composed._is_none() or composed._is_missing():
+        return
+    for key in list(composed.keys()) if isinstance(composed, DictConfig) else range(len(composed)):
+        try:
+            value = composed[key]
+        except OmegaConfBaseException:
+            continue
+        if isinstance(value, Container):
+            ask_all(value)
+
+
+def _places(name: str, arguments: Sequence[str], folders: Sequence[Path]) -> list[str]:
+    """Where a variable stands: the override, or file and line."""
+    asks = re.compile(rf"oc\.env\s*:\s*{re.escape(name)}(?!\w)")
+    places = [one for one in arguments if asks.search(one)]
+    for folder in folders:
+        for path in sorted(folder.rglob("*.yaml")):
+            try:
+                lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
+            except OSError:
+                continue
+            places += [f"{os.fspath(path)}:{number}" for number, line in enumerate(lines, start=1) if asks.search(line)]
+    return places

@@ -1,0 +1,118 @@
+"""Standard output and error: no character, closed pipe or full disk costs the result of a run.
+
+Characters that the encoding of a stream lacks are written in ASCII forms, so an arrow is ``^`` in a latin-1 terminal. What cannot be
+written any more (the reader of a pipe has gone, the disk is full) is left out, and said at the end; the run goes on.
+Nothing heavy is imported here: this runs before anything else does.
+"""
+
+from __future__ import annotations
+
+import codecs
+import errno
+import io
+import os
+import sys
+import unicodedata
+from collections.abc import Iterator
+
+HANDLER = "voice_privacy.ascii_forms"
+
+FORMS = {
+    "↑": "^", "↓": "v", "→": "->", "←": "<-", "–": "-", "—": "-", "−": "-", "‐": "-", "‑": "-", "…": "...", "·": "*", "•": "*",
+    "×": "x", "±": "+-", "≤": "<=", "≥": ">=", "≠": "!=", "≈": "~", "∞": "inf", "†": "+", "‡": "#", "°": " deg", "µ": "u", "μ": "u",
+    "π": "pi", "α": "alpha", "β": "beta", "σ": "sigma", "Δ": "Delta", "δ": "delta", "λ": "lambda", "τ": "tau",
+    "“": '"', "”": '"', "„": '"', "‘": "'", "’": "'", "«": '"', "»": '"', "━": "-", "─": "-", "│": "|", "█": "#",
+    "✓": "ok", "✗": "x", "\N{NO-BREAK SPACE}": " ", "\N{NARROW NO-BREAK SPACE}": " ", "\N{THIN SPACE}": " ",
+}  # fmt: skip
+"""What the project's own texts hold beyond ASCII. Names of people's files are not among them: those are escaped, not guessed."""
+
+
+def ascii_form(text: str, encoding: str) -> Iterator[str | bytes]:
+    """A character at a time as it can be written: its ASCII form, or an escape that names it."""
+    for character in text:
+        if character in FORMS:
+            yield FORMS[character]
+        elif "\udc80" <= character <= "\udcff" and encoding.lower().replace("-", "").replace("_", "") == "utf8":
+            yield bytes([ord(character) - 0xDC00])  # a byte of a file name that is no UTF-8: as `ls` prints it
+        elif unicodedata.category(character) == "No" and unicodedata.normalize("NFKC", character).isascii():
+            yield unicodedata.normalize("NFKC", character)  # superscripts and the like
+        else:
+            yield character.encode("ascii", "backslashreplace").decode("ascii")
+
+
+def _substitute(error: UnicodeError) -> tuple[str | bytes, int]:
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    parts = list(ascii_form(error.object[error.start : error.end], error.encoding))
+    if all(isinstance(part, str) for part in parts):
+        return "".join(map(str, parts)), error.end
+    return b"".join(part if isinstance(part, bytes) else part.encode("ascii") for part in parts), error.end
+
+
+codecs.register_error(HANDLER, _substitute)
+
+
+def take_any_text() -> None:
+    """Let standard output and error take every character, whatever their encoding."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper) and not stream.closed and stream.errors != HANDLER:
+            stream.reconfigure(errors=HANDLER)
+
+
+class Lasting(io.FileIO):
+    """A file that takes what is written even where that gets nowhere; ``failure`` is the first error."""
+
+    failure: OSError | None = None
+
+    def write(self, data: object) -> int:
+        size = memoryview(data).nbytes  # type: ignore[arg-type]
+        if self.failure is not None:
+            return size
+        try:
+            return super().write(data)  # type: ignore[arg-type,return-value]
+        except BlockingIOError:
+            raise
+        except OSError as error:
+            self.failure = error
+            return size
+
+
+_lasting: dict[int, Lasting] = {}
+
+
+def outlast() -> None:
+    """Make this process outlast its output: for the entry of a process, before anything is printed.
+
+    A standard stream that is closed becomes the null device, so that no other file is given its number and is then
+    written into by whatever prints. Streams that stop to take output do so without an exception (see :func:`lost`).
+    """
+    for number in (0, 1, 2):
+        try:
+            os.fstat(number)
+        except OSError:
+            null = os.open(os.devnull, os.O_RDWR)
+            if null != number:
+                os.dup2(null, number)
+                os.close(null)
+    sys.stdout, sys.stderr = _stream(1, sys.stdout), _stream(2, sys.stderr)
+    if sys.stdin is None:
+        sys.stdin = open(os.devnull, encoding="utf-8")  # noqa: PTH123, SIM115
+
+
+def _stream(number: int, before: io.TextIOWrapper | None) -> io.TextIOWrapper:  # type: ignore[override]
+    encoding = before.encoding if before is not None else "utf-8"
+    raw = _lasting[number] = Lasting(number, "w", closefd=False)
+    return io.TextIOWrapper(
+        io.BufferedWriter(raw),
+        encoding=encoding,
+        errors=HANDLER,
+        line_buffering=number == 2 or raw.isatty() or (before is not None and before.write_through),
+    )
+
+
+def lost(number: int) -> str:
+    """Why not all of a standard stream could be written, after it was flushed; '' if it was, or if its reader has gone."""
+    failure = _lasting[number].failure if number in _lasting else None
+    if failure is None or failure.errno == errno.EPIPE:
+        return ""
+    return failure.strerror or str(failure)

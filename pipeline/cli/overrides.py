@@ -1,0 +1,373 @@
+"""Overrides as people write them, made into overrides as Hydra reads them.
+
+Hydra's grammar knows few characters outside quotes, and a shell takes the quotes away. Where the meaning is plain, a value is put into
+quotes here: a path may hold any character. Where it is not, every fault is named at once with the override as it must be written,
+quoted for the shell.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+import unicodedata
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pipeline.cli import VERBS
+from pipeline.errors import ConfigError, Fault
+from pipeline.evaluation.labels import LONGEST
+
+GROUPS = ("dataset", "train", "executor", "system", "extractor", "attacker", "backend", "metric", "recipe")
+LISTS = ("system", "extractor", "attacker", "backend", "metric")
+"""The groups of which a run may have several options."""
+
+TAKE_A_VALUE = {
+    "--config-path", "-cp", "--config-name", "-cn", "--config-dir", "-cd", "--package", "-p", "--cfg", "-c",
+    "--experimental-rerun", "--info", "-i",
+}  # fmt: skip
+_PATH_FIELD = re.compile(r"(\w+_)?(root|path|source|folder|file)|data|models|train|vectors")
+_PLAIN_KEY = re.compile(r"[\x21-\x7e]+")
+_CLOSERS = {"[": "]", "{": "}"}
+
+
+@dataclass(frozen=True)
+class Override:
+    """``[+|++|~]key=value`` taken apart at its first equals sign."""
+
+    key: str
+    value: str
+
+    @property
+    def name(self) -> str:
+        """The key without what adds or deletes."""
+        return self.key.lstrip("+~")
+
+    @property
+    def is_group(self) -> bool:
+        return is_group(self.name)
+
+    @property
+    def is_path(self) -> bool:
+        """Whether the value is a path, by its looks or by the name of the field."""
+        if self.is_group or "," in self.name:
+            return False
+        if self.value.startswith(("/", "./", "../", "~/")) or self.value in ("~", ".", ".."):
+            return True
+        return "." in self.name and bool(_PATH_FIELD.fullmatch(self.name.rpartition(".")[2]))
+
+    def __str__(self) -> str:
+        return f"{self.key}={self.value}"
+
+
+def is_group(name: str) -> bool:
+    """Whether a key chooses an option of a group."""
+    return name.split("@")[0].split("/")[0] in GROUPS and "." not in name
+
+
+def readable(arguments: Sequence[str]) -> list[str]:
+    """A command line as Hydra reads it.
+
+    Args:
+        arguments: Hydra flags and overrides, as the shell gives them.
+
+    Returns:
+        The same, with values in quotes where Hydra needs them.
+
+    Raises:
+        ConfigError: what cannot be read, all of it at once, each with the override as it must be written.
+    """
+    several = any(one in ("-m", "--multirun", "hydra.mode=MULTIRUN") for one in arguments)
+    faults: list[Fault] = []
+    made = []
+    for flag, words in _apart(arguments):
+        if flag:
+            made.extend(words)
+            continue
+        for word in _rejoined(words, arguments, faults):
+            made.append(_read(word, several, faults))
+    if faults:
+        many = len(faults) > 1
+        raise ConfigError(
+            f"{len(faults)} overrides of the command line cannot be read as they stand"
+            if many
+            else "an override of the command line cannot be read as it stands",
+            where="the command line",
+            remedy="write it as below, quotes included" if not many else "write them as below, quotes included",
+            faults=faults,
+        )
+    return made
+
+
+def chosen(arguments: Sequence[str]) -> dict[str, list[str]]:
+    """The options that a command line chooses of each group that it speaks of."""
+    found: dict[str, list[str]] = {}
+    for one in arguments:
+        key, equals, value = one.partition("=")
+        if equals and not one.startswith("-") and is_group(key):
+            found[key] = [name.strip("'\" ") for name in value.strip("[] ").split(",")]
+    return found
+
+
+def quoted(text: str) -> str:
+    """A text in Hydra's quotes, so that it is taken as it stands."""
+    from hydra.core.override_parser.types import Quote, QuotedString
+
+    escaped = re.sub(r"(\\*)\$\{", lambda found: 2 * found[1] + r"\${", text)
+    return QuotedString(text=escaped, quote=Quote.single).with_quotes()
+
+
+def _apart(arguments: Sequence[str]) -> Iterator[tuple[bool, list[str]]]:
+    """Flags with their values, and what stands between them."""
+    words: list[str] = []
+    left = list(arguments)
+    while left:
+        one = left.pop(0)
+        if not one.startswith("-") or one == "-":
+            words.append(one)
+            continue
+        if words:
+            yield False, words
+            words = []
+        yield True, [one, *([left.pop(0)] if one in TAKE_A_VALUE and left else [])]
+    if words:
+        yield False, words
+
+
+# What a shell took apart -----------------------------------------------------------------------------------------------
+
+
+def _rejoined(words: list[str], arguments: Sequence[str], faults: list[Fault]) -> Iterator[str]:
+    """The words that are overrides; of those that are parts of one, the fault."""
+    left = list(words)
+    while left:
+        word = left.pop(0)
+        key, equals, value = word.partition("=")
+        if not equals and left and left[0].startswith("="):  # KEY = VALUE
+            whole = word + left.pop(0)
+            whole += left.pop(0) if whole.endswith("=") and left else ""
+            faults.append(_split(word, "blanks around the equals sign", whole))
+        elif not equals and not word.startswith("~"):
+            faults.append(_stray(word, arguments))
+        elif equals and key and value == "" and left and "=" not in left[0]:  # KEY= VALUE
+            faults.append(_split(word, "a blank after the equals sign", word + left.pop(0)))
+        elif value[:1] in _CLOSERS and not _is_closed(value):
+            yield from _closed(word, left, faults)
+        elif _is_brace_part(value) and left and left[0].startswith(f"{key}="):  # KEY={A:B,C:D} as bash expands it
+            parts = [value]
+            while left and left[0].startswith(f"{key}="):
+                parts.append(left.pop(0).partition("=")[2])
+            inner = ", ".join(re.sub(r"^(\w+):\s*", r"\1: ", part) for part in parts)
+            faults.append(_split(word, "its braces", f"{key}={{{inner}}}"))
+        elif equals and left and "=" not in left[0] and not left[0].startswith("~") and left[0] not in VERBS:
+            parts = [value]
+            while left and "=" not in left[0] and not left[0].startswith("~") and left[0] not in VERBS:
+                parts.append(left.pop(0))
+            faults.append(_split(word, "its blanks", _with_blanks(key, parts)))
+        else:
+            yield word
+
+
+def _closed(word: str, left: list[str], faults: list[Fault]) -> Iterator[str]:
+    """A bracket that opens in a word, with the words up to the one that closes it."""
+    for stop in (_balanced, _is_closed):
+        whole = word
+        for count, part in enumerate(left, start=1):
+            whole = f"{whole} {part}"
+            if _is_closed(whole.partition("=")[2]) and stop(whole.partition("=")[2]):
+                del left[:count]
+                faults.append(_split(word, "its blanks", whole))
+                return
+    key, _, value = word.partition("=")
+    if Override(key, value).is_path:
+        yield word
+        return
+    opening = value[0]
+    whole = word.rstrip(", ") + _CLOSERS[opening]
+    faults.append(Fault(f"the bracket {opening} is not closed; write: {shlex.quote(whole)}", word))
+
+
+def _with_blanks(key: str, parts: list[str]) -> str:
+    if is_group(key.lstrip("+~")):
+        names = [name for part in parts for name in part.strip("[] ").split(",") if name]
+        return f"{key}=[{','.join(names)}]" if len(names) > 1 else f"{key}={names[0] if names else ''}"
+    return f"{key}={' '.join(parts)}"
+
+
+def _split(word: str, at: str, whole: str) -> Fault:
+    return Fault(f"the shell took it apart at {at}; write: {shlex.quote(whole)}", word)
+
+
+def _stray(word: str, arguments: Sequence[str]) -> Fault:
+    if word in VERBS:
+        command = ["python", "-m", "pipeline", word, *(one for one in arguments if one != word)]
+        return Fault(f"a verb comes first, before flags and overrides; write: {shlex.join(command)}", word)
+    return Fault("neither a flag nor KEY=VALUE; see python -m pipeline --help", word)
+
+
+def _is_closed(value: str) -> bool:
+    return value.rstrip().endswith(_CLOSERS[value[0]])
+
+
+def _balanced(value: str) -> bool:
+    return all(value.count(opening) == value.count(closing) for opening, closing in _CLOSERS.items())
+
+
+def _is_brace_part(value: str) -> bool:
+    return bool(re.match(r"[A-Za-z_]\w*:", value)) and "{" not in value
+
+
+# One override ----------------------------------------------------------------------------------------------------------
+
+
+def _read(word: str, several: bool, faults: list[Fault]) -> str:
+    """An override as Hydra reads it; what is wrong with it is added to the faults."""
+    key, equals, value = word.partition("=")
+    one = Override(key, value)
+    if not equals:
+        return word
+    if word[0] in "'\"" and word[-1] == word[0]:
+        faults.append(Fault(f"quotes within quotes; write: {shlex.quote(word[1:-1])}", word))
+        return word
+    long = next((part for part in one.name.split(".") if len(part) > LONGEST), "")
+    if long:
+        # Hydra asks the file system for a group of this name, which is an error of its own.
+        whole = f"{key.replace(long, long[:LONGEST])}={value}"
+        faults.append(Fault(f"a label of {len(long)} characters: at most {LONGEST} are taken; write: {shlex.quote(whole)}",
+                            word.replace(long, f"{long[:20]}...")))  # fmt: skip
+        return word
+    if not _PLAIN_KEY.fullmatch(key) or not _parses(f"{key}=1"):
+        plain = _plain_key(key)
+        faults.append(
+            Fault(f"keys and labels on the command line are letters a to z, digits, _ and -; write: "
+                  f"{shlex.quote(f'{plain}={value}')}", word)
+        )  # fmt: skip
+        return word
+    parsed = _parses(word)
+    if parsed is None:
+        return f"{key}={_in_quotes(one, several)}"
+    if parsed.is_sweep_override():
+        return _one_or_several(one, parsed, several, faults)
+    found = parsed.value()
+    plain = value[:1] not in ("'", '"', "$") and not isinstance(found, (dict, list))
+    if one.is_path and found != value and plain and ("\\" in value or _exists(value)):
+        return f"{key}={quoted(value)}"  # a folder with a number for a name, or a blank at its end
+    if one.name in LISTS and not isinstance(found, dict):
+        blanks = [str(each) for each in (found if isinstance(found, list) else [found]) if " " in str(each).strip()]
+        if blanks:
+            names = [name for each in (found if isinstance(found, list) else [found]) for name in str(each).split()]
+            whole = f"{key}=[{','.join(names)}]"
+            faults.append(Fault(f"a comma is missing; write: {shlex.quote(whole)}", word))
+    return word
+
+
+def _one_or_several(one: Override, parsed: Any, several: bool, faults: list[Fault]) -> str:
+    """An override whose value Hydra takes for several values."""
+    whole = one.is_path and (_exists(one.value) or not all(map(_exists, one.value.split(","))))
+    if whole and (not several or _exists(one.value)):
+        return f"{one.key}={quoted(one.value)}"
+    if not several:
+        each = shlex.quote(str(one))
+        listed = shlex.quote(f"{one.key}=[{one.value}]")
+        if one.name in LISTS and "(" not in one.value:
+            faults.append(
+                Fault(
+                    f"several values: for a run of each write -m {each}, for one run of all write: {listed}", str(one)
+                )
+            )
+        elif one.is_group or one.is_path or "(" in one.value:
+            faults.append(Fault(f"several values are a sweep, a run of each; write: -m {each}", str(one)))
+        else:
+            faults.append(
+                Fault(
+                    f"several values: where the field is a list write {listed}, for a run of each write: -m {each}",
+                    str(one),
+                )
+            )
+    return str(one)
+
+
+def _in_quotes(one: Override, several: bool) -> str:
+    """The value of an override that Hydra cannot read, as it can."""
+    value = one.value
+    if one.is_path and (_exists(value) or value[:1] not in _CLOSERS):
+        if several and "," in value and not _exists(value):
+            return ",".join(part if _parses(f"key={part}") else quoted(part) for part in value.split(","))
+        return quoted(_bare(value))
+    if value[:1] in _CLOSERS and _is_closed(value):
+        made = _mapping(value) if value[0] == "{" else _list(value)
+        if made is not None and _parses(f"{one.key}={made}"):
+            return made
+    if value.startswith("${"):
+        return value
+    return quoted(_bare(value))
+
+
+def _bare(value: str) -> str:
+    """A text without the quotes around it."""
+    inside = len(value) > 1 and value[0] == value[-1] and value[0] in "'\""
+    return value[1:-1] if inside and not _exists(value) else value
+
+
+def _mapping(value: str) -> str | None:
+    """``{name: external, root: PATH}`` with quotes where they are needed: a value reaches to the next ``, WORD:``."""
+    inner = value.strip()[1:-1].strip()
+    if not re.match(r"[A-Za-z_]\w*\s*:", inner):
+        return None
+    parts = re.split(r",\s*(?=[A-Za-z_]\w*\s*:(?!//))", inner)
+    made = []
+    for part in parts:
+        name, _, text = part.partition(":")
+        made.append(f"{name.strip()}: {_element(text.strip(), _parses_element)}")
+    return f"{{{', '.join(made)}}}"
+
+
+def _list(value: str) -> str:
+    inner = value.strip()[1:-1].strip()
+    return f"[{','.join(_element(part.strip(), _parses_element) for part in inner.split(','))}]"
+
+
+def _element(text: str, reads: Callable[[str], bool]) -> str:
+    if reads(text) and not text.endswith("\\"):
+        return text
+    if text[:1] in _CLOSERS and _is_closed(text):
+        made = _mapping(text) if text[0] == "{" else _list(text)
+        if made is not None and reads(made):
+            return made
+    return quoted(_bare(text))
+
+
+def _parses_element(text: str) -> bool:
+    found = _parses(f"key={text}")
+    return found is not None and not found.is_sweep_override()
+
+
+def _parses(word: str) -> Any:
+    """The override as Hydra reads it; None if it cannot."""
+    from hydra.core.override_parser.overrides_parser import OverridesParser
+    from hydra.errors import HydraException
+
+    try:
+        return OverridesParser.create().parse_override(word)
+    except HydraException:
+        return None
+
+
+def _exists(text: str) -> bool:
+    try:
+        return bool(text) and Path(text).expanduser().exists()
+    except (OSError, ValueError, RuntimeError):
+        return False
+
+
+def _plain_key(key: str) -> str:
+    """A key in characters that Hydra reads: letters without their accents, others by number."""
+    made = []
+    for character in unicodedata.normalize("NFC", key.strip()):
+        bare = "".join(one for one in unicodedata.normalize("NFKD", character) if not unicodedata.combining(one))
+        if re.fullmatch(r"[A-Za-z0-9_.+~@/:-]+", bare):
+            made.append(bare)
+        else:
+            made.append("_" if character.isascii() else f"u{ord(character):x}")
+    return "".join(made)

@@ -1,0 +1,388 @@
+"""The command line as people type it: what a shell does to it, option files, the environment, and output to anywhere."""
+
+from __future__ import annotations
+
+import io
+import os
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Callable
+from importlib.metadata import EntryPoint
+from pathlib import Path
+
+import pytest
+from omegaconf import OmegaConf
+
+import pipeline
+from pipeline import cli, registry
+from pipeline.cli import output, overrides
+from pipeline.errors import ConfigError
+from tests import toy
+from tests.datasets.conftest import Tiny
+from tests.e2e.test_precomputed import written
+
+CLONE = Path(pipeline.__file__).resolve().parents[1]
+ODD = """ü 文'"([{,=;#&!`<>|^ x"""
+Call = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def command(tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Call:
+    """Run a command line in this process; exit status, standard output and standard error."""
+    monkeypatch.chdir(tmp_path)
+
+    def call(*arguments: str) -> tuple[int, str, str]:
+        status = cli.run([*arguments])
+        out, err = capfd.readouterr()
+        assert "Traceback" not in err and "bug of the pipeline" not in err
+        return status, out, err
+
+    return call
+
+
+# Output ----------------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def evaluation(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    """A whole evaluation in a few seconds, all of it in a folder with an odd name."""
+    home = tmp_path_factory.mktemp("odd") / ODD
+    root = toy.corpus(home / "data", speakers=4, utterances=4)
+    # The library that writes them knows no commas in paths.
+    written(root, home.parent / "xo", 1)
+    written(root, home.parent / "xp", 2)
+    return [
+        "recipe=kaldi", f"dataset.root={root}", "system=[original,b2]", "extractor=[precomputed]", "metric=[asv]",
+        f"+extractor.precomputed.vectors={{original: {home / '../xo'}, b2: {home / '../xp'}}}", "attacker=[ignorant]",
+        "metric.asv.interval=none", "diagnostics=false", f"paths.root={home / 'exp'}",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "encoding", ["ascii", *(pytest.param(one, marks=pytest.mark.slow) for one in ("latin-1", "utf-8"))]
+)
+def test_every_verb_prints_in_any_encoding(
+    evaluation: list[str], encoding: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def printed(*arguments: str) -> tuple[str, str]:
+        streams = [io.TextIOWrapper(io.BytesIO(), encoding=encoding, errors="strict") for _ in range(2)]
+        with monkeypatch.context() as patch:
+            patch.setattr(sys, "stdout", streams[0])
+            patch.setattr(sys, "stderr", streams[1])
+            status = cli.run([*arguments])
+        for stream in streams:
+            stream.flush()
+        out, err = (stream.buffer.getvalue().decode(encoding) for stream in streams)  # type: ignore[attr-defined]
+        assert status == 0, err
+        return out, err
+
+    out, _ = printed(*evaluation)
+    last = out.splitlines()[-1]
+    assert last.endswith("report.html")
+    arrow = "↓" if encoding == "utf-8" else "v"
+    assert re.search(rf"\b\S+ {re.escape(arrow)}|{re.escape(arrow)}\s", out), out
+    (run, *others) = sorted(Path(evaluation[-1].partition("=")[2], "runs").iterdir())
+    assert encoding != "utf-8" or Path(last).parent in (run, *others)
+    assert "文" not in out or encoding == "utf-8"
+    for arguments in (
+        ["report", str(run)],
+        ["compare", str(run), str(run)],
+        ["plan", *evaluation],
+        ["prepare", *evaluation],
+    ):
+        printed(*arguments)
+    log = (run / "run.log").read_text(encoding="utf-8")
+    assert "INFO" in log
+    given = (run / "overrides.txt").read_text(encoding="utf-8").splitlines()
+    assert given == evaluation
+
+
+def test_ascii_forms() -> None:
+    def shown(text: str, encoding: str) -> bytes:
+        return text.encode(encoding, output.HANDLER)
+
+    assert shown("EER ↑ Cllr ↓ 1 ± 2 … – − ∞ ≤", "ascii") == b"EER ^ Cllr v 1 +- 2 ... - - inf <="
+    assert shown("± é ↑", "latin-1") == "± é ^".encode("latin-1"), "what a stream can show stays as it is"
+    assert shown("für 文 x²", "ascii") == rb"f\xfcr \u6587 x2"
+    assert shown("a\udcfcb", "utf-8") == b"a\xfcb", "a file name that is no UTF-8, as the system has it"
+    assert shown("a\udcfcb\ud800", "ascii") == rb"a\udcfcb\ud800"
+
+
+def test_all_that_the_project_prints_has_an_ascii_form() -> None:
+    """Names of people in the sources (é, ö) aside: those are escaped, as names of files are."""
+    texts = "".join(path.read_text(encoding="utf-8") for path in (CLONE / "pipeline").rglob("*.py"))
+    beyond = {each for each in texts if not each.isascii() and not each.isalpha()}
+    assert beyond and beyond - set(output.FORMS) == {"²"} & beyond
+
+
+def shell(line: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    command = line.replace("PIPELINE", shlex.join([sys.executable, "-m", "pipeline"]))
+    found = {**os.environ, "PYTHONPATH": str(CLONE), **environment}
+    return subprocess.run(["bash", "-c", command], capture_output=True, text=True, env=found)
+
+
+@pytest.mark.parametrize(
+    ("line", "out", "err", "status"),
+    [
+        ("PIPELINE --help >&-", "", "", 0),
+        ("PIPELINE --help 2>&-", cli.HELP, "", 0),
+        ("PIPELINE --help | true; exit ${PIPESTATUS[0]}", "", "", 0),
+        ("PIPELINE nothing 2>&-", "", "", 2),
+        ("PIPELINE nothing >&-", "", "there is no verb", 2),
+        ("PIPELINE nothing 2>&1 >&- | true; exit ${PIPESTATUS[0]}", "", "", 2),
+        ("PIPELINE --help > /dev/full", "", "No space left on device", 5),
+        ("PYTHONIOENCODING=ascii PIPELINE 'ü'", "", r"there is no verb `\xfc`", 2),
+    ],
+)
+def test_output_to_nowhere_costs_nothing(line: str, out: str, err: str, status: int) -> None:
+    if "/dev/full" in line and not Path("/dev/full").exists():
+        pytest.skip("no /dev/full on this system")
+    done = shell(line)
+    assert (done.returncode, done.stdout) == (status, out)
+    assert err in done.stderr and "Traceback" not in done.stderr
+    assert len(done.stderr.splitlines()) == bool(err)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1"])
+def test_a_process_of_its_own_whose_reader_has_gone(evaluation: list[str], encoding: str) -> None:
+    line = f"PIPELINE {shlex.join(evaluation)} | true; exit ${{PIPESTATUS[0]}}"
+    done = shell(line, PYTHONIOENCODING=encoding, PYTHONUTF8="0", LC_ALL="C.UTF-8")
+    assert (done.returncode, done.stdout) == (0, ""), done.stderr
+
+
+# The interpreter -------------------------------------------------------------------------------------------------------
+
+
+def test_a_python_without_the_environment_is_named_with_the_one_that_has_it() -> None:
+    done = subprocess.run(
+        [sys.executable, "-S", "-m", "pipeline", "validate", "dataset.label=a b"],
+        capture_output=True, text=True, cwd=CLONE, env={**os.environ, "PYTHONPATH": str(CLONE)},
+    )  # fmt: skip
+    assert done.returncode == 2 and "bug" not in done.stderr and "Traceback" not in done.stderr
+    assert "No module named" in done.stderr and sys.executable in done.stderr
+    remedy = done.stderr.rstrip("\n").rpartition("To mend it: ")[2]
+    assert "make install" in remedy or remedy.startswith(".venv/bin/python -m pipeline validate")
+    if not remedy.startswith("make"):
+        mended = subprocess.run(shlex.split(remedy), capture_output=True, text=True, cwd=CLONE)
+        assert mended.returncode == 0 and mended.stdout.startswith("valid: "), mended.stderr
+
+
+def test_a_plugin_that_cannot_be_imported_is_named_as_that(command: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    point = EntryPoint("broken", "no_such_module_at_all:X", "voice_privacy.extractors")
+    monkeypatch.setattr(registry, "_points", lambda kind: (point,) if kind == "extractors" else ())
+    status, _, err = command("validate", "+extractor.mine={name: broken}")
+    assert status == 2
+    assert "the plug-in 'broken'" in err and "No module named 'no_such_module_at_all'" in err
+
+
+# Overrides -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("character", [*ODD, *"\\$~:?*%@)]}", "${", "\n", "\udcfc", "\\'"])
+def test_a_path_may_hold_any_character(character: str) -> None:
+    from hydra.core.override_parser.overrides_parser import OverridesParser
+
+    # Within a mapping that Hydra reads, two backslashes are one: that is its own way to write one.
+    twice = "" if character == "\\" else character
+    for value in (f"/data/{character}x", f"/data/x{character}x y", f"/{character}{twice}x", f"~/{character}x"):
+        for form, key in (("dataset.root={}", ""), ("+system.t8={{name: external, root: {}}}", "root")):
+            (read,) = overrides.readable([form.format(value)])
+            found = OmegaConf.create({"x": OverridesParser.create().parse_override(read).value()})
+            plain = OmegaConf.to_container(found, resolve=True)
+            assert isinstance(plain, dict)
+            assert (plain["x"][key] if key else plain["x"]) == value, read
+
+
+def test_folders_of_any_name_are_found(command: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    Tiny(tmp_path / ODD).save()
+    Tiny(tmp_path / "2024").save()
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert command("prepare", f"dataset.root=~/{ODD}", f"paths.root={tmp_path / ODD / 'exp'}")[0] == 0
+    assert command("prepare", "dataset.root=2024", "paths.root=exp")[0] == 0
+
+
+MANGLED = [
+    (["extractor=[ge2e,", "f0]"], "extractors ge2e, f0"),
+    (["extractor=[", "ge2e,", "f0", "]"], "extractors ge2e, f0"),
+    (["extractor=ge2e,", "f0"], "extractors ge2e, f0"),
+    (["extractor=[ge2e f0]"], "extractors ge2e, f0"),
+    (["extractor=[ge2e,f0"], "extractors ge2e, f0"),
+    (["system=b2,b2r"], "systems original, b2, b2r"),
+    (["+system.t8={name:", "external,", "root:", "/a", "b}"], "systems original, b2, b2r, t8"),
+    (["+system.t8=name:external", "+system.t8=root:W"], "systems original, b2, b2r, t8"),
+    (["+system.hé={name: external, root: W}"], "systems original, b2, b2r, he"),
+    (["+system.文={name: external, root: W}"], "systems original, b2, b2r, u6587"),
+    ([f"+system.{'x' * 300}={{name: external, root: W}}"], "b2r, " + "x" * 64),
+    (["dataset.root=/my", "data", "set"], "valid"),
+    (["dataset.label", "=", "toy"], "valid"),
+    (["dataset.label=", "toy"], "valid"),
+    (["'dataset.label=toy'"], "valid"),
+]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    # Every third in the fast tests: each composes a configuration.
+    [pytest.param(*case, marks=[] if place % 3 == 0 else [pytest.mark.slow]) for place, case in enumerate(MANGLED)],
+    ids=[" ".join(case[0])[:40] for case in MANGLED],
+)
+def test_what_a_shell_took_apart_is_said_as_it_must_be_written(command: Call, arguments: list[str], words: str) -> None:
+    status, out, err = command("validate", *arguments)
+    assert (status, out) == (2, "")
+    (line,) = (one for one in err.splitlines() if one.startswith("  - "))
+    remedy = shlex.split(line.rpartition("write: ")[2])
+    status, out, err = command("validate", *remedy)
+    assert status == 0, err
+    assert words in out
+
+
+def test_all_that_cannot_be_read_is_said_at_once(command: Call) -> None:
+    status, _, err = command(
+        "validate", "extractor=[ge2e,", "f0]", "system=b2,b2r", "+system.é={name: external}", "plan"
+    )
+    assert status == 2 and len([one for one in err.splitlines() if one.startswith("  - ")]) == 4
+    assert "write: python -m pipeline plan 'extractor=[ge2e,'" in err
+
+
+def test_a_sweep_is_left_a_sweep_and_a_list_a_list() -> None:
+    for words in (["-m", "system=b2,b2r"], ["-m", "system.b2.alpha=0.7,0.8"], ["-m", "seed=range(1,3)"],
+                  ["~system.b2"], ["+x={a: [1, 2]}"], ["--cfg", "job", "x=1"], ["a='b c'"], ["a=${b}"],
+                  ["hydra/launcher=submitit_slurm"]):  # fmt: skip
+        assert overrides.readable(words) == words
+
+
+def test_flags_within_python_are_refused_by_name() -> None:
+    for function in (pipeline.plan, pipeline.evaluate):
+        with pytest.raises(ConfigError, match="-m, --cfg"):
+            function("-m", "--cfg", "system=b2")
+
+
+# Labels ----------------------------------------------------------------------------------------------------------------
+
+
+def test_labels_are_checked_before_anything_is_written(command: Call, tmp_path: Path) -> None:
+    path = tmp_path / "own" / "metric" / "long.yaml"
+    path.parent.mkdir(parents=True)
+    path.write_text(f"{'m' * 300}: {{name: asv}}\n")
+    status, _, err = command(
+        "run", "+system.B2={name: external, root: W}", "system.b2.alfa=1", "+extractor.GE2E={name: ge2e}", "extractor=[ge2e]",
+        "metric=[long]", "--config-dir", "own",
+    )  # fmt: skip
+    assert status == 2 and "the configuration has 4 faults" in err
+    assert "a label of 300 characters: at most 64" in err and "m" * 65 not in err
+    assert "system.B2: differs from b2" in err and "extractor.GE2E: differs from ge2e" in err
+    assert [one.name for one in tmp_path.iterdir()] == ["own"]
+
+
+# Option files ----------------------------------------------------------------------------------------------------------
+
+SLIPS: list[tuple[str, str | bytes, int, str]] = [
+    ("tab", "mine:\n\tname: mcadams\n", 2, "a tab"),
+    ("bracket", "mine:\n  name: mcadams\n  alpha: [0.6\n", 3, "expected ',' or ']'"),
+    ("latin-1", b"# one\nmine:\n  name: mcadams # f\xfcr\n", 3, "iconv -f latin1"),
+    ("a key twice", "mine:\n  name: mcadams\n  alpha: 0.6\n  alpha: 0.7\n", 4, "stands twice: alpha"),
+    ("a wrong key", "mine:\n  name: mcadams\n  alfa: 0.6\n", 3, "did you mean alpha"),
+    ("a wrong value", "mine:\n  name: mcadams\n  alpha: high\n", 3, "valid number"),
+    ("no label", "name: mcadams\nalpha: 0.6\n", 1, "begin the file with 'mine:'"),
+    ("a list", "- mine\n", 1, "a list instead of"),
+    ("nothing", "# to be written\n", 1, "without content"),
+    ("no such key", "mine:\n  name: mcadams\n  alpha: ${not.there}\n", 3, "not.there"),
+]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "line", "words"),
+    [pytest.param(*case, marks=[] if place % 2 == 0 else [pytest.mark.slow]) for place, case in enumerate(SLIPS)],
+    ids=[case[0] for case in SLIPS],
+)
+def test_a_slip_in_an_option_file_is_named_by_file_and_line(
+    command: Call, tmp_path: Path, name: str, content: str | bytes, line: int, words: str
+) -> None:
+    path = tmp_path / "own" / "system" / "mine.yaml"
+    path.parent.mkdir(parents=True)
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    status, out, err = command("validate", "--config-dir", "own", "system=[original,mine]")
+    assert (status, out) == (2, "")
+    assert f"{path}:{line}" in err and words in err
+    if name == "latin-1":
+        subprocess.run(["bash", "-c", err.rstrip().rpartition("latin1: ")[2]], check=True)
+        assert command("validate", "--config-dir", "own", "system=[original,mine]")[0] == 0
+
+
+@pytest.mark.parametrize("place", ["mine.yaml", "system/mine.yml"])
+def test_an_option_in_the_wrong_place_is_found(command: Call, tmp_path: Path, place: str) -> None:
+    path = tmp_path / "own" / place
+    path.parent.mkdir(parents=True)
+    path.write_text("mine: {name: mcadams, alpha: 0.6}\n")
+    status, _, err = command("validate", "--config-dir=own", "system=[original,mine]")
+    assert status == 2
+    subprocess.run(["bash", "-c", err.strip().rpartition("To mend it: ")[2]], check=True)
+    assert "mine" in command("validate", "--config-dir=own", "system=[original,mine]")[1]
+
+
+def test_files_that_are_not_chosen_are_no_matter(command: Call, tmp_path: Path) -> None:
+    (tmp_path / "own" / "system").mkdir(parents=True)
+    (tmp_path / "own" / "system" / "mine.yaml").write_text("mine: {name: mcadams}\n")
+    (tmp_path / "own" / "system" / "other.yaml").write_text("other: [\n")
+    assert command("validate", "--config-dir", "own", "system=[original,mine]")[0] == 0
+    status, _, err = command("validate", "--config-dir", "own", "system=[original,mne]")
+    assert status == 2 and "did you mean mine" in err
+
+
+def test_a_folder_of_options_that_is_not_there(command: Call, tmp_path: Path) -> None:
+    status, _, err = command("validate", "--config-dir", "own")
+    assert status == 2 and f"Where: {tmp_path / 'own'}" in err
+
+
+# The environment -------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def secret(monkeypatch: pytest.MonkeyPatch) -> str:
+    monkeypatch.setenv("TOKEN_OF_MINE", "hunter2")
+    return "hunter2"
+
+
+def test_only_variables_that_are_meant_for_it_are_read(
+    command: Call, tmp_path: Path, secret: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "own" / "system" / "mine.yaml"
+    path.parent.mkdir(parents=True)
+    path.write_text(
+        "mine:\n  name: external\n  root: /a/${oc.env:TOKEN_OF_MINE}\n  level: ${oc.decode:${oc.env:ANOTHER,x}}\n"
+    )
+    given = ["--config-dir", "own", "system=[original,mine]"]
+    for verb in (["run"], ["validate"], ["plan"], ["--cfg", "job", "--resolve"]):
+        status, out, err = command(*verb, *given)
+        assert status == 2 and secret not in out + err, verb
+        assert "TOKEN_OF_MINE" in err and f"{path}:3" in err
+    status, _, err = command("validate", *given)
+    assert (
+        "system.mine.root" in err
+        and "system.mine.level" in err
+        and f"{path}:4: reads the environment variable ANOTHER" in err
+    )
+    assert sorted(one.name for one in tmp_path.iterdir()) == ["own"], "nothing is written"
+    path.write_text(
+        "mine:\n  name: external\n  root: /a/${oc.env:VOICE_PRIVACY_TOKEN_OF_MINE}/${oc.env:SLURM_JOB_ID,x}\n"
+    )
+    monkeypatch.setenv("VOICE_PRIVACY_TOKEN_OF_MINE", "b")
+    assert command("validate", *given)[0] == 0
+    _, out, _ = command("--cfg", "job", "--resolve", *given)
+    assert "root: /a/b/x" in out
+
+
+def test_an_override_may_read_no_more_than_a_file(command: Call, secret: str) -> None:
+    status, out, err = command("validate", "dataset.root=${oc.env:TOKEN_OF_MINE}")
+    assert status == 2 and secret not in out + err
+    assert "dataset.root=${oc.env:TOKEN_OF_MINE}" in err
+    assert command("-m", "validate", "hydra.sweep.dir=${oc.env:TOKEN_OF_MINE}")[0] == 2
+
+
+def test_other_configurations_of_the_process_read_what_they_like(secret: str) -> None:
+    with pytest.raises(ConfigError, match="TOKEN_OF_MINE"):
+        pipeline.plan("dataset.root=${oc.env:TOKEN_OF_MINE}")
+    assert OmegaConf.create({"x": "${oc.env:TOKEN_OF_MINE}"}).x == secret
