@@ -152,11 +152,10 @@ def test_an_external_system_and_its_second_run_are_decoded_as_they_were_hashed(
         *QUICK, f"dataset.root={data}", "system=[original]", f"+system.t8={{name: external, root: {roots[0]}, second_root: {roots[1]}}}",
         "metric=[asv,cece]", "metric.cece.interval=none", f"paths.root={tmp_path / 'exp'}",
     )  # fmt: skip
-    for root in roots:
-        path = sorted(root.iterdir())[-1]
-        with before_compute(lambda path=path: other_voice(path)):  # type: ignore[misc]
-            status, _, err = command(*given)
-        assert status == 3 and str(path) in err and CAUSE in err, err
+    paths = [sorted(root.iterdir())[-1] for root in roots]
+    with before_compute(lambda: [other_voice(path) for path in paths]):
+        status, _, err = command(*given)
+    assert status == 3 and all(str(path) in err for path in paths) and CAUSE in err, err
     status, _, err = command(*given)
     assert status == 0, err
 
