@@ -23,7 +23,7 @@ def name_of(text: str) -> str:
     """
     if _PLAIN.fullmatch(text) and not text.endswith(".") and not _CODED.fullmatch(text):
         return text
-    readable = re.sub(r"^-|[^A-Za-z0-9_-]", "_", text[:_READABLE])
+    readable = re.sub(r"^-|[^A-Za-z0-9_-]", "_", text[:_READABLE] or "_")
     return f"{readable}-{hashlib.sha256(text.encode('utf-8', 'surrogatepass')).hexdigest()[:16]}"
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import subprocess
 import sys
 import time
@@ -313,3 +314,38 @@ def test_the_header_is_the_one_that_was_agreed_on(tmp_path: Path) -> None:
         + bytes.fromhex("0000003f000080be")
     )
     assert hashlib.sha256((tmp_path / "a.wav").read_bytes()).digest() == hashlib.sha256(by_hand).digest()
+
+
+@pytest.mark.parametrize("old", [True, False])
+def test_what_is_decoded_is_what_has_the_digest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, old: bool) -> None:
+    """A file of long ago, and one of a moment ago, of which the clock may not tell whether it changed."""
+    path, real, tries = tmp_path / "a.wav", audio._decoded, 0
+    waves = [np.full(100, level, np.float32) for level in (0.25, 0.5)]
+
+    def write(wave: np.ndarray) -> str:
+        audio.write(path, wave, 16_000)
+        if old:
+            os.utime(path, (1e9, 1e9))
+            monkeypatch.setattr(audio.time, "time_ns", lambda: path.stat().st_ctime_ns + 10**10)
+        return hashlib.sha256(path.read_bytes()).hexdigest()
+
+    other, sound = write(waves[1]), write(waves[0])
+    assert np.array_equal(audio.load(path, sound)[0], waves[0])
+    with pytest.raises(audio.Changed, match="not what it was") as caught:
+        audio.load(path, other)
+    assert caught.value.where == str(path) and caught.value.status == 3
+
+    def meanwhile(path: Path) -> tuple[np.ndarray, int]:
+        nonlocal tries
+        tries += 1
+        if tries > 1:
+            return real(path)
+        time.sleep(0.05)  # several ticks of the clock of a file system
+        write(waves[1])
+        found = real(path)
+        write(waves[0])
+        return found
+
+    # Overwritten while it is decoded, and restored at once: it is decoded again.
+    monkeypatch.setattr(audio, "_decoded", meanwhile)
+    assert np.array_equal(audio.load(path, sound)[0], waves[0]) and tries == 2

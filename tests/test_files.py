@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.files import file_digest, sweep, write_atomically
+from pipeline.files import file_digest, name_of, sweep, write_atomically
 
 CONTENT = "é\r\n\n"
 
@@ -61,3 +61,18 @@ def test_what_a_kill_has_left_is_swept_away_and_nothing_else(tmp_path: Path) -> 
     assert left[0].exists()
     sweep(path)
     assert sorted(tmp_path.iterdir()) == sorted([path, *others])
+
+
+def test_names_are_short_plain_and_told_apart_where_case_does_not_count() -> None:
+    plain = ["p225_001", "1272-128104-0000", "a.b#3", "_x"]
+    assert [name_of(text) for text in plain] == plain
+    digest = hashlib.sha256(b"a/b c").hexdigest()[:16]
+    assert name_of("a/b c") == f"a_b_c-{digest}"
+    texts = [
+        "", ".", "..", "-rf", "a", "A", "a.", "a" * 81, "a" * 82, "文" * 100, "文" * 101, "e\u0301", "é", "a b", "a/b", "a\0b", "a_b",
+        name_of("A"), name_of("A").lower(), "\udcff",
+    ]  # fmt: skip
+    names = [name_of(text) for text in texts]
+    assert len({name.casefold() for name in names}) == len(texts)
+    assert all(name.isascii() and 0 < len(name) <= 80 for name in names)
+    assert not any(name.startswith((".", "-")) or set(name) & set("/\0 ") for name in names)

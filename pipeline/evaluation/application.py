@@ -221,7 +221,9 @@ class Run:
             executor.execute(tasks, self.stop, self.outcome, self.progress)
         except DataError as error:
             # What is said of a file that was found to be another one must not be believed by the next run.
-            self.known().doubt(Path(where) for where in (error.where, *(fault.where for fault in error.faults)) if where)
+            self.known().doubt(
+                Path(where) for where in (error.where, *(fault.where for fault in error.faults)) if where
+            )
             raise
 
     def reading(self, tasks: Sequence[Task], reader: Callable[[], T]) -> T:

@@ -54,7 +54,8 @@ def run(kind: Kind, work: Work) -> None:
 
 def _thinned(work: Work, used: set[str]) -> list[tuple[str, str, str]]:
     """The models that are made of fewer recordings than are listed in any of the inputs, each recording once."""
-    number, found = 0, {}
+    number = 0
+    found: dict[tuple[str, str], str] = {}
     while work.has(f"scores.{number}"):
         for model, utterance, reason in scores.thinned(work.input(f"scores.{number}").folder):
             if model in used:

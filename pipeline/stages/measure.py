@@ -63,11 +63,10 @@ def _trials(context: Context, work: Work) -> tuple[Trials, str]:
 def _trial_runs(context: Context, work: Work) -> tuple[TrialRuns, str]:
     """The trials that both runs have; counts tell how many there should be."""
     names = ("scores", "scores_again")
-    tables = [_table(work, name).set_index(["model", "utterance"]) for name in names]
-    first, second = (
-        _as_trials(context, one[one.index.isin(other.index)]) for one, other in (tables, reversed(tables))
-    )
-    return TrialRuns(first, second), _thinned(work, *names)
+    first, second = (_table(work, name).set_index(["model", "utterance"]) for name in names)
+    both = first.index[first.index.isin(second.index)]
+    runs = TrialRuns(_as_trials(context, first.loc[both]), _as_trials(context, second.loc[both]))
+    return runs, _thinned(work, *names)
 
 
 def _thinned(work: Work, *names: str) -> str:
@@ -78,7 +77,9 @@ def _thinned(work: Work, *names: str) -> str:
     if not models:
         return ""
     are = "model is" if len(models) == 1 else "models are"
-    return f"{len(models)} {are} made of fewer enrolment recordings than are listed ({_few(models)} without {_few(lost)})"
+    return (
+        f"{len(models)} {are} made of fewer enrolment recordings than are listed ({_few(models)} without {_few(lost)})"
+    )
 
 
 def _lost(*matrices: ScoreMatrix) -> str:

@@ -16,7 +16,8 @@ import soundfile
 from pipeline import cli
 from pipeline.datasets import known
 from pipeline.engine.executors import local
-from pipeline.tables import results
+from pipeline.files import file_digest
+from pipeline.tables import results, vectors
 from tests import toy
 
 Command = Callable[..., tuple[int, str, str]]
@@ -69,7 +70,7 @@ def other_voice(path: Path) -> None:
     """Another recording of the same length takes the place of one, as a copy does it."""
     wave, rate = soundfile.read(path)
     soundfile.write(path.with_suffix(".new"), wave[::-1], rate, subtype="PCM_16", format="WAV")
-    os.replace(path.with_suffix(".new"), path)
+    path.with_suffix(".new").replace(path)
 
 
 def test_a_file_that_changes_after_the_survey_fails_by_name_and_poisons_nothing(
@@ -132,12 +133,13 @@ def test_what_is_known_of_a_file_is_not_believed_for_ever(
     other_voice(path)
     status, _, err = command(*given)
     assert status == 3 and str(path) in err and CAUSE in err
-    status, out, err = command(*given)
+    status, _, err = command(*given)
     assert status == 0, err
-    status, expected, err = command(*given[:-1], f"paths.root={tmp_path / 'fresh'}")
-    pd.testing.assert_frame_equal(table(out), table(expected))
+    heard = [set(vectors.read(made).ids) for made in (tmp_path / "exp" / "store" / "extract").rglob("features.parquet")]
+    assert file_digest(path) in set().union(*heard)
 
 
+@pytest.mark.slow
 def test_an_external_system_and_its_second_run_are_decoded_as_they_were_hashed(
     data: Path, command: Command, tmp_path: Path
 ) -> None:
@@ -145,69 +147,53 @@ def test_an_external_system_and_its_second_run_are_decoded_as_they_were_hashed(
     for number, root in enumerate(roots, 1):
         for path in root.iterdir():
             wave, rate = soundfile.read(path)
-            soundfile.write(path, wave * 0.5 * number, rate, subtype="PCM_16")
+            soundfile.write(path, wave * 0.3 * number, rate, subtype="PCM_16")
     given = (
         *QUICK, f"dataset.root={data}", "system=[original]", f"+system.t8={{name: external, root: {roots[0]}, second_root: {roots[1]}}}",
         "metric=[asv,cece]", "metric.cece.interval=none", f"paths.root={tmp_path / 'exp'}",
     )  # fmt: skip
-    for root in roots:
-        path = sorted(root.iterdir())[-1]
-        with before_compute(lambda path=path: other_voice(path)):  # type: ignore[misc]
-            status, _, err = command(*given)
-        assert status == 3 and str(path) in err and CAUSE in err, err
+    paths = [sorted(root.iterdir())[-1] for root in roots]
+    with before_compute(lambda: [other_voice(path) for path in paths]):
+        status, _, err = command(*given)
+    assert status == 3 and all(str(path) in err for path in paths) and CAUSE in err, err
     status, _, err = command(*given)
     assert status == 0, err
 
 
-LONG = {
-    "long": lambda name: name + "-" + "z" * 300,
-    "chinese": lambda name: name + "文" * 28 * 4,
-    "arabic": lambda name: name + "\N{ARABIC LETTER AIN}" * 42 * 4,
-    "case": lambda name: name[0].upper() + name[1:] if name.endswith("1") else name[:-1] + "1",
-}
-
-
-def renamed(root: Path, name_of: Callable[[str], str]) -> Path:
+def renamed(root: Path, ids: dict[str, str]) -> Path:
     """The toy corpus with other ids of utterances; the audio stays where it is."""
     for place in root.glob("toy_*/*"):
         lines = []
         for line in place.read_text().splitlines():
             fields = line.split()
-            for number, field in enumerate(fields):
-                if (root / "wav" / f"{field}.wav").is_file():
-                    fields[number] = name_of(field)
-            lines.append(" ".join(fields))
+            lines.append(" ".join(ids.get(field, field) for field in fields))
         place.write_text("".join(f"{line}\n" for line in lines))
     return root
 
 
-@pytest.mark.parametrize("kind", ["long", "chinese", "arabic"])
-def test_ids_that_no_file_name_holds_are_anonymised(data: Path, command: Command, tmp_path: Path, kind: str) -> None:
-    plain = (*QUICK, f"dataset.root={data}", "system=[b2]", f"paths.root={tmp_path / 'plain'}")
-    root = renamed(Path(shutil.copytree(data, tmp_path / "toy")), LONG[kind])
-    status, out, err = command(
-        *QUICK, f"dataset.root={root}", "system=[b2]", f"paths.root={tmp_path / 'exp'}"
-    )
+def test_ids_that_no_file_name_holds_or_tells_apart_are_anonymised(
+    data: Path, command: Command, tmp_path: Path
+) -> None:
+    """Ids of hundreds of characters or bytes, and some that differ in case alone, which not every file system sees."""
+    names = sorted(path.stem for path in (data / "wav").iterdir())
+    other = ["z" * 300, "文" * 28 * 4, "\N{ARABIC LETTER AIN}" * 42 * 4]
+    ids = {name: f"{name}-{other[place % 3]}" for place, name in enumerate(names)}
+    ids[names[0]], ids[names[1]] = "same-id", "Same-ID"
+    root = renamed(Path(shutil.copytree(data, tmp_path / "toy")), ids)
+    given = (*QUICK, "system=[b2]")
+    status, out, err = command(*given, f"dataset.root={root}", f"paths.root={tmp_path / 'exp'}")
     assert status == 0, err
-    found = table(out)
-    status, out, err = command(*plain)
+    _, plain, _ = command(*given, f"dataset.root={data}", f"paths.root={tmp_path / 'plain'}")
     # This system treats all alike, so ids change nothing.
-    assert found["value"].equals(table(out)["value"])
+    assert table(out)["value"].equals(table(plain)["value"])
+
     assert longest(tmp_path / "exp") <= 120
-
-
-def test_ids_that_differ_in_case_alone_have_files_of_their_own(data: Path, command: Command, tmp_path: Path) -> None:
-    """On a file system that ignores case too."""
-    names = {path.stem: path.stem for path in (data / "wav").iterdir()}
-    same = sorted(names)[:2]
-    names[same[0]], names[same[1]] = "same-id", "Same-ID"
-    root = renamed(Path(shutil.copytree(data, tmp_path / "toy")), names.__getitem__)
-    status, _, err = command(*QUICK, f"dataset.root={root}", "system=[b2]", f"paths.root={tmp_path / 'exp'}")
-    assert status == 0, err
+    made = []
     for record in (tmp_path / "exp" / "store" / "anonymise").rglob("record.json"):
         files = list(json.loads(record.read_text())["files"])
-        assert len({name.casefold() for name in files}) == len(files)
-        assert all(name.isascii() for name in files)
+        made += [name for name in files if name.endswith(".wav")]
+        assert len({name.casefold() for name in files}) == len(files) and all(name.isascii() for name in files)
+    assert len(made) == len(names)
 
 
 def longest(root: Path) -> int:

@@ -73,3 +73,11 @@ def test_what_cannot_be_trained_on_is_refused_by_name(wave: np.ndarray) -> None:
     with pytest.raises(DataError, match="no samples, or some that are not finite") as error:
         packed.of([np.ones(3), wave], ["x", "y"], ["good", "bad"])
     assert error.value.where == "bad"
+
+
+def test_a_file_that_is_not_what_its_row_says_is_not_packed(tmp_path: Path) -> None:
+    listed = rows(tmp_path, {"a1": (np.full(100, 0.5), 16_000), "b1": (np.full(100, 0.25), 16_000)})
+    (tmp_path / "b1.wav").write_bytes((tmp_path / "a1.wav").read_bytes())
+    with pytest.raises(audio.Changed, match="not what it was") as caught:
+        packed.write(tmp_path, listed, 2, lambda seconds: None)
+    assert caught.value.where == str(tmp_path / "b1.wav")

@@ -7,8 +7,10 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import pytest
 import soundfile
 
+from pipeline import audio
 from pipeline.engine.store import Store
 from pipeline.engine.task import Given, Task
 from pipeline.files import file_digest
@@ -43,6 +45,10 @@ def test_pieces_joined_are_the_recording_bit_for_bit(tmp_path: Path) -> None:
         assert np.array_equal(np.concatenate(parts), waves[name])
     assert made["position"].nunique() == 6
     assert made["sha256"].nunique() == 6
+    changed = rows.assign(sha256=["0" * 64, *rows["sha256"][1:]])
+    task = Task("cut", "cut", functools.partial(cut.run, Pieces(3.0), 2), inputs={"audio": Given("other", changed)})
+    with pytest.raises(audio.Changed):
+        execute([task], Store(tmp_path / "store"))
 
 
 def test_planning_knows_the_names_and_lengths_of_pieces_before_they_are_cut(tmp_path: Path) -> None:

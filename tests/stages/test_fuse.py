@@ -15,7 +15,7 @@ from pipeline.engine.store import Store
 from pipeline.engine.task import Artefact, Task, Work
 from pipeline.errors import DataError
 from pipeline.stages import check_held_out, fuse
-from pipeline.stages.measure import Context, _trial_scores
+from pipeline.stages.measure import Context, _as_trials, _table
 from pipeline.tables import scores
 from tests.running import execute
 
@@ -44,6 +44,9 @@ def held(seed: int, n: int = 200, missing: int = 0) -> pd.DataFrame:
 
 def _write(table: pd.DataFrame, name: str, work: Work) -> None:
     table.to_parquet(work.folder() / name, index=False)
+    if name == scores.TRIALS:
+        first = f"{table['model'].iloc[0]}-e"
+        scores.write_thinned(work.folder(), [("m1", "m1-e", "silent"), (table["model"].iloc[0], first, "silent")])
 
 
 def _task(table: pd.DataFrame, name: str, label: str) -> Task:
@@ -69,6 +72,14 @@ def test_scores_are_joined_by_ids_and_what_one_lacks_is_lost_by_name(kind: str, 
     notes = made.record["notes"]
     assert notes["lost"] == [["m0 u1", "no score in 0, 2"], ["m5 u4", "no score in 2"]]
     assert (notes["n_expected"], notes["n_used"], len(table)) == (30, 28, 28)
+    # Each recording that some model lacks, once.
+    assert scores.thinned(made.folder) == sorted(
+        {("m1", "m1-e", "silent"), *((t["model"].iloc[0], f"{t['model'].iloc[0]}-e", "silent") for t in tried)},
+        key=[
+            ("m1", "m1-e", "silent"),
+            *((t["model"].iloc[0], f"{t['model'].iloc[0]}-e", "silent") for t in tried),
+        ].index,
+    )
     assert notes["held_out"] == {"n_target": 49, "n_nontarget": 148}
     assert list(table) == ["model_speaker", "speaker", "model", "utterance", "score", "target"]
     assert list(zip(table["model"], table["utterance"])) == sorted(zip(table["model"], table["utterance"]))
@@ -102,7 +113,7 @@ def test_what_it_writes_is_measured(tmp_path: Path) -> None:
         def input(self, name: str) -> Artefact:
             return made
 
-    read = _trial_scores(Context(30), Measuring(), "scores")  # type: ignore[arg-type]
+    read = _as_trials(Context(30), _table(Measuring(), "scores"))  # type: ignore[arg-type]
     assert (len(read.scores), int(read.target.sum())) == (30, 5) and np.isfinite(read.scores).all()
 
 

@@ -86,8 +86,12 @@ TRIED = pd.DataFrame(
 )
 
 
-def trial_scores(name: str, table: pd.DataFrame) -> Task:
-    return wrote(name, lambda folder: table.to_parquet(folder / scores.TRIALS, index=False))
+def trial_scores(name: str, table: pd.DataFrame, thinned: Sequence[tuple[str, str, str]] = ()) -> Task:
+    def write(folder: Path) -> None:
+        table.to_parquet(folder / scores.TRIALS, index=False)
+        scores.write_thinned(folder, thinned)
+
+    return wrote(f"{name} {thinned}", write)
 
 
 @pytest.mark.parametrize("are_llrs", [True, False])
@@ -107,15 +111,34 @@ def test_two_runs_are_of_the_same_trials_in_the_same_order(tmp_path: Path) -> No
     )
     assert isinstance(data, TrialRuns)
     assert data.first.scores.tolist() == [-0.5, 0.75, 0.25] and data.second.scores.tolist() == [1, 2, 3]
-    for other in (TRIED.iloc[:2], TRIED.iloc[::-1], TRIED.assign(utterance=["b-1", "a-1", "b-2"])):
-        with pytest.raises(DataError, match="do not have scores for the same trials"):
-            measured(
-                "trial_runs",
-                Context(3),
-                tmp_path / "bad",
-                scores=trial_scores("0", TRIED),
-                scores_again=trial_scores(str(other.to_dict()), other),
-            )
+    others = {
+        "shorter": (second.iloc[:2], [-0.5, 0.75], [1, 2]),
+        "in another order": (second.iloc[::-1], [-0.5, 0.75, 0.25], [1, 2, 3]),
+        "with another trial": (second.assign(utterance=["b-1", "a-1", "b-2"]), [-0.5, 0.75], [1, 2]),
+    }
+    for name, (other, before, after) in others.items():
+        data, _ = measured(
+            "trial_runs",
+            Context(3),
+            tmp_path / name,
+            scores=trial_scores("0", TRIED),
+            scores_again=trial_scores(name, other),
+        )
+        assert isinstance(data, TrialRuns) and data.second.n_expected == 3
+        assert (data.first.scores.tolist(), data.second.scores.tolist()) == (before, after), name
+        assert data.first.speakers.tolist() == data.second.speakers.tolist()
+
+
+@pytest.mark.parametrize("kind", ["trials", "trial_runs"])
+def test_models_that_lack_a_recording_make_trials_partial_by_name(kind: Reads, tmp_path: Path) -> None:
+    thinned = [("m-a", "a-7", "silent"), ("m-a", "a-8", "silent"), ("m-b", "b-7", "silent")]
+    runs = {"scores": trial_scores("0", TRIED, thinned[:1]), "scores_again": trial_scores("1", TRIED, thinned)}
+    inputs = runs if kind == "trial_runs" else {"scores": trial_scores("one", TRIED, thinned)}
+    notes = measured(kind, Context(3), tmp_path, **inputs)[1].record["notes"]
+    assert notes["partial"] is True
+    assert notes["lacking"] == (
+        "2 models are made of fewer enrolment recordings than are listed (m-a, m-b without a-7, a-8, b-7)"
+    )
 
 
 # Pairs ---------------------------------------------------------------------------------------------------------------

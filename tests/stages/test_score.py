@@ -101,6 +101,8 @@ def test_a_model_stands_on_what_is_left_of_it_and_trials_without_a_side_are_name
     assert table["score"][0] == pytest.approx(expected, abs=1e-7)  # the reference above is of float32
     assert found.record["notes"]["lost"] == [["a-1", "silent"], ["b-0", "silent"], ["c-9", "silent"]]
     assert (found.record["notes"]["n_expected"], found.record["notes"]["n_used"]) == (9, 4)
+    # Model a lacks a recording; b has none left, so its trials are gone and counted.
+    assert scores.thinned(found.folder) == [("a", "a-1", "silent")]
 
 
 # Pairs ---------------------------------------------------------------------------------------------------------------
