@@ -66,6 +66,7 @@ EXTENSIONS = (
 Subtype = Literal["FLOAT", "PCM_16"]
 
 _NO_COUNT = (1 << 63) - 1  # samples by libsndfile of a file whose header leaves them open
+_UNKNOWN_KIND = (1, 4)  # libsndfile's errors for a format and for a coding that it does not know
 _FIRST_ROOM = 1 << 24
 _TAGS = 1 << 26  # bytes of a file for all that is no sound
 
@@ -421,11 +422,13 @@ def _check_length(sound: _Stream, longest_seconds: float, path: Path) -> None:
     if sound.is_counted and seconds > longest_seconds:
         raise too_long(seconds, longest_seconds, path)
     # No sample takes more than eight bytes.
-    room = longest_seconds * sound.samplerate * sound.channels * 8 + _TAGS
-    size = path.stat().st_size
-    if size > room:
-        raise DataError(
-            f"an audio file has {size} bytes, more than {longest_seconds / 3600:g} hours of sound take", where=str(path)
+    per_second = sound.samplerate * sound.channels * 8
+    size = path.stat().st_size - _TAGS
+    if size > longest_seconds * per_second:
+        raise TooLong(
+            f"an audio file has {size + _TAGS} bytes, more than dataset.longest_hours={longest_seconds / 3600:g} of sound take; "
+            f"dataset.longest_hours={math.ceil(size / per_second / 3600)} reads it",
+            where=str(path),
         )
 
 
@@ -595,5 +598,8 @@ def write(path: Path, wave: np.ndarray, rate: int, subtype: Subtype = "FLOAT") -
 def _unreadable(path: Path, error: Exception) -> DataError:
     if not path.is_file():
         return DataError("an audio file is missing", where=str(path))
-    reason = getattr(error, "error_string", "") or getattr(error, "strerror", "") or str(error)
-    return DataError(f"an audio file cannot be read ({reason.strip().rstrip('.')})", where=str(path))
+    if isinstance(error, soundfile.LibsndfileError):
+        what = f"an audio file cannot be read ({error.error_string.strip().rstrip('.')})"
+        return odd(path, what) if error.code in _UNKNOWN_KIND else DataError(what, where=str(path))
+    reason = error.strerror if isinstance(error, OSError) else error
+    return DataError(f"an audio file cannot be read ({reason})", where=str(path))

@@ -51,8 +51,8 @@ KINDS = {
         "tables; allow_partial=true goes on without them and marks the results",
     ),
     "bad-audio": (
-        "an interrupted copy or conversion",
-        "copy or convert the files again, or take the utterances out of the tables; allow_partial=true goes on without them "
+        "an interrupted copy or conversion, or a kind of file that is not read here",
+        "copy the files again, or convert them with the command given with each file (keep a copy), or take the utterances out of the tables; allow_partial=true goes on without them "
         "and marks the results",
     ),
     "too-long": (
@@ -62,7 +62,7 @@ KINDS = {
     ),
     "cancelling": (
         "a stereo recording with one channel inverted: a swapped wire, or a conversion that subtracted",
-        "keep one channel (ffmpeg -i IN -af 'pan=mono|c0=c0' OUT), or take the utterances out of the tables; "
+        "keep one channel with the command given with each file, or take the utterances out of the tables; "
         "allow_partial=true goes on without them and marks the results",
     ),
     "no-speech": (

@@ -15,6 +15,9 @@ from pipeline.containers.source import Source
 UNKNOWN_LENGTH = 0x7FFF0000
 """Writers that cannot seek back leave a length that means "until the end" (sox 0x7ffff000, ffmpeg 0xffffffff)."""
 
+_IGNORING = "-ignore_length 1"
+"""What lets ffmpeg read a WAV file to its end; it knows no such option for the others, and obeys their headers."""
+
 _W64_TAIL = bytes.fromhex("f3acd3118cd100c04f8edb8a")
 _W64_RIFF = b"riff" + bytes.fromhex("2e91cf11a5d628db04c10000")
 _WHOLE_FILES = (b"RIFF", b"RIFX", b"RF64", b"BW64", b"FORM", b"caff", b"riff")
@@ -79,9 +82,7 @@ def riff(source: Source, start: int) -> int | None:
                 length = long_length
             elif chunk.start + chunk.length > source.size and chunk.length >= UNKNOWN_LENGTH:
                 length = None
-            return _samples(
-                _sound(source, chunk.start, length, style, "-ignore_length 1"), _wave_width(form, style.big)
-            )
+            return _samples(_sound(source, chunk.start, length, style, _IGNORING), _wave_width(form, style.big))
     return None
 
 
@@ -93,7 +94,11 @@ def w64(source: Source, start: int) -> int | None:
         if chunk.name == b"fmt " + _W64_TAIL:
             form = source.at(chunk.start, min(chunk.length, 40))
         elif chunk.name == b"data" + _W64_TAIL:
-            return _samples(_sound(source, chunk.start, chunk.length, style), _wave_width(form, False))
+            width, end = _wave_width(form, False), chunk.start + chunk.length
+            # libsndfile takes all that follows for sound; where the width is known, counting shows that.
+            if not width and source.size > end + -end % style.padded_to:
+                raise source.bad(f"holds {source.size - end} bytes behind its sound, which would be read as sound")
+            return _samples(_sound(source, chunk.start, chunk.length, style), width)
     return None
 
 
@@ -153,6 +158,8 @@ def _wave_width(form: bytes, big: bool) -> int:
 def _chunks(source: Source, place: int, style: _Style) -> Iterator[_Chunk]:
     while place + style.head <= source.size:
         chunk = _chunk(source, place, style)
+        if not _is_printable(chunk):
+            return
         yield chunk
         place = chunk.start + chunk.length + -chunk.length % style.padded_to
 
@@ -171,10 +178,12 @@ def _sound(source: Source, start: int, length: int | None, style: _Style, option
         return held
     if length > held:
         raise source.cut(held, length, "bytes of sound")
-    ends = {start + length + -length % style.padded_to, start + length}  # some writers do not pad
+    ends = (start + length + -length % style.padded_to, start + length)  # some writers do not pad
     if not any(_only_chunks(source, end, style) for end in ends):
-        left = held - length
-        raise source.odd(f"holds {left} more bytes behind the {length} bytes of sound that its header counts", options)
+        if any(source.at(end, 4) in _WHOLE_FILES for end in ends):
+            raise source.joined()
+        what = f"holds {held - length} more bytes behind the {length} bytes of sound that its header counts"
+        raise source.odd(what, options) if options else source.bad(what)
     return length
 
 
@@ -182,10 +191,12 @@ def _only_chunks(source: Source, place: int, style: _Style) -> bool:
     """Whether what follows the sound is chunks without sound, and padding."""
     while not source.holds_no_sound(place):
         chunk = _chunk(source, place, style)
-        name = chunk.name[:4]
-        printable = all(32 <= byte < 127 for byte in name) and chunk.name[4:] in (b"", _W64_TAIL)
-        another = name in (*_WHOLE_FILES, b"data", b"SSND")
-        if not printable or another or chunk.start + chunk.length > source.size:
+        another = chunk.name[:4] in (*_WHOLE_FILES, b"data", b"SSND")
+        if not _is_printable(chunk) or another or chunk.start + chunk.length > source.size:
             return False
         place = chunk.start + chunk.length + -chunk.length % style.padded_to
     return True
+
+
+def _is_printable(chunk: _Chunk) -> bool:
+    return all(32 <= byte < 127 for byte in chunk.name[:4])

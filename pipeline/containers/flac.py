@@ -5,7 +5,12 @@ A decoder stops where the header says, or, where it says nothing, at the end of 
 
 from __future__ import annotations
 
+import os
+
 from pipeline.containers.source import Source
+
+_BEGIN = b"fLaC\x00\x00\x00\x22"
+_STRIDE = 1 << 20
 
 _TAIL = 1 << 21
 """Bytes of the largest frame that there can be: 65535 samples of 8 channels of 32 bits."""
@@ -19,12 +24,30 @@ def check(source: Source, start: int) -> int | None:
     """Compare the header with the last frame; the samples a channel, None if the header leaves them open."""
     head = source.at(start, 42)
     total = int.from_bytes(head[21:26], "big") & (1 << 36) - 1
-    if len(head) < 42 or not total:
+    if len(head) < 42:
+        raise source.bad("ends early: its header is cut")
+    if _begins_again(source, start + 4):
+        raise source.joined()
+    if not total:
         return None
     end = _end(source, start, int.from_bytes(head[10:12], "big"), total)
     if end > total:
         raise source.odd(f"holds {end} samples, of which its header counts {total}")
+    if end < total:
+        raise source.cut(end, total, "samples")
     return total
+
+
+def _begins_again(source: Source, place: int) -> bool:
+    """Whether another file begins somewhere behind: at the border of two frames, a decoder stops there in silence."""
+    while part := os.pread(source.descriptor, _STRIDE + len(_BEGIN), place):
+        if _BEGIN in part:
+            return True
+        if len(part) >= _STRIDE and not any(part):
+            # Frames of silence are short, and begin with ones.
+            raise source.bad(f"holds nothing but zeros from byte {place} on: a copy that was begun and not ended")
+        place += _STRIDE
+    return False
 
 
 def _end(source: Source, start: int, block: int, total: int) -> int:

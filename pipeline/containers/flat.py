@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from pipeline.containers.source import Source
+from pipeline.containers.source import WINDOW, Source
 
 _AU_WIDTHS = {1: 1, 2: 1, 3: 2, 4: 3, 5: 4, 6: 4, 7: 8, 27: 1}  # mu-law, 8 to 32 bits, float, double, A-law
 _AU_UNKNOWN_LENGTH = 0xFFFFFFFF
@@ -33,7 +33,7 @@ def au(source: Source, start: int) -> int | None:
 def sphere(source: Source, start: int) -> int | None:
     """Check a SPHERE file; the samples a channel that it holds."""
     lines = source.at(start, 16).split(b"\n")
-    size = int(lines[1]) if len(lines) > 1 and lines[1].strip().isdigit() else 1024
+    size = min(int(lines[1]), WINDOW) if len(lines) > 1 and lines[1].strip().isdigit() else 1024
     fields = {name: value.strip() for name, value in _SPHERE_FIELD.findall(source.at(start, size))}
     numbers = {name: int(value) for name, value in fields.items() if value.isdigit()}
     coding = fields.get(b"sample_coding", b"pcm")
@@ -50,6 +50,9 @@ def _counted(source: Source, place: int, length: int) -> int:
     if held < length:
         raise source.cut(max(0, held), length, "bytes of sound")
     if not source.holds_no_sound(place + length):
+        following = source.at(place + length, 12)
+        if is_au(following) or is_sphere(following):
+            raise source.joined()
         more = held - length
         raise source.odd(f"holds {more} more bytes behind the {length} bytes of sound that its header counts")
     return length

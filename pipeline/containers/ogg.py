@@ -25,7 +25,7 @@ def check(source: Source, start: int) -> None:
         if place == start:
             stream, number = serial, count
         if serial != stream or count != number:
-            raise source.odd(f"lacks pages: page {count} stands where page {number} should")
+            raise source.bad(f"lacks pages: page {count} stands where page {number} should")
         place += _HEAD + head[26] + sum(head[_HEAD : _HEAD + head[26]])
         number, last = number + 1, bool(flags & _LAST)
         if place > source.size:
@@ -34,4 +34,4 @@ def check(source: Source, start: int) -> None:
     if not last:
         raise source.cut(number, number + 1, "pages or more: the last page of the stream is missing or cut")
     if not source.holds_no_sound(place):
-        raise source.odd(f"holds {source.size - place} more bytes behind the last page of its stream")
+        raise source.bad(f"holds {source.size - place} more bytes behind the last page of its stream")

@@ -55,7 +55,15 @@ class Source:
 
     def cut(self, held: int, counted: int, what: str) -> DataError:
         """A file that holds less than its header counts."""
-        return DataError(f"ends early: it holds {held} of {counted} {what}", where=str(self.path))
+        return self.bad(f"ends early: it holds {held} of {counted} {what}")
+
+    def joined(self) -> DataError:
+        """Files one behind another, of which a decoder reads the first."""
+        return self.bad("holds several files one behind another, the first of which alone would be read")
+
+    def bad(self, what: str) -> DataError:
+        """A file that no program can be trusted to read whole."""
+        return DataError(what, where=str(self.path))
 
     def odd(self, what: str, options: str = "") -> DataError:
         """As :func:`odd`, of this file."""
@@ -64,6 +72,11 @@ class Source:
 
 def odd(path: Path, what: str, options: str = "") -> DataError:
     """A file that other programs may read whole, with the command that makes a file of it that is read here."""
+    return DataError(f"{what}; to convert it: {conversion(path, options)}", where=str(path))
+
+
+def conversion(path: Path, options: str = "", effects: str = "") -> str:
+    """The command that puts a FLAC file in a file's place: its content decides what it is, so its name may stay."""
     old, new = shlex.quote(str(path)), shlex.quote(f"{path}.new")
-    command = f"ffmpeg {options}{' ' if options else ''}-i {old} -f flac {new} && mv {new} {old}"
-    return DataError(f"{what}; to convert it: {command}", where=str(path))
+    parts = ["ffmpeg", options, "-i", old, effects, "-f flac", new, "&& mv", new, old]
+    return " ".join(part for part in parts if part)

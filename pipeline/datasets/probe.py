@@ -16,7 +16,7 @@ from pathlib import Path
 import soundfile
 
 from pipeline import audio, containers
-from pipeline.containers.source import Source
+from pipeline.containers.source import Source, conversion
 from pipeline.errors import DataError
 from pipeline.nets.embedding import SILENCE_DBFS
 
@@ -84,7 +84,7 @@ def probe(path: Path, longest_seconds: float = math.inf) -> Probe:
         return Probe(kind="bad-audio", problem=f"{path}: {error.what}{cause}", lasting=ours)
     except OSError as error:
         return Probe(kind="bad-audio", problem=f"{path} cannot be read ({error.strerror})", lasting=False)
-    kind, problem = _problem(heard, contents.samples)
+    kind, problem = _problem(path, heard, contents.samples)
     if kind:
         return Probe(kind=kind, problem=f"{path} {problem}")
     padded = [1000 * samples / heard.rate for samples in heard.zeros]
@@ -108,7 +108,7 @@ def within(found: Probe, path: Path, longest_seconds: float) -> Probe:
     return Probe(kind="too-long", problem=f"{path}: {problem}", lasting=False)
 
 
-def _problem(heard: audio.Survey, counted: int | None) -> tuple[str, str]:
+def _problem(path: Path, heard: audio.Survey, counted: int | None) -> tuple[str, str]:
     """Kind and words of what is wrong with a file that can be decoded."""
     if counted is not None and counted != heard.samples:
         return "bad-audio", f"is not decoded whole: it holds {counted} samples, {heard.samples} of which can be read"
@@ -119,7 +119,10 @@ def _problem(heard: audio.Survey, counted: int | None) -> tuple[str, str]:
         return "no-speech", f"is silent: below {SILENCE_DBFS:g} dBFS"
     if heard.cancelling:
         levels = f"each at {heard.channels_dbfs:.0f} dBFS on average, their mean at {heard.level_dbfs:.0f} dBFS"
-        return "cancelling", f"has {heard.channels} channels that cancel each other when they are mixed ({levels})"
+        first = conversion(path, effects="-af 'pan=mono|c0=c0'")
+        return "cancelling", (
+            f"has {heard.channels} channels that cancel each other when they are mixed ({levels}); to keep the first: {first}"
+        )
     if heard.level_dbfs < SILENCE_DBFS:
         return "no-speech", f"is silent: below {SILENCE_DBFS:g} dBFS"
     return "", ""

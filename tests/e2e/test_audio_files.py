@@ -1,0 +1,205 @@
+"""Odd audio files through the command line: read whole, or refused by name with what mends it."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from pipeline import cli
+from tests import sounds
+from tests.datasets.conftest import Tiny
+from tests.sounds import KINDS, RATE, noise
+
+Command = Callable[..., tuple[int, str, str]]
+FFMPEG = Path(__file__).parents[1] / "ffmpeg.py"
+
+
+@pytest.fixture
+def command(tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Command:
+    """Run a command line in this process; exit status, standard output and standard error."""
+    monkeypatch.chdir(tmp_path)
+
+    def call(*arguments: str) -> tuple[int, str, str]:
+        status = cli.run([*arguments, f"paths.root={tmp_path / 'exp'}"])
+        out, err = capfd.readouterr()
+        return status, out, err
+
+    return call
+
+
+def corpus(root: Path, files: dict[str, bytes]) -> Path:
+    """A small Kaldi set that also holds these files, by name, as utterances of a speaker who is not enrolled."""
+    tiny = Tiny(root)
+    for tables in tiny.tables.values():
+        del tables["utt2dur"]
+    tables = tiny.tables["t_trials_f"]
+    ids = {name: "c-" + re.sub(r"\W+", "-", name) for name in files}
+    for name in ids.values():
+        tables["wav.scp"].append(f"{name} wav/{name}.wav")
+        tables["utt2spk"].append(f"{name} c")
+        tables["trials"].append(f"a {name} nontarget")
+    tiny.save()
+    for name, content in files.items():
+        tiny.wav(ids[name]).write_bytes(content)
+    return root
+
+
+def faults(err: str) -> dict[str, str]:
+    """The faults of audio files in a message, by utterance."""
+    return dict(re.findall(r"utterance '([^']+)': (.*)", err))
+
+
+def minutes(out: str) -> float:
+    found = re.search(r"^t_trials_f  .*?([0-9.]+) min$", out, re.MULTILINE)
+    assert found, out
+    return float(found[1])
+
+
+def mended(said: str, tmp_path: Path) -> None:
+    """Run the command that a fault names."""
+    binaries = tmp_path / "bin"
+    binaries.mkdir(exist_ok=True)
+    (binaries / "ffmpeg").write_text(f'#!/bin/sh\nexec "{sys.executable}" "{FFMPEG}" "$@"\n')
+    (binaries / "ffmpeg").chmod(0o755)
+    asked = re.search(r"ffmpeg .*", said)
+    assert asked, said
+    environment = {**os.environ, "PATH": f"{binaries}:{os.environ['PATH']}"}
+    subprocess.run(["sh", "-ec", asked[0]], env=environment, check=True, cwd=tmp_path)
+
+
+def test_every_container_is_read_whole(tmp_path: Path, command: Command) -> None:
+    files = {kind: make(noise(2 * RATE)) for kind, make in KINDS.items()}
+    files |= {
+        "open flac": sounds.open_flac(sounds.encoded("FLAC", "PCM_16", noise(2 * RATE))),
+        "mp3 uncounted": sounds.uncounted(sounds.mp3(np.concatenate([noise(2 * RATE), np.zeros(4 * RATE)]))),
+        "mp3 uncounted later": sounds.uncounted(sounds.mp3(np.concatenate([np.zeros(4 * RATE), noise(2 * RATE)]))),
+    }
+    status, out, err = command("prepare", f"dataset.root={corpus(tmp_path / 'data', files)}")
+    assert status == 0, err
+    # And the six files of a quarter of a second that such a set has.
+    assert minutes(out) == pytest.approx((2 * len(files) + 2 * 4 + 6 * 0.25) / 60, abs=0.06)
+
+
+def test_every_container_that_is_cut_joined_or_counts_less_is_refused_by_name(tmp_path: Path, command: Command) -> None:
+    files = {f"cut {kind}": make(noise())[: -len(make(noise())) * 4 // 10] for kind, make in KINDS.items()}
+    files |= {f"joined {kind}": make(noise()) + make(noise(seed=1)) for kind, make in KINDS.items()}
+    files |= {f"less {kind}": sounds.counts_less(kind, noise()) for kind in sounds.COUNTED}
+    files |= {
+        "cut open flac": sounds.open_flac(sounds.encoded("FLAC", "PCM_16"))[:-50],
+        "cut mp3 uncounted": sounds.uncounted(sounds.mp3(noise()))[:-9],
+        "voc": sounds.encoded("VOC", "PCM_16"),
+        "cut voc": sounds.encoded("VOC", "PCM_16")[:5000],
+    }
+    status, out, err = command("prepare", f"dataset.root={corpus(tmp_path / 'data', files)}", "allow_partial=true")
+    assert status == 0
+    lost = set(re.findall(r"left out \(allow_partial\): (\S+) of", err))
+    assert lost == {"c-" + re.sub(r"\W+", "-", name) for name in files}
+    status, out, err = command("prepare", f"dataset.root={tmp_path / 'data'}")
+    assert (status, out) == (3, "") and f"has {len(files)} faults" in err and "Traceback" not in err
+
+
+def test_the_command_of_a_refusal_makes_a_file_that_is_read_whole(tmp_path: Path, command: Command) -> None:
+    wave, second = noise(2 * RATE), noise(RATE, 1)
+    files = {
+        "voc": sounds.encoded("VOC", "PCM_16", wave),
+        "chained ogg": sounds.encoded("OGG", "VORBIS", wave) + sounds.encoded("OGG", "VORBIS", second),
+        "joined mp3": sounds.mp3(wave) + sounds.mp3(second),
+        "less wav": sounds.counts_less("WAV PCM_16", noise()),
+    }
+    root = corpus(tmp_path / "it's data", files)
+    status, _, err = command("prepare", f"dataset.root='{str(root).replace(chr(39), chr(92) + chr(39))}'")
+    assert status == 3
+    found = faults(err)
+    assert len(found) == len(files)
+    for said in found.values():
+        mended(said, tmp_path)
+    root = root.rename(tmp_path / "data")
+    status, out, err = command("prepare", f"dataset.root={root}")
+    assert status == 0, err
+    assert minutes(out) == pytest.approx((2 + 3 + 3 + 0.5 + 6 * 0.25) / 60, abs=0.06)
+
+
+def test_channels_that_cancel_are_named_as_that_and_mended(tmp_path: Path, command: Command) -> None:
+    files = {}
+    for seed, (name, offset) in enumerate({"opposite": 0.0, "almost": 2.0**-15, "offset": 0.3}.items()):
+        wave = noise(RATE, seed)
+        files[name] = sounds.encoded("WAV", "PCM_16", np.stack([wave, offset - wave], axis=1))
+    root = corpus(tmp_path / "data", files)
+    status, _, err = command("prepare", f"dataset.root={root}")
+    assert status == 3 and "one channel inverted" in err and "anonymiser that gave nothing back" not in err
+    found = faults(err)
+    assert found.keys() == {"c-opposite", "c-almost", "c-offset"}
+    for said in found.values():
+        assert "channels that cancel each other" in said
+        mended(said, tmp_path)
+    status, _, err = command("prepare", f"dataset.root={root}")
+    assert status == 0 and "several channels" not in err
+
+
+def test_channels_that_cancel_in_somebodys_audio(tmp_path: Path, command: Command) -> None:
+    root = corpus(tmp_path / "data", {})
+    for path in sorted((root / "wav").glob("*.wav")):
+        copy = tmp_path / "anon" / path.name
+        copy.parent.mkdir(exist_ok=True)
+        wave = noise(4000, len(path.name))
+        copy.write_bytes(sounds.encoded("WAV", "PCM_16", np.stack([wave, -wave], axis=1)))
+    status, _, err = command(
+        "plan", f"dataset.root={root}", "system=original", f"+system.x={{name: external, root: '{tmp_path / 'anon'}', level: speaker}}",
+        "extractor=[ge2e]", "attacker=[ignorant]", "metric=[asv]", "train=none", "diagnostics=false",
+    )  # fmt: skip
+    assert status == 3 and "channels that cancel each other" in err, err
+
+
+def test_headers_that_cannot_be_right_and_what_is_no_file(tmp_path: Path, command: Command) -> None:
+    plain = sounds.encoded("WAV", "PCM_16")
+    files = {
+        "hertz": sounds.patched(plain, 24, (1).to_bytes(4, "little")),
+        "channels": sounds.patched(
+            sounds.patched(plain, 22, (1024).to_bytes(2, "little")), 32, (2048).to_bytes(2, "little")
+        ),
+        "claims": sounds.patched(plain, 40, (0x7FFE0000).to_bytes(4, "little")),
+        "fifo": b"",
+        "device": b"",
+        "kernel": b"",
+        "hole": plain,
+    }
+    root = corpus(tmp_path / "data", files)
+    wav = root / "wav"
+    for name in ("fifo", "device", "kernel"):
+        (wav / f"c-{name}.wav").unlink()
+    os.mkfifo(wav / "c-fifo.wav")
+    os.truncate(wav / "c-hole.wav", 200 << 30)
+    table = root / "t_trials_f" / "wav.scp"
+    table.write_text(
+        table.read_text().replace("wav/c-device.wav", "/dev/zero").replace("wav/c-kernel.wav", "/proc/version")
+    )
+    status, _, err = command("prepare", f"dataset.root={root}", f"dataset.audio_root={root}")
+    assert status == 3 and "Traceback" not in err
+    found = faults(err)
+    said = {
+        "hertz": "sampled at 1 Hz", "channels": "1024 channels", "claims": "ends early", "fifo": "a pipe or a device",
+        "device": "a pipe or a device", "kernel": "is empty", "hole": "more bytes behind",
+    }  # fmt: skip
+    assert found.keys() == {f"c-{name}" for name in said}
+    for name, words in said.items():
+        assert words in found[f"c-{name}"]
+
+
+def test_the_limit_of_length_and_the_override_that_raises_it(tmp_path: Path, command: Command) -> None:
+    files = {
+        "long": sounds.encoded("FLAC", "PCM_16", noise(3 * RATE)),
+        "open": sounds.open_flac(sounds.encoded("FLAC", "PCM_16", noise(3 * RATE))),
+    }
+    root = corpus(tmp_path / "data", files)
+    status, _, err = command("prepare", f"dataset.root={root}", "dataset.longest_hours=0.0005")
+    assert status == 3 and faults(err).keys() == {"c-long", "c-open"}
+    asked = set(re.findall(r"; (dataset\.longest_hours=\S+) takes it", err))
+    assert asked == {"dataset.longest_hours=1"}
+    assert command("prepare", f"dataset.root={root}", *asked)[0] == 0
