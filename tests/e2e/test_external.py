@@ -448,3 +448,19 @@ def test_one_recording_for_all_stands_in_the_report_and_in_what_is_printed(
     assert found["flagged"] and found["value"] == 1.0 and found["unit"] == "fraction"
     html = page.read_text()
     assert said in html and html.index(said) < html.index("<nav")
+
+
+@pytest.mark.slow
+def test_a_system_that_is_run_here_and_gives_one_recording_for_all(
+    command: Command, tmp_path: Path, ge2e: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from pipeline.anonymisers import mcadams
+    from pipeline.contracts import Anonymised
+
+    beep = np.sin(np.arange(16_000) / 7).astype(np.float32)
+    monkeypatch.setattr(mcadams.Anonymiser, "anonymise", lambda *_: Anonymised(beep, 16_000))
+    data = toy.corpus(tmp_path / "data", speakers=4, utterances=2)
+    status, out, _ = command(
+        f"dataset.root={data}", "system=b2", ge2e, "attacker=[ignorant]", "metric=[asv]", "diagnostics=false"
+    )
+    assert status == 0 and "! System b2: all 8 files hold one and the same recording" in out
