@@ -226,6 +226,27 @@ def test_clipping_is_three_samples_at_full_scale(
     assert audio.survey(tmp_path / "b.wav").clipped is clipped
 
 
+@pytest.mark.parametrize("block", [1, 3, 7, 1 << 18])
+def test_what_is_heard_is_told_whatever_the_format_and_the_zeros_at_the_ends(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, block: int
+) -> None:
+    monkeypatch.setattr(audio, "BLOCK", block)
+    random = np.random.default_rng(3)
+    inside = np.concatenate([random.integers(1, 9, 5), np.zeros(11, int), random.integers(1, 9, 4)]).astype(np.int16)
+    digest = hashlib.sha256((inside / 32768).astype("<f4").tobytes()).hexdigest()
+    for before, behind, name in ((0, 0, "a.wav"), (4, 0, "b.flac"), (0, 9, "c.aiff"), (8, 23, "d.w64")):
+        soundfile.write(
+            tmp_path / name, np.concatenate([np.zeros(before, np.int16), inside, np.zeros(behind, np.int16)]), 8000
+        )
+        found = audio.survey(tmp_path / name)
+        assert (found.zeros, found.sound) == ((before, behind), digest)
+    inside[-1] += 1
+    soundfile.write(tmp_path / "e.wav", inside, 8000)
+    assert audio.survey(tmp_path / "e.wav").sound != digest
+    soundfile.write(tmp_path / "f.wav", np.zeros(10, np.int16), 8000)
+    assert audio.survey(tmp_path / "f.wav").zeros == (10, 10)
+
+
 def test_a_survey_says_what_loading_gives(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(audio, "BLOCK", 1000)
     left, right = noise(12_345), noise(12_345, 1)

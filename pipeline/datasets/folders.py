@@ -7,7 +7,10 @@ of speakers stands in the table ``dataset.sexes`` (:mod:`pipeline.datasets.sexes
 
 from __future__ import annotations
 
+import fnmatch
 import os
+import re
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -17,7 +20,9 @@ from pipeline.datasets import corpus, sexes
 from pipeline.datasets import librispeech as trees
 from pipeline.datasets.corpus import Listed, Listing
 from pipeline.datasets.settings import DatasetSettings
-from pipeline.names import legal_id
+from pipeline.names import composed, legal_id, override
+
+_MICROPHONE = re.compile(r"_mic\d+$")
 
 
 def add(settings: DatasetSettings, root: Path, listing: Listing) -> None:
@@ -26,16 +31,17 @@ def add(settings: DatasetSettings, root: Path, listing: Listing) -> None:
     Raises:
         DataError: it is no such tree; with the faults so far.
     """
-    rows = _tree(settings, root, listing, settings.sexes)
+    rows = _tree(settings, root, listing, settings.sexes, settings.files)
     if not rows:
         listing.faults.stop(root)
+    _note_microphones(rows, listing)
     corpus.halved(listing, legal_id(root.name), rows, settings.seed, str(root))
     corpus.select(listing, settings.sets, "dataset.sets")
 
 
 def add_training(settings: DatasetSettings, folder: Path, listing: Listing) -> None:
     """List a tree as training set of the folder's name. ``dataset.sexes`` is of the speakers who are evaluated."""
-    rows = sorted(_tree(settings, folder, listing, None), key=lambda row: row.utterance)
+    rows = sorted(_tree(settings, folder, listing, None, "*"), key=lambda row: row.utterance)
     listing.utterances += [
         replace(row, set=legal_id(folder.name), role="train", position=place) for place, row in enumerate(rows)
     ]
@@ -49,14 +55,18 @@ def fits(folder: Path) -> bool:
     return bool(depths) and depths <= {2, 3} and not (depths == {3} and unique)
 
 
-def _tree(settings: DatasetSettings, root: Path, listing: Listing, table: str | None) -> list[Listed]:
+def _tree(settings: DatasetSettings, root: Path, listing: Listing, table: str | None, chosen: str) -> list[Listed]:
     """The utterances of a tree, their set and role still open; none if it is no such tree, which is a fault."""
     faults = listing.faults
-    files = trees.audio_files(root)
+    every = trees.audio_files(root)
+    files = [path for path in every if fnmatch.fnmatchcase(composed(path.name), composed(chosen))]
+    if len(files) < len(every):
+        listing.notes.append(f"{len(every) - len(files)} of {len(every)} files are left out by dataset.files={chosen}")
     parts = {path: path.relative_to(root).parts for path in files}
     loose = [path for path in files if len(parts[path]) < 2]
     if not files:
-        faults.add("empty", f"the folder holds no audio ({' '.join(audio.EXTENSIONS)})", root)
+        what = f"none of {len(every)} files is called {chosen}" if every else "the folder holds no audio"
+        faults.add("empty", f"{what} ({' '.join(audio.EXTENSIONS)})", root)
         return []
     if loose:
         what = "all audio lies" if len(loose) == len(files) else f"{len(loose)} audio files lie"
@@ -81,6 +91,24 @@ def _tree(settings: DatasetSettings, root: Path, listing: Listing, table: str | 
         speaker = legal_id(parts[path][0])
         rows.append(Listed("", "", name, speaker, known.get(speaker, "u"), place, str(path), 0))
     return rows
+
+
+def _note_microphones(rows: Sequence[Listed], listing: Listing) -> None:
+    """Say that several files are of one utterance, where their names tell (VCTK: ``…_mic1``, ``…_mic2``)."""
+    alike: dict[str, list[str]] = defaultdict(list)
+    for row in rows:
+        found = _MICROPHONE.search(row.utterance)
+        if found:
+            alike[row.utterance[: found.start()]].append(row.utterance)
+    several = [names for names in alike.values() if len(names) > 1]
+    if several:
+        last = several[0][-1]
+        ending = last[last.rindex("_mic") :]
+        listing.notes.append(
+            f"{len(several)} utterances were recorded by several microphones, e.g. {' and '.join(several[0][:2])}: one recording may "
+            f"be enrolled and the other tried, which no attacker can hope for. "
+            f"{override('dataset.files', f'*{ending}.*')} keeps one of them"
+        )
 
 
 def ids(places: Sequence[tuple[str, ...]]) -> list[str]:

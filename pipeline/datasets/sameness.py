@@ -50,8 +50,8 @@ class Sameness:
 
 
 def find(
-    originals: Sequence[Mapping[str, Any]],
-    rows: Sequence[Mapping[str, Any]],
+    originals: Sequence[Mapping[Any, Any]],
+    rows: Sequence[Mapping[Any, Any]],
     sounds: Mapping[str, str] = {},
     mine: Mapping[str, str] = {},
 ) -> Sameness:

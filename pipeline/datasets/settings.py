@@ -29,6 +29,7 @@ class DatasetSettings(ComponentSettings):
             regular file. Give it where the links are your own.
         sexes: a table of the sex of speakers for ``folders`` and ``librispeech``: lines SPEAKER f|m, CSV with a header, or the one
             that the corpus brings; by default one that is called as LibriSpeech, VCTK or VoxCeleb call it, in the root or its parent.
+        files: which files of a tree of ``folders`` are evaluated, by name with wildcards: ``*_mic2.flac``.
         sets: names of the trial sets to evaluate, e.g. ``[libri_dev_trials_f]``; by default all that are found.
         seed: of the halving into enrolment and trial where a data set has no lists, of the SRD halves, and of synthetic
             speakers.
@@ -46,6 +47,7 @@ class DatasetSettings(ComponentSettings):
     longest_hours: float = runtime(4.0, gt=0)
     follow_links: bool = runtime(False)
     sexes: str | None = runtime(None)
+    files: str = runtime("*", min_length=1)
     sets: list[str] | None = numeric(None)
     seed: int = numeric(0, ge=0)
     speakers: int = numeric(12, ge=2)
@@ -66,6 +68,13 @@ class DatasetSettings(ComponentSettings):
                 "a table of sexes is read for dataset=folders and dataset=librispeech; Kaldi sets have spk2gender"
             )
         return table
+
+    @field_validator("files")
+    @classmethod
+    def _is_chosen(cls, files: str, given: ValidationInfo) -> str:
+        if files != "*" and given.data.get("name") != "folders":
+            raise ValueError("files are chosen by their names for dataset=folders")
+        return files
 
     @property
     def is_rendered(self) -> bool:

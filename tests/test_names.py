@@ -1,0 +1,76 @@
+"""Names of files: patterns, and what is guessed of names that fit none."""
+
+from __future__ import annotations
+
+import unicodedata
+
+import pytest
+
+from pipeline.names import Pattern, composed, guess, legal_id
+
+ROWS = [{"utterance": f"s{s}-{n:02d}", "speaker": f"s{s}", "set": "dev"} for s in range(3) for n in range(4)]
+IDS = [row["utterance"] for row in ROWS]
+
+
+def test_both_forms_and_blanks() -> None:
+    apart = unicodedata.normalize("NFD", "Zoë 声")
+    assert apart != "Zoë 声" and composed(apart) == "Zoë 声" and legal_id(f" {apart}\t2 ") == "Zoë_声_2"
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "takes"),
+    [
+        ("{utterance}", "s0-00", True),
+        ("{utterance}_anon", "s0-00_anon", True),
+        ("{utterance}_anon", "s0-00", False),
+        ("{set}-{utterance}", "dev-s0-00", True),
+        ("x{speaker} {utterance}", "xs0 s0-00", True),
+        ("{number}_{utterance}", "0017_s0-00", True),
+        ("{number}_{utterance}", "_s0-00", False),
+        ("{utterance}_{number}", "s0-00_3", True),
+        ("{utterance}_{number}", "s0-01_3", False),
+        ("{utterance}", "S0-00", False),
+    ],
+)
+def test_a_pattern_takes_the_names_that_it_spells(text: str, name: str, takes: bool) -> None:
+    pattern = Pattern(text)
+    assert (pattern.found(name) == pattern.wanted(ROWS[0])) is takes
+
+
+def test_case_may_be_ignored() -> None:
+    pattern = Pattern("{utterance}_Anon", ignore_case=True)
+    assert pattern.found("S0-00_ANON") == pattern.wanted(ROWS[0])
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["anon", "{utterance}{utterance}", "{utterance}_{what}", "{utterance}/x", "{utterance}{number}", "a{number}b{utterance}",
+     "{number}_{utterance}_{number}", "{utterance", "{utterance}}"],
+)  # fmt: skip
+def test_what_is_no_pattern(text: str) -> None:
+    with pytest.raises(ValueError, match="pattern"):
+        Pattern(text)
+
+
+@pytest.mark.parametrize(
+    ("made", "text", "ignore_case"),
+    [
+        (lambda name: f"{name}_anon", "{utterance}_anon", False),
+        (lambda name: f"{name[:2]}_{name}-b", "{speaker}_{utterance}-b", False),
+        (lambda name: f"dev__{name}", "{set}__{utterance}", False),
+        (lambda name: f"{IDS.index(name)}-{name}", "{number}-{utterance}", False),
+        (lambda name: f"{name}_gen_{IDS.index(name)}", "{utterance}_gen_{number}", False),
+        (lambda name: name.upper(), "{utterance}", True),
+    ],
+)
+def test_the_pattern_of_all_names_is_found_and_takes_them(made, text: str, ignore_case: bool) -> None:
+    found = guess(ROWS, [made(name) for name in IDS])
+    assert found is not None and found.pattern == Pattern(text, ignore_case) and found.files == len(ROWS)
+    assert [found.pattern.wanted(row) for row in ROWS] == [found.pattern.found(made(name)) for name in IDS]
+
+
+def test_nothing_is_guessed_of_other_names() -> None:
+    assert guess(ROWS, [f"{number:04d}" for number in range(12)]) is None
+    assert guess(ROWS, []) is None and guess([], IDS) is None
+    # Two files for each utterance: neither is taken.
+    assert guess(ROWS, [f"{name}_{n}" for name in IDS for n in (1, 2)]) is None
