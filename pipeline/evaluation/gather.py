@@ -35,11 +35,13 @@ class Gathered:
     Attributes:
         rows: the results.
         lost: what could not be extracted.
+        undefined: metrics that are not defined on what there is, by the task that measures them.
         tied: what is in the result as a tie, because it holds nothing to compare.
     """
 
     rows: pd.DataFrame
     lost: Named
+    undefined: Named
     tied: Named
 
 
@@ -80,7 +82,12 @@ def gather(
     for name, several in figures.items():
         pd.concat(several, ignore_index=True).to_parquet(folder / FIGURES / f"{name}.parquet", index=False)
     artefacts.write(_scored(graph, outcome), outcome.store.root, folder)
-    gathered = Gathered(table, named(graph.tasks, outcome, "lost"), named(graph.tasks, outcome, "without_evidence"))
+    gathered = Gathered(
+        table,
+        named(graph.tasks, outcome, "lost"),
+        _undefined(graph, outcome),
+        named(graph.tasks, outcome, "without_evidence"),
+    )
     _note(gathered, data, folder)
     return gathered
 
@@ -94,6 +101,14 @@ def named(tasks: Sequence[Task], outcome: Outcome, what: str) -> Named:
         for name, reason in outcome.artefact(Ref(task, output)).record["notes"].get(what, [])
     }
     return sorted(found)
+
+
+def _undefined(graph: Graph, outcome: Outcome) -> Named:
+    said = {
+        (source.ref.task.label, str(outcome.artefact(source.ref).record["notes"].get("undefined", "")))
+        for source in graph.sources
+    }
+    return sorted((label, reason) for label, reason in said if reason)
 
 
 def _note(gathered: Gathered, data: Prepared, folder: Path) -> None:
@@ -148,12 +163,13 @@ def _row(row: dict[str, Any], source: Source, made: Artefact, model: str, about:
     short = expected is not None and used is not None and not np.isnan(expected) and used < expected
     partial = short or source.partial or bool(made.record["notes"].get("partial"))
     counts = {name: None if row[name] is None or np.isnan(row[name]) else int(row[name]) for name in results.COUNTS}
+    undefined = bool(made.record["notes"].get("undefined"))
     return {
         **identity,
         **counts,
         "note": "; ".join(filter(None, [row["note"], source.note, _lacking(made) if about.allow_partial else ""])),
         "run_id": about.run_id,
-        "status": "partial" if partial else "ok",
+        "status": "incomplete" if undefined else "partial" if partial else "ok",
         "signature": signature(identity, source.parameters),
         "config_digest": about.config_digest,
         "input_digest": digest(made.record["parts"]["inputs"]),

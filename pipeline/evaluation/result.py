@@ -227,19 +227,17 @@ def shortfall(gathered: Gathered, data: Prepared, allow_partial: bool, page: Pat
     if not short and not data.dropped:
         return None
     faults = [Fault(entry.reason, f"{entry.set} {entry.utterance}") for entry in data.dropped]
-    faults += [Fault(reason, name) for name, reason in gathered.lost]
+    faults += [Fault(reason, name) for name, reason in [*gathered.lost, *gathered.undefined]]
     if allow_partial:
         return PartialResult(
-            f"{short} of {len(rows)} results do not stand on everything that was expected; they are marked partial",
+            f"{short} of {len(rows)} results do not stand on everything that was expected; they are marked",
             where=str(page),
             faults=faults,
         )
     return DataError(
         f"{short} of {len(rows)} results do not stand on everything that was expected, and have no value; the others are written",
         where=str(page),
-        cause="nothing could be extracted from some audio (below): too short, silent or unvoiced",
-        remedy="mend or remove that audio, leave out the metric that needs it, or set allow_partial=true to leave it out, "
-        "counted and marked; finished work is reused",
+        **_remedy(bool(data.dropped or gathered.lost)),
         faults=faults,
     )
 
@@ -259,3 +257,17 @@ def _matching(table: pd.DataFrame, identity: Mapping[str, str]) -> pd.DataFrame:
             raise ConfigError(f"nothing has {name}='{value}'", remedy=f"there is: {known}")
         table = kept
     return table
+
+
+def _remedy(lost: bool) -> dict[str, str]:
+    """Cause and remedy of values that are not there."""
+    if not lost:
+        return {
+            "cause": "too few trials, speakers or utterances a speaker for a metric (below)",
+            "remedy": "leave that metric out, or complete the set; finished work is reused",
+        }
+    return {
+        "cause": "nothing could be extracted from some audio (below): too short, silent or unvoiced",
+        "remedy": "mend or remove that audio, leave out the metric that needs it, or set allow_partial=true to leave it out, "
+        "counted and marked; finished work is reused",
+    }

@@ -9,9 +9,18 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from pipeline.contracts import ComponentSettings, Measured, MetricFamily, PairRuns, Pairs, Ranks, TrialRuns, Trials
+from pipeline.contracts import (
+    ComponentSettings,
+    Measured,
+    MetricFamily,
+    PairRuns,
+    Pairs,
+    Ranks,
+    Row,
+    TrialRuns,
+    Trials,
+)
 from pipeline.engine.task import Work
-from pipeline.errors import DataError
 from pipeline.metrics import MetricError
 from pipeline.tables import scores
 from pipeline.tables.scores import ScoreMatrix
@@ -36,24 +45,20 @@ class Context:
 def run(family: type[MetricFamily], settings: ComponentSettings, context: Context, work: Work) -> None:
     """Write ``rows.parquet`` and one parquet file a figure table.
 
-    Raises:
-        DataError: the metric is not defined on this data; the message is the metric's.
+    Metrics that are not defined on this data have no value, and the reason: what is too little for them costs no other number.
     """
-    name = settings.model_dump()["name"]
     data, lacking = READERS[family.reads](context, work)
+    undefined = ""
     try:
         measured: Measured = family.measure(settings, data)
     except MetricError as error:
-        raise DataError(
-            f"{name} cannot be computed: {error}",
-            cause="too few trials, speakers or utterances a speaker in this set",
-            remedy=f"leave the metric {name} out, or complete the set",
-        ) from error
+        undefined = f"{settings.model_dump()['name']} cannot be computed: {error}"
+        measured = Measured([Row(metric, reason=undefined) for metric in family.metrics])
     folder = work.folder()
     pd.DataFrame([family.record(row) for row in measured.rows]).to_parquet(folder / ROWS, index=False)
     for table_name, table in measured.tables.items():
         table.to_parquet(folder / f"{table_name}.parquet", index=False)
-    work.note(**{**measured.notes, "partial": bool(lacking), "lacking": lacking})
+    work.note(**{**measured.notes, "partial": bool(lacking), "lacking": lacking, "undefined": undefined})
 
 
 def _trials(context: Context, work: Work) -> tuple[Trials, str]:

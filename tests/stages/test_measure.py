@@ -28,7 +28,6 @@ from pipeline.contracts import (
 )
 from pipeline.engine.store import Store
 from pipeline.engine.task import Artefact, Task, Work
-from pipeline.errors import DataError
 from pipeline.metrics import MetricError
 from pipeline.stages import measure
 from pipeline.stages.measure import Context
@@ -275,7 +274,7 @@ def test_rows_have_the_unit_and_direction_of_the_family_and_figures_are_tables(t
     assert (notes["remark"], notes["partial"]) == ("so", False)
 
 
-def test_a_metric_that_is_not_defined_on_the_data_is_said_as_a_fault_of_the_data(tmp_path: Path) -> None:
+def test_a_metric_that_is_not_defined_on_the_data_has_no_value_and_the_reason(tmp_path: Path) -> None:
     class Refusing(_Family):
         reads = "trials"
 
@@ -283,9 +282,10 @@ def test_a_metric_that_is_not_defined_on_the_data_is_said_as_a_fault_of_the_data
         def measure(cls, settings: Any, data: Any) -> Measured:
             raise MetricError("no target scores")
 
-    with pytest.raises(DataError, match="kept cannot be computed: no target scores") as caught:
-        measured("trials", Context(3), tmp_path, Refusing, scores=trial_scores("one", TRIED))
-    assert "leave the metric kept out" in caught.value.remedy
+    _, made = measured("trials", Context(3), tmp_path, Refusing, scores=trial_scores("one", TRIED))
+    (row,) = pd.read_parquet(made.path(measure.ROWS)).to_dict("records")
+    assert row["metric"] == "total" and np.isnan(row["value"])
+    assert row["reason"] == made.record["notes"]["undefined"] == "kept cannot be computed: no target scores"
 
 
 def test_every_kind_that_a_family_may_read_has_its_reader() -> None:
