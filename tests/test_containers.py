@@ -206,8 +206,9 @@ def test_ogg_without_a_page_or_with_a_damaged_one_is_refused(tmp_path: Path) -> 
         lambda: sounds.encoded("WAV", "G721_32"),
         lambda: sounds.by_ffmpeg("adts", "aac", noise()),
         lambda: sounds.by_ffmpeg("ogg", "flac", noise()),
+        lambda: b"\xff" + sounds.mp3(noise()),
     ],
-    ids=["VOC", "IRCAM", "G721", "AAC", "FLAC in Ogg"],
+    ids=["VOC", "IRCAM", "G721", "AAC", "FLAC in Ogg", "MP3 that begins in a frame"],
 )
 def test_other_kinds_are_refused(tmp_path: Path, file) -> None:
     found, _ = looked_at(tmp_path, file())

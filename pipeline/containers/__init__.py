@@ -33,7 +33,7 @@ FORMATS = frozenset({"WAV", "WAVEX", "RF64", "W64", "AIFF", "CAF", "AU", "NIST",
 # fmt: off
 SUBTYPES = frozenset({
     "PCM_S8", "PCM_U8", "PCM_16", "PCM_24", "PCM_32", "FLOAT", "DOUBLE", "ULAW", "ALAW", "IMA_ADPCM", "MS_ADPCM", "GSM610",
-    "ALAC_16", "ALAC_20", "ALAC_24", "ALAC_32", "VORBIS", "OPUS", "MPEG_LAYER_I", "MPEG_LAYER_II", "MPEG_LAYER_III",
+    "ALAC_16", "ALAC_20", "ALAC_24", "ALAC_32", "VORBIS", "OPUS", "MPEG_LAYER_II", "MPEG_LAYER_III",
 })
 # fmt: on
 """What libsndfile calls the codings that are accepted in them."""
@@ -44,14 +44,16 @@ class Contents:
     """What a file that is whole says of itself.
 
     Attributes:
+        is_checked: whether it is of a kind that is known here.
         samples: samples a channel, or None where only decoding tells, as for codings by blocks.
     """
 
+    is_checked: bool
     samples: int | None = None
 
 
 def examine(source: Source) -> Contents:
-    """Hold a file against its own counts. What is no kind of audio that is known here is left to the decoder.
+    """Hold a file against its own counts. What is of no kind that is known here is not checked.
 
     Raises:
         DataError: the file is cut off, holds more sound than it counts or several recordings one behind another, or is no
@@ -64,5 +66,5 @@ def examine(source: Source) -> Contents:
     head = source.at(start, 48)
     for fits, check in _CHECKS:
         if fits(head):
-            return Contents(check(source, start))
-    return Contents()
+            return Contents(True, check(source, start))
+    return Contents(False)

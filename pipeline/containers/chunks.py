@@ -18,6 +18,7 @@ UNKNOWN_LENGTH = 0x7FFF0000
 _IGNORING = "-ignore_length 1"
 """What lets ffmpeg read a WAV file to its end; it knows no such option for the others, and obeys their headers."""
 
+_NO_SOUND = "holds no chunk of sound where its chunks lead to"
 _W64_TAIL = bytes.fromhex("f3acd3118cd100c04f8edb8a")
 _W64_RIFF = b"riff" + bytes.fromhex("2e91cf11a5d628db04c10000")
 _WHOLE_FILES = (b"RIFF", b"RIFX", b"RF64", b"BW64", b"FORM", b"caff", b"riff")
@@ -83,7 +84,7 @@ def riff(source: Source, start: int) -> int | None:
             elif chunk.start + chunk.length > source.size and chunk.length >= UNKNOWN_LENGTH:
                 length = None
             return _samples(_sound(source, chunk.start, length, style, _IGNORING), _wave_width(form, style.big))
-    return None
+    raise source.bad(_NO_SOUND)
 
 
 def w64(source: Source, start: int) -> int | None:
@@ -99,13 +100,15 @@ def w64(source: Source, start: int) -> int | None:
             if not width and source.size > end + -end % style.padded_to:
                 raise source.bad(f"holds {source.size - end} bytes behind its sound, which would be read as sound")
             return _samples(_sound(source, chunk.start, chunk.length, style), width)
-    return None
+    raise source.bad(_NO_SOUND)
 
 
 def aiff(source: Source, start: int) -> int | None:
     """Check an AIFF or AIFF-C file, whose frames are counted in a chunk of their own, as :func:`riff`."""
     style = _Style(big=True)
-    held, frames, width = None, None, 0
+    held: int | None = None
+    frames: int | None = None
+    width = 0
     for chunk in _chunks(source, start + 12, style):
         if chunk.name == b"COMM":
             channels, frames, bits = struct.unpack(">hIh", source.at(chunk.start, 8).ljust(8, b"\0"))
@@ -114,7 +117,9 @@ def aiff(source: Source, start: int) -> int | None:
         elif chunk.name == b"SSND" and held is None:
             offset = source.number(chunk.start, 4, big=True)
             held = _sound(source, chunk.start, chunk.length, style) - 8 - offset
-    if held is None or frames is None or not width:
+    if held is None or frames is None:
+        raise source.bad(_NO_SOUND)
+    if not width:
         return None
     if held // width < frames:
         raise source.cut(held // width, frames, "samples")
@@ -137,7 +142,9 @@ def caf(source: Source, start: int) -> int | None:
             held = _sound(source, chunk.start, length, style) - 4
             if length is None:
                 break
-    return samples if samples or held is None else _samples(held, width)
+    if held is None:
+        raise source.bad(_NO_SOUND)
+    return samples or _samples(held, width)
 
 
 def _samples(held: int, width: int) -> int | None:

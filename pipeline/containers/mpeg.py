@@ -1,4 +1,4 @@
-"""MPEG audio (ISO 11172-3, 13818-3; layers 1 to 3): frame by frame, each of which tells its own length.
+"""MPEG audio (ISO 11172-3, 13818-3; layers 2 and 3): frame by frame, each of which tells its own length.
 
 The header of such a file is a frame of its own, by which encoders count the others (Xing's or Fraunhofer's); a file without
 one is as long as its frames, whatever a decoder guesses from the first of them.
@@ -12,15 +12,10 @@ from pipeline.containers.source import Source
 
 _RATES = {3: (44_100, 48_000, 32_000), 2: (22_050, 24_000, 16_000), 0: (11_025, 12_000, 8_000)}  # by version: 1, 2, 2.5
 _V1_BITRATES = {
-    3: (32, 64, 96, 128, 160, 192, 224, 256, 288, 320, 352, 384, 416, 448),
     2: (32, 48, 56, 64, 80, 96, 112, 128, 160, 192, 224, 256, 320, 384),
     1: (32, 40, 48, 56, 64, 80, 96, 112, 128, 160, 192, 224, 256, 320),
-}  # fmt: skip  # kbit/s by the code of the layer: 3 is layer 1
-_V2_BITRATES = {
-    3: (32, 48, 56, 64, 80, 96, 112, 128, 144, 160, 176, 192, 224, 256),
-    2: (8, 16, 24, 32, 40, 48, 56, 64, 80, 96, 112, 128, 144, 160),
-    1: (8, 16, 24, 32, 40, 48, 56, 64, 80, 96, 112, 128, 144, 160),
-}  # fmt: skip
+}  # fmt: skip  # kbit/s by the code of the layer: 2 is layer 2, 1 is layer 3
+_V2_BITRATES = (8, 16, 24, 32, 40, 48, 56, 64, 80, 96, 112, 128, 144, 160)
 _MONO = 3
 _STRIDE = 1 << 20
 _SEARCHED = 1 << 20
@@ -34,15 +29,13 @@ class _Kind:
         self.second, self.rate_bits = head[1] & 0xFE, head[2] & 0x0C
         self.mono = head[3] >> 6 == _MONO
         self.rate = _RATES[version][rate]
-        self.samples = 384 if layer == 3 else 576 if layer == 1 and version != 3 else 1152
+        self.samples = 576 if layer == 1 and version != 3 else 1152
         self.side = (17 if self.mono else 32) if version == 3 else (9 if self.mono else 17)
         # Bytes of a frame by the upper seven bits of its third byte (bit rate, sampling rate, padding); 0: no frame.
         self.lengths = [0] * 128
-        slot = 4 if layer == 3 else 1
-        for code, kbit in enumerate((_V1_BITRATES if version == 3 else _V2_BITRATES)[layer], 1):
+        for code, kbit in enumerate(_V1_BITRATES[layer] if version == 3 else _V2_BITRATES, 1):
             for padding in (0, 1):
-                slots = self.samples // 8 // slot * kbit * 1000 // self.rate + padding
-                self.lengths[code << 3 | rate << 1 | padding] = slots * slot
+                self.lengths[code << 3 | rate << 1 | padding] = self.samples // 8 * kbit * 1000 // self.rate + padding
 
     def length(self, head: bytes) -> int:
         """Bytes of the frame that begins so; 0 if it is none of this stream."""
@@ -52,11 +45,11 @@ class _Kind:
 
 
 def is_mpeg(head: bytes) -> bool:
-    """Whether a frame of a known length begins here; one of "free format" tells no length."""
+    """Whether a frame of layer 2 or 3 begins here; one of "free format" tells no length, and is none."""
     if len(head) < 4 or head[0] != 0xFF or head[1] & 0xE0 != 0xE0:
         return False
     version, layer, rate, bitrate = head[1] >> 3 & 3, head[1] >> 1 & 3, head[2] >> 2 & 3, head[2] >> 4
-    return version != 1 and layer != 0 and rate != 3 and bitrate not in (0, 15)
+    return version != 1 and layer in (1, 2) and rate != 3 and bitrate not in (0, 15)
 
 
 def behind_id3(source: Source, place: int) -> int:

@@ -16,7 +16,7 @@ from pathlib import Path
 import soundfile
 
 from pipeline import audio, containers
-from pipeline.containers.source import Source, conversion
+from pipeline.containers.source import Source, conversion, odd
 from pipeline.errors import DataError
 from pipeline.nets.embedding import SILENCE_DBFS
 
@@ -72,6 +72,8 @@ def probe(path: Path, longest_seconds: float = math.inf) -> Probe:
         with audio.regular(path) as descriptor:
             contents = containers.examine(Source(descriptor, path))
         heard = audio.survey(path, longest_seconds)
+        if not contents.is_checked:
+            raise odd(path, "is read by the decoder, but nothing tells whether it is whole")
         with path.open("rb") as stream:
             digest = hashlib.file_digest(stream, "sha256").hexdigest()
     except audio.TooLong as error:
