@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import functools
 import time
 from collections.abc import Callable, Mapping
@@ -16,6 +17,9 @@ from pipeline.engine.stop import Stop
 from pipeline.engine.task import Name, Ref, Task
 from pipeline.errors import os_error
 from pipeline.seeds import digest
+
+_WRITING = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EEXIST, errno.ENOTDIR)
+"""Errors that come of writing alone, or of a file in the place of the store."""
 
 
 def perform(task: Task, outcome: Outcome, progress: Progress, stop: Stop) -> bool:
@@ -81,7 +85,8 @@ def _perform(task: Task, outcome: Outcome, progress: Progress, stop: Stop) -> bo
     except OSError as error:
         if error.errno is None:  # a library's own: the traceback says more than we can
             raise
-        raise os_error(error, f"{task.label} failed", store.root) from error
+        what = "could not write its result" if error.errno in _WRITING else "failed"
+        raise os_error(error, f"{task.label} {what}", store.root) from error
     finally:
         for folder in work.folders.values():
             store.discard(folder)
