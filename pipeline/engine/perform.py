@@ -54,10 +54,13 @@ def _mend(error: Damaged, reader: Task, outcome: Outcome, progress: Progress, st
         changed.update(ref for ref, old in zip(refs, before) if outcome.artefact(ref).digest != old)
 
     done = outcome.done()
-    makers = [ref.task for ref in reader.sources() if outcome.artefact(ref).place == error.artefact.place]
+    # Several tasks may have made the same.
+    known = [*done, *(ref.task for ref in reader.sources())]
+    makers = [task for task in known if any(place == error.artefact.place for place in outcome.places(task))]
     if not makers:
         raise error
-    again(makers[0])
+    for task in makers:
+        again(task)
     for task in done:
         if any(ref in changed for ref in task.sources()):
             again(task)
