@@ -155,6 +155,8 @@ def why(error: OSError, place: str) -> tuple[str, str]:
                 "the disk or the file server does not answer",
                 "see whether it is well; what cannot be read any more may be removed, and is then computed again",
             )
-        case errno.ENOENT | errno.ENOTDIR:
+        case errno.EEXIST | errno.ENOTDIR:
+            return "a file stands where a folder should be", "move it away, or set paths.root to another folder"
+        case errno.ENOENT:
             return "it was moved or removed while it was needed", "restore it"
     return "", "mend the cause"

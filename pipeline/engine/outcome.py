@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from pipeline.engine import keys
@@ -26,7 +27,7 @@ class Outcome:
     reused: int = 0
     computed: int = 0
     _digests: dict[str, str] = field(default_factory=dict)
-    _done: dict[str, Task] = field(default_factory=dict)
+    _done: dict[tuple[str, tuple[Name, ...]], Task] = field(default_factory=dict)
 
     def __getstate__(self) -> dict[str, Any]:
         # Tasks are heavy, and whoever performs one elsewhere has those that it stands on.
@@ -38,7 +39,7 @@ class Outcome:
 
     def finished(self, task: Task) -> None:
         """A task was performed: its outputs are there."""
-        self._done.setdefault(task.id, task)
+        self._done.setdefault((task.id, tuple(task.outputs)), task)
 
     def artefact(self, ref: Ref) -> Artefact:
         """The artefact of an output that is done."""
@@ -47,6 +48,10 @@ class Outcome:
     def has(self, ref: Ref) -> bool:
         """Whether an output is done."""
         return (ref.task.id, ref.output) in self.artefacts
+
+    def places(self, task: Task) -> list[Path]:
+        """Where the outputs of a task lie that are done."""
+        return [self.artefacts[task.id, name].place for name in task.outputs if (task.id, name) in self.artefacts]
 
     def digest(self, value: Input) -> str:
         """Content digest of an input whose sources are done."""

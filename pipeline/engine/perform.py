@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import functools
 import time
 from collections.abc import Callable, Mapping
@@ -16,6 +17,9 @@ from pipeline.engine.stop import Stop
 from pipeline.engine.task import Name, Ref, Task
 from pipeline.errors import os_error
 from pipeline.seeds import digest
+
+_WRITING = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EEXIST, errno.ENOTDIR)
+"""Errors that come of writing alone, or of a file in the place of the store."""
 
 
 def perform(task: Task, outcome: Outcome, progress: Progress, stop: Stop) -> bool:
@@ -50,10 +54,13 @@ def _mend(error: Damaged, reader: Task, outcome: Outcome, progress: Progress, st
         changed.update(ref for ref, old in zip(refs, before) if outcome.artefact(ref).digest != old)
 
     done = outcome.done()
-    makers = [ref.task for ref in reader.sources() if outcome.artefact(ref).place == error.artefact.place]
+    # Several tasks may have made the same.
+    known = [*done, *(ref.task for ref in reader.sources())]
+    makers = [task for task in known if any(place == error.artefact.place for place in outcome.places(task))]
     if not makers:
         raise error
-    again(makers[0])
+    for task in makers:
+        again(task)
     for task in done:
         if any(ref in changed for ref in task.sources()):
             again(task)
@@ -81,7 +88,8 @@ def _perform(task: Task, outcome: Outcome, progress: Progress, stop: Stop) -> bo
     except OSError as error:
         if error.errno is None:  # a library's own: the traceback says more than we can
             raise
-        raise os_error(error, f"{task.label} failed", store.root) from error
+        what = "could not write its result" if error.errno in _WRITING else "failed"
+        raise os_error(error, f"{task.label} {what}", store.root) from error
     finally:
         for folder in work.folders.values():
             store.discard(folder)

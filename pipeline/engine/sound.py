@@ -22,7 +22,7 @@ _FIELDS = {"key", "stage", "digest", "files", "parts", "notes", "made"}
 _CHECK = "check"
 _GONE = (FileNotFoundError, NotADirectoryError, IsADirectoryError)
 # What was hashed in this process, and how its files stood then: the next run of a sweep need not hash it again.
-_hashed: dict[Path, list[tuple[int, ...]]] = {}
+_hashed: dict[tuple[Path, str], list[tuple[int, ...]]] = {}
 
 log = logging.getLogger(__name__)
 
@@ -70,7 +70,7 @@ class Soundness:
             return
         try:
             before = _standing(artefact)
-            reason = "" if _hashed.get(artefact.place) == before else _difference(artefact)
+            reason = "" if _hashed.get(seen) == before else _difference(artefact)
         except _GONE as error:
             reason = f"its file {error.filename} is gone"
         except OSError as error:
@@ -78,14 +78,14 @@ class Soundness:
         if reason:
             set_aside(artefact.place, reason)
             raise Damaged(artefact, reason)
-        _hashed[artefact.place] = before
+        _hashed[seen] = before
         self._seen.add(seen)
 
     def made(self, artefact: Artefact) -> None:
         """An artefact was hashed as it was written, just now."""
         self._seen.add((artefact.place, artefact.digest))
         try:
-            _hashed[artefact.place] = _standing(artefact)
+            _hashed[artefact.place, artefact.digest] = _standing(artefact)
         except OSError:  # another process is at work on it; whoever reads it will see
             return
 

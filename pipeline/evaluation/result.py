@@ -165,14 +165,14 @@ class Result:
                 where=", ".join(f"{name}: {', '.join(sorted(set(found[name])))}" for name in apart),
             )
         store, place = artefacts.store(self.folder), Path(str(places[0]))
-        found = Store(store).find(place.parts[0], place.name)
-        if found is None:
+        artefact = Store(store).find(place.parts[0], place.name)
+        if artefact is None:
             raise DataError(
                 "the store does not hold these scores any more",
                 where=str(store / place),
                 remedy="run the same command again; what is still there is reused",
             )
-        return found.folder
+        return artefact.folder
 
 
 @dataclass(frozen=True, eq=False)

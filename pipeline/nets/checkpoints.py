@@ -108,7 +108,7 @@ def _content(tensors: Mapping[str, torch.Tensor], progress: str) -> str:
     total = hashlib.sha256(progress.encode())
     for name, tensor in sorted(tensors.items()):
         total.update(f"{name}\0{tensor.dtype}\0{list(tensor.shape)}\0".encode())
-        total.update(tensor.reshape(-1).view(torch.uint8).numpy())
+        total.update(tensor.reshape(-1).view(torch.uint8).numpy().data)
     return total.hexdigest()
 
 

@@ -218,7 +218,13 @@ def test_a_run_that_trusts_its_store_does_not_look(
 
 
 @pytest.mark.parametrize(
-    ("number", "said"), [(13, "chmod -R u+rwX"), (24, "ulimit -n"), (5, "disk or the file server"), (2, "")]
+    ("number", "said"),
+    [
+        (13, "chmod -R u+rwX"),
+        pytest.param(24, "ulimit -n", marks=pytest.mark.slow),
+        pytest.param(5, "disk or the file server", marks=pytest.mark.slow),
+        pytest.param(2, "", marks=pytest.mark.slow),
+    ],
 )
 def test_what_cannot_be_read_is_an_error_and_stays_where_it_is(
     finished: Finished,

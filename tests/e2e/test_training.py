@@ -83,6 +83,22 @@ def test_a_killed_and_a_stopped_training_end_with_the_same_bytes(tmp_path: Path,
     assert not list(tmp_path.rglob("*.scratch"))
 
 
+@pytest.mark.slow
+def test_two_trainings_at_once_share_no_folder_and_both_end(tmp_path: Path) -> None:
+    root, steps = speech(tmp_path / "corpus" / "train"), ("train.steps=120", "train.verify_every=4")
+    words = [sys.executable, "-m", "pipeline", *training(root, tmp_path / "exp", *steps)]
+    started = [subprocess.Popen(words, cwd=tmp_path, stderr=subprocess.PIPE, text=True) for _ in range(2)]
+    most = 0
+    while any(process.poll() is None for process in started):
+        most = max(most, len(list((tmp_path / "exp" / "store" / "train").glob("*/*.scratch"))))
+        time.sleep(0.01)
+    said = [process.communicate()[1] for process in started]
+    assert [process.returncode for process in started] == [0, 0], said
+    assert most == 2, "they trained at the same time"
+    assert weights(tmp_path / "exp")
+    assert not list(tmp_path.rglob("*.scratch")) and not list(tmp_path.rglob("*.tmp-*"))
+
+
 def _checkpoint(exp: Path) -> float:
     times = [path.stat().st_mtime for path in (exp / "store" / "train").glob("*/*.scratch/*") if path.exists()]
     return max(times, default=0.0)

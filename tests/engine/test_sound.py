@@ -21,7 +21,7 @@ from pipeline.engine import leftovers
 from pipeline.engine.outcome import Outcome, standing
 from pipeline.engine.sound import RECORD, Damaged
 from pipeline.engine.store import Store
-from pipeline.engine.task import Artefact, Task, Work
+from pipeline.engine.task import Artefact, Output, Task, Work
 from pipeline.errors import StageFailed
 from pipeline.processes import mine
 from pipeline.seeds import digest
@@ -59,6 +59,15 @@ def counting(calls: list[str], own: Callable[[], str]) -> Callable[[Work], None]
     return function
 
 
+def writing(own: Callable[[], str], output: str) -> Callable[[Work], None]:
+    """A task whose only output has a name."""
+
+    def function(work: Work) -> None:
+        (work.folder(output) / "value").write_text(own())
+
+    return function
+
+
 @pytest.mark.parametrize("again", ["one", "two"], ids=["the same bytes", "other bytes"])
 def test_what_stands_on_a_damaged_artefact_goes_on_with_the_new_one(tmp_path: Path, again: str) -> None:
     """a is read by b (done) and by c (missing); d stands on b. a is damaged, and may come out different."""
@@ -92,6 +101,24 @@ def test_a_chain_of_damaged_artefacts_is_made_again_from_its_root(tmp_path: Path
     assert calls == ["0", "1", "2", "3"]
     assert (outcome.reused, outcome.computed) == (0, 4)
     assert outcome.artefact(tasks[3].ref()).path("value").read_text() == "x"
+
+
+def test_two_tasks_that_made_the_same_both_have_the_new_one(tmp_path: Path) -> None:
+    calls: list[str] = []
+    text = ["one"]
+    leaves = [Task("leaf", name, writing(lambda: text[0], name), outputs={name: Output()}) for name in "ab"]
+    ends = [
+        Task("on", f"on {leaf.label}", counting(calls, str), {"of": leaf.label}, {"before": leaf.ref(leaf.label)})
+        for leaf in leaves
+    ]
+    execute(leaves, Store(tmp_path))
+    assert len(list(tmp_path.glob("leaf/*/*"))) == 1, "one artefact"
+    flip(next(tmp_path.glob("leaf/*/*/value")))
+    text[0] = "two"
+    outcome = execute([*leaves, *ends], Store(tmp_path))
+    assert [outcome.artefact(task.ref()).path("value").read_text() for task in ends] == ["two", "two"]
+    assert len(aside(tmp_path)) == 1
+    assert execute([*leaves, *ends], Store(tmp_path)).computed == 0
 
 
 def test_what_is_only_found_is_not_looked_at(tmp_path: Path) -> None:
@@ -223,7 +250,7 @@ def test_an_error_of_the_system_is_said_as_what_it_is(tmp_path: Path, raised: OS
     def fails(work: Work) -> None:
         raise raised
 
-    with pytest.raises(StageFailed, match="the task failed: ") as caught:
+    with pytest.raises(StageFailed, match=r"the task (failed|could not write its result): ") as caught:
         execute([Task("leaf", "the task", fails)], Store(tmp_path))
     assert cause in caught.value.cause and remedy in caught.value.remedy
     assert caught.value.where == (raised.filename or str(tmp_path))
