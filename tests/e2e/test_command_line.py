@@ -120,7 +120,7 @@ def test_all_that_the_project_prints_has_an_ascii_form() -> None:
 def shell(line: str, **environment: str) -> subprocess.CompletedProcess[str]:
     command = line.replace("PIPELINE", shlex.join([sys.executable, "-m", "pipeline"]))
     found = {**os.environ, "PYTHONPATH": str(CLONE), **environment}
-    return subprocess.run(["bash", "-c", command], capture_output=True, text=True, env=found)
+    return subprocess.run(["bash", "-c", command], capture_output=True, text=True, errors="replace", env=found)
 
 
 @pytest.mark.parametrize(
