@@ -13,8 +13,20 @@ def main() -> NoReturn:
     """Run the command line and end with its exit status."""
     from pipeline.cli import output, run
 
+    _in_utf8()
     output.outlast()
     _end(run(sys.argv[1:]))
+
+
+def _in_utf8() -> None:
+    """Start anew in Python's UTF-8 mode where the locale has another encoding for the names of files.
+
+    Tables are UTF-8 and so are the names in them, whatever the terminal shows. Output stays in the terminal's encoding.
+    """
+    if sys.getfilesystemencoding() != "utf-8" and os.environ.get("PYTHONUTF8") != "1":
+        encoding = sys.stdout.encoding if sys.stdout is not None else "ascii"
+        environment = {"PYTHONIOENCODING": encoding, **os.environ, "PYTHONUTF8": "1"}
+        os.execve(sys.executable, [sys.executable, *sys.orig_argv[1:]], environment)
 
 
 def _end(status: int) -> NoReturn:

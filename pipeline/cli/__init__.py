@@ -66,16 +66,21 @@ def run(arguments: Sequence[str]) -> int:
 
 def _unexplained(error: Exception, arguments: Sequence[str]) -> int:
     """Say what no part of the project has explained; the exit status."""
+    said: PipelineError | None = None
     if isinstance(error, ImportError):
-        lacking = interpreter.lacking(error, arguments)
-        if lacking is not None:
-            print(f"error: {lacking}", file=sys.stderr)
-            return lacking.status
+        said = interpreter.lacking(error, arguments)
     else:
         from pipeline.engine.stop import Stopped
 
         if isinstance(error, Stopped):
             return error.status
+    if isinstance(error, UnicodeEncodeError):
+        from pipeline.cli import names
+
+        said = names.explained(error)
+    if said is not None:
+        print(f"error: {said}", file=sys.stderr)
+        return said.status
     import traceback
 
     traceback.print_exc()

@@ -1,4 +1,4 @@
-"""Hydra: a command line or a list of overrides becomes a checked evaluation. Nothing else of the project knows Hydra."""
+"""Hydra: a command line or a list of overrides becomes a checked evaluation. No other room of the project knows Hydra."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from pipeline.cli import environment, option_files, overrides
+from pipeline.cli import environment, names, option_files, overrides
 from pipeline.cli.overrides import GROUPS
 from pipeline.errors import ConfigError, PipelineError
 from pipeline.evaluation.validate import validate
@@ -101,6 +101,7 @@ def _validated(values: dict[str, Any], arguments: Sequence[str], choices: Mappin
     """The evaluation of a configuration; faults name the option file that they stand in."""
     found = {str(group): [str(choices[group])] for group in choices if choices[group] is not None}
     chosen = {**found, **overrides.chosen(arguments)}
+    names.refuse(values)
     option_files.refuse_empty(arguments, chosen)
     try:
         return validate(values, str(choices.get("recipe") or "custom"))

@@ -14,6 +14,7 @@ import os
 import sys
 import unicodedata
 from collections.abc import Iterator
+from typing import TextIO
 
 HANDLER = "voice_privacy.ascii_forms"
 
@@ -69,7 +70,7 @@ class Lasting(io.FileIO):
         if self.failure is not None:
             return size
         try:
-            return super().write(data)  # type: ignore[arg-type,return-value]
+            return super().write(data)  # type: ignore[arg-type]
         except BlockingIOError:
             raise
         except OSError as error:
@@ -99,14 +100,14 @@ def outlast() -> None:
         sys.stdin = open(os.devnull, encoding="utf-8")  # noqa: PTH123, SIM115
 
 
-def _stream(number: int, before: io.TextIOWrapper | None) -> io.TextIOWrapper:  # type: ignore[override]
+def _stream(number: int, before: TextIO | None) -> io.TextIOWrapper:
     encoding = before.encoding if before is not None else "utf-8"
     raw = _lasting[number] = Lasting(number, "w", closefd=False)
     return io.TextIOWrapper(
         io.BufferedWriter(raw),
         encoding=encoding,
         errors=HANDLER,
-        line_buffering=number == 2 or raw.isatty() or (before is not None and before.write_through),
+        line_buffering=number == 2 or raw.isatty() or (isinstance(before, io.TextIOWrapper) and before.write_through),
     )
 
 

@@ -250,8 +250,8 @@ def _read(word: str, several: bool, faults: list[Fault]) -> str:
     if parsed.is_sweep_override():
         return _one_or_several(one, parsed, several, faults)
     found = parsed.value()
-    plain = value[:1] not in ("'", '"', "$") and not isinstance(found, (dict, list))
-    if one.is_path and found != value and plain and ("\\" in value or _exists(value)):
+    bare = value[:1] not in ("'", '"', "$") and not isinstance(found, (dict, list))
+    if one.is_path and found != value and bare and ("\\" in value or _exists(value)):
         return f"{key}={quoted(value)}"  # a folder with a number for a name, or a blank at its end
     if one.name in LISTS and not isinstance(found, dict):
         blanks = [str(each) for each in (found if isinstance(found, list) else [found]) if " " in str(each).strip()]

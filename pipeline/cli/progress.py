@@ -30,7 +30,7 @@ class Meter(Progress):
         self._ended = threading.Event()
         if sys.stderr.isatty():
             self._bar = Bar(
-                SpinnerColumn(),
+                SpinnerColumn("dots" if "utf" in (sys.stderr.encoding or "").lower() else "line"),
                 TextColumn("{task.description}"),
                 BarColumn(),
                 TextColumn("{task.completed:.0f}/{task.total:.0f} tasks"),

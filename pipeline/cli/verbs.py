@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from pipeline import evaluation
-from pipeline.cli import compose
+from pipeline.cli import compose, output
 from pipeline.cli.logs import log_to_stderr
 from pipeline.cli.progress import Meter
 from pipeline.errors import ConfigError
@@ -41,7 +41,9 @@ def act(verb: str, arguments: Sequence[str], folders: Sequence[str]) -> int:
     statuses: list[int] = []
 
     def once(asked: Evaluation, values: dict[str, Any]) -> None:
-        log_to_stderr()  # a job of a sweep may run in another process, which has not seen the line above
+        # A job of a sweep may run in another process, which has seen nothing of the above.
+        output.take_any_text()
+        log_to_stderr()
         statuses.append(action(asked, values))
 
     compose.enter(arguments, once)

@@ -6,6 +6,7 @@ A summary is a pivot of the rows: what tells rows apart goes to the left, metric
 from __future__ import annotations
 
 import math
+import unicodedata
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -310,13 +311,24 @@ def to_text(rows: pd.DataFrame, systems: Sequence[str] = (), *, intervals: bool 
     return "\n\n".join(block.rstrip() for block in blocks) + ("\n" if blocks else "")
 
 
+def on_screen(text: str) -> int:
+    """Columns of a terminal that a text takes: two for a wide letter of East Asia, none for a mark on the letter before it."""
+    if text.isascii():
+        return len(text)
+    wide = sum(unicodedata.east_asian_width(each) in "WF" for each in text)
+    return len(text) + wide - sum(unicodedata.category(each) in ("Mn", "Me", "Cf") for each in text)
+
+
 def aligned(heads: list[str], body: list[list[str]], left: Collection[int]) -> list[str]:
     """Lines of a table with columns aligned, some of them to the left; no line is wrapped."""
     grid = [[_one_line(text) for text in line] for line in (heads, *body)]
-    widths = [max(len(line[column]) for line in grid) for column in range(len(grid[0]))]
+    widths = [max(on_screen(line[column]) for line in grid) for column in range(len(grid[0]))]
     lines = [
         "  ".join(
-            text.ljust(width) if column in left else text.rjust(width)
+            # What a terminal shows in two columns, or in none, is filled up by columns, not by characters.
+            text.ljust(width - on_screen(text) + len(text))
+            if column in left
+            else text.rjust(width - on_screen(text) + len(text))
             for column, (text, width) in enumerate(zip(line, widths))
         ).rstrip()
         for line in grid

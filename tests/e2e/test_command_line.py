@@ -120,7 +120,7 @@ def test_all_that_the_project_prints_has_an_ascii_form() -> None:
 def shell(line: str, **environment: str) -> subprocess.CompletedProcess[str]:
     command = line.replace("PIPELINE", shlex.join([sys.executable, "-m", "pipeline"]))
     found = {**os.environ, "PYTHONPATH": str(CLONE), **environment}
-    return subprocess.run(["bash", "-c", command], capture_output=True, text=True, env=found)
+    return subprocess.run(["bash", "-c", command], capture_output=True, text=True, errors="replace", env=found)
 
 
 @pytest.mark.parametrize(
@@ -134,6 +134,7 @@ def shell(line: str, **environment: str) -> subprocess.CompletedProcess[str]:
         ("PIPELINE nothing 2>&1 >&- | true; exit ${PIPESTATUS[0]}", "", "", 2),
         ("PIPELINE --help > /dev/full", "", "No space left on device", 5),
         ("PYTHONIOENCODING=ascii PIPELINE 'ü'", "", r"there is no verb `\xfc`", 2),
+        ("PYTHONUTF8=0 PYTHONCOERCECLOCALE=0 LC_ALL=POSIX PIPELINE 'ü'", "", r"there is no verb `\xfc`", 2),
     ],
 )
 def test_output_to_nowhere_costs_nothing(line: str, out: str, err: str, status: int) -> None:
@@ -202,6 +203,18 @@ def test_folders_of_any_name_are_found(command: Call, tmp_path: Path, monkeypatc
     monkeypatch.setenv("HOME", str(tmp_path))
     assert command("prepare", f"dataset.root=~/{ODD}", f"paths.root={tmp_path / ODD / 'exp'}")[0] == 0
     assert command("prepare", "dataset.root=2024", "paths.root=exp")[0] == 0
+
+
+def test_a_name_that_is_not_utf_8_is_refused_with_the_command_that_renames_it(
+    command: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    odd = Path(os.fsdecode(os.fsencode(tmp_path) + b"/f\xfcr 'x"))
+    Tiny(tmp_path / "plain" / "data").save()
+    (tmp_path / "plain").rename(odd)
+    status, _, err = command("prepare", f"dataset.root={odd / 'data'}", "paths.root=exp")
+    assert status == 2 and r"dataset.root=" in err and r"f\udcfcr" in err
+    subprocess.run(["bash", "-c", err.strip().rpartition("To mend it: ")[2]], check=True)
+    assert command("prepare", f"dataset.root={tmp_path}/für 'x/data", "paths.root=exp")[0] == 0
 
 
 MANGLED = [
@@ -355,7 +368,7 @@ def test_only_variables_that_are_meant_for_it_are_read(
         "mine:\n  name: external\n  root: /a/${oc.env:TOKEN_OF_MINE}\n  level: ${oc.decode:${oc.env:ANOTHER,x}}\n"
     )
     given = ["--config-dir", "own", "system=[original,mine]"]
-    for verb in (["run"], ["validate"], ["plan"], ["--cfg", "job", "--resolve"]):
+    for verb in (["run"], ["--cfg", "job", "--resolve"]):
         status, out, err = command(*verb, *given)
         assert status == 2 and secret not in out + err, verb
         assert "TOKEN_OF_MINE" in err and f"{path}:3" in err

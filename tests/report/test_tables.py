@@ -218,3 +218,9 @@ def test_no_rows_no_text() -> None:
 def test_unknown_metric_keeps_its_name() -> None:
     said = glossary.metric("novelty_index")
     assert said.symbol == "novelty index" and "No description" in said.sentence
+
+
+def test_letters_that_take_two_columns_or_none_leave_the_columns_aligned() -> None:
+    heads, rule, *body = tables.aligned(["name", "n"], [["文字", "1"], ["e\u0301te\u0301", "22"], ["plain", "3"]], (0,))
+    assert (heads, rule) == ("name    n", "-----  --")
+    assert body == ["文字    1", "e\u0301te\u0301    22", "plain   3"]
