@@ -142,4 +142,5 @@ def _together(errors: Mapping[Hashable, DataError]) -> DataError:
         for key, error in errors.items()
         for fault in error.faults
     ]
-    return DataError(said("what"), where=said("where"), cause=said("cause"), remedy=said("remedy"), faults=faults)
+    what = f"the anonymised audio has {len(faults)} fault{'s' if len(faults) > 1 else ''}"
+    return DataError(what, where=said("where"), cause=said("cause"), remedy=said("remedy"), faults=faults)

@@ -46,7 +46,7 @@ class Sameness:
             said = f"{self.shared} of {self.files} files {same}"
             said += f"; {self.across} of them that of another speaker" if self.across else ""
             said += f"; all files of {self.speakers} of {self.of} speakers hold one recording" if self.speakers else ""
-        yield f"{said}. No numbers say how private such speech is: whoever has one file has them all"
+        yield f"{said}. No number on such speech tells how private a system is"
 
 
 def find(
