@@ -99,6 +99,12 @@ KINDS = {
         "sets from different sources put together",
         "make the sets agree, or evaluate them separately with dataset.sets=[…]",
     ),
+    "columns": ("a list written for another tool", "rewrite it with the command given with it"),
+    "labels": (
+        "labels written with the other meaning, or scores' order taken for labels",
+        "turn them round with the command given with it, or leave the third column out everywhere: labels then follow from "
+        "the speakers",
+    ),
     "unknown-model": (
         "enrolment and trial lists of different data sets",
         "add the models' utterances to the enrolment set or take the trials out",
@@ -141,7 +147,7 @@ class Faults:
     """Faults of a data set or of what comes beside it, in the order in which they were found.
 
     Args:
-        kinds: likely cause and remedy of each kind.
+        kinds: likely cause and remedy of each kind, those first from which others follow: in this order they are reported.
         about: what has the faults, for the message: a noun with its verb.
     """
 
@@ -169,7 +175,9 @@ class Faults:
         """
         if not self.found:
             return
-        kinds = list(dict.fromkeys(fault.kind for fault in self.found))
+        place = {kind: place for place, kind in enumerate(self.kinds)}
+        found = sorted(self.found, key=lambda fault: place[fault.kind])
+        kinds = list(dict.fromkeys(fault.kind for fault in found))
         named = len(kinds) > 1
         count = len(self.found)
         raise DataError(
@@ -178,5 +186,5 @@ class Faults:
             cause="; ".join(f"[{kind}] {self.kinds[kind][0]}" if named else self.kinds[kind][0] for kind in kinds),
             remedy="; ".join(f"[{kind}] {self.kinds[kind][1]}" if named else self.kinds[kind][1] for kind in kinds),
             faults=[Fault(f"[{fault.kind}] {fault.what}" if named else fault.what, fault.where, fault.kind)
-                    for fault in self.found],
+                    for fault in found],
         )  # fmt: skip

@@ -61,6 +61,11 @@ def read_regular(path: Path, most: int) -> bytes:
         return stream.read(os.fstat(stream.fileno()).st_size)
 
 
+def memory() -> int:
+    """Bytes of this machine's memory: what needs more cannot be read at all."""
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+
+
 def _refuse(path: Path, found: os.stat_result, most: int | None) -> None:
     kind = stat.S_IFMT(found.st_mode)
     if kind == stat.S_IFDIR:

@@ -48,6 +48,9 @@ def run(arguments: Sequence[str]) -> int:
     try:
         return _dispatch(list(arguments))
     except PipelineError as error:
+        from pipeline.cli.listed import keep_all
+
+        keep_all(error)
         print(f"error: {error}", file=sys.stderr)
         return error.status
     except KeyboardInterrupt:

@@ -10,9 +10,10 @@ from typing import Any
 
 from pipeline import evaluation
 from pipeline.cli import compose
+from pipeline.cli.listed import keep_all
 from pipeline.cli.logs import log_to_stderr
 from pipeline.cli.progress import Meter
-from pipeline.errors import ConfigError
+from pipeline.errors import ConfigError, PipelineError
 from pipeline.evaluation import Result
 from pipeline.planning import Evaluation
 
@@ -42,7 +43,11 @@ def act(verb: str, arguments: Sequence[str], folders: Sequence[str]) -> int:
 
     def once(asked: Evaluation, values: dict[str, Any]) -> None:
         log_to_stderr()  # a job of a sweep may run in another process, which has not seen the line above
-        statuses.append(action(asked, values))
+        try:
+            statuses.append(action(asked, values))
+        except PipelineError as error:
+            keep_all(error, asked.paths.runs.parent)
+            raise
 
     compose.enter(arguments, once)
     return max(statuses, default=0)

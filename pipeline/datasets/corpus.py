@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 import pandas as pd
 
+from pipeline.datasets import lists
 from pipeline.datasets.known import NOTHING_KNOWN, KnownFiles
 from pipeline.datasets.probe import Probe, notes
 from pipeline.faults import Faults
@@ -22,6 +23,10 @@ from pipeline.protocol.trials import TrialSet
 from pipeline.tables import manifest as manifests
 
 log = logging.getLogger(__name__)
+
+_EMPTYING = {"unknown-model", "unknown-utterance", "columns", "labels", "label", "malformed", "encoding", "not-a-file",
+             "too-large", "missing-table", "empty", "bad-id"}  # fmt: skip
+"""Kinds of faults that leave a trial set without trials: that it has none is then no news."""
 
 
 class Dropped(NamedTuple):
@@ -223,8 +228,9 @@ def assemble(
     _agree(rows, "speaker", lambda row: row.speaker, faults)
     _agree_on_sex(rows, faults)
     _apart(rows, faults)
+    _visible(rows, faults)
     for made in listing.lists:
-        _check_list(made, listed, faults)
+        lists.check(made, listed, faults)
 
     found = known.probes((row.path for row in rows if row.path), threads)
     dropped = _lost(rows, found, allow_partial, faults)
@@ -238,7 +244,7 @@ def assemble(
     for made in listing.lists:
         counts = {"target": sets[made.name].n_target, "nontarget": sets[made.name].n_nontarget}
         lacking = [label for label, count in counts.items() if not count]
-        if lacking:
+        if lacking and not {fault.kind for fault in faults.found} & _EMPTYING:
             faults.add("no-class", f"the trial set {made.name} has no {' and no '.join(lacking)} trials", made.where)
     if rows and not sound and not faults.found:
         faults.add("empty", "no utterance is left", root)
@@ -295,6 +301,16 @@ def _unique(listing: Listing, faults: Faults) -> list[Listed]:
     return list(first.values())
 
 
+def _visible(rows: Sequence[Listed], faults: Faults) -> None:
+    """Ids that hold what nobody can see are faults, once each."""
+    seen: set[tuple[str, str]] = set()
+    for row in rows:
+        for kind, name in (("set", row.set), ("speaker", row.speaker), ("utterance", row.utterance)):
+            if name and (kind, name) not in seen:
+                seen.add((kind, name))
+                lists.invisible(kind, name, row.where, faults)
+
+
 def _agree(rows: Sequence[Listed], what: str, value: Callable[[Listed], str], faults: Faults) -> None:
     """An utterance may stand in several sets if they agree."""
     first: dict[str, Listed] = {}
@@ -342,49 +358,6 @@ def _apart(rows: Sequence[Listed], faults: Faults) -> None:
             )
     for name in sorted({row.set for row in trained.values()} & {row.set for row in evaluated.values()}):
         faults.add("train", f"the training set and a set that is evaluated are both called '{name}'", "dataset.train")
-
-
-def _check_list(made: TrialList, known: dict[tuple[str, str], Listed], faults: Faults) -> None:
-    for line in made.enrolment:
-        if (made.enrolment_set, line.utterance) not in known:
-            faults.add(
-                "unknown-utterance",
-                f"enrolment utterance '{line.utterance}' is not in {made.enrolment_set}",
-                line.where,
-            )
-    models = {line.model for line in made.enrolment}
-    first: dict[tuple[str, str], Trial] = {}
-    strange: dict[tuple[str, str], list[Trial]] = defaultdict(list)
-    for trial in made.trials:
-        row = known.get((made.name, trial.utterance))
-        if trial.model not in models:
-            strange["unknown-model", trial.model].append(trial)
-        if row is None:
-            strange["unknown-utterance", trial.utterance].append(trial)
-        before = first.setdefault((trial.model, trial.utterance), trial)
-        if before is not trial:
-            faults.add(
-                "duplicate-trial",
-                f"the trial {trial.model} {trial.utterance} stands twice, first in {before.where}",
-                trial.where,
-            )
-        elif row and row.speaker and trial.target is not None and trial.target != (trial.model == row.speaker):
-            given, right = ("target", "nontarget") if trial.target else ("nontarget", "target")
-            faults.add(
-                "label",
-                f"the trial {trial.model} {trial.utterance} is labelled {given}, but the speaker of the "
-                f"utterance is '{row.speaker}', so it is {right}",
-                trial.where,
-            )
-    for (kind, name), lines in strange.items():
-        what = (
-            f"model '{name}' is not enrolled in {made.enrolment_set}"
-            if kind == "unknown-model"
-            else f"utterance '{name}' is not in {made.name}"
-        )
-        faults.add(
-            kind, f"{what} ({len(lines)} trial{'s' if len(lines) > 1 else ''}, this is the first)", lines[0].where
-        )
 
 
 def _check_audio(sound: Sequence[tuple[Listed, Probe]], listing: Listing, faults: Faults) -> None:

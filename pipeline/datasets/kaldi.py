@@ -25,7 +25,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from pipeline.datasets import corpus
+from pipeline.datasets import corpus, lists
 from pipeline.datasets.corpus import Enrolled, Listed, Listing, Trial, TrialList
 from pipeline.datasets.settings import DatasetSettings
 from pipeline.faults import Faults
@@ -34,6 +34,23 @@ from pipeline.tables import text
 log = logging.getLogger(__name__)
 
 SEXES = {"f": "f", "female": "f", "m": "m", "male": "m", "u": "u", "unknown": "u"}
+LABELS = {
+    True: {"1", "tgt", "tar", "true", "Target", "TARGET", "genuine", "same"},
+    False: {
+        "0",
+        "imp",
+        "non",
+        "nontgt",
+        "false",
+        "Nontarget",
+        "NONTARGET",
+        "NonTarget",
+        "impostor",
+        "imposter",
+        "different",
+    },
+}
+"""What other tools write for target and nontarget."""
 _BLANK = re.compile(r"[ \t]+")
 _ARCHIVE = re.compile(r"\.ark:\d+$")
 
@@ -236,8 +253,9 @@ def _tables(folder: Path, faults: Faults) -> _Set:
     if not (folder / "wav.scp").exists():
         faults.add("missing-table", "the set has no wav.scp", folder)
     else:
+        before = len(faults.found)
         made.audio = list(records(folder / "wav.scp", faults, range(2, 3), split=2))
-        if not made.audio:
+        if not made.audio and len(faults.found) == before:
             faults.add("empty", "wav.scp lists no utterance", folder / "wav.scp")
     if (folder / "utt2spk").exists():
         owners = _mapping(folder / "utt2spk", faults)
@@ -257,16 +275,18 @@ def _tables(folder: Path, faults: Faults) -> _Set:
         faults.add("missing-table", "neither utt2spk nor spk2utt says who speaks", folder)
     made.speakers = {utterance: record.fields[1] for utterance, record in owners.items()}
     listed = {record.fields[0] for record in made.audio}
-    for utterance, record in owners.items():
+    for utterance, record in owners.items() if listed else ():
         if utterance not in listed:
             faults.add("no-audio-line", f"utterance '{utterance}' has a speaker but no line in wav.scp", record.where)
     if (folder / "spk2gender").exists():
+        before = len(faults.found)
         for speaker, record in _mapping(folder / "spk2gender", faults).items():
             sex = SEXES.get(record.fields[1].lower())
             if sex is None:
                 faults.add("malformed", f"'{record.fields[1]}' is no sex; f, m or u is", record.where)
             made.sexes[speaker] = sex or "u"
-        for speaker in sorted(set(made.speakers.values()) - set(made.sexes)):
+        unread = not made.sexes and len(faults.found) > before
+        for speaker in sorted(set() if unread else set(made.speakers.values()) - set(made.sexes)):
             faults.add("no-sex", f"speaker '{speaker}' has no line in spk2gender", folder / "spk2gender")
     if (folder / "utt2dur").exists():
         for utterance, record in _mapping(folder / "utt2dur", faults).items():
@@ -437,6 +457,7 @@ def _add_list(
         corpus.paired(listing, name, enrolment_set, enrolled, where)
         return
     lines = []
+    strange: dict[str, list[Record]] = {}
     columns = len(records[0].fields) if records else 0
     for record in records:
         if len(record.fields) != columns:
@@ -446,12 +467,42 @@ def _add_list(
             continue
         label = record.fields[2] if columns == 3 else None
         if label not in (None, "target", "nontarget"):
-            listing.faults.add("malformed", f"the label '{label}' is neither target nor nontarget", record.where)
+            strange.setdefault(str(label), []).append(record)
             continue
         lines.append(
             Trial(record.fields[0], record.fields[1], None if label is None else label == "target", record.where)
         )
+    _strange_labels(strange, where, len(lines), listing.faults)
     listing.lists.append(TrialList(name, enrolment_set, enrolled, lines, where))
+
+
+def _strange_labels(strange: dict[str, list[Record]], where: str, sound: int, faults: Faults) -> None:
+    """Report labels that are none: each once, or all as one fault where the third column holds something else."""
+    several = [record for records in strange.values() for record in records]
+    firsts = {record.fields[0] for record in several}
+    if not sound and firsts and firsts <= {"target", "nontarget"}:
+        command = lists.rewritten(where, "{ print $2, $3, $1 }")
+        what = f"{len(several)} lines are LABEL MODEL UTTERANCE instead of MODEL UTTERANCE LABEL: {command}"
+        faults.add("columns", what, several[0].where)
+        return
+    yes, no = strange.keys() & LABELS[True], strange.keys() & LABELS[False]
+    if not sound and yes and no and len(strange) == len(yes | no):
+        test = " || ".join(f'$3 == "{label}"' for label in sorted(yes))
+        command = lists.rewritten(where, f'{{ $3 = ({test}) ? "target" : "nontarget"; print }}')
+        said = " and ".join(f"'{label}'" for label in sorted(strange))
+        what = f"{len(several)} labels are {said} instead of target and nontarget: {command}"
+        faults.add("columns", what, several[0].where)
+        return
+    if len(strange) > lists.FEW:
+        example = several[0].fields[2]
+        what = (
+            f"{len(several)} lines have something else than target or nontarget in their third column, e.g. '{example}'"
+        )
+        faults.add("malformed", what, several[0].where)
+        return
+    for label, records in strange.items():
+        more = f" ({len(records)} lines, this is the first)" if len(records) > 1 else ""
+        faults.add("malformed", f"the label '{label}' is neither target nor nontarget{more}", records[0].where)
 
 
 def _add_single(listing: Listing, one: _Set, rows: list[Listed], seed: int) -> None:

@@ -15,6 +15,7 @@ from pathlib import Path
 from pipeline.datasets import corpus
 from pipeline.datasets.corpus import Listed, Listing
 from pipeline.datasets.settings import DatasetSettings
+from pipeline.tables import text
 
 EXTENSIONS = (".flac", ".wav", ".mp3", ".ogg")
 
@@ -126,21 +127,25 @@ def _layout(root: Path, key: str, files: Mapping[Path, tuple[str, ...]], listing
 def _sexes(root: Path, speakers: set[str], listing: Listing) -> dict[str, str]:
     """Sex by speaker from SPEAKERS.TXT (``ID | SEX | SUBSET | MINUTES | NAME``, comments after ';')."""
     table = next(
-        (folder / "SPEAKERS.TXT" for folder in (root, root.parent) if (folder / "SPEAKERS.TXT").is_file()), None
+        (folder / "SPEAKERS.TXT" for folder in (root, root.parent) if (folder / "SPEAKERS.TXT").exists()), None
     )
     if table is None:
         listing.notes.append("no SPEAKERS.TXT in the root or its parent: the sex of speakers is unknown")
         return {}
     found: dict[str, str] = {}
-    for number, line in enumerate(table.read_text("utf-8-sig", errors="replace").split("\n"), 1):
-        if not line.strip() or line.lstrip().startswith(";"):
+    before = len(listing.faults.found)
+    # The names of readers may come in any encoding: only ids and sexes are read.
+    for line, where in text.lines(table, listing.faults, undecodable="replace"):
+        if line.startswith(";"):
             continue
         fields = [part.strip() for part in line.split("|")]
         sex = fields[1].lower() if len(fields) > 1 else ""
-        if not fields[0] or sex not in ("f", "m"):
-            listing.faults.add("malformed", f"not 'ID | F|M | …': '{line.strip()[:80]}'", f"{table}:{number}")
-        elif found.setdefault(legal_id(fields[0]), sex) != sex:
-            listing.faults.add("disagrees", f"speaker '{fields[0]}' is listed with both sexes", f"{table}:{number}")
+        if not fields[0] or sex not in ("f", "m") or "\ufffd" in fields[0]:
+            listing.faults.add("malformed", f"not 'ID | F|M | …' in UTF-8: '{line[:80]}'", where)
+        elif found.setdefault(legal_id(text.name(fields[0])), sex) != sex:
+            listing.faults.add("disagrees", f"speaker '{fields[0]}' is listed with both sexes", where)
+    if not found and len(listing.faults.found) > before:
+        return {}
     if not speakers & found.keys():
         listing.notes.append(f"{table} names none of the speakers: their sex is unknown")
         return {}

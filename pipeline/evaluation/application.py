@@ -98,7 +98,7 @@ def _evaluate(asked: Evaluation, folder: RunFolder, stop: Stop, progress: Progre
     )
     log.info("%s", counts)
     if error:
-        folder.log(error.paragraph(most=10**9))
+        folder.keep(error)
     return Result(folder.path, run.outcome.reused, run.outcome.computed, error)
 
 
@@ -246,7 +246,7 @@ def _recorded(folder: RunFolder) -> Iterator[Stop]:
         raise
     except PipelineError as error:
         folder.status(state="failed", exit_status=error.status, reasons=[error.paragraph(most=10**9)])
-        folder.log(error.paragraph(most=10**9))
+        folder.keep(error)
         raise
     except BaseException as error:
         folder.status(state="failed", exit_status=1, reasons=[f"{type(error).__name__}: {error}"])
