@@ -32,6 +32,11 @@ KINDS = {
         "dataset=librispeech for a tree SPEAKER/CHAPTER/UTTERANCE.ext",
     ),
     "unknown-set": ("a misspelt name", "correct dataset.sets=[…], or leave it out to take every set"),
+    "names": (
+        "sets of enrolment and of trials under names that do not say which belong together",
+        "rename them with the commands given with it, so that they are X_enrolls with X_trials or X_trials_…; sets that have "
+        "nothing to do with each other need other names, for then each is halved by itself",
+    ),
     "layout": (
         "another layout than SPEAKER/CHAPTER/UTTERANCE.ext",
         "move the files to SPEAKER/CHAPTER/UTTERANCE.ext, or write a Kaldi set for them (dataset=kaldi)",

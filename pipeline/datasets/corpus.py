@@ -21,6 +21,7 @@ from pipeline.protocol import trials
 from pipeline.protocol.halves import halve
 from pipeline.protocol.trials import TrialSet
 from pipeline.tables import manifest as manifests
+from pipeline.tables.limits import SEXES, few
 
 log = logging.getLogger(__name__)
 
@@ -45,7 +46,8 @@ class Corpus:
         manifest: one row for each utterance of each set (:mod:`pipeline.tables.manifest`).
         trials: the trial sets by name.
         dropped: utterances left out under ``allow_partial``; trials with them are left out too.
-        notes: what a reader of the report should know: ids that were changed, lists that were made up, the audio root, ...
+        notes: what was noticed: ids that were changed, lists that were made up, the audio root, ...
+        limits: what a reader of the numbers must know first (:mod:`pipeline.tables.limits`).
         transcripts: the table that should hold the words of an evaluated utterance, by (set, utterance).
     """
 
@@ -53,6 +55,7 @@ class Corpus:
     trials: dict[str, TrialSet]
     dropped: tuple[Dropped, ...] = ()
     notes: tuple[str, ...] = ()
+    limits: tuple[str, ...] = ()
     transcripts: Mapping[tuple[str, str], Path | None] = field(default_factory=dict)
 
 
@@ -92,23 +95,31 @@ class Trial(NamedTuple):
 
 @dataclass(frozen=True)
 class TrialList:
-    """A list of trials as the data set has it."""
+    """A list of trials as the data set has it, or as it was made here: then ``across_sexes`` if nobody's sex is known."""
 
     name: str
     enrolment_set: str
     enrolment: list[Enrolled]
     trials: list[Trial]
     where: str
+    across_sexes: bool = False
 
 
 @dataclass
 class Listing:
-    """All that an importer read, and the faults that it met."""
+    """All that an importer read, and the faults that it met.
+
+    Attributes:
+        protocol: how the protocol was made, where the data set has no lists.
+        limits: what else a reader of the numbers must know first.
+    """
 
     utterances: list[Listed] = field(default_factory=list)
     lists: list[TrialList] = field(default_factory=list)
     faults: Faults = field(default_factory=Faults)
     notes: list[str] = field(default_factory=list)
+    protocol: list[str] = field(default_factory=list)
+    limits: list[str] = field(default_factory=list)
 
 
 class Fence:
@@ -143,7 +154,7 @@ def paired(listing: Listing, name: str, enrolment_set: str, enrolment: list[Enro
         listing.faults.add("unknown-sex", f"same-sex pairs need the sex of speakers {', '.join(unknown)}", where)
     pairs = trials.same_sex_pairs(models, [(row.utterance, row.speaker, row.sex) for row in trial_rows])
     lines = [Trial(model, utterance, target, where) for model, utterance, target in pairs]
-    listing.lists.append(TrialList(name, enrolment_set, enrolment, lines, where))
+    listing.lists.append(TrialList(name, enrolment_set, enrolment, lines, where, sexes == {"u"}))
 
 
 def halved(listing: Listing, name: str, rows: Sequence[Listed], seed: int, where: str) -> None:
@@ -162,6 +173,9 @@ def halved(listing: Listing, name: str, rows: Sequence[Listed], seed: int, where
     lone = sorted(speaker for speaker, ids in of_speaker.items() if len(set(ids)) < 2)
     if lone:
         listing.notes.append(f"{name}: speakers with one utterance are not enrolled: {', '.join(lone)}")
+        listing.limits.append(
+            f"{len(lone)} of {len(of_speaker)} speakers of {name} have one utterance and are not enrolled: {few(lone)}"
+        )
     some_unknown = sorted({row.speaker for row in rows if row.sex == "u"})
     by_sex = len(some_unknown) < len(of_speaker)
     if by_sex and some_unknown and not listing.faults.has("no-sex"):
@@ -187,10 +201,31 @@ def select(listing: Listing, wanted: Sequence[str] | None, where: str) -> None:
     """Keep the wanted trial sets and their enrolment sets; a name that is not there is a fault."""
     if wanted is None:
         return
-    unknown_sets(listing.faults, wanted, [made.name for made in listing.lists], where)
+    names = [made.name for made in listing.lists]
+    unknown_sets(listing.faults, wanted, names, where)
+    chosen_sets(listing, wanted, names)
     listing.lists = [made for made in listing.lists if made.name in wanted]
     kept = {made.name for made in listing.lists} | {made.enrolment_set for made in listing.lists}
     listing.utterances = [row for row in listing.utterances if row.set in kept or row.role == "train"]
+
+
+def chosen_sets(listing: Listing, wanted: Sequence[str], known: Sequence[str]) -> None:
+    """Say which trial sets are evaluated, where that is not all."""
+    left = [name for name in known if name not in wanted]
+    if left:
+        kept = [name for name in known if name in wanted]
+        listing.limits.append(
+            f"{len(kept)} of {len(known)} trial sets are evaluated (dataset.sets): {few(kept)}; not {few(left)}"
+        )
+
+
+def halves_made(names: Sequence[str], seed: int) -> str:
+    """How the protocol of sets without lists is made, in words."""
+    each = ", each set by itself" if len(names) > 1 else ""
+    return (
+        f"the protocol was made here: no lists came with {few(names)}, so each speaker's utterances were halved into enrolment and "
+        f"trial (dataset.seed={seed}{each}) and all same-sex pairs are tried; other halves give other numbers"
+    )
 
 
 def unknown_sets(faults: Faults, wanted: Iterable[str], known: Sequence[str], where: str) -> None:
@@ -253,7 +288,23 @@ def assemble(
     for line in dropped:
         log.warning("left out (allow_partial): %s of %s: %s", line.utterance, line.set, line.reason)
     transcripts = {(row.set, row.utterance): row.transcripts for row, _ in sound if row.role != "train"}
-    return Corpus(_manifest(sound), sets, tuple(sorted(dropped)), tuple(listing.notes), transcripts)
+    limits = [*listing.protocol, *_limits(listing, sets)]
+    return Corpus(_manifest(sound), sets, tuple(sorted(dropped)), tuple(listing.notes), tuple(limits), transcripts)
+
+
+def _limits(listing: Listing, sets: Mapping[str, TrialSet]) -> list[str]:
+    """What a reader must know first of lists and sets, beside how they were made."""
+    across = [name for name, one in sets.items() if one.across_sexes]
+    found = [f"{SEXES} ({few(across)})"] if across else []
+    found += listing.limits
+    for made in listing.lists:
+        left = set(sets[made.name].enrolment["model"])
+        lost = sorted({line.model for line in made.enrolment} - left)
+        if lost:
+            found.append(
+                f"{len(lost)} speakers of {made.enrolment_set} have no utterance left and are not enrolled: {few(lost)}"
+            )
+    return list(dict.fromkeys(found))
 
 
 def _lost(rows: Sequence[Listed], found: Mapping[Path, Probe], allow_partial: bool, faults: Faults) -> list[Dropped]:
@@ -432,4 +483,4 @@ def _trial_set(made: TrialList, known: dict[tuple[str, str], Listed], gone: set[
         if row and trial.model in models and (made.name, trial.utterance) not in gone:
             target = trial.model == row.speaker if trial.target is None else trial.target
             kept.append((trial.model, trial.utterance, target))
-    return trials.make(made.name, made.enrolment_set, enrolment, kept, len(made.trials))
+    return trials.make(made.name, made.enrolment_set, enrolment, kept, len(made.trials), made.across_sexes)

@@ -25,11 +25,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from pipeline.datasets import corpus, lists
+from pipeline.datasets import corpus, lists, names
 from pipeline.datasets.corpus import Enrolled, Listed, Listing, Trial, TrialList
 from pipeline.datasets.settings import DatasetSettings
 from pipeline.faults import Faults
 from pipeline.tables import text
+from pipeline.tables.limits import few
 
 log = logging.getLogger(__name__)
 
@@ -104,6 +105,9 @@ def add(settings: DatasetSettings, root: Path, listing: Listing) -> None:
             _add_list(listing, one.name, enrolment.name, enrolled, one.trials.get("trials"), one.where("trials"))
     for one in alone:
         _add_single(listing, one, _utterances(one, "trial", start, listing.faults), settings.seed)
+    halved = [one.name for one in alone if not _has_lists(one)]
+    if halved:
+        listing.protocol.append(corpus.halves_made(halved, settings.seed))
     if alone:
         corpus.select(listing, settings.sets, "dataset.sets")
 
@@ -165,7 +169,10 @@ def _discover(
         empty = not any(root.iterdir())
         faults.add("no-sets", "the folder is empty" if empty else "the folder holds no Kaldi set (no */wav.scp)", root)
         faults.stop(root)
-    return [], [folder for folder in singles if (folder / "enrolls").exists() and _trial_files(folder)] or singles
+    whole = [folder for folder in singles if (folder / "enrolls").exists() and _trial_files(folder)]
+    if not whole:
+        names.look_like_pairs(root, [folder.name for folder in singles], faults)
+    return [], whole or singles
 
 
 def _pairs(
@@ -189,18 +196,23 @@ def _pairs(
     if wanted is not None:
         known = [name for _, mine in pairs for name in mine]
         corpus.unknown_sets(listing.faults, wanted, [*known, *lonely], "dataset.sets")
+        corpus.chosen_sets(listing, wanted, [*known, *lonely])
         lonely = [name for name in lonely if name in wanted]
         pairs = [(enrolment, kept) for enrolment, mine in pairs if (kept := [name for name in mine if name in wanted])]
+    spare = [name for name in folders if name not in {*taken, *tried} and (folders[name] / "wav.scp").exists()]
     for name in lonely:
+        wanted_name = f"{tried[name]}_enrolls"
+        hint = names.perhaps(folders[name].parent, wanted_name, spare, names.ENROLMENT)
         listing.faults.add(
-            "missing-table", f"the trial set {name} has no enrolment set {tried[name]}_enrolls beside it", folders[name]
+            "missing-table", f"the trial set {name} has no enrolment set {wanted_name} beside it{hint}", folders[name]
         )
     for enrolment, mine in pairs:
         if not mine:
+            base = enrolment.removesuffix("_enrolls")
+            hint = names.perhaps(folders[enrolment].parent, f"{base}_trials", spare, names.TRIALS)
             listing.faults.add(
                 "missing-table",
-                f"the enrolment set {enrolment} has no trial set "
-                f"{enrolment.removesuffix('_enrolls')}_trials_* beside it",
+                f"the enrolment set {enrolment} has no trial set {base}_trials_* beside it{hint}",
                 folders[enrolment],
             )
     if copies:
@@ -210,6 +222,9 @@ def _pairs(
     ]
     if others:
         listing.notes.append(f"sets without lists of trials are not evaluated: {', '.join(others)}")
+        listing.limits.append(
+            f"{len(others)} sets without lists of trials beside those are not evaluated: {few(others)}"
+        )
     return [(folders[enrolment], [folders[name] for name in mine]) for enrolment, mine in pairs]
 
 
@@ -454,6 +469,10 @@ def _add_list(
         listing.notes.append(
             f"{name} has no trials; all same-sex pairs of an enrolled speaker and an utterance are tried"
         )
+        listing.protocol.append(
+            f"the trials of {name} were made here: no list came with it, so all same-sex pairs of an enrolled speaker and an "
+            "utterance are tried"
+        )
         corpus.paired(listing, name, enrolment_set, enrolled, where)
         return
     lines = []
@@ -505,9 +524,13 @@ def _strange_labels(strange: dict[str, list[Record]], where: str, sound: int, fa
         faults.add("malformed", f"the label '{label}' is neither target nor nontarget{more}", records[0].where)
 
 
+def _has_lists(one: _Set) -> bool:
+    return one.enrolls is not None and bool(one.trials)
+
+
 def _add_single(listing: Listing, one: _Set, rows: list[Listed], seed: int) -> None:
     """A set with its lists inside is cut into sets, one without is halved."""
-    if one.enrolls is None or not one.trials:
+    if not _has_lists(one):
         listing.notes.append(f"{one.name} has no lists; each speaker's utterances are halved into enrolment and trial")
         corpus.halved(listing, one.name, rows, seed, str(one.folder))
         return

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections import Counter
+from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ import pandas as pd
 
 from pipeline.contracts import Transcripts
 from pipeline.datasets import external, importers, texts
-from pipeline.datasets.corpus import Dropped
+from pipeline.datasets.corpus import Corpus, Dropped
 from pipeline.datasets.known import KnownFiles
 from pipeline.datasets.settings import DatasetSettings
 from pipeline.errors import DataError, Fault
@@ -28,7 +29,8 @@ class Prepared:
         trials: trial sets by name.
         external: manifests of external systems, their second runs and training sets by key.
         dropped: utterances left out under ``allow_partial``.
-        notes: what a reader should know.
+        notes: what was noticed.
+        limits: what a reader of the numbers must know first.
         transcripts: what is said.
     """
 
@@ -38,6 +40,7 @@ class Prepared:
     external: Mapping[Hashable, pd.DataFrame]
     dropped: tuple[Dropped, ...]
     notes: tuple[str, ...]
+    limits: tuple[str, ...] = ()
     transcripts: Transcripts = field(default_factory=lambda: texts.Tables({}))
 
 
@@ -85,4 +88,32 @@ def run(
         raise DataError(first.what, where=first.where, cause=first.cause, remedy=first.remedy, faults=faults)
     name = settings.label or (Path(settings.root).resolve().name if settings.root else settings.name)
     said = texts.Tables(corpus.transcripts, settings.root)
-    return Prepared(name, corpus.manifest, corpus.trials, made, tuple(dropped), tuple(notes), said)
+    limits = (*corpus.limits, *_left_out(dropped, corpus))
+    return Prepared(name, corpus.manifest, corpus.trials, made, tuple(dropped), tuple(notes), limits, said)
+
+
+def _left_out(dropped: Sequence[Dropped], corpus: Corpus) -> list[str]:
+    """How much ``allow_partial`` left out of the data set and of external systems: utterances, and trials with them."""
+    if not dropped:
+        return []
+    lost = {(one.set, one.utterance) for one in dropped}
+    there = set(zip(corpus.manifest["set"], corpus.manifest["utterance"]))
+    by_set = Counter(in_set for in_set, _ in lost)
+    sets = ", ".join(f"{count} of {name}" for name, count in sorted(by_set.items()))
+    found = [f"{len(lost)} of {len(there | lost)} utterances are left out (allow_partial): {sets}"]
+    gone = sum(_trials_lost(one, lost) for one in corpus.trials.values())
+    if gone:
+        expected = sum(one.expected for one in corpus.trials.values())
+        found.append(f"{gone} of {expected} trials are left out with their utterances")
+    return found
+
+
+def _trials_lost(one: TrialSet, lost: Collection[tuple[str, str]]) -> int:
+    """Trials that are not in the set any more, or whose utterance or every enrolled utterance is lost."""
+    held = [
+        model for model, utterance in zip(one.enrolment["model"], one.enrolment["utterance"])
+        if (one.enrolment_set, utterance) not in lost
+    ]  # fmt: skip
+    models = set(held)
+    pairs = zip(one.trials["model"], one.trials["utterance"])
+    return one.expected - sum(model in models and (one.name, utterance) not in lost for model, utterance in pairs)

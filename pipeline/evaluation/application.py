@@ -31,7 +31,7 @@ from pipeline.evaluation.runfolder import RunFolder, utc
 from pipeline.planning import Evaluation, Graph, Machine
 from pipeline.report import render
 from pipeline.report.drawn import Drawn
-from pipeline.tables import records
+from pipeline.tables import limits, records
 
 log = logging.getLogger(__name__)
 
@@ -69,7 +69,7 @@ def _evaluate(asked: Evaluation, folder: RunFolder, stop: Stop, progress: Progre
     run = Run(asked, stop, _Recording(folder, progress), Outcome(Store(asked.paths.store)))
     data = run.data(place)
     graph = planning.graph(asked, data, place)
-    for note in graph.notes:
+    for note in (*graph.notes, *(limit for limit in graph.limits if limit not in graph.notes)):
         log.info("%s", note)
     log.info("%d tasks over %d utterances", len(graph.tasks), len(data.manifest))
     run.execute(graph.tasks)
@@ -83,6 +83,7 @@ def _evaluate(asked: Evaluation, folder: RunFolder, stop: Stop, progress: Progre
             len(gathered.tied),
             ": ".join(gathered.tied[0]),
         )
+    limits.write(folder.path, [*data.limits, *graph.limits, *gathered.limits(asked.allow_partial)])
     judge.run(graph.diagnoses, graph.heard, gathered.rows, run.outcome, folder.path, graph.findings)
     tried = [(one.identity, records.read(run.outcome.artefact(one.check).folder)) for one in graph.candidates]
     strongest.write(strongest.choose(tried, gathered.rows), folder.path)
@@ -136,7 +137,7 @@ def plan(asked: Evaluation, progress: Progress | None = None) -> Planned:
     """
     place = machine(asked.runtime)
     run, graph = _graph(asked, place, progress)
-    return Planned(tuple(standing(graph.tasks, run.outcome)), tuple(graph.notes))
+    return Planned(tuple(standing(graph.tasks, run.outcome)), tuple(dict.fromkeys([*graph.notes, *graph.limits])))
 
 
 def prepare(asked: Evaluation, progress: Progress | None = None) -> Prepared:
@@ -217,6 +218,8 @@ class Run:
         data = planning.prepared(self.asked, made, place, self.known(), training_alone)
         for note in data.notes:
             log.info("%s", note)
+        for limit in data.limits:
+            log.warning("%s", limit)
         return data
 
 

@@ -22,6 +22,7 @@ from pipeline.planning.speech import SpeechSet, TrainingSet
 from pipeline.protocol.attackers import AttackerSettings
 from pipeline.protocol.trials import TrialSet
 from pipeline.stages import fuse, measure, score
+from pipeline.tables import limits
 
 
 @dataclass(frozen=True)
@@ -164,6 +165,7 @@ class Cell:
 
     Attributes:
         protocol: digest of what is compared.
+        across_sexes: whether it is trials that were made here without the sex of any speaker.
     """
 
     subset: str
@@ -172,6 +174,7 @@ class Cell:
     attacker: str
     comparer: Comparer
     protocol: str
+    across_sexes: bool = False
 
     @property
     def label(self) -> str:
@@ -406,6 +409,9 @@ class Plan:
             "protocol": cell.protocol,
             "code": code.versions(makers),
         }
+        if cell.across_sexes:
+            parameters["sexes"] = "unknown"
         identity, reads = cell.identity(self.data.name), family.component.reads
         by = cell.comparer
-        self.graph.sources.append(Source(task.ref(), identity, parameters, reads, by.weights, by.note))
+        note = "; ".join(filter(None, [by.note, limits.SEXES if cell.across_sexes else ""]))
+        self.graph.sources.append(Source(task.ref(), identity, parameters, reads, by.weights, note))

@@ -15,6 +15,7 @@ import pandas as pd
 
 from pipeline.report import glossary
 from pipeline.tables import results
+from pipeline.tables.limits import TITLE
 
 DASH = "–"
 WITHIN = "within chance"
@@ -308,6 +309,26 @@ def to_text(rows: pd.DataFrame, systems: Sequence[str] = (), *, intervals: bool 
         lines = aligned(grid[0], grid[1:], range(len(summary.left)))
         blocks.append("\n".join([summary.title, "", *lines, "", *map(_one_line, footnotes(summary, intervals))]))
     return "\n\n".join(block.rstrip() for block in blocks) + ("\n" if blocks else "")
+
+
+def limits_text(limits: Sequence[str]) -> str:
+    """What a reader must know first, as plain text; '' if there is nothing."""
+    lines = [f"- {_one_line(one)}" for one in limits]
+    return "\n".join([TITLE, "", *lines]) + "\n\n" if lines else ""
+
+
+def limits_markdown(limits: Sequence[str]) -> str:
+    """What a reader must know first, as Markdown; '' if there is nothing."""
+    lines = [f"- {markdown(one)}" for one in limits]
+    return "\n".join([f"**{TITLE}**", "", *lines]) + "\n\n" if lines else ""
+
+
+def limits_latex(limits: Sequence[str]) -> str:
+    """What a reader must know first, as LaTeX; '' if there is nothing."""
+    lines = [rf"\item {_latex(one)}" for one in limits]
+    if not lines:
+        return ""
+    return "\n".join([rf"\paragraph{{{_latex(TITLE)}}}", r"\begin{itemize}", *lines, r"\end{itemize}", "", ""])
 
 
 def aligned(heads: list[str], body: list[list[str]], left: Collection[int]) -> list[str]:
