@@ -10,7 +10,8 @@ What a root may hold, in this order of preference:
 
 A root that is itself a set is treated like one of 2 or 3. Lines may stand in any order, with blanks at their ends. Absent
 tables: ``utt2spk`` follows from ``spk2utt``; without ``spk2gender`` the sex is 'u'; without ``enrolls`` a model is made of all
-utterances of its speaker; without ``trials`` all same-sex pairs are tried; labels may be left out of ``trials``.
+utterances of its speaker; without ``trials`` all same-sex pairs are tried, or all pairs where no sex is known; labels may be
+left out of ``trials``. Sets of 3 whose names are those of enrolment and trials are refused (:mod:`pipeline.datasets.names`).
 ``utt2dur`` serves to notice files of another length. ``text`` is read where somebody asks what is said
 (:mod:`pipeline.datasets.texts`).
 """
@@ -268,9 +269,9 @@ def _tables(folder: Path, faults: Faults) -> _Set:
     if not (folder / "wav.scp").exists():
         faults.add("missing-table", "the set has no wav.scp", folder)
     else:
-        before = len(faults.found)
+        known = len(faults.found)
         made.audio = list(records(folder / "wav.scp", faults, range(2, 3), split=2))
-        if not made.audio and len(faults.found) == before:
+        if not made.audio and len(faults.found) == known:
             faults.add("empty", "wav.scp lists no utterance", folder / "wav.scp")
     if (folder / "utt2spk").exists():
         owners = _mapping(folder / "utt2spk", faults)
@@ -293,16 +294,7 @@ def _tables(folder: Path, faults: Faults) -> _Set:
     for utterance, record in owners.items() if listed else ():
         if utterance not in listed:
             faults.add("no-audio-line", f"utterance '{utterance}' has a speaker but no line in wav.scp", record.where)
-    if (folder / "spk2gender").exists():
-        before = len(faults.found)
-        for speaker, record in _mapping(folder / "spk2gender", faults).items():
-            sex = SEXES.get(record.fields[1].lower())
-            if sex is None:
-                faults.add("malformed", f"'{record.fields[1]}' is no sex; f, m or u is", record.where)
-            made.sexes[speaker] = sex or "u"
-        unread = not made.sexes and len(faults.found) > before
-        for speaker in sorted(set() if unread else set(made.speakers.values()) - set(made.sexes)):
-            faults.add("no-sex", f"speaker '{speaker}' has no line in spk2gender", folder / "spk2gender")
+    _read_sexes(made, faults)
     if (folder / "utt2dur").exists():
         for utterance, record in _mapping(folder / "utt2dur", faults).items():
             try:
@@ -314,6 +306,23 @@ def _tables(folder: Path, faults: Faults) -> _Set:
     for path in _trial_files(folder):
         made.trials[path.name] = list(records(path, faults, range(2, 4)))
     return made
+
+
+def _read_sexes(made: _Set, faults: Faults) -> None:
+    """The sex of each speaker from ``spk2gender``, if the set has it; a speaker without a line is a fault."""
+    table = made.folder / "spk2gender"
+    if not table.exists():
+        return
+    known = len(faults.found)
+    for speaker, record in _mapping(table, faults).items():
+        sex = SEXES.get(record.fields[1].lower())
+        if sex is None:
+            faults.add("malformed", f"'{record.fields[1]}' is no sex; f, m or u is", record.where)
+        made.sexes[speaker] = sex or "u"
+    if not made.sexes and len(faults.found) > known:
+        return
+    for speaker in sorted(set(made.speakers.values()) - set(made.sexes)):
+        faults.add("no-sex", f"speaker '{speaker}' has no line in spk2gender", table)
 
 
 # Audio ---------------------------------------------------------------------------------------------------------------

@@ -26,7 +26,7 @@ from pipeline.report import glossary, runs, tables
 from pipeline.report import strongest as first
 from pipeline.report.drawn import NOT_KEPT, Drawn
 from pipeline.report.words import joined
-from pipeline.tables import limits, results
+from pipeline.tables import csv, limits, results
 
 log = logging.getLogger(__name__)
 
@@ -282,7 +282,7 @@ def _free(name: str, taken: set[str]) -> str:
 
 
 def _csv(table: pd.DataFrame) -> str:
-    return table.drop(columns="series", errors="ignore").to_csv(index=False, float_format="%.10g", lineterminator="\n")
+    return csv.text(table.drop(columns="series", errors="ignore"), "%.10g")
 
 
 def _title(rows: pd.DataFrame) -> str:

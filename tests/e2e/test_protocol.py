@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 import soundfile
 
@@ -221,3 +222,27 @@ def test_limits_of_earlier_runs_are_none(tmp_path: Path) -> None:
     assert limits.read(tmp_path) == []
     (tmp_path / limits.FILE).write_text(json.dumps({}))
     assert limits.read(tmp_path) == []
+
+
+def test_ids_that_are_formulas_or_markup_are_taken_and_escaped(tmp_path: Path, command: Command) -> None:
+    """A speaker, a set and a system's label that a spreadsheet or a browser would obey."""
+    small = Tiny(tmp_path / "data")
+    name = "=1+1<script>alert(1)<"
+    small.tables = {
+        f"{name}_{kind}": {
+            table: [re.sub(r"(?<!\S)b(?!\S)", "@b<script>", line) for line in lines] if table != "wav.scp" else lines
+            for table, lines in small.tables[f"t_{kind}"].items()
+        }
+        for kind in ("enrolls", "trials_f")
+    }
+    small.save()
+    status, out, err = command(*quick(small.root))
+    assert status == 0, err
+    folder = Path(out.splitlines()[-1]).parent
+    page = (folder / "report.html").read_text()
+    assert "<script" not in page and "&lt;script&gt;" in page
+    written = (folder / "results.csv").read_text()
+    assert f"'{name}_trials_f" in written and f",{name}" not in written
+    assert set(results.read_csv(folder / "results.csv")["subset"]) == {f"{name}_trials_f"}
+    again = pd.read_csv(folder / "results.csv").replace(r"^'(?='*[=+\-@\t\r])", "", regex=True)
+    assert set(again["subset"]) == {f"{name}_trials_f"}
