@@ -110,7 +110,12 @@ def add(settings: DatasetSettings, root: Path, listing: Listing) -> None:
     if halved:
         listing.protocol.append(corpus.halves_made(halved, settings.seed))
     if alone:
-        corpus.select(listing, settings.sets, "dataset.sets")
+        corpus.select(listing, wanted_sets(settings), "dataset.sets")
+
+
+def wanted_sets(settings: DatasetSettings) -> list[str] | None:
+    """``dataset.sets`` as names are kept here."""
+    return None if settings.sets is None else [text.name(name) for name in settings.sets]
 
 
 def holds_sets(folder: Path) -> bool:
@@ -158,11 +163,11 @@ def _discover(
         return [], [root]
     training = os.path.realpath(Path(settings.train).expanduser()) if settings.train else ""
     folders = {
-        folder.name: folder
+        text.name(folder.name): folder
         for folder in sorted(root.iterdir())
         if folder.is_dir() and os.path.realpath(folder) != training
     }
-    pairs = _pairs(folders, settings.sets, listing)
+    pairs = _pairs(folders, wanted_sets(settings), listing)
     if pairs is not None:
         return pairs, []
     singles = [folder for folder in folders.values() if (folder / "wav.scp").exists()]
@@ -265,7 +270,7 @@ def _mapping(path: Path, faults: Faults) -> dict[str, Record]:
 
 
 def _tables(folder: Path, faults: Faults) -> _Set:
-    made = _Set(folder.name, folder)
+    made = _Set(text.name(folder.name), folder)
     if not (folder / "wav.scp").exists():
         faults.add("missing-table", "the set has no wav.scp", folder)
     else:

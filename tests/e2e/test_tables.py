@@ -16,13 +16,15 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import soundfile
 
 from pipeline import cli
 from pipeline.backends.plda import kaldi_files
-from pipeline.datasets import importers
+from pipeline.datasets import importers, texts
 from pipeline.errors import DataError
 from pipeline.extractors.precomputed import files as vector_files
-from tests.datasets.conftest import Tiny
+from pipeline.faults import Faults
+from tests.datasets.conftest import RATE, Tiny, noise
 
 Command = Callable[..., tuple[int, str, str]]
 
@@ -364,3 +366,62 @@ def test_files_of_a_back_end_are_read_as_other_tables_are(tmp_path: Path, name: 
     os.mkfifo(tmp_path / name)
     with pytest.raises(DataError, match="is a named pipe, not a file"):
         kaldi_files.read_plda(tmp_path)
+
+
+# Tables of other kinds --------------------------------------------------------------------------------------------------
+
+
+def test_a_table_of_speakers_of_a_tree(tmp_path: Path, command: Command) -> None:
+    for name in ("ä-0", "ä-1", "b-0", "b-1", "c-0", "c-1"):
+        path = tmp_path / "corpus" / name.split("-")[0] / "1" / f"{name}.wav"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        soundfile.write(path, noise(name), RATE)
+    table = tmp_path / "corpus" / "SPEAKERS.TXT"
+    text = "; a comment\nä | F | dev | 8.0 | É. Zola\nb  |\tF | dev | 8.0 | B\nc | F | dev | 8.0 | C\n"
+    arguments = ["prepare", "dataset=librispeech", f"dataset.root={tmp_path / 'corpus'}"]
+    outs = set()
+    for data in (
+        text.encode(),
+        text.replace("\n", " \t\r\n\r\n").encode("utf-8-sig"),
+        text.replace("É", "\xc9").encode(),
+    ):
+        table.write_bytes(data)
+        status, out, _ = command(*arguments)
+        assert status == 0
+        outs.add(out)
+    assert len(outs) == 1 and "corpus_trials_f" in outs.pop()
+    table.write_bytes(text.encode("utf-16"))
+    status, _, err = command(*arguments)
+    (fault,) = faults(err)
+    assert status == 3 and "is UTF-16" in fault
+    subprocess.run(["sh", "-ec", "iconv" + fault.split(": iconv", 1)[1]], check=True)
+    assert command(*arguments)[0] == 0
+    # The names of readers may be in any encoding, ids may not.
+    table.write_bytes(text.replace("ä", "a").encode("latin-1"))
+    status, _, err = command(*arguments)
+    assert status == 3 and "'ä' has no line in SPEAKERS.TXT" in err and "UTF-8" not in err
+    table.write_bytes(text.encode("latin-1"))
+    assert "not 'ID | F|M | …' in UTF-8" in command(*arguments)[2]
+
+
+def test_transcripts_are_read_as_other_tables_are(tmp_path: Path) -> None:
+    table = tmp_path / "text"
+    text = "u-1 naïve WORDS  here\nu-2 more\nu-3\n"
+    table.write_bytes(text.encode())
+    plain = texts.read(table, Faults(texts.KINDS))
+    assert plain == {"u-1": "naïve WORDS  here", "u-2": "more", "u-3": ""}
+    for data in (text.replace("\n", " \r\n\r\n").encode("utf-8-sig"), text.replace("-1 ", "-1\t").encode()):
+        table.write_bytes(data)
+        assert texts.read(table, Faults(texts.KINDS)) == plain
+    for encoding in ("utf-16", "latin-1"):
+        table.write_bytes(text.encode(encoding))
+        found = Faults(texts.KINDS)
+        assert texts.read(table, found) == {} and [fault.kind for fault in found.found] == ["encoding"]
+
+
+def test_a_set_whose_name_is_written_in_two_ways(small: Tiny, command: Command) -> None:
+    for kind in ("enrolls", "trials_f"):
+        small.tables[unicodedata.normalize("NFD", f"é_{kind}")] = small.tables.pop(f"t_{kind}")
+    small.save()
+    status, out, _ = command("prepare", f"dataset.root={small.root}", "dataset.sets=['é_trials_f']")
+    assert status == 0 and "é_trials_f  trials  4 target  8 non-target" in out
