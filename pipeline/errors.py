@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import errno
 import shlex
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,6 +30,8 @@ class PipelineError(Exception):
     """An error with its explanation. ``str()`` of it is one paragraph for people."""
 
     status = 1
+    MOST = 50
+    """Faults that are said to people; where there are more, some of each kind."""
 
     def __init__(
         self,
@@ -41,10 +44,16 @@ class PipelineError(Exception):
     ) -> None:
         self.what, self.where, self.cause, self.remedy = what, where, cause, remedy
         self.faults = tuple(faults)
-        super().__init__(self.paragraph())
+        self.listed_in = ""
+        """The file that has all faults, where there are too many to be said."""
+        super().__init__(what)
 
-    def paragraph(self, most: int = 50) -> str:
-        """What, where, cause and remedy in one paragraph, then the faults, a line each, up to ``most`` of them."""
+    def __str__(self) -> str:
+        return self.paragraph()
+
+    def paragraph(self, most: int = MOST) -> str:
+        """What, where, cause and remedy in one paragraph, then the faults, a line each, up to ``most`` of them: some of each
+        kind, and how many more of it there are."""
         parts = [self.what.rstrip(".") + "."]
         if self.where:
             parts.append(f"Where: {self.where}.")
@@ -54,14 +63,33 @@ class PipelineError(Exception):
             # No full stop: a remedy often ends in a command, which is copied with what stands behind it.
             parts.append(f"To mend it: {self.remedy}")
         text = " ".join(parts)
-        lines = [f"  - {fault}" for fault in self.faults[:most]]
+        lines = [f"  - {line}" for line in _folded(self.faults, most)]
         if len(self.faults) > most:
-            lines.append(f"  - and {len(self.faults) - most} more; run.log has all")
+            lines.append(
+                f"  all {len(self.faults)} of them: {self.listed_in}"
+                if self.listed_in
+                else f"  {len(self.faults)} of them in all"
+            )
         return "\n".join([text, *lines])
 
     def __reduce__(self) -> tuple[object, ...]:
         # Keyword-only arguments do not survive the default pickling between processes.
         return (_rebuild, (type(self), self.what, self.where, self.cause, self.remedy, self.faults))
+
+
+def _folded(faults: Sequence[Fault], most: int) -> list[str]:
+    """The faults as lines, if there are more than ``most`` some of each kind with the number of the others."""
+    left = Counter(fault.kind for fault in faults)
+    share: dict[str, int] = {}
+    for done, (kind, count) in enumerate(sorted(left.items(), key=lambda one: one[1])):
+        share[kind] = min(count, max(1, (most - sum(share.values())) // (len(left) - done)))
+    lines = []
+    for kind in left:
+        mine = [fault for fault in faults if fault.kind == kind]
+        lines += [str(fault) for fault in mine[: share[kind]]]
+        if len(mine) > share[kind]:
+            lines.append(f"and {len(mine) - share[kind]} more{f' [{kind}]' if kind else ''}")
+    return lines
 
 
 def _rebuild(

@@ -8,6 +8,22 @@ from pathlib import Path
 from pipeline.errors import DataError, Fault
 
 # kind: (likely cause, what mends it)
+TABLES = {
+    "not-a-file": (
+        "a pipe, a device or a socket in the place of a table",
+        "put a plain file there: `cat THAT > FILE` makes one of a pipe that ends",
+    ),
+    "too-large": ("another file than the table, or one with holes", "correct the path, or cut the table down"),
+    "encoding": (
+        "a table saved in another encoding, by a spreadsheet or an editor",
+        "convert it to UTF-8 with the command given with it",
+    ),
+}
+"""What can be wrong with any text table as a whole."""
+
+VISIBLE = r"perl -CSD -i -pe 's/(?!\r?\n)(?![ \t])[\pC\pZ]//g'"
+"""The command that takes out of tables what nobody can see; their names follow."""
+
 KINDS = {
     "root": ("a misspelt or unmounted folder", "set dataset.root=DIR to the folder of the data"),
     "no-sets": (
@@ -16,6 +32,11 @@ KINDS = {
         "dataset=librispeech for a tree SPEAKER/CHAPTER/UTTERANCE.ext, dataset=folders for a tree SPEAKER/**/FILE.ext",
     ),
     "unknown-set": ("a misspelt name", "correct dataset.sets=[…], or leave it out to take every set"),
+    "names": (
+        "sets of enrolment and of trials under names that do not say which belong together",
+        "rename them with the commands given with it, so that they are X_enrolls with X_trials or X_trials_…; sets that have "
+        "nothing to do with each other need other names, for then each is halved by itself",
+    ),
     "layout": (
         "another layout than SPEAKER/CHAPTER/UTTERANCE.ext",
         "choose dataset=folders, which reads any tree with a folder a speaker (SPEAKER/**/FILE.ext), or move the files",
@@ -25,6 +46,12 @@ KINDS = {
         "move the files to SPEAKER/**/FILE.ext, or write a Kaldi set for them (dataset=kaldi)",
     ),
     "missing-table": ("an incomplete copy of the set", "restore the table"),
+    **TABLES,
+    "bad-id": (
+        "an id copied from a terminal, a web page or a spreadsheet",
+        f"take the characters out of all tables, in the folder of the sets: {VISIBLE} */wav.scp */utt2spk */spk2utt "
+        "*/spk2gender */enrolls */trials* */text; rename files that have them in their names",
+    ),
     "malformed": ("a damaged or hand-edited table", "correct the line"),
     "pipe": (
         "a wav.scp made by a Kaldi recipe; a run starts no commands that stand in data",
@@ -44,7 +71,6 @@ KINDS = {
         "links to where the audio lies, as recipes make them",
         "set dataset.follow_links=true if the links are yours: regular files alone are read",
     ),
-    "names": ("files that were named by a tool", "name each file after its utterance"),
     "missing-audio": (
         "a moved or incomplete copy, or relative paths that start from another folder",
         "restore the files, or set dataset.audio_root=DIR to where relative paths start, or take the utterances out of the "
@@ -99,6 +125,12 @@ KINDS = {
         "sets from different sources put together",
         "make the sets agree, or evaluate them separately with dataset.sets=[…]",
     ),
+    "columns": ("a list written for another tool", "rewrite it with the command given with it"),
+    "labels": (
+        "labels written with the other meaning, or scores' order taken for labels",
+        "turn them round with the command given with it, or leave the third column out everywhere: labels then follow from "
+        "the speakers",
+    ),
     "unknown-model": (
         "enrolment and trial lists of different data sets",
         "add the models' utterances to the enrolment set or take the trials out",
@@ -128,11 +160,20 @@ KINDS = {
 }
 
 
+def shown(text: str) -> str:
+    """A text as it may be printed: what a terminal would obey or not show, in its escape form (``\\x1b``, ``\\u2028``)."""
+    if text.isprintable():
+        return text
+    return "".join(
+        one if one.isprintable() else one.encode("unicode_escape", "surrogatepass").decode("ascii") for one in text
+    )
+
+
 class Faults:
     """Faults of a data set or of what comes beside it, in the order in which they were found.
 
     Args:
-        kinds: likely cause and remedy of each kind.
+        kinds: likely cause and remedy of each kind, those first from which others follow: in this order they are reported.
         about: what has the faults, for the message: a noun with its verb.
     """
 
@@ -143,7 +184,7 @@ class Faults:
     def add(self, kind: str, what: str, where: str | Path = "") -> None:
         if kind not in self.kinds:
             raise KeyError(kind)
-        self.found.append(Fault(what, str(where), kind))
+        self.found.append(Fault(shown(what), shown(str(where)), kind))
 
     def has(self, kind: str) -> bool:
         return any(fault.kind == kind for fault in self.found)
@@ -160,7 +201,9 @@ class Faults:
         """
         if not self.found:
             return
-        kinds = list(dict.fromkeys(fault.kind for fault in self.found))
+        place = {kind: place for place, kind in enumerate(self.kinds)}
+        found = sorted(self.found, key=lambda fault: place[fault.kind])
+        kinds = list(dict.fromkeys(fault.kind for fault in found))
         named = len(kinds) > 1
         count = len(self.found)
         raise DataError(
@@ -169,5 +212,5 @@ class Faults:
             cause="; ".join(f"[{kind}] {self.kinds[kind][0]}" if named else self.kinds[kind][0] for kind in kinds),
             remedy="; ".join(f"[{kind}] {self.kinds[kind][1]}" if named else self.kinds[kind][1] for kind in kinds),
             faults=[Fault(f"[{fault.kind}] {fault.what}" if named else fault.what, fault.where, fault.kind)
-                    for fault in self.found],
+                    for fault in found],
         )  # fmt: skip

@@ -52,6 +52,9 @@ def run(arguments: Sequence[str]) -> int:
         interpreter.check_version(arguments)
         return _dispatch(list(arguments))
     except PipelineError as error:
+        from pipeline.cli.listed import keep_all
+
+        keep_all(error)
         print(f"error: {error}", file=sys.stderr)
         return error.status
     except KeyboardInterrupt:

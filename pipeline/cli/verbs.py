@@ -10,9 +10,10 @@ from typing import Any
 
 from pipeline import evaluation
 from pipeline.cli import compose, output
+from pipeline.cli.listed import keep_all
 from pipeline.cli.logs import log_to_stderr
 from pipeline.cli.progress import Meter
-from pipeline.errors import ConfigError
+from pipeline.errors import ConfigError, PipelineError
 from pipeline.evaluation import Result
 from pipeline.planning import Evaluation
 
@@ -44,7 +45,11 @@ def act(verb: str, arguments: Sequence[str], folders: Sequence[str]) -> int:
         # A job of a sweep may run in another process, which has seen nothing of the above.
         output.take_any_text()
         log_to_stderr()
-        statuses.append(action(asked, values))
+        try:
+            statuses.append(action(asked, values))
+        except PipelineError as error:
+            keep_all(error, asked.paths.runs.parent)
+            raise
 
     compose.enter(arguments, once)
     return max(statuses, default=0)

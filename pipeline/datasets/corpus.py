@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 import pandas as pd
 
+from pipeline.datasets import lists
 from pipeline.datasets.known import NOTHING_KNOWN, KnownFiles
 from pipeline.datasets.probe import Probe, notes
 from pipeline.faults import Faults
@@ -20,11 +21,15 @@ from pipeline.protocol import trials
 from pipeline.protocol.halves import halve
 from pipeline.protocol.trials import TrialSet
 from pipeline.tables import manifest as manifests
+from pipeline.tables.limits import SEXES, few
 
 log = logging.getLogger(__name__)
 
 MOST_NAMED = 10
 """So many names stand in a message; the others are counted."""
+_EMPTYING = {"unknown-model", "unknown-utterance", "columns", "labels", "label", "malformed", "encoding", "not-a-file",
+             "too-large", "missing-table", "empty", "bad-id"}  # fmt: skip
+"""Kinds of faults that leave a trial set without trials: that it has none is then no news."""
 
 
 class Dropped(NamedTuple):
@@ -43,7 +48,8 @@ class Corpus:
         manifest: one row for each utterance of each set (:mod:`pipeline.tables.manifest`).
         trials: the trial sets by name.
         dropped: utterances left out under ``allow_partial``; trials with them are left out too.
-        notes: what a reader of the report should know: ids that were changed, lists that were made up, the audio root, ...
+        notes: what was noticed: ids that were changed, lists that were made up, the audio root, ...
+        limits: what a reader of the numbers must know first (:mod:`pipeline.tables.limits`).
         transcripts: the table that should hold the words of an evaluated utterance, by (set, utterance).
         sounds: digest of what is heard in a file, whatever its format, by the digest of its bytes.
     """
@@ -52,6 +58,7 @@ class Corpus:
     trials: dict[str, TrialSet]
     dropped: tuple[Dropped, ...] = ()
     notes: tuple[str, ...] = ()
+    limits: tuple[str, ...] = ()
     transcripts: Mapping[tuple[str, str], Path | None] = field(default_factory=dict)
     sounds: Mapping[str, str] = field(default_factory=dict)
 
@@ -92,23 +99,31 @@ class Trial(NamedTuple):
 
 @dataclass(frozen=True)
 class TrialList:
-    """A list of trials as the data set has it."""
+    """A list of trials as the data set has it, or as it was made here: then ``across_sexes`` if nobody's sex is known."""
 
     name: str
     enrolment_set: str
     enrolment: list[Enrolled]
     trials: list[Trial]
     where: str
+    across_sexes: bool = False
 
 
 @dataclass
 class Listing:
-    """All that an importer read, and the faults that it met."""
+    """All that an importer read, and the faults that it met.
+
+    Attributes:
+        protocol: how the protocol was made, where the data set has no lists.
+        limits: what else a reader of the numbers must know first.
+    """
 
     utterances: list[Listed] = field(default_factory=list)
     lists: list[TrialList] = field(default_factory=list)
     faults: Faults = field(default_factory=Faults)
     notes: list[str] = field(default_factory=list)
+    protocol: list[str] = field(default_factory=list)
+    limits: list[str] = field(default_factory=list)
 
 
 class Fence:
@@ -149,7 +164,7 @@ def paired(listing: Listing, name: str, enrolment_set: str, enrolment: list[Enro
         listing.faults.add("unknown-sex", f"same-sex pairs need the sex of speakers {', '.join(unknown)}", where)
     pairs = trials.same_sex_pairs(models, [(row.utterance, row.speaker, row.sex) for row in trial_rows])
     lines = [Trial(model, utterance, target, where) for model, utterance, target in pairs]
-    listing.lists.append(TrialList(name, enrolment_set, enrolment, lines, where))
+    listing.lists.append(TrialList(name, enrolment_set, enrolment, lines, where, sexes == {"u"}))
 
 
 def halved(listing: Listing, name: str, rows: Sequence[Listed], seed: int, where: str) -> None:
@@ -168,6 +183,9 @@ def halved(listing: Listing, name: str, rows: Sequence[Listed], seed: int, where
     lone = sorted(speaker for speaker, ids in of_speaker.items() if len(set(ids)) < 2)
     if lone:
         listing.notes.append(f"{name}: speakers with one utterance are not enrolled: {', '.join(lone)}")
+        listing.limits.append(
+            f"{len(lone)} of {len(of_speaker)} speakers of {name} have one utterance and are not enrolled: {few(lone)}"
+        )
     some_unknown = sorted({row.speaker for row in rows if row.sex == "u"})
     by_sex = len(some_unknown) < len(of_speaker)
     if by_sex and some_unknown and not listing.faults.has("no-sex"):
@@ -193,10 +211,31 @@ def select(listing: Listing, wanted: Sequence[str] | None, where: str) -> None:
     """Keep the wanted trial sets and their enrolment sets; a name that is not there is a fault."""
     if wanted is None:
         return
-    unknown_sets(listing.faults, wanted, [made.name for made in listing.lists], where)
+    names = [made.name for made in listing.lists]
+    unknown_sets(listing.faults, wanted, names, where)
+    chosen_sets(listing, wanted, names)
     listing.lists = [made for made in listing.lists if made.name in wanted]
     kept = {made.name for made in listing.lists} | {made.enrolment_set for made in listing.lists}
     listing.utterances = [row for row in listing.utterances if row.set in kept or row.role == "train"]
+
+
+def chosen_sets(listing: Listing, wanted: Sequence[str], known: Sequence[str]) -> None:
+    """Say which trial sets are evaluated, where that is not all."""
+    left = [name for name in known if name not in wanted]
+    if left:
+        kept = [name for name in known if name in wanted]
+        listing.limits.append(
+            f"{len(kept)} of {len(known)} trial sets are evaluated (dataset.sets): {few(kept)}; not {few(left)}"
+        )
+
+
+def halves_made(names: Sequence[str], seed: int) -> str:
+    """How the protocol of sets without lists is made, in words."""
+    each = ", each set by itself" if len(names) > 1 else ""
+    return (
+        f"the protocol was made here: no lists came with {few(names)}, so each speaker's utterances were halved into enrolment and "
+        f"trial (dataset.seed={seed}{each}) and all same-sex pairs are tried; other halves give other numbers"
+    )
 
 
 def unknown_sets(faults: Faults, wanted: Iterable[str], known: Sequence[str], where: str) -> None:
@@ -233,8 +272,9 @@ def assemble(
     listed = {(row.set, row.utterance): row for row in rows}
     _agree(rows, "speaker", lambda row: row.speaker, faults)
     _agree_on_sex(rows, faults)
+    _visible(rows, faults)
     for made in listing.lists:
-        _check_list(made, listed, faults)
+        lists.check(made, listed, faults)
 
     found = known.probes((row.path for row in rows if row.path), threads)
     dropped = _lost(rows, found, allow_partial, faults)
@@ -245,7 +285,8 @@ def assemble(
 
     gone = {(line.set, line.utterance) for line in dropped}
     sets = {made.name: _trial_set(made, listed, gone) for made in listing.lists}
-    without_class(sets.values(), {made.name: made.where for made in listing.lists}, faults)
+    if not {fault.kind for fault in faults.found} & _EMPTYING:
+        without_class(sets.values(), {made.name: made.where for made in listing.lists}, faults)
     if rows and not sound and not faults.found:
         faults.add("empty", "no utterance is left", root)
     faults.stop(root)
@@ -254,7 +295,25 @@ def assemble(
         log.warning("left out (allow_partial): %s of %s: %s", line.utterance, line.set, line.reason)
     transcripts = {(row.set, row.utterance): row.transcripts for row, _ in sound if row.role != "train"}
     sounds = {probe.sha256: probe.sound for _, probe in sound}
-    return Corpus(_manifest(sound), sets, tuple(sorted(dropped)), tuple(listing.notes), transcripts, sounds)
+    limits = [*listing.protocol, *_limits(listing, sets)]
+    return Corpus(
+        _manifest(sound), sets, tuple(sorted(dropped)), tuple(listing.notes), tuple(limits), transcripts, sounds
+    )
+
+
+def _limits(listing: Listing, sets: Mapping[str, TrialSet]) -> list[str]:
+    """What a reader must know first of lists and sets, beside how they were made."""
+    across = [name for name, one in sets.items() if one.across_sexes]
+    found = [f"{SEXES} ({few(across)})"] if across else []
+    found += listing.limits
+    for made in listing.lists:
+        left = set(sets[made.name].enrolment["model"])
+        lost = sorted({line.model for line in made.enrolment} - left)
+        if lost:
+            found.append(
+                f"{len(lost)} speakers of {made.enrolment_set} have no utterance left and are not enrolled: {few(lost)}"
+            )
+    return list(dict.fromkeys(found))
 
 
 def _lost(rows: Sequence[Listed], found: Mapping[Path, Probe], allow_partial: bool, faults: Faults) -> list[Dropped]:
@@ -300,6 +359,16 @@ def _unique(rows: Sequence[Listed], faults: Faults) -> list[Listed]:
                 row.where,
             )
     return list(first.values())
+
+
+def _visible(rows: Sequence[Listed], faults: Faults) -> None:
+    """Ids that hold what nobody can see are faults, once each."""
+    seen: set[tuple[str, str]] = set()
+    for row in rows:
+        for kind, name in (("set", row.set), ("speaker", row.speaker), ("utterance", row.utterance)):
+            if name and (kind, name) not in seen:
+                seen.add((kind, name))
+                lists.invisible(kind, name, row.where, faults)
 
 
 def _agree(rows: Sequence[Listed], what: str, value: Callable[[Listed], str], faults: Faults) -> None:
@@ -358,49 +427,6 @@ def _apart(rows: Sequence[Listed], faults: Faults) -> list[Listed]:
     for name in sorted(same) if not both else ():
         faults.add("train", f"the training set and a set that is evaluated are both called '{name}'", "dataset.train")
     return [row for row in rows if row.role != "train" or row.set not in same]
-
-
-def _check_list(made: TrialList, known: dict[tuple[str, str], Listed], faults: Faults) -> None:
-    for line in made.enrolment:
-        if (made.enrolment_set, line.utterance) not in known:
-            faults.add(
-                "unknown-utterance",
-                f"enrolment utterance '{line.utterance}' is not in {made.enrolment_set}",
-                line.where,
-            )
-    models = {line.model for line in made.enrolment}
-    first: dict[tuple[str, str], Trial] = {}
-    strange: dict[tuple[str, str], list[Trial]] = defaultdict(list)
-    for trial in made.trials:
-        row = known.get((made.name, trial.utterance))
-        if trial.model not in models:
-            strange["unknown-model", trial.model].append(trial)
-        if row is None:
-            strange["unknown-utterance", trial.utterance].append(trial)
-        before = first.setdefault((trial.model, trial.utterance), trial)
-        if before is not trial:
-            faults.add(
-                "duplicate-trial",
-                f"the trial {trial.model} {trial.utterance} stands twice, first in {before.where}",
-                trial.where,
-            )
-        elif row and row.speaker and trial.target is not None and trial.target != (trial.model == row.speaker):
-            given, right = ("target", "nontarget") if trial.target else ("nontarget", "target")
-            faults.add(
-                "label",
-                f"the trial {trial.model} {trial.utterance} is labelled {given}, but the speaker of the "
-                f"utterance is '{row.speaker}', so it is {right}",
-                trial.where,
-            )
-    for (kind, name), lines in strange.items():
-        what = (
-            f"model '{name}' is not enrolled in {made.enrolment_set}"
-            if kind == "unknown-model"
-            else f"utterance '{name}' is not in {made.name}"
-        )
-        faults.add(
-            kind, f"{what} ({len(lines)} trial{'s' if len(lines) > 1 else ''}, this is the first)", lines[0].where
-        )
 
 
 def _check_audio(sound: Sequence[tuple[Listed, Probe]], listing: Listing, faults: Faults) -> None:
@@ -474,7 +500,8 @@ def _trial_set(made: TrialList, known: dict[tuple[str, str], Listed], gone: set[
     enrolment = [(line.model, line.utterance) for line in made.enrolment]
     models = {model for model, _ in enrolment}
     tried = [trial for trial in kept if trial[0] in models]
-    return trials.without(trials.make(made.name, made.enrolment_set, enrolment, tried, len(made.trials)), gone)
+    whole = trials.make(made.name, made.enrolment_set, enrolment, tried, len(made.trials), made.across_sexes)
+    return trials.without(whole, gone)
 
 
 def without_class(sets: Iterable[TrialSet], where: Mapping[str, str], faults: Faults) -> None:

@@ -10,7 +10,8 @@ What a root may hold, in this order of preference:
 
 A root that is itself a set is treated like one of 2 or 3. Lines may stand in any order, with blanks at their ends. Absent
 tables: ``utt2spk`` follows from ``spk2utt``; without ``spk2gender`` the sex is 'u'; without ``enrolls`` a model is made of all
-utterances of its speaker; without ``trials`` all same-sex pairs are tried; labels may be left out of ``trials``.
+utterances of its speaker; without ``trials`` all same-sex pairs are tried, or all pairs where no sex is known; labels may be
+left out of ``trials``. Sets of 3 whose names are those of enrolment and trials are refused (:mod:`pipeline.datasets.names`).
 ``utt2dur`` serves to notice files of another length. ``text`` is read where somebody asks what is said
 (:mod:`pipeline.datasets.texts`).
 """
@@ -25,15 +26,34 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from pipeline.datasets import corpus
+from pipeline.datasets import corpus, lists, names
 from pipeline.datasets.corpus import Enrolled, Listed, Listing, Trial, TrialList
 from pipeline.datasets.settings import DatasetSettings
 from pipeline.datasets.sexes import SEXES
 from pipeline.faults import Faults
 from pipeline.names import composed, existing
+from pipeline.tables import text
+from pipeline.tables.limits import few
 
 log = logging.getLogger(__name__)
 
+LABELS = {
+    True: {"1", "tgt", "tar", "true", "Target", "TARGET", "genuine", "same"},
+    False: {
+        "0",
+        "imp",
+        "non",
+        "nontgt",
+        "false",
+        "Nontarget",
+        "NONTARGET",
+        "NonTarget",
+        "impostor",
+        "imposter",
+        "different",
+    },
+}
+"""What other tools write for target and nontarget."""
 _BLANK = re.compile(r"[ \t]+")
 _OF_A_PAIR = re.compile(r"_(enrolls|trials(_.*)?)$")
 _ARCHIVE = re.compile(r"\.ark:\d+$")
@@ -89,8 +109,16 @@ def add(settings: DatasetSettings, root: Path, listing: Listing) -> None:
             _add_list(listing, one.name, enrolment.name, enrolled, one.trials.get("trials"), one.where("trials"))
     for one in alone:
         _add_single(listing, one, _utterances(one, "trial", start, listing.faults, links), settings.seed)
+    halved = [one.name for one in alone if not _has_lists(one)]
+    if halved:
+        listing.protocol.append(corpus.halves_made(halved, settings.seed))
     if alone:
-        corpus.select(listing, settings.sets, "dataset.sets")
+        corpus.select(listing, wanted_sets(settings), "dataset.sets")
+
+
+def wanted_sets(settings: DatasetSettings) -> list[str] | None:
+    """``dataset.sets`` as names are kept here."""
+    return None if settings.sets is None else [composed(name) for name in settings.sets]
 
 
 def holds_sets(folder: Path) -> bool:
@@ -143,7 +171,7 @@ def _discover(
         for folder in sorted(root.iterdir())
         if folder.is_dir() and (os.path.realpath(folder) != training or _OF_A_PAIR.search(folder.name))
     }
-    pairs = _pairs(folders, settings.sets, listing)
+    pairs = _pairs(folders, wanted_sets(settings), listing)
     if pairs is not None:
         return pairs, []
     singles = [folder for folder in folders.values() if (folder / "wav.scp").exists()]
@@ -154,7 +182,10 @@ def _discover(
         empty = not any(root.iterdir())
         faults.add("no-sets", "the folder is empty" if empty else "the folder holds no Kaldi set (no */wav.scp)", root)
         faults.stop(root)
-    return [], [folder for folder in singles if (folder / "enrolls").exists() and _trial_files(folder)] or singles
+    whole = [folder for folder in singles if (folder / "enrolls").exists() and _trial_files(folder)]
+    if not whole:
+        names.look_like_pairs(root, [folder.name for folder in singles], faults)
+    return [], whole or singles
 
 
 def _pairs(
@@ -178,18 +209,23 @@ def _pairs(
     if wanted is not None:
         known = [name for _, mine in pairs for name in mine]
         corpus.unknown_sets(listing.faults, wanted, [*known, *lonely], "dataset.sets")
+        corpus.chosen_sets(listing, wanted, [*known, *lonely])
         lonely = [name for name in lonely if name in wanted]
         pairs = [(enrolment, kept) for enrolment, mine in pairs if (kept := [name for name in mine if name in wanted])]
+    spare = [name for name in folders if name not in {*taken, *tried} and (folders[name] / "wav.scp").exists()]
     for name in lonely:
+        wanted_name = f"{tried[name]}_enrolls"
+        hint = names.perhaps(folders[name].parent, wanted_name, spare, names.ENROLMENT)
         listing.faults.add(
-            "missing-table", f"the trial set {name} has no enrolment set {tried[name]}_enrolls beside it", folders[name]
+            "missing-table", f"the trial set {name} has no enrolment set {wanted_name} beside it{hint}", folders[name]
         )
     for enrolment, mine in pairs:
         if not mine:
+            base = enrolment.removesuffix("_enrolls")
+            hint = names.perhaps(folders[enrolment].parent, f"{base}_trials", spare, names.TRIALS)
             listing.faults.add(
                 "missing-table",
-                f"the enrolment set {enrolment} has no trial set "
-                f"{enrolment.removesuffix('_enrolls')}_trials_* beside it",
+                f"the enrolment set {enrolment} has no trial set {base}_trials_* beside it{hint}",
                 folders[enrolment],
             )
     if copies:
@@ -199,6 +235,9 @@ def _pairs(
     ]
     if others:
         listing.notes.append(f"sets without lists of trials are not evaluated: {', '.join(others)}")
+        listing.limits.append(
+            f"{len(others)} sets without lists of trials beside those are not evaluated: {few(others)}"
+        )
     return [(folders[enrolment], [folders[name] for name in mine]) for enrolment, mine in pairs]
 
 
@@ -214,29 +253,17 @@ def records(path: Path, faults: Faults, fields: range, split: int = 0) -> Iterat
 
     ``split`` limits the fields, the last of which then keeps its blanks (file names in wav.scp).
     """
-    try:
-        text = path.read_bytes().decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        faults.add("malformed", f"not UTF-8 text at byte {error.start}", path)
-        return
-    except OSError as error:
-        faults.add("missing-table", f"cannot be read ({error.strerror})", path)
-        return
-    for number, line in enumerate(text.split("\n"), 1):
-        line = line.strip(" \t\r")
-        if not line:
-            continue
+    for line, where in text.lines(path, faults):
         found = _BLANK.split(line, maxsplit=split - 1 if split else 0)
-        # A last field that keeps its blanks is the name of a file or text, and stays as it is.
-        found = [composed(part) if not split or place + 1 < split else part for place, part in enumerate(found)]
-        if "\0" in line:
-            faults.add("malformed", "a zero byte", f"{path}:{number}")
-        elif len(found) in fields:
-            yield Record(found, f"{path}:{number}")
+        if len(found) in fields:
+            # The last field of a line that is split once is the path of a file, which has to stay as it is, or what is said.
+            ids = len(found) - (split == len(found))
+            yield Record([*map(composed, found[:ids]), *found[ids:]], where)
         else:
             least, most = fields[0], fields[-1]
             wanted = f"{least}" if least == most else f"{least} or {most}" if most == least + 1 else f"{least} or more"
-            faults.add("malformed", f"{len(found)} fields instead of {wanted}: '{line[:80]}'", f"{path}:{number}")
+            odd = "" if line.replace("\t", " ").isprintable() else "; some of its blanks are none that part fields"
+            faults.add("malformed", f"{len(found)} fields instead of {wanted}: '{line[:80]}'{odd}", where)
 
 
 def _mapping(path: Path, faults: Faults) -> dict[str, Record]:
@@ -254,8 +281,9 @@ def _tables(folder: Path, faults: Faults) -> _Set:
     if not (folder / "wav.scp").exists():
         faults.add("missing-table", "the set has no wav.scp", folder)
     else:
+        known = len(faults.found)
         made.audio = list(records(folder / "wav.scp", faults, range(2, 3), split=2))
-        if not made.audio:
+        if not made.audio and len(faults.found) == known:
             faults.add("empty", "wav.scp lists no utterance", folder / "wav.scp")
     if (folder / "utt2spk").exists():
         owners = _mapping(folder / "utt2spk", faults)
@@ -275,17 +303,10 @@ def _tables(folder: Path, faults: Faults) -> _Set:
         faults.add("missing-table", "neither utt2spk nor spk2utt says who speaks", folder)
     made.speakers = {utterance: record.fields[1] for utterance, record in owners.items()}
     listed = {record.fields[0] for record in made.audio}
-    for utterance, record in owners.items():
+    for utterance, record in owners.items() if listed else ():
         if utterance not in listed:
             faults.add("no-audio-line", f"utterance '{utterance}' has a speaker but no line in wav.scp", record.where)
-    if (folder / "spk2gender").exists():
-        for speaker, record in _mapping(folder / "spk2gender", faults).items():
-            sex = SEXES.get(record.fields[1].lower())
-            if sex is None:
-                faults.add("malformed", f"'{record.fields[1]}' is no sex; f, m or u is", record.where)
-            made.sexes[speaker] = sex or "u"
-        for speaker in sorted(set(made.speakers.values()) - set(made.sexes)):
-            faults.add("no-sex", f"speaker '{speaker}' has no line in spk2gender", folder / "spk2gender")
+    _read_sexes(made, faults)
     if (folder / "utt2dur").exists():
         for utterance, record in _mapping(folder / "utt2dur", faults).items():
             try:
@@ -297,6 +318,23 @@ def _tables(folder: Path, faults: Faults) -> _Set:
     for path in _trial_files(folder):
         made.trials[path.name] = list(records(path, faults, range(2, 4)))
     return made
+
+
+def _read_sexes(made: _Set, faults: Faults) -> None:
+    """The sex of each speaker from ``spk2gender``, if the set has it; a speaker without a line is a fault."""
+    table = made.folder / "spk2gender"
+    if not table.exists():
+        return
+    known = len(faults.found)
+    for speaker, record in _mapping(table, faults).items():
+        sex = SEXES.get(record.fields[1].lower())
+        if sex is None:
+            faults.add("malformed", f"'{record.fields[1]}' is no sex; f, m or u is", record.where)
+        made.sexes[speaker] = sex or "u"
+    if not made.sexes and len(faults.found) > known:
+        return
+    for speaker in sorted(set(made.speakers.values()) - set(made.sexes)):
+        faults.add("no-sex", f"speaker '{speaker}' has no line in spk2gender", table)
 
 
 # Audio ---------------------------------------------------------------------------------------------------------------
@@ -452,9 +490,14 @@ def _add_list(
         listing.notes.append(
             f"{name} has no trials; all same-sex pairs of an enrolled speaker and an utterance are tried"
         )
+        listing.protocol.append(
+            f"the trials of {name} were made here: no list came with it, so all same-sex pairs of an enrolled speaker and an "
+            "utterance are tried"
+        )
         corpus.paired(listing, name, enrolment_set, enrolled, where)
         return
     lines = []
+    strange: dict[str, list[Record]] = {}
     columns = len(records[0].fields) if records else 0
     for record in records:
         if len(record.fields) != columns:
@@ -464,17 +507,51 @@ def _add_list(
             continue
         label = record.fields[2] if columns == 3 else None
         if label not in (None, "target", "nontarget"):
-            listing.faults.add("malformed", f"the label '{label}' is neither target nor nontarget", record.where)
+            strange.setdefault(str(label), []).append(record)
             continue
         lines.append(
             Trial(record.fields[0], record.fields[1], None if label is None else label == "target", record.where)
         )
+    _strange_labels(strange, where, len(lines), listing.faults)
     listing.lists.append(TrialList(name, enrolment_set, enrolled, lines, where))
+
+
+def _strange_labels(strange: dict[str, list[Record]], where: str, sound: int, faults: Faults) -> None:
+    """Report labels that are none: each once, or all as one fault where the third column holds something else."""
+    several = [record for records in strange.values() for record in records]
+    firsts = {record.fields[0] for record in several}
+    if not sound and firsts and firsts <= {"target", "nontarget"}:
+        command = lists.rewritten(where, "{ print $2, $3, $1 }")
+        what = f"{len(several)} lines are LABEL MODEL UTTERANCE instead of MODEL UTTERANCE LABEL: {command}"
+        faults.add("columns", what, several[0].where)
+        return
+    yes, no = strange.keys() & LABELS[True], strange.keys() & LABELS[False]
+    if not sound and yes and no and len(strange) == len(yes | no):
+        test = " || ".join(f'$3 == "{label}"' for label in sorted(yes))
+        command = lists.rewritten(where, f'{{ $3 = ({test}) ? "target" : "nontarget"; print }}')
+        said = " and ".join(f"'{label}'" for label in sorted(strange))
+        what = f"{len(several)} labels are {said} instead of target and nontarget: {command}"
+        faults.add("columns", what, several[0].where)
+        return
+    if len(strange) > lists.FEW:
+        example = several[0].fields[2]
+        what = (
+            f"{len(several)} lines have something else than target or nontarget in their third column, e.g. '{example}'"
+        )
+        faults.add("malformed", what, several[0].where)
+        return
+    for label, records in strange.items():
+        more = f" ({len(records)} lines, this is the first)" if len(records) > 1 else ""
+        faults.add("malformed", f"the label '{label}' is neither target nor nontarget{more}", records[0].where)
+
+
+def _has_lists(one: _Set) -> bool:
+    return one.enrolls is not None and bool(one.trials)
 
 
 def _add_single(listing: Listing, one: _Set, rows: list[Listed], seed: int) -> None:
     """A set with its lists inside is cut into sets, one without is halved."""
-    if one.enrolls is None or not one.trials:
+    if not _has_lists(one):
         listing.notes.append(f"{one.name} has no lists; each speaker's utterances are halved into enrolment and trial")
         corpus.halved(listing, one.name, rows, seed, str(one.folder))
         return

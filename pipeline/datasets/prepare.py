@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Mapping
+from collections import Counter
+from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -32,7 +33,8 @@ class Prepared:
         trials: trial sets by name.
         external: manifests of external systems, their second runs and training sets by key.
         dropped: utterances left out of all systems under ``allow_partial``.
-        notes: what a reader should know.
+        notes: what was noticed.
+        limits: what a reader of the numbers must know first.
         transcripts: what is said.
         same: the copies whose recordings hold one sound where the originals hold several, by what messages call them.
     """
@@ -43,6 +45,7 @@ class Prepared:
     external: Mapping[Hashable, pd.DataFrame]
     dropped: tuple[Dropped, ...]
     notes: tuple[str, ...]
+    limits: tuple[str, ...] = ()
     transcripts: Transcripts = field(default_factory=lambda: texts.Tables({}))
     same: Mapping[str, Sameness] = field(default_factory=dict)
 
@@ -92,6 +95,8 @@ def run(
     _still_sound(sets, settings)
     name = settings.label or (Path(settings.root).resolve().name if settings.root else settings.name)
     said = texts.Tables({key: file for key, file in corpus.transcripts.items() if key not in gone}, settings.root)
+    same = {str(key): one.same for key, one in made.items() if one.same.shared}
+    limits = (*corpus.limits, *_left_out(dropped, corpus, sets))
     return Prepared(
         name,
         _kept(corpus.manifest, gone),
@@ -99,8 +104,9 @@ def run(
         {key: _kept(one.manifest, gone) for key, one in made.items()},
         dropped,
         tuple(notes),
+        limits,
         said,
-        {str(key): one.same for key, one in made.items() if one.same.shared},
+        same,
     )
 
 
@@ -119,6 +125,22 @@ def _dropped(corpus: Corpus, made: Mapping[Hashable, External]) -> tuple[Dropped
         for line in one.dropped:
             reasons.setdefault((line.set, line.utterance), []).append(f"system {key}: {line.reason}")
     return tuple(sorted(Dropped(name, of, "; ".join(several)) for (of, name), several in reasons.items()))
+
+
+def _left_out(dropped: Sequence[Dropped], corpus: Corpus, sets: Mapping[str, TrialSet]) -> list[str]:
+    """How much ``allow_partial`` left out of the data set and of external systems: utterances, and trials with them."""
+    if not dropped:
+        return []
+    lost = {(one.set, one.utterance) for one in dropped}
+    there = set(zip(corpus.manifest["set"], corpus.manifest["utterance"]))
+    by_set = Counter(in_set for in_set, _ in lost)
+    counts = ", ".join(f"{count} of {name}" for name, count in sorted(by_set.items()))
+    found = [f"{len(lost)} of {len(there | lost)} utterances are left out (allow_partial): {counts}"]
+    gone = sum(one.expected - len(one.trials) for one in sets.values())
+    if gone:
+        expected = sum(one.expected for one in sets.values())
+        found.append(f"{gone} of {expected} trials are left out with their utterances")
+    return found
 
 
 def _still_sound(sets: Mapping[str, TrialSet], settings: DatasetSettings) -> None:

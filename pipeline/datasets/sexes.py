@@ -13,6 +13,7 @@ from pathlib import Path
 
 from pipeline.datasets.corpus import MOST_NAMED, Listing
 from pipeline.names import legal_id
+from pipeline.tables import text
 
 SEXES = {"f": "f", "female": "f", "m": "m", "male": "m", "u": "u", "unknown": "u"}
 FILES = ("spk2gender", "SPEAKERS.TXT", "speaker-info.txt", "vox1_meta.csv", "vox2_meta.csv")
@@ -65,16 +66,19 @@ def _beside(root: Path, files: Collection[str]) -> Path | None:
 
 def _cells(table: Path, listing: Listing) -> dict[str, str]:
     """Sex by speaker; lines that say none are faults."""
+    before = len(listing.faults.found)
+    # The names of readers may come in any encoding: only ids and sexes are read.
     lines = [
-        (number, line)
-        for number, line in enumerate(table.read_bytes().decode("utf-8-sig", errors="replace").splitlines(), 1)
-        if line.strip() and not line.lstrip().startswith((";", "#"))
+        line
+        for line in text.lines(table, listing.faults, undecodable="replace")
+        if not line.text.startswith((";", "#"))
     ]
     if not lines:
-        listing.faults.add("empty", "the table of speakers has no line", table)
+        if len(listing.faults.found) == before:
+            listing.faults.add("empty", "the table of speakers has no line", table)
         return {}
-    parted = next((sign for sign in ("|", "\t", ",") if sign in lines[0][1]), None)
-    header = [cell.lower() for cell in _split(lines[0][1], parted)]
+    parted = next((sign for sign in ("|", "\t", ",") if sign in lines[0].text), None)
+    header = [cell.lower() for cell in _split(lines[0].text, parted)]
     named = next((place for place, cell in enumerate(header) if re.search(r"\b(sex|gender)\b", cell)), None)
     who, what = 0, 1
     if named is not None:
@@ -82,14 +86,13 @@ def _cells(table: Path, listing: Listing) -> dict[str, str]:
         who = next((place for place, cell in enumerate(header) if re.search(r"\bid\b|speaker|spk", cell)), 0)
         lines = lines[1:]
     found: dict[str, str] = {}
-    for number, line in lines:
-        cells = _split(line, parted)
+    for line in lines:
+        cells = _split(line.text, parted)
         sex = SEXES.get(cells[what].lower()) if len(cells) > max(who, what) and cells[who] else None
-        if sex is None:
-            listing.faults.add("malformed", f"no speaker with sex f or m: '{line.strip()[:80]}'", f"{table}:{number}")
+        if sex is None or "\ufffd" in cells[who]:
+            listing.faults.add("malformed", f"no speaker with sex f or m: '{line.text[:80]}'", line.where)
         elif found.setdefault(legal_id(cells[who]), sex) != sex:
-            text = f"speaker '{cells[who]}' is listed with both sexes"
-            listing.faults.add("disagrees", text, f"{table}:{number}")
+            listing.faults.add("disagrees", f"speaker '{cells[who]}' is listed with both sexes", line.where)
     return found
 
 

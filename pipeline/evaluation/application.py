@@ -33,9 +33,12 @@ from pipeline.evaluation.runfolder import RunFolder, utc
 from pipeline.planning import Evaluation, Graph, Machine
 from pipeline.report import render
 from pipeline.report.drawn import Drawn
-from pipeline.tables import records
+from pipeline.tables import limits, records
 
 T = TypeVar("T")
+
+MOST_REPAIRS = 3
+"""So often is what a reader finds damaged made again; a disk that damages more is at its end."""
 
 log = logging.getLogger(__name__)
 
@@ -74,7 +77,7 @@ def _evaluate(asked: Evaluation, folder: RunFolder, stop: Stop, progress: Progre
     run.outcome.store.sweep()
     data = run.data(place)
     graph = planning.graph(asked, data, place)
-    for note in graph.notes:
+    for note in (*graph.notes, *(limit for limit in graph.limits if limit not in graph.notes)):
         log.info("%s", note)
     log.info("%d tasks over %d utterances", len(graph.tasks), len(data.manifest))
     run.execute(graph.tasks)
@@ -91,7 +94,7 @@ def _evaluate(asked: Evaluation, folder: RunFolder, stop: Stop, progress: Progre
     )
     log.info("%s", counts)
     if error:
-        folder.log(error.paragraph(most=10**9))
+        folder.keep(error)
     return Result(folder.path, run.outcome.reused, run.outcome.computed, error)
 
 
@@ -101,6 +104,7 @@ def _gathered(
     """Gather and judge, into the run folder; what the trainings say of themselves, and the results. It can be done again."""
     trained = summaries(graph.tasks, run.outcome)
     gathered = gather.gather(graph, data, run.outcome, folder.path, folder.id, place.device, run.asked)
+    limits.write(folder.path, [*data.limits, *graph.limits, *gathered.limits(run.asked.allow_partial)])
     judge.run(graph.diagnoses, graph.heard, gathered.rows, run.outcome, folder.path, graph.findings)
     tried = [(one.identity, records.read(run.outcome.artefact(one.check).folder)) for one in graph.candidates]
     strongest.write(strongest.choose(tried, gathered.rows), folder.path)
@@ -149,7 +153,7 @@ def plan(asked: Evaluation, progress: Progress | None = None) -> Planned:
     """
     place = machine(asked.runtime)
     run, graph = _graph(asked, place, progress)
-    return Planned(tuple(standing(graph.tasks, run.outcome)), tuple(graph.notes))
+    return Planned(tuple(standing(graph.tasks, run.outcome)), tuple(dict.fromkeys([*graph.notes, *graph.limits])))
 
 
 def prepare(asked: Evaluation, progress: Progress | None = None) -> Prepared:
@@ -228,7 +232,7 @@ class Run:
 
     def reading(self, tasks: Sequence[Task], reader: Callable[[], T]) -> T:
         """What a reader of finished tasks gives; what it finds damaged is made again, and it begins anew."""
-        while True:
+        for _ in range(MOST_REPAIRS):
             try:
                 return reader()
             except Damaged:
@@ -236,6 +240,7 @@ class Run:
                 self.execute(tasks)
                 again = self.outcome.computed - counted[1]
                 self.outcome.reused, self.outcome.computed = counted[0] - again, counted[1] + again
+        return reader()
 
     def known(self) -> KnownFiles:
         """What earlier runs over the same store found of audio files."""
@@ -254,6 +259,8 @@ class Run:
         data = self.reading(tasks, read)
         for note in data.notes:
             log.info("%s", note)
+        for limit in data.limits:
+            log.warning("%s", limit)
         return data
 
 
@@ -283,7 +290,7 @@ def _recorded(folder: RunFolder) -> Iterator[Stop]:
         raise
     except PipelineError as error:
         folder.status(state="failed", exit_status=error.status, reasons=[error.paragraph(most=10**9)])
-        folder.log(error.paragraph(most=10**9))
+        folder.keep(error)
         raise
     except BaseException as error:
         folder.status(state="failed", exit_status=1, reasons=[f"{type(error).__name__}: {error}"])

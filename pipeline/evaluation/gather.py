@@ -20,6 +20,7 @@ from pipeline.planning import Evaluation, Graph, Source
 from pipeline.seeds import digest
 from pipeline.stages.measure import ROWS
 from pipeline.tables import artefacts, results
+from pipeline.tables.limits import few
 from pipeline.tables.signature import signature
 from pipeline.version import __version__
 
@@ -43,6 +44,15 @@ class Gathered:
     lost: Named
     undefined: Named
     tied: Named
+
+    def limits(self, allow_partial: bool) -> list[str]:
+        """What a reader of the numbers must know first of what could not be extracted."""
+        if not self.lost or not allow_partial:
+            return []
+        names = list(dict.fromkeys(name for name, _ in self.lost))
+        return [
+            f"of {len(names)} pieces of audio nothing could be extracted; they are left out (allow_partial): {few(names)}"
+        ]
 
 
 @dataclass(frozen=True)

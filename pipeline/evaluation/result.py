@@ -17,7 +17,7 @@ from pipeline.errors import ConfigError, DataError, Fault, PartialResult, Pipeli
 from pipeline.report import render, tables
 from pipeline.report import strongest as first
 from pipeline.report.drawn import NOT_KEPT, Drawn
-from pipeline.tables import artefacts, results, scores
+from pipeline.tables import artefacts, limits, results, scores
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -53,6 +53,11 @@ class Result:
         """What was found of each attack: was it strong enough?"""
         return judge.read(self.folder)
 
+    @functools.cached_property
+    def limits(self) -> list[str]:
+        """What a reader of the numbers must know first: how the protocol was made, what is unknown, what was left out."""
+        return limits.read(self.folder)
+
     @property
     def systems(self) -> list[str]:
         """Labels of the systems, in the order of the tables."""
@@ -67,23 +72,27 @@ class Result:
         return strongest.read(self.folder)
 
     def summary(self) -> str:
-        """The compact tables as text, the strongest attack on each system first, and the findings that cast doubt on them."""
+        """The compact tables as text: first what a reader must know, then the strongest attack on each system, and at the end
+        the findings that cast doubt on them."""
         doubts = grouping.text(self.diagnostics)
         return (
-            first.to_text(self.strongest, self.rows, self.systems)
+            tables.limits_text(self.limits)
+            + first.to_text(self.strongest, self.rows, self.systems)
             + tables.to_text(self.rows, self.systems)
             + (f"\n{doubts}" if doubts else "")
         )
 
     def to_markdown(self, *, intervals: bool = True) -> str:
-        """The compact tables as Markdown, the strongest attack on each system first."""
-        return first.to_markdown(self.strongest, self.rows, self.systems) + tables.to_markdown(
-            self.rows, self.systems, intervals=intervals
+        """The compact tables as Markdown, the strongest attack on each system first, before it what a reader must know."""
+        return (
+            tables.limits_markdown(self.limits)
+            + first.to_markdown(self.strongest, self.rows, self.systems)
+            + tables.to_markdown(self.rows, self.systems, intervals=intervals)
         )
 
     def to_latex(self, *, intervals: bool = True) -> str:
-        """The compact tables as LaTeX (``booktabs``)."""
-        return tables.to_latex(self.rows, self.systems, intervals=intervals)
+        """The compact tables as LaTeX (``booktabs``), before them what a reader must know."""
+        return tables.limits_latex(self.limits) + tables.to_latex(self.rows, self.systems, intervals=intervals)
 
     def signature(self, row: pd.Series | Mapping[str, Any]) -> str:
         """All parameters that a row's number depends on beside the system: numbers with equal signatures are comparable."""

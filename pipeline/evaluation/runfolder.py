@@ -16,7 +16,7 @@ from typing import Any
 
 import yaml
 
-from pipeline.errors import ConfigError
+from pipeline.errors import ConfigError, PipelineError
 from pipeline.files import name_of, write_atomically
 from pipeline.version import __version__
 
@@ -92,6 +92,11 @@ class RunFolder:
         """Write a text into ``run.log`` alone (the whole of an error of which people see the paragraph)."""
         record = logging.LogRecord("pipeline", logging.ERROR, __file__, 0, text, None, None)
         self._handler.handle(record)
+
+    def keep(self, error: PipelineError) -> None:
+        """Write the whole of an error into ``run.log``, and have the error say so."""
+        self.log(error.paragraph(most=len(error.faults)))
+        error.listed_in = str(self.path / "run.log")
 
     def close(self) -> None:
         logging.getLogger("pipeline").removeHandler(self._handler)

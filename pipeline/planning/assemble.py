@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from pipeline.contracts import MetricFamily
 from pipeline.datasets.prepare import Prepared
 from pipeline.errors import ConfigError, Fault
@@ -101,6 +103,7 @@ def _notes(plan: Plan) -> None:
         ConfigError: attackers whose models are trained on anonymised speech, and no extractor for them.
     """
     if fused_nowhere(plan):
+        plan.graph.limits.append("fusion is left out: no two extractors with one back end can be joined")
         plan.graph.notes.append(
             "warning: fusion is left out: it joins the scores of two extractors or more with one back end (or of one as it comes "
             "and adapted), by held-out speakers of a training set that none of them has learnt from: name one by dataset.train=DIR"
@@ -117,6 +120,7 @@ def _notes(plan: Plan) -> None:
                 )
             unable = [one.name for one in plan.plain("trials") if one.name not in able]
             if unable:
+                plan.graph.limits.append(f"attacker {name} is left out on {system} for {', '.join(unable)}")
                 plan.graph.notes.append(
                     f"{name}: left out on {system} for {', '.join(unable)}, which nothing adapts: a back end that is trained "
                     f"would ({trained_back_ends()})"
@@ -151,7 +155,32 @@ def _unanswered(plan: Plan) -> None:
             remedy="choose other metrics, or what they need",
             faults=[Fault(reason, f"metric.{label}") for label, reason in why.items()],
         )
-    plan.graph.notes.extend(f"metric {label} is left out: {reason}" for label, reason in why.items())
+    lines = [f"metric {label} is left out: {reason}" for label, reason in why.items()]
+    plan.graph.notes += lines
+    plan.graph.limits += [*lines, *_rowless(plan)]
+
+
+def _rowless(plan: Plan) -> Iterator[str]:
+    """Chosen extractors, and attackers and back ends where trials are measured, that no row will be about."""
+    seen = {column: {name for source in plan.graph.sources for name in _names(source.identity[column])}
+            for column in ("extractor", "attacker", "backend")}  # fmt: skip
+    chosen = plan.evaluation
+    for label in chosen.extractors:
+        if label not in seen["extractor"]:
+            yield f"extractor {label} gives no row: no chosen metric measures what it gives"
+    if not plan.families("trials"):
+        return
+    for label in chosen.attackers if chosen.anonymised else ():
+        if label not in seen["attacker"]:
+            yield f"attacker {label} gives no row: no chosen extractor with a chosen back end can do what it does"
+    for label in chosen.backends:
+        if label not in seen["backend"]:
+            yield f"back end {label} gives no row: it compares nothing that a chosen extractor gives"
+
+
+def _names(column: str) -> list[str]:
+    """The labels in a column of extractors or back ends, joined scores among them."""
+    return column.partition(", fused (")[0].split("+")
 
 
 def _lacks(plan: Plan, name: str, metric: Chosen[MetricFamily]) -> str:

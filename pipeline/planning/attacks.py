@@ -77,7 +77,8 @@ class Trial:
 
 
 def _cell(attack: Attack, trial_set: TrialSet, comparer: Comparer) -> Cell:
-    return Cell(trial_set.name, attack.condition, attack.system, attack.name, comparer, trial_set.digest)
+    across = trial_set.across_sexes
+    return Cell(trial_set.name, attack.condition, attack.system, attack.name, comparer, trial_set.digest, across)
 
 
 def _trials(plan: Plan, attack: Attack) -> Iterator[Trial]:

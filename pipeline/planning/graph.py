@@ -58,6 +58,7 @@ class Graph:
         candidates: the attacks that were adapted to a system, between which held-out speakers choose.
         heard: what is heard of the evaluated speech.
         notes: what a reader should know of the attacks that were planned, and of those that were not.
+        limits: what was asked for and gives no row (:mod:`pipeline.tables.limits`).
     """
 
     tasks: list[Task] = field(default_factory=list)
@@ -67,6 +68,7 @@ class Graph:
     candidates: list[Candidate] = field(default_factory=list)
     heard: Heard = field(default_factory=Heard)
     notes: list[str] = field(default_factory=list)
+    limits: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self._known: set[str] = set()

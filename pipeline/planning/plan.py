@@ -22,6 +22,7 @@ from pipeline.planning.speech import SpeechSet, TrainingSet
 from pipeline.protocol.attackers import AttackerSettings
 from pipeline.protocol.trials import TrialSet
 from pipeline.stages import fuse, measure, score
+from pipeline.tables import limits
 
 
 @dataclass(frozen=True)
@@ -164,6 +165,7 @@ class Cell:
 
     Attributes:
         protocol: digest of what is compared.
+        across_sexes: whether it is trials that were made here without the sex of any speaker.
     """
 
     subset: str
@@ -172,6 +174,7 @@ class Cell:
     attacker: str
     comparer: Comparer
     protocol: str
+    across_sexes: bool = False
 
     @property
     def label(self) -> str:
@@ -406,13 +409,14 @@ class Plan:
             "protocol": cell.protocol,
             "code": code.versions(makers),
         }
+        if cell.across_sexes:
+            parameters["sexes"] = "unknown"
         identity, reads = cell.identity(self.data.name), family.component.reads
-        by, note = cell.comparer, cell.comparer.note
+        by, notes = cell.comparer, [cell.comparer.note, limits.SEXES if cell.across_sexes else ""]
         tried = self.data.trials.get(cell.subset) if reads.startswith("trial") else None
         if tried is not None and tried.thinned:
-            lacking = (
-                f"{len(tried.thinned)} models lack enrolment utterances that were left out: {', '.join(tried.thinned)}"
-            )
-            note = "; ".join(filter(None, [note, lacking]))
+            few = ", ".join(tried.thinned)
+            notes.append(f"{len(tried.thinned)} models lack enrolment utterances that were left out: {few}")
         partial = tried is not None and bool(tried.thinned)
+        note = "; ".join(filter(None, notes))
         self.graph.sources.append(Source(task.ref(), identity, parameters, reads, by.weights, note, partial))

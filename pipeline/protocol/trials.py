@@ -23,6 +23,8 @@ class TrialSet:
         trials: columns model, utterance, target (bool).
         expected: trials in the list, before any were dropped with their utterances (``allow_partial``).
         thinned: models that are made of fewer utterances than the list says (``allow_partial``).
+        across_sexes: whether the pairs were made here without the sex of any speaker, so that they stand across sexes too. It is
+            no part of the digest: the scores of given trials are the same, whoever chose them.
     """
 
     name: str
@@ -31,6 +33,7 @@ class TrialSet:
     trials: pd.DataFrame
     expected: int
     thinned: tuple[str, ...] = ()
+    across_sexes: bool = False
 
     @property
     def n_target(self) -> int:
@@ -54,12 +57,13 @@ def make(
     enrolment: Iterable[tuple[str, str]],
     trials: Iterable[tuple[str, str, bool]],
     expected: int,
+    across_sexes: bool = False,
 ) -> TrialSet:
     """A trial set from tuples (model, utterance) and (model, utterance, target), each ordered by model and utterance."""
     enrolled = pd.DataFrame(sorted(enrolment), columns=["model", "utterance"]).astype("str")
     compared = pd.DataFrame(sorted(trials), columns=["model", "utterance", "target"])
     compared = compared.astype({"model": "str", "utterance": "str", "target": "bool"})
-    return TrialSet(name, enrolment_set, enrolled, compared, expected)
+    return TrialSet(name, enrolment_set, enrolled, compared, expected, across_sexes=across_sexes)
 
 
 def without(made: TrialSet, gone: Collection[tuple[str, str]]) -> TrialSet:

@@ -26,7 +26,7 @@ from pipeline.report import glossary, runs, tables
 from pipeline.report import strongest as first
 from pipeline.report.drawn import NOT_KEPT, Drawn
 from pipeline.report.words import joined
-from pipeline.tables import results
+from pipeline.tables import csv, limits, results
 
 log = logging.getLogger(__name__)
 
@@ -36,7 +36,18 @@ _UNSAFE = re.compile(rb"[^A-Za-z0-9_.~,:;/()+*-]")
 WORST = 3
 MOST_FLAGGED = 6
 """Flagged checks that the top of the page shows unfolded."""
-ANCHORS = ("strongest", "summary", "attack", "doubt", "metrics", "speakers", "glossary", "signatures", "comparing")
+ANCHORS = (
+    "limits",
+    "strongest",
+    "summary",
+    "attack",
+    "doubt",
+    "metrics",
+    "speakers",
+    "glossary",
+    "signatures",
+    "comparing",
+)
 """Ids of the page's own parts, which no section of figures may have."""
 SPEAKER_COLUMNS = (
     ("diagonal_oo", "similarity to itself, OO", ""),
@@ -184,6 +195,8 @@ def render(run_folders: Sequence[Path], out: Path, drawn: Drawn = NOT_KEPT) -> P
         sets=_sets(rows),
         strongest=_strongest(evaluation),
         strongest_title=first.TITLE,
+        limits=_limits(evaluation),
+        limits_title=limits.TITLE,
         partial=_partial(evaluation, rows),
         attack=_attack(evaluation),
         summaries=[(summary, _summary(summary), tables.footnotes(summary, False)) for summary in summaries],
@@ -269,7 +282,7 @@ def _free(name: str, taken: set[str]) -> str:
 
 
 def _csv(table: pd.DataFrame) -> str:
-    return table.drop(columns="series", errors="ignore").to_csv(index=False, float_format="%.10g", lineterminator="\n")
+    return csv.text(table.drop(columns="series", errors="ignore"), "%.10g")
 
 
 def _title(rows: pd.DataFrame) -> str:
@@ -391,6 +404,19 @@ def _partial(evaluation: runs.Evaluation, rows: pd.DataFrame) -> list[str]:
             f"row{'s' if len(part) != 1 else ''}: {symbols} for {where}{extra}"
         )
     return lines
+
+
+def _limits(evaluation: runs.Evaluation) -> list[str]:
+    """What a reader must know before the numbers, of each run; what is the same in all runs is said once."""
+    of_runs: dict[str, list[str]] = {}
+    for run in evaluation.runs:
+        for one in run.limits:
+            of_runs.setdefault(one, []).append(run.letter)
+    everywhere = len(evaluation.runs)
+    return [
+        one if len(letters) == everywhere else f"Run{'s' if len(letters) > 1 else ''} {joined(letters)}: {one}"
+        for one, letters in of_runs.items()
+    ]
 
 
 def _strongest(evaluation: runs.Evaluation) -> Table | None:

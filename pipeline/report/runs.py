@@ -14,7 +14,7 @@ import yaml
 from pipeline.diagnostics import sentences
 from pipeline.errors import DataError
 from pipeline.report import glossary
-from pipeline.tables import results
+from pipeline.tables import limits, results
 
 EARLIER_COLUMNS = {"speakers": ["srd_rank_median"]}
 """Columns that a table of an earlier version may have in addition: they stand in a table of their own now."""
@@ -25,7 +25,7 @@ BAD_STATES = {"partial", "failed", "interrupted", "cancelled", "error"}
 
 @dataclass(frozen=True)
 class Run:
-    """One run folder: its id and its records, as written (absent records are empty)."""
+    """One run folder: its id and its records, as written (absent records are empty). ``limits`` are what a reader must know."""
 
     folder: Path
     run_id: str
@@ -33,6 +33,7 @@ class Run:
     status: dict[str, Any]
     config: dict[str, Any]
     environment: dict[str, Any]
+    limits: tuple[str, ...] = ()
 
     @property
     def problems(self) -> list[str]:
@@ -106,6 +107,7 @@ def read(folders: Sequence[Path]) -> Evaluation:
                 _json(folder / "status.json"),
                 _yaml(folder / "config.yaml"),
                 _json(folder / "environment.json"),
+                tuple(limits.read(folder)),
             )
         )
         rows.append(table.assign(run_id=pd.array([run_id] * len(table), dtype="string")))

@@ -16,6 +16,7 @@ import pandas as pd
 
 from pipeline.report import glossary
 from pipeline.tables import results
+from pipeline.tables.limits import TITLE
 
 DASH = "–"
 WITHIN = "within chance"
@@ -317,6 +318,26 @@ def on_screen(text: str) -> int:
         return len(text)
     wide = sum(unicodedata.east_asian_width(each) in "WF" for each in text)
     return len(text) + wide - sum(unicodedata.category(each) in ("Mn", "Me", "Cf") for each in text)
+
+
+def limits_text(limits: Sequence[str]) -> str:
+    """What a reader must know first, as plain text; '' if there is nothing."""
+    lines = [f"- {_one_line(one)}" for one in limits]
+    return "\n".join([TITLE, "", *lines]) + "\n\n" if lines else ""
+
+
+def limits_markdown(limits: Sequence[str]) -> str:
+    """What a reader must know first, as Markdown; '' if there is nothing."""
+    lines = [f"- {markdown(one)}" for one in limits]
+    return "\n".join([f"**{TITLE}**", "", *lines]) + "\n\n" if lines else ""
+
+
+def limits_latex(limits: Sequence[str]) -> str:
+    """What a reader must know first, as LaTeX; '' if there is nothing."""
+    lines = [rf"\item {_latex(one)}" for one in limits]
+    if not lines:
+        return ""
+    return "\n".join([rf"\paragraph{{{_latex(TITLE)}}}", r"\begin{itemize}", *lines, r"\end{itemize}", "", ""])
 
 
 def aligned(heads: list[str], body: list[list[str]], left: Collection[int]) -> list[str]:

@@ -172,7 +172,7 @@ def test_folders_that_are_no_training_set(tiny, tmp_path: Path, refused) -> None
     assert faults(same) == [("train", "the training set and a set that is evaluated are both called 't_enrolls'")]
     # The data set is not there either: both are said.
     error = refused(importers.read, tiny.settings(root=str(tmp_path / "no"), train=str(tmp_path / "nowhere")))
-    assert [fault.kind for fault in error.faults] == ["train", "root"]
+    assert [fault.kind for fault in error.faults] == ["root", "train"]
 
 
 def test_notes_of_other_peoples_systems_have_their_label(tiny, tmp_path: Path) -> None:

@@ -114,8 +114,8 @@ def test_all_faults_of_all_systems_at_once(tmp_path: Path) -> None:
         precomputed.Extractor.tables(chosen, ["original", "b2", "b3", "b4", "b3r", "mine"])
     faults = [(fault.kind, fault.where) for fault in caught.value.faults]
     assert faults == [
-        ("zero", zero), ("command", f"{tmp_path}/x.scp:1"), ("missing", f"{tmp_path}/gone"),
-        ("no-entry", precomputed.SETTING), ("no-entry", precomputed.SETTING),
+        ("no-entry", precomputed.SETTING), ("no-entry", precomputed.SETTING), ("missing", f"{tmp_path}/gone"),
+        ("command", f"{tmp_path}/x.scp:1"), ("zero", zero),
     ]  # fmt: skip
     text = str(caught.value)
     assert "no vectors of the system 'b3r'; did you mean its entry 'b3'?" in text

@@ -15,8 +15,12 @@ import numpy as np
 
 from pipeline.backends.plda.model import Plda
 from pipeline.errors import DataError
+from pipeline.files import read_regular
+from pipeline.tables import text
 
 MEAN, TRANSFORM, PLDA = PLDA_FILES = ("mean.vec", "transform.mat", "plda")
+LARGEST = 1 << 30
+"""Bytes of such a file: a PLDA of 8,000 dimensions as text."""
 _TYPES = {b"FV": ("<f4", 1), b"DV": ("<f8", 1), b"FM": ("<f4", 2), b"DM": ("<f8", 2)}
 
 
@@ -71,8 +75,8 @@ def _read_parts(path: Path) -> list[np.ndarray]:
 def _of_file(path: Path, kinds: list[int], tokens: tuple[str, str]) -> list[np.ndarray]:
     """Arrays of one, two dimensions as ``kinds`` says, between two tokens."""
     try:
-        data = path.read_bytes()
-        reader = _Binary(data[2:]) if data[:2] == b"\0B" else _Text(data)
+        data = read_regular(path, LARGEST)
+        reader = _Binary(data[2:]) if data[:2] == b"\0B" else _Text(data, path)
         reader.token(tokens[0])
         arrays = [reader.array(kind) for kind in kinds]
         reader.token(tokens[1])
@@ -85,7 +89,12 @@ def _of_file(path: Path, kinds: list[int], tokens: tuple[str, str]) -> list[np.n
                 raise _Malformed("it holds numbers that are not finite")
         return arrays
     except OSError as error:
-        raise DataError("a file of Kaldi's cannot be read", where=str(path), cause=error.strerror or "") from error
+        raise DataError(
+            f"a file of Kaldi's cannot be read: {error.strerror or error}",
+            where=str(path),
+            cause="a path that means another file, or one that may not be read",
+            remedy=f"name a folder that holds {', '.join(PLDA_FILES)} as plain files",
+        ) from error
     except _Malformed as error:
         what = {"<Plda>": "a PLDA"}.get(tokens[0]) or {1: "a vector", 2: "a matrix"}[kinds[0]]
         raise DataError(
@@ -139,11 +148,12 @@ class _Binary:
 class _Text:
     """A text file."""
 
-    def __init__(self, data: bytes) -> None:
+    def __init__(self, data: bytes, path: Path) -> None:
         try:
-            self.left = data.decode("ascii").strip()
-        except UnicodeDecodeError:
-            raise _Malformed("it is neither binary as Kaldi writes it nor text") from None
+            self.left = text.decoded(data, path).strip()
+        except text.Unreadable as error:
+            said = f"; {error.what}" if error.kind == "encoding" and "if it is" not in error.what else ""
+            raise _Malformed(f"it is neither binary as Kaldi writes it nor text{said}") from None
 
     def token(self, wanted: str) -> None:
         if not self.left.startswith(wanted):

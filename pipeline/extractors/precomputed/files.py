@@ -16,18 +16,22 @@ import zipfile
 import zlib
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
 import numpy as np
 
-from pipeline.faults import Faults
+from pipeline.faults import TABLES, Faults
+from pipeline.files import NotRegular, TooLarge, memory, open_regular
+from pipeline.names import composed
 from pipeline.seeds import digest
+from pipeline.tables import text as text_tables
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    import pyarrow.parquet as pq
 
 # kind: (likely cause, what mends it)
 KINDS = {
@@ -55,6 +59,11 @@ KINDS = {
         "a moved or incomplete copy; relative paths start at the folder of the scp, at the current folder, or at a folder "
         "above the scp",
         "restore the archives, or start the run in the folder in which the recipe ran",
+    ),
+    **TABLES,
+    "too-large": (
+        "another file, one with holes, or an archive that unpacks to far more than it is",
+        "correct the path, or write the vectors again; many vectors may lie in several files of one folder",
     ),
     "malformed": ("an interrupted copy, or another format", "write the file again"),
     "matrix": (
@@ -85,6 +94,12 @@ KINDS = {
 _SKIPPED = re.compile(r"\.|spk_|num_|(wav|feats|vad|cmvn)\.scp$")
 _PICKLES = {".pkl", ".pickle", ".pt", ".pth", ".ckpt", ".bin", ".joblib"}
 _LONGEST_ID = 4096
+LARGEST = 64 << 30
+"""Bytes of a file of vectors: sixty million of 256 values."""
+LONGEST = 1 << 20
+"""Values of a vector; no extractor gives nearly as many."""
+_UNPACKED, _FREE = 100, 256 << 20
+"""An npz may unpack to so many times its size; real numbers hardly shrink at all. Below so many bytes nobody minds."""
 
 
 def listed() -> Faults:
@@ -176,7 +191,13 @@ def _files(path: Path, faults: Faults) -> list[Path]:
     if not path.is_dir():
         suffix = path.suffix.lower()
         if not path.is_file():
-            faults.add("missing", "there is no such file or folder", path)
+            try:
+                with open_regular(path):
+                    pass
+            except NotRegular as error:
+                faults.add("not-a-file", str(error.strerror), path)
+            except OSError:
+                faults.add("missing", "there is no such file or folder", path)
         elif suffix in _PICKLES:
             faults.add("pickle", f"files of the type {suffix} hold pickled objects", path)
         elif suffix not in (".scp", *_READERS):
@@ -219,7 +240,8 @@ def _table(path: Path, found: Sequence[_Vector], faults: Faults) -> VectorTable:
             faults.add("dimension", what, one.where)
     if dimension == 0:
         faults.add("malformed", "the vectors have no values", path)
-    found = sorted((one for one in found if len(one.values) == dimension), key=lambda one: one.id)
+    found = [replace(one, id=composed(one.id)) for one in found if len(one.values) == dimension]
+    found = sorted(found, key=lambda one: one.id)
     vectors = np.empty((len(found), dimension), np.float32)
     # What is beyond the range of float32 becomes infinite, and is refused as that.
     with np.errstate(over="ignore"):
@@ -266,7 +288,7 @@ def _entries(scps: Iterable[Path], faults: Faults) -> list[_Vector]:
         by_ark[entry.ark].append(entry)
     found = []
     for ark, several in by_ark.items():
-        with ark.open("rb") as stream:
+        with open_regular(ark, LARGEST) as stream:
             size = os.fstat(stream.fileno()).st_size
             for entry in sorted(several, key=lambda one: one.offset):
                 stream.seek(entry.offset)
@@ -281,22 +303,14 @@ def _entries(scps: Iterable[Path], faults: Faults) -> list[_Vector]:
 
 def _lines(scp: Path, faults: Faults) -> list[_Entry]:
     """The sound lines of an scp."""
-    try:
-        text = scp.read_bytes().decode()
-    except UnicodeDecodeError:
-        faults.add("malformed", "is no text in UTF-8", scp)
-        return []
     places: dict[str, Path | None] = {}
     entries = []
-    for number, line in enumerate(text.split("\n"), 1):
-        where = f"{scp}:{number}"
+    for line, where in text_tables.lines(scp, faults):
         fields = line.split(maxsplit=1)
-        if not fields:
-            continue
         if len(fields) == 1:
             faults.add("malformed", f"'{fields[0]}' has no path", where)
             continue
-        name, place = fields[0], fields[1].strip()
+        name, place = composed(fields[0]), fields[1].strip()
         parsed = re.fullmatch(r"(.+):([0-9]{1,18})", place)
         file, offset = (parsed[1], int(parsed[2])) if parsed else (place, 0)
         if place.startswith("|") or place.endswith("|") or file.rstrip().endswith("|") or file == "-":
@@ -323,7 +337,7 @@ def _ark_of(name: str, folder: Path) -> Path | None:
 
 def _ark(path: Path, faults: Faults) -> list[_Vector]:
     found: list[_Vector] = []
-    with path.open("rb") as stream:
+    with open_regular(path, LARGEST) as stream:
         size = os.fstat(stream.fileno()).st_size
         name = ""
         try:
@@ -373,6 +387,11 @@ def _object(stream: BinaryIO, size: int) -> np.ndarray:
     shape, length = _header(head)
     if start + length > size:
         raise _Refused("malformed", f"the archive ends early: {length} bytes are to follow, and {size - start} do")
+    if len(shape) == 2 and shape[0] != 1:
+        stream.seek(start + length)
+        raise _not_single(shape)
+    if shape[-1] > LONGEST:
+        raise _Refused("too-large", f"a vector of {shape[-1]:,} values; at most {LONGEST:,} are read")
     from kaldiio.matio import read_kaldi
 
     values = np.asarray(read_kaldi(stream))
@@ -424,7 +443,9 @@ def _text(stream: BinaryIO, head: bytes) -> np.ndarray:
         raise _Refused("malformed", "neither a binary nor a text vector begins here")
     text = b""
     while b"]" not in text:
-        line = stream.readline()
+        line = stream.readline(32 * LONGEST)
+        if len(text) + len(line) > 32 * LONGEST - 1:
+            raise _Refused("too-large", f"a vector of more than {32 * LONGEST:,} bytes of text")
         if not line:
             raise _Refused("malformed", "the archive ends early: no ']' follows")
         text += line
@@ -443,9 +464,13 @@ def _text(stream: BinaryIO, head: bytes) -> np.ndarray:
 
 def _single(matrix: np.ndarray) -> np.ndarray:
     if len(matrix) != 1:
-        raise _Refused("matrix", f"a matrix of {matrix.shape[0]} rows and {matrix.shape[1]} columns, not one vector")
+        raise _not_single(matrix.shape)
     row: np.ndarray = matrix[0]
     return row
+
+
+def _not_single(shape: Sequence[int]) -> _Refused:
+    return _Refused("matrix", f"a matrix of {shape[0]} rows and {shape[1]} columns, not one vector")
 
 
 # Tables ----------------------------------------------------------------------------------------------------------------
@@ -456,7 +481,17 @@ def _read(path: Path, faults: Faults) -> list[_Vector]:
         return _READERS[path.suffix.lower()](path, faults)
     except _Refused as error:
         faults.add(error.kind, error.what, path)
-        return []
+    except (NotRegular, TooLarge) as error:
+        faults.add("not-a-file" if isinstance(error, NotRegular) else "too-large", str(error.strerror), path)
+    except MemoryError:
+        faults.add("too-large", "does not fit into the memory of this machine", path)
+    return []
+
+
+def _fits(what: str, size: int) -> None:
+    """Refuse what takes more memory than there is, before it is asked for."""
+    if size > memory():
+        raise _Refused("too-large", f"{what} takes {size:,} bytes, and this machine has {memory():,}")
 
 
 def _rows(path: Path, ids: Sequence[str], vectors: np.ndarray) -> list[_Vector]:
@@ -478,21 +513,21 @@ def _paired(path: Path, ids: Sequence[str], vectors: Sequence[np.ndarray]) -> li
 
 
 def _npz(path: Path, faults: Faults) -> list[_Vector]:
-    if not zipfile.is_zipfile(path):
-        with path.open("rb") as stream:
-            pickled = stream.read(1) == b"\x80"
-        raise _Refused("pickle", "is a pickled object") if pickled else _Refused("malformed", "is no npz archive")
     held: dict[str, np.ndarray] = {}
-    try:
-        with np.load(path, allow_pickle=False) as archive:
-            for name in ("ids", "vectors"):
-                if name not in archive.files:
-                    raise _Refused("malformed", f"there is no array '{name}' (there are: {', '.join(archive.files)})")
-                held[name] = archive[name]
-    except (ValueError, EOFError, zipfile.BadZipFile, zlib.error, NotImplementedError, RuntimeError) as error:
-        if "allow_pickle" in str(error):
-            raise _Refused("pickle", "'ids' or 'vectors' is an array of pickled objects") from None
-        raise _Refused("malformed", f"is damaged ({error})") from None
+    with open_regular(path, LARGEST) as stream:
+        if not zipfile.is_zipfile(stream):
+            stream.seek(0)
+            pickled = stream.read(1) == b"\x80"
+            raise _Refused("pickle", "is a pickled object") if pickled else _Refused("malformed", "is no npz archive")
+        try:
+            _check_npz(stream)
+            stream.seek(0)
+            with np.load(stream, allow_pickle=False) as archive:
+                held = {name: archive[name] for name in ("ids", "vectors")}
+        except (ValueError, EOFError, zipfile.BadZipFile, zlib.error, NotImplementedError, RuntimeError) as error:
+            if "allow_pickle" in str(error):
+                raise _Refused("pickle", "'ids' or 'vectors' is an array of pickled objects") from None
+            raise _Refused("malformed", f"is damaged ({error})") from None
     ids = held["ids"]
     if ids.ndim != 1 or ids.dtype.kind not in "US":
         raise _Refused("ids", f"'ids' is {ids.dtype} of {ids.ndim} dimensions, not a list of texts")
@@ -501,14 +536,45 @@ def _npz(path: Path, faults: Faults) -> list[_Vector]:
     return _rows(path, [str(name) for name in ids], held["vectors"])
 
 
+def _check_npz(stream: BinaryIO) -> None:
+    """What the two arrays will take is checked before any of it is unpacked: by the list of contents, and by their headers."""
+    with zipfile.ZipFile(stream) as archive:
+        held = archive.namelist()
+        for name in ("ids", "vectors"):
+            if f"{name}.npy" not in held:
+                names = ", ".join(one.removesuffix(".npy") for one in held)
+                raise _Refused("malformed", f"there is no array '{name}' (there are: {names})")
+            listed = archive.getinfo(f"{name}.npy")
+            _fits(f"the array '{name}'", listed.file_size)
+            if listed.file_size > max(_FREE, _UNPACKED * listed.compress_size):
+                what = f"the array '{name}' unpacks from {listed.compress_size:,} bytes to {listed.file_size:,}"
+                raise _Refused("too-large", f"{what}: no vectors shrink like that")
+            with archive.open(listed) as packed:
+                version = np.lib.format.read_magic(packed)
+                header = (
+                    np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+                )
+                shape, _, kind = header(packed)
+                if kind.hasobject:
+                    raise _Refused("pickle", "'ids' or 'vectors' is an array of pickled objects")
+                if packed.tell() + math.prod(shape) * kind.itemsize != listed.file_size:
+                    what = (
+                        f"the array '{name}' of {' × '.join(map(str, shape))} {kind} is no {listed.file_size:,} bytes"
+                    )
+                    raise _Refused("malformed", f"is damaged ({what})")
+
+
 def _safetensors(path: Path, faults: Faults) -> list[_Vector]:
     from safetensors import SafetensorError, safe_open
 
+    with open_regular(path, LARGEST):
+        pass
     try:
         with safe_open(path, framework="numpy") as stored:
             names, metadata = list(stored.keys()), stored.metadata() or {}
             if "vectors" not in names:
                 raise _Refused("malformed", f"there is no tensor 'vectors' (there are: {', '.join(names)})")
+            _fits("the tensor 'vectors'", 8 * math.prod(stored.get_slice("vectors").get_shape()))
             vectors = np.asarray(stored.get_tensor("vectors"))
     except (SafetensorError, TypeError) as error:
         # TypeError: a type that numpy has not, bfloat16.
@@ -520,11 +586,11 @@ def _id_table(path: Path, stored: str | None) -> list[str]:
     """The ids of a file of tensors, from the file beside it or from its metadata."""
     beside = path.with_name(f"{path.stem}.ids.txt")
     tables: list[list[str]] = []
-    if beside.is_file():
+    if beside.exists():
         try:
-            tables.append([line.strip() for line in beside.read_text("utf-8").rstrip().split("\n")])
-        except UnicodeDecodeError:
-            raise _Refused("ids", f"{beside} is no text in UTF-8") from None
+            tables.append([line.strip() for line in text_tables.text(beside).rstrip().split("\n")])
+        except text_tables.Unreadable as error:
+            raise _Refused("ids" if error.kind == "malformed" else error.kind, f"{beside}: {error.what}") from None
     if stored is not None:
         try:
             ids = json.loads(stored)
@@ -545,7 +611,11 @@ def _parquet(path: Path, faults: Faults) -> list[_Vector]:
     import pyarrow.parquet as pq
 
     try:
-        table = pq.ParquetFile(path).read()
+        with open_regular(path, LARGEST) as stream:
+            _check_parquet(pq.ParquetFile(stream).metadata)
+            table = pq.ParquetFile(stream).read()
+    except (NotRegular, TooLarge):
+        raise
     except (pa.ArrowException, OSError) as error:
         raise _Refused("malformed", f"cannot be read ({str(error).splitlines()[0]})") from None
     column = next((name for name in ("id", "utterance") if name in table.column_names), None)
@@ -558,6 +628,19 @@ def _parquet(path: Path, faults: Faults) -> list[_Vector]:
     if "vector" in table.column_names:
         return _paired(path, ids.to_pylist(), _lists(table.column("vector")))
     return _rows(path, ids.to_pylist(), _numbered(table))
+
+
+def _check_parquet(metadata: pq.FileMetaData) -> None:
+    """What the columns will take is checked before they are read: a run of equal values is stored once."""
+    sizes: Counter[str] = Counter()
+    for group in range(metadata.num_row_groups):
+        for number in range(metadata.num_columns):
+            column = metadata.row_group(group).column(number)
+            real = {"FLOAT": 4, "DOUBLE": 8}.get(column.physical_type, 1)
+            sizes[column.path_in_schema] += max(real * column.num_values, column.total_uncompressed_size)
+    for name, size in sizes.items():
+        _fits(f"the column {name}", size)
+    _fits("the table", sum(sizes.values()))
 
 
 def _lists(column: pa.ChunkedArray) -> list[np.ndarray]:

@@ -1,0 +1,34 @@
+"""What a reader of a run's numbers must know first: ``limits.json`` of a run folder, a list of sentences.
+
+A limit is something that the numbers do not show: a protocol that was made here because no lists came with the data, sexes that
+nobody knows, sets, utterances and trials that were left out, and what was asked for and gives no row. It stands above all tables of
+the report, of what is printed, and of Markdown and LaTeX.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+FILE = "limits.json"
+TITLE = "Know before you read the numbers"
+SEXES = "sexes unknown: pairs across sexes are tried, which is easier to resist"
+
+
+def write(folder: Path, limits: Sequence[str]) -> None:
+    """Write the limits, each once, in their order."""
+    text = json.dumps(list(dict.fromkeys(limits)), indent=1, ensure_ascii=False)
+    (folder / FILE).write_text(text + "\n", encoding="utf-8", errors="replace")
+
+
+def read(folder: Path) -> list[str]:
+    """The limits of a run; none of one that earlier versions made."""
+    path = folder / FILE
+    found = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else []
+    return [str(one) for one in found] if isinstance(found, list) else []
+
+
+def few(names: Sequence[str], most: int = 5) -> str:
+    """Names in a sentence, the first of them where there are many."""
+    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
