@@ -8,6 +8,22 @@ from pathlib import Path
 from pipeline.errors import DataError, Fault
 
 # kind: (likely cause, what mends it)
+TABLES = {
+    "not-a-file": (
+        "a pipe, a device or a socket in the place of a table",
+        "put a plain file there: `cat THAT > FILE` makes one of a pipe that ends",
+    ),
+    "too-large": ("another file than the table, or one with holes", "correct the path, or cut the table down"),
+    "encoding": (
+        "a table saved in another encoding, by a spreadsheet or an editor",
+        "convert it to UTF-8 with the command given with it",
+    ),
+}
+"""What can be wrong with any text table as a whole."""
+
+VISIBLE = r"perl -CSD -i -pe 's/(?!\r?\n)(?![ \t])[\pC\pZ]//g'"
+"""The command that takes out of tables what nobody can see; their names follow."""
+
 KINDS = {
     "root": ("a misspelt or unmounted folder", "set dataset.root=DIR to the folder of the data"),
     "no-sets": (
@@ -21,6 +37,12 @@ KINDS = {
         "move the files to SPEAKER/CHAPTER/UTTERANCE.ext, or write a Kaldi set for them (dataset=kaldi)",
     ),
     "missing-table": ("an incomplete copy of the set", "restore the table"),
+    **TABLES,
+    "bad-id": (
+        "an id copied from a terminal, a web page or a spreadsheet",
+        f"take the characters out of all tables, in the folder of the sets: {VISIBLE} */wav.scp */utt2spk */spk2utt "
+        "*/spk2gender */enrolls */trials* */text; rename files that have them in their names",
+    ),
     "malformed": ("a damaged or hand-edited table", "correct the line"),
     "pipe": (
         "a wav.scp made by a Kaldi recipe; a run starts no commands that stand in data",
@@ -106,6 +128,15 @@ KINDS = {
 }
 
 
+def shown(text: str) -> str:
+    """A text as it may be printed: what a terminal would obey or not show, in its escape form (``\\x1b``, ``\\u2028``)."""
+    if text.isprintable():
+        return text
+    return "".join(
+        one if one.isprintable() else one.encode("unicode_escape", "surrogatepass").decode("ascii") for one in text
+    )
+
+
 class Faults:
     """Faults of a data set or of what comes beside it, in the order in which they were found.
 
@@ -121,7 +152,7 @@ class Faults:
     def add(self, kind: str, what: str, where: str | Path = "") -> None:
         if kind not in self.kinds:
             raise KeyError(kind)
-        self.found.append(Fault(what, str(where), kind))
+        self.found.append(Fault(shown(what), shown(str(where)), kind))
 
     def has(self, kind: str) -> bool:
         return any(fault.kind == kind for fault in self.found)

@@ -1,12 +1,75 @@
-"""Files: their digests, and the one way in which a file is replaced."""
+"""Files: their digests, the one way in which somebody's file is opened, and the one way in which a file is replaced."""
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
+import stat
 import uuid
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import BinaryIO
+
+_KINDS = {
+    stat.S_IFIFO: "a named pipe",
+    stat.S_IFCHR: "a device",
+    stat.S_IFBLK: "a device",
+    stat.S_IFSOCK: "a socket",
+}
+
+
+class NotRegular(OSError):
+    """A pipe, a device or a socket where a file is to be read: opening it could wait for ever, reading it never end."""
+
+
+class TooLarge(OSError):
+    """A file of more bytes than its kind can sensibly have."""
+
+
+def open_regular(path: Path, most: int | None = None) -> BinaryIO:
+    """Open a regular file for reading, links followed.
+
+    Args:
+        path: the file.
+        most: bytes that it may have; None for any number.
+
+    Raises:
+        NotRegular: it is a pipe, a device or a socket.
+        TooLarge: it has more bytes.
+        OSError: it cannot be opened.
+    """
+    _refuse(path, path.stat(), most)  # before it is opened: opening some devices does something
+    # It may have been replaced in between, and opening a pipe would wait for a writer.
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        _refuse(path, os.fstat(descriptor), most)
+        return os.fdopen(descriptor, "rb")
+    except BaseException:
+        os.close(descriptor)
+        raise
+
+
+def read_regular(path: Path, most: int) -> bytes:
+    """The bytes of a regular file, as many as it has when it is opened.
+
+    Raises:
+        NotRegular, TooLarge, OSError: see :func:`open_regular`.
+    """
+    with open_regular(path, most) as stream:
+        # No more than its size: what the system only shows as a file (/proc) has none, and may never end.
+        return stream.read(os.fstat(stream.fileno()).st_size)
+
+
+def _refuse(path: Path, found: os.stat_result, most: int | None) -> None:
+    kind = stat.S_IFMT(found.st_mode)
+    if kind == stat.S_IFDIR:
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+    if kind != stat.S_IFREG:
+        raise NotRegular(errno.EINVAL, f"is {_KINDS.get(kind, 'no file')}, not a file", str(path))
+    if most is not None and found.st_size > most:
+        holes = ", most of them holes" if found.st_blocks * 512 < found.st_size // 2 else ""
+        raise TooLarge(errno.EFBIG, f"has {found.st_size:,} bytes{holes}; at most {most:,} are read", str(path))
 
 
 def file_digest(path: Path) -> str:

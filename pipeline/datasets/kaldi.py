@@ -29,6 +29,7 @@ from pipeline.datasets import corpus
 from pipeline.datasets.corpus import Enrolled, Listed, Listing, Trial, TrialList
 from pipeline.datasets.settings import DatasetSettings
 from pipeline.faults import Faults
+from pipeline.tables import text
 
 log = logging.getLogger(__name__)
 
@@ -207,27 +208,17 @@ def records(path: Path, faults: Faults, fields: range, split: int = 0) -> Iterat
 
     ``split`` limits the fields, the last of which then keeps its blanks (file names in wav.scp).
     """
-    try:
-        text = path.read_bytes().decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        faults.add("malformed", f"not UTF-8 text at byte {error.start}", path)
-        return
-    except OSError as error:
-        faults.add("missing-table", f"cannot be read ({error.strerror})", path)
-        return
-    for number, line in enumerate(text.split("\n"), 1):
-        line = line.strip(" \t\r")
-        if not line:
-            continue
+    for line, where in text.lines(path, faults):
         found = _BLANK.split(line, maxsplit=split - 1 if split else 0)
-        if "\0" in line:
-            faults.add("malformed", "a zero byte", f"{path}:{number}")
-        elif len(found) in fields:
-            yield Record(found, f"{path}:{number}")
+        if len(found) in fields:
+            # The last field of a line that is split once is the path of a file, which has to stay as it is, or what is said.
+            ids = len(found) - (split == len(found))
+            yield Record([*map(text.name, found[:ids]), *found[ids:]], where)
         else:
             least, most = fields[0], fields[-1]
             wanted = f"{least}" if least == most else f"{least} or {most}" if most == least + 1 else f"{least} or more"
-            faults.add("malformed", f"{len(found)} fields instead of {wanted}: '{line[:80]}'", f"{path}:{number}")
+            odd = "" if line.replace("\t", " ").isprintable() else "; some of its blanks are none that part fields"
+            faults.add("malformed", f"{len(found)} fields instead of {wanted}: '{line[:80]}'{odd}", where)
 
 
 def _mapping(path: Path, faults: Faults) -> dict[str, Record]:

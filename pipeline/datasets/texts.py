@@ -12,7 +12,7 @@ from pathlib import Path
 
 from pipeline import contracts
 from pipeline.datasets import kaldi
-from pipeline.faults import Faults
+from pipeline.faults import TABLES, Faults
 
 WHERE = "extractor text"
 _REMEDY = (
@@ -27,6 +27,7 @@ KINDS = {
         "marks the results",
     ),
     "missing-table": ("an incomplete copy of the set", _REMEDY),
+    **TABLES,
     "malformed": ("a damaged or hand-edited table", "correct the line"),
     "duplicate-id": ("tables joined twice", "keep one of the lines"),
     "disagrees": ("sets from different sources put together", "make the sets agree"),

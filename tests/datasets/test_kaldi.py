@@ -517,7 +517,7 @@ def test_bytes_that_are_no_text_are_refused(tiny, refused) -> None:
     tiny.save()
     (tiny.root / "t_trials_f" / "utt2dur").write_bytes(b"a-t0 \xff\n")
     (fault,) = refused(importers.read, tiny.settings()).faults
-    assert fault.kind == "malformed" and "UTF-8" in fault.what
+    assert fault.kind == "encoding" and "UTF-8" in fault.what and "iconv" in fault.what
 
 
 @pytest.mark.parametrize(
