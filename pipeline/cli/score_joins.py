@@ -12,11 +12,15 @@ from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
 
+from pipeline import metrics
 from pipeline.cli import score_files
 from pipeline.cli.score_files import Array, Table
 from pipeline.cli.score_ids import Codes, Keys, Names, named, number
 from pipeline.errors import DataError
+from pipeline.metrics import ClassOrder
 
 Mask = npt.NDArray[np.bool_]
 
@@ -109,6 +113,17 @@ class Joined:
     spoken: Codes | None
     reason: str
     """Why speakers cannot be told, or empty."""
+    sides: tuple[Codes, Codes]
+    """[n] whose both sides are, as far as target trials tell where the speakers are not known: ids that a target trial links
+    are one speaker's."""
+    where: tuple[str, ...] = ()
+    """The file of each system."""
+    two_sided: bool = False
+    """Whether the same ids stand on both sides."""
+
+    def order(self, system: int) -> ClassOrder:
+        """How the scores of a system order the two classes."""
+        return metrics.class_order(self.scores[system], self.is_target, *self.sides, two_sided_ids=self.two_sided)
 
     def classes(self, system: int = 0) -> tuple[Array, Array]:
         """Target and non-target scores of a system."""
@@ -116,9 +131,16 @@ class Joined:
 
 
 def trials(
-    files: Sequence[Path], asked: Path, utt2spk: Path | None = None, *, distance: bool = False, strict: bool = False
+    files: Sequence[Path],
+    asked: Path,
+    utt2spk: Path | None = None,
+    *,
+    distance: Sequence[bool] = (),
+    strict: bool = False,
 ) -> Joined:
     """Join the scores of one or more systems to a list of trials. The result does not depend on the order of lines.
+
+    ``distance`` says of each file whether lower scores are more similar.
 
     Raises:
         DataError: NaN, an empty class, trials without a score, duplicates, unknown ids, labels that contradict utt2spk.
@@ -135,7 +157,7 @@ def trials(
 
     pairs = Pairs.sorted(wanted.where, names, codes[0], codes[1], "trials")
     scores = [
-        _scores_of(pairs, table, names, codes[2 * k + 2], codes[2 * k + 3], distance, strict)
+        _scores_of(pairs, table, names, codes[2 * k + 2], codes[2 * k + 3], k < len(distance) and distance[k], strict)
         for k, table in enumerate(tables)
     ]
     is_target = is_target[pairs.order]
@@ -145,7 +167,11 @@ def trials(
     else:
         speaker = _speakers(known, codes[-2], codes[-1], names)
         enrolled, spoken, reason = *_speakers_by_table(models, utterances, is_target, speaker, names, known.where), ""
-    return _canonical(Joined(scores, is_target, enrolled, spoken, reason), names)
+    told = enrolled is not None and spoken is not None
+    sides = (enrolled, spoken) if told else _linked(models, utterances, is_target, names)
+    two_sided = bool(np.intersect1d(_held(models, names), _held(utterances, names)).size)
+    where = tuple(table.where for table in tables)
+    return _canonical(Joined(scores, is_target, enrolled, spoken, reason, sides, where, two_sided), names)
 
 
 def _labels(table: Table) -> Mask:
@@ -238,6 +264,14 @@ def _speakers_by_table(
     return enrolled, spoken
 
 
+def _linked(models: Codes, utterances: Codes, is_target: Mask, names: Names) -> tuple[Codes, Codes]:
+    """Whose both sides are where nobody says it: ids that are linked by target trials are one speaker's."""
+    size = len(names)
+    links = coo_array((is_target[is_target], (models[is_target], utterances[is_target])), shape=(size, size))
+    _, owner = connected_components(links, directed=False)
+    return owner[models].astype(np.int32), owner[utterances].astype(np.int32)
+
+
 def _held(codes: Codes, names: Names) -> Keys:
     """The distinct codes, ascending; quicker than numpy.unique on millions."""
     held = np.zeros(len(names), dtype=np.bool_)
@@ -249,25 +283,25 @@ def _canonical(joined: Joined, names: Names) -> Joined:
     """Trials in an order, and speakers in a numbering, that do not depend on the order of lines."""
     if joined.enrolled is None or joined.spoken is None:
         order = np.lexsort((*joined.scores, joined.is_target))
-        return replace(
-            joined,
-            scores=[score[order] for score in joined.scores],
-            is_target=joined.is_target[order],
-            enrolled=None,
-            spoken=None,
-        )
+        return _ordered(joined, order, None)
     codes = np.union1d(_held(joined.enrolled, names), _held(joined.spoken, names))
     rank = np.zeros(len(names), dtype=np.int16 if codes.size < 2**15 else np.int32)
     text = names.of(codes)
     rank[codes[sorted(range(codes.size), key=text.__getitem__)]] = np.arange(codes.size)
     enrolled, spoken = rank[joined.enrolled], rank[joined.spoken]
-    order = np.lexsort((*joined.scores, spoken, enrolled))
-    return Joined(
-        [score[order] for score in joined.scores],
-        joined.is_target[order],
-        enrolled[order].astype(np.int32),
-        spoken[order].astype(np.int32),
-        "",
+    return _ordered(joined, np.lexsort((*joined.scores, spoken, enrolled)), (enrolled, spoken))
+
+
+def _ordered(joined: Joined, order: npt.NDArray[np.intp], told: tuple[Codes, Codes] | None) -> Joined:
+    """Trials in another order; ``told`` are the speakers in their numbering."""
+    first, second = ((told or joined.sides)[k][order].astype(np.int32) for k in range(2))
+    return replace(
+        joined,
+        scores=[score[order] for score in joined.scores],
+        is_target=joined.is_target[order],
+        enrolled=first if told else None,
+        spoken=second if told else None,
+        sides=(first, second),
     )
 
 
