@@ -177,6 +177,7 @@ def _joined(options: argparse.Namespace, report: Report, *names: str) -> Joined:
         options.utt2spk,
         distance=[name in negated for name in names],
         strict=options.strict,
+        note=report.note,
     )
     orders = {name: (joined.where[k], joined.order(k)) for k, name in enumerate(names)}
     score_order.check(orders, negated, options.as_is, report, TARGETS)
@@ -343,7 +344,7 @@ def _values(target: Array, nontarget: Array) -> dict[str, float]:
 
 
 def _vsm(options: argparse.Namespace, report: Report) -> None:
-    utterances = score_joins.listed(options.utt2spk)
+    utterances = score_joins.listed(options.utt2spk, report.note)
     names = sorted(set(utterances.speakers))
     code = {name: k for k, name in enumerate(names)}
     codes = np.array([code[speaker] for speaker in utterances.speakers])
@@ -353,7 +354,7 @@ def _vsm(options: argparse.Namespace, report: Report) -> None:
     scores = {
         condition: score_joins.matrix(
             getattr(options, condition), utterances, utterances, needed,
-            distance=condition in negated, strict=options.strict,
+            distance=condition in negated, strict=options.strict, note=report.note,
         )
         for condition in CONDITIONS
     }  # fmt: skip
@@ -393,12 +394,12 @@ def _vsm(options: argparse.Namespace, report: Report) -> None:
 
 
 def _srd(options: argparse.Namespace, report: Report) -> None:
-    inputs, references = score_joins.listed(options.input2spk), score_joins.listed(options.reference2spk)
+    inputs, references = (score_joins.listed(path, report.note) for path in (options.input2spk, options.reference2spk))
     truth = metrics.true_references(inputs.speakers, references.speakers)
     needed = np.ones((len(inputs.ids), len(references.ids)), dtype=np.bool_)
     negated = _negated(options, ("scores",))
     similarity = score_joins.matrix(
-        options.scores, inputs, references, needed, distance=bool(negated), strict=options.strict
+        options.scores, inputs, references, needed, distance=bool(negated), strict=options.strict, note=report.note
     )
     order = metrics.rank_order(similarity, truth, truth)
     said = "the true reference is more similar than another one"

@@ -6,7 +6,7 @@ See pipeline/metrics/README.md, section 17.
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -16,13 +16,19 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
 from pipeline import metrics
-from pipeline.cli import score_files
+from pipeline.cli import score_files, score_layout
 from pipeline.cli.score_files import Array, Table
 from pipeline.cli.score_ids import Codes, Keys, Names, named, number
 from pipeline.errors import DataError
 from pipeline.metrics import ClassOrder
 
 Mask = npt.NDArray[np.bool_]
+Note = Callable[[str], None]
+"""Told what was made of files that are not as we write them."""
+
+
+def silent(text: str) -> None:
+    """For nobody who wants to be told."""
 
 
 @dataclass(frozen=True)
@@ -137,6 +143,7 @@ def trials(
     *,
     distance: Sequence[bool] = (),
     strict: bool = False,
+    note: Note = silent,
 ) -> Joined:
     """Join the scores of one or more systems to a list of trials. The result does not depend on the order of lines.
 
@@ -145,12 +152,12 @@ def trials(
     Raises:
         DataError: NaN, an empty class, trials without a score, duplicates, unknown ids, labels that contradict utt2spk.
     """
-    wanted = score_files.read(asked, score_files.TRIALS)
-    tables = [score_files.read(path, score_files.SCORES) for path in files]
-    known = score_files.read(utt2spk, score_files.SPEAKERS) if utt2spk else None
+    wanted = _read(asked, score_files.TRIALS, note)
+    tables = [_read(path, score_files.SCORES, note) for path in files]
+    known = _read(utt2spk, score_files.SPEAKERS, note) if utt2spk else None
     columns = [column for table in (wanted, *tables) for column in table.ids("enroll_id", "trial_id")]
     names, codes = number(columns + (known.ids("id", "speaker") if known else []))
-    is_target = _labels(wanted)
+    is_target = _labels(wanted, note)
     for held, name in ((is_target.any(), "target"), (not is_target.all(), "non-target")):
         if not held:
             raise DataError(f"the list has no {name} trial", where=wanted.where, remedy="give trials of both classes")
@@ -174,17 +181,30 @@ def trials(
     return _canonical(Joined(scores, is_target, enrolled, spoken, reason, sides, where, two_sided), names)
 
 
-def _labels(table: Table) -> Mask:
+def _labels(table: Table, note: Note) -> Mask:
     names, (codes,) = number(table.ids("label"))
-    labels = np.array(names.of(np.arange(len(names))), dtype=object)
-    wrong = [repr(label) for label in labels if label not in ("target", "nontarget")]
-    if wrong:
+    # What no line has is not among the labels: a dictionary may hold more.
+    held = names.of(_held(codes, names)) if codes.size else []
+    pair = score_layout.labels(held)
+    if pair is None:
+        ours = [label for label in held if label.lower() in ("target", "nontarget")]
+        wrong = [repr(label) for label in held if label not in ours]
         raise DataError(
             f"labels other than target and nontarget: {named(wrong[:10], len(wrong))}",
             where=table.where,
-            remedy="give the trial list behind --trials, with target or nontarget third",
+            remedy="give the trial list behind --trials, with target or nontarget in one column of it",
         )
-    return np.asarray((labels == "target")[codes], dtype=np.bool_) if codes.size else np.zeros(0, dtype=np.bool_)
+    if pair != ("target", "nontarget"):
+        note(f"{table.where}: {pair[0]} is read as target, {pair[1]} as nontarget")
+    labels = np.array([label.lower() for label in names.of(np.arange(len(names)))], dtype=object)
+    return np.asarray((labels == pair[0])[codes], dtype=np.bool_) if codes.size else np.zeros(0, dtype=np.bool_)
+
+
+def _read(path: Path, columns: tuple[str, ...], note: Note) -> Table:
+    table = score_files.read(path, columns)
+    if table.note:
+        note(f"{table.where}: {table.note}")
+    return table
 
 
 def _scores_of(
@@ -317,13 +337,13 @@ class Listed:
     speakers: list[str]
 
 
-def listed(path: Path) -> Listed:
+def listed(path: Path, note: Note = silent) -> Listed:
     """A table of ids and speakers, sorted by id.
 
     Raises:
         DataError: an id stands twice, or there is none.
     """
-    table = score_files.read(path, score_files.SPEAKERS)
+    table = _read(path, score_files.SPEAKERS, note)
     names, (ids, speakers) = number(table.ids("id", "speaker"))
     _speakers(table, ids, speakers, names)
     pairs = sorted(zip(names.of(ids), names.of(speakers)))
@@ -333,14 +353,21 @@ def listed(path: Path) -> Listed:
 
 
 def matrix(
-    path: Path, rows: Listed, columns: Listed, needed: Mask, *, distance: bool = False, strict: bool = False
+    path: Path,
+    rows: Listed,
+    columns: Listed,
+    needed: Mask,
+    *,
+    distance: bool = False,
+    strict: bool = False,
+    note: Note = silent,
 ) -> Array:
     """Scores [rows, columns] of a file: ID1 is a row, ID2 a column. Cells that are not ``needed`` may be NaN.
 
     Raises:
         DataError: NaN, unknown ids, duplicates, needed cells without a score.
     """
-    table = score_files.read(path, score_files.SCORES)
+    table = _read(path, score_files.SCORES, note)
     sides = [*rows.table.ids("id"), *columns.table.ids("id")]
     names, (row_ids, column_ids, first, second) = number(sides + table.ids("enroll_id", "trial_id"))
     where = f"{path}, ids listed in {rows.table.where}"

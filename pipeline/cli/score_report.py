@@ -34,6 +34,8 @@ class Report:
 
     def put(self, place: Place, value: Any, reason: str = "") -> None:
         """Set a value; None needs a reason."""
+        if isinstance(value, float) and math.isnan(value):
+            value, reason = None, reason or "the scores are of a size at which it cannot be computed"
         _set(self.values, place, value)
         if value is None:
             _set(self.reasons, place, reason or "undefined")

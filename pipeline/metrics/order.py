@@ -3,7 +3,9 @@
 See pipeline/metrics/README.md, section 20.
 
 Most metrics hide it: on the convex hull of the ROC, scores that are the wrong way round (distances taken for similarities)
-look like scores that say nothing. Conventions: higher scores mean more similar; infinities are scores like others.
+look like scores that say nothing.
+
+Conventions: higher scores mean more similar; infinities are scores like others.
 """
 
 from __future__ import annotations
@@ -25,8 +27,10 @@ VERSION = 1
 BEYOND_CHANCE = 1e-3
 """p-value below which an order of classes is the wrong way round beyond chance."""
 
+DOUBTFUL = 0.01
 FAR_BELOW = 0.3
-"""AUC up to which an order is worth a word even where there are too few speakers to tell it from chance."""
+"""AUC up to which an order is worth a word even where there are too few speakers to tell it from chance, if single trials would
+have it by chance with a probability below :data:`DOUBTFUL`."""
 
 _LARGEST_TABLE = 5000
 _FEWEST = 3
@@ -54,7 +58,7 @@ class ClassOrder:
     @property
     def is_doubtful(self) -> bool:
         """Whether they look the wrong way round, with too few speakers to say so."""
-        return not self.is_reversed and self.auc <= FAR_BELOW and self.trials_p_value < BEYOND_CHANCE
+        return not self.is_reversed and self.auc <= FAR_BELOW and self.trials_p_value < DOUBTFUL
 
 
 def area(target: npt.ArrayLike, nontarget: npt.ArrayLike) -> float:
