@@ -83,7 +83,7 @@ def _evaluate(asked: Evaluation, folder: RunFolder, stop: Stop, progress: Progre
             len(gathered.tied),
             ": ".join(gathered.tied[0]),
         )
-    judge.run(graph.diagnoses, graph.heard, gathered.rows, run.outcome, folder.path, graph.findings)
+    judge.run(graph.diagnoses, graph.heard, gathered.rows, run.outcome, folder.path, graph.findings, graph.orders)
     tried = [(one.identity, records.read(run.outcome.artefact(one.check).folder)) for one in graph.candidates]
     strongest.write(strongest.choose(tried, gathered.rows), folder.path)
     page = render.render([folder.path], folder.path / "report.html", Drawn(run.outcome.store))
