@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from pipeline import metrics
-from pipeline.cli import score_joins
+from pipeline.cli import score_joins, score_order
 from pipeline.cli.score_files import Array
 from pipeline.cli.score_joins import Joined
 from pipeline.cli.score_report import Report, check_output, write
@@ -116,7 +116,13 @@ def _verb(
     parser.add_argument("--json", required=True, metavar="OUT", help="where the result goes; - is standard output")
     parser.add_argument("--replicates", type=_whole, default=1000, help="0: no intervals and no bands (default 1000)")
     parser.add_argument("--seed", type=_whole, default=0, help="of the draws (default 0)")
-    parser.add_argument("--distance", action="store_true", help="scores are distances: negate them")
+    parser.add_argument(
+        "--distance",
+        nargs="*",
+        metavar="OPTION",
+        help="scores are distances: negate them (of these options only: e.g. oo op)",
+    )
+    parser.add_argument("--as-is", action="store_true", help="keep scores that order the classes the wrong way round")
     parser.add_argument("--strict", action="store_true", help="refuse scores that nothing asks for")
     return parser
 
@@ -141,8 +147,41 @@ def _inputs(options: argparse.Namespace) -> list[Path]:
 # Trials --------------------------------------------------------------------------------------------------------------
 
 
-def _joined(options: argparse.Namespace, *files: Path) -> Joined:
-    return score_joins.trials(files, options.trials, options.utt2spk, distance=options.distance, strict=options.strict)
+TARGETS = "a target scores above a non-target"
+
+
+def _negated(options: argparse.Namespace, names: Sequence[str]) -> list[str]:
+    """The options among ``names`` whose scores are distances.
+
+    Raises:
+        ConfigError: an option that gives no scores.
+    """
+    if options.distance is None:
+        return []
+    given = [name.removeprefix("--") for name in options.distance]
+    unknown = [name for name in given if name not in names]
+    if unknown:
+        raise ConfigError(
+            f"--distance {' '.join(unknown)}: no option of that name gives scores",
+            remedy=f"name some of {', '.join(names)}, or none for all",
+        )
+    return given or list(names)
+
+
+def _joined(options: argparse.Namespace, report: Report, *names: str) -> Joined:
+    """The scores of these options, joined to the trials, none of them the wrong way round."""
+    negated = _negated(options, names)
+    joined = score_joins.trials(
+        [getattr(options, name) for name in names],
+        options.trials,
+        options.utt2spk,
+        distance=[name in negated for name in names],
+        strict=options.strict,
+        note=report.note,
+    )
+    orders = {name: (joined.where[k], joined.order(k)) for k, name in enumerate(names)}
+    score_order.check(orders, negated, options.as_is, report, TARGETS)
+    return joined
 
 
 def _with_speakers(options: argparse.Namespace, joined: Joined, report: Report) -> list[metrics.Trials]:
@@ -166,7 +205,7 @@ def _counts(joined: Joined, report: Report) -> None:
 
 
 def _trials(options: argparse.Namespace, report: Report) -> None:
-    joined = _joined(options, options.scores)
+    joined = _joined(options, report, "scores")
     target, nontarget = joined.classes()
     found = metrics.trial_metrics(target, nontarget)
     for name in (
@@ -219,7 +258,7 @@ def _put_defined(report: Report, place: tuple[str, ...], value: Callable[[], flo
 
 
 def _normalised(options: argparse.Namespace, report: Report) -> None:
-    joined = _joined(options, options.oo, options.op, options.pp)
+    joined = _joined(options, report, *CONDITIONS)
     _counts(joined, report)
     of_oo, of_op, of_pp = (metrics.trial_metrics(*joined.classes(k)) for k in range(3))
     d_ece, cllr_min = (of_oo.d_ece, of_op.d_ece, of_pp.d_ece), (of_oo.cllr_min, of_op.cllr_min, of_pp.cllr_min)
@@ -239,7 +278,7 @@ def _normalised(options: argparse.Namespace, report: Report) -> None:
 
 
 def _cece(options: argparse.Namespace, report: Report) -> None:
-    joined = _joined(options, options.train, options.scores)
+    joined = _joined(options, report, "train", "scores")
     _counts(joined, report)
     train, test = joined.classes(0), joined.classes(1)
     report.put(("method",), options.method)
@@ -268,7 +307,7 @@ def _cece(options: argparse.Namespace, report: Report) -> None:
 
 
 def _paired(options: argparse.Namespace, report: Report) -> None:
-    joined = _joined(options, options.a, options.b)
+    joined = _joined(options, report, "a", "b")
     _counts(joined, report)
     values = [_values(*joined.classes(k)) for k in range(2)]
     systems = _with_speakers(options, joined, report)
@@ -305,19 +344,29 @@ def _values(target: Array, nontarget: Array) -> dict[str, float]:
 
 
 def _vsm(options: argparse.Namespace, report: Report) -> None:
-    utterances = score_joins.listed(options.utt2spk)
+    utterances = score_joins.listed(options.utt2spk, report.note)
     names = sorted(set(utterances.speakers))
     code = {name: k for k, name in enumerate(names)}
     codes = np.array([code[speaker] for speaker in utterances.speakers])
     index = np.arange(codes.size)
     needed = index[:, None] < index if options.pairing == "vpc2020" else index[:, None] != index
+    negated = _negated(options, CONDITIONS)
     scores = {
         condition: score_joins.matrix(
             getattr(options, condition), utterances, utterances, needed,
-            distance=options.distance, strict=options.strict,
+            distance=condition in negated, strict=options.strict, note=report.note,
         )
         for condition in CONDITIONS
     }  # fmt: skip
+    rows, columns = np.nonzero(needed)
+    first, second = codes[rows], codes[columns]
+    orders = {}
+    for condition, one in scores.items():
+        # Within one speech, a pair of recordings stands in both orders; across two, rows and columns are different speech.
+        two_sided = condition != "op" or options.pairing == "vpc2020"
+        order = metrics.class_order(one[needed], first == second, first, second, two_sided_ids=two_sided)
+        orders[condition] = (str(getattr(options, condition)), order)
+    score_order.check(orders, negated, options.as_is, report, "two utterances of one speaker score above two of others")
     settings = {
         "names": names,
         "similarity": options.similarity,
@@ -345,12 +394,16 @@ def _vsm(options: argparse.Namespace, report: Report) -> None:
 
 
 def _srd(options: argparse.Namespace, report: Report) -> None:
-    inputs, references = score_joins.listed(options.input2spk), score_joins.listed(options.reference2spk)
+    inputs, references = (score_joins.listed(path, report.note) for path in (options.input2spk, options.reference2spk))
     truth = metrics.true_references(inputs.speakers, references.speakers)
     needed = np.ones((len(inputs.ids), len(references.ids)), dtype=np.bool_)
+    negated = _negated(options, ("scores",))
     similarity = score_joins.matrix(
-        options.scores, inputs, references, needed, distance=options.distance, strict=options.strict
+        options.scores, inputs, references, needed, distance=bool(negated), strict=options.strict, note=report.note
     )
+    order = metrics.rank_order(similarity, truth, truth)
+    said = "the true reference is more similar than another one"
+    score_order.check({"scores": (str(options.scores), order)}, negated, options.as_is, report, said)
     found = metrics.srd(similarity, truth, ties=options.ties)
     report.put(("n_references",), found.n_references)
     report.put(("n_inputs",), found.n_inputs)

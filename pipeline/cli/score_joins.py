@@ -6,19 +6,29 @@ See pipeline/metrics/README.md, section 17.
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
 
-from pipeline.cli import score_files
+from pipeline import metrics
+from pipeline.cli import score_files, score_layout
 from pipeline.cli.score_files import Array, Table
 from pipeline.cli.score_ids import Codes, Keys, Names, named, number
 from pipeline.errors import DataError
+from pipeline.metrics import ClassOrder
 
 Mask = npt.NDArray[np.bool_]
+Note = Callable[[str], None]
+"""Told what was made of files that are not as we write them."""
+
+
+def silent(text: str) -> None:
+    """For nobody who wants to be told."""
 
 
 @dataclass(frozen=True)
@@ -109,6 +119,17 @@ class Joined:
     spoken: Codes | None
     reason: str
     """Why speakers cannot be told, or empty."""
+    sides: tuple[Codes, Codes]
+    """[n] whose both sides are, as far as target trials tell where the speakers are not known: ids that a target trial links
+    are one speaker's."""
+    where: tuple[str, ...] = ()
+    """The file of each system."""
+    two_sided: bool = False
+    """Whether the same ids stand on both sides."""
+
+    def order(self, system: int) -> ClassOrder:
+        """How the scores of a system order the two classes."""
+        return metrics.class_order(self.scores[system], self.is_target, *self.sides, two_sided_ids=self.two_sided)
 
     def classes(self, system: int = 0) -> tuple[Array, Array]:
         """Target and non-target scores of a system."""
@@ -116,26 +137,34 @@ class Joined:
 
 
 def trials(
-    files: Sequence[Path], asked: Path, utt2spk: Path | None = None, *, distance: bool = False, strict: bool = False
+    files: Sequence[Path],
+    asked: Path,
+    utt2spk: Path | None = None,
+    *,
+    distance: Sequence[bool] = (),
+    strict: bool = False,
+    note: Note = silent,
 ) -> Joined:
     """Join the scores of one or more systems to a list of trials. The result does not depend on the order of lines.
+
+    ``distance`` says of each file whether lower scores are more similar.
 
     Raises:
         DataError: NaN, an empty class, trials without a score, duplicates, unknown ids, labels that contradict utt2spk.
     """
-    wanted = score_files.read(asked, score_files.TRIALS)
-    tables = [score_files.read(path, score_files.SCORES) for path in files]
-    known = score_files.read(utt2spk, score_files.SPEAKERS) if utt2spk else None
+    wanted = _read(asked, score_files.TRIALS, note)
+    tables = [_read(path, score_files.SCORES, note) for path in files]
+    known = _read(utt2spk, score_files.SPEAKERS, note) if utt2spk else None
     columns = [column for table in (wanted, *tables) for column in table.ids("enroll_id", "trial_id")]
     names, codes = number(columns + (known.ids("id", "speaker") if known else []))
-    is_target = _labels(wanted)
+    is_target = _labels(wanted, note)
     for held, name in ((is_target.any(), "target"), (not is_target.all(), "non-target")):
         if not held:
             raise DataError(f"the list has no {name} trial", where=wanted.where, remedy="give trials of both classes")
 
     pairs = Pairs.sorted(wanted.where, names, codes[0], codes[1], "trials")
     scores = [
-        _scores_of(pairs, table, names, codes[2 * k + 2], codes[2 * k + 3], distance, strict)
+        _scores_of(pairs, table, names, codes[2 * k + 2], codes[2 * k + 3], k < len(distance) and distance[k], strict)
         for k, table in enumerate(tables)
     ]
     is_target = is_target[pairs.order]
@@ -145,20 +174,37 @@ def trials(
     else:
         speaker = _speakers(known, codes[-2], codes[-1], names)
         enrolled, spoken, reason = *_speakers_by_table(models, utterances, is_target, speaker, names, known.where), ""
-    return _canonical(Joined(scores, is_target, enrolled, spoken, reason), names)
+    told = enrolled is not None and spoken is not None
+    sides = (enrolled, spoken) if told else _linked(models, utterances, is_target, names)
+    two_sided = bool(np.intersect1d(_held(models, names), _held(utterances, names)).size)
+    where = tuple(table.where for table in tables)
+    return _canonical(Joined(scores, is_target, enrolled, spoken, reason, sides, where, two_sided), names)
 
 
-def _labels(table: Table) -> Mask:
+def _labels(table: Table, note: Note) -> Mask:
     names, (codes,) = number(table.ids("label"))
-    labels = np.array(names.of(np.arange(len(names))), dtype=object)
-    wrong = [repr(label) for label in labels if label not in ("target", "nontarget")]
-    if wrong:
+    # What no line has is not among the labels: a dictionary may hold more.
+    held = names.of(_held(codes, names)) if codes.size else []
+    pair = score_layout.labels(held)
+    if pair is None:
+        ours = [label for label in held if label.lower() in ("target", "nontarget")]
+        wrong = [repr(label) for label in held if label not in ours]
         raise DataError(
             f"labels other than target and nontarget: {named(wrong[:10], len(wrong))}",
             where=table.where,
-            remedy="give the trial list behind --trials, with target or nontarget third",
+            remedy="give the trial list behind --trials, with target or nontarget in one column of it",
         )
-    return np.asarray((labels == "target")[codes], dtype=np.bool_) if codes.size else np.zeros(0, dtype=np.bool_)
+    if pair != ("target", "nontarget"):
+        note(f"{table.where}: {pair[0]} is read as target, {pair[1]} as nontarget")
+    labels = np.array([label.lower() for label in names.of(np.arange(len(names)))], dtype=object)
+    return np.asarray((labels == pair[0])[codes], dtype=np.bool_) if codes.size else np.zeros(0, dtype=np.bool_)
+
+
+def _read(path: Path, columns: tuple[str, ...], note: Note) -> Table:
+    table = score_files.read(path, columns)
+    if table.note:
+        note(f"{table.where}: {table.note}")
+    return table
 
 
 def _scores_of(
@@ -238,6 +284,14 @@ def _speakers_by_table(
     return enrolled, spoken
 
 
+def _linked(models: Codes, utterances: Codes, is_target: Mask, names: Names) -> tuple[Codes, Codes]:
+    """Whose both sides are where nobody says it: ids that are linked by target trials are one speaker's."""
+    size = len(names)
+    links = coo_array((is_target[is_target], (models[is_target], utterances[is_target])), shape=(size, size))
+    _, owner = connected_components(links, directed=False)
+    return owner[models].astype(np.int32), owner[utterances].astype(np.int32)
+
+
 def _held(codes: Codes, names: Names) -> Keys:
     """The distinct codes, ascending; quicker than numpy.unique on millions."""
     held = np.zeros(len(names), dtype=np.bool_)
@@ -249,25 +303,25 @@ def _canonical(joined: Joined, names: Names) -> Joined:
     """Trials in an order, and speakers in a numbering, that do not depend on the order of lines."""
     if joined.enrolled is None or joined.spoken is None:
         order = np.lexsort((*joined.scores, joined.is_target))
-        return replace(
-            joined,
-            scores=[score[order] for score in joined.scores],
-            is_target=joined.is_target[order],
-            enrolled=None,
-            spoken=None,
-        )
+        return _ordered(joined, order, None)
     codes = np.union1d(_held(joined.enrolled, names), _held(joined.spoken, names))
     rank = np.zeros(len(names), dtype=np.int16 if codes.size < 2**15 else np.int32)
     text = names.of(codes)
     rank[codes[sorted(range(codes.size), key=text.__getitem__)]] = np.arange(codes.size)
     enrolled, spoken = rank[joined.enrolled], rank[joined.spoken]
-    order = np.lexsort((*joined.scores, spoken, enrolled))
-    return Joined(
-        [score[order] for score in joined.scores],
-        joined.is_target[order],
-        enrolled[order].astype(np.int32),
-        spoken[order].astype(np.int32),
-        "",
+    return _ordered(joined, np.lexsort((*joined.scores, spoken, enrolled)), (enrolled, spoken))
+
+
+def _ordered(joined: Joined, order: npt.NDArray[np.intp], told: tuple[Codes, Codes] | None) -> Joined:
+    """Trials in another order; ``told`` are the speakers in their numbering."""
+    first, second = ((told or joined.sides)[k][order].astype(np.int32) for k in range(2))
+    return replace(
+        joined,
+        scores=[score[order] for score in joined.scores],
+        is_target=joined.is_target[order],
+        enrolled=first if told else None,
+        spoken=second if told else None,
+        sides=(first, second),
     )
 
 
@@ -283,13 +337,13 @@ class Listed:
     speakers: list[str]
 
 
-def listed(path: Path) -> Listed:
+def listed(path: Path, note: Note = silent) -> Listed:
     """A table of ids and speakers, sorted by id.
 
     Raises:
         DataError: an id stands twice, or there is none.
     """
-    table = score_files.read(path, score_files.SPEAKERS)
+    table = _read(path, score_files.SPEAKERS, note)
     names, (ids, speakers) = number(table.ids("id", "speaker"))
     _speakers(table, ids, speakers, names)
     pairs = sorted(zip(names.of(ids), names.of(speakers)))
@@ -299,14 +353,21 @@ def listed(path: Path) -> Listed:
 
 
 def matrix(
-    path: Path, rows: Listed, columns: Listed, needed: Mask, *, distance: bool = False, strict: bool = False
+    path: Path,
+    rows: Listed,
+    columns: Listed,
+    needed: Mask,
+    *,
+    distance: bool = False,
+    strict: bool = False,
+    note: Note = silent,
 ) -> Array:
     """Scores [rows, columns] of a file: ID1 is a row, ID2 a column. Cells that are not ``needed`` may be NaN.
 
     Raises:
         DataError: NaN, unknown ids, duplicates, needed cells without a score.
     """
-    table = score_files.read(path, score_files.SCORES)
+    table = _read(path, score_files.SCORES, note)
     sides = [*rows.table.ids("id"), *columns.table.ids("id")]
     names, (row_ids, column_ids, first, second) = number(sides + table.ids("enroll_id", "trial_id"))
     where = f"{path}, ids listed in {rows.table.where}"

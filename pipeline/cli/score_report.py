@@ -25,9 +25,17 @@ class Report:
         self.values: dict[str, Any] = {}
         self.intervals: dict[str, Any] = {}
         self.reasons: dict[str, Any] = {}
+        self.notes: list[str] = []
+
+    def note(self, text: str) -> None:
+        """Say something that a reader of the numbers must know: on standard error, and beside them."""
+        self.notes.append(text)
+        print(f"note: {text}.", file=sys.stderr)
 
     def put(self, place: Place, value: Any, reason: str = "") -> None:
         """Set a value; None needs a reason."""
+        if isinstance(value, float) and math.isnan(value):
+            value, reason = None, reason or "the scores are of a size at which it cannot be computed"
         _set(self.values, place, value)
         if value is None:
             _set(self.reasons, place, reason or "undefined")
@@ -54,7 +62,7 @@ class Report:
 
     def text(self) -> str:
         """The report as JSON; infinities are the strings ``inf`` and ``-inf``."""
-        whole = {**self.values, "interval": self.intervals, "reason": self.reasons}
+        whole = {**self.values, "interval": self.intervals, "reason": self.reasons, "notes": self.notes}
         return json.dumps(_plain(whole), indent=1, allow_nan=False, ensure_ascii=False) + "\n"
 
 

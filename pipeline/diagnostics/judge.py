@@ -35,6 +35,7 @@ def run(
     outcome: Outcome,
     folder: Path,
     known: Sequence[Known] = (),
+    orders: Sequence[tuple[Mapping[str, str], Ref]] = (),
 ) -> pd.DataFrame:
     """Write ``diagnostics.parquet`` into a run folder.
 
@@ -43,6 +44,7 @@ def run(
         heard: what was heard of the evaluated speech.
         rows: the results.
         known: what was found before anything was computed, and of which results.
+        orders: how the scores of attacks order the classes, and of which results.
     """
     measured = results.records(rows[rows["value"].notna()])
     eers = _where(measured, {"metric": "eer", "variant": "rocch"})
@@ -52,7 +54,7 @@ def run(
         for each in diagnoses
         for finding in (*_of(each, eers, measured, outcome), *_silence(each.identity, padded, heard))
     ]
-    table = diagnostics.frame([*known, *_same(heard, outcome, rows), *found])
+    table = diagnostics.frame([*known, *_same(heard, outcome, rows), *found, *_orders(orders, outcome)])
     table.to_parquet(folder / TABLE, index=False)
     return table
 
@@ -65,6 +67,14 @@ def _same(heard: Heard, outcome: Outcome, rows: pd.DataFrame) -> Iterator[Known]
         theirs = manifest.matching(made, listed)
         same = sameness.find(listed.to_dict("records"), theirs.to_dict("records"))
         yield from ((identity, finding) for finding in diagnostics.same_audio(system, same))
+
+
+def _orders(orders: Sequence[tuple[Mapping[str, str], Ref]], outcome: Outcome) -> Iterator[Known]:
+    """The attacks whose scores order the classes the wrong way round; nothing is said of the others."""
+    for identity, ref in orders:
+        record = records.read(outcome.artefact(ref).folder)
+        if record["auc"] is not None and (record["reversed"] or record["doubtful"]):
+            yield {name: str(identity[name]) for name in diagnostics.IDENTITY}, diagnostics.class_order(record)
 
 
 def silence(refs: Sequence[Ref], outcome: Outcome) -> tuple[int, list[float]]:

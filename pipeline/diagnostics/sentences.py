@@ -403,6 +403,32 @@ def same_audio(system: str, same: Sameness) -> Iterator[Finding]:
         yield Finding("same_audio", same.shared / same.files, "fraction", f"System {system}: {said}.", True)
 
 
+def class_order(record: Mapping[str, Any]) -> Finding:
+    """Scores that order the classes the wrong way round: distances, or a system that pushes speakers away from themselves.
+
+    An EER on the convex hull, D_ECE and Cllr_min then look like those of scores that say nothing.
+
+    Args:
+        record: AUC, p-value and speakers of the scores, whether they are ``reversed`` beyond chance, and the EER of the scores
+            turned round.
+    """
+    tested = f", {_p(record['p_value'])}" if record["p_value"] is not None else ""
+    sentence = (
+        f"a target scores above a non-target in only {_percent(record['auc'])} of comparisons "
+        f"({_speakers(record['speakers'])}{tested})"
+    )
+    if record["reversed"]:
+        sentence = f"The scores order the classes the wrong way round, beyond chance: {sentence}"
+    else:
+        sentence = f"The scores may order the classes the wrong way round, with too few speakers to tell: {sentence}"
+    sentence += (
+        ". Either they are distances, which have to be negated where they are made, or the system pushes speakers away from "
+        f"themselves. EER, Cllr_min and D_ECE do not show it: an attacker who turns the scores round has an EER of "
+        f"{_percent(record['eer_turned'])}."
+    )
+    return Finding("class_order", float(record["auc"]), "fraction", sentence, True)
+
+
 def weak_backend(reason: str, speakers: int | None = None) -> Finding:
     """A back end that was trained on too little to be trusted, such as PLDA on pieces of one session a speaker.
 

@@ -105,7 +105,7 @@ def _gathered(
     trained = summaries(graph.tasks, run.outcome)
     gathered = gather.gather(graph, data, run.outcome, folder.path, folder.id, place.device, run.asked)
     limits.write(folder.path, [*data.limits, *graph.limits, *gathered.limits(run.asked.allow_partial)])
-    judge.run(graph.diagnoses, graph.heard, gathered.rows, run.outcome, folder.path, graph.findings)
+    judge.run(graph.diagnoses, graph.heard, gathered.rows, run.outcome, folder.path, graph.findings, graph.orders)
     tried = [(one.identity, records.read(run.outcome.artefact(one.check).folder)) for one in graph.candidates]
     strongest.write(strongest.choose(tried, gathered.rows), folder.path)
     for label, said in trained.items():

@@ -47,6 +47,7 @@ from pipeline.metrics.normalised import (
     g_d_ece,
     normalised,
 )
+from pipeline.metrics.order import ClassOrder, area, class_order, rank_order
 from pipeline.metrics.pav import Calibration, calibrate, oracle_llr
 from pipeline.metrics.srd import (
     BetaBinomial,
@@ -101,6 +102,7 @@ __all__ = [
     "BySpeaker",
     "CEce",
     "Calibration",
+    "ClassOrder",
     "D_ECE_MAX",
     "Disclosure",
     "EceProfile",
@@ -124,9 +126,11 @@ __all__ = [
     "VsmMetrics",
     "Zebra",
     "Zoo",
+    "area",
     "c_ece",
     "c_ece_by_speaker",
     "calibrate",
+    "class_order",
     "cllr",
     "cllr_cal",
     "cllr_min",
@@ -165,6 +169,7 @@ __all__ = [
     "pi_sing",
     "prior_entropy",
     "rank_histogram",
+    "rank_order",
     "signed_dominance",
     "similarity_matrix",
     "srd",

@@ -23,6 +23,7 @@ from pipeline.metrics.pav import Calibration, Rows, calibrate, calibrate_rows
 
 METHODS = ("linear", "isotonic")
 BETWEEN = ("step", "linear")
+_NO_SLOPE = "the training scores lie too close together, or too far apart, for the slope of a linear calibration"
 
 
 @dataclass(frozen=True)
@@ -39,7 +40,8 @@ class Linear:
             MetricError: NaN.
         """
         s = vector(scores, "scores")
-        return np.full(s.size, self.offset) if self.slope == 0 else self.slope * s + self.offset
+        with np.errstate(over="ignore"):
+            return np.full(s.size, self.offset) if self.slope == 0 else self.slope * s + self.offset
 
 
 @dataclass(frozen=True)
@@ -93,7 +95,7 @@ def linear_calibration(target: npt.ArrayLike, nontarget: npt.ArrayLike) -> Linea
 
     Raises:
         MetricError: NaN, infinite scores, an empty class.
-        Undefined: the classes do not overlap: the slope grows without bound.
+        Undefined: the classes do not overlap: the slope grows without bound; or numbers are too coarse for a slope.
     """
     t, n = classes(target, nontarget)
     is_target = np.concatenate([np.ones(t.size, dtype=np.bool_), np.zeros(n.size, dtype=np.bool_)])
@@ -111,7 +113,7 @@ def weighted_linear(scores: Array, is_target: Mask, weights: Array, start: Linea
 
     Raises:
         MetricError: infinite scores, a class without weight.
-        Undefined: the classes do not overlap.
+        Undefined: the classes do not overlap, or the scores lie too close together or too far apart for a slope.
     """
     held = weights > 0
     if not held.all():
@@ -126,7 +128,12 @@ def weighted_linear(scores: Array, is_target: Mask, weights: Array, start: Linea
         return Linear(0.0, 0.0)
     if n.max() <= t.min() or t.max() <= n.min():
         raise Undefined("the training scores of the two classes do not overlap: linear calibration has no finite slope")
+    largest = float(np.abs(scores).max())
+    if not 1e-100 <= largest <= 1e100:
+        return _scaled(scores, is_target, weights, largest)
     centre, scale = float(scores.mean()), float(scores.std())
+    if scale <= 0:
+        raise Undefined(_NO_SLOPE)
     x = (scores - centre) / scale
     sign = np.where(is_target, 1.0, -1.0)
     weight = 0.5 * weights / np.where(is_target, weights[is_target].sum(), weights[~is_target].sum())
@@ -142,7 +149,12 @@ def weighted_linear(scores: Array, is_target: Mask, weights: Array, start: Linea
         curvature = weight * wrong * (1 - wrong)
         gradient = np.array([residual @ x, residual.sum()])
         hessian = np.array([[curvature @ x**2, curvature @ x], [curvature @ x, curvature.sum()]])
-        step = np.linalg.solve(hessian, gradient)
+        try:
+            step = np.linalg.solve(hessian, gradient)
+        except np.linalg.LinAlgError as error:
+            raise Undefined(_NO_SLOPE) from error
+        if not np.isfinite(step).all():
+            raise Undefined(_NO_SLOPE)
         size = 1.0
         while size > 1e-10 and loss(slope - size * step[0], offset - size * step[1]) > value:
             size /= 2
@@ -151,6 +163,18 @@ def weighted_linear(scores: Array, is_target: Mask, weights: Array, start: Linea
         if float(gradient @ step) < 1e-20 or size <= 1e-10 or previous - value < 0:
             break
     return Linear(slope / scale, offset - slope * centre / scale)
+
+
+def _scaled(scores: Array, is_target: Mask, weights: Array, largest: float) -> Linear:
+    """The map of scores of extreme size: that of the scores times a power of two."""
+    power = -math.frexp(largest)[1]
+    # In two steps: one power of two would leave the range of numbers where the scores are denormal.
+    found = weighted_linear(np.ldexp(np.ldexp(scores, power // 2), power - power // 2), is_target, weights)
+    try:
+        slope = math.ldexp(found.slope, power)
+    except OverflowError as error:
+        raise Undefined(_NO_SLOPE) from error
+    return Linear(slope, found.offset)
 
 
 def isotonic_calibration(target: npt.ArrayLike, nontarget: npt.ArrayLike, *, between: str = "step") -> Isotonic:

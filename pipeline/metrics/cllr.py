@@ -8,6 +8,8 @@ Cllr_min takes any scores of which higher means more similar.
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import numpy.typing as npt
 
@@ -33,7 +35,16 @@ def cllr(target_llr: npt.ArrayLike, nontarget_llr: npt.ArrayLike) -> float:
         0.2503
     """
     t, n = classes(target_llr, nontarget_llr)
-    return float((np.logaddexp(0.0, -t).mean() + np.logaddexp(0.0, n).mean()) / (2 * _LN2))
+    costs = mean(np.logaddexp(0.0, -t)), mean(np.logaddexp(0.0, n))
+    total = sum(costs) / (2 * _LN2)
+    return total if math.isfinite(total) else costs[0] / (2 * _LN2) + costs[1] / (2 * _LN2)
+
+
+def mean(values: Array) -> float:
+    """The mean of values [n]; of finite ones of extreme size, too, whose sum leaves the range of numbers."""
+    with np.errstate(over="ignore"):
+        found = float(values.mean())
+        return found if math.isfinite(found) else float((values / values.size).sum())
 
 
 def cllr_min(target: npt.ArrayLike, nontarget: npt.ArrayLike) -> float:
@@ -73,5 +84,7 @@ def mean_over_classes(blocks: Calibration, target_value: Array, nontarget_value:
     total = 0.0
     for count, value in ((blocks.target, target_value), (blocks.nontarget, nontarget_value)):
         held = count > 0
-        total += float(count[held] @ value[held] / count[held].sum())
+        with np.errstate(over="ignore"):
+            mean = float(count[held] @ value[held] / count[held].sum())
+            total += mean if math.isfinite(mean) else float(count[held] / count[held].sum() @ value[held])
     return total / 2

@@ -16,7 +16,7 @@ from scipy.special import expit, xlog1py, xlogy
 
 from pipeline.metrics._checks import Array, MetricError, classes, vector
 from pipeline.metrics._result import quantity
-from pipeline.metrics.cllr import mean_over_classes
+from pipeline.metrics.cllr import mean, mean_over_classes
 from pipeline.metrics.pav import Calibration, calibrate
 
 _LN2 = float(np.log(2.0))
@@ -67,7 +67,7 @@ def ece(target_llr: npt.ArrayLike, nontarget_llr: npt.ArrayLike, log_odds: npt.A
     grid = _grid(log_odds)
     return np.array(
         [
-            (expit(o) * np.logaddexp(0.0, -(t + o)).mean() + expit(-o) * np.logaddexp(0.0, n + o).mean()) / _LN2
+            (expit(o) * mean(np.logaddexp(0.0, -(t + o))) + expit(-o) * mean(np.logaddexp(0.0, n + o))) / _LN2
             for o in grid
         ]
     )
@@ -95,7 +95,7 @@ def d_ece(target_llr: npt.ArrayLike, nontarget_llr: npt.ArrayLike) -> float:
         0.5727
     """
     t, n = classes(target_llr, nontarget_llr)
-    return float((z_function(t).mean() + z_function(-n).mean()) / (2 * _LN2))
+    return (mean(z_function(t)) + mean(z_function(-n))) / (2 * _LN2)
 
 
 def d_ece_oracle(target: npt.ArrayLike, nontarget: npt.ArrayLike) -> float:

@@ -7,6 +7,8 @@ Conventions: higher scores mean more similar; all three are fractions, and lower
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import numpy.typing as npt
 
@@ -27,7 +29,7 @@ def d_sys(target: npt.ArrayLike, nontarget: npt.ArrayLike, *, omega: float = 1.0
 
     Raises:
         MetricError: NaN, an empty class, omega not above 0.
-        Undefined: ``vpc`` on scores that are infinite or all equal.
+        Undefined: ``vpc`` on scores that are infinite or all equal, or so close that bins between them have no width.
 
     Example:
         >>> from pipeline.metrics import d_sys
@@ -56,7 +58,10 @@ def _d_sys_binned(t: Array, n: Array, omega: float) -> float:
     low, high = min(t.min(), n.min()), max(t.max(), n.max())
     if not (np.isfinite(low) and np.isfinite(high) and high > low):
         raise Undefined("bins of equal width need finite scores that are not all equal")
+    t, n, low, high = _in_range(t, n, low, high)
     edges = np.linspace(low, high, bins + 1)
+    if not (np.diff(edges) > 0).all():
+        raise Undefined(f"the scores lie too close together for {bins} bins of equal width")
     mated = np.histogram(t, edges, density=True)[0]
     nonmated = np.histogram(n, edges, density=True)[0]
     ratio = np.divide(mated, nonmated, out=np.ones(bins), where=nonmated != 0)
@@ -64,6 +69,17 @@ def _d_sys_binned(t: Array, n: Array, omega: float) -> float:
     link[(nonmated == 0) & (mated != 0)] = 1.0
     centres = (edges[1:] + edges[:-1]) / 2
     return float(np.trapezoid(link * mated, centres))
+
+
+def _in_range(t: Array, n: Array, low: float, high: float) -> tuple[Array, Array, float, float]:
+    """Scores of extreme size times a power of two, which changes neither their order nor the result."""
+    largest = max(abs(low), abs(high))
+    if 1e-100 <= largest <= 1e100:
+        return t, n, low, high
+    power = -math.frexp(largest)[1]
+    # In two steps: one power of two would leave the range of numbers where the scores are denormal.
+    scaled = [np.ldexp(np.ldexp(each, power // 2), power - power // 2) for each in (t, n, np.array([low, high]))]
+    return scaled[0], scaled[1], float(scaled[2][0]), float(scaled[2][1])
 
 
 def better_enrolments(scores: npt.ArrayLike, truth: npt.ArrayLike) -> npt.NDArray[np.int64]:
@@ -146,5 +162,8 @@ def isolation_threshold(calibration_scores: Array, per_speaker: int) -> Array:
     if not 1 <= per_speaker < calibration_scores.shape[1]:
         raise MetricError(f"per_speaker must lie between 1 and {calibration_scores.shape[1] - 1}, not {per_speaker}")
     ranked = -np.sort(-calibration_scores, axis=1)
-    threshold: Array = (ranked[:, per_speaker - 1] + ranked[:, per_speaker]) / 2
+    better, worse = ranked[:, per_speaker - 1], ranked[:, per_speaker]
+    with np.errstate(over="ignore", invalid="ignore"):
+        total = better + worse
+        threshold: Array = np.where(np.isfinite(total), total / 2, better / 2 + worse / 2)
     return threshold

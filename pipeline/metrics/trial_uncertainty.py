@@ -146,7 +146,9 @@ class Reweighted:
 
 def _weighted_mean(values: Array, weights: Array) -> float:
     held = weights > 0
-    return float(weights[held] @ values[held] / weights[held].sum())
+    with np.errstate(over="ignore"):
+        mean = float(weights[held] @ values[held] / weights[held].sum())
+        return mean if math.isfinite(mean) else float(weights[held] / weights[held].sum() @ values[held])
 
 
 def trials_by_speaker(trials: Trials, metrics: Sequence[str] = TRIAL_METRICS) -> BySpeaker:

@@ -213,7 +213,10 @@ def jackknife(
         return _no_interval("jackknife", level, n, "an interval over speakers needs at least two enrolled speakers")
     if not (np.isfinite(value) and np.isfinite(left).all()):
         return _no_interval("jackknife", level, n, "the metric is not finite, here or without one of the speakers")
-    error = math.sqrt((n - 1) / n * float(((left - left.mean()) ** 2).sum()))
+    with np.errstate(over="ignore", invalid="ignore"):
+        error = math.sqrt((n - 1) / n * float(((left - left.mean()) ** 2).sum()))
+    if not math.isfinite(error):
+        return _no_interval("jackknife", level, n, "the spread of the metric leaves the range of numbers")
     if error <= 1e-14 * max(1.0, abs(value)):
         return _no_interval("jackknife", level, n, "the value is the same without any one speaker")
     centre = n * value - (n - 1) * float(left.mean())

@@ -36,6 +36,8 @@ _LN2 = float(np.log(2.0))
 # Below this, a mean difference of cells is the rounding of equal cells.
 FLAT = 1e-14
 _CHUNK = 2_000_000
+LARGEST_LLR = 1e290
+"""Finite LLRs that are larger than this cannot be summed over a cell."""
 
 
 @dataclass(frozen=True)
@@ -162,6 +164,10 @@ def similarity_matrix(
     """
     choice(similarity, SIMILARITIES, "similarity")
     values, pairs, labels = checked_pairs(scores, speakers, names, pairing=pairing, self_pairs=self_pairs)
+    if scores_are_llr and (np.isfinite(values) & (np.abs(values) > LARGEST_LLR)).any():
+        raise MetricError(
+            f"LLRs beyond {LARGEST_LLR:g}, whose sums leave the range of numbers: these scores are no LLRs"
+        )
     rows = pair_rows(values, pairs)
     plain = calibrate_rows(rows, laplace=False)
     sums = _cell_sums(values, pairs, rows, similarity, scores_are_llr)

@@ -13,7 +13,7 @@ from pipeline.planning.plan import Cell, Comparer, Pair, Plan, Scorer
 from pipeline.planning.speech import SpeechSet, TrainingSet
 from pipeline.protocol.attackers import AttackerSettings
 from pipeline.protocol.trials import TrialSet
-from pipeline.stages import check_scores, check_treatment, measure
+from pipeline.stages import check_order, check_scores, check_treatment, measure
 
 LIBRARIES = ("numpy", "scipy")
 
@@ -95,9 +95,11 @@ def trials(plan: Plan) -> None:
     unprotected = Attack(plan.original, "unprotected", None, plan.original, plan.original)
     for attack in (unprotected, *_attacks(plan, plan.evaluated)):
         for trial in _trials(plan, attack):
-            inputs: dict[str, Input] = {"scores": trial.scores(plan).ref()}
+            scored = trial.scores(plan)
+            inputs: dict[str, Input] = {"scores": scored.ref()}
             for name, family in families:
                 plan.measure(trial.cell(), name, family, trial.context(), inputs)
+            _ordered(plan, trial.cell(), scored)
             heard = trial.extractor.component.hears
             if plan.evaluation.diagnostics and attack.attacker is not None and heard:
                 _diagnose(plan, trial, attack.attacker)
@@ -134,6 +136,7 @@ def _fused(plan: Plan, attack: Attack, trial_set: TrialSet) -> None:
             for name, family in plan.families("trials"):
                 context = measure.Context(trial_set.expected, False)
                 plan.measure(cell, name, family, context, {"scores": fused.ref()})
+            _ordered(plan, cell, fused)
 
 
 def trial_runs(plan: Plan) -> None:
@@ -207,6 +210,20 @@ def _checked(plan: Plan, scores: Task) -> Ref:
         libraries=LIBRARIES,
     )
     return plan.graph.add(task).ref()
+
+
+def _ordered(plan: Plan, cell: Cell, scores: Task) -> None:
+    """Whether scores order the classes the right way round, for diagnostics: no EER shows it."""
+    if not plan.evaluation.diagnostics:
+        return
+    task = Task(
+        name="check",
+        label=f"check order of {scores.label.removeprefix('score ')}",
+        inputs={"scores": scores.ref()},
+        function=check_order.run,
+        libraries=LIBRARIES,
+    )
+    plan.graph.orders.append((cell.identity(plan.data.name), plan.graph.add(task).ref()))
 
 
 def _treatment(plan: Plan, system: SpeechSet, extractor: LoadedExtractor, trial_set: TrialSet) -> Ref:

@@ -57,6 +57,7 @@ class Graph:
         findings: what is said of the attacks before anything is computed, and of which results.
         candidates: the attacks that were adapted to a system, between which held-out speakers choose.
         heard: what is heard of the evaluated speech.
+        orders: how the scores of each attack order the classes, by the identity of its results.
         notes: what a reader should know of the attacks that were planned, and of those that were not.
         limits: what was asked for and gives no row (:mod:`pipeline.tables.limits`).
     """
@@ -67,6 +68,7 @@ class Graph:
     findings: list[tuple[Mapping[str, str], Finding]] = field(default_factory=list)
     candidates: list[Candidate] = field(default_factory=list)
     heard: Heard = field(default_factory=Heard)
+    orders: list[tuple[Mapping[str, str], Ref]] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     limits: list[str] = field(default_factory=list)
 

@@ -103,7 +103,7 @@ def test_trials_agree_with_the_independent_reference(name: str, call: Call) -> N
     label = {"t": "target", "n": "nontarget"}
     scores = save("S", [("e", f"{kind}{k}", str(v) if isinstance(v, str) else repr(v)) for kind, k, v in lines])
     trials = save("T", [("e", f"{kind}{k}", label[kind]) for kind, k, _ in reversed(lines)])
-    found = result(call, "trials", "--scores", scores, "--trials", trials, "--replicates", 0)
+    found = result(call, "trials", "--scores", scores, "--trials", trials, "--replicates", 0, "--as-is")
     want = entry["independent_reference"]
     assert (found["n_target"], found["n_nontarget"]) == (len(entry["tar"]), len(entry["non"]))
     for got, key in (

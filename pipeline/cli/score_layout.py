@@ -1,0 +1,199 @@
+"""Which column of a score file is what: by its header, or by what its first lines hold.
+
+Files of other toolkits have four columns (``ID1 ID2 LABEL SCORE``, ``ID1 ID2 SCORE LABEL``), the label first, commas, or names
+of their own in a header. What can be one thing only is read, with a note; what can be two is refused with the command that
+makes it one.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+SCORES = ("enroll_id", "trial_id", "score")
+TRIALS = ("enroll_id", "trial_id", "label")
+SPEAKERS = ("id", "speaker")
+
+SHAPES = {SCORES: "ID1 ID2 SCORE", TRIALS: "ID1 ID2 target|nontarget", SPEAKERS: "ID SPEAKER"}
+UNUSED = "unused "
+"""How the names of columns begin that nobody reads."""
+
+LABELS = (
+    *((yes, no) for yes in ("target", "tgt", "tar") for no in ("nontarget", "non-target", "non_target", "nontgt", "non")),
+    *((yes, no) for yes in ("target", "tgt", "tar", "client", "genuine", "true") for no in ("impostor", "imposter", "imp")),
+    *(("same", "different"), ("same", "diff"), ("true", "false"), ("positive", "negative"), ("mated", "nonmated")),
+    *(("mated", "non-mated"), ("1", "0"), ("1.0", "0.0"), ("1", "-1")),
+)  # fmt: skip
+"""Words for targets and non-targets, in lower case; the two of one file are a pair."""
+
+_NAMES = {
+    "enroll_id": "enroll_id enrol_id enroll enrol enrollment enrolment enrollment_id enrolment_id enroll_utt enrol_utt "
+    "enroll_wav enrol_wav model model_id modelid utt1 id1 wav1 file1 path1",
+    "trial_id": "trial_id trial test test_id test_utt test_wav utterance utterance_id utt utt_id segment segment_id segmentid "
+    "probe utt2 id2 wav2 file2 path2",
+    "score": "score scores llr llrs cosine similarity cosine_similarity cos_sim plda",
+    "label": "label labels target is_target key targettype target_type trial_type",
+    "id": "id utt utt_id utterance utterance_id file file_id wav path segment segment_id",
+    "speaker": "speaker speaker_id speakerid spk spk_id spkid",
+}
+_ROLES = {role: frozenset(names.split()) for role, names in _NAMES.items()}
+_ORDERS = {
+    SCORES: (("enroll_id", "trial_id", "score"), ("score", "enroll_id", "trial_id"),
+             ("enroll_id", "trial_id", "score", "label"), ("enroll_id", "trial_id", "label", "score"),
+             ("label", "enroll_id", "trial_id", "score")),
+    TRIALS: (("enroll_id", "trial_id", "label"), ("label", "enroll_id", "trial_id"),
+             ("enroll_id", "trial_id", "score", "label"), ("enroll_id", "trial_id", "label", "score"),
+             ("label", "enroll_id", "trial_id", "score")),
+    SPEAKERS: (("id", "speaker"),),
+}  # fmt: skip
+
+
+class Unclear(Exception):
+    """Which column is what cannot be told: the message says why, ``remedy`` has the command that makes it clear."""
+
+    def __init__(self, what: str, remedy: str) -> None:
+        super().__init__(what)
+        self.remedy = remedy
+
+
+@dataclass(frozen=True)
+class Layout:
+    """How a text is read.
+
+    Attributes:
+        skip: lines before the data.
+        names: of the columns, in the order of the file.
+        delimiter: what parts fields beside white space, or empty.
+        note: what was made of it, or empty where it is as we write it.
+    """
+
+    skip: int
+    names: tuple[str, ...]
+    delimiter: bytes = b""
+    note: str = ""
+
+
+def fields(line: bytes, delimiter: bytes) -> list[str]:
+    """The fields of a line without blanks and quotes around them."""
+    if delimiter:
+        line = line.replace(delimiter, b" ").replace(b'"', b"")
+    return [field.decode(errors="replace") for field in line.split()]
+
+
+def layout(lines: Sequence[bytes], columns: tuple[str, ...], path: str) -> Layout | None:
+    """The layout of a text with these first lines (without a byte order mark); None if there is no line with anything in it.
+
+    Raises:
+        Unclear: more than one reading is possible, or none.
+    """
+    first = next((number for number, line in enumerate(lines) if line.split()), None)
+    if first is None:
+        return None
+    delimiter = _delimiter(lines[first], len(columns))
+    head = [field.lower() for field in fields(lines[first], delimiter)]
+    commas = f"fields parted by '{delimiter.decode()}'" if delimiter else ""
+    named = by_header(head, columns)
+    if named:
+        plain = len(named) == len(columns) and set(head) >= set(SCORES[:2])
+        note = "" if plain else f"columns by the header: {_said(head, named)}"
+        return Layout(first + 1, named, delimiter, _join(commas, note))
+    rows = [row for line in lines[first:] if (row := fields(line, delimiter))]
+    order = _order(rows, columns, path, delimiter)
+    note = "" if order == columns else f"columns taken for {' '.join(_word(name) for name in order)}"
+    names = tuple(name if name in columns else f"{UNUSED}{k}" for k, name in enumerate(order))
+    return Layout(first, names, delimiter, _join(commas, note))
+
+
+def by_header(names: Sequence[str], columns: tuple[str, ...]) -> tuple[str, ...] | None:
+    """Our names of columns with these names, or None where a column is missing or stands twice."""
+    if len(names) == len(columns) == 3 and {"enroll_id", "trial_id"} <= set(names):
+        return tuple(name if name in columns else columns[2] for name in names)
+    found = [next((role for role in columns if name.lower() in _ROLES[role]), "") for name in names]
+    if sorted(filter(None, found)) != sorted(columns):
+        return None
+    return tuple(role or f"{UNUSED}{k}" for k, role in enumerate(found))
+
+
+def labels(found: Iterable[str]) -> tuple[str, str] | None:
+    """The pair of words for target and non-target of which the labels found are; None if there is no such pair."""
+    held = {label.lower() for label in found}
+    return next((pair for pair in LABELS if held <= set(pair)), None)
+
+
+def is_number(field: str) -> bool:
+    """Whether a field is a number as score files write them (digits with underscores are none)."""
+    try:
+        float(field)
+    except ValueError:
+        return False
+    return "_" not in field
+
+
+def _delimiter(line: bytes, least: int) -> bytes:
+    blank = line.split()
+    for mark in (b",", b";"):
+        if line.count(mark) >= least - 1 and (len(blank) < least or all(field.endswith(mark) for field in blank[:-1])):
+            return mark
+    return b""
+
+
+def _order(rows: Sequence[Sequence[str]], columns: tuple[str, ...], path: str, delimiter: bytes) -> tuple[str, ...]:
+    widths = [len(row) for row in rows]
+    # A single line of another width is a fault of that line.
+    width = max(sorted(set(widths)), key=widths.count)
+    even = [row for row in rows if len(row) == width]
+    orders = [order for order in _ORDERS[columns] if len(order) == width]
+    fit = [order for order in orders if all(_holds([row[k] for row in even], role) for k, role in enumerate(order))]
+    if columns in fit or len(fit) == 1:
+        return columns if columns in fit else fit[0]
+    if width == len(columns):
+        return columns
+    held = [[row[k] for row in even] for k in range(width)]
+    numbers = [k for k in range(width) if all(map(is_number, held[k]))]
+    which = "more than one reading is possible" if fit else "which of them is what cannot be told"
+    raise Unclear(
+        f"{width} fields instead of {len(columns)}: {which}",
+        _awk(columns, width, numbers, [k for k in range(width) if labels(held[k])], path, delimiter),
+    )
+
+
+def _holds(values: Sequence[str], role: str) -> bool:
+    if role == "score":
+        return all(map(is_number, values))
+    return role != "label" or labels(values) is not None
+
+
+def _awk(
+    columns: tuple[str, ...], width: int, numbers: Sequence[int], classes: Sequence[int], path: str, delimiter: bytes
+) -> str:
+    """The command that makes the file that is wanted of one with more columns."""
+    apart = f"-F'{delimiter.decode()}' " if delimiter else ""
+    made = shlex.quote(f"{path}.{'txt' if columns == SCORES else 'list'}")
+    last = {SCORES: [k for k in numbers if k > 1] or [width - 1], TRIALS: [k for k in classes if k > 1] or [2]}
+    if columns == SPEAKERS:
+        if width < 2:
+            return "give an id and a speaker a line"
+        return (
+            f"of lines `SPEAKER ID ID ...` make such a table: awk {apart}'{{for (k = 2; k <= NF; k++) print $k, $1}}' "
+            f"{shlex.quote(path)} > {shlex.quote(f'{path}.utt2spk')}"
+        )
+    if width < 3:
+        return "give two ids and the third field a line"
+    place = last[columns][-1] + 1
+    return (
+        f"if {_word(columns[2])} is field {place} of them: awk {apart}'{{print $1, $2, ${place}}}' {shlex.quote(path)} "
+        f"> {made}, and give {made}"
+    )
+
+
+def _word(name: str) -> str:
+    return {"enroll_id": "ID1", "trial_id": "ID2"}.get(name, name.upper())
+
+
+def _said(head: Sequence[str], names: Sequence[str]) -> str:
+    return ", ".join(f"{own} is {_word(name)}" for own, name in zip(head, names) if not name.startswith(UNUSED))
+
+
+def _join(*parts: str) -> str:
+    return "; ".join(filter(None, parts))
