@@ -1,0 +1,116 @@
+"""Who wrote this, and is it alive: what a process leaves with its files, so that later ones can tell its leftovers."""
+
+from __future__ import annotations
+
+import functools
+import os
+import re
+import socket
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True)
+class Owner:
+    """A process, told apart from all others.
+
+    Attributes:
+        host: name of its machine.
+        pid: its number there.
+        started: when it started, as the system counts, with the boot and the process namespace in which the number holds:
+            ``TICKS@BOOT.NAMESPACE``. '' where the system does not say (no Linux).
+    """
+
+    host: str
+    pid: int
+    started: str = ""
+
+    def __str__(self) -> str:
+        return f"process {self.pid} on {self.host}"
+
+    def plain(self) -> dict[str, str | int]:
+        """For a JSON file; :func:`from_plain` reads it."""
+        return {"host": self.host, "pid": self.pid, "started": self.started}
+
+    def token(self) -> str:
+        """For the name of a file: letters, digits and ``-_.@~`` alone; :func:`from_token` reads it."""
+        return f"{self.pid}~{self.started}~{_host(self.host)}"
+
+    @property
+    def here(self) -> bool:
+        """Whether it runs, or ran, where this process can look for it."""
+        me = mine()
+        return _host(self.host) == _host(me.host) and _place(self.started) == _place(me.started)
+
+
+def mine() -> Owner:
+    """This process."""
+    return _of(os.getpid())
+
+
+def is_dead(owner: Owner) -> bool:
+    """Whether a process is known to have ended. False where that cannot be told: another machine (also this one before it was
+    started anew), another container, a file system of processes that may not be read."""
+    if not owner.here:
+        return False
+    if not owner.started:
+        return not _exists(owner.pid)
+    try:
+        state, ticks = _stat(owner.pid)
+    except FileNotFoundError:
+        return True
+    except (OSError, ValueError, IndexError):
+        return False
+    return state in "ZX" or ticks != owner.started.partition("@")[0]
+
+
+def from_plain(value: object) -> Owner | None:
+    """What :meth:`Owner.plain` gave; None for anything else."""
+    if not isinstance(value, dict):
+        return None
+    host, pid, started = value.get("host"), value.get("pid"), value.get("started")
+    if isinstance(host, str) and isinstance(pid, int) and not isinstance(pid, bool) and isinstance(started, str):
+        return Owner(host, pid, started) if pid > 0 else None
+    return None
+
+
+def from_token(text: str) -> Owner | None:
+    """What :meth:`Owner.token` gave; None for anything else. The host is as the token has it."""
+    found = re.fullmatch(r"([1-9]\d{0,9})~([0-9a-f@.-]*)~([A-Za-z0-9_.-]*)", text)
+    return Owner(found[3], int(found[1]), found[2]) if found else None
+
+
+@functools.lru_cache(maxsize=4)  # a process that forks has another number
+def _of(pid: int) -> Owner:
+    try:
+        _, ticks = _stat(pid)
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+        namespace = "".join(re.findall(r"\d+", str(Path("/proc/self/ns/pid").readlink())))
+    except (OSError, ValueError, IndexError):
+        return Owner(socket.gethostname(), pid)
+    return Owner(socket.gethostname(), pid, f"{ticks}@{boot}.{namespace}")
+
+
+def _stat(pid: int) -> tuple[str, str]:
+    """State and start (ticks since the machine started) of a process."""
+    text = Path(f"/proc/{pid}/stat").read_bytes()
+    fields = text[text.rindex(b")") + 2 :].split()  # the name before it may hold anything
+    return fields[0].decode(), fields[19].decode()
+
+
+def _exists(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:  # it is somebody else's
+        return True
+    return True
+
+
+def _host(name: str) -> str:
+    return re.sub(r"[^A-Za-z0-9_.-]", "_", name)[:64]
+
+
+def _place(started: str) -> str:
+    return started.partition("@")[2]
