@@ -6,7 +6,9 @@ Every error names what happened, where, the likely cause and the command or edit
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import errno
+import re
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 
@@ -94,3 +96,61 @@ class PartialResult(PipelineError):
     """The run ended, but some expected utterances, speakers or trials are not in the result."""
 
     status = 6
+
+
+FULL = {
+    errno.ENOSPC: ("the disk is full", "free space, or set paths.root to a folder on another disk"),
+    errno.EDQUOT: ("the disk quota is used up", "free space, or set paths.root to a folder on another disk"),
+    errno.EROFS: ("the file system is read-only", "set paths.root to a folder that may be written to"),
+    errno.EFBIG: (
+        "a file is larger than its file system or a limit (ulimit -f) allows",
+        "raise the limit, or set paths.root to a folder on another disk",
+    ),
+}
+"""What keeps anybody from writing, by error number: what it is, and what mends it."""
+
+_NAMED = {
+    "no space left on device": errno.ENOSPC,
+    "disk quota exceeded": errno.EDQUOT,
+    "read-only file system": errno.EROFS,
+    "file too large": errno.EFBIG,
+}
+
+
+def no_room(error: BaseException) -> StageFailed | None:
+    """What is to be said of an error at whose root nothing can be written any more; None if it is another one.
+
+    Libraries wrap the system's error, and some leave nothing of it but its words.
+    """
+    for one in _chain(error):
+        number = one.errno if isinstance(one, OSError) else None
+        if number not in FULL and not isinstance(one, PipelineError):
+            number = next((code for words, code in _NAMED.items() if words in str(one).lower()), None)
+        if number in FULL:
+            what, remedy = FULL[number]
+            return StageFailed(
+                f"nothing more can be written: {what}",
+                where=_place(one),
+                remedy=f"{remedy}, and run the same command again; all finished tasks are reused",
+            )
+    return None
+
+
+def _chain(error: BaseException) -> Iterator[BaseException]:
+    """An error and what it was raised from."""
+    seen: list[BaseException] = []
+    while error not in seen:
+        seen.append(error)
+        yield error
+        following = error.__cause__ or error.__context__
+        if following is None:
+            return
+        error = following
+
+
+def _place(error: BaseException) -> str:
+    name = error.filename if isinstance(error, OSError) else None
+    if isinstance(name, bytes):
+        name = name.decode(errors="replace")
+    found = re.search(r"'(/[^']+)'", str(error))
+    return str(name) if isinstance(name, str) else found[1] if found else ""

@@ -57,18 +57,12 @@ def run(arguments: Sequence[str]) -> int:
     except SystemExit as error:
         return error.code if isinstance(error.code, int) else 2
     except Exception as error:
-        from pipeline.engine.stop import Stopped
+        from pipeline.cli.endings import ending
 
-        if isinstance(error, Stopped):
-            return error.status
-        import traceback
-
-        traceback.print_exc()
-        print(
-            f"error: {type(error).__name__}: {error}. This is a bug of the pipeline: please report it with the lines above.",
-            file=sys.stderr,
-        )
-        return 1
+        status, said = ending(error)
+        if said:
+            print(said, file=sys.stderr)
+        return status
 
 
 def _dispatch(arguments: list[str]) -> int:

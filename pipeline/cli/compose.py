@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import difflib
-import logging
+import functools
 import os
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from pipeline.cli.sweeps import Jobs
 from pipeline.errors import ConfigError, PipelineError
 from pipeline.evaluation.validate import validate
 from pipeline.planning.settings import Evaluation
-
-log = logging.getLogger(__name__)
 
 GROUPS = ("dataset", "train", "executor", "system", "extractor", "attacker", "backend", "metric", "recipe")
 
@@ -59,59 +58,55 @@ def compose(overrides: Sequence[str]) -> tuple[Evaluation, dict[str, Any]]:
     return validate(values, recipe), values
 
 
-def enter(arguments: Sequence[str], action: Callable[[Evaluation, dict[str, Any]], None]) -> None:
+def enter(arguments: Sequence[str], action: Callable[[Evaluation, dict[str, Any]], int]) -> int:
     """Compose the configuration of a command line and call ``action`` with it; under ``-m`` once for each combination.
 
     Args:
         arguments: Hydra flags and overrides.
-        action: gets the checked evaluation and the composed configuration as plain values.
+        action: gets the checked evaluation and the composed configuration as plain values; gives the exit status.
+
+    Returns:
+        The exit status; of a sweep the highest of its jobs.
 
     Raises:
         ConfigError: the command line or the configuration is at fault; all faults at once.
     """
     os.environ["HYDRA_FULL_ERROR"] = "1"
     import hydra
-    from hydra.core.hydra_config import HydraConfig
     from hydra.errors import HydraException
-    from omegaconf import DictConfig
     from omegaconf.errors import OmegaConfBaseException
 
     _store_recipes()
-    here = os.getpid()
-    errors: list[BaseException] = []
-    ran: list[str] = []
-
-    def app(composed: DictConfig) -> None:
-        ran.append("here")
-        try:
-            values = _plain(composed)
-            recipe = str(HydraConfig.get().runtime.choices.get("recipe") or "custom")
-            action(validate(values, recipe), values)
-        except Exception as error:
-            # In this process the errors of a sweep are kept, so that its other jobs still run and Hydra adds no words
-            # of its own; a job on another node has only the exception to tell that it failed.
-            if os.getpid() != here:
-                raise
-            if errors:
-                print(f"error: {error}", file=sys.stderr)
-            errors.append(error)
-
+    _install_launchers()
+    given = forced(arguments)
+    jobs = Jobs(functools.partial(_act, action), given)
     before = sys.argv
-    sys.argv = [before[0], *forced(arguments)]
+    sys.argv = [before[0], *given]
     try:
-        hydra.main(config_path=str(assets("conf")), config_name="config", version_base="1.3")(app)()
+        hydra.main(config_path=str(assets("conf")), config_name="config", version_base="1.3")(jobs)()
     except PipelineError:
         raise
     except (HydraException, OmegaConfBaseException) as error:
         raise _composition_error(error) from error
     finally:
         sys.argv = before
-    if errors:
-        raise errors[0]
-    if not ran and any(argument in ("-m", "--multirun") for argument in arguments):
-        log.info(
-            "the jobs ran in processes of their own: run folders are in paths.root/runs, output in paths.root/sweeps"
-        )
+        jobs.summarise()
+    if jobs.error:
+        raise jobs.error
+    return jobs.status
+
+
+def _install_launchers() -> None:
+    try:
+        from pipeline.cli import launchers
+    except ImportError:  # the plugin comes with the extra `slurm`
+        return
+    launchers.install()
+
+
+def _act(action: Callable[[Evaluation, dict[str, Any]], int], composed: Any, recipe: str) -> int:
+    values = _plain(composed)
+    return action(validate(values, recipe), values)
 
 
 def forced(arguments: Sequence[str]) -> list[str]:

@@ -34,5 +34,5 @@ def test_a_sweep_runs_as_a_job_array_and_runs_are_named_after_the_job(cluster: N
     assert f" {jobs[0]} INFO " in log and "with 1 threads" in log
 
 
-def test_a_failed_job_fails_the_sweep_with_its_status(cluster: None, tmp_path: Path) -> None:
-    sweeps.check_failure("submitit_slurm", toy.corpus(tmp_path / "toy"), tmp_path, *SETTINGS)
+def test_the_status_of_a_sweep_is_the_highest_of_its_jobs(cluster: None, tmp_path: Path) -> None:
+    sweeps.check_failures("submitit_slurm", toy.corpus(tmp_path / "toy"), tmp_path, *SETTINGS)
