@@ -194,7 +194,7 @@ class Slurm(_Waiting):
 
     def lost(self, job: submitit.Job[JobReturn]) -> tuple[int, str] | None:
         """See :class:`_Waiting`."""
-        return self._queue.ended(job.job_id)
+        return self._queue.ended(job.job_id, began=job.paths.stderr.exists())
 
     @contextmanager
     def listening(self, sent: Sequence[submitit.Job[JobReturn]]) -> Iterator[None]:
@@ -236,4 +236,4 @@ def _last_line(error: Exception) -> str:
 
 
 def _with_log(said: str, job: submitit.Job[JobReturn]) -> str:
-    return f"{said}. What it printed: {job.paths.stderr}"
+    return f"{said}. What it printed: {job.paths.stderr}" if job.paths.stderr.exists() else f"{said}. It had not begun"

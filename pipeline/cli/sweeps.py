@@ -85,6 +85,9 @@ class Jobs:
         config = HydraConfig.get()
         recipe = str(config.runtime.choices.get("recipe") or "custom")
         if config.mode != RunMode.MULTIRUN:
+            launcher = str(config.runtime.choices.get("hydra/launcher") or "basic")
+            if launcher != "basic":
+                log.warning("hydra/launcher=%s is for sweeps (-m): this one runs here, in this process", launcher)
             return self._alone(composed, recipe)
         self.sweeps = True
         number, what = int(config.job.num), self.varied(config.overrides.task)
