@@ -117,10 +117,14 @@ _NAMED = {
 }
 
 
-def no_room(error: BaseException) -> StageFailed | None:
+def no_room(error: BaseException, where: object = "") -> StageFailed | None:
     """What is to be said of an error at whose root nothing can be written any more; None if it is another one.
 
     Libraries wrap the system's error, and some leave nothing of it but its words.
+
+    Args:
+        error: what was raised.
+        where: what was written to, if the error itself does not say.
     """
     for one in _chain(error):
         number = one.errno if isinstance(one, OSError) else None
@@ -130,7 +134,7 @@ def no_room(error: BaseException) -> StageFailed | None:
             what, remedy = FULL[number]
             return StageFailed(
                 f"nothing more can be written: {what}",
-                where=_place(one),
+                where=_place(one) or str(where),
                 remedy=f"{remedy}, and run the same command again; all finished tasks are reused",
             )
     return None

@@ -13,7 +13,7 @@ from pipeline.engine.outcome import Outcome
 from pipeline.engine.progress import Progress
 from pipeline.engine.stop import Stop
 from pipeline.engine.task import Name, Task
-from pipeline.errors import StageFailed
+from pipeline.errors import StageFailed, no_room
 from pipeline.seeds import digest
 
 
@@ -41,7 +41,7 @@ def perform(task: Task, outcome: Outcome, progress: Progress, stop: Stop) -> boo
     try:
         _compute(task, outcome, work, made, parts)
     except OSError as error:
-        raise StageFailed(
+        raise no_room(error, store.root) or StageFailed(
             f"{task.label} could not write its result: {error}",
             where=str(store.root),
             cause="the disk is full, or the store is not writable",

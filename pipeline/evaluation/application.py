@@ -251,7 +251,7 @@ def _recorded(folder: RunFolder) -> Iterator[Stop]:
         folder.last_status(state="stopped", reasons=[f"ended from outside ({type(error).__name__})"])
         raise
     except BaseException as error:
-        full = no_room(error)
+        full = no_room(error, folder.path)
         if full is not None:
             _failed(folder, full)
             raise full from error

@@ -44,6 +44,9 @@ LIBRARIES = [
 ]
 
 
+log = logging.getLogger(__name__)
+
+
 class RunFolder:
     """``ROOT/runs/<UTC>-<recipe>-<Slurm job id or 6 hex>/`` with its log and its status."""
 
@@ -113,7 +116,7 @@ class RunFolder:
         try:
             self.status(ended=utc(), **changes)
         except OSError as error:
-            print(f"warning: {self.path / status.FILE} cannot be written ({error.strerror})", file=sys.stderr)
+            log.warning("%s cannot be written (%s)", self.path / status.FILE, error.strerror)
 
     def log(self, text: str) -> None:
         """Write a text into ``run.log`` alone (the whole of an error of which people see the paragraph)."""
@@ -146,7 +149,7 @@ class _Log(logging.FileHandler):
             super().handleError(record)
         elif not self._said:
             self._said = True
-            print(f"warning: {self.baseFilename} cannot be written ({error.strerror})", file=sys.stderr)
+            log.warning("%s cannot be written (%s)", self.baseFilename, error.strerror)
 
     def close(self) -> None:
         with suppress(OSError):  # what was left in its buffer, of which handleError has told
