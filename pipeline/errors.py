@@ -7,9 +7,10 @@ Every error names what happened, where, the likely cause and the command or edit
 from __future__ import annotations
 
 import errno
+import re
 import shlex
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -140,14 +141,14 @@ def os_error(error: OSError, what: str, where: str | Path) -> StageFailed:
         where: the file or folder, unless the error names one.
     """
     place = str(error.filename or where)
-    cause, remedy = why(error, place)
+    cause, remedy = why(error.errno, place)
     return StageFailed(f"{what}: {error.strerror or error}", where=place, cause=cause, remedy=f"{remedy}, {AGAIN}")
 
 
-def why(error: OSError, place: str) -> tuple[str, str]:
-    """The likely cause of an error of the system, and what mends it."""
+def why(number: int | None, place: str) -> tuple[str, str]:
+    """The likely cause of an error of the system, by its number, and what mends it."""
     quoted = shlex.quote(place)
-    match error.errno:
+    match number:
         case errno.ENOSPC:
             return (
                 "the disk is full",
@@ -157,6 +158,11 @@ def why(error: OSError, place: str) -> tuple[str, str]:
             return (
                 "the quota of this user is used up",
                 "free space (`quota -s`), or set paths.root to a folder on another disk",
+            )
+        case errno.EFBIG:
+            return (
+                "a file is larger than its file system or a limit (`ulimit -f`) allows",
+                "raise the limit, or set paths.root to a folder on another disk",
             )
         case errno.EACCES | errno.EPERM:
             return (
@@ -188,3 +194,54 @@ def why(error: OSError, place: str) -> tuple[str, str]:
         case errno.ENOENT:
             return "it was moved or removed while it was needed", "restore it"
     return "", "mend the cause"
+
+
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EFBIG)
+"""What keeps anybody from writing."""
+
+_NAMED = {
+    "no space left on device": errno.ENOSPC,
+    "disk quota exceeded": errno.EDQUOT,
+    "read-only file system": errno.EROFS,
+    "file too large": errno.EFBIG,
+}
+
+
+def no_room(error: BaseException, where: object = "") -> StageFailed | None:
+    """What is to be said of an error at whose root nothing can be written any more; None if it is another one.
+
+    Libraries wrap the system's error, and some leave nothing of it but its words.
+
+    Args:
+        error: what was raised.
+        where: what was written to, if the error itself does not say.
+    """
+    for one in _chain(error):
+        number = one.errno if isinstance(one, OSError) else None
+        if number not in FULL and not isinstance(one, PipelineError):
+            number = next((code for words, code in _NAMED.items() if words in str(one).lower()), None)
+        if number in FULL:
+            place = _place(one) or str(where)
+            cause, remedy = why(number, place)
+            return StageFailed(f"nothing more can be written: {cause}", where=place, remedy=f"{remedy}, {AGAIN}")
+    return None
+
+
+def _chain(error: BaseException) -> Iterator[BaseException]:
+    """An error and what it was raised from."""
+    seen: list[BaseException] = []
+    while error not in seen:
+        seen.append(error)
+        yield error
+        following = error.__cause__ or error.__context__
+        if following is None:
+            return
+        error = following
+
+
+def _place(error: BaseException) -> str:
+    name = error.filename if isinstance(error, OSError) else None
+    if isinstance(name, bytes):
+        name = name.decode(errors="replace")
+    found = re.search(r"'(/[^']+)'", str(error))
+    return str(name) if isinstance(name, str) else found[1] if found else ""

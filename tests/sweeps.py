@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+import subprocess
 from pathlib import Path
 
 from pipeline.tables import results
 from tests import toy
+
+QUICK = ("recipe=kaldi", "extractor=[ge2e]", "attacker=[ignorant]", "metric=[asv]", "diagnostics=false")
+
+
+def start(launcher: str, home: Path, *more: str) -> subprocess.CompletedProcess[str]:
+    """A sweep with this launcher; the overrides say over what."""
+    return toy.run("-m", f"hydra/launcher={launcher}", *more, cwd=home)
 
 
 def sweep(launcher: str, root: Path, home: Path, *more: str) -> list[Path]:
@@ -15,6 +23,7 @@ def sweep(launcher: str, root: Path, home: Path, *more: str) -> list[Path]:
         "system=b2,b2r", cwd=home, check=True,
     )  # fmt: skip
     assert "run folders are in paths.root/runs" in done.stderr
+    assert "job 0 (system=b2): done" in done.stderr and "job 1 (system=b2r): done" in done.stderr
     return sorted((home / "exp" / "runs").iterdir())
 
 
@@ -28,11 +37,24 @@ def check(runs: list[Path]) -> None:
     assert original[0] == original[1] != []
 
 
-def check_failure(launcher: str, root: Path, home: Path, *more: str) -> None:
-    """The status of a failed job is that of the sweep."""
-    done = toy.run(
-        "-m", f"hydra/launcher={launcher}", *more, f"dataset.root={root}", "extractor=[ge2e]", "system=b2",
-        f"paths.models={home / 'none'}", cwd=home,
+def check_failures(launcher: str, root: Path, home: Path, *more: str) -> None:
+    """One job finds no data, another no model, a third leaves an utterance out: the status is the highest, and all are told."""
+    broken = root.with_name("broken")
+    toy.corpus(broken)
+    (broken / "wav" / f"{next(iter(wavs(broken)))}.wav").unlink()
+    done = start(
+        launcher, home, *more, *QUICK, "system=original", f"dataset.root={root.with_name('gone')},{broken}",
+        "allow_partial=true",
     )  # fmt: skip
-    assert done.returncode == 4
-    assert "fetch-models" in done.stderr
+    assert done.returncode == 6, done.stderr
+    first, second = (
+        f"job {number} (dataset.root={place})" for number, place in ((0, root.with_name("gone")), (1, broken))
+    )
+    assert f"{first}: error: " in done.stderr and f"{second}: error: " in done.stderr
+    assert f"{first}: exit 3, " in done.stderr and f"{second}: exit 6, " in done.stderr
+    assert "bug" not in done.stderr and "Traceback" not in done.stderr
+
+
+def wavs(root: Path) -> list[str]:
+    """Utterances that are tried."""
+    return [line.split()[0] for line in (root / "toy_trials_f" / "wav.scp").read_text().splitlines()]

@@ -29,15 +29,25 @@ OPTIONS = [
 
 def compose(*arguments: str) -> Evaluation:
     """As the command line and as Python compose it, which is the same."""
+    found = entered(*arguments)
+    assert composition.compose(arguments)[0] == found
+    return found
+
+
+def entered(*arguments: str) -> Evaluation:
     found: list[Evaluation] = []
-    composition.enter(arguments, lambda evaluation, values: found.append(evaluation))
-    assert composition.compose(arguments)[0] == found[0]
+
+    def keep(evaluation: Evaluation, values: object) -> int:
+        found.append(evaluation)
+        return 0
+
+    assert composition.enter(arguments, keep) == 0
     return found[0]
 
 
 def faults(*arguments: str) -> dict[str, str]:
     with pytest.raises(ConfigError) as caught:
-        composition.enter(arguments, lambda evaluation, values: None)
+        composition.enter(arguments, lambda evaluation, values: 0)
     assert caught.value.status == 2
     with pytest.raises(ConfigError) as within_python:
         composition.compose(arguments)
@@ -87,9 +97,7 @@ def test_options_of_ones_own_by_config_dir(tmp_path: Path) -> None:
     (own / "system" / "mine.yaml").write_text("mine:\n  name: mcadams\n  alpha: 0.6\n")
     evaluation = compose(f"--config-dir={own}", "system=[original,mine]")
     assert evaluation.systems["mine"].settings.alpha == 0.6
-    found: list[Evaluation] = []
-    composition.enter(["--config-dir", str(own), "system=[original,mine]"], lambda one, _: found.append(one))
-    assert found == [evaluation]
+    assert entered("--config-dir", str(own), "system=[original,mine]") == evaluation
 
 
 def test_every_fault_at_once_with_the_nearest_keys() -> None:

@@ -72,11 +72,6 @@ def _unexplained(error: Exception, arguments: Sequence[str]) -> int:
     said: PipelineError | None = None
     if isinstance(error, ImportError):
         said = interpreter.lacking(error, arguments)
-    else:
-        from pipeline.engine.stop import Stopped
-
-        if isinstance(error, Stopped):
-            return error.status
     if isinstance(error, UnicodeEncodeError):
         from pipeline.cli import names
 
@@ -84,14 +79,12 @@ def _unexplained(error: Exception, arguments: Sequence[str]) -> int:
     if said is not None:
         print(f"error: {said}", file=sys.stderr)
         return said.status
-    import traceback
+    from pipeline.cli.endings import ending
 
-    traceback.print_exc()
-    print(
-        f"error: {type(error).__name__}: {error}. This is a bug of the pipeline: please report it with the lines above.",
-        file=sys.stderr,
-    )
-    return 1
+    status, told = ending(error)
+    if told:
+        print(told, file=sys.stderr)
+    return status
 
 
 def _dispatch(arguments: list[str]) -> int:

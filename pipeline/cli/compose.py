@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import difflib
-import logging
+import functools
 import os
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -13,11 +13,10 @@ from typing import Any
 
 from pipeline.cli import environment, names, option_files, overrides
 from pipeline.cli.overrides import GROUPS
+from pipeline.cli.sweeps import Jobs
 from pipeline.errors import ConfigError, PipelineError
 from pipeline.evaluation.validate import validate
 from pipeline.planning.settings import Evaluation
-
-log = logging.getLogger(__name__)
 
 
 def assets(kind: str) -> Path:
@@ -109,55 +108,56 @@ def _validated(values: dict[str, Any], arguments: Sequence[str], choices: Mappin
         raise option_files.located(error, arguments, chosen) from None
 
 
-def enter(arguments: Sequence[str], action: Callable[[Evaluation, dict[str, Any]], None]) -> None:
+def enter(arguments: Sequence[str], action: Callable[[Evaluation, dict[str, Any]], int]) -> int:
     """Compose the configuration of a command line and call ``action`` with it; under ``-m`` once for each combination.
 
     Args:
         arguments: Hydra flags and overrides.
-        action: gets the checked evaluation and the composed configuration as plain values.
+        action: gets the checked evaluation and the composed configuration as plain values; gives the exit status.
+
+    Returns:
+        The exit status; of a sweep the highest of its jobs.
 
     Raises:
         ConfigError: the command line or the configuration is at fault; all faults at once.
     """
     os.environ["HYDRA_FULL_ERROR"] = "1"
     import hydra
-    from hydra.core.hydra_config import HydraConfig
-    from omegaconf import DictConfig
 
     folders = option_files.folders(arguments)
     read = overrides.readable(arguments)
     _store_recipes()
-    here = os.getpid()
-    errors: list[BaseException] = []
-    ran: list[str] = []
-
-    def app(composed: DictConfig) -> None:
-        ran.append("here")
-        try:
-            values = _plain(composed, arguments)
-            action(_validated(values, arguments, HydraConfig.get().runtime.choices), values)
-        except Exception as error:
-            # In this process the errors of a sweep are kept, so that its other jobs still run and Hydra adds no words
-            # of its own; a job on another node has only the exception to tell that it failed.
-            if os.getpid() != here:
-                raise
-            if errors:
-                print(f"error: {error}", file=sys.stderr)
-            errors.append(error)
-
+    _install_launchers()
+    given = forced(option_files.absolute(read))
+    jobs = Jobs(functools.partial(_act, action, tuple(arguments)), given)
     before = sys.argv
-    sys.argv = [before[0], *forced(option_files.absolute(read))]
+    sys.argv = [before[0], *given]
     try:
         with _composing(arguments, folders):
-            hydra.main(config_path=str(assets("conf")), config_name="config", version_base="1.3")(app)()
+            hydra.main(config_path=str(assets("conf")), config_name="config", version_base="1.3")(jobs)()
     finally:
         sys.argv = before
-    if errors:
-        raise errors[0]
-    if not ran and any(argument in ("-m", "--multirun") for argument in arguments):
-        log.info(
-            "the jobs ran in processes of their own: run folders are in paths.root/runs, output in paths.root/sweeps"
-        )
+        jobs.summarise()
+    if jobs.error:
+        raise jobs.error
+    return jobs.status
+
+
+def _install_launchers() -> None:
+    try:
+        from pipeline.cli import launchers
+    except ImportError:  # the plugin comes with the extra `slurm`
+        return
+    launchers.install()
+
+
+def _act(
+    action: Callable[[Evaluation, dict[str, Any]], int], arguments: Sequence[str], composed: Any, recipe: str
+) -> int:
+    from hydra.core.hydra_config import HydraConfig
+
+    values = _plain(composed, arguments)
+    return action(_validated(values, arguments, HydraConfig.get().runtime.choices), values)
 
 
 def forced(arguments: Sequence[str]) -> list[str]:

@@ -39,32 +39,33 @@ def act(verb: str, arguments: Sequence[str], folders: Sequence[str]) -> int:
             "fetch-models": fetch_models,
         }
         action = actions[verb]
-    statuses: list[int] = []
 
-    def once(asked: Evaluation, values: dict[str, Any]) -> None:
+    def once(asked: Evaluation, values: dict[str, Any]) -> int:
         # A job of a sweep may run in another process, which has seen nothing of the above.
         output.take_any_text()
         log_to_stderr()
         try:
-            statuses.append(action(asked, values))
+            return action(asked, values)
         except PipelineError as error:
             keep_all(error, asked.paths.runs.parent)
             raise
 
-    compose.enter(arguments, once)
-    return max(statuses, default=0)
+    return compose.enter(arguments, once)
 
 
 def run(arguments: Sequence[str], asked: Evaluation, values: dict[str, Any]) -> int:
-    """Evaluate and report. The last line of standard output is the report's path, the one before it counts the tasks."""
+    """Evaluate and report. The last line of standard output is the report's path, the one before it counts the tasks.
+
+    Raises:
+        PipelineError: it could not be done, or values do not stand on everything that was expected.
+    """
     result = evaluation.evaluate(asked, values, arguments, Meter())
     print(result.summary())
     print(f"tasks: {result.reused} reused, {result.computed} computed")
     print(result.report())
     sys.stdout.flush()
     if result.error:
-        print(f"error: {result.error}", file=sys.stderr)
-        return result.error.status
+        raise result.error
     return 0
 
 

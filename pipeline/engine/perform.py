@@ -18,7 +18,7 @@ from pipeline.engine.task import Name, Ref, Task
 from pipeline.errors import os_error
 from pipeline.seeds import digest
 
-_WRITING = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EEXIST, errno.ENOTDIR)
+_WRITING = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EFBIG, errno.EEXIST, errno.ENOTDIR)
 """Errors that come of writing alone, or of a file in the place of the store."""
 
 

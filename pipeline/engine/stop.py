@@ -1,4 +1,4 @@
-"""SIGTERM and SIGINT: end after the shard in flight, or after 20 seconds (conf/README.md, section 14)."""
+"""Signals that end a run: after the shard in flight, or after 20 seconds (conf/README.md, section 14)."""
 
 from __future__ import annotations
 
@@ -11,16 +11,22 @@ from contextlib import contextmanager
 from types import FrameType
 
 GRACE_SECONDS = 20.0
+ASKING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2, signal.SIGXCPU)
+"""What asks a run to stop: people and schedulers, a terminal that is closed, and what schedulers send before a limit."""
 
 log = logging.getLogger(__name__)
 
 
 class Stopped(Exception):
-    """The run was asked to stop; ``status`` is the exit status (143 for SIGTERM, 130 for SIGINT)."""
+    """The run was asked to stop by signal ``number``; ``status`` is the exit status (143 for SIGTERM, 130 for SIGINT)."""
 
     def __init__(self, number: int) -> None:
         super().__init__(f"stopped by {signal.Signals(number).name}")
-        self.status = 128 + number
+        self.number, self.status = int(number), 128 + int(number)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        # By default the message would be taken for the number, where the exception comes back from another process.
+        return (Stopped, (self.number,))
 
 
 class Stop:
@@ -37,7 +43,7 @@ class Stop:
 
 @contextmanager
 def listening(last_words: Callable[[int], None] | None = None) -> Iterator[Stop]:
-    """Turn SIGTERM and SIGINT into a :class:`Stop` while the body runs.
+    """Turn signals that ask to stop into a :class:`Stop` while the body runs; one that is ignored (``nohup``) stays so.
 
     Args:
         last_words: called with the signal number before the process is ended by force (the shard in flight outlasted
@@ -69,7 +75,8 @@ def listening(last_words: Callable[[int], None] | None = None) -> Iterator[Stop]
     if threading.current_thread() is not threading.main_thread():
         yield stop
         return
-    before = {number: signal.signal(number, handle) for number in (signal.SIGTERM, signal.SIGINT)}
+    heard = [one for one in ASKING if one == signal.SIGINT or signal.getsignal(one) is not signal.SIG_IGN]
+    before = {number: signal.signal(number, handle) for number in heard}
     try:
         yield stop
     finally:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import signal
 import time
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -25,7 +24,7 @@ from pipeline.engine.sound import Damaged
 from pipeline.engine.stop import Stop, Stopped, listening
 from pipeline.engine.store import Store
 from pipeline.engine.task import Task
-from pipeline.errors import ConfigError, DataError, PipelineError
+from pipeline.errors import ConfigError, DataError, PipelineError, no_room
 from pipeline.evaluation import gather
 from pipeline.evaluation.machine import machine, threads
 from pipeline.evaluation.result import Result, shortfall
@@ -33,7 +32,7 @@ from pipeline.evaluation.runfolder import RunFolder, utc
 from pipeline.planning import Evaluation, Graph, Machine
 from pipeline.report import render
 from pipeline.report.drawn import Drawn
-from pipeline.tables import limits, records
+from pipeline.tables import limits, records, status
 
 T = TypeVar("T")
 
@@ -64,6 +63,8 @@ def evaluate(
         PipelineError: it cannot be done; the run folder says why.
         Stopped: a signal arrived; what is finished stays.
     """
+    for said in status.killed(asked.paths.runs):
+        log.warning("%s", said)
     folder = RunFolder(asked.paths.runs, asked.recipe)
     with _recorded(folder) as stop:
         folder.describe(values or {}, arguments)
@@ -280,24 +281,38 @@ def _running(asked: Evaluation, progress: Progress | None) -> Iterator[Run]:
 def _recorded(folder: RunFolder) -> Iterator[Stop]:
     """Have the run folder say how a run ended, whatever happens."""
     try:
-        with listening(
-            lambda number: folder.status(state="interrupted", reasons=[signal.Signals(number).name])
-        ) as stop:
+        with listening(lambda number: folder.last_status(**_stopped(Stopped(number)))) as stop:
             yield stop
     except Stopped as error:
-        folder.status(state="interrupted", exit_status=error.status, reasons=[str(error)])
+        folder.last_status(**_stopped(error))
         log.warning("%s; run the same command again to go on", error)
         raise
     except PipelineError as error:
-        folder.status(state="failed", exit_status=error.status, reasons=[error.paragraph(most=10**9)])
-        folder.keep(error)
+        _failed(folder, error)
+        raise
+    except (KeyboardInterrupt, SystemExit) as error:
+        # A signal that fell between two handlers, or submitit, which ends a job that Slurm starts anew.
+        folder.last_status(state="stopped", reasons=[f"ended from outside ({type(error).__name__})"])
         raise
     except BaseException as error:
-        folder.status(state="failed", exit_status=1, reasons=[f"{type(error).__name__}: {error}"])
+        full = no_room(error, folder.path)
+        if full is not None:
+            _failed(folder, full)
+            raise full from error
+        folder.last_status(state="failed", exit_status=1, reasons=[f"{type(error).__name__}: {error}"])
         folder.log(traceback.format_exc())
         raise
     finally:
         folder.close()
+
+
+def _stopped(error: Stopped) -> dict[str, Any]:
+    return {"state": "stopped", "exit_status": error.status, "reasons": [str(error)]}
+
+
+def _failed(folder: RunFolder, error: PipelineError) -> None:
+    folder.last_status(state="failed", exit_status=error.status, reasons=[error.paragraph(most=10**9)])
+    folder.keep(error)
 
 
 STATUS_SECONDS = 0.5

@@ -17,7 +17,7 @@ from pipeline.errors import ConfigError, DataError, Fault, PartialResult, Pipeli
 from pipeline.report import render, tables
 from pipeline.report import strongest as first
 from pipeline.report.drawn import NOT_KEPT, Drawn
-from pipeline.tables import artefacts, limits, results, scores
+from pipeline.tables import artefacts, limits, results, scores, status
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -221,9 +221,11 @@ def read(run: Path | str) -> Result:
         ConfigError: the folder holds no results.
     """
     folder = Path(run).expanduser()
+    state = status.in_words(status.settle(folder))
     if not (folder / "results.parquet").is_file():
         raise ConfigError(
             f"'{run}' is no finished run: it has no results.parquet",
+            cause=state,
             remedy="name folders under paths.root/runs whose status.json says done",
         )
     return Result(folder.resolve())

@@ -6,18 +6,24 @@ import json
 import logging
 import os
 import platform
+import re
 import socket
+import sys
+import threading
 import time
 import uuid
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
 import yaml
 
-from pipeline.errors import ConfigError, PipelineError
-from pipeline.files import name_of, write_atomically
+from pipeline.errors import ConfigError, PipelineError, no_room
+from pipeline.files import name_of
+from pipeline.processes import mine
+from pipeline.tables import status
 from pipeline.version import __version__
 
 LIBRARIES = [
@@ -39,6 +45,9 @@ LIBRARIES = [
 ]
 
 
+log = logging.getLogger(__name__)
+
+
 class RunFolder:
     """``ROOT/runs/<UTC>-<recipe>-<Slurm job id or 6 hex>/`` with its log and its status."""
 
@@ -52,18 +61,29 @@ class RunFolder:
                 self.id += f"-{uuid.uuid4().hex[:6]}"
                 (runs / self.id).mkdir(exist_ok=False)
             self.path = runs / self.id
+            self._handler = _Log(self.path / status.LOG)
         except OSError as error:
+            full = no_room(error)
+            if full is not None:
+                raise full from error
             raise ConfigError(
                 f"no run folder can be made: {error}",
                 where=str(runs),
                 remedy="set paths.root to a folder that is yours",
             ) from error
-        self._status: dict[str, Any] = {"run_id": self.id, "state": "running", "started": utc()}
-        self._handler = logging.FileHandler(self.path / "run.log", encoding="utf-8", errors="backslashreplace")
+        self._status: dict[str, Any] = {
+            "run_id": self.id,
+            "state": "running",
+            "started": utc(),
+            "process": mine().plain(),
+            "slurm_job": job(),
+        }
         self._handler.setFormatter(
             _Utc(f"%(asctime)s {socket.gethostname()} {job() or '-'} %(levelname)s %(name)s: %(message)s")
         )
         logging.getLogger("pipeline").addHandler(self._handler)
+        self._ended = threading.Event()
+        threading.Thread(target=self._beat, name="signs of life", daemon=True).start()
 
     def describe(self, config: Mapping[str, Any], arguments: Sequence[str]) -> None:
         """Write ``config.yaml``, ``overrides.txt`` and ``environment.json``."""
@@ -84,9 +104,20 @@ class RunFolder:
         self.status()
 
     def status(self, **changes: Any) -> None:
-        """Replace ``status.json``."""
+        """Replace ``status.json``.
+
+        Raises:
+            OSError: it cannot be written.
+        """
         self._status.update(changes, updated=utc())
-        write_atomically(self.path / "status.json", json.dumps(self._status, indent=1) + "\n")
+        status.write(self.path, self._status)
+
+    def last_status(self, **changes: Any) -> None:
+        """Say how the run ended; a disk that takes nothing more hides no other error."""
+        try:
+            self.status(ended=utc(), **changes)
+        except OSError as error:
+            log.warning("%s cannot be written (%s)", self.path / status.FILE, error.strerror)
 
     def log(self, text: str) -> None:
         """Write a text into ``run.log`` alone (the whole of an error of which people see the paragraph)."""
@@ -99,8 +130,36 @@ class RunFolder:
         error.listed_in = str(self.path / "run.log")
 
     def close(self) -> None:
+        self._ended.set()
         logging.getLogger("pipeline").removeHandler(self._handler)
         self._handler.close()
+
+    def _beat(self) -> None:
+        while not self._ended.wait(status.BEAT_SECONDS):
+            try:
+                os.utime(self.path / status.FILE)
+            except OSError:
+                continue
+
+
+class _Log(logging.FileHandler):
+    """``run.log``. Where it cannot be written, that is said once, and the run goes on to say what it has to say itself."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path, encoding="utf-8", errors="backslashreplace")
+        self._said = False
+
+    def handleError(self, record: logging.LogRecord) -> None:
+        error = sys.exception()
+        if not isinstance(error, OSError):
+            super().handleError(record)
+        elif not self._said:
+            self._said = True
+            log.warning("%s cannot be written (%s)", self.baseFilename, error.strerror)
+
+    def close(self) -> None:
+        with suppress(OSError):  # what was left in its buffer, of which handleError has told
+            super().close()
 
 
 def _version(library: str) -> str:
@@ -111,11 +170,14 @@ def _version(library: str) -> str:
 
 
 def job() -> str:
-    """The Slurm job, with the task of an array; '' outside Slurm."""
-    array = os.environ.get("SLURM_ARRAY_JOB_ID")
-    if array:
-        return f"{array}_{os.environ.get('SLURM_ARRAY_TASK_ID', '0')}"
-    return os.environ.get("SLURM_JOB_ID", "")
+    """The Slurm job, with the task of an array; '' outside Slurm. What is no number is no job of Slurm's."""
+    array, task = _number("SLURM_ARRAY_JOB_ID"), _number("SLURM_ARRAY_TASK_ID")
+    return f"{array}_{task or 0}" if array else _number("SLURM_JOB_ID")
+
+
+def _number(name: str) -> str:
+    value = os.environ.get(name, "").strip()
+    return value if re.fullmatch("[0-9]{1,12}", value) else ""
 
 
 def utc() -> str:

@@ -20,7 +20,7 @@ EARLIER_COLUMNS = {"speakers": ["srd_rank_median"]}
 """Columns that a table of an earlier version may have in addition: they stand in a table of their own now."""
 
 DIAGNOSTICS = "diagnostics.parquet"
-BAD_STATES = {"partial", "failed", "interrupted", "cancelled", "error"}
+BAD_STATES = {"partial", "failed", "interrupted", "stopped", "killed", "cancelled", "error"}
 
 
 @dataclass(frozen=True)

@@ -239,7 +239,7 @@ def test_a_run_that_is_told_to_stop_goes_on_where_it_was(first, tmp_path: Path) 
     assert worker.returncode == 143, err
     assert out == "" and "run the same command again" in err and "Traceback" not in err
     (status,) = home.glob("exp/runs/*/status.json")
-    assert json.loads(status.read_text())["state"] == "interrupted"
+    assert json.loads(status.read_text())["state"] == "stopped"
     kept = sum(made(home / "exp").values())
     assert kept
     done = toy.run(*arguments(root, "system=[original,b2]"), cwd=home, check=True)

@@ -1,0 +1,397 @@
+"""What surrounds a run: schedulers, signals, a disk that fills, runs that were killed; each through the command line."""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import kaldiio
+import numpy as np
+import pytest
+
+from pipeline import cli
+from pipeline.engine.store import Store
+from pipeline.evaluation import machine
+from pipeline.tables import results
+from tests import toy
+from tests.datasets.conftest import Tiny
+
+Command = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def sound(tmp_path: Path) -> list[str]:
+    """A command that evaluates a small set in a moment: its vectors are given."""
+    tiny = Tiny(tmp_path / "data").save()
+    random = np.random.default_rng(1)
+    (tmp_path / "x").mkdir()
+    with kaldiio.WriteHelper(f"ark,scp:{tmp_path / 'x' / 'xvector.ark'},{tmp_path / 'x' / 'xvector.scp'}") as writer:
+        for path in sorted((tiny.root / "wav").iterdir()):
+            writer(path.stem, random.standard_normal(8).astype(np.float32))
+    return [
+        "recipe=kaldi", f"dataset.root={tiny.root}", "system=[original]", "extractor=[precomputed]", "train=none",
+        f"+extractor.precomputed.vectors={{original: {tmp_path / 'x'}}}", "attacker=[ignorant]", "backend=[cosine]",
+        "metric=[asv]", "metric.asv.interval=none", "diagnostics=false", f"paths.root={tmp_path / 'exp'}",
+    ]  # fmt: skip
+
+
+@pytest.fixture
+def command(tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Command:
+    """Run a command line in this process; exit status, standard output and standard error."""
+    monkeypatch.chdir(tmp_path)
+
+    def call(*arguments: str) -> tuple[int, str, str]:
+        status = cli.run(arguments)
+        out, err = capfd.readouterr()
+        assert "Traceback" not in err and "bug of the pipeline" not in err, err
+        return status, out, err
+
+    return call
+
+
+def states(exp: Path) -> list[str]:
+    return [json.loads(path.read_text())["state"] for path in sorted(exp.glob("runs/*/status.json"))]
+
+
+# Schedulers
+
+
+def on_path(folder: Path, monkeypatch: pytest.MonkeyPatch, **commands: str) -> None:
+    """Have nothing but these scripts be found."""
+    folder.mkdir(exist_ok=True)
+    for name, text in commands.items():
+        (folder / name).write_text(f"#!/bin/sh\n{text}\n")
+        (folder / name).chmod(0o755)
+    monkeypatch.setenv("PATH", str(folder))
+
+
+def test_no_slurm_here_is_said_with_what_to_do(
+    sound: list[str], command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("hydra_plugins.hydra_submitit_launcher")
+    on_path(tmp_path / "empty", monkeypatch)
+    sweep = ["-m", *sound, "runtime.threads=1,2"]
+    status, _, err = command("validate", *sweep, "hydra/launcher=submitit_slurm")
+    assert status == 2 and "there is no Slurm here: sbatch" in err
+    assert "leave out hydra/launcher=submitit_slurm" in err
+    assert command("validate", *sweep)[0] == 0
+
+
+def test_a_cluster_that_does_not_take_the_jobs_is_quoted(
+    sound: list[str], command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("hydra_plugins.hydra_submitit_launcher")
+    refusal = "echo 'sbatch: error: invalid partition specified: gpuu' >&2; exit 1"
+    on_path(tmp_path / "bin", monkeypatch, sbatch=refusal, srun="true", squeue="true")
+    status, _, err = command("validate", "-m", *sound, "runtime.threads=1,2", "hydra/launcher=submitit_slurm")
+    assert status == 2 and "Slurm did not take the jobs: sbatch: error: invalid partition specified: gpuu" in err
+    assert "hydra.launcher.partition" in err
+
+
+def test_a_launcher_without_a_sweep_is_said_to_do_nothing(sound: list[str], command: Command) -> None:
+    pytest.importorskip("hydra_plugins.hydra_submitit_launcher")
+    status, _, err = command("validate", *sound, "hydra/launcher=submitit_slurm")
+    assert status == 0 and "hydra/launcher=submitit_slurm is for sweeps (-m)" in err
+
+
+@pytest.mark.parametrize(
+    ("value", "threads"),
+    [("3", 3), (" 3 ", 3), ("2(x3)", 2), *((odd, 0) for odd in ("", "0", "-1", "two", "4,2", "1e3", "²", "2(x3),1"))],
+)
+def test_cores_that_slurm_gives_are_read_or_ignored_with_a_word(
+    value: str, threads: int, sound: list[str], command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SLURM_CPUS_PER_TASK", value)
+    assert machine.threads(machine.Runtime()) == (threads or len(os.sched_getaffinity(0)))
+    if value in ("2(x3)", "4,2", ""):
+        status, _, err = command("plan", *sound)
+        assert status == 0 and ("SLURM_CPUS_PER_TASK='4,2' is no number of cores" in err) == (value == "4,2")
+
+
+@pytest.mark.parametrize("odd", ["../../x", "", "x" * 300])
+def test_a_job_number_that_is_none_names_no_folder(
+    odd: str, sound: list[str], command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("SLURM_JOB_ID", "SLURM_ARRAY_JOB_ID", "SLURM_ARRAY_TASK_ID"):
+        monkeypatch.setenv(name, odd)
+    assert command(*sound, "dataset.root=gone")[0] == 3
+    (run,) = (tmp_path / "exp" / "runs").iterdir()
+    assert len(run.name.rsplit("-", 1)[1]) == 6
+
+
+# Sweeps
+
+
+def test_a_job_that_fails_is_named_at_once_and_the_status_is_the_highest(
+    sound: list[str], command: Command, tmp_path: Path
+) -> None:
+    (tmp_path / "data" / "wav" / "b-t1.wav").unlink()
+    roots = f"dataset.root={tmp_path / 'gone'},{tmp_path / 'data'}"
+    rest = [one for one in sound if not one.startswith("dataset.root=")]
+    status, out, err = command("-m", *rest, roots, "allow_partial=true")
+    assert status == 6
+    first, second = (f"job {number} (dataset.root={tmp_path / name})" for number, name in ((0, "gone"), (1, "data")))
+    assert 0 <= err.find(f"{first}: error: ") < err.rfind("run 2")
+    assert f"2 of 2 jobs did not end well; the exit status is the highest, 6:\n  {first}: exit 3, " in err
+    assert f"  {second}: exit 6, " in err
+    assert out.splitlines()[-1].endswith("report.html")
+    assert sorted(states(tmp_path / "exp")) == ["failed", "partial"]
+
+
+def test_jobs_that_end_well_need_no_table(sound: list[str], command: Command) -> None:
+    status, out, err = command("-m", *sound, "runtime.threads=1,2")
+    assert status == 0 and "job 0" not in err and "did not end well" not in err
+    assert sum(line.endswith("report.html") for line in out.splitlines()) == 2
+
+
+# Signals
+
+
+@contextmanager
+def signalled(monkeypatch: pytest.MonkeyPatch, number: int) -> Iterator[list[int]]:
+    """Have the signal arrive when the first result is about to be kept."""
+    sent: list[int] = []
+    commit = Store.commit
+
+    def kept(self: Store, *arguments: object) -> object:
+        if not sent:
+            sent.append(number)
+            signal.raise_signal(number)
+        return commit(self, *arguments)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Store, "commit", kept)
+        yield sent
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR2])
+def test_a_signal_stops_a_run_and_the_same_command_goes_on(
+    number: signal.Signals, sound: list[str], command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with signalled(monkeypatch, number) as sent:
+        status, out, err = command(*sound)
+    assert sent and (status, out) == (128 + number, "")
+    assert f"stopped by {number.name}; run the same command again" in err
+    assert states(tmp_path / "exp") == ["stopped"]
+    status, out, _ = command(*sound)
+    assert status == 0 and "tasks: 0 reused" not in out
+
+
+def test_a_signal_ends_the_whole_sweep(
+    sound: list[str], command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with signalled(monkeypatch, signal.SIGTERM):
+        status, out, err = command("-m", *sound, "runtime.threads=1,2")
+    assert (status, out) == (143, "")
+    assert (
+        "job 0 (runtime.threads=1): stopped by SIGTERM" in err and "job 1 (runtime.threads=2): exit 0, not run" in err
+    )
+    assert states(tmp_path / "exp") == ["stopped"]
+
+
+def test_a_hang_up_that_is_ignored_stays_so(
+    sound: list[str], command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)  # what nohup does
+    try:
+        with signalled(monkeypatch, signal.SIGHUP) as sent:
+            assert command(*sound)[0] == 0
+    finally:
+        signal.signal(signal.SIGHUP, before)
+    assert sent and states(tmp_path / "exp") == ["done"]
+
+
+# Runs that were killed
+
+HELD = """
+import runpy, sys
+from pipeline.engine.store import Store
+def held(self, *arguments):
+    print("held", file=sys.stderr, flush=True)
+    sys.stdin.readline()
+Store.commit = held
+runpy.run_module("pipeline", run_name="__main__", alter_sys=True)
+"""
+
+
+def held(sound: list[str], home: Path) -> subprocess.Popen[str]:
+    """A run of a process of its own that stands still with its first result in hand."""
+    worker = subprocess.Popen(
+        [sys.executable, "-c", HELD, *sound], cwd=home, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    assert worker.stderr is not None and any(line == "held\n" for line in worker.stderr)
+    return worker
+
+
+@pytest.mark.slow
+def test_a_second_signal_ends_a_run_at_once_and_the_record_says_so(sound: list[str], tmp_path: Path) -> None:
+    worker = held(sound, tmp_path)
+    worker.send_signal(signal.SIGTERM)
+    assert worker.stderr is not None and any("SIGTERM: stopping after" in line for line in worker.stderr)
+    worker.send_signal(signal.SIGTERM)
+    assert worker.wait(toy.HANGS) == 143
+    worker.communicate()
+    assert states(tmp_path / "exp") == ["stopped"]
+
+
+def test_a_run_that_was_killed_is_said_to_be_once_and_one_that_goes_on_is_left_alone(
+    sound: list[str], command: Command, tmp_path: Path
+) -> None:
+    worker = held(sound, tmp_path)
+    (run,) = (tmp_path / "exp" / "runs").iterdir()
+    _, _, err = command(*sound)
+    assert "was killed" not in err and states(tmp_path / "exp") == ["running", "done"]
+    status, _, err = command("report", str(run))
+    assert status == 2 and "it is running since 2" in err and f"process {worker.pid} on" in err
+    worker.kill()
+    worker.communicate()
+    status, _, err = command(*sound)
+    assert status == 0 and f"run {run.name} was killed at 2" in err
+    assert states(tmp_path / "exp") == ["killed", "done", "done"]
+    _, _, err = command(*sound)
+    assert "was killed" not in err
+    status, _, err = command("report", str(run))
+    assert status == 2 and "it was killed at 2" in err
+
+
+def test_a_report_of_a_run_that_was_killed_at_its_end_says_so(
+    sound: list[str], command: Command, tmp_path: Path
+) -> None:
+    assert command(*sound)[0] == 0
+    (run,) = (tmp_path / "exp" / "runs").iterdir()
+    record = json.loads((run / "status.json").read_text())
+    gone = subprocess.Popen(["true"])
+    gone.wait()
+    record.update(state="running", process={**record["process"], "pid": gone.pid})
+    (run / "status.json").write_text(json.dumps(record))
+    assert command("report", str(run))[0] == 0
+    assert states(tmp_path / "exp") == ["killed"] and "killed at 2" in (run / "report.html").read_text()
+
+
+@pytest.mark.parametrize(
+    ("answer", "quiet", "state"),
+    [
+        ("echo RUNNING", True, "running"),
+        ("echo CANCELLED", False, "running"),
+        ("echo CANCELLED", True, "killed"),
+        ("echo 'slurm_load_jobs error: Invalid job id specified' >&2; exit 1", True, "killed"),
+        ("echo 'slurm_load_jobs error: Unable to contact slurm controller' >&2; exit 1", True, "running"),
+        ("", True, "running"),
+    ],
+)
+def test_a_run_on_another_machine_is_called_killed_where_it_is_silent_and_slurm_says_so(
+    answer: str,
+    quiet: bool,
+    state: str,
+    sound: list[str],
+    command: Command,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    run = tmp_path / "exp" / "runs" / "20260101T000000Z-kaldi-4711"
+    run.mkdir(parents=True)
+    process = {"host": f"not-{socket.gethostname()}", "pid": 7, "started": "1@2.3"}
+    (run / "status.json").write_text(json.dumps({"state": "running", "process": process, "slurm_job": "4711"}))
+    if quiet:
+        os.utime(run / "status.json", (time.time() - 3600,) * 2)
+    on_path(tmp_path / "bin", monkeypatch, **({"squeue": answer} if answer else {}))
+    _, _, err = command(*sound, "dataset.root=gone")
+    assert states(tmp_path / "exp")[0] == state
+    assert ("was killed" in err) == (state == "killed")
+
+
+@pytest.mark.parametrize("odd", ["", "{", "[]", "null", '{"state": "running"}', '{"state": "running", "process": 3}'])
+def test_a_record_that_says_nothing_is_left_alone(odd: str, sound: list[str], command: Command, tmp_path: Path) -> None:
+    run = tmp_path / "exp" / "runs" / "old"
+    run.mkdir(parents=True)
+    (run / "status.json").write_text(odd)
+    assert command(*sound, "dataset.root=gone")[0] == 3
+    assert (run / "status.json").read_text() == odd
+
+
+# A disk that fills
+
+
+@contextmanager
+def largest(size: int) -> Iterator[None]:
+    """Have the system refuse to make any file larger."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+def test_a_file_that_may_not_grow_is_one_plain_error_wherever_it_happens(
+    sound: list[str], command: Command, tmp_path: Path
+) -> None:
+    seen = set()
+    for size in (4_000, 8_000, 20_000, 60_000):
+        with largest(size):
+            status, _, err = command(*sound)
+        seen.add(status)
+        assert status in (0, 5), (size, err)
+        if status:
+            assert "nothing more can be written: a file is larger than" in err and "To mend it: raise the limit" in err
+            assert states(tmp_path / "exp")[-1] == "failed"
+    assert seen == {0, 5} or seen == {5}
+    status, out, _ = command(*sound)  # the limit is raised
+    assert status == 0 and len(results.read(Path(out.splitlines()[-1]).parent))
+
+
+@contextmanager
+def small_disk(place: Path, kilobytes: int) -> Iterator[None]:
+    """A file system of its own of this size; skipped where none may be made."""
+    place.mkdir(exist_ok=True)
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", f"size={kilobytes}k", "tmpfs", str(place)], capture_output=True
+    )
+    if mounted.returncode:
+        pytest.skip("this user may not mount a file system")
+    try:
+        yield
+    finally:
+        subprocess.run(["umount", "--lazy", str(place)], check=True)
+
+
+@pytest.mark.slow
+def test_a_disk_that_fills_is_one_plain_error_and_the_run_says_that_it_failed(
+    sound: list[str], command: Command, tmp_path: Path
+) -> None:
+    exp, ended = tmp_path / "exp", []
+    for kilobytes in (8, 16, 24, 32, 48, 64, 80, 96, 128, 160, 192, 256, 1024):
+        with small_disk(exp, kilobytes):
+            status, _, err = command(*sound)
+            if status:
+                assert status == 5 and "nothing more can be written: the disk is full" in err, (kilobytes, err)
+                assert "To mend it: free space, or set paths.root to a folder on another disk" in err
+                assert states(exp) in (["failed"], []), (kilobytes, states(exp))
+            ended.append((status, states(exp)))
+    assert (5, ["failed"]) in ended and ended[-1] == (0, ["done"])
+
+
+@pytest.mark.slow
+def test_a_file_system_that_is_read_only_is_named(sound: list[str], command: Command, tmp_path: Path) -> None:
+    exp = tmp_path / "exp"
+    with small_disk(exp, 4096):
+        assert command(*sound)[0] == 0
+        subprocess.run(["mount", "-o", "remount,ro", str(exp)], check=True)
+        status, _, err = command(*sound)
+        assert status == 5 and "the file system is read-only" in err and f"Where: {exp}" in err
+        (run,) = (exp / "runs").iterdir()
+        status, _, err = command("report", str(run))
+        assert status == 5 and "the file system is read-only" in err
+        assert command("-m", *sound, "runtime.threads=1,2")[0] == 5
+    rest = [one for one in sound if not one.startswith("paths.root=")]
+    assert command(*rest, f"paths.root={tmp_path / 'elsewhere'}")[0] == 0
