@@ -1,4 +1,4 @@
-"""Hydra: a command line or a list of overrides becomes a checked evaluation. Nothing else of the project knows Hydra."""
+"""Hydra: a command line or a list of overrides becomes a checked evaluation. Only sweeps know Hydra beside it."""
 
 from __future__ import annotations
 
