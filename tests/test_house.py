@@ -82,7 +82,8 @@ def test_only_the_command_line_knows_hydra() -> None:
         for path, tree in TREES.items()
         if any(name.split(".")[0] in ("hydra", "omegaconf", "submitit") for name in imports(tree))
     }
-    assert knows == {str(CLI / f"{name}.py") for name in ("compose", "environment", "option_files", "overrides")}
+    known = ("compose", "environment", "launchers", "option_files", "overrides", "sweeps")
+    assert knows == {str(CLI / f"{name}.py") for name in known}
 
 
 def test_nothing_below_reaches_up_to_the_command_line() -> None:

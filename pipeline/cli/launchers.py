@@ -135,10 +135,8 @@ class _Waiting(submitit_launcher.BaseSubmititLauncher):  # type: ignore[misc]
         """What a signal to this process does to the jobs, while the body runs."""
 
 
-class Local(_Waiting):
+class Local(_Waiting, submitit_launcher.LocalLauncher):  # type: ignore[misc]
     """Processes on this machine."""
-
-    _EXECUTOR = "local"
 
     def lost(self, job: submitit.Job[JobReturn]) -> tuple[int, str] | None:
         """See :class:`_Waiting`."""
@@ -159,10 +157,8 @@ class Local(_Waiting):
             yield
 
 
-class Slurm(_Waiting):
+class Slurm(_Waiting, submitit_launcher.SlurmLauncher):  # type: ignore[misc]
     """Jobs of a cluster."""
-
-    _EXECUTOR = "slurm"
 
     def require(self) -> None:
         """See :class:`_Waiting`."""
