@@ -136,7 +136,6 @@ MENTIONS: dict[tuple[Kind, str], dict[str, str]] = {
     ("families", "cece"): {
         "pipeline/cli/__init__.py": "a verb over score files, which needs no component",
         "pipeline/cli/from_scores.py": "a verb over score files, which needs no component",
-        "pipeline/stages/measure.py": MESSAGE,
     },
     ("families", "p0p1"): {
         "pipeline/planning/comparisons.py": f"{WORD}: pairs between two runs",
