@@ -170,7 +170,6 @@ def _awk(
     """The command that makes the file that is wanted of one with more columns."""
     apart = f"-F'{delimiter.decode()}' " if delimiter else ""
     made = shlex.quote(f"{path}.{'txt' if columns == SCORES else 'list'}")
-    last = {SCORES: [k for k in numbers if k > 1] or [width - 1], TRIALS: [k for k in classes if k > 1] or [2]}
     if columns == SPEAKERS:
         if width < 2:
             return "give an id and a speaker a line"
@@ -180,7 +179,8 @@ def _awk(
         )
     if width < 3:
         return "give two ids and the third field a line"
-    place = last[columns][-1] + 1
+    likely = [k for k in (numbers if columns == SCORES else classes) if k > 1]
+    place = (likely[-1] if likely else width - 1) + 1
     return (
         f"if {_word(columns[2])} is field {place} of them: awk {apart}'{{print $1, $2, ${place}}}' {shlex.quote(path)} "
         f"> {made}, and give {made}"
