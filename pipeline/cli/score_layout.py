@@ -32,7 +32,7 @@ _NAMES = {
     "enroll_wav enrol_wav model model_id modelid utt1 id1 wav1 file1 path1",
     "trial_id": "trial_id trial test test_id test_utt test_wav utterance utterance_id utt utt_id segment segment_id segmentid "
     "probe utt2 id2 wav2 file2 path2",
-    "score": "score scores llr llrs cosine similarity cosine_similarity cos_sim plda",
+    "score": "score scores llr llrs cosine similarity cosine_similarity cos_sim",
     "label": "label labels target is_target key targettype target_type trial_type",
     "id": "id utt utt_id utterance utterance_id file file_id wav path segment segment_id",
     "speaker": "speaker speaker_id speakerid spk spk_id spkid",
