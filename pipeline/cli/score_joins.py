@@ -174,8 +174,10 @@ def trials(
     else:
         speaker = _speakers(known, codes[-2], codes[-1], names)
         enrolled, spoken, reason = *_speakers_by_table(models, utterances, is_target, speaker, names, known.where), ""
-    told = enrolled is not None and spoken is not None
-    sides = (enrolled, spoken) if told else _linked(models, utterances, is_target, names)
+    if enrolled is None or spoken is None:
+        sides = _linked(models, utterances, is_target, names)
+    else:
+        sides = enrolled, spoken
     two_sided = bool(np.intersect1d(_held(models, names), _held(utterances, names)).size)
     where = tuple(table.where for table in tables)
     return _canonical(Joined(scores, is_target, enrolled, spoken, reason, sides, where, two_sided), names)
@@ -287,7 +289,9 @@ def _speakers_by_table(
 def _linked(models: Codes, utterances: Codes, is_target: Mask, names: Names) -> tuple[Codes, Codes]:
     """Whose both sides are where nobody says it: ids that are linked by target trials are one speaker's."""
     size = len(names)
-    links = coo_array((is_target[is_target], (models[is_target], utterances[is_target])), shape=(size, size))
+    links = coo_array(
+        (np.ones(np.count_nonzero(is_target), np.int8), (models[is_target], utterances[is_target])), shape=(size, size)
+    )
     _, owner = connected_components(links, directed=False)
     return owner[models].astype(np.int32), owner[utterances].astype(np.int32)
 
@@ -305,11 +309,16 @@ def _canonical(joined: Joined, names: Names) -> Joined:
         order = np.lexsort((*joined.scores, joined.is_target))
         return _ordered(joined, order, None)
     codes = np.union1d(_held(joined.enrolled, names), _held(joined.spoken, names))
-    rank = np.zeros(len(names), dtype=np.int16 if codes.size < 2**15 else np.int32)
+    rank: Codes = np.zeros(len(names), dtype=np.int16 if codes.size < 2**15 else np.int32)
     text = names.of(codes)
     rank[codes[sorted(range(codes.size), key=text.__getitem__)]] = np.arange(codes.size)
     enrolled, spoken = rank[joined.enrolled], rank[joined.spoken]
-    return _ordered(joined, np.lexsort((*joined.scores, spoken, enrolled)), (enrolled, spoken))
+    # By enrolled and spoken speaker, then score. Trials that are equal in all are the same trial, so the first sort, the dear
+    # one, need not be stable; short integers are sorted by their digits.
+    order = np.argsort(joined.scores[0]) if len(joined.scores) == 1 else np.lexsort(tuple(joined.scores))
+    for side in (spoken, enrolled):
+        order = order[np.argsort(side[order], kind="stable")]
+    return _ordered(joined, order, (enrolled, spoken))
 
 
 def _ordered(joined: Joined, order: npt.NDArray[np.intp], told: tuple[Codes, Codes] | None) -> Joined:

@@ -32,7 +32,7 @@ _NAMES = {
     "enroll_wav enrol_wav model model_id modelid utt1 id1 wav1 file1 path1",
     "trial_id": "trial_id trial test test_id test_utt test_wav utterance utterance_id utt utt_id segment segment_id segmentid "
     "probe utt2 id2 wav2 file2 path2",
-    "score": "score scores llr llrs cosine similarity cosine_similarity cos_sim plda",
+    "score": "score scores llr llrs cosine similarity cosine_similarity cos_sim",
     "label": "label labels target is_target key targettype target_type trial_type",
     "id": "id utt utt_id utterance utterance_id file file_id wav path segment segment_id",
     "speaker": "speaker speaker_id speakerid spk spk_id spkid",
@@ -170,7 +170,6 @@ def _awk(
     """The command that makes the file that is wanted of one with more columns."""
     apart = f"-F'{delimiter.decode()}' " if delimiter else ""
     made = shlex.quote(f"{path}.{'txt' if columns == SCORES else 'list'}")
-    last = {SCORES: [k for k in numbers if k > 1] or [width - 1], TRIALS: [k for k in classes if k > 1] or [2]}
     if columns == SPEAKERS:
         if width < 2:
             return "give an id and a speaker a line"
@@ -180,7 +179,8 @@ def _awk(
         )
     if width < 3:
         return "give two ids and the third field a line"
-    place = last[columns][-1] + 1
+    likely = [k for k in (numbers if columns == SCORES else classes) if k > 1]
+    place = (likely[-1] if likely else width - 1) + 1
     return (
         f"if {_word(columns[2])} is field {place} of them: awk {apart}'{{print $1, $2, ${place}}}' {shlex.quote(path)} "
         f"> {made}, and give {made}"

@@ -1,6 +1,6 @@
 """Whether scores order the two classes the right way round: targets above non-targets, or below them beyond chance.
 
-See pipeline/metrics/README.md, section 20.
+See pipeline/metrics/README.md, section 17.
 
 Most metrics hide it: on the convex hull of the ROC, scores that are the wrong way round (distances taken for similarities)
 look like scores that say nothing.

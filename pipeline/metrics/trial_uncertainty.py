@@ -14,7 +14,8 @@ import itertools
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from functools import cached_property
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -30,6 +31,8 @@ from pipeline.metrics.pav import Calibration, Rows, calibrate_rows, count_rows
 from pipeline.metrics.trials import Trials
 from pipeline.metrics.uncertainty import ByIdentity, BySpeaker, Interval, intervals
 from pipeline.metrics.zebra import l_w_of_blocks
+
+VERSION = 2
 
 _LN2 = float(np.log(2.0))
 
@@ -80,23 +83,65 @@ class Reweighted:
         if unknown:
             raise MetricError(f"no intervals for {', '.join(unknown)}")
         self.metrics = tuple(metrics)
-        order = np.argsort(trials.scores)
-        scores, enrolled, spoken = trials.scores[order], trials.enrolled[order], trials.spoken[order]
+        scores, enrolled, spoken = trials.ascending.scores, trials.ascending.enrolled, trials.ascending.spoken
         is_target = enrolled == spoken
         self.n_codes = trials.n_codes
         self.target, self.nontarget = scores[is_target], scores[~is_target]
+        # Ranks stand for scores where only their order counts; they are half as long.
+        self.ranks = trials.ascending.rank[is_target], trials.ascending.rank[~is_target]
         self.target_speaker = enrolled[is_target].astype(np.intp)
-        self.first, self.second = enrolled[~is_target].astype(np.intp), spoken[~is_target].astype(np.intp)
-        # One look-up in a table of products is quicker than two, as long as the table is small.
-        self.pair = self.first * self.n_codes + self.second if self.n_codes <= 1000 else None
+        self.first, self.second = enrolled[~is_target], spoken[~is_target]
         rows = count_rows(self.target, self.nontarget)
         self.lowest = rows.lowest
         index = np.arange(rows.lowest.size, dtype=np.intp)
         # Rows follow the sorted scores of either class, so a trial's row is its position among the counts.
         self.target_row = np.repeat(index, rows.target.astype(np.int64))
         self.nontarget_row = np.repeat(index, rows.nontarget.astype(np.int64))
+        self.whole = Rows(rows.target, rows.nontarget, rows.lowest)
+        self.own = _Places(enrolled[is_target], self.n_codes)
+        self.others = (_Places(self.first, self.n_codes), _Places(self.second, self.n_codes))
         if any(name in _RAW_METRICS for name in self.metrics):
             self.target_cost, self.nontarget_cost = np.logaddexp(0.0, -self.target), np.logaddexp(0.0, self.nontarget)
+            self.sums = self._cost_sums()
+
+    @cached_property
+    def pair(self) -> Indices | None:
+        """Both speakers of each non-target as one number: one look-up in a table of products is quicker than two, as long as
+        the table is small."""
+        return self.first.astype(np.intp) * self.n_codes + self.second if self.n_codes <= 1000 else None
+
+    def _cost_sums(self) -> tuple[Any, Any, Any, Any] | None:
+        """Sums and counts of costs of targets [codes] and of non-targets [codes, codes]; None where they cannot be summed."""
+        if self.pair is None:
+            return None
+        size = self.n_codes
+        with np.errstate(over="ignore", invalid="ignore"):
+            found = (
+                np.bincount(self.target_speaker, self.target_cost, size),
+                np.bincount(self.target_speaker, minlength=size).astype(np.float64),
+                np.bincount(self.pair, self.nontarget_cost, size**2).reshape(size, size),
+                np.bincount(self.pair, minlength=size**2).astype(np.float64).reshape(size, size),
+            )
+        return found if np.isfinite(found[0]).all() and np.isfinite(found[2]).all() else None
+
+    def _cost(self, weights: Array) -> float:
+        """Cllr under speaker weights [codes], in nats."""
+        if self.sums is not None:
+            target, n_target, nontarget, n_nontarget = self.sums
+            of_targets = float(weights @ target / (weights @ n_target))
+            return of_targets / 2 + float(weights @ nontarget @ weights / (weights @ n_nontarget @ weights)) / 2
+        of_targets = _weighted_mean(self.target_cost, weights[self.target_speaker])
+        return of_targets / 2 + _weighted_mean(self.nontarget_cost, self._pair_weights(weights)) / 2
+
+    def _left_out(self, weights: Array) -> int | None:
+        """The speaker who alone is left out, where the weights are of that kind: then few counts change."""
+        zero = np.flatnonzero(weights == 0)
+        return int(zero[0]) if zero.size == 1 and np.count_nonzero(weights == 1) == weights.size - 1 else None
+
+    def _of(self, speaker: int) -> tuple[Indices, Indices]:
+        """Where the targets of a speaker stand, and the non-targets in which he is on either side."""
+        first, second = (places[speaker] for places in self.others)
+        return self.own[speaker], np.concatenate([first, second])
 
     def blocks(self, weights: Array) -> Calibration:
         """PAV blocks without the Laplace rule under speaker weights [codes].
@@ -105,6 +150,17 @@ class Reweighted:
             MetricError: a class has no weight.
         """
         size = self.lowest.size
+        if (weights == 1).all():
+            return calibrate_rows(self.whole, laplace=False)
+        speaker = self._left_out(weights)
+        if speaker is not None:
+            own, others = self._of(speaker)
+            without = Rows(
+                self.whole.target - np.bincount(self.target_row[own], minlength=size),
+                self.whole.nontarget - np.bincount(self.nontarget_row[others], minlength=size),
+                self.lowest,
+            )
+            return calibrate_rows(without, laplace=False)
         target: Array = np.bincount(self.target_row, weights[self.target_speaker], size).astype(np.float64, copy=False)
         nontarget: Array = np.bincount(self.nontarget_row, self._pair_weights(weights), size).astype(
             np.float64, copy=False
@@ -126,10 +182,9 @@ class Reweighted:
         rest = [name for name in self.metrics if name not in _BLOCK_METRICS]
         if not rest:
             return {name: values[name] for name in self.metrics}
-        target_weight, nontarget_weight = weights[self.target_speaker], self._pair_weights(weights)
         if any(name not in _RAW_METRICS for name in rest):
-            target = np.repeat(self.target, target_weight.astype(np.int64))
-            nontarget = np.repeat(self.nontarget, nontarget_weight.astype(np.int64))
+            target, nontarget = self._drawn(weights)
+        cost = self._cost(weights) if any(name in _RAW_METRICS for name in rest) else 0.0
         for name in rest:
             if name in _SORTED_METRICS:
                 values[name] = _SORTED_METRICS[name](target, nontarget)
@@ -137,11 +192,59 @@ class Reweighted:
                 tpr = tpr_at_fpr_sorted(target, nontarget, float(name[len(_TPR) :])).tpr
                 values[name] = math.nan if tpr is None else tpr
             else:
-                cost = _weighted_mean(self.target_cost, target_weight)
-                cost += _weighted_mean(self.nontarget_cost, nontarget_weight)
                 least = cllr_of_blocks(blocks) if name == "cllr_cal" else 0.0
-                values[name] = cost / (2 * _LN2) - least
+                values[name] = cost / _LN2 - least
         return {name: values[name] for name in self.metrics}
+
+    def _drawn(self, weights: Array) -> tuple[Any, Any]:
+        """Ranks of both classes, ascending, each as often as the weights [codes] say; whole numbers."""
+        if (weights == 1).all():
+            return self.ranks
+        speaker = self._left_out(weights)
+        if speaker is not None:
+            own, others = self._of(speaker)
+            return _Kept(self.ranks[0], own), _Kept(self.ranks[1], others)
+        return (
+            np.repeat(self.ranks[0], weights[self.target_speaker].astype(np.int64)),
+            np.repeat(self.ranks[1], self._pair_weights(weights).astype(np.int64)),
+        )
+
+
+class _Kept:
+    """An ascending vector without some of its entries, none of which is moved: as much of a vector as error rates ask for."""
+
+    def __init__(self, values: npt.NDArray[np.int32], dropped: Indices) -> None:
+        self.values, self.dropped = values, np.sort(dropped)
+        self.before = self.dropped - np.arange(dropped.size)
+        self.size = values.size - dropped.size
+
+    def __getitem__(self, index: Any) -> Any:
+        place = np.where(np.asarray(index) < 0, np.asarray(index) + self.size, index)
+        return self.values[place + np.searchsorted(self.before, place, side="right")]
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> npt.NDArray[Any]:
+        return np.asarray(np.delete(self.values, self.dropped), dtype)
+
+    def searchsorted(self, value: Any, side: Literal["left", "right"] = "left", sorter: None = None) -> Any:
+        """How many entries lie below a value, or up to it."""
+        place = np.searchsorted(self.values, value, side=side)
+        return place - np.searchsorted(self.dropped, place, side="left")
+
+
+class _Places:
+    """Where each code stands in a vector of codes."""
+
+    def __init__(self, codes: npt.NDArray[np.integer], n_codes: int) -> None:
+        # Short integers are sorted by their digits, which is the quickest on millions.
+        self.order: npt.NDArray[Any] = np.argsort(codes, kind="stable").astype(
+            np.int32 if codes.size < 2**31 else np.int64
+        )
+        self.start = np.concatenate(([0], np.cumsum(np.bincount(codes, minlength=n_codes))))
+
+    def __getitem__(self, code: int) -> Indices:
+        """Ascending places of a code."""
+        found: Indices = self.order[self.start[code] : self.start[code + 1]]
+        return found
 
 
 def _weighted_mean(values: Array, weights: Array) -> float:
@@ -166,8 +269,8 @@ def trials_by_speaker(trials: Trials, metrics: Sequence[str] = TRIAL_METRICS) ->
     rates = {name: (0.0, 1.0) if name.startswith(_TPR) else (0.0,) for name in metrics if _is_rate(name)}
     return BySpeaker(
         Reweighted(trials, metrics),
-        np.union1d(trials.enrolled, trials.spoken),
-        degrees=np.unique(trials.enrolled).size - 1,
+        trials.speakers,
+        degrees=trials.models.size - 1,
         bounds={name: _bounds(name) for name in metrics},
         rates=rates,
         n_rated=np.unique(trials.enrolled[trials.is_target]).size,
@@ -214,26 +317,66 @@ def trials_by_identity(trials: Trials, metrics: Sequence[str] = ("d_ece", "l_w")
     unknown = [name for name in metrics if name != "l_w" and name not in _BLOCK_METRICS]
     if unknown:
         raise MetricError(f"no null band for {', '.join(unknown)}")
-    order = np.argsort(trials.scores)
-    scores = trials.scores[order]
-    # Narrow codes halve the traffic of the inner loop.
-    narrow = np.int16 if trials.n_codes < 2**15 else np.int32
-    enrolled, spoken = trials.enrolled[order].astype(narrow), trials.spoken[order].astype(narrow)
     plain = {name: _BLOCK_METRICS[name] for name in (*metrics, "d_ece") if name != "l_w"}
+    matched = _Matched(trials)
 
     def evaluate(identity: Indices) -> dict[str, float]:
-        is_target = identity.astype(narrow)[enrolled] == spoken
-        if not is_target.any() or is_target.all():
-            raise MetricError("a class of trials is empty")
-        rows = count_rows(scores[is_target], scores[~is_target])
+        rows = matched.rows(identity)
         blocks = calibrate_rows(rows, laplace=False)
         found = {name: metric(blocks) for name, metric in plain.items()}
         if "l_w" in metrics:
             found["l_w"] = l_w_of_blocks(calibrate_rows(rows, laplace=True))
         return found
 
-    groups = _exchangeable(trials, np.unique(trials.enrolled))
+    groups = _exchangeable(trials, trials.models)
     return ByIdentity(evaluate, groups, "enrolled speakers", metrics, {"l_w": "d_ece"}, _LOW)
+
+
+class _Matched:
+    """The trials of each enrolled speaker with each speaker of an utterance, as places among ascending scores."""
+
+    def __init__(self, trials: Trials) -> None:
+        sorted_trials = trials.ascending
+        self.scores, self.enrolled, self.spoken = sorted_trials.scores, sorted_trials.enrolled, sorted_trials.spoken
+        self.models, self.n_codes = trials.models, trials.n_codes
+        by_spoken = np.argsort(self.spoken, kind="stable").astype(np.int32)
+        place = by_spoken[np.argsort(self.enrolled[by_spoken], kind="stable")]
+        cell = self.enrolled[place].astype(np.int64) * self.n_codes + self.spoken[place]
+        self.start = np.flatnonzero(np.concatenate(([True], cell[1:] != cell[:-1])))
+        self.cell, self.stop = cell[self.start], np.append(self.start[1:], cell.size)
+        # Where the scores that are equal to each begin; where the next ones do.
+        self.run = np.append(np.flatnonzero(sorted_trials.begins), cell.size).astype(np.int32)
+        self.rank = sorted_trials.rank[place]
+
+    def rows(self, identity: Indices) -> Rows:
+        """Counts of both classes where code k passes for code ``identity[k]``; without the scores of the rows.
+
+        Raises:
+            MetricError: a class is empty.
+        """
+        wanted = self.models * self.n_codes + identity[self.models]
+        at = np.minimum(np.searchsorted(self.cell, wanted), self.cell.size - 1)
+        at = at[self.cell[at] == wanted]
+        rank = np.sort(np.concatenate([self.rank[self.start[k] : self.stop[k]] for k in at] or [self.rank[:0]]))
+        total = self.scores.size
+        if not 0 < rank.size < total:
+            raise MetricError("a class of trials is empty")
+        if 2 * rank.size > total:
+            is_target = identity.astype(self.spoken.dtype)[self.enrolled] == self.spoken
+            return count_rows(self.scores[is_target], self.scores[~is_target])
+        # As count_rows does it, with the targets told by their places alone.
+        n_target = rank.size
+        first = np.flatnonzero(np.concatenate(([True], rank[1:] != rank[:-1])))
+        rank = rank[first]
+        counts = np.diff(np.append(first, n_target))
+        left = self.run[rank] - first
+        right = self.run[rank + 1] - first - counts
+        target, nontarget = np.zeros(2 * first.size + 1), np.empty(2 * first.size + 1)
+        target[1::2] = counts
+        nontarget[0::2] = np.append(left, total - n_target) - np.concatenate(([0], right))
+        nontarget[1::2] = right - left
+        held = target + nontarget > 0
+        return Rows(target[held], nontarget[held], np.zeros(np.count_nonzero(held)))
 
 
 def _exchangeable(trials: Trials, models: Indices) -> list[Indices]:

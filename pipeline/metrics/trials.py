@@ -9,6 +9,8 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -20,6 +22,26 @@ from pipeline.metrics.detection import TprAtFpr, eer_kaldi, eer_rocch, eer_speec
 from pipeline.metrics.ece import D_ECE_MAX, EceProfile, d_ece_of_blocks, ece_profile_of_blocks
 from pipeline.metrics.pav import calibrate_rows, count_rows
 from pipeline.metrics.zebra import l_w_ceiling, l_w_of_blocks, tag
+
+
+@dataclass(frozen=True)
+class Ascending:
+    """Trials by ascending score."""
+
+    scores: Array
+    """[n]."""
+    enrolled: npt.NDArray[Any]
+    """[n] codes."""
+    spoken: npt.NDArray[Any]
+    """[n] codes."""
+    begins: Mask
+    """[n] whether the score differs from the one before."""
+
+    @cached_property
+    def rank(self) -> npt.NDArray[np.int32]:
+        """[n] rank of the score, equal ones sharing theirs."""
+        found: npt.NDArray[np.int32] = np.cumsum(self.begins, dtype=np.int32) - 1
+        return found
 
 
 @dataclass(frozen=True)
@@ -47,6 +69,27 @@ class Trials:
     def is_target(self) -> Mask:
         found: Mask = np.equal(self.enrolled, self.spoken)
         return found
+
+    @cached_property
+    def ascending(self) -> Ascending:
+        """The trials by ascending score; of a long list it takes seconds."""
+        order = np.argsort(self.scores)
+        scores = self.scores[order]
+        begins = np.concatenate(([True], scores[1:] != scores[:-1]))
+        # Short integers are sorted and moved more quickly.
+        narrow: type[np.integer[Any]] = np.int16 if self.n_codes < 2**15 else np.int32
+        return Ascending(scores, self.enrolled.astype(narrow)[order], self.spoken.astype(narrow)[order], begins)
+
+    @cached_property
+    def models(self) -> Indices:
+        """Codes of the enrolled speakers, ascending."""
+        return np.flatnonzero(np.bincount(self.enrolled))
+
+    @cached_property
+    def speakers(self) -> Indices:
+        """Codes of the speakers of either side, ascending."""
+        n = self.n_codes
+        return np.flatnonzero(np.bincount(self.enrolled, minlength=n) + np.bincount(self.spoken, minlength=n))
 
     @property
     def n_codes(self) -> int:

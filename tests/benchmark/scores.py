@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import resource
 import subprocess
 import sys
 import tempfile
@@ -166,15 +167,30 @@ def _write_scores(folder: Path, models: int, utterances: int) -> None:
 
 
 def reading() -> list[Row]:
-    """``from-scores trials`` on 10^7 lines of scores and 10^7 lines of trials, as a command of its own."""
+    """``from-scores trials`` on 10^7 lines of scores and 10^7 lines of trials, as a command of its own; and with speakers."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         _write_scores(folder, 1000, 10_000)
+        (folder / "speakers").write_text(
+            "".join(f"speaker{k % 1000:04d}-utterance-{k:05d} speaker{k % 1000:04d}\n" for k in range(10_000))
+        )
         command = [sys.executable, "-m", "pipeline", "from-scores", "trials", "--scores", str(folder / "scores"),
-                   "--trials", str(folder / "trials"), "--replicates", "0", "--json", "-"]  # fmt: skip
-        begin = time.perf_counter()
-        done = subprocess.run(command, check=True, capture_output=True, text=True)
-        seconds = time.perf_counter() - begin
+                   "--trials", str(folder / "trials"), "--json", "-"]  # fmt: skip
+        begin, used = time.perf_counter(), _cpu_of_children()
+        done = subprocess.run([*command, "--replicates", "0"], check=True, capture_output=True, text=True)
+        seconds, alone = time.perf_counter() - begin, _cpu_of_children() - used
+        used = _cpu_of_children()
+        subprocess.run([*command, "--utt2spk", str(folder / "speakers")], check=True, capture_output=True)
+        with_speakers = _cpu_of_children() - used
     found = json.loads(done.stdout)
     assert (found["n_target"], found["n_nontarget"]) == (10_000, 9_990_000)
-    return [row("read_1e7", seconds, "s", "from-scores on 10^7 scores and 10^7 trials, metrics included", at_most=30)]
+    what = "with --utt2spk: intervals over 1,000 speakers and 1,000 permutations; to the same without both"
+    return [
+        row("read_1e7", seconds, "s", "from-scores on 10^7 scores and 10^7 trials, metrics included", at_most=30),
+        row("read_1e7_speakers", with_speakers, "s CPU", what, ratio=with_speakers / alone, at_most=3),
+    ]
+
+
+def _cpu_of_children() -> float:
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
