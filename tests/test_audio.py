@@ -15,6 +15,7 @@ import scipy.io.wavfile
 import soundfile
 
 from pipeline import audio
+from pipeline.audio import decoding
 from pipeline.errors import DataError
 
 
@@ -97,7 +98,8 @@ def test_sixteen_bits_pass_unchanged_and_overload_is_clipped(tmp_path: Path) -> 
 
 def test_an_empty_waveform_makes_a_sound_file(tmp_path: Path) -> None:
     audio.write(tmp_path / "none.wav", np.zeros(0, np.float32), 16000)
-    assert audio.info(tmp_path / "none.wav") == audio.Info(16000, 0, 1, "FLOAT")
+    found = soundfile.info(tmp_path / "none.wav")
+    assert (found.samplerate, found.frames, found.channels, found.subtype) == (16_000, 0, 1, "FLOAT")
 
 
 @pytest.mark.parametrize(
@@ -123,8 +125,8 @@ def test_channels_are_mixed_to_their_mean(tmp_path: Path, name: str, subtype: st
 def test_mp3_of_the_speech_pack(speech: Path) -> None:
     path = next(iter(sorted((speech / "librispeech-dev-clean-mp3").rglob("*.mp3"))))
     wave, rate = audio.load(path)
-    header = audio.info(path)
-    assert (rate, len(wave)) == (header.rate, header.samples)
+    header = soundfile.info(path)
+    assert (rate, len(wave)) == (header.samplerate, header.frames)
     assert 1e-3 < np.sqrt(np.mean(wave**2)) < 1
 
 
@@ -188,7 +190,7 @@ def test_memory_of_ten_minutes(tmp_path: Path) -> None:
     """Ten minutes of 44.1 kHz stereo: as much as the waveform at both rates, and next to nothing where none is kept."""
     path = long_file(tmp_path / "a.wav", 44_100, 2, 600)
     kept = 600 * (44_100 + 16_000) * 4 / 2**20
-    assert audio.info(path).samples == 600 * 44_100
+    assert soundfile.info(path).frames == 600 * 44_100
     assert kept <= peak_mb(LOAD, str(path)) < kept + 40
     assert peak_mb(SURVEY, str(path)) < 40
 
@@ -340,14 +342,14 @@ def test_the_header_is_the_one_that_was_agreed_on(tmp_path: Path) -> None:
 @pytest.mark.parametrize("old", [True, False])
 def test_what_is_decoded_is_what_has_the_digest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, old: bool) -> None:
     """A file of long ago, and one of a moment ago, of which the clock may not tell whether it changed."""
-    path, real, tries = tmp_path / "a.wav", audio._decoded, 0
+    path, real, tries = tmp_path / "a.wav", decoding._decoded, 0
     waves = [np.full(100, level, np.float32) for level in (0.25, 0.5)]
 
     def write(wave: np.ndarray) -> str:
         audio.write(path, wave, 16_000)
         if old:
             os.utime(path, (1e9, 1e9))
-            monkeypatch.setattr(audio.time, "time_ns", lambda: path.stat().st_ctime_ns + 10**10)
+            monkeypatch.setattr(decoding.time, "time_ns", lambda: path.stat().st_ctime_ns + 10**10)
         return hashlib.sha256(path.read_bytes()).hexdigest()
 
     other, sound = write(waves[1]), write(waves[0])
@@ -368,5 +370,5 @@ def test_what_is_decoded_is_what_has_the_digest(tmp_path: Path, monkeypatch: pyt
         return found
 
     # Overwritten while it is decoded, and restored at once: it is decoded again.
-    monkeypatch.setattr(audio, "_decoded", meanwhile)
+    monkeypatch.setattr(decoding, "_decoded", meanwhile)
     assert np.array_equal(audio.load(path, sound)[0], waves[0]) and tries == 2

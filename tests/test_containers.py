@@ -13,6 +13,7 @@ import pytest
 
 from pipeline import audio, containers
 from pipeline.datasets.probe import Probe, probe, within
+from pipeline.errors import DataError
 from tests import sounds
 from tests.sounds import KINDS, RATE, noise
 
@@ -233,7 +234,7 @@ def test_rates_that_no_recorder_has_are_refused(tmp_path: Path, rate: int, sound
     assert (found.kind == "") is sound
     if not sound:
         assert f"sampled at {rate} Hz" in found.problem
-        with pytest.raises(audio.DataError, match="4000 to 384000 Hz"):
+        with pytest.raises(DataError, match="4000 to 384000 Hz"):
             audio.load(path)
 
 

@@ -48,12 +48,13 @@ def _extractors(folder: Path) -> dict[str, Any]:
 
 
 def _rows(paths: list[Path]) -> pd.DataFrame:
-    from pipeline.audio import info
+    import soundfile
+
     from pipeline.files import file_digest
 
-    headers = [info(path) for path in paths]
+    headers = [soundfile.info(path) for path in paths]
     return pd.DataFrame(
-        {"path": [str(path) for path in paths], "sha256": [file_digest(path) for path in paths], "samples": [one.samples for one in headers], "sample_rate": [one.rate for one in headers]}
+        {"path": [str(path) for path in paths], "sha256": [file_digest(path) for path in paths], "samples": [one.frames for one in headers], "sample_rate": [one.samplerate for one in headers]}
     )  # fmt: skip
 
 

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+import soundfile
 import torch
 from safetensors.torch import save_file
 
@@ -50,8 +51,8 @@ def rows(tmp_path_factory: pytest.TempPathFactory) -> pd.DataFrame:
         rate = 22_050 if number == 4 else 16_000
         path = folder / f"u{number}.wav"
         audio.write(path, audio.resample(wave.astype(np.float32), 16_000, rate), rate)
-        header = audio.info(path)
-        made.append((f"u{number}", str(path), header.rate, header.samples, file_digest(path)))
+        header = soundfile.info(path)
+        made.append((f"u{number}", str(path), header.samplerate, header.frames, file_digest(path)))
     return pd.DataFrame(made, columns=["utterance", "path", "sample_rate", "samples", "sha256"])
 
 

@@ -1,0 +1,188 @@
+"""Opening an audio file: what is read at all, and its sound a block at a time."""
+
+from __future__ import annotations
+
+import io
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+import soundfile
+
+from pipeline.containers import FORMATS, SUBTYPES, mpeg
+from pipeline.containers.source import Source, odd
+from pipeline.errors import DataError
+
+# Raised when a file that was read before gives other samples.
+VERSION = 2
+
+BLOCK = 1 << 18
+"""Samples a channel that are decoded at a time, so that a file of any length needs little more than its waveform."""
+
+LOWEST_RATE, HIGHEST_RATE = 4_000, 384_000
+"""Sampling rates in Hz outside of which a header is taken to be wrong: speech needs the first, no recorder has more."""
+
+MOST_CHANNELS = 32
+"""More than the largest arrays of microphones in speech corpora record into one file."""
+
+# fmt: off
+EXTENSIONS = (
+    ".aif", ".aifc", ".aiff", ".au", ".bwf", ".caf", ".flac", ".mp3", ".nist", ".oga", ".ogg", ".opus", ".rf64", ".snd",
+    ".sph", ".w64", ".wav", ".wave",
+)
+# fmt: on
+"""By these a folder's audio is found, in either case. What a file is, its content decides."""
+
+_NO_COUNT = (1 << 63) - 1  # samples by libsndfile of a file whose header leaves them open
+_UNKNOWN_KIND = (1, 4)  # libsndfile's errors for a format and for a coding that it does not know
+
+
+@contextmanager
+def regular(path: Path) -> Iterator[int]:
+    """A descriptor of a file that is open for reading.
+
+    Raises:
+        DataError: it is missing, may not be read, is empty (as the files of /proc seem to be), or is no regular file: a
+            pipe or a device may have no end.
+    """
+    try:
+        # A pipe that nobody writes to would be waited for.
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    except (OSError, ValueError) as error:
+        raise unreadable(path, error) from error
+    try:
+        found = os.fstat(descriptor)
+        if not stat.S_ISREG(found.st_mode):
+            raise DataError("an audio file is a folder, a pipe or a device", where=str(path))
+        if not found.st_size:
+            raise DataError("an audio file is empty", where=str(path))
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+@contextmanager
+def opened(path: Path) -> Iterator[Stream]:
+    """A file, ready to be read from its start.
+
+    Raises:
+        DataError: it is missing, unreadable, or of a kind that is not accepted.
+    """
+    with regular(path) as descriptor:
+        uncounted = mpeg.is_uncounted(Source(descriptor, path))
+        try:
+            stream = Stream(_Unmeasured(descriptor) if uncounted else descriptor, closefd=False)
+        except (soundfile.LibsndfileError, OSError, TypeError) as error:
+            raise unreadable(path, error) from error
+        with stream:
+            _check_kind(stream, path)
+            try:
+                yield stream
+            except (soundfile.LibsndfileError, OSError) as error:
+                raise unreadable(path, error) from error
+
+
+class Stream(soundfile.SoundFile):  # type: ignore[misc]
+    """A file that is read from its start to its end.
+
+    After each read soundfile seeks to where the file already is, unless the file cannot seek; an mp3 decoder does not come
+    back from that to the samples that it gives when left alone (measured: errors up to 0.1 of full scale).
+    """
+
+    def seekable(self) -> bool:
+        return False
+
+    @property
+    def is_counted(self) -> bool:
+        """Whether the header says how many samples there are."""
+        return self.frames < _NO_COUNT and not isinstance(self.name, _Unmeasured)
+
+
+class _Unmeasured(io.RawIOBase):
+    """A file that seems to go on for long behind its end.
+
+    Where no header counts the frames of an mp3 file, its decoder guesses their number from the size of the file and of the
+    first frames, and libsndfile reads no further than that guess. Here the guess is always too long, so that reading ends
+    where the frames do.
+    """
+
+    # The highest bit rate of MPEG audio is 56 times the lowest.
+    _TIMES = 64
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor, self._place, self._from_end = descriptor, 0, False
+        self._end = os.fstat(descriptor).st_size * self._TIMES
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        return self._place
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
+        start = (0, self._place, self._end)[whence]
+        self._place, self._from_end = start + offset, whence == os.SEEK_END
+        return self._place
+
+    def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
+        # The decoder looks for a tag at the end, and gives up on a file that has less than a tag's bytes there.
+        content = bytes(len(buffer)) if self._from_end else os.pread(self._descriptor, len(buffer), self._place)
+        buffer[: len(content)] = content
+        self._place += len(content)
+        return len(content)
+
+
+def _check_kind(sound: Stream, path: Path) -> None:
+    """Refuse containers whose completeness is not checked, and headers that cannot be right."""
+    if sound.format not in FORMATS or sound.subtype not in SUBTYPES:
+        raise odd(path, f"an audio file is of a kind that is not read here ({sound.format}, {sound.subtype})")
+    if not LOWEST_RATE <= sound.samplerate <= HIGHEST_RATE:
+        raise DataError(
+            f"an audio file is sampled at {sound.samplerate} Hz by its header; {LOWEST_RATE} to {HIGHEST_RATE} Hz are read",
+            where=str(path),
+        )
+    if sound.channels > MOST_CHANNELS:
+        raise DataError(
+            f"an audio file has {sound.channels} channels by its header; at most {MOST_CHANNELS} are read",
+            where=str(path),
+        )
+
+
+def blocks(sound: Stream, path: Path) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """The file in blocks: its channels, float32 [n, channels], and their mean, float32 [n].
+
+    Raises:
+        DataError: no samples, fewer than the header says, or samples that are not finite.
+    """
+    done = 0
+    while len(channels := sound.read(BLOCK, dtype="float32", always_2d=True)):
+        if not np.isfinite(channels).all():
+            raise DataError("an audio file holds samples that are NaN or infinite", where=str(path))
+        wave = channels[:, 0] if channels.shape[1] == 1 else channels.mean(axis=1, dtype=np.float64).astype(np.float32)
+        done += len(wave)
+        yield channels, wave
+    if not done:
+        raise DataError("an audio file has no samples", where=str(path))
+    if sound.is_counted and done < sound.frames:
+        raise DataError(
+            f"an audio file ends after {done} of {sound.frames} samples",
+            where=str(path),
+            cause="a copy that was cut off",
+        )
+
+
+def unreadable(path: Path, error: Exception) -> DataError:
+    """That a file cannot be read, and why."""
+    if not path.is_file():
+        return DataError("an audio file is missing", where=str(path))
+    if isinstance(error, soundfile.LibsndfileError):
+        what = f"an audio file cannot be read ({error.error_string.strip().rstrip('.')})"
+        return odd(path, what) if error.code in _UNKNOWN_KIND else DataError(what, where=str(path))
+    reason = error.strerror if isinstance(error, OSError) else error
+    return DataError(f"an audio file cannot be read ({reason})", where=str(path))

@@ -1,0 +1,163 @@
+"""A look at a whole file that keeps nothing of it: length, level, clipping, padding, channels that cancel."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from pipeline.audio.opening import BLOCK, Stream, blocks, opened
+from pipeline.audio.silence import zeros_at_ends
+from pipeline.errors import DataError
+
+CANCELLED = 0.1
+"""Channels cancel each other if their mean has less than this part of the power that it would have if they had nothing in
+common: for two channels of one level, a correlation below -0.9."""
+
+CLIPPED_RUN = 3
+"""So many consecutive samples of a channel within a 16-bit step of full scale are clipping, not a peak."""
+
+_TAGS = 1 << 26  # bytes of a file for all that is no sound
+
+
+@dataclass(frozen=True)
+class Survey:
+    """What decoding a file to its end shows.
+
+    Attributes:
+        rate: sampling rate in Hz.
+        samples: samples a channel, at least one.
+        channels: channels that are mixed to one.
+        level_dbfs: RMS level of the mix in dB re full scale, -inf if all samples are zero.
+        clipped: whether a channel stays at full scale for :data:`CLIPPED_RUN` samples or more.
+        channels_dbfs: RMS level of the channels, the mean of their powers, in dB re full scale.
+        cancelling: whether the channels cancel each other in the mix (:data:`CANCELLED`), whatever their offsets.
+        zeros: how many samples of the mix at its begin and at its end are exactly zero.
+        sound: sha256 of the mix as float32 without those: the same for files that differ in format or padding alone.
+    """
+
+    rate: int
+    samples: int
+    channels: int
+    level_dbfs: float
+    clipped: bool
+    channels_dbfs: float
+    cancelling: bool
+    zeros: tuple[int, int]
+    sound: str
+
+
+class TooLong(DataError):
+    """A file that lasts longer than is allowed."""
+
+
+def survey(path: Path, longest_seconds: float = math.inf) -> Survey:
+    """Decode a file to its end, a block at a time, and keep nothing of it.
+
+    Raises:
+        TooLong: it lasts longer than ``longest_seconds``; it is not decoded where that is seen before.
+        DataError: as :func:`load`.
+    """
+    samples, clipped, heard = 0, False, _Heard()
+    with opened(path) as sound:
+        rate, count = int(sound.samplerate), int(sound.channels)
+        _check_length(sound, longest_seconds, path)
+        full = np.zeros((0, count), bool)
+        mixed, single = _Power(1), _Power(count)
+        for channels, wave in blocks(sound, path):
+            samples += len(wave)
+            heard.add(wave)
+            mixed.add(wave[:, None])
+            if count > 1:
+                single.add(channels)
+            # The last samples of the block before belong to a run that goes on.
+            full = np.concatenate([full[1 - CLIPPED_RUN :], np.abs(channels) >= 1 - 2.0**-15])
+            if full.any():
+                run = np.logical_and.reduce([full[k : len(full) - CLIPPED_RUN + 1 + k] for k in range(CLIPPED_RUN)])
+                clipped = clipped or bool(run.any())
+    if samples > longest_seconds * rate:
+        raise too_long(samples / rate, longest_seconds, path)
+    level = _decibels(float(mixed.power()[0]))
+    zeros, what = (heard.leading, heard.trailing), heard.digest.hexdigest()
+    if count == 1:
+        return Survey(rate, samples, count, level, clipped, level, False, zeros, what)
+    unrelated = float(single.variance().mean()) / count
+    cancelling = bool(mixed.variance()[0] < CANCELLED * unrelated)
+    return Survey(
+        rate, samples, count, level, clipped, _decibels(float(single.power().mean())), cancelling, zeros, what
+    )
+
+
+class _Heard:
+    """What lies between the exact zeros at the ends of a waveform that comes in blocks."""
+
+    def __init__(self) -> None:
+        self.leading, self.trailing, self.digest = 0, 0, hashlib.sha256()
+        self._begun = False
+
+    def add(self, wave: np.ndarray) -> None:
+        """The next block, float32 [n]."""
+        leading, trailing = zeros_at_ends(wave)
+        if leading == len(wave):
+            self.leading, self.trailing = self.leading + leading * (not self._begun), self.trailing + leading
+            return
+        if self._begun:
+            for start in range(0, self.trailing + leading, BLOCK):
+                self.digest.update(bytes(4 * min(BLOCK, self.trailing + leading - start)))
+        else:
+            self.leading += leading
+        self.digest.update(np.ascontiguousarray(wave[leading : len(wave) - trailing]).data)
+        self._begun, self.trailing = True, trailing
+
+
+class _Power:
+    """Power and variance of channels that come in blocks [n, channels]."""
+
+    def __init__(self, channels: int) -> None:
+        self.samples, self.sums, self.squares = 0, np.zeros(channels), np.zeros(channels)
+
+    def add(self, block: np.ndarray) -> None:
+        self.samples += len(block)
+        self.sums += block.sum(axis=0, dtype=np.float64)
+        self.squares += np.square(block, dtype=np.float64).sum(axis=0)
+
+    def power(self) -> np.ndarray:
+        return self.squares / self.samples
+
+    def variance(self) -> np.ndarray:
+        """The power without what is constant. Where it is all rounding, it is none."""
+        left = self.power() - np.square(self.sums / self.samples)
+        return np.where(left > 1e-12 * self.power(), left, 0.0)
+
+
+def _decibels(power: float) -> float:
+    return 10 * float(np.log10(power)) if power > 0 else -np.inf
+
+
+def _check_length(sound: Stream, longest_seconds: float, path: Path) -> None:
+    """Refuse what a header, or the size of the file, shows to be too long."""
+    seconds = sound.frames / sound.samplerate
+    if sound.is_counted and seconds > longest_seconds:
+        raise too_long(seconds, longest_seconds, path)
+    # No sample takes more than eight bytes.
+    per_second = sound.samplerate * sound.channels * 8
+    size = path.stat().st_size - _TAGS
+    if size > longest_seconds * per_second:
+        raise TooLong(
+            f"an audio file has {size + _TAGS} bytes, more than dataset.longest_hours={longest_seconds / 3600:g} of sound take; "
+            f"dataset.longest_hours={math.ceil(size / per_second / 3600)} reads it",
+            where=str(path),
+        )
+
+
+def too_long(seconds: float, longest_seconds: float, path: Path) -> TooLong:
+    """That a file lasts so many seconds, with the override that takes it."""
+    hours = math.ceil(seconds / 3600)
+    return TooLong(
+        f"an audio file lasts {seconds / 3600:.2f} hours, longer than dataset.longest_hours={longest_seconds / 3600:g}; "
+        f"dataset.longest_hours={hours} takes it",
+        where=str(path),
+    )
