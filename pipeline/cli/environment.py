@@ -16,6 +16,13 @@ from typing import Any
 from pipeline.errors import ConfigError, Fault
 
 ALLOWED = ("VOICE_PRIVACY_", "SLURM_")
+_SECRET = re.compile("SLURM_.*(JWT|TOKEN|KEY|SECRET|PASS)")
+"""Slurm's variables that nobody else may know (SLURM_JWT is a password)."""
+
+
+def may_be_read(name: str) -> bool:
+    """Whether a configuration may read this variable."""
+    return name.startswith(ALLOWED) and not _SECRET.match(name.upper())
 
 
 class Refused(ValueError):
@@ -32,7 +39,7 @@ class Guard:
         """``oc.env`` as OmegaConf has it, for the variables that may be read."""
         from omegaconf.resolvers import oc
 
-        if not str(name).startswith(ALLOWED):
+        if not may_be_read(str(name)):
             key = _node_._get_full_key("") if _node_ is not None else _parent_._get_full_key("")
             self.refused[str(name), str(key)] = None
             raise Refused(f"a configuration may not read the environment variable {name}")

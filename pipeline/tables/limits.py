@@ -11,6 +11,8 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
+from pipeline.files import write_atomically
+
 FILE = "limits.json"
 TITLE = "Know before you read the numbers"
 SEXES = "sexes unknown: pairs across sexes are tried, which is easier to resist"
@@ -18,14 +20,15 @@ SEXES = "sexes unknown: pairs across sexes are tried, which is easier to resist"
 
 def write(folder: Path, limits: Sequence[str]) -> None:
     """Write the limits, each once, in their order."""
-    text = json.dumps(list(dict.fromkeys(limits)), indent=1, ensure_ascii=False)
-    (folder / FILE).write_text(text + "\n", encoding="utf-8", errors="replace")
+    write_atomically(folder / FILE, json.dumps(list(dict.fromkeys(limits)), indent=1) + "\n")
 
 
 def read(folder: Path) -> list[str]:
     """The limits of a run; none of one that earlier versions made."""
-    path = folder / FILE
-    found = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else []
+    try:
+        found = json.loads((folder / FILE).read_text(encoding="utf-8"))
+    except (FileNotFoundError, ValueError):
+        return []
     return [str(one) for one in found] if isinstance(found, list) else []
 
 

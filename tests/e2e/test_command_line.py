@@ -388,7 +388,10 @@ def test_only_variables_that_are_meant_for_it_are_read(
     assert "root: /a/b/x" in out
 
 
-def test_an_override_may_read_no_more_than_a_file(command: Call, secret: str) -> None:
+def test_an_override_may_read_no_more_than_a_file(command: Call, secret: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SLURM_JWT", secret)
+    status, out, err = command("validate", "dataset.root=${oc.env:SLURM_JWT}")
+    assert status == 2 and "SLURM_JWT" in err and secret not in out + err
     status, out, err = command("validate", "dataset.root=${oc.env:TOKEN_OF_MINE}")
     assert status == 2 and secret not in out + err
     assert "dataset.root=${oc.env:TOKEN_OF_MINE}" in err
