@@ -40,6 +40,7 @@ def ask(jobs: Collection[str], seconds: float = 60.0, accounts: bool = True) -> 
     found = {}
     for line in lines:
         job, state, code = (line[sum(WIDTHS[:i]) : sum(WIDTHS[: i + 1])].strip() for i in range(len(WIDTHS)))
+        refusal = refusal or ("" if state else f"squeue printed {line.strip()[:80]!r}")
         raw = int(code) if code.isdecimal() else 0
         found[job] = (state, 128 + (raw & 127) if raw & 127 else raw >> 8)
     if accounts and not set(jobs) <= set(found):

@@ -63,7 +63,7 @@ def evaluate(
         PipelineError: it cannot be done; the run folder says why.
         Stopped: a signal arrived; what is finished stays.
     """
-    for said in status.killed(asked.paths.runs):
+    for said in status.killed(asked.paths.runs, asked.paths.store / "files" / status.ENDED):
         log.warning("%s", said)
     folder = RunFolder(asked.paths.runs, asked.recipe)
     with _recorded(folder) as stop:

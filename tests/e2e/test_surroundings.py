@@ -22,6 +22,7 @@ from pipeline import cli
 from pipeline.engine.store import Store
 from pipeline.evaluation import machine
 from pipeline.tables import results
+from pipeline.tables import status as status_files
 from tests import toy
 from tests.datasets.conftest import Tiny
 
@@ -285,12 +286,22 @@ def test_a_report_of_a_run_that_was_killed_at_its_end_says_so(
     assert states(tmp_path / "exp") == ["killed"] and "killed at 2" in (run / "report.html").read_text()
 
 
+def queued(*jobs: tuple[str, str]) -> str:
+    """A script that prints jobs and their states as squeue does, and keeps what it was asked."""
+    lines = "".join(f"{job:40}{state:30}{0:<20}\\n" for job, state in jobs)
+    return f'echo "$@" >> "${{0%/*}}/asked"; printf \'{lines}\''
+
+
 @pytest.mark.parametrize(
     ("answer", "quiet", "state"),
     [
+        (queued(("4711", "RUNNING")), True, "running"),
+        (queued(("4711", "RESV_DEL_HOLD")), True, "running"),
+        (queued(("4711+0", "RUNNING")), True, "running"),
         ("echo RUNNING", True, "running"),
-        ("echo CANCELLED", False, "running"),
-        ("echo CANCELLED", True, "killed"),
+        (queued(("4711", "CANCELLED")), False, "running"),
+        (queued(("4711", "CANCELLED")), True, "killed"),
+        (queued(("4712", "RUNNING")), True, "killed"),
         ("echo 'slurm_load_jobs error: Invalid job id specified' >&2; exit 1", True, "killed"),
         ("echo 'slurm_load_jobs error: Unable to contact slurm controller' >&2; exit 1", True, "running"),
         ("", True, "running"),
@@ -315,6 +326,34 @@ def test_a_run_on_another_machine_is_called_killed_where_it_is_silent_and_slurm_
     _, _, err = command(*sound, "dataset.root=gone")
     assert states(tmp_path / "exp")[0] == state
     assert ("was killed" in err) == (state == "killed")
+
+
+def test_slurm_is_asked_once_about_all_runs_and_those_that_ended_are_opened_once(
+    sound: list[str], command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runs = tmp_path / "exp" / "runs"
+    process = {"host": f"not-{socket.gethostname()}", "pid": 7, "started": "1@2.3"}
+    records = {f"2025-{number}": {"state": "done"} for number in range(20)}
+    records |= {
+        f"2026-{job}": {"state": "running", "process": process, "slurm_job": job} for job in ("7_0", "7_1", "8")
+    }
+    for name, record in records.items():
+        (runs / name).mkdir(parents=True)
+        (runs / name / "status.json").write_text(json.dumps(record))
+        os.utime(runs / name / "status.json", (time.time() - 3600,) * 2)
+    opened: list[str] = []
+    read = status_files.read
+    monkeypatch.setattr(status_files, "read", lambda folder: opened.append(folder.name) or read(folder))
+    on_path(tmp_path / "bin", monkeypatch, squeue=queued(("7_0", "RUNNING"), ("7_1", "TIMEOUT"), ("8", "FAILED")))
+    failing = [*sound, "dataset.root=gone"]
+    _, _, err = command(*failing)
+    assert err.count(" was killed at 2") == 2 and "run 2026-7_1 was" in err and "run 2026-8 was" in err
+    assert len((tmp_path / "bin" / "asked").read_text().splitlines()) == 1
+    assert opened.count("2025-3") == 1
+    for expected in ({"2026-7_0", "2026-7_1", "2026-8"}, {"2026-7_0"}):  # the marked ones are seen to have ended, once
+        opened.clear()
+        assert "was killed" not in command(*failing)[2]
+        assert {name for name in opened if name in records} == expected
 
 
 @pytest.mark.parametrize("odd", ["{", "[]", '{"state": "running", "process": 3}'])
