@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import pickle
 import signal
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
+from hydra.core.hydra_config import HydraConfig
+from hydra.types import RunMode
 
+from pipeline import processes
 from pipeline.cli import queue
-from pipeline.cli.sweeps import JobFailed
+from pipeline.cli.sweeps import JobFailed, Jobs
 from pipeline.engine.stop import Stopped
+from pipeline.processes import mine
 
 
 @pytest.mark.parametrize(
@@ -102,3 +108,30 @@ def test_what_ends_a_job_comes_back_from_another_process() -> None:
     assert (str(stopped), stopped.number, stopped.status) == ("stopped by SIGTERM", 15, 143)
     failed = pickle.loads(pickle.dumps(JobFailed("job 1: it failed", status=3)))
     assert (failed.what, failed.status) == ("job 1: it failed", 3)
+
+
+def test_a_process_of_the_same_number_elsewhere_is_not_the_one_that_was_asked(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def stopped(composed: object, recipe: str) -> int:
+        raise Stopped(signal.SIGTERM)
+
+    config = SimpleNamespace(
+        mode=RunMode.MULTIRUN,
+        runtime=SimpleNamespace(choices={}),
+        job=SimpleNamespace(num=0),
+        overrides=SimpleNamespace(task=["seed=1"]),
+    )
+    monkeypatch.setattr(HydraConfig, "get", lambda: config)
+    for elsewhere in (replace(mine(), host="elsewhere"), replace(mine(), started="1@other.2")):
+        jobs = Jobs(stopped, ["seed=1,2"])
+        jobs.collected = True
+        with monkeypatch.context() as patch:
+            patch.setattr(processes, "mine", lambda here=elsewhere: here)
+            ended = jobs(None)
+        assert ended.status == 143 and "hydra.launcher.timeout_min=N" in ended.said
+        assert (jobs.stopped, jobs.ended) == (0, []), "what is kept here is not kept where the results are collected"
+    jobs = Jobs(stopped, ["seed=1,2"])
+    assert jobs(None).said == "stopped by SIGTERM; run the same command again to go on"
+    assert jobs.stopped == 143 and len(jobs.ended) == 1
+    assert "job 0 (seed=1): stopped by SIGTERM" in capsys.readouterr().err
