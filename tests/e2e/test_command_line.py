@@ -240,8 +240,8 @@ MANGLED = [
 
 @pytest.mark.parametrize(
     ("arguments", "words"),
-    # Every third in the fast tests: each composes a configuration.
-    [pytest.param(*case, marks=[] if place % 3 == 0 else [pytest.mark.slow]) for place, case in enumerate(MANGLED)],
+    # Every fifth in the fast tests: each composes a configuration.
+    [pytest.param(*case, marks=[] if place % 5 == 0 else [pytest.mark.slow]) for place, case in enumerate(MANGLED)],
     ids=[" ".join(case[0])[:40] for case in MANGLED],
 )
 def test_what_a_shell_took_apart_is_said_as_it_must_be_written(command: Call, arguments: list[str], words: str) -> None:
@@ -310,7 +310,7 @@ SLIPS: list[tuple[str, str | bytes, int, str]] = [
 
 @pytest.mark.parametrize(
     ("name", "content", "line", "words"),
-    [pytest.param(*case, marks=[] if place % 2 == 0 else [pytest.mark.slow]) for place, case in enumerate(SLIPS)],
+    [pytest.param(*case, marks=[] if place % 4 == 0 else [pytest.mark.slow]) for place, case in enumerate(SLIPS)],
     ids=[case[0] for case in SLIPS],
 )
 def test_a_slip_in_an_option_file_is_named_by_file_and_line(
@@ -327,7 +327,7 @@ def test_a_slip_in_an_option_file_is_named_by_file_and_line(
         assert command("validate", "--config-dir", "own", "system=[original,mine]")[0] == 0
 
 
-@pytest.mark.parametrize("place", ["mine.yaml", "system/mine.yml"])
+@pytest.mark.parametrize("place", [pytest.param("mine.yaml", marks=pytest.mark.slow), "system/mine.yml"])
 def test_an_option_in_the_wrong_place_is_found(command: Call, tmp_path: Path, place: str) -> None:
     path = tmp_path / "own" / place
     path.parent.mkdir(parents=True)
@@ -417,7 +417,10 @@ def test_an_empty_variable_is_as_one_that_is_not_set_and_is_said(
     assert {one.name for one in (tmp_path / "exp").iterdir()} >= {"runs", "sweeps"}
 
 
-@pytest.mark.parametrize(("field", "sweep"), [("root", []), ("root", ["-m"]), ("data", []), ("models", [])])
+@pytest.mark.parametrize(
+    ("field", "sweep"),
+    [("root", ["-m"]), *(pytest.param(name, [], marks=pytest.mark.slow) for name in ("root", "data", "models"))],
+)
 def test_an_empty_path_is_refused(command: Call, tmp_path: Path, field: str, sweep: list[str]) -> None:
     status, out, err = command(*sweep, f"paths.{field}=", "dataset.root=gone")
     assert (status, out) == (2, "") and "an empty path; leave it out" in err

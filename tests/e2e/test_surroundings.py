@@ -19,6 +19,7 @@ import numpy as np
 import pytest
 
 from pipeline import cli
+from pipeline.cli import queue
 from pipeline.engine.store import Store
 from pipeline.evaluation import machine
 from pipeline.tables import results
@@ -27,6 +28,7 @@ from tests import toy
 from tests.datasets.conftest import Tiny
 
 Command = Callable[..., tuple[int, str, str]]
+SLOW = pytest.mark.slow
 
 
 @pytest.fixture
@@ -98,6 +100,37 @@ def test_a_cluster_that_does_not_take_the_jobs_is_quoted(
     assert "hydra.launcher.partition" in err
 
 
+SBATCH = """
+for file in "$@"; do :; done
+for task in 0 1; do
+    SLURM_JOB_ID=8$task SLURM_ARRAY_JOB_ID=7 SLURM_ARRAY_TASK_ID=$task SLURM_LOCALID=0 SLURM_PROCID=0 SLURM_NODEID=0 \\
+    SLURM_NTASKS=1 SLURM_JOB_NUM_NODES=1 SLURM_JOB_NODELIST=here /bin/bash "$file" </dev/null >/dev/null 2>&1 &
+done
+echo Submitted batch job 7
+"""
+SRUN = """
+while :; do
+    case "$1" in --output|--error) shift 2;; --*) shift;; *) break;; esac
+done
+exec "$@"
+"""
+
+
+@pytest.mark.slow
+def test_a_sweep_outlives_a_controller_that_does_not_answer(
+    sound: list[str], command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("hydra_plugins.hydra_submitit_launcher")
+    monkeypatch.setattr(queue, "FIRST_SECONDS", -1.0)
+    monkeypatch.setattr(queue, "MOST_SECONDS", -1.0)
+    silence = "echo 'slurm_load_jobs error: Unable to contact slurm controller' >&2; exit 1"
+    on_path(tmp_path / "bin", monkeypatch, sbatch=SBATCH, srun=SRUN, squeue=silence, sacct="exit 1")
+    status, _, err = command("validate", "-m", *sound, "runtime.threads=1,2", "hydra/launcher=submitit_slurm")
+    assert status == 0 and "did not end well" not in err, err
+    assert err.count("Slurm does not answer (slurm_load_jobs error: Unable to contact slurm controller)") == 1
+    assert all(f"job {number} (runtime.threads={number + 1}): done" in err for number in (0, 1))
+
+
 def test_a_launcher_without_a_sweep_is_said_to_do_nothing(sound: list[str], command: Command) -> None:
     pytest.importorskip("hydra_plugins.hydra_submitit_launcher")
     status, _, err = command("validate", *sound, "hydra/launcher=submitit_slurm")
@@ -113,12 +146,12 @@ def test_cores_that_slurm_gives_are_read_or_ignored_with_a_word(
 ) -> None:
     monkeypatch.setenv("SLURM_CPUS_PER_TASK", value)
     assert machine.threads(machine.Runtime()) == (threads or len(os.sched_getaffinity(0)))
-    if value in ("2(x3)", "4,2", ""):
+    if value in ("2(x3)", "4,2"):
         status, _, err = command("plan", *sound)
         assert status == 0 and ("SLURM_CPUS_PER_TASK='4,2' is no number of cores" in err) == (value == "4,2")
 
 
-@pytest.mark.parametrize("odd", ["../../x", "", "x" * 300])
+@pytest.mark.parametrize("odd", ["../../x", *(pytest.param(one, marks=SLOW) for one in ("", "x" * 300))])
 def test_a_job_number_that_is_none_names_no_folder(
     odd: str, sound: list[str], command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -148,6 +181,7 @@ def test_a_job_that_fails_is_named_at_once_and_the_status_is_the_highest(
     assert sorted(states(tmp_path / "exp")) == ["failed", "partial"]
 
 
+@pytest.mark.slow
 def test_jobs_that_end_well_need_no_table(sound: list[str], command: Command) -> None:
     status, out, err = command("-m", *sound, "runtime.threads=1,2")
     assert status == 0 and "job 0" not in err and "did not end well" not in err
@@ -178,8 +212,7 @@ def signalled(monkeypatch: pytest.MonkeyPatch, number: int) -> Iterator[list[int
     "number",
     [
         signal.SIGTERM,
-        signal.SIGHUP,
-        *(pytest.param(one, marks=pytest.mark.slow) for one in (signal.SIGINT, signal.SIGUSR2)),
+        *(pytest.param(one, marks=SLOW) for one in (signal.SIGHUP, signal.SIGINT, signal.SIGUSR2)),
     ],
 )
 def test_a_signal_stops_a_run_and_the_same_command_goes_on(
@@ -206,6 +239,7 @@ def test_a_signal_ends_the_whole_sweep(
     assert states(tmp_path / "exp") == ["stopped"]
 
 
+@pytest.mark.slow
 def test_a_hang_up_that_is_ignored_stays_so(
     sound: list[str], command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -252,6 +286,7 @@ def test_a_second_signal_ends_a_run_at_once_and_the_record_says_so(sound: list[s
     assert states(tmp_path / "exp") == ["stopped"]
 
 
+@pytest.mark.slow
 def test_a_run_that_was_killed_is_said_to_be_once_and_one_that_goes_on_is_left_alone(
     sound: list[str], command: Command, tmp_path: Path
 ) -> None:
@@ -296,15 +331,15 @@ def queued(*jobs: tuple[str, str]) -> str:
     ("answer", "quiet", "state"),
     [
         (queued(("4711", "RUNNING")), True, "running"),
-        (queued(("4711", "RESV_DEL_HOLD")), True, "running"),
-        (queued(("4711+0", "RUNNING")), True, "running"),
-        ("echo RUNNING", True, "running"),
-        (queued(("4711", "CANCELLED")), False, "running"),
+        pytest.param(queued(("4711", "RESV_DEL_HOLD")), True, "running", marks=SLOW),
+        pytest.param(queued(("4711+0", "RUNNING")), True, "running", marks=SLOW),
+        pytest.param("echo RUNNING", True, "running", marks=SLOW),
+        pytest.param(queued(("4711", "CANCELLED")), False, "running", marks=SLOW),
         (queued(("4711", "CANCELLED")), True, "killed"),
-        (queued(("4712", "RUNNING")), True, "killed"),
+        pytest.param(queued(("4712", "RUNNING")), True, "killed", marks=SLOW),
         ("echo 'slurm_load_jobs error: Invalid job id specified' >&2; exit 1", True, "killed"),
         ("echo 'slurm_load_jobs error: Unable to contact slurm controller' >&2; exit 1", True, "running"),
-        ("", True, "running"),
+        pytest.param("", True, "running", marks=SLOW),
     ],
 )
 def test_a_run_on_another_machine_is_called_killed_where_it_is_silent_and_slurm_says_so(
@@ -356,7 +391,9 @@ def test_slurm_is_asked_once_about_all_runs_and_those_that_ended_are_opened_once
         assert {name for name in opened if name in records} == expected
 
 
-@pytest.mark.parametrize("odd", ["{", "[]", '{"state": "running", "process": 3}'])
+@pytest.mark.parametrize(
+    "odd", ["{", *(pytest.param(one, marks=SLOW) for one in ("[]", '{"state": "running", "process": 3}'))]
+)
 def test_a_record_that_says_nothing_is_left_alone(odd: str, sound: list[str], command: Command, tmp_path: Path) -> None:
     run = tmp_path / "exp" / "runs" / "old"
     run.mkdir(parents=True)
@@ -389,7 +426,7 @@ def test_a_file_that_may_not_grow_is_one_plain_error_wherever_it_happens(
         seen.add(status)
         assert status in (0, 5), (size, err)
         if status:
-            assert "nothing more can be written: a file is larger than" in err and "To mend it: raise the limit" in err
+            assert "a file is larger than its file system or a limit" in err and "To mend it: raise the limit" in err
             assert states(tmp_path / "exp")[-1] == "failed"
     assert seen == {0, 5} or seen == {5}
     status, out, _ = command(*sound)  # the limit is raised
