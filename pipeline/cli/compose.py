@@ -6,6 +6,8 @@ import contextlib
 import difflib
 import functools
 import os
+import re
+import shlex
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -229,6 +231,15 @@ def _composition_error(error: Exception, arguments: Sequence[str], folders: Sequ
                 cause="the file of this name lies elsewhere" if moved else "",
                 remedy=moved or f"{hint}known: {', '.join(known)}; options of your own are found with --config-dir DIR",
             )
+    launcher = re.search(r"'hydra/launcher/(submitit_\w+)'", text)
+    if launcher:
+        return ConfigError(
+            f"hydra/launcher={launcher[1]} is not known here",
+            where=_told(error, arguments) or f"hydra/launcher={launcher[1]}",
+            cause="the plug-in that sends jobs to Slurm is not installed with this Python, or this is not its name: "
+            "submitit_slurm or submitit_local",
+            remedy=f"{shlex.quote(sys.executable)} -m pip install 'voice-privacy-pipeline[slurm]'",
+        )
     return ConfigError(
         f"the configuration cannot be composed: {message}",
         where=_told(error, arguments),

@@ -7,6 +7,7 @@ project's own variables and Slurm's, and refuses every other by name: no token o
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import re
 from collections.abc import Iterator, Sequence
@@ -18,6 +19,9 @@ from pipeline.errors import ConfigError, Fault
 ALLOWED = ("VOICE_PRIVACY_", "SLURM_")
 _SECRET = re.compile("SLURM_.*(JWT|TOKEN|KEY|SECRET|PASS)")
 """Slurm's variables that nobody else may know (SLURM_JWT is a password)."""
+PATHS = {"VOICE_PRIVACY_ROOT": "paths.root", "VOICE_PRIVACY_DATA": "paths.data", "VOICE_PRIVACY_MODELS": "paths.models"}
+
+log = logging.getLogger(__name__)
 
 
 def may_be_read(name: str) -> bool:
@@ -34,6 +38,7 @@ class Guard:
 
     def __init__(self) -> None:
         self.refused: dict[tuple[str, str], None] = {}
+        self.empty: set[str] = set()
 
     def answer(self, name: str, *default: Any, _node_: Any, _parent_: Any) -> Any:
         """``oc.env`` as OmegaConf has it, for the variables that may be read."""
@@ -43,6 +48,13 @@ class Guard:
             key = _node_._get_full_key("") if _node_ is not None else _parent_._get_full_key("")
             self.refused[str(name), str(key)] = None
             raise Refused(f"a configuration may not read the environment variable {name}")
+        if name in PATHS and default and not os.environ.get(name, "x").strip():
+            # As if it were not set: an empty path is the current folder.
+            if name not in self.empty:
+                kept = default[0] or "the user's cache"
+                log.warning("the environment variable %s is empty: %s is %s, its default", name, PATHS[name], kept)
+            self.empty.add(name)
+            return default[0]
         return oc.env(name, *default)
 
     def stop(self, arguments: Sequence[str], folders: Sequence[Path]) -> None:

@@ -27,6 +27,8 @@ TAKE_A_VALUE = {
     "--config-path", "-cp", "--config-name", "-cn", "--config-dir", "-cd", "--package", "-p", "--cfg", "-c",
     "--experimental-rerun", "--info", "-i",
 }  # fmt: skip
+DEFAULTS = {"paths.root": "./exp", "paths.data": "./data", "paths.models": "null"}
+"""What an empty one would hide: the current folder in place of these."""
 _PATH_FIELD = re.compile(r"(\w+_)?(root|path|source|folder|file)|data|models|train|vectors")
 _PLAIN_KEY = re.compile(r"[\x21-\x7e]+")
 _CLOSERS = {"[": "]", "{": "}"}
@@ -229,6 +231,10 @@ def _read(word: str, several: bool, faults: list[Fault]) -> str:
         return word
     if word[0] in "'\"" and word[-1] == word[0]:
         faults.append(Fault(f"quotes within quotes; write: {shlex.quote(word[1:-1])}", word))
+        return word
+    if one.name in DEFAULTS and not _bare(value).strip():
+        # Refused before Hydra makes a folder for a sweep under it.
+        faults.append(Fault(f"an empty path; leave it out, or write: {key}={DEFAULTS[one.name]}", word))
         return word
     long = next((part for part in one.name.split(".") if len(part) > LONGEST), "")
     if long:

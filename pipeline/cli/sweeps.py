@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import logging
-import os
 import signal
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from pipeline import processes
 from pipeline.cli.endings import ending
 from pipeline.engine.stop import Stopped
 from pipeline.errors import PipelineError
@@ -66,7 +66,7 @@ class Jobs:
 
     def __init__(self, action: Callable[[Any, str], int], given: Sequence[str]) -> None:
         self.action, self.given = action, tuple(given)
-        self.process = os.getpid()
+        self.process = processes.mine()
         self.sweeps = self.collected = False
         self.error: Exception | None = None
         self.stopped = 0
@@ -77,6 +77,11 @@ class Jobs:
     def status(self) -> int:
         """The highest exit status."""
         return max([self.stopped, *(one.status for one in self.ended)])
+
+    @property
+    def _here(self) -> bool:
+        """Whether this is the process that was asked. On another machine, or in another container, one may have its number."""
+        return processes.mine() == self.process
 
     def __call__(self, composed: Any) -> Ended:
         from hydra.core.hydra_config import HydraConfig
@@ -92,7 +97,7 @@ class Jobs:
         self.sweeps = True
         number, what = int(config.job.num), self.varied(config.overrides.task)
         ended = self._ended(number, what, composed, recipe)
-        if os.getpid() == self.process:
+        if self._here:
             self.tell(ended)
         elif ended.said:
             print(ended.said, file=sys.stderr)
@@ -148,14 +153,14 @@ class Jobs:
         try:
             return Ended(number, what, self.action(composed, recipe))
         except Stopped as error:
-            self.stopped = error.status if os.getpid() == self.process else 0
+            self.stopped = error.status if self._here else 0
             return Ended(number, what, error.status, self._stopped(error))
         except Exception as error:
             return Ended(number, what, *ending(error))
 
     def _stopped(self, error: Stopped) -> str:
         told = f"{error}; run the same command again to go on"
-        if os.getpid() == self.process:
+        if self._here:
             return told
         if error.number == signal.SIGTERM:
             return f"{told} (cancelled, out of time or preempted; hydra.launcher.timeout_min=N gives more minutes)"

@@ -36,9 +36,6 @@ from pipeline.tables import limits, records, status
 
 T = TypeVar("T")
 
-MOST_REPAIRS = 3
-"""So often is what a reader finds damaged made again; a disk that damages more is at its end."""
-
 log = logging.getLogger(__name__)
 
 
@@ -63,7 +60,7 @@ def evaluate(
         PipelineError: it cannot be done; the run folder says why.
         Stopped: a signal arrived; what is finished stays.
     """
-    for said in status.killed(asked.paths.runs):
+    for said in status.killed(asked.paths.runs, asked.paths.store / "files" / status.ENDED):
         log.warning("%s", said)
     folder = RunFolder(asked.paths.runs, asked.recipe)
     with _recorded(folder) as stop:
@@ -233,7 +230,7 @@ class Run:
 
     def reading(self, tasks: Sequence[Task], reader: Callable[[], T]) -> T:
         """What a reader of finished tasks gives; what it finds damaged is made again, and it begins anew."""
-        for _ in range(MOST_REPAIRS):
+        while True:  # it ends: what this process has made is not asked after again
             try:
                 return reader()
             except Damaged:
@@ -241,7 +238,6 @@ class Run:
                 self.execute(tasks)
                 again = self.outcome.computed - counted[1]
                 self.outcome.reused, self.outcome.computed = counted[0] - again, counted[1] + again
-        return reader()
 
     def known(self) -> KnownFiles:
         """What earlier runs over the same store found of audio files."""

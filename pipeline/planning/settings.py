@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Generic, Literal, TypeVar
 
+from pydantic import field_validator
+
 from pipeline.contracts import (
     Anonymiser,
     Backend,
@@ -34,6 +36,15 @@ class Paths(ComponentSettings):
     root: str = runtime("./exp")
     data: str = runtime("./data")
     models: str | None = runtime(None)
+
+    @field_validator("*")
+    @classmethod
+    def _named(cls, value: str | None) -> str | None:
+        if value is not None and not value.strip():
+            raise ValueError(
+                "an empty path would be the current folder: leave it out for the default, or write a folder"
+            )
+        return value
 
     @property
     def store(self) -> Path:

@@ -394,16 +394,26 @@ def _partial(evaluation: runs.Evaluation, rows: pd.DataFrame) -> list[str]:
         for problem in run.problems
     ]
     bad = tables.presented(rows[rows["status"] != "ok"])
-    for (status, reason), part in bad.groupby(["status", "said"], sort=True):
+    bad = bad.assign(lacks=[_lacks(row) for row in bad.to_dict("records")])
+    for (status, reason), part in bad.groupby(["status", "lacks"], sort=True):
         symbols = joined([glossary.metric(m).symbol for m in sorted(set(part["metric"]), key=glossary.rank)])
         where = joined([f"{s or 'no subset'} / {c}" for s, c in sorted({*zip(part["subset"], part["system"])})][:6])
         more = part[["subset", "system"]].drop_duplicates()
         extra = f" and {len(more) - 6} more" if len(more) > 6 else ""
         lines.append(
-            f"{reason or 'no reason given'} — {status or 'no status'}, {len(part)} "
+            f"{reason} — {status or 'no status'}, {len(part)} "
             f"row{'s' if len(part) != 1 else ''}: {symbols} for {where}{extra}"
         )
     return lines
+
+
+def _lacks(row: Mapping[Any, Any]) -> str:
+    """What a row that is not whole lacks, in words."""
+    if row["status"] == "incomplete":
+        return str(row["said"]) or "no value"
+    if row["n_used"] < row["n_expected"]:
+        return f"{row['n_used']:.0f} of {row['n_expected']:.0f} are used"
+    return str(row["note"]) or "some recordings are left out"
 
 
 def _limits(evaluation: runs.Evaluation) -> list[str]:

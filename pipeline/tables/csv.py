@@ -4,7 +4,7 @@ A cell of text that begins with ``=``, ``+``, ``-``, ``@``, a tab or a carriage 
 labels come from other people's files. Such a cell gets an apostrophe before it, and so does one that begins with apostrophes before
 such a character, so that exactly one apostrophe is taken off again: by :func:`read`, or by pandas alone with ::
 
-    pandas.read_csv(FILE, keep_default_na=False, dtype=str).replace(r"^'(?='*[=+\\-@\\t\\r＝＋－＠])", "", regex=True)
+    pandas.read_csv(FILE, keep_default_na=False, dtype=str).replace(r"^'(?='*[=+\\-@\\t\\r\\uff1d\\uff0b\\uff0d\\uff20])", "", regex=True)
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 
-_OBEYED = "=+\\-@\t\r＝＋－＠"
+_OBEYED = "=+\\-@\t\r\uff1d\uff0b\uff0d\uff20"
 ESCAPED, RAW = re.compile(rf"^'(?='*[{_OBEYED}])"), re.compile(rf"^(?='*[{_OBEYED}])")
 
 

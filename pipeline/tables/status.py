@@ -7,24 +7,26 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import time
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from pipeline import slurm
 from pipeline.errors import FULL
 from pipeline.files import write_atomically
 from pipeline.processes import from_plain, is_dead
 
 FILE, LOG = "status.json", "run.log"
+ENDED = "runs-that-ended.txt"
+"""A file of ids, in what the store knows of files: runs whose records need not be opened again."""
 QUIET_SECONDS = 600.0
 """A run on another machine that gave a sign of life within this time is not asked after."""
 BEAT_SECONDS = 60.0
 """Between two signs of life of a run: the file's time is set."""
-GONE = frozenset({"CANCELLED", "TIMEOUT", "OUT_OF_MEMORY", "NODE_FAIL", "FAILED", "COMPLETED", "PREEMPTED", "DEADLINE", "BOOT_FAIL"})  # fmt: skip
-"""States of Slurm's jobs that have ended."""
+MOST_ASKED = 1000
+"""Jobs that Slurm is asked about at once, those of the newest runs."""
 
 
 def read(folder: Path) -> dict[str, Any]:
@@ -94,8 +96,53 @@ def alive(folder: Path) -> float:
 def settle(folder: Path) -> dict[str, Any]:
     """The record, after a run that says ``running`` while its process is dead has been marked as killed."""
     record = read(folder)
-    if record.get("state") != "running" or not _is_over(folder, record):
-        return record
+    return _marked(folder, record) if _over({folder: record}) else record
+
+
+def killed(runs: Path, memory: Path) -> list[str]:
+    """Runs that are found to have been killed, each once: (id of the run) was (reason).
+
+    Args:
+        runs: the folder of runs.
+        memory: a file of the ids of runs that have ended, which are not opened again. It is made, and grows, where it can be written.
+    """
+    ended, seen = _remembered(memory), []
+    going: dict[Path, dict[str, Any]] = {}
+    for name in sorted(_listed(runs) - ended):
+        record = read(runs / name)
+        if record.get("state") == "running":
+            going[runs / name] = record
+        elif record.get("state"):
+            seen.append(name)
+    found = []
+    for folder in sorted(_over(going)):
+        record = _marked(folder, going[folder])
+        if record.get("state") == "killed":
+            found.append(f"run {folder.name} was {record['reasons'][0]}")
+    if seen:
+        with suppress(OSError):  # they are opened again next time
+            memory.parent.mkdir(parents=True, exist_ok=True)
+            with memory.open("a", encoding="utf-8") as stream:
+                stream.write("\n".join(["", *seen, ""]))
+    return found
+
+
+def _listed(runs: Path) -> set[str]:
+    try:
+        return {path.name for path in runs.iterdir()}
+    except OSError:
+        return set()
+
+
+def _remembered(memory: Path) -> set[str]:
+    try:
+        return set(memory.read_text(encoding="utf-8", errors="replace").split("\n"))
+    except OSError:
+        return set()
+
+
+def _marked(folder: Path, record: Mapping[str, Any]) -> dict[str, Any]:
+    """The record of a run whose process is dead, as it is from now on."""
     last = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(alive(folder)))
     owner = from_plain(record.get("process"))
     who = f"{owner}" if owner else "its process"
@@ -108,39 +155,27 @@ def settle(folder: Path) -> dict[str, Any]:
     return marked
 
 
-def killed(runs: Path) -> list[str]:
-    """Runs that are found to have been killed, each once: (id of the run) was (reason)."""
-    found = []
-    for path in sorted(runs.glob(f"*/{FILE}")):
-        if read(path.parent).get("state") != "running":
+def _over(records: Mapping[Path, Mapping[str, Any]]) -> set[Path]:
+    """The folders of runs that say that they are running, and whose process is known to have ended. Slurm is asked once, if at all."""
+    over, asked = set(), {}
+    for folder, record in records.items():
+        owner = from_plain(record.get("process"))
+        if record.get("state") != "running" or owner is None:
             continue
-        record = settle(path.parent)
-        if record.get("state") == "killed":
-            found.append(f"run {path.parent.name} was {record['reasons'][0]}")
-    return found
-
-
-def _is_over(folder: Path, record: Mapping[str, Any]) -> bool:
-    owner = from_plain(record.get("process"))
-    if owner is None:
-        return False
-    if is_dead(owner):
-        return True
-    job = str(record.get("slurm_job") or "")
-    return not owner.here and bool(job) and time.time() - alive(folder) > QUIET_SECONDS and _job_ended(job)
-
-
-def _job_ended(job: str) -> bool:
-    """Whether Slurm says that a job has ended; False where there is no Slurm, or it does not answer."""
-    try:
-        asked = subprocess.run(
-            ["squeue", "--noheader", "--array", "--states=all", f"--jobs={job}", "--format=%T"],
-            capture_output=True, text=True, timeout=20, check=False,
-        )  # fmt: skip
-    except (OSError, subprocess.SubprocessError):
-        return False
-    if asked.returncode:
-        # It keeps jobs for some minutes after their end, and then says that their number is none.
-        return "invalid job id" in asked.stderr.lower()
-    states = asked.stdout.split()
-    return all(state in GONE for state in states)
+        job = str(record.get("slurm_job") or "")
+        if is_dead(owner):
+            over.add(folder)
+        elif job and not owner.here and time.time() - alive(folder) > QUIET_SECONDS:
+            asked[folder] = job
+    if not asked:
+        return over
+    newest = sorted(asked, key=lambda folder: folder.name)[-MOST_ASKED:]
+    answer = slurm.ask([asked[folder] for folder in newest], seconds=20, accounts=False)
+    if answer.refusal:  # also where there is no Slurm
+        return over
+    for folder in newest:
+        job = asked[folder]
+        parts = [state for one, (state, _) in answer.states.items() if one == job or one.startswith(f"{job}+")]
+        if all(state in slurm.ENDED for state in parts):  # of a job that is long over it says nothing
+            over.add(folder)
+    return over

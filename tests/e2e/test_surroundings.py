@@ -19,13 +19,16 @@ import numpy as np
 import pytest
 
 from pipeline import cli
+from pipeline.cli import queue
 from pipeline.engine.store import Store
 from pipeline.evaluation import machine
 from pipeline.tables import results
+from pipeline.tables import status as status_files
 from tests import toy
 from tests.datasets.conftest import Tiny
 
 Command = Callable[..., tuple[int, str, str]]
+SLOW = pytest.mark.slow
 
 
 @pytest.fixture
@@ -97,6 +100,37 @@ def test_a_cluster_that_does_not_take_the_jobs_is_quoted(
     assert "hydra.launcher.partition" in err
 
 
+SBATCH = """
+for file in "$@"; do :; done
+for task in 0 1; do
+    SLURM_JOB_ID=8$task SLURM_ARRAY_JOB_ID=7 SLURM_ARRAY_TASK_ID=$task SLURM_LOCALID=0 SLURM_PROCID=0 SLURM_NODEID=0 \\
+    SLURM_NTASKS=1 SLURM_JOB_NUM_NODES=1 SLURM_JOB_NODELIST=here /bin/bash "$file" </dev/null >/dev/null 2>&1 &
+done
+echo Submitted batch job 7
+"""
+SRUN = """
+while :; do
+    case "$1" in --output|--error) shift 2;; --*) shift;; *) break;; esac
+done
+exec "$@"
+"""
+
+
+@pytest.mark.slow
+def test_a_sweep_outlives_a_controller_that_does_not_answer(
+    sound: list[str], command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("hydra_plugins.hydra_submitit_launcher")
+    monkeypatch.setattr(queue, "FIRST_SECONDS", -1.0)
+    monkeypatch.setattr(queue, "MOST_SECONDS", -1.0)
+    silence = "echo 'slurm_load_jobs error: Unable to contact slurm controller' >&2; exit 1"
+    on_path(tmp_path / "bin", monkeypatch, sbatch=SBATCH, srun=SRUN, squeue=silence, sacct="exit 1")
+    status, _, err = command("validate", "-m", *sound, "runtime.threads=1,2", "hydra/launcher=submitit_slurm")
+    assert status == 0 and "did not end well" not in err, err
+    assert err.count("Slurm does not answer (slurm_load_jobs error: Unable to contact slurm controller)") == 1
+    assert all(f"job {number} (runtime.threads={number + 1}): done" in err for number in (0, 1))
+
+
 def test_a_launcher_without_a_sweep_is_said_to_do_nothing(sound: list[str], command: Command) -> None:
     pytest.importorskip("hydra_plugins.hydra_submitit_launcher")
     status, _, err = command("validate", *sound, "hydra/launcher=submitit_slurm")
@@ -112,12 +146,12 @@ def test_cores_that_slurm_gives_are_read_or_ignored_with_a_word(
 ) -> None:
     monkeypatch.setenv("SLURM_CPUS_PER_TASK", value)
     assert machine.threads(machine.Runtime()) == (threads or len(os.sched_getaffinity(0)))
-    if value in ("2(x3)", "4,2", ""):
+    if value in ("2(x3)", "4,2"):
         status, _, err = command("plan", *sound)
         assert status == 0 and ("SLURM_CPUS_PER_TASK='4,2' is no number of cores" in err) == (value == "4,2")
 
 
-@pytest.mark.parametrize("odd", ["../../x", "", "x" * 300])
+@pytest.mark.parametrize("odd", ["../../x", *(pytest.param(one, marks=SLOW) for one in ("", "x" * 300))])
 def test_a_job_number_that_is_none_names_no_folder(
     odd: str, sound: list[str], command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -147,6 +181,7 @@ def test_a_job_that_fails_is_named_at_once_and_the_status_is_the_highest(
     assert sorted(states(tmp_path / "exp")) == ["failed", "partial"]
 
 
+@pytest.mark.slow
 def test_jobs_that_end_well_need_no_table(sound: list[str], command: Command) -> None:
     status, out, err = command("-m", *sound, "runtime.threads=1,2")
     assert status == 0 and "job 0" not in err and "did not end well" not in err
@@ -177,8 +212,7 @@ def signalled(monkeypatch: pytest.MonkeyPatch, number: int) -> Iterator[list[int
     "number",
     [
         signal.SIGTERM,
-        signal.SIGHUP,
-        *(pytest.param(one, marks=pytest.mark.slow) for one in (signal.SIGINT, signal.SIGUSR2)),
+        *(pytest.param(one, marks=SLOW) for one in (signal.SIGHUP, signal.SIGINT, signal.SIGUSR2)),
     ],
 )
 def test_a_signal_stops_a_run_and_the_same_command_goes_on(
@@ -205,6 +239,7 @@ def test_a_signal_ends_the_whole_sweep(
     assert states(tmp_path / "exp") == ["stopped"]
 
 
+@pytest.mark.slow
 def test_a_hang_up_that_is_ignored_stays_so(
     sound: list[str], command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -251,6 +286,7 @@ def test_a_second_signal_ends_a_run_at_once_and_the_record_says_so(sound: list[s
     assert states(tmp_path / "exp") == ["stopped"]
 
 
+@pytest.mark.slow
 def test_a_run_that_was_killed_is_said_to_be_once_and_one_that_goes_on_is_left_alone(
     sound: list[str], command: Command, tmp_path: Path
 ) -> None:
@@ -285,15 +321,25 @@ def test_a_report_of_a_run_that_was_killed_at_its_end_says_so(
     assert states(tmp_path / "exp") == ["killed"] and "killed at 2" in (run / "report.html").read_text()
 
 
+def queued(*jobs: tuple[str, str]) -> str:
+    """A script that prints jobs and their states as squeue does, and keeps what it was asked."""
+    lines = "".join(f"{job:40}{state:30}{0:<20}\\n" for job, state in jobs)
+    return f'echo "$@" >> "${{0%/*}}/asked"; printf \'{lines}\''
+
+
 @pytest.mark.parametrize(
     ("answer", "quiet", "state"),
     [
-        ("echo RUNNING", True, "running"),
-        ("echo CANCELLED", False, "running"),
-        ("echo CANCELLED", True, "killed"),
+        (queued(("4711", "RUNNING")), True, "running"),
+        pytest.param(queued(("4711", "RESV_DEL_HOLD")), True, "running", marks=SLOW),
+        pytest.param(queued(("4711+0", "RUNNING")), True, "running", marks=SLOW),
+        pytest.param("echo RUNNING", True, "running", marks=SLOW),
+        pytest.param(queued(("4711", "CANCELLED")), False, "running", marks=SLOW),
+        (queued(("4711", "CANCELLED")), True, "killed"),
+        pytest.param(queued(("4712", "RUNNING")), True, "killed", marks=SLOW),
         ("echo 'slurm_load_jobs error: Invalid job id specified' >&2; exit 1", True, "killed"),
         ("echo 'slurm_load_jobs error: Unable to contact slurm controller' >&2; exit 1", True, "running"),
-        ("", True, "running"),
+        pytest.param("", True, "running", marks=SLOW),
     ],
 )
 def test_a_run_on_another_machine_is_called_killed_where_it_is_silent_and_slurm_says_so(
@@ -317,7 +363,37 @@ def test_a_run_on_another_machine_is_called_killed_where_it_is_silent_and_slurm_
     assert ("was killed" in err) == (state == "killed")
 
 
-@pytest.mark.parametrize("odd", ["{", "[]", '{"state": "running", "process": 3}'])
+def test_slurm_is_asked_once_about_all_runs_and_those_that_ended_are_opened_once(
+    sound: list[str], command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runs = tmp_path / "exp" / "runs"
+    process = {"host": f"not-{socket.gethostname()}", "pid": 7, "started": "1@2.3"}
+    records = {f"2025-{number}": {"state": "done"} for number in range(20)}
+    records |= {
+        f"2026-{job}": {"state": "running", "process": process, "slurm_job": job} for job in ("7_0", "7_1", "8")
+    }
+    for name, record in records.items():
+        (runs / name).mkdir(parents=True)
+        (runs / name / "status.json").write_text(json.dumps(record))
+        os.utime(runs / name / "status.json", (time.time() - 3600,) * 2)
+    opened: list[str] = []
+    read = status_files.read
+    monkeypatch.setattr(status_files, "read", lambda folder: opened.append(folder.name) or read(folder))
+    on_path(tmp_path / "bin", monkeypatch, squeue=queued(("7_0", "RUNNING"), ("7_1", "TIMEOUT"), ("8", "FAILED")))
+    failing = [*sound, "dataset.root=gone"]
+    _, _, err = command(*failing)
+    assert err.count(" was killed at 2") == 2 and "run 2026-7_1 was" in err and "run 2026-8 was" in err
+    assert len((tmp_path / "bin" / "asked").read_text().splitlines()) == 1
+    assert opened.count("2025-3") == 1
+    for expected in ({"2026-7_0", "2026-7_1", "2026-8"}, {"2026-7_0"}):  # the marked ones are seen to have ended, once
+        opened.clear()
+        assert "was killed" not in command(*failing)[2]
+        assert {name for name in opened if name in records} == expected
+
+
+@pytest.mark.parametrize(
+    "odd", ["{", *(pytest.param(one, marks=SLOW) for one in ("[]", '{"state": "running", "process": 3}'))]
+)
 def test_a_record_that_says_nothing_is_left_alone(odd: str, sound: list[str], command: Command, tmp_path: Path) -> None:
     run = tmp_path / "exp" / "runs" / "old"
     run.mkdir(parents=True)
@@ -350,7 +426,7 @@ def test_a_file_that_may_not_grow_is_one_plain_error_wherever_it_happens(
         seen.add(status)
         assert status in (0, 5), (size, err)
         if status:
-            assert "nothing more can be written: a file is larger than" in err and "To mend it: raise the limit" in err
+            assert "a file is larger than its file system or a limit" in err and "To mend it: raise the limit" in err
             assert states(tmp_path / "exp")[-1] == "failed"
     assert seen == {0, 5} or seen == {5}
     status, out, _ = command(*sound)  # the limit is raised

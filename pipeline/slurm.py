@@ -1,0 +1,81 @@
+"""What Slurm says of jobs: its queue, which keeps them for some minutes after their end, and its accounts, if there are any."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
+
+ENDED = frozenset({"BOOT_FAIL", "CANCELLED", "COMPLETED", "DEADLINE", "FAILED", "NODE_FAIL", "OUT_OF_MEMORY", "PREEMPTED", "TIMEOUT"})  # fmt: skip
+"""The states of a job that has ended. Each other state goes on: Slurm has many, and new ones come."""
+WIDTHS = (40, 30, 20)
+COLUMNS = ",".join(f"{name}:{width}" for name, width in zip(("JobArrayID", "State", "exit_code"), WIDTHS))
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What Slurm answered.
+
+    Attributes:
+        states: state and exit status (as a shell has it: 128 + N for signal N) by job.
+        refusal: why the queue gave no answer; '' if it did. Only then is a job of which nothing is said unknown to Slurm.
+    """
+
+    states: dict[str, tuple[str, int]] = field(default_factory=dict)
+    refusal: str = ""
+
+
+def ask(jobs: Collection[str], seconds: float = 60.0, accounts: bool = True) -> Answer:
+    """State and exit status of jobs, all at once.
+
+    Args:
+        jobs: their ids, a part of an array as ``ARRAY_TASK``.
+        seconds: so long each of its commands is waited for.
+        accounts: whether what the queue does not have is looked for in the accounts.
+    """
+    mains = ",".join(sorted({job.partition("_")[0] for job in jobs}))
+    lines, refusal = _lines(
+        ["squeue", "--noheader", "--array", "--states=all", f"--jobs={mains}", f"--Format={COLUMNS}"], seconds
+    )
+    found = {}
+    for line in lines:
+        job, state, code = (line[sum(WIDTHS[:i]) : sum(WIDTHS[: i + 1])].strip() for i in range(len(WIDTHS)))
+        refusal = refusal or ("" if state else f"squeue printed {line.strip()[:80]!r}")
+        raw = int(code) if code.isdecimal() else 0
+        found[job] = (state, 128 + (raw & 127) if raw & 127 else raw >> 8)
+    if accounts and not set(jobs) <= set(found):
+        told = [
+            "sacct",
+            "--allocations",
+            "--noheader",
+            "--parsable2",
+            f"--jobs={mains}",
+            "--format=JobID,State,ExitCode",
+        ]
+        for line in _lines(told, seconds)[0]:
+            job, _, rest = line.partition("|")
+            state, _, code = rest.partition("|")
+            exit_code, _, number = code.partition(":")
+            status = 128 + int(number) if number.isdecimal() and int(number) else _number(exit_code)
+            if state.strip():
+                found.setdefault(job, (state.split()[0], status))  # "CANCELLED by 1000"
+    return Answer(found, refusal)
+
+
+def _lines(command: Sequence[str], seconds: float) -> tuple[list[str], str]:
+    """What a command prints, and why it is no answer."""
+    try:
+        asked = subprocess.run(
+            command, capture_output=True, text=True, errors="replace", timeout=seconds, check=False,
+        )  # fmt: skip
+    except (OSError, subprocess.SubprocessError) as error:
+        return [], str(error)
+    # Of a job that is long over it says that its number is none.
+    if asked.returncode and "invalid job id" not in asked.stderr.lower():
+        said = " ".join(asked.stderr.split())
+        return [], said or f"{command[0]} ended with exit status {asked.returncode}"
+    return [line for line in asked.stdout.splitlines() if line.strip()], ""
+
+
+def _number(text: str) -> int:
+    return int(text) if text.isdecimal() else 0
