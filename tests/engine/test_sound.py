@@ -12,6 +12,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -259,6 +260,7 @@ def test_an_error_of_the_system_is_said_as_what_it_is(tmp_path: Path, raised: OS
 
 HOLDER = """
 import sys
+from dataclasses import replace
 from pathlib import Path
 from pipeline.engine.store import Store
 (Store(Path(sys.argv[1])).scratch("train", sys.argv[2]) / "checkpoint").write_text("far")
@@ -290,7 +292,7 @@ def test_two_trainings_at_once_have_folders_of_their_own_and_a_dead_ones_is_take
 def test_a_training_elsewhere_keeps_its_folder_while_it_writes(tmp_path: Path) -> None:
     store = Store(tmp_path)
     own = store.scratch("train", KEY)
-    theirs = own.with_name(own.name.replace(f"~{mine().host}.", "~elsewhere."))
+    theirs = own.with_name(own.name.replace(mine().token(), replace(mine(), host="elsewhere").token()))
     own.rename(theirs)
     (theirs / "checkpoint").write_text("far")
     assert list(store.scratch("train", KEY).iterdir()) == []
@@ -312,7 +314,7 @@ def test_what_is_old_is_swept_and_what_may_be_in_use_stays(tmp_path: Path) -> No
 
     kept = [
         f"{KEY}.tmp-{mine().token()}-00000000",
-        f"{KEY}.tmp-{mine().token().replace(mine().host, 'elsewhere')}-00000000",
+        f"{KEY}.tmp-{replace(mine(), host='elsewhere').token()}-00000000",
         f"{KEY}.scratch",
         f"{KEY}.damaged-{dated(3)}-00000000",
     ]
@@ -325,3 +327,19 @@ def test_what_is_old_is_swept_and_what_may_be_in_use_stays(tmp_path: Path) -> No
     assert store.sweep() == leftovers.Swept(removed=3, damaged=1)
     assert sorted(path.name for path in shelf.iterdir()) == sorted([KEY, *kept])
     assert Store(tmp_path / "nowhere").sweep() == leftovers.Swept(0, 0)
+
+
+def test_the_names_of_what_is_unfinished_fit_any_file_system(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """eCryptfs takes 143 bytes, and a machine may have a name of 64."""
+    me = replace(mine(), host="node-" + "a" * 59)
+    monkeypatch.setattr(leftovers, "mine", lambda: me)
+    monkeypatch.setattr("pipeline.engine.store.mine", lambda: me)
+    store = Store(tmp_path)
+    store.remember(KEY, KEY)
+    put(store)
+    flip(store.folder("stage", KEY) / RECORD)
+    assert store.find("stage", KEY) is None
+    written, scratch = store.begin("stage", KEY), store.scratch("stage", KEY)
+    names = [path.name for path in tmp_path.rglob("*")]
+    assert {written.name, scratch.name} <= set(names) and len(aside(tmp_path)) == 1
+    assert max(map(len, names)) <= 143, max(names, key=len)
