@@ -45,9 +45,13 @@ class Artefact:
         Raises:
             Damaged: it is not what was put into the store (pipeline.engine.sound); an executor then has it made again.
         """
+        self.look()
+        return self.place
+
+    def look(self) -> None:
+        """Have it checked, for those to whom its files are known by another way; raises as :attr:`folder` does."""
         if self.check is not None:
             self.check(self)
-        return self.place
 
     def path(self, name: str) -> Path:
         """A file of the artefact, to read; raises as :attr:`folder` does."""
