@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import functools
+import hashlib
 import os
 import re
 import socket
 from dataclasses import dataclass
 from pathlib import Path
+
+_CODE = re.compile("[0-9a-f]{8}")
 
 
 @dataclass(frozen=True)
@@ -33,14 +36,17 @@ class Owner:
         return {"host": self.host, "pid": self.pid, "started": self.started}
 
     def token(self) -> str:
-        """For the name of a file: letters, digits and ``-_.@~`` alone; :func:`from_token` reads it."""
-        return f"{self.pid}~{self.started}~{_host(self.host)}"
+        """For the name of a file: at most 49 digits, small letters, ``@`` and ``~``; :func:`from_token` reads it. Of the machine, the
+        boot and the namespace it holds digests: as they are, a name would be longer than some file systems take (143 bytes)."""
+        ticks, _, place = self.started.partition("@")
+        return f"{self.pid}~{ticks}@{_code(place)}~{_code(_host(self.host))}"
 
     @property
     def here(self) -> bool:
         """Whether it runs, or ran, where this process can look for it."""
         me = mine()
-        return _host(self.host) == _host(me.host) and _place(self.started) == _place(me.started)
+        theirs, ours = ((_host(one.host), one.started.partition("@")[2]) for one in (self, me))
+        return [_code(part) for part in theirs] == [_code(part) for part in ours]
 
 
 def mine() -> Owner:
@@ -57,8 +63,9 @@ def is_dead(owner: Owner) -> bool:
         return not _exists(owner.pid)
     try:
         state, ticks = _stat(owner.pid)
-    except FileNotFoundError:
-        return True
+    except (FileNotFoundError, ProcessLookupError):
+        # Where /proc shows each user only their own processes (hidepid), others are there all the same.
+        return not _exists(owner.pid)
     except (OSError, ValueError, IndexError):
         return False
     return state in "ZX" or ticks != owner.started.partition("@")[0]
@@ -75,7 +82,7 @@ def from_plain(value: object) -> Owner | None:
 
 
 def from_token(text: str) -> Owner | None:
-    """What :meth:`Owner.token` gave; None for anything else. The host is as the token has it."""
+    """What :meth:`Owner.token` gave, also in earlier versions; None for anything else. Host and place are as the token has them."""
     found = re.fullmatch(r"([1-9]\d{0,9})~([0-9a-f@.-]*)~([A-Za-z0-9_.-]*)", text)
     return Owner(found[3], int(found[1]), found[2]) if found else None
 
@@ -112,5 +119,8 @@ def _host(name: str) -> str:
     return re.sub(r"[^A-Za-z0-9_.-]", "_", name)[:64]
 
 
-def _place(started: str) -> str:
-    return started.partition("@")[2]
+def _code(text: str) -> str:
+    """Eight digits that stand for a text; those of a text that is already such a code are itself."""
+    if not text or _CODE.fullmatch(text):
+        return text
+    return hashlib.sha256(text.encode()).hexdigest()[:8]

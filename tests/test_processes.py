@@ -7,6 +7,9 @@ import subprocess
 import sys
 from dataclasses import replace
 
+import pytest
+
+from pipeline import processes
 from pipeline.processes import Owner, from_plain, from_token, is_dead, mine
 
 
@@ -55,10 +58,50 @@ def test_owners_are_written_and_read() -> None:
         assert from_plain(owner.plain()) == owner
         read = from_token(owner.token())
         assert read is not None
-        assert (read.pid, read.started, read.here) == (owner.pid, owner.started, owner.here)
-        assert len(owner.token()) < 150
+        assert (read.pid, read.here) == (owner.pid, owner.here)
+        assert read.started.partition("@")[0] == owner.started.partition("@")[0]
+        assert read.token() == owner.token(), "a token of a token is the same"
         assert "/" not in owner.token()
+    earlier = from_token(f"{mine().pid}~{mine().started}~{mine().host}")
+    assert earlier is not None and earlier.here, "what an earlier version left is told as well"
     for odd in (None, [], {}, {"host": "a", "pid": True, "started": ""}, {"host": "a", "pid": -1, "started": ""}):
         assert from_plain(odd) is None
     for odd in ("", "x", "0~~a", "12", "~~", "1~x~a"):
         assert from_token(odd) is None
+
+
+def test_names_fit_any_file_system_whatever_the_machine_is_called() -> None:
+    """eCryptfs takes 143 bytes; a key has 64, and what the store puts around a token 23 at most."""
+    boot = "00000000-0000-0000-0000-000000000000"
+    longest = Owner("a" * 64, 4_194_304, f"{10**12}@{boot}.4026531836")
+    assert len(longest.token()) <= 143 - 64 - 23
+    others = [
+        replace(longest, host="b" * 64),
+        replace(longest, started=longest.started.replace(boot, boot[:-1] + "1")),
+        replace(longest, started=longest.started[:-1] + "7"),
+        replace(longest, pid=7),
+        replace(longest, started="1" + longest.started),
+    ]
+    assert len({one.token() for one in [longest, *others]}) == 1 + len(others)
+    assert not any(is_dead(one) for one in map(from_token, (one.token() for one in others)) if one is not None)
+
+
+def test_a_process_that_proc_hides_is_alive(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Under ``hidepid=2`` the processes of other users have no folder in /proc."""
+    me = mine()
+
+    def hidden(pid: int) -> tuple[str, str]:
+        raise FileNotFoundError(2, "No such file or directory", f"/proc/{pid}/stat")
+
+    monkeypatch.setattr(processes, "_stat", hidden)
+    assert not is_dead(me)
+    monkeypatch.setattr(processes.os, "kill", _refuses)
+    assert not is_dead(me), "it is somebody else's"
+    monkeypatch.undo()
+    gone = _ended()
+    monkeypatch.setattr(processes, "_stat", hidden)
+    assert is_dead(gone)
+
+
+def _refuses(pid: int, number: int) -> None:
+    raise PermissionError(1, "Operation not permitted")

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-import pandas as pd
-
 from pipeline.engine.task import Ref
 
 
@@ -43,10 +41,10 @@ class Heard:
 
     Attributes:
         systems: artefacts of whole recordings, by the label of the system; their records count digital silence.
-        made: of each system that is run here, the artefacts that hold its manifest, and the rows of the original.
+        same: which recordings hold one sound, of each system that is run here, by its label.
         trims: whether an extractor drops digital silence before it takes the vectors that back ends compare, by its label.
     """
 
     systems: dict[str, tuple[Ref, ...]] = field(default_factory=dict)
-    made: dict[str, tuple[tuple[Ref, ...], pd.DataFrame]] = field(default_factory=dict)
+    same: dict[str, Ref] = field(default_factory=dict)
     trims: dict[str, bool] = field(default_factory=dict)

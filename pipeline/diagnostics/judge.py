@@ -9,14 +9,14 @@ from typing import Any
 
 import pandas as pd
 
-from pipeline.datasets import sameness
+from pipeline.datasets.sameness import Sameness
 from pipeline.diagnostics import Diagnosis, Heard
 from pipeline.diagnostics import sentences as diagnostics
 from pipeline.diagnostics.sentences import Finding, Rate
 from pipeline.engine.outcome import Outcome
 from pipeline.engine.task import Ref
 from pipeline.metrics.treatment import Treatment
-from pipeline.tables import manifest, records, results
+from pipeline.tables import records, results
 
 TABLE = "diagnostics.parquet"
 GRID = ["dataset", "subset", "system", "extractor", "backend"]
@@ -62,10 +62,8 @@ def run(
 def _same(heard: Heard, outcome: Outcome, rows: pd.DataFrame) -> Iterator[Known]:
     """What is found of systems that were run here and gave one recording for several."""
     identity = {"dataset": str(rows["dataset"].iloc[0]) if len(rows) else ""}
-    for system, (refs, listed) in heard.made.items():
-        made = manifest.rows_of([outcome.artefact(ref) for ref in refs])
-        theirs = manifest.matching(made, listed)
-        same = sameness.find(listed.to_dict("records"), theirs.to_dict("records"))
+    for system, ref in heard.same.items():
+        same = Sameness(**records.read(outcome.artefact(ref).folder))
         yield from ((identity, finding) for finding in diagnostics.same_audio(system, same))
 
 

@@ -6,16 +6,17 @@ import errno
 import functools
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from pipeline.engine import keys
 from pipeline.engine.outcome import Outcome
 from pipeline.engine.progress import Progress
-from pipeline.engine.sound import Damaged
+from pipeline.engine.sound import Damaged, gone
 from pipeline.engine.stop import Stop
 from pipeline.engine.task import Name, Ref, Task
-from pipeline.errors import os_error
+from pipeline.errors import PipelineError, os_error
 from pipeline.seeds import digest
 
 _WRITING = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EFBIG, errno.EEXIST, errno.ENOTDIR)
@@ -37,6 +38,12 @@ def perform(task: Task, outcome: Outcome, progress: Progress, stop: Stop) -> boo
             computed = _perform(task, outcome, progress, stop)
         except Damaged as error:
             _mend(error, task, outcome, progress, stop)
+            continue
+        except (OSError, PipelineError):
+            taken = _taken_away(task, outcome)
+            if taken is None:
+                raise
+            _mend(taken, task, outcome, progress, stop)
             continue
         outcome.finished(task)
         return computed
@@ -96,6 +103,17 @@ def _perform(task: Task, outcome: Outcome, progress: Progress, stop: Stop) -> bo
         for name in missing:
             store.release(task.name, made[name])
     return True
+
+
+def _taken_away(task: Task, outcome: Outcome) -> Damaged | None:
+    """What a task that failed was reading while another process set it aside or made it again; None if all stands."""
+    for ref in task.sources():
+        artefact = outcome.artefact(ref)
+        with suppress(OSError):  # what cannot be told is no damage
+            reason = gone(artefact)
+            if reason:
+                return Damaged(artefact, reason)
+    return None
 
 
 def _compute(task: Task, outcome: Outcome, work: _Work, made: Mapping[Name, str], parts: Mapping[Name, Any]) -> None:

@@ -76,7 +76,7 @@ class Soundness:
         except OSError as error:
             raise os_error(error, "a stored result cannot be read", artefact.place) from error
         if reason:
-            set_aside(artefact.place, reason)
+            set_aside(artefact.place, reason, artefact.inode)
             raise Damaged(artefact, reason)
         _hashed[seen] = before
         self._seen.add(seen)
@@ -107,16 +107,38 @@ def _difference(artefact: Artefact) -> str:
     return ""
 
 
-def set_aside(folder: Path, reason: str) -> None:
-    """Take a damaged artefact out of the store, by another name, and say so.
+def gone(artefact: Artefact) -> str:
+    """Why an artefact cannot be read any more: another process set it aside, or made it again. '' if it stands as it was found.
+
+    Raises:
+        OSError: it cannot be told.
+    """
+    try:
+        if artefact.inode and artefact.place.stat().st_ino != artefact.inode:
+            return "another process made it again"
+        _standing(artefact)
+    except _GONE as error:
+        return f"its file {error.filename} is gone"
+    return ""
+
+
+def set_aside(folder: Path, reason: str, inode: int) -> None:
+    """Take a damaged artefact out of the store, by another name, and say so; nothing if another process did.
+
+    Args:
+        folder: where it stands.
+        reason: what is wrong with it.
+        inode: of the folder that was found to be damaged; another one, made again in its place, stays.
 
     Raises:
         StageFailed: it cannot be renamed.
     """
     aside = folder.with_name(f"{folder.name}.damaged-{time.strftime('%Y%m%d', time.gmtime())}-{uuid.uuid4().hex[:8]}")
     try:
+        if inode and folder.stat().st_ino != inode:
+            return
         folder.rename(aside)
-    except FileNotFoundError:  # another process did
+    except FileNotFoundError:
         return
     except OSError as error:
         raise os_error(error, f"a stored result is damaged ({reason}) and cannot be set aside", folder) from error

@@ -57,22 +57,29 @@ class Store:
             StageFailed: it cannot be told, because something cannot be read.
         """
         folder = self.folder(stage, key)
+        # The folder first: another process may make it, or make it again, at any instant.
         try:
-            content = (folder / RECORD).read_bytes()
-        except _GONE as error:
-            if folder.exists():
-                set_aside(folder, f"its record cannot be read ({error.strerror})")
+            inode = folder.stat().st_ino
+        except _GONE:
             return None
         except OSError as error:
             raise os_error(error, "a stored result cannot be read", folder) from error
         try:
-            record = read_record(content, stage, key)
+            record = self._record(folder, stage, key)
             for name, entry in record["files"].items():
                 self._look(folder, name, entry["bytes"])
         except Wrong as error:
-            set_aside(folder, str(error))
+            set_aside(folder, str(error), inode)
             return None
-        return Artefact(key, folder, record["digest"], record, self.sound)
+        return Artefact(key, folder, record["digest"], record, self.sound, inode)
+
+    def _record(self, folder: Path, stage: str, key: str) -> dict[str, Any]:
+        try:
+            return read_record((folder / RECORD).read_bytes(), stage, key)
+        except _GONE as error:
+            raise Wrong(f"its record cannot be read ({error.strerror})") from error
+        except OSError as error:
+            raise os_error(error, "a stored result cannot be read", folder) from error
 
     def _look(self, folder: Path, name: str, expected: int) -> None:
         try:
@@ -144,7 +151,7 @@ class Store:
         sync(record_path)
         for folder in [*(path for path in temporary.rglob("*") if path.is_dir()), temporary]:
             sync(folder)
-        final = self.folder(stage, key)
+        final, inode = self.folder(stage, key), temporary.stat().st_ino
         try:
             temporary.replace(final)
         except OSError:
@@ -158,7 +165,7 @@ class Store:
             return made
         sync(final.parent)
         leftovers.drop_scratches(final)
-        artefact = Artefact(key, final, str(record["digest"]), record, self.sound)
+        artefact = Artefact(key, final, str(record["digest"]), record, self.sound, inode)
         self.sound.made(artefact)
         return artefact
 

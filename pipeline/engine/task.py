@@ -28,6 +28,7 @@ class Artefact:
         digest: of its content.
         record: what the store says of it.
         check: called before it is read.
+        inode: of its folder as it was found: what is made again in its place has another. 0 where nobody looked.
     """
 
     key: str
@@ -35,6 +36,7 @@ class Artefact:
     digest: str
     record: Mapping[str, Any]
     check: Callable[[Artefact], None] | None = field(default=None, compare=False, repr=False)
+    inode: int = field(default=0, compare=False, repr=False)
 
     @property
     def folder(self) -> Path:
@@ -43,9 +45,13 @@ class Artefact:
         Raises:
             Damaged: it is not what was put into the store (pipeline.engine.sound); an executor then has it made again.
         """
+        self.look()
+        return self.place
+
+    def look(self) -> None:
+        """Have it checked, for those to whom its files are known by another way; raises as :attr:`folder` does."""
         if self.check is not None:
             self.check(self)
-        return self.place
 
     def path(self, name: str) -> Path:
         """A file of the artefact, to read; raises as :attr:`folder` does."""

@@ -217,16 +217,35 @@ class Run:
 
     def execute(self, tasks: Sequence[Task]) -> None:
         """Run tasks by the executor that is asked for."""
-        chosen = self.asked.executor
-        executor: Executor = chosen.component(chosen.settings)
+        counted = self.outcome.computed
         try:
-            executor.execute(tasks, self.stop, self.outcome, self.progress)
+            self._execute(tasks)
         except DataError as error:
             # What is said of a file that was found to be another one must not be believed by the next run.
             self.known().doubt(
                 Path(where) for where in (error.where, *(fault.where for fault in error.faults)) if where
             )
-            raise
+            if not self._rendered_again():
+                raise
+            self.outcome.reused -= self.outcome.computed - counted
+            self._execute(tasks)
+
+    def _execute(self, tasks: Sequence[Task]) -> None:
+        chosen = self.asked.executor
+        executor: Executor = chosen.component(chosen.settings)
+        executor.execute(tasks, self.stop, self.outcome, self.progress)
+
+    def _rendered_again(self) -> bool:
+        """Whether the data set that was rendered is damaged; it is then rendered once more, to the same bytes."""
+        damaged = []
+        for task in planning.data_tasks(self.asked):
+            try:
+                if self.outcome.has(task.ref()):
+                    self.outcome.artefact(task.ref()).look()
+            except Damaged:
+                damaged.append(task)
+        self._execute(damaged)
+        return bool(damaged)
 
     def reading(self, tasks: Sequence[Task], reader: Callable[[], T]) -> T:
         """What a reader of finished tasks gives; what it finds damaged is made again, and it begins anew."""

@@ -6,8 +6,9 @@ from collections.abc import Iterator
 
 from pipeline.contracts import MetricFamily
 from pipeline.datasets.prepare import Prepared
+from pipeline.engine.task import Task
 from pipeline.errors import ConfigError, Fault
-from pipeline.planning import extractors
+from pipeline.planning import extractors, selections
 from pipeline.planning.attacks import fused_nowhere, trial_runs, trials
 from pipeline.planning.back_ends import back_ends
 from pipeline.planning.comparisons import pair_runs, pairs, ranks
@@ -16,8 +17,9 @@ from pipeline.planning.features import Features, Need
 from pipeline.planning.graph import Graph
 from pipeline.planning.plan import Plan
 from pipeline.planning.settings import Chosen, Evaluation, Machine
-from pipeline.planning.speech import SpeechSets
+from pipeline.planning.speech import NAMED, SpeechSet, SpeechSets
 from pipeline.planning.suggestions import trained_back_ends
+from pipeline.stages import check_same
 
 NEEDED = {
     "trials": "vectors that can be enrolled and tried",
@@ -69,13 +71,23 @@ def _speech(plan: Plan, sets: SpeechSets) -> None:
         other = sets.enrolment_at_other_level(label) if attacked and plan.evaluation.diagnostics else None
         if other is not None:
             plan.other[label] = other
-    for label, speech in plan.evaluated.items():
-        if speech.manifests:
-            plan.graph.heard.made[label] = (speech.manifests, speech.listed)
     for several in (plan.evaluated, plan.second, plan.other):
         for speech in several.values():
             for task in speech.tasks:
                 plan.graph.add(task)
+    for label, speech in plan.evaluated.items():
+        if speech.manifests:
+            plan.graph.heard.same[label] = plan.graph.add(_same(speech)).ref()
+
+
+def _same(speech: SpeechSet) -> Task:
+    """Whether recordings of a system that is run here hold one sound."""
+    return Task(
+        name="check",
+        label=f"check recordings of {speech.label}",
+        inputs={"audio": speech.manifests, "listed": selections.rows(speech.listed, NAMED)},
+        function=check_same.run,
+    )
 
 
 def _needs(plan: Plan) -> list[Need]:

@@ -60,7 +60,7 @@ class SelectVectors(Choice):
 
     def __call__(self, artefacts: Sequence[Artefact]) -> Given:
         found = self.chosen(artefacts)
-        tables = [vectors.read(made.path(FEATURES)) for made in artefacts[self.manifests :]]
+        tables = [vectors.read(made.path(FEATURES), made.digest) for made in artefacts[self.manifests :]]
         place = {name: (number, row) for number, table in enumerate(tables) for name, row in table.row.items()}
         places = [place[sha] for sha in found["sha256"]]
         chosen = vectors.gather(tables, places, list(found["utterance"]), list(found["speaker"]))
@@ -73,7 +73,7 @@ class SelectPieces(Choice):
 
     def __call__(self, artefacts: Sequence[Artefact]) -> Given:
         found = self.chosen(artefacts)
-        tables = [vectors.read(made.path(FEATURES)) for made in artefacts[self.manifests :]]
+        tables = [vectors.read(made.path(FEATURES), made.digest) for made in artefacts[self.manifests :]]
         places: dict[str, list[tuple[int, int]]] = {}
         for number, table in enumerate(tables):
             for name, row in table.row.items():
@@ -98,7 +98,7 @@ class SelectSegments:
         return digest(type(self).__name__, code.versions((__name__,)), self.speakers)
 
     def __call__(self, artefacts: Sequence[Artefact]) -> Given:
-        tables = [vectors.read(made.path(FEATURES)) for made in artefacts]
+        tables = [vectors.read(made.path(FEATURES), made.digest) for made in artefacts]
         ids: list[str] = []
         owners: list[str] = []
         places: list[tuple[int, int]] = []

@@ -14,6 +14,7 @@ from pipeline.datasets import external, prepare
 from pipeline.datasets.known import KnownFiles
 from pipeline.datasets.prepare import Prepared
 from pipeline.engine.task import Artefact, Given, Input, Ref, Resources, Task
+from pipeline.errors import DataError
 from pipeline.names import Pattern
 from pipeline.planning import selections
 from pipeline.planning.keys import SpeechKey, TrainingKey
@@ -177,6 +178,7 @@ def prepared(
 
     Raises:
         DataError: all faults of the data set and of all external systems at once.
+        Damaged: the artefacts were read, and are not what was put into the store.
     """
     copies: dict[SpeechKey, external.Copy] = {}
     for label, system in evaluation.systems.items():
@@ -197,10 +199,26 @@ def prepared(
         if evaluation.adapting:
             there = found.train_root or found.root
             copies[SpeechKey(label, "training")] = replace(copy, root=there, setting="train_root", training=True)
-    rendered = made[0].folder if made else None
-    return prepare.run(
-        evaluation.dataset, rendered, copies, evaluation.allow_partial, machine.threads, known, training_alone
-    )
+    # Only listed here: what is decoded later is checked then, by the digests that are known.
+    rendered = made[0].place if made else None
+    try:
+        data = prepare.run(
+            evaluation.dataset, rendered, copies, evaluation.allow_partial, machine.threads, known, training_alone
+        )
+    except DataError:
+        for artefact in made:
+            artefact.look()
+        raise
+    for artefact in made:
+        if _is_another(artefact, data.manifest):
+            artefact.look()
+    return data
+
+
+def _is_another(artefact: Artefact, rows: pd.DataFrame) -> bool:
+    """Whether files of an artefact are known to hold something else than was written."""
+    written = {str(artefact.place / name): entry["sha256"] for name, entry in artefact.record["files"].items()}
+    return any(written.get(path, sha) != sha for path, sha in zip(rows["path"], rows["sha256"]))
 
 
 def evaluated_rows(data: Prepared) -> pd.DataFrame:

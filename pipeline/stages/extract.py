@@ -93,7 +93,8 @@ def load(spec: ExtractorSpec, work: Work, name: Name, device: str, threads: int)
     """The extractor of an output."""
     trained: Artefact | None = work.input("weights", name) if spec.trained else None
     folder = trained.folder if trained is not None else spec.weights
-    return loaded(spec.extractor, spec.settings, folder, device, threads)
+    content = trained.digest if trained is not None else ""
+    return loaded(spec.extractor, spec.settings, folder, device, threads, content=content)
 
 
 def chunks(rows: pd.DataFrame, cut: Cut, device: str) -> list[list[File]]:

@@ -82,9 +82,22 @@ def _plain(value: Any) -> Any:
     return value if isinstance(value, str) else int(value)
 
 
+def read(folder: Path, content: str = "") -> pd.DataFrame:
+    """The manifest in a folder whose audio lies beside it; paths are made absolute.
+
+    Args:
+        folder: of an artefact.
+        content: its digest, by which the table is kept: what is damaged is made again in the same place. '' keeps nothing.
+    """
+    return _kept(folder, content) if content else _read(folder)
+
+
 @functools.lru_cache(maxsize=512)
-def read(folder: Path) -> pd.DataFrame:
-    """The manifest in a folder whose audio lies beside it; paths are made absolute. Cached: artefacts do not change."""
+def _kept(folder: Path, content: str) -> pd.DataFrame:
+    return _read(folder)
+
+
+def _read(folder: Path) -> pd.DataFrame:
     rows = pd.read_parquet(folder / FILE)
     rows["path"] = [str(folder / path) for path in rows["path"]]
     return rows
@@ -95,7 +108,7 @@ def rows_of(source: Any) -> pd.DataFrame:
     if isinstance(source, pd.DataFrame):
         return source
     several = source if isinstance(source, (list, tuple)) else [source]
-    return pd.concat([read(made.folder) for made in several], ignore_index=True)
+    return pd.concat([read(made.folder, made.digest) for made in several], ignore_index=True)
 
 
 def matching(rows: pd.DataFrame, wanted: pd.DataFrame) -> pd.DataFrame:

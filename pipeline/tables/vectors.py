@@ -54,9 +54,23 @@ def write(path: Path, ids: Sequence[str], features: Sequence[Feature]) -> None:
     pq.write_table(table, path)
 
 
+def read(path: Path, content: str = "") -> FeatureTable:
+    """A table of features.
+
+    Args:
+        path: a file of an artefact.
+        content: the digest of the artefact, by which the table is kept: what is damaged is made again in the same place. ''
+            keeps nothing.
+    """
+    return _kept(path, content) if content else _read(path)
+
+
 @functools.lru_cache(maxsize=512)
-def read(path: Path) -> FeatureTable:
-    """A table of features. Cached: artefacts do not change."""
+def _kept(path: Path, content: str) -> FeatureTable:
+    return _read(path)
+
+
+def _read(path: Path) -> FeatureTable:
     table = pq.read_table(path)
     column = table["vector"].combine_chunks()
     return FeatureTable(

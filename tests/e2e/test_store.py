@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import signal
 import subprocess
@@ -17,6 +18,7 @@ import pandas as pd
 import pytest
 
 from pipeline import cli
+from pipeline.datasets import known
 from pipeline.diagnostics import judge
 from pipeline.engine import sound
 from pipeline.engine.sound import RECORD
@@ -83,6 +85,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Finished:
     data, exp = toy.corpus(root / "data", speakers=4, utterances=4), root / "exp"
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(root)
+        patch.setattr(known, "RACY_NS", 0)  # the corpus is younger than what is otherwise kept
         assert cli.run([f"dataset.root={data}", *ASKED, f"paths.root={exp}"]) == 0
     (report,) = exp.glob("runs/*/report.html")
     tasks = sum(int(word) for word in json.loads((report.parent / "status.json").read_text())["tasks"].split() if word.isdigit())  # fmt: skip
@@ -254,6 +257,68 @@ def test_what_cannot_be_read_is_an_error_and_stays_where_it_is(
     monkeypatch.chdir(store.parent.parent)
     check_mended(finished, again)
     assert aside(store) == 0
+
+
+def test_a_finished_run_reads_no_audio_again(
+    finished: Finished, store: Path, again: Callable[..., Ended], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another process starts the same command: it looks at records and rows alone."""
+    read = hashed(monkeypatch)
+    last = again()
+    assert (last.status, last.computed) == (0, 0)
+    assert same(last.values, finished.values)
+    assert "check" in read and not read & {"anonymise", "extract", "score"}, read
+
+
+def hashed(monkeypatch: pytest.MonkeyPatch) -> set[str]:
+    """The stages whose artefacts are read from now on, as a new process reads them."""
+    read: set[str] = set()
+    real = sound.file_digest
+
+    def listed(path: Path) -> str:
+        read.add(path.parts[path.parts.index("store") + 1])
+        return real(path)
+
+    monkeypatch.setattr(sound, "file_digest", listed)
+    monkeypatch.setattr(sound, "_hashed", {})
+    return read
+
+
+@pytest.mark.parametrize("forgotten", [False, pytest.param(True, marks=pytest.mark.slow)])
+def test_a_rendered_data_set_is_read_when_it_is_decoded_and_made_again_where_it_is_damaged(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, forgotten: bool
+) -> None:
+    """Also where its files have to be looked at anew, because what was known of them is gone."""
+    asked = ("dataset=synthetic", "dataset.speakers=4", "dataset.train_speakers=0", "dataset.utterances=2", "dataset.seconds=1",
+             "system=original", "extractor=[ge2e]", "metric=[asv]", "runtime.threads=1", f"paths.root={tmp_path / 'exp'}")  # fmt: skip
+    monkeypatch.chdir(tmp_path)
+
+    def call() -> tuple[int, str, str]:
+        capfd.readouterr()
+        return (cli.run([*asked]), *capfd.readouterr())
+
+    status, _, err = call()
+    assert status == 0, err
+    read = hashed(monkeypatch)
+    status, out, err = call()
+    assert status == 0 and " 0 computed" in out, err
+    assert "measure" in read and "synthesise" not in read
+    monkeypatch.undo()
+    monkeypatch.chdir(tmp_path)
+    store = tmp_path / "exp" / "store"
+    wav = next(iter(sorted(store.glob("synthesise/*/*/*/*.wav"))))
+    whole = wav.read_bytes()
+    # Its size and its times are as they were, as those of a disk that decays.
+    before = wav.stat()
+    flip(wav, 8 * 1000)
+    os.utime(wav, ns=(before.st_atime_ns, before.st_mtime_ns))
+    remove(store, "extract", "score", "measure", *(["files"] if forgotten else []))
+    status, _, err = call()
+    assert status == 0, err
+    assert "the bytes of its file" in err and "Traceback" not in err
+    assert wav.read_bytes() == whole
+    if forgotten:
+        assert " 0 computed" in call()[1]
 
 
 LEAVES = """

@@ -12,17 +12,19 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from pipeline.engine import leftovers
+from pipeline.engine import leftovers, sound
+from pipeline.engine import store as store_module
 from pipeline.engine.outcome import Outcome, standing
 from pipeline.engine.sound import RECORD, Damaged
 from pipeline.engine.store import Store
 from pipeline.engine.task import Artefact, Output, Task, Work
-from pipeline.errors import StageFailed
+from pipeline.errors import DataError, StageFailed
 from pipeline.processes import mine
 from pipeline.seeds import digest
 from tests.running import execute
@@ -259,6 +261,7 @@ def test_an_error_of_the_system_is_said_as_what_it_is(tmp_path: Path, raised: OS
 
 HOLDER = """
 import sys
+from dataclasses import replace
 from pathlib import Path
 from pipeline.engine.store import Store
 (Store(Path(sys.argv[1])).scratch("train", sys.argv[2]) / "checkpoint").write_text("far")
@@ -290,7 +293,7 @@ def test_two_trainings_at_once_have_folders_of_their_own_and_a_dead_ones_is_take
 def test_a_training_elsewhere_keeps_its_folder_while_it_writes(tmp_path: Path) -> None:
     store = Store(tmp_path)
     own = store.scratch("train", KEY)
-    theirs = own.with_name(own.name.replace(f"~{mine().host}.", "~elsewhere."))
+    theirs = own.with_name(own.name.replace(mine().token(), replace(mine(), host="elsewhere").token()))
     own.rename(theirs)
     (theirs / "checkpoint").write_text("far")
     assert list(store.scratch("train", KEY).iterdir()) == []
@@ -312,7 +315,7 @@ def test_what_is_old_is_swept_and_what_may_be_in_use_stays(tmp_path: Path) -> No
 
     kept = [
         f"{KEY}.tmp-{mine().token()}-00000000",
-        f"{KEY}.tmp-{mine().token().replace(mine().host, 'elsewhere')}-00000000",
+        f"{KEY}.tmp-{replace(mine(), host='elsewhere').token()}-00000000",
         f"{KEY}.scratch",
         f"{KEY}.damaged-{dated(3)}-00000000",
     ]
@@ -325,3 +328,132 @@ def test_what_is_old_is_swept_and_what_may_be_in_use_stays(tmp_path: Path) -> No
     assert store.sweep() == leftovers.Swept(removed=3, damaged=1)
     assert sorted(path.name for path in shelf.iterdir()) == sorted([KEY, *kept])
     assert Store(tmp_path / "nowhere").sweep() == leftovers.Swept(0, 0)
+
+
+def test_the_names_of_what_is_unfinished_fit_any_file_system(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """eCryptfs takes 143 bytes, and a machine may have a name of 64."""
+    me = replace(mine(), host="node-" + "a" * 59)
+    monkeypatch.setattr(leftovers, "mine", lambda: me)
+    monkeypatch.setattr("pipeline.engine.store.mine", lambda: me)
+    store = Store(tmp_path)
+    store.remember(KEY, KEY)
+    put(store)
+    flip(store.folder("stage", KEY) / RECORD)
+    assert store.find("stage", KEY) is None
+    written, scratch = store.begin("stage", KEY), store.scratch("stage", KEY)
+    names = [path.name for path in tmp_path.rglob("*")]
+    assert {written.name, scratch.name} <= set(names) and len(aside(tmp_path)) == 1
+    assert max(map(len, names)) <= 143, max(names, key=len)
+
+
+def test_what_another_process_commits_while_it_is_looked_for_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever call it is that finds nothing: the artefact is there right after it."""
+    committed: list[Artefact] = []
+    for name in ("stat", "read_bytes", "exists"):
+        real = getattr(Path, name)
+
+        def late(path: Path, *rest: object, real: Callable[..., object] = real, **named: object) -> object:
+            try:
+                found, error = real(path, *rest, **named), None
+            except FileNotFoundError as caught:
+                found, error = None, caught
+            if (error or found is False) and path.is_relative_to(tmp_path / "stage") and not committed:
+                monkeypatch.undo()
+                committed.append(put(Store(tmp_path)))
+            if error:
+                raise error
+            return found
+
+        monkeypatch.setattr(Path, name, late)
+    Store(tmp_path).find("stage", KEY)
+    assert len(committed) == 1
+    assert not aside(tmp_path)
+    assert Store(tmp_path).find("stage", KEY) == committed[0]
+
+
+@pytest.mark.parametrize("damage", ["record", "bytes"])
+def test_what_another_process_made_again_is_not_set_aside(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, damage: str
+) -> None:
+    """Two find the same damage; one is still hashing when the other has set it aside and made it again."""
+    made = put(Store(tmp_path))
+    flip(made.place / (RECORD if damage == "record" else "sub-value"))
+
+    def first() -> None:
+        monkeypatch.undo()
+        other = Store(tmp_path)
+        found = other.find("stage", KEY)
+        if damage == "bytes":
+            assert found is not None
+            with pytest.raises(Damaged):
+                other.sound(found)
+        put(other, "new")
+
+    late = Store(tmp_path)
+    if damage == "record":
+        real = store_module.read_record
+
+        def read(content: bytes, stage: str, key: str) -> dict[str, object]:
+            first()
+            return real(content, stage, key)
+
+        monkeypatch.setattr(store_module, "read_record", read)
+        assert late.find("stage", KEY) is None
+    else:
+        found = late.find("stage", KEY)
+        digest_of = sound.file_digest
+
+        def hashed(path: Path) -> str:
+            was = digest_of(path)
+            first()
+            return was
+
+        monkeypatch.setattr(sound, "file_digest", hashed)
+        assert found is not None
+        with pytest.raises(Damaged):
+            late.sound(found)
+    assert len(aside(tmp_path)) == 1
+    now = late.find("stage", KEY)
+    assert now is not None and now.path("sub-value").read_text() == "new"
+
+
+@pytest.mark.parametrize("again", [True, False], ids=["made again", "set aside"])
+@pytest.mark.parametrize("error", [FileNotFoundError, DataError])
+def test_what_is_taken_away_while_a_task_reads_it_is_found_or_made_again(
+    tmp_path: Path, error: type[Exception], again: bool
+) -> None:
+    store, calls = Store(tmp_path), list[str]()
+    leaf = Task("leaf", "a", counting(calls, lambda: "x"))
+
+    def reads(work: Work) -> None:
+        source: Artefact = work.input("before")
+        if calls.count("reads") == 0:
+            calls.append("reads")
+            source.place.rename(source.place.with_name(f"{source.key}.damaged-20200101-00000000"))
+            if again:
+                folder = store.begin("leaf", source.key)
+                (folder / "value").write_text("x")
+                store.commit("leaf", source.key, folder, {}, {})
+            raise error(f"no such file {source.place / 'value'}")
+        (work.folder() / "value").write_text(source.path("value").read_text() + "y")
+
+    on = Task("on", "b", reads, inputs={"before": leaf.ref()})
+    outcome = execute([leaf, on], store)
+    assert outcome.artefact(on.ref()).path("value").read_text() == "xy"
+    assert calls == (["a", "reads"] if again else ["a", "reads", "a"])
+    assert (outcome.reused, outcome.computed) == (0, 2)
+
+
+def test_a_task_that_fails_over_sources_that_stand_fails_once(tmp_path: Path) -> None:
+    calls: list[str] = []
+
+    def fails(work: Work) -> None:
+        calls.append("b")
+        raise FileNotFoundError(2, "No such file", "/elsewhere")
+
+    leaf = Task("leaf", "a", counting(calls, lambda: "x"))
+    with pytest.raises(StageFailed, match="/elsewhere"):
+        execute([leaf, Task("on", "b", fails, inputs={"before": leaf.ref()})], Store(tmp_path))
+    assert calls == ["a", "b"]

@@ -107,7 +107,7 @@ def test_a_plan_says_what_would_be_reused_and_computed(toys: Toys, result: vp.Re
     assert not any(reused for _, reused in new.tasks)
     assert [task.label for task, _ in new.tasks] == [task.label for task, _ in done.tasks]
     counts = new.counts()
-    assert set(counts) == {"anonymise", "score", "measure"}, "vectors are read, not extracted"
+    assert set(counts) == {"anonymise", "check", "score", "measure"}, "vectors are read, not extracted"
     assert str(new).splitlines() == [f"{name}: 0 reused, {missing} to compute" for name, (_, missing) in counts.items()]
     assert not (toys.home / "nowhere" / "runs").exists()
 

@@ -12,12 +12,13 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from pipeline.contracts import Feature, Vectors
+from pipeline.contracts import ComponentSettings, Feature, Vectors
 from pipeline.engine import code
 from pipeline.engine.task import Artefact, Derived, Given, Selection, Task
 from pipeline.planning import selections
 from pipeline.planning.selections import SelectAudio, SelectPieces, SelectSegments, SelectVectors
 from pipeline.seeds import digest
+from pipeline.stages._loaded import loaded
 from pipeline.stages.extract import FEATURES
 from pipeline.tables import manifest, vectors
 
@@ -257,3 +258,37 @@ def test_rows_are_known_by_their_audio_and_the_named_columns_in_their_order() ->
     assert selections.rows(LISTED.assign(set="z"), ("set",)).digest != before
     assert selections.rows(LISTED.assign(sha256="s"), ("set",)).digest != before
     assert selections.rows(LISTED, ("set",)).value is LISTED
+
+
+@pytest.mark.parametrize("name", ["vectors", "audio of tasks"])
+def test_what_is_made_again_in_the_same_place_is_read_anew(
+    made: dict[str, tuple[Selection, list[Artefact]]], name: str
+) -> None:
+    """A process that has read a damaged artefact, as a sweep does, reads the one that was made in its place."""
+    selection, artefacts = made[name]
+    before, last = selection(artefacts), artefacts[-1]
+    if name == "vectors":
+        other = [Feature(np.array(vector("else"), np.float32), 1.0, "")] * 2
+        vectors.write(last.place / FEATURES, ("s2", "s3"), other)
+    else:
+        table = pd.read_parquet(last.place / manifest.FILE)
+        table.assign(sha256="another").to_parquet(last.place / manifest.FILE, index=False)
+    again = selection([*artefacts[:-1], dataclasses.replace(last, digest="another")])
+    assert again.digest != before.digest
+    if name == "vectors":
+        assert again.value.vectors[0].tolist() == vector("else")
+    else:
+        assert "another" in set(again.value["sha256"])
+
+
+def test_a_model_that_is_made_again_in_the_same_place_is_loaded_anew(tmp_path: Path) -> None:
+    class Component:
+        def __init__(self, settings: ComponentSettings, folder: Path) -> None:
+            self.weights = (folder / "weights").read_text()
+
+    (tmp_path / "weights").write_text("one")
+    settings = ComponentSettings()
+    first = loaded(Component, settings, tmp_path, content="1")
+    (tmp_path / "weights").write_text("two")
+    assert loaded(Component, settings, tmp_path, content="1") is first
+    assert loaded(Component, settings, tmp_path, content="2").weights == "two"
