@@ -151,8 +151,9 @@ class Fence:
         return f"{real}/".startswith(self._root)
 
 
-def paired(listing: Listing, name: str, enrolment_set: str, enrolment: list[Enrolled], where: str) -> None:
-    """Add the list of all same-sex pairs of enrolled speaker and utterance of the trial set ``name``."""
+def paired(listing: Listing, name: str, enrolment_set: str, enrolment: list[Enrolled], where: str) -> TrialList:
+    """Add the list of all same-sex pairs of enrolled speaker and utterance of the trial set ``name``: of all pairs if no sex is
+    known."""
     trial_rows = [row for row in listing.utterances if row.set == name]
     enrolled = {row.speaker: row.sex for row in listing.utterances if row.set == enrolment_set and row.speaker}
     models = {line.model: enrolled[line.model] for line in enrolment if line.model in enrolled}
@@ -164,7 +165,14 @@ def paired(listing: Listing, name: str, enrolment_set: str, enrolment: list[Enro
         listing.faults.add("unknown-sex", f"same-sex pairs need the sex of speakers {', '.join(unknown)}", where)
     pairs = trials.same_sex_pairs(models, [(row.utterance, row.speaker, row.sex) for row in trial_rows])
     lines = [Trial(model, utterance, target, where) for model, utterance, target in pairs]
-    listing.lists.append(TrialList(name, enrolment_set, enrolment, lines, where, sexes == {"u"}))
+    made = TrialList(name, enrolment_set, enrolment, lines, where, sexes == {"u"})
+    listing.lists.append(made)
+    return made
+
+
+def which_pairs(across_sexes: bool) -> str:
+    """Which pairs of a list that was made here are tried, in words."""
+    return "all pairs, those across sexes too," if across_sexes else "all same-sex pairs"
 
 
 def halved(listing: Listing, name: str, rows: Sequence[Listed], seed: int, where: str) -> None:
@@ -182,7 +190,6 @@ def halved(listing: Listing, name: str, rows: Sequence[Listed], seed: int, where
     enrolment = {one for ids in of_speaker.values() for one in halve(set(ids), seed)[0]}
     lone = sorted(speaker for speaker, ids in of_speaker.items() if len(set(ids)) < 2)
     if lone:
-        listing.notes.append(f"{name}: speakers with one utterance are not enrolled: {', '.join(lone)}")
         listing.limits.append(
             f"{len(lone)} of {len(of_speaker)} speakers of {name} have one utterance and are not enrolled: {few(lone)}"
         )
@@ -229,12 +236,17 @@ def chosen_sets(listing: Listing, wanted: Sequence[str], known: Sequence[str]) -
         )
 
 
-def halves_made(names: Sequence[str], seed: int) -> str:
-    """How the protocol of sets without lists is made, in words."""
+def halves_made(listing: Listing, names: Sequence[str], seed: int) -> None:
+    """Say how the protocol of sets without lists was made, once :func:`halved` has made it."""
+    made = {name: [one for one in listing.lists if one.enrolment_set == f"{name}_enrolls"] for name in names}
+    across = [name for name, several in made.items() if any(one.across_sexes for one in several)]
+    tried = which_pairs(len(across) == len(names))
+    if 0 < len(across) < len(names):
+        tried += f" (of {few(across)} {which_pairs(True).rstrip(',')})"
     each = ", each set by itself" if len(names) > 1 else ""
-    return (
+    listing.protocol.append(
         f"the protocol was made here: no lists came with {few(names)}, so each speaker's utterances were halved into enrolment and "
-        f"trial (dataset.seed={seed}{each}) and all same-sex pairs are tried; other halves give other numbers"
+        f"trial (dataset.seed={seed}{each}) and {tried} are tried; other halves give other numbers"
     )
 
 

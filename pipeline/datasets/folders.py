@@ -36,7 +36,7 @@ def add(settings: DatasetSettings, root: Path, listing: Listing) -> None:
         listing.faults.stop(root)
     _note_microphones(rows, listing)
     corpus.halved(listing, legal_id(root.name), rows, settings.seed, str(root))
-    listing.protocol.append(corpus.halves_made([legal_id(root.name)], settings.seed))
+    corpus.halves_made(listing, [legal_id(root.name)], settings.seed)
     corpus.select(listing, settings.sets, "dataset.sets")
 
 

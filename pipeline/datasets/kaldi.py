@@ -111,7 +111,7 @@ def add(settings: DatasetSettings, root: Path, listing: Listing) -> None:
         _add_single(listing, one, _utterances(one, "trial", start, listing.faults, links), settings.seed)
     halved = [one.name for one in alone if not _has_lists(one)]
     if halved:
-        listing.protocol.append(corpus.halves_made(halved, settings.seed))
+        corpus.halves_made(listing, halved, settings.seed)
     if alone:
         corpus.select(listing, wanted_sets(settings), "dataset.sets")
 
@@ -234,7 +234,6 @@ def _pairs(
         name for name in folders if name not in {*taken, *copies, *tried} and (folders[name] / "wav.scp").exists()
     ]
     if others:
-        listing.notes.append(f"sets without lists of trials are not evaluated: {', '.join(others)}")
         listing.limits.append(
             f"{len(others)} sets without lists of trials beside those are not evaluated: {few(others)}"
         )
@@ -487,14 +486,11 @@ def _add_list(
     where: str,
 ) -> None:
     if records is None:
-        listing.notes.append(
-            f"{name} has no trials; all same-sex pairs of an enrolled speaker and an utterance are tried"
-        )
+        made = corpus.paired(listing, name, enrolment_set, enrolled, where)
         listing.protocol.append(
-            f"the trials of {name} were made here: no list came with it, so all same-sex pairs of an enrolled speaker and an "
-            "utterance are tried"
+            f"the trials of {name} were made here: no list came with it, so {corpus.which_pairs(made.across_sexes)} of an enrolled "
+            "speaker and an utterance are tried"
         )
-        corpus.paired(listing, name, enrolment_set, enrolled, where)
         return
     lines = []
     strange: dict[str, list[Record]] = {}
@@ -552,7 +548,6 @@ def _has_lists(one: _Set) -> bool:
 def _add_single(listing: Listing, one: _Set, rows: list[Listed], seed: int) -> None:
     """A set with its lists inside is cut into sets, one without is halved."""
     if not _has_lists(one):
-        listing.notes.append(f"{one.name} has no lists; each speaker's utterances are halved into enrolment and trial")
         corpus.halved(listing, one.name, rows, seed, str(one.folder))
         return
     enrolled = _enrolled(one, listing.faults)

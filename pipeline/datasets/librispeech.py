@@ -46,8 +46,8 @@ def add(settings: DatasetSettings, root: Path, listing: Listing) -> None:
     rows = _tree(settings, root, "dataset.root", settings.sexes, listing)
     if not rows:
         listing.faults.stop(root)
-    listing.protocol.append(corpus.halves_made([legal_id(root.name)], settings.seed))
     corpus.halved(listing, legal_id(root.name), rows, settings.seed, str(root))
+    corpus.halves_made(listing, [legal_id(root.name)], settings.seed)
     corpus.select(listing, settings.sets, "dataset.sets")
 
 

@@ -37,6 +37,7 @@ class Prepared:
         limits: what a reader of the numbers must know first.
         transcripts: what is said.
         same: the copies whose recordings hold one sound where the originals hold several, by what messages call them.
+        untrained: utterances of the training set that are among ``dropped`` because the set itself lacks their sound.
     """
 
     name: str
@@ -48,6 +49,7 @@ class Prepared:
     limits: tuple[str, ...] = ()
     transcripts: Transcripts = field(default_factory=lambda: texts.Tables({}))
     same: Mapping[str, Sameness] = field(default_factory=dict)
+    untrained: tuple[str, ...] = ()
 
 
 def run(
@@ -97,6 +99,8 @@ def run(
     said = texts.Tables({key: file for key, file in corpus.transcripts.items() if key not in gone}, settings.root)
     same = {str(key): one.same for key, one in made.items() if one.same.shared}
     limits = (*corpus.limits, *_left_out(dropped, corpus, sets))
+    learnt_from = set(corpus.manifest.loc[training, "set"])
+    untrained = tuple(line.utterance for line in corpus.dropped if line.set in learnt_from)
     return Prepared(
         name,
         _kept(corpus.manifest, gone),
@@ -107,6 +111,7 @@ def run(
         limits,
         said,
         same,
+        untrained,
     )
 
 

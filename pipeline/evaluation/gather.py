@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -38,21 +38,26 @@ class Gathered:
         lost: what could not be extracted.
         undefined: metrics that are not defined on what there is, by the task that measures them.
         tied: what is in the result as a tie, because it holds nothing to compare.
+        unlearnt: training recordings, or pieces of them, that a back end learnt without because nothing could be extracted.
     """
 
     rows: pd.DataFrame
     lost: Named
     undefined: Named
     tied: Named
+    unlearnt: Named = ()
 
     def limits(self, allow_partial: bool) -> list[str]:
         """What a reader of the numbers must know first of what could not be extracted."""
-        if not self.lost or not allow_partial:
-            return []
-        names = list(dict.fromkeys(name for name, _ in self.lost))
-        return [
-            f"of {len(names)} pieces of audio nothing could be extracted; they are left out (allow_partial): {few(names)}"
-        ]
+        found = []
+        if self.unlearnt:
+            found.append(_without([name for name, _ in self.unlearnt]))
+        if self.lost and allow_partial:
+            names = list(dict.fromkeys(name for name, _ in self.lost))
+            found.append(
+                f"of {len(names)} pieces of audio nothing could be extracted; they are left out (allow_partial): {few(names)}"
+            )
+        return found
 
 
 @dataclass(frozen=True)
@@ -77,7 +82,8 @@ def gather(
     about = _About(run_id, device, digest(asked.numeric()), asked.allow_partial)
     rows: list[dict[str, Any]] = []
     figures: dict[str, list[pd.DataFrame]] = {}
-    for source in graph.sources:
+    for each in graph.sources:
+        source = _said_of_fits(each, outcome, asked.allow_partial)
         made = outcome.artefact(source.ref)
         model = outcome.digest(source.model) if source.model is not None else ""
         found = [_row(line, source, made, model, about) for line in _records(made)]
@@ -97,6 +103,7 @@ def gather(
         named(graph.tasks, outcome, "lost"),
         _undefined(graph, outcome),
         named(graph.tasks, outcome, "without_evidence"),
+        named([task for task in graph.tasks if task.name == "fit"], outcome, "left_out"),
     )
     _note(gathered, data, folder)
     return gathered
@@ -113,6 +120,26 @@ def named(tasks: Sequence[Task], outcome: Outcome, what: str) -> Named:
     return sorted(found)
 
 
+def _said_of_fits(source: Source, outcome: Outcome, allow_partial: bool) -> Source:
+    """A source with what the reader must know of training recordings that its back end learnt without.
+
+    That a training recording holds no voice costs no value; where values may be partial, it makes them so.
+    """
+    several = [outcome.artefact(ref).record["notes"].get("left_out", []) for ref in source.fits]
+    names = list(dict.fromkeys(name for entries in several for name, _ in entries))
+    if not names:
+        return source
+    note = "; ".join(filter(None, [source.note, _without(names)]))
+    return replace(source, note=note, partial=source.partial or allow_partial)
+
+
+def _without(names: Sequence[str]) -> str:
+    lost = list(dict.fromkeys(names))
+    return (
+        f"the back end learnt without {len(lost)} training recordings of which nothing could be extracted: {few(lost)}"
+    )
+
+
 def _undefined(graph: Graph, outcome: Outcome) -> Named:
     said = {
         (source.ref.task.label, str(outcome.artefact(source.ref).record["notes"].get("undefined", "")))
@@ -123,7 +150,7 @@ def _undefined(graph: Graph, outcome: Outcome) -> Named:
 
 def _note(gathered: Gathered, data: Prepared, folder: Path) -> None:
     left_out = [{"utterance": name, "set": where, "reason": reason} for name, where, reason in data.dropped]
-    left_out += [{"utterance": name, "reason": reason} for name, reason in gathered.lost]
+    left_out += [{"utterance": name, "reason": reason} for name, reason in [*gathered.lost, *gathered.unlearnt]]
     tied = [{"utterance": name, "reason": reason} for name, reason in gathered.tied]
     text = json.dumps({"left_out": left_out, "without_evidence": tied}, indent=1)
     (folder / NOTES).write_text(text + "\n", encoding="utf-8")

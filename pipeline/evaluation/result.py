@@ -239,6 +239,12 @@ def shortfall(gathered: Gathered, data: Prepared, allow_partial: bool, page: Pat
         return None
     faults = [Fault(entry.reason, f"{entry.set} {entry.utterance}") for entry in data.dropped]
     faults += [Fault(reason, name) for name, reason in [*gathered.lost, *gathered.undefined]]
+    if not short:
+        return PartialResult(
+            f"{len(data.dropped)} recordings are left out; no result is measured on them, and none is marked",
+            where=str(page),
+            faults=faults,
+        )
     if allow_partial:
         return PartialResult(
             f"{short} of {len(rows)} results do not stand on everything that was expected; they are marked",

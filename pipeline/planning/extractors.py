@@ -93,6 +93,13 @@ class LoadedExtractor:
         """Whether a back end compares its vectors."""
         return bool(self.component.compared_as & COMPARED)
 
+    @property
+    def lacks(self) -> tuple[str, ...]:
+        """Utterances that were left out of the speech on which the run trains it."""
+        if self.training is None or self.learnt is None:
+            return ()
+        return tuple(dict.fromkeys(name for one in (self.learnt, *self.learnt.also) for name in one.lost))
+
     def output(self, inputs: Mapping[str, Input] | None = None) -> Output:
         """The output of an extract task that holds its features; ``inputs`` are those of this output alone."""
         numbers = {**self.chosen.numeric(), "weights": self.weights.digest if self.weights else ""}

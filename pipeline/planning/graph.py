@@ -23,6 +23,7 @@ class Source:
         model: the weights behind it.
         note: what the reader of its values must know.
         partial: whether something is left out that the counts of its rows do not show (``allow_partial``).
+        fits: the back ends behind it that the run trains.
     """
 
     ref: Ref
@@ -32,6 +33,7 @@ class Source:
     model: Input | None = None
     note: str = ""
     partial: bool = False
+    fits: tuple[Ref, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -58,6 +58,11 @@ class Scorer:
         """Whether the run makes its parameters."""
         return isinstance(self.model, Ref)
 
+    @property
+    def lacks(self) -> tuple[str, ...]:
+        """Utterances that were left out of the speech on which the run trains it."""
+        return self.learnt.lost if self.is_trained and self.learnt is not None else ()
+
     def with_check(self, check: Ref) -> Scorer:
         """The same, with its check."""
         return replace(self, check=check)
@@ -94,6 +99,9 @@ class Comparer:
         note: what the reader of its numbers must know.
         check: how well it tells held-out training speakers apart.
         judged: the speech of that check, for the signatures of what stands on it.
+        lacks: utterances that were left out of what the run trains it on.
+        judged_lacks: those that were left out of the speech of its check.
+        fits: the back ends that the run trains.
     """
 
     extractor: str
@@ -107,6 +115,9 @@ class Comparer:
     note: str = ""
     check: Ref | None = None
     judged: tuple[str, ...] = ()
+    lacks: tuple[str, ...] = ()
+    judged_lacks: tuple[str, ...] = ()
+    fits: tuple[Ref, ...] = ()
 
     @classmethod
     def of(cls, extractor: LoadedExtractor, scorer: Scorer | None) -> Comparer:
@@ -115,7 +126,8 @@ class Comparer:
         described: dict[str, Any] = {"extractor": extractor.described, "backend": {}, **said}
         if scorer is None:
             similarity = extractor.component.similarity
-            return cls(extractor.name, extractor.trained_on, similarity, "none", described, weights=extractor.model())
+            known, weights = extractor.trained_on, extractor.model()
+            return cls(extractor.name, known, similarity, "none", described, weights=weights, lacks=extractor.lacks)
         return cls(
             extractor.name,
             trained_on(extractor, scorer),
@@ -128,6 +140,9 @@ class Comparer:
             scorer.note,
             scorer.check,
             (scorer.learnt.content, scorer.learnt.asked) if scorer.learnt is not None else (),
+            tuple(dict.fromkeys((*extractor.lacks, *scorer.lacks))),
+            scorer.learnt.lost if scorer.learnt is not None else (),
+            (scorer.model,) if isinstance(scorer.model, Ref) else (),
         )
 
     @classmethod
@@ -148,6 +163,9 @@ class Comparer:
             },
             frozenset().union({"pipeline.stages.fuse"}, *(one.modules for one in several)),
             note="; ".join(dict.fromkeys(one.note for one in several if one.note)),
+            # Scores are joined as held-out training speakers say.
+            lacks=tuple(dict.fromkeys(name for one in several for name in (*one.lacks, *one.judged_lacks))),
+            fits=tuple(dict.fromkeys(ref for one in several for ref in one.fits)),
         )
 
 
@@ -414,9 +432,12 @@ class Plan:
         identity, reads = cell.identity(self.data.name), family.component.reads
         by, notes = cell.comparer, [cell.comparer.note, limits.SEXES if cell.across_sexes else ""]
         tried = self.data.trials.get(cell.subset) if reads.startswith("trial") else None
-        if tried is not None and tried.thinned:
-            few = ", ".join(tried.thinned)
-            notes.append(f"{len(tried.thinned)} models lack enrolment utterances that were left out: {few}")
-        partial = tried is not None and bool(tried.thinned)
-        note = "; ".join(filter(None, notes))
-        self.graph.sources.append(Source(task.ref(), identity, parameters, reads, by.weights, note, partial))
+        thinned = tried.thinned if tried is not None else ()
+        if thinned:
+            notes.append(f"{len(thinned)} models lack enrolment utterances that were left out: {limits.few(thinned)}")
+        if by.lacks:
+            notes.append(
+                f"{len(by.lacks)} training utterances were left out, so the attacker has learnt from less: {limits.few(by.lacks)}"
+            )
+        partial, note = bool(thinned or by.lacks), "; ".join(filter(None, notes))
+        self.graph.sources.append(Source(task.ref(), identity, parameters, reads, by.weights, note, partial, by.fits))

@@ -94,6 +94,7 @@ class TrainingSet:
         anonymised: whether a system protects it.
         asked: how an attacker asked for it; what it became follows from the system.
         also: training sets of other systems that help to train a network; back ends learn nothing from them.
+        lost: utterances of it that were left out (``allow_partial``): who learns from it attacks more weakly.
         tasks: those that make it.
     """
 
@@ -105,6 +106,7 @@ class TrainingSet:
     asked: str = ""
     tasks: tuple[Task, ...] = ()
     also: tuple[TrainingSet, ...] = ()
+    lost: tuple[str, ...] = ()
 
     @property
     def key(self) -> TrainingKey:
@@ -301,7 +303,9 @@ class SpeechSets:
             there = self.data.external.get(key)
             speech = self._of(key, system, rows) if there is None else self._theirs(key, system, rows, there)
             level, asked = component.level(system.settings), attacker.asked if attacker is not None else ""
-            return TrainingSet((speech,), level, False, one_each, attacker is not None, asked)
+            left = set(speech.listed["utterance"])
+            lost = (*self.data.untrained, *(name for name in rows["utterance"] if name not in left))
+            return TrainingSet((speech,), level, False, one_each, attacker is not None, asked, lost=lost)
         wanted = attacker.training_level
         settings = component.at_level(system.settings, wanted) if wanted != "same" else None
         settings = settings if settings is not None else system.settings
@@ -316,7 +320,8 @@ class SpeechSets:
             for number, one in enumerate((one for one in drawn if one is not None), 1)
         ]
         tasks = (*cuts, *(task for one in draws for task in one.tasks))
-        return TrainingSet(tuple(draws), level, bool(cuts), one_each, True, attacker.asked, tasks)
+        lost = self.data.untrained
+        return TrainingSet(tuple(draws), level, bool(cuts), one_each, True, attacker.asked, tasks, lost=lost)
 
     @functools.cached_property
     def training_rows(self) -> pd.DataFrame:

@@ -112,7 +112,7 @@ def test_optional_tables_may_be_absent(tiny) -> None:
     assert bare.trials["t_trials_f"].digest == full.trials["t_trials_f"].digest
     assert set(bare.manifest["sex"]) == {"u"}
     assert bare.manifest.drop(columns=["sex", "path"]).equals(full.manifest.drop(columns=["sex", "path"]))
-    assert len(bare.notes) == 1 and "all same-sex pairs" in bare.notes[0]
+    assert bare.notes == () and "all pairs, those across sexes too, of an enrolled speaker" in bare.limits[0]
 
 
 def test_enrolls_chooses_the_utterances_that_make_a_model(tiny) -> None:
@@ -148,7 +148,7 @@ def test_sets_without_lists_are_halved(tiny) -> None:
     corpus = importers.read(tiny.save().settings())
     one = corpus.trials["plain_trials_f"]
     assert (one.n_target, one.n_nontarget) == (3 * 2, 3 * 2 * 2)
-    assert "halved" in corpus.notes[0]
+    assert corpus.notes == () and "halved" in corpus.limits[0] and "all same-sex pairs are tried" in corpus.limits[0]
     tried, enrolled = set(one.trials["utterance"]), set(one.enrolment["utterance"])
     assert not tried & enrolled and len(tried | enrolled) == 12
     other = importers.read(tiny.settings(seed=1))
@@ -163,7 +163,7 @@ def test_anonymised_copies_and_other_sets_are_passed_over_and_said_so(tiny) -> N
     assert list(corpus.trials) == ["t_trials_f"]
     assert set(corpus.manifest["set"]) == {"t_enrolls", "t_trials_f"}
     notes = " ".join(corpus.notes)
-    assert "t_enrolls_anon, t_trials_f_anon" in notes and "train" in notes
+    assert "t_enrolls_anon, t_trials_f_anon" in notes and "train" in " ".join(corpus.limits)
 
 
 def test_sets_restricts_to_trial_sets_and_ignores_faults_of_the_others(tiny) -> None:

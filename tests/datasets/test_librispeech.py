@@ -143,7 +143,9 @@ def test_speakers_with_one_utterance_are_tried_but_not_enrolled(tmp_path: Path) 
     corpus = importers.read(_settings(root))
     one = corpus.trials["x_trials"]
     assert set(one.enrolment["model"]) == {"a", "b"} and (one.n_target, one.n_nontarget) == (4, 4 + 2)
-    assert any("not enrolled: c" in note for note in corpus.notes)
+    assert any("not enrolled: c" in limit for limit in corpus.limits) and not any(
+        "enrolled" in one for one in corpus.notes
+    )
 
 
 def test_roots_without_a_tree(tmp_path: Path, refused) -> None:

@@ -97,6 +97,52 @@ def test_unknown_sexes_are_said_in_run_report_and_row_and_signed(tmp_path: Path,
     assert status == 0 and f"<li>Run B: {said}" in page
 
 
+def bare(root: Path) -> list[str]:
+    """A pair of sets without the table of sexes and without trials."""
+    small = people(Tiny(root))
+    for tables in small.tables.values():
+        del tables["spk2gender"]
+    return [f"dataset.root={small.save().root}"]
+
+
+def halves(root: Path) -> list[str]:
+    """A set without lists and without the table of sexes."""
+    small = Tiny(root)
+    small.tables = {"x": small.basic([f"{who}-{number}" for who in "abm" for number in range(4)])}
+    del small.tables["x"]["spk2gender"]
+    return [f"dataset.root={small.save().root}"]
+
+
+def tree(root: Path) -> list[str]:
+    """A tree with a folder a speaker."""
+    for name in ("a-0", "a-1", "b-0", "b-1"):
+        path = root / name.split("-")[0] / f"{name}.wav"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        soundfile.write(path, noise(name), RATE)
+    return ["dataset=folders", f"dataset.root={root}"]
+
+
+@pytest.mark.parametrize("layout", [bare, halves, tree])
+def test_a_protocol_across_sexes_is_not_said_to_be_of_one_sex(
+    tmp_path: Path, command: Command, layout: Callable[[Path], list[str]]
+) -> None:
+    status, _, err = command("prepare", *layout(tmp_path / "data"))
+    assert status == 0 and "made here" in err and "sexes unknown: pairs across sexes are tried" in err
+    assert "same-sex" not in err and "all pairs, those across sexes too," in err
+
+
+def test_a_protocol_of_one_sex_says_so_and_names_the_sets_that_are_not(tmp_path: Path, command: Command) -> None:
+    small = Tiny(tmp_path / "data")
+    small.tables = {
+        name: small.basic([f"{who}-{name}{number}" for who in whose for number in range(4)])
+        for name, whose in (("x", "abc"), ("y", "mn"))
+    }
+    del small.tables["y"]["spk2gender"]
+    status, _, err = command("prepare", f"dataset.root={small.save().root}")
+    assert status == 0 and "all same-sex pairs (of y all pairs, those across sexes too) are tried" in err
+    assert "easier to resist (y_trials)" in err
+
+
 def test_a_data_set_with_its_lists_has_nothing_to_be_known_first(tmp_path: Path, command: Command) -> None:
     small = Tiny(tmp_path / "data").save()
     status, out, _ = command(*quick(small.root))

@@ -12,6 +12,7 @@ from pipeline import planning
 from pipeline.cli.compose import compose
 from pipeline.errors import ConfigError, DataError
 from pipeline.planning import Graph
+from pipeline.planning.keys import SpeechKey
 from pipeline.tables.signature import signature
 from tests import key_table
 
@@ -22,8 +23,11 @@ def weights() -> Iterator[None]:
         yield
 
 
-def planned(*arguments: str, recordings: int = 3) -> Graph:
-    """The graph of a made-up data set of kind kaldi with so many training recordings a speaker."""
+def planned(*arguments: str, recordings: int = 3, untrained: tuple[str, ...] = (), lacking: int = 0) -> Graph:
+    """The graph of a made-up data set of kind kaldi with so many training recordings a speaker.
+
+    ``untrained`` are those that it has lost, ``lacking`` is the number of those that the training copy of system t8 has not.
+    """
     given = [
         "recipe=kaldi",
         "train=default",
@@ -37,6 +41,10 @@ def planned(*arguments: str, recordings: int = 3) -> Graph:
         rows = data.manifest
         kept = (rows["role"] != "train") | rows["utterance"].str[-1].astype(int).lt(recordings)
         object.__setattr__(data, "manifest", rows[kept].reset_index(drop=True))
+    object.__setattr__(data, "untrained", untrained)
+    theirs = SpeechKey("t8", "training")
+    copies = {**data.external, theirs: data.external[theirs].iloc[lacking:].reset_index(drop=True)}
+    object.__setattr__(data, "external", copies)
     return planning.graph(compose(given)[0], data, planning.Machine("cpu", 1))
 
 
@@ -355,6 +363,37 @@ def test_a_level_that_an_external_system_cannot_have_is_said() -> None:
         "anonymised (speaker)"
     }
     assert not any("warning" in note for note in planned(*given).notes)
+
+
+PARTS = (
+    "system=[original,b2]", "+system.t8={name: external, root: /theirs}", "extractor=[ecapa,ge2e,campplus]", "backend=[cosine,plda]",
+    "attacker=[ignorant,semi_informed]", "metric=[asv]", "fusion=[equal]",
+)  # fmt: skip
+
+
+def marked(made: Graph) -> dict[tuple[str, ...], str]:
+    """The notes of what does not stand on everything, by system, extractor, what it was trained on, and back end."""
+    names = ("system", "extractor", "trained_on", "backend")
+    return {tuple(one.identity[name] for name in names): one.note for one in made.sources if one.partial}
+
+
+def test_what_learnt_from_less_is_marked_in_all_that_stands_on_it_and_nothing_else() -> None:
+    assert not marked(planned(*PARTS))
+    made = planned(*PARTS, untrained=("x", "y"))
+    found = marked(made)
+    assert all("2 training utterances were left out" in note and note.endswith("x, y") for note in found.values())
+    # ge2e comes with its weights, and the cosine learns nothing; all else learns in the run, or is joined as that says.
+    whole = {(one.identity["extractor"], one.identity["backend"]) for one in made.sources if not one.partial}
+    assert whole == {("ge2e", "cosine"), ("campplus", "cosine")}
+    assert {("original", "ge2e", "original", "plda"), ("original", "ecapa", "original", "cosine")} <= set(found)
+    assert any("fused" in backend for *_, backend in found)
+
+
+def test_a_training_copy_that_lacks_recordings_marks_the_rows_of_its_system_alone() -> None:
+    found = marked(planned(*PARTS, lacking=2))
+    assert {system for system, *_ in found} == {"t8"} and all("anonymised" in known for _, _, known, _ in found)
+    assert all("2 training utterances were left out" in note for note in found.values())
+    assert {("ecapa", "cosine"), ("ecapa", "plda"), ("ge2e", "plda")} <= {(one, by) for _, one, _, by in found}
 
 
 def test_two_runs_are_compared_with_each_other_alone() -> None:
