@@ -61,12 +61,13 @@ def run(
 
 def _same(heard: Heard, outcome: Outcome, rows: pd.DataFrame) -> Iterator[Known]:
     """What is found of systems that were run here and gave one recording for several."""
-    identity = {"dataset": str(rows["dataset"].iloc[0]) if len(rows) else ""}
+    dataset = str(rows["dataset"].iloc[0]) if len(rows) else ""
     for system, (refs, listed) in heard.made.items():
         made = manifest.rows_of([outcome.artefact(ref) for ref in refs])
         theirs = manifest.matching(made, listed)
         same = sameness.find(listed.to_dict("records"), theirs.to_dict("records"))
-        yield from ((identity, finding) for finding in diagnostics.same_audio(system, same))
+        whose = {"dataset": dataset, "system": system}
+        yield from ((whose, finding) for finding in diagnostics.same_audio(system, same))
 
 
 def _orders(orders: Sequence[tuple[Mapping[str, str], Ref]], outcome: Outcome) -> Iterator[Known]:
