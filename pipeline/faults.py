@@ -41,6 +41,11 @@ KINDS = {
         "another layout than SPEAKER/CHAPTER/UTTERANCE.ext",
         "choose dataset=folders, which reads any tree with a folder a speaker (SPEAKER/**/FILE.ext), or move the files",
     ),
+    "level": (
+        "a root one level too high",
+        "give the folder whose own folders are the speakers, as the line says; to take several such folders together, put all "
+        "folders of speakers into one; if the folders are speakers after all, give them other names",
+    ),
     "no-speaker-folder": (
         "a tree without a folder a speaker",
         "move the files to SPEAKER/**/FILE.ext, or write a Kaldi set for them (dataset=kaldi)",

@@ -250,6 +250,12 @@ def halves_made(listing: Listing, names: Sequence[str], seed: int) -> None:
     )
 
 
+def by_folders(name: str, rows: Iterable[Listed]) -> str:
+    """Who the speakers of a tree are, in words: its folders."""
+    speakers = sorted({row.speaker for row in rows})
+    return f"{len(speakers)} speaker{'s' if len(speakers) != 1 else ''} of {name}, by the names of the folders: {few(speakers)}"
+
+
 def unknown_sets(faults: Faults, wanted: Iterable[str], known: Sequence[str], where: str) -> None:
     """Report names of ``dataset.sets`` that are not there, with the nearest ones."""
     for name in wanted:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import shlex
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,7 @@ from pipeline.datasets import librispeech as trees
 from pipeline.datasets import probe as probing
 from pipeline.datasets.corpus import Dropped
 from pipeline.datasets.known import NOTHING_KNOWN, KnownFiles
-from pipeline.datasets.sameness import Sameness
+from pipeline.datasets.sameness import Doubt, Sameness
 from pipeline.faults import KINDS, Faults
 from pipeline.names import Pattern, legal_id
 from pipeline.tables import manifest as manifests
@@ -35,13 +35,21 @@ class External:
         manifest: the rows of the original's manifest, with path, rate, samples and digest of the anonymised files.
         dropped: utterances without a sound file (``allow_partial``).
         notes: what a reader of the report should know, e.g. durations that changed.
-        same: which of the files hold one sound where the originals do not.
+        same: which of the files hold one sound where the originals do not, and what else is no anonymised speech.
+        sounds: digest of what is heard in a file, by the digest of its bytes.
     """
 
     manifest: pd.DataFrame
     dropped: tuple[Dropped, ...] = ()
     notes: tuple[str, ...] = ()
     same: Sameness = field(default_factory=Sameness)
+    sounds: Mapping[str, str] = field(default_factory=dict)
+
+    def doubted(self, doubts: Iterable[Doubt]) -> External:
+        """The same copy, with further doubts in its findings and its notes."""
+        found = tuple(doubts)
+        same = replace(self.same, doubts=self.same.doubts + found)
+        return replace(self, same=same, notes=(*self.notes, *(one.said for one in found)))
 
 
 @dataclass(frozen=True)
@@ -105,6 +113,7 @@ def read(
     threads: int = 1,
     known: KnownFiles = NOTHING_KNOWN,
     sounds: Mapping[str, str] = {},
+    everyone: pd.DataFrame | None = None,
 ) -> External:
     """Find and check the anonymised file of each row of a manifest.
 
@@ -119,6 +128,7 @@ def read(
         threads: files that are read at a time.
         known: what earlier looks at the files found.
         sounds: digests of what is heard in the originals, by the digest of the file.
+        everyone: the originals that a file may hold by mistake; by default those of the manifest.
 
     Raises:
         DataError: with all faults.
@@ -151,9 +161,12 @@ def read(
     faults.stop(folder)
     mine = {probe.sha256: probe.sound for probe in probed.values()}
     same = sameness.find(originals, rows, sounds, mine)
-    notes = [*same.sentences(), *_compared(originals, rows, sounds, mine)]
+    notes = [*same.sentences(), *_compared(originals, rows, sounds, mine, copy.training)]
     notes += [*_said_of_unused(folder, unused), *probing.notes(probed)]
-    return External(manifests.frame(rows), tuple(sorted(lost.dropped)), tuple(notes), same)
+    made = External(manifests.frame(rows), tuple(sorted(lost.dropped)), tuple(notes), same, mine)
+    others = originals if everyone is None else everyone.to_dict("records")
+    made = made.doubted(sameness.of_others(others, originals, rows, sounds, mine))
+    return made.doubted(sameness.unprotected_training(originals, rows, sounds, mine)) if copy.training else made
 
 
 class _Lost:
@@ -272,9 +285,9 @@ def _renaming(copy: Copy, guess: names.Guess | None) -> str:
 
 
 def _compared(
-    originals: Sequence[Row], rows: Sequence[Row], sounds: Mapping[str, str], mine: Mapping[str, str]
+    originals: Sequence[Row], rows: Sequence[Row], sounds: Mapping[str, str], mine: Mapping[str, str], training: bool
 ) -> Iterator[str]:
-    """What a reader should know of the files beside the originals, row by row."""
+    """What a reader should know of the files beside the originals, row by row; of training speech, unprotected files are doubts."""
     longer = [
         row["samples"] / row["sample_rate"] - original["samples"] / original["sample_rate"]
         for original, row in zip(originals, rows)
@@ -285,6 +298,8 @@ def _compared(
             f"{len(changed)} of {len(longer)} anonymised files differ in length by more than 10 ms, "
             f"from {min(changed):+.2f} s to {max(changed):+.2f} s"
         )
+    if training:
+        return
     bytes_same = [row["sha256"] == original["sha256"] for original, row in zip(originals, rows)]
     if any(bytes_same):
         yield f"{sum(bytes_same)} of {len(longer)} files are byte for byte those of the original: not anonymised"

@@ -16,7 +16,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from pipeline import audio
-from pipeline.datasets import corpus, sexes
+from pipeline.datasets import corpus, levels, sexes
 from pipeline.datasets import librispeech as trees
 from pipeline.datasets.corpus import Listed, Listing
 from pipeline.datasets.settings import DatasetSettings
@@ -31,18 +31,25 @@ def add(settings: DatasetSettings, root: Path, listing: Listing) -> None:
     Raises:
         DataError: it is no such tree; with the faults so far.
     """
-    rows = _tree(settings, root, listing, settings.sexes, settings.files)
-    if not rows:
+    rows = _tree(settings, root, "dataset.root", listing, settings.sexes, settings.files)
+    speakers = {row.speaker for row in rows}
+    if len(speakers) == 1:
+        what = f"all audio lies below one folder, '{rows[0].speaker}', which makes one speaker, and trials need several"
+        listing.faults.add("no-speaker-folder", what, root)
+    if len(speakers) < 2:
         listing.faults.stop(root)
     _note_microphones(rows, listing)
     corpus.halved(listing, legal_id(root.name), rows, settings.seed, str(root))
     corpus.halves_made(listing, [legal_id(root.name)], settings.seed)
     corpus.select(listing, settings.sets, "dataset.sets")
+    listing.limits.append(corpus.by_folders(legal_id(root.name), rows))
 
 
 def add_training(settings: DatasetSettings, folder: Path, listing: Listing) -> None:
     """List a tree as training set of the folder's name. ``dataset.sexes`` is of the speakers who are evaluated."""
-    rows = sorted(_tree(settings, folder, listing, None, "*"), key=lambda row: row.utterance)
+    rows = sorted(_tree(settings, folder, "dataset.train", listing, None, "*"), key=lambda row: row.utterance)
+    if rows:
+        listing.notes.append(corpus.by_folders(f"the training set {legal_id(folder.name)}", rows))
     listing.utterances += [
         replace(row, set=legal_id(folder.name), role="train", position=place) for place, row in enumerate(rows)
     ]
@@ -56,8 +63,13 @@ def fits(folder: Path) -> bool:
     return bool(depths) and depths <= {2, 3} and not (depths == {3} and unique)
 
 
-def _tree(settings: DatasetSettings, root: Path, listing: Listing, table: str | None, chosen: str) -> list[Listed]:
-    """The utterances of a tree, their set and role still open; none if it is no such tree, which is a fault."""
+def _tree(
+    settings: DatasetSettings, root: Path, key: str, listing: Listing, table: str | None, chosen: str
+) -> list[Listed]:
+    """The utterances of a tree, their set and role still open; none if it is no such tree, which is a fault.
+
+    ``key`` is the setting that named the root, for messages.
+    """
     faults = listing.faults
     every = trees.audio_files(root)
     files = [path for path in every if fnmatch.fnmatchcase(composed(path.name), composed(chosen))]
@@ -68,6 +80,10 @@ def _tree(settings: DatasetSettings, root: Path, listing: Listing, table: str | 
     if not files:
         what = f"none of {len(every)} files is called {chosen}" if every else "the folder holds no audio"
         faults.add("empty", f"{what} ({' '.join(audio.EXTENSIONS)})", root)
+        return []
+    said, below = levels.too_high(list(parts.values()))
+    if said:
+        faults.add("level", f"{said}{levels.advised(root, key, below)}", root)
         return []
     if loose:
         what = "all audio lies" if len(loose) == len(files) else f"{len(loose)} audio files lie"

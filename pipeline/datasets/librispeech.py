@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from pipeline import audio
-from pipeline.datasets import corpus, sexes
+from pipeline.datasets import corpus, levels, sexes
 from pipeline.datasets.corpus import Listed, Listing
 from pipeline.datasets.settings import DatasetSettings
 from pipeline.names import composed, legal_id
@@ -49,11 +49,14 @@ def add(settings: DatasetSettings, root: Path, listing: Listing) -> None:
     corpus.halved(listing, legal_id(root.name), rows, settings.seed, str(root))
     corpus.halves_made(listing, [legal_id(root.name)], settings.seed)
     corpus.select(listing, settings.sets, "dataset.sets")
+    listing.limits.append(corpus.by_folders(legal_id(root.name), rows))
 
 
 def add_training(settings: DatasetSettings, folder: Path, listing: Listing) -> None:
     """List a tree as training set of the folder's name."""
     rows = sorted(_tree(settings, folder, "dataset.train", None, listing), key=lambda row: row.utterance)
+    if rows:
+        listing.notes.append(corpus.by_folders(f"the training set {legal_id(folder.name)}", rows))
     listing.utterances += [
         replace(row, set=legal_id(folder.name), role="train", position=place) for place, row in enumerate(rows)
     ]
@@ -70,6 +73,11 @@ def _tree(settings: DatasetSettings, root: Path, key: str, table: str | None, li
     good = [(path, legal_id(place[0])) for path, place in zip(files, parts) if len(place) == 3]
     _layout(root, key, dict(zip(files, parts)), listing)
     if not good:
+        return []
+    said, below = levels.too_high(parts, alone=False)
+    if said:
+        kind = " (with dataset=folders)" if below and key == "dataset.root" else ""
+        faults.add("level", f"{said}{levels.advised(root, key, below)}{kind}", root)
         return []
     known = sexes.read(table, root, {speaker for _, speaker in good}, listing, ("SPEAKERS.TXT",))
     rows, renamed = [], 0
@@ -105,8 +113,8 @@ def _layout(root: Path, key: str, files: Mapping[Path, tuple[str, ...]], listing
         hint = "; it holds Kaldi sets (dataset=kaldi)" if tables else ""
         faults.add("empty", f"the folder holds no audio ({' '.join(audio.EXTENSIONS)}){hint}", root)
     elif len(elsewhere) == len(files):
-        deeper = sorted({parts[0] for parts in files.values() if len(parts) == 4})
-        hint = f"; {key}={root / deeper[0]} would be one" if deeper else ""
+        deeper = sorted({parts[:1] for parts in files.values() if len(parts) == 4})
+        hint = levels.advised(root, key, deeper)
         faults.add(
             "layout",
             f"no audio lies at SPEAKER/CHAPTER/UTTERANCE.ext, {len(files)} files lie elsewhere, "

@@ -11,7 +11,7 @@ from typing import Any
 import pandas as pd
 
 from pipeline.contracts import Transcripts
-from pipeline.datasets import external, importers, texts
+from pipeline.datasets import external, importers, sameness, texts
 from pipeline.datasets.corpus import Corpus, Dropped, without_class
 from pipeline.datasets.external import External
 from pipeline.datasets.known import KnownFiles
@@ -82,11 +82,12 @@ def run(
     for key, copy in copies.items():
         wanted = corpus.manifest[training == copy.training]
         try:
-            made[key] = external.read(copy, wanted, allow_partial, threads, known, corpus.sounds)
+            made[key] = external.read(copy, wanted, allow_partial, threads, known, corpus.sounds, corpus.manifest)
         except DataError as error:
             errors[key] = error
     if errors:
         raise _together(errors)
+    _compare_runs(copies, made)
     notes = [*corpus.notes, *(f"system {key}: {note}" for key, one in made.items() for note in one.notes)]
     dropped = _dropped(corpus, made)
     evaluated = [one.dropped for key, one in made.items() if not copies[key].training]
@@ -97,7 +98,7 @@ def run(
     _still_sound(sets, settings)
     name = settings.label or (Path(settings.root).resolve().name if settings.root else settings.name)
     said = texts.Tables({key: file for key, file in corpus.transcripts.items() if key not in gone}, settings.root)
-    same = {str(key): one.same for key, one in made.items() if one.same.shared}
+    same = {str(key): one.same for key, one in made.items() if one.same.found}
     limits = (*corpus.limits, *_left_out(dropped, corpus, sets))
     learnt_from = set(corpus.manifest.loc[training, "set"])
     untrained = tuple(line.utterance for line in corpus.dropped if line.set in learnt_from)
@@ -113,6 +114,16 @@ def run(
         same,
         untrained,
     )
+
+
+def _compare_runs(copies: Mapping[Any, external.Copy], made: dict[Hashable, External]) -> None:
+    """Doubt second runs that hold the files of the first."""
+    first = {copy.label: made[key] for key, copy in copies.items() if copy.setting == "root"}
+    for key, copy in copies.items():
+        if copy.setting == "second_root" and copy.label in first:
+            one, again = first[copy.label], made[key]
+            rows = [frame.to_dict("records") for frame in (one.manifest, again.manifest)]
+            made[key] = again.doubted(sameness.run_again(rows[0], rows[1], one.sounds, again.sounds))
 
 
 def _kept(manifest: pd.DataFrame, gone: Collection[tuple[str, str]]) -> pd.DataFrame:

@@ -1,6 +1,7 @@
 """Which recordings of a system hold one sound where the originals are several: an anonymiser that gave the same back again.
 
-Such a system is perfectly private on paper, and a broken vocoder or a loader that mixes up names is no system.
+Such a system is perfectly private on paper, and a broken vocoder or a loader that mixes up names is no system. Nor is a list that is
+shifted by a line, which gives each utterance the original of another.
 """
 
 from __future__ import annotations
@@ -9,6 +10,27 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
+
+Rows = Sequence[Mapping[Any, Any]]
+"""Rows of a manifest."""
+
+
+_NO_NUMBER = "No number on such speech tells how private a system is"
+
+
+@dataclass(frozen=True)
+class Doubt:
+    """Recordings that are not what they are given for.
+
+    Attributes:
+        check: a name for it, as diagnostics have it.
+        share: of the files.
+        said: the same in words.
+    """
+
+    check: str
+    share: float
+    said: str
 
 
 @dataclass(frozen=True)
@@ -23,6 +45,7 @@ class Sameness:
         speakers: with several originals of which all recordings hold one sound.
         of: speakers with several originals.
         example: two utterances that hold one sound.
+        doubts: what else was found.
     """
 
     files: int = 0
@@ -32,9 +55,15 @@ class Sameness:
     speakers: int = 0
     of: int = 0
     example: tuple[str, str] = ("", "")
+    doubts: tuple[Doubt, ...] = ()
+
+    @property
+    def found(self) -> bool:
+        """Whether there is anything to say."""
+        return bool(self.shared or self.doubts)
 
     def sentences(self) -> Iterator[str]:
-        """The same in words; nothing if each recording holds a sound of its own."""
+        """The shared sounds in words; nothing if each recording holds a sound of its own."""
         if not self.shared:
             return
         same = f"hold the same audio as the file of another utterance, e.g. {self.example[0]} and {self.example[1]}"
@@ -46,7 +75,7 @@ class Sameness:
             said = f"{self.shared} of {self.files} files {same}"
             said += f"; {self.across} of them that of another speaker" if self.across else ""
             said += f"; all files of {self.speakers} of {self.of} speakers hold one recording" if self.speakers else ""
-        yield f"{said}. No number on such speech tells how private a system is"
+        yield f"{said}. {_NO_NUMBER}"
 
 
 def find(
@@ -84,3 +113,76 @@ def find(
         of=len(several),
         example=(first[0], first[1]),
     )
+
+
+def of_others(
+    everyone: Rows, originals: Rows, rows: Rows, sounds: Mapping[str, str], mine: Mapping[str, str]
+) -> Iterator[Doubt]:
+    """Recordings of a system that hold the original of another utterance than their own.
+
+    Args:
+        everyone: the originals of all utterances.
+        originals: those of the system's recordings.
+        rows: the same rows as the system has them.
+        sounds: what is heard in an original, by the digest of its file.
+        mine: the same of the system's files.
+    """
+    owners: dict[str, list[Mapping[Any, Any]]] = defaultdict(list)
+    for row in everyone:
+        owners[sounds.get(row["sha256"], row["sha256"])].append(row)
+    taken = [
+        (row, owners[mine[row["sha256"]]])
+        for original, row in zip(originals, rows, strict=True)
+        if mine[row["sha256"]] in owners and mine[row["sha256"]] != sounds.get(original["sha256"], original["sha256"])
+    ]
+    if not taken:
+        return
+    strangers = [one for one in taken if all(owner["speaker"] != one[0]["speaker"] for owner in one[1])]
+    row, (owner, *_) = (strangers or taken)[0]
+    whose = f", {len(strangers)} of them of another speaker" if strangers else ""
+    yield Doubt(
+        "others_original",
+        len(taken) / len(rows),
+        f"{len(taken)} of {len(rows)} files hold the original of another utterance{whose}, e.g. {row['utterance']} "
+        f"({row['speaker']}) holds that of {owner['utterance']} ({owner['speaker']}): names and recordings do not belong together, "
+        f"and these files were not anonymised. {_NO_NUMBER}",
+    )
+
+
+def unprotected_training(
+    originals: Rows, rows: Rows, sounds: Mapping[str, str], mine: Mapping[str, str]
+) -> Iterator[Doubt]:
+    """Recordings of a protected training set that hold their own original. Arguments as of :func:`of_others`."""
+    plain = [
+        str(row["utterance"])
+        for original, row in zip(originals, rows, strict=True)
+        if mine[row["sha256"]] == sounds.get(original["sha256"], original["sha256"])
+    ]
+    if plain:
+        yield Doubt(
+            "unprotected_training",
+            len(plain) / len(rows),
+            f"{len(plain)} of {len(rows)} files of the training set hold the very samples of the original, not anonymised, e.g. "
+            f"{plain[0]}: who trains on them is a weaker attacker than the tables name, and privacy is overestimated",
+        )
+
+
+def run_again(first: Rows, second: Rows, sounds: Mapping[str, str], again: Mapping[str, str]) -> Iterator[Doubt]:
+    """Recordings of a system's second run that are those of its first.
+
+    Args:
+        first: rows of the first run.
+        second: rows of the second.
+        sounds: what is heard in a file of the first, by its digest.
+        again: the same of the second.
+    """
+    before = {(row["set"], row["utterance"]): sounds[row["sha256"]] for row in first}
+    known = [row for row in second if (row["set"], row["utterance"]) in before]
+    same = [row for row in known if again[row["sha256"]] == before[row["set"], row["utterance"]]]
+    if same:
+        yield Doubt(
+            "second_run",
+            len(same) / len(known),
+            f"the second run holds the very files of the first ({len(same)} of {len(known)} utterances, e.g. "
+            f"{same[0]['utterance']}): what compares two runs compares recordings with themselves, unless the system draws nothing",
+        )

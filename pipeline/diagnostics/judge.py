@@ -61,10 +61,11 @@ def run(
 
 def _same(heard: Heard, outcome: Outcome, rows: pd.DataFrame) -> Iterator[Known]:
     """What is found of systems that were run here and gave one recording for several."""
-    identity = {"dataset": str(rows["dataset"].iloc[0]) if len(rows) else ""}
+    dataset = str(rows["dataset"].iloc[0]) if len(rows) else ""
     for system, ref in heard.same.items():
         same = Sameness(**records.read(outcome.artefact(ref).folder))
-        yield from ((identity, finding) for finding in diagnostics.same_audio(system, same))
+        whose = {"dataset": dataset, "system": system}
+        yield from ((whose, finding) for finding in diagnostics.same_audio(system, same))
 
 
 def _orders(orders: Sequence[tuple[Mapping[str, str], Ref]], outcome: Outcome) -> Iterator[Known]:

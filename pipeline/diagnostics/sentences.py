@@ -395,12 +395,15 @@ def digital_silence(
 
 
 def same_audio(system: str, same: Sameness) -> Iterator[Finding]:
-    """Recordings of a system that hold one sound where the originals hold several; nothing if there are none.
+    """Recordings of a system that hold one sound where the originals hold several, or are no anonymised speech; nothing if there are
+    none.
 
     Flagged: an anonymiser that gives everybody the same recording is perfectly private on paper, and is none.
     """
     for said in same.sentences():
         yield Finding("same_audio", same.shared / same.files, "fraction", f"System {system}: {said}.", True)
+    for doubt in same.doubts:
+        yield Finding(doubt.check, doubt.share, "fraction", f"System {system}: {doubt.said}.", True)
 
 
 def class_order(record: Mapping[str, Any]) -> Finding:

@@ -11,7 +11,8 @@ def doubts(plan: Plan) -> None:
     """Add findings on attacks that would be stronger, and on speech that no attack says anything of."""
     evaluation = plan.evaluation
     for label, same in plan.data.same.items():
-        plan.graph.findings += [({"dataset": plan.data.name}, found) for found in same_audio(label, same)]
+        whose = {"dataset": plan.data.name, "system": label}
+        plan.graph.findings += [(whose, found) for found in same_audio(label, same)]
     if not (evaluation.diagnostics and evaluation.anonymised and plan.families("trials")):
         return
     identity = {"dataset": plan.data.name}
