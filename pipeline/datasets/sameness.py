@@ -57,6 +57,12 @@ class Sameness:
     example: tuple[str, str] = ("", "")
     doubts: tuple[Doubt, ...] = ()
 
+    @classmethod
+    def of_record(cls, record: Mapping[str, Any]) -> Sameness:
+        """What a stored record holds, as ``dataclasses.asdict`` made it."""
+        doubts = tuple(Doubt(**one) for one in record["doubts"])
+        return cls(**{**record, "example": tuple(record["example"]), "doubts": doubts})
+
     @property
     def found(self) -> bool:
         """Whether there is anything to say."""

@@ -63,7 +63,7 @@ def _same(heard: Heard, outcome: Outcome, rows: pd.DataFrame) -> Iterator[Known]
     """What is found of systems that were run here and gave one recording for several."""
     dataset = str(rows["dataset"].iloc[0]) if len(rows) else ""
     for system, ref in heard.same.items():
-        same = Sameness(**records.read(outcome.artefact(ref).folder))
+        same = Sameness.of_record(records.read(outcome.artefact(ref).folder))
         whose = {"dataset": dataset, "system": system}
         yield from ((whose, finding) for finding in diagnostics.same_audio(system, same))
 
