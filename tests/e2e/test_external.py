@@ -191,6 +191,18 @@ def test_a_missing_file_names_the_settings_of_its_system(command: Command, small
     assert "audio_root" not in err and "looked for: " in err and ".flac" in err
 
 
+def test_a_file_that_is_not_read_is_said_with_the_command_that_converts_it(
+    command: Command, small: Tiny, tmp_path: Path
+) -> None:
+    root = theirs(tmp_path / "theirs")
+    odd = root / "t_enrolls_x" / "wav" / "a-e0.wav"
+    soundfile.write(odd, noise("odd"), RATE, format="IRCAM", subtype="PCM_16")
+    status, _, err = prepared(command, small, system(root))
+    assert status == 3 and f"ffmpeg -i {odd}" in err.replace("'", "")
+    assert "convert them with the command given with each file (keep a copy), or make them again" in err
+    assert "out of the tables" not in err
+
+
 def test_the_same_checks_for_second_runs_and_training_sets(command: Command, small: Tiny, tmp_path: Path) -> None:
     root, again = theirs(tmp_path / "anon"), theirs(tmp_path / "again", "{utterance}_2.wav", of="one")
     train = kaldi_set(tmp_path / "other")
