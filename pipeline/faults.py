@@ -24,6 +24,9 @@ TABLES = {
 VISIBLE = r"perl -CSD -i -pe 's/(?!\r?\n)(?![ \t])[\pC\pZ]//g'"
 """The command that takes out of tables what nobody can see; their names follow."""
 
+AGAIN = "copy the files again, or convert them with the command given with each file (keep a copy)"
+"""What mends audio that cannot be read; it goes on with what else does."""
+
 KINDS = {
     "root": ("a misspelt or unmounted folder", "set dataset.root=DIR to the folder of the data"),
     "no-sets": (
@@ -55,7 +58,8 @@ KINDS = {
     "bad-id": (
         "an id copied from a terminal, a web page or a spreadsheet",
         f"take the characters out of all tables, in the folder of the sets: {VISIBLE} */wav.scp */utt2spk */spk2utt "
-        "*/spk2gender */enrolls */trials* */text; rename files that have them in their names",
+        "*/spk2gender */enrolls */trials* */text; rename folders and files that have them in their names with the commands given "
+        "with them, in their order",
     ),
     "malformed": ("a damaged or hand-edited table", "correct the line"),
     "pipe": (
@@ -83,8 +87,7 @@ KINDS = {
     ),
     "bad-audio": (
         "an interrupted copy or conversion, or a kind of file that is not read here",
-        "copy the files again, or convert them with the command given with each file (keep a copy), or take the utterances out of the tables; allow_partial=true goes on without them "
-        "and marks the results",
+        f"{AGAIN}, or take the utterances out of the tables; allow_partial=true goes on without them and marks the results",
     ),
     "too-long": (
         "a recording that was never cut into utterances, or a damaged header",
@@ -213,7 +216,7 @@ class Faults:
         count = len(self.found)
         raise DataError(
             what or f"{self.about} {count} fault{'s' if count > 1 else ''}",
-            where=str(where),
+            where=shown(str(where)),
             cause="; ".join(f"[{kind}] {self.kinds[kind][0]}" if named else self.kinds[kind][0] for kind in kinds),
             remedy="; ".join(f"[{kind}] {self.kinds[kind][1]}" if named else self.kinds[kind][1] for kind in kinds),
             faults=[Fault(f"[{fault.kind}] {fault.what}" if named else fault.what, fault.where, fault.kind)

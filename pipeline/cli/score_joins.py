@@ -16,11 +16,12 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
 from pipeline import metrics
-from pipeline.cli import score_files, score_layout
+from pipeline.cli import score_files
 from pipeline.cli.score_files import Array, Table
 from pipeline.cli.score_ids import Codes, Keys, Names, named, number
 from pipeline.errors import DataError
 from pipeline.metrics import ClassOrder
+from pipeline.tables import labels
 
 Mask = npt.NDArray[np.bool_]
 Note = Callable[[str], None]
@@ -187,7 +188,7 @@ def _labels(table: Table, note: Note) -> Mask:
     names, (codes,) = number(table.ids("label"))
     # What no line has is not among the labels: a dictionary may hold more.
     held = names.of(_held(codes, names)) if codes.size else []
-    pair = score_layout.labels(held)
+    pair = labels.pair(held)
     if pair is None:
         ours = [label for label in held if label.lower() in ("target", "nontarget")]
         wrong = [repr(label) for label in held if label not in ours]
@@ -198,8 +199,8 @@ def _labels(table: Table, note: Note) -> Mask:
         )
     if pair != ("target", "nontarget"):
         note(f"{table.where}: {pair[0]} is read as target, {pair[1]} as nontarget")
-    labels = np.array([label.lower() for label in names.of(np.arange(len(names)))], dtype=object)
-    return np.asarray((labels == pair[0])[codes], dtype=np.bool_) if codes.size else np.zeros(0, dtype=np.bool_)
+    words = np.array([label.lower() for label in names.of(np.arange(len(names)))], dtype=object)
+    return np.asarray((words == pair[0])[codes], dtype=np.bool_) if codes.size else np.zeros(0, dtype=np.bool_)
 
 
 def _read(path: Path, columns: tuple[str, ...], note: Note) -> Table:

@@ -8,8 +8,10 @@ makes it one.
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+
+from pipeline.tables import labels
 
 SCORES = ("enroll_id", "trial_id", "score")
 TRIALS = ("enroll_id", "trial_id", "label")
@@ -18,14 +20,6 @@ SPEAKERS = ("id", "speaker")
 SHAPES = {SCORES: "ID1 ID2 SCORE", TRIALS: "ID1 ID2 target|nontarget", SPEAKERS: "ID SPEAKER"}
 UNUSED = "unused "
 """How the names of columns begin that nobody reads."""
-
-LABELS = (
-    *((yes, no) for yes in ("target", "tgt", "tar") for no in ("nontarget", "non-target", "non_target", "nontgt", "non")),
-    *((yes, no) for yes in ("target", "tgt", "tar", "client", "genuine", "true") for no in ("impostor", "imposter", "imp")),
-    *(("same", "different"), ("same", "diff"), ("true", "false"), ("positive", "negative"), ("mated", "nonmated")),
-    *(("mated", "non-mated"), ("1", "0"), ("1.0", "0.0"), ("1", "-1")),
-)  # fmt: skip
-"""Words for targets and non-targets, in lower case; the two of one file are a pair."""
 
 _NAMES = {
     "enroll_id": "enroll_id enrol_id enroll enrol enrollment enrolment enrollment_id enrolment_id enroll_utt enrol_utt "
@@ -115,12 +109,6 @@ def by_header(names: Sequence[str], columns: tuple[str, ...]) -> tuple[str, ...]
     return tuple(role or f"{UNUSED}{k}" for k, role in enumerate(found))
 
 
-def labels(found: Iterable[str]) -> tuple[str, str] | None:
-    """The pair of words for target and non-target of which the labels found are; None if there is no such pair."""
-    held = {label.lower() for label in found}
-    return next((pair for pair in LABELS if held <= set(pair)), None)
-
-
 def is_number(field: str) -> bool:
     """Whether a field is a number as score files write them (digits with underscores are none)."""
     try:
@@ -154,14 +142,14 @@ def _order(rows: Sequence[Sequence[str]], columns: tuple[str, ...], path: str, d
     which = "more than one reading is possible" if fit else "which of them is what cannot be told"
     raise Unclear(
         f"{width} fields instead of {len(columns)}: {which}",
-        _awk(columns, width, numbers, [k for k in range(width) if labels(held[k])], path, delimiter),
+        _awk(columns, width, numbers, [k for k in range(width) if labels.pair(held[k])], path, delimiter),
     )
 
 
 def _holds(values: Sequence[str], role: str) -> bool:
     if role == "score":
         return all(map(is_number, values))
-    return role != "label" or labels(values) is not None
+    return role != "label" or labels.pair(values) is not None
 
 
 def _awk(

@@ -17,6 +17,7 @@ from pipeline.datasets import lists
 from pipeline.datasets.known import NOTHING_KNOWN, KnownFiles
 from pipeline.datasets.probe import Probe, notes
 from pipeline.faults import Faults
+from pipeline.names import legal_id
 from pipeline.protocol import trials
 from pipeline.protocol.halves import halve
 from pipeline.protocol.trials import TrialSet
@@ -116,6 +117,7 @@ class Listing:
     Attributes:
         protocol: how the protocol was made, where the data set has no lists.
         limits: what else a reader of the numbers must know first.
+        called: the names of sets that a tree is called, with its folder.
     """
 
     utterances: list[Listed] = field(default_factory=list)
@@ -124,6 +126,7 @@ class Listing:
     notes: list[str] = field(default_factory=list)
     protocol: list[str] = field(default_factory=list)
     limits: list[str] = field(default_factory=list)
+    called: list[tuple[str, Path]] = field(default_factory=list)
 
 
 class Fence:
@@ -168,6 +171,11 @@ def paired(listing: Listing, name: str, enrolment_set: str, enrolment: list[Enro
     made = TrialList(name, enrolment_set, enrolment, lines, where, sexes == {"u"})
     listing.lists.append(made)
     return made
+
+
+def check_name(folder: Path, name: str, faults: Faults) -> None:
+    """Report a folder that sets are called after, if the name that they have of it holds what nobody can see."""
+    lists.invisible("set", name, str(folder), faults, folder)
 
 
 def which_pairs(across_sexes: bool) -> str:
@@ -291,6 +299,9 @@ def assemble(
     _agree(rows, "speaker", lambda row: row.speaker, faults)
     _agree_on_sex(rows, faults)
     _visible(rows, faults)
+    for name, folder in listing.called:
+        # After what lies below it: commands that rename things mend them in their order.
+        check_name(folder, name, faults)
     for made in listing.lists:
         lists.check(made, listed, faults)
 
@@ -380,13 +391,22 @@ def _unique(rows: Sequence[Listed], faults: Faults) -> list[Listed]:
 
 
 def _visible(rows: Sequence[Listed], faults: Faults) -> None:
-    """Ids that hold what nobody can see are faults, once each."""
-    seen: set[tuple[str, str]] = set()
-    for row in rows:
-        for kind, name in (("set", row.set), ("speaker", row.speaker), ("utterance", row.utterance)):
-            if name and (kind, name) not in seen:
-                seen.add((kind, name))
-                lists.invisible(kind, name, row.where, faults)
+    """Ids that hold what nobody can see are faults, once each: those of utterances first, whose files lie in folders of speakers."""
+    for kind in ("utterance", "speaker"):
+        first: dict[str, Listed] = {}
+        for row in rows:
+            first.setdefault(row.utterance if kind == "utterance" else row.speaker, row)
+        for name, row in first.items():
+            lists.invisible(kind, name, row.where, faults, _called(name, row))
+
+
+def _called(name: str, row: Listed) -> Path | None:
+    """The file or folder that an id of a tree comes from."""
+    if row.path is None or row.where != str(row.path):
+        return None
+    if legal_id(row.path.stem) == name:
+        return row.path
+    return next((folder for folder in row.path.parents if legal_id(folder.name) == name), None)
 
 
 def _agree(rows: Sequence[Listed], what: str, value: Callable[[Listed], str], faults: Faults) -> None:
@@ -433,12 +453,11 @@ def _apart(rows: Sequence[Listed], faults: Faults) -> list[Listed]:
     both = [speaker for speaker in trained if speaker in evaluated]
     if both:
         one, other = trained[both[0]], evaluated[both[0]]
-        few = ", ".join(both[:MOST_NAMED]) + (", …" if len(both) > MOST_NAMED else "")
         s = "s" if len(trained) > 1 else ""
         faults.add(
             "train-speaker",
             f"{len(both)} of the {len(trained)} speaker{s} of the training set {one.set} "
-            f"{'are' if len(both) > 1 else 'is'} evaluated: {few} ('{both[0]}' in {other.set}, {other.where})",
+            f"{'are' if len(both) > 1 else 'is'} evaluated: {few(both, MOST_NAMED)} ('{both[0]}' in {other.set}, {other.where})",
             one.where,
         )
     same = {row.set for row in trained.values()} & {row.set for row in evaluated.values()}

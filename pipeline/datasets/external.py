@@ -19,7 +19,7 @@ from pipeline.datasets import probe as probing
 from pipeline.datasets.corpus import Dropped
 from pipeline.datasets.known import NOTHING_KNOWN, KnownFiles
 from pipeline.datasets.sameness import Doubt, Sameness
-from pipeline.faults import KINDS, Faults
+from pipeline.faults import AGAIN, KINDS, Faults
 from pipeline.names import Pattern, legal_id
 from pipeline.tables import manifest as manifests
 
@@ -89,7 +89,11 @@ class Copy:
                 f"an incomplete copy, another folder, or files of another name than UTTERANCE.ext (looked for: {looked})",
                 f"restore the files, or set {self.key()}=DIR to the folder that holds them; {partial}",
             ),
-            "bad-audio": (KINDS["bad-audio"][0], f"copy or make the files again; {partial}"),
+            "bad-audio": (KINDS["bad-audio"][0], f"{AGAIN}, or make them again; {partial}"),
+            "cancelling": (
+                KINDS["cancelling"][0],
+                f"keep one channel with the command given with each file, or make them again; {partial}",
+            ),
             "no-speech": (
                 "a failed recording, or an anonymiser that gave nothing back",
                 f"make the files again; {partial}",

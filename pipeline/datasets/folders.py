@@ -31,7 +31,8 @@ def add(settings: DatasetSettings, root: Path, listing: Listing) -> None:
     Raises:
         DataError: it is no such tree; with the faults so far.
     """
-    rows = _tree(settings, root, "dataset.root", listing, settings.sexes, settings.files)
+    files = trees.audio_files(root)
+    rows = _tree(settings, root, files, "dataset.root", listing, settings.sexes, settings.files)
     speakers = {row.speaker for row in rows}
     if len(speakers) == 1:
         what = f"all audio lies below one folder, '{rows[0].speaker}', which makes one speaker, and trials need several"
@@ -39,15 +40,21 @@ def add(settings: DatasetSettings, root: Path, listing: Listing) -> None:
     if len(speakers) < 2:
         listing.faults.stop(root)
     _note_microphones(rows, listing)
+    listing.called.append((legal_id(root.name), root))
     corpus.halved(listing, legal_id(root.name), rows, settings.seed, str(root))
     corpus.halves_made(listing, [legal_id(root.name)], settings.seed)
     corpus.select(listing, settings.sets, "dataset.sets")
     listing.limits.append(corpus.by_folders(legal_id(root.name), rows))
 
 
-def add_training(settings: DatasetSettings, folder: Path, listing: Listing) -> None:
-    """List a tree as training set of the folder's name. ``dataset.sexes`` is of the speakers who are evaluated."""
-    rows = sorted(_tree(settings, folder, "dataset.train", listing, None, "*"), key=lambda row: row.utterance)
+def add_training(settings: DatasetSettings, folder: Path, files: Sequence[Path], listing: Listing) -> None:
+    """List a tree, of which these are the audio files, as training set of the folder's name.
+
+    ``dataset.sexes`` is of the speakers who are evaluated.
+    """
+    made = _tree(settings, folder, files, "dataset.train", listing, None, "*")
+    rows = sorted(made, key=lambda row: row.utterance)
+    listing.called.append((legal_id(folder.name), folder))
     if rows:
         listing.notes.append(corpus.by_folders(f"the training set {legal_id(folder.name)}", rows))
     listing.utterances += [
@@ -55,23 +62,28 @@ def add_training(settings: DatasetSettings, folder: Path, listing: Listing) -> N
     ]
 
 
-def fits(folder: Path) -> bool:
-    """Whether a folder is such a tree and none of LibriSpeech's layout: it is no deeper, and its files lie otherwise or share names."""
-    files = trees.audio_files(folder)
+def fits(folder: Path, files: Sequence[Path]) -> bool:
+    """Whether a folder with these audio files is such a tree and none of LibriSpeech's layout: it is no deeper, and its files lie
+    otherwise or share names."""
     depths = {len(path.relative_to(folder).parts) for path in files}
     unique = len({legal_id(path.stem) for path in files}) == len(files)
     return bool(depths) and depths <= {2, 3} and not (depths == {3} and unique)
 
 
 def _tree(
-    settings: DatasetSettings, root: Path, key: str, listing: Listing, table: str | None, chosen: str
+    settings: DatasetSettings,
+    root: Path,
+    every: Sequence[Path],
+    key: str,
+    listing: Listing,
+    table: str | None,
+    chosen: str,
 ) -> list[Listed]:
     """The utterances of a tree, their set and role still open; none if it is no such tree, which is a fault.
 
     ``key`` is the setting that named the root, for messages.
     """
     faults = listing.faults
-    every = trees.audio_files(root)
     files = [path for path in every if fnmatch.fnmatchcase(composed(path.name), composed(chosen))]
     if len(files) < len(every):
         listing.notes.append(f"{len(every) - len(files)} of {len(every)} files are left out by dataset.files={chosen}")

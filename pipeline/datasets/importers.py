@@ -60,7 +60,7 @@ def _add_training(settings: DatasetSettings, listing: Listing) -> None:
         listing.faults.add("train", f"there is no folder '{settings.train}'", "dataset.train")
     elif kaldi.holds_sets(folder):
         kaldi.add_training(settings, folder, listing)
-    elif settings.name == "folders" or folders.fits(folder):
-        folders.add_training(settings, folder, listing)
     else:
-        librispeech.add_training(settings, folder, listing)
+        files = librispeech.audio_files(folder)
+        tree = folders if settings.name == "folders" or folders.fits(folder, files) else librispeech
+        tree.add_training(settings, folder, files, listing)

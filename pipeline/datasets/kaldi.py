@@ -32,28 +32,11 @@ from pipeline.datasets.settings import DatasetSettings
 from pipeline.datasets.sexes import SEXES
 from pipeline.faults import Faults
 from pipeline.names import composed, existing
-from pipeline.tables import text
+from pipeline.tables import labels, text
 from pipeline.tables.limits import few
 
 log = logging.getLogger(__name__)
 
-LABELS = {
-    True: {"1", "tgt", "tar", "true", "Target", "TARGET", "genuine", "same"},
-    False: {
-        "0",
-        "imp",
-        "non",
-        "nontgt",
-        "false",
-        "Nontarget",
-        "NONTARGET",
-        "NonTarget",
-        "impostor",
-        "imposter",
-        "different",
-    },
-}
-"""What other tools write for target and nontarget."""
 _BLANK = re.compile(r"[ \t]+")
 _OF_A_PAIR = re.compile(r"_(enrolls|trials(_.*)?)$")
 _ARCHIVE = re.compile(r"\.ark:\d+$")
@@ -133,6 +116,7 @@ def add_training(settings: DatasetSettings, folder: Path, listing: Listing) -> N
         names = ", ".join(one.name for one in found)
         listing.faults.add("train", f"the folder holds {len(found)} sets ({names}), and one is trained on", folder)
         return
+    corpus.check_name(found[0], composed(found[0].name), listing.faults)
     one = _tables(found[0], listing.faults)
     candidates = [one.folder, one.folder.parent, one.folder.parent.parent, Path.cwd()]
     if settings.audio_root is not None:
@@ -163,6 +147,7 @@ def _discover(
                 root,
             )
             faults.stop(root)
+        corpus.check_name(root, composed(root.name), faults)
         return [], [root]
     training = os.path.realpath(Path(settings.train).expanduser()) if settings.train else ""
     # A training set called like one of a pair is evaluated as well, and its speakers are named as such.
@@ -171,6 +156,12 @@ def _discover(
         for folder in sorted(root.iterdir())
         if folder.is_dir() and (os.path.realpath(folder) != training or _OF_A_PAIR.search(folder.name))
     }
+    for name, folder in folders.items():
+        if (folder / "wav.scp").exists():
+            corpus.check_name(folder, name, faults)
+    if faults.has("bad-id"):
+        # Which sets belong together follows from their names.
+        faults.stop(root)
     pairs = _pairs(folders, wanted_sets(settings), listing)
     if pairs is not None:
         return pairs, []
@@ -521,8 +512,9 @@ def _strange_labels(strange: dict[str, list[Record]], where: str, sound: int, fa
         what = f"{len(several)} lines are LABEL MODEL UTTERANCE instead of MODEL UTTERANCE LABEL: {command}"
         faults.add("columns", what, several[0].where)
         return
-    yes, no = strange.keys() & LABELS[True], strange.keys() & LABELS[False]
-    if not sound and yes and no and len(strange) == len(yes | no):
+    words = labels.pair(strange)
+    yes = {label for label in strange if words is not None and label.lower() == words[0]}
+    if not sound and words is not None and 0 < len(yes) < len(strange):
         test = " || ".join(f'$3 == "{label}"' for label in sorted(yes))
         command = lists.rewritten(where, f'{{ $3 = ({test}) ? "target" : "nontarget"; print }}')
         said = " and ".join(f"'{label}'" for label in sorted(strange))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -43,18 +43,20 @@ def add(settings: DatasetSettings, root: Path, listing: Listing) -> None:
     Raises:
         DataError: it is no such tree; with the faults so far.
     """
-    rows = _tree(settings, root, "dataset.root", settings.sexes, listing)
+    rows = _tree(settings, root, audio_files(root), "dataset.root", settings.sexes, listing)
     if not rows:
         listing.faults.stop(root)
+    listing.called.append((legal_id(root.name), root))
     corpus.halved(listing, legal_id(root.name), rows, settings.seed, str(root))
     corpus.halves_made(listing, [legal_id(root.name)], settings.seed)
     corpus.select(listing, settings.sets, "dataset.sets")
     listing.limits.append(corpus.by_folders(legal_id(root.name), rows))
 
 
-def add_training(settings: DatasetSettings, folder: Path, listing: Listing) -> None:
-    """List a tree as training set of the folder's name."""
-    rows = sorted(_tree(settings, folder, "dataset.train", None, listing), key=lambda row: row.utterance)
+def add_training(settings: DatasetSettings, folder: Path, files: Sequence[Path], listing: Listing) -> None:
+    """List a tree, of which these are the audio files, as training set of the folder's name."""
+    rows = sorted(_tree(settings, folder, files, "dataset.train", None, listing), key=lambda row: row.utterance)
+    listing.called.append((legal_id(folder.name), folder))
     if rows:
         listing.notes.append(corpus.by_folders(f"the training set {legal_id(folder.name)}", rows))
     listing.utterances += [
@@ -62,13 +64,14 @@ def add_training(settings: DatasetSettings, folder: Path, listing: Listing) -> N
     ]
 
 
-def _tree(settings: DatasetSettings, root: Path, key: str, table: str | None, listing: Listing) -> list[Listed]:
+def _tree(
+    settings: DatasetSettings, root: Path, files: Sequence[Path], key: str, table: str | None, listing: Listing
+) -> list[Listed]:
     """The utterances of a tree, their set and role still open; none if it is no such tree, which is a fault.
 
     ``key`` is the setting that named the root, for messages; ``table`` says the sex of speakers in place of SPEAKERS.TXT.
     """
     faults = listing.faults
-    files = audio_files(root)
     parts = [path.relative_to(root).parts for path in files]
     good = [(path, legal_id(place[0])) for path, place in zip(files, parts) if len(place) == 3]
     _layout(root, key, dict(zip(files, parts)), listing)

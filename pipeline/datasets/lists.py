@@ -6,6 +6,7 @@ import difflib
 import shlex
 from collections import defaultdict
 from collections.abc import Collection, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pipeline.faults import Faults
@@ -52,11 +53,15 @@ def nearest(name: str, known: Collection[str]) -> str:
     return f"; did you mean '{near[0]}'?" if near else ""
 
 
-def invisible(kind: str, name: str, where: str, faults: Faults) -> bool:
-    """Report an id with characters that nobody can see; whether it has some."""
+def invisible(kind: str, name: str, where: str, faults: Faults, path: Path | None = None) -> bool:
+    """Report an id with characters that nobody can see; whether it has some.
+
+    ``path`` is the folder or file that it comes from: then the command that renames that is given.
+    """
     problem = text.not_an_id(name)
     if problem:
-        faults.add("bad-id", f"the {kind} '{name}' holds {problem}", where)
+        command = f": {text.renamed(path)}" if path is not None else ""
+        faults.add("bad-id", f"the {kind} '{name}' holds {problem}{command}", where)
     return bool(problem)
 
 

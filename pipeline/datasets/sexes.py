@@ -14,6 +14,7 @@ from pathlib import Path
 from pipeline.datasets.corpus import MOST_NAMED, Listing
 from pipeline.names import legal_id
 from pipeline.tables import text
+from pipeline.tables.limits import few
 
 SEXES = {"f": "f", "female": "f", "m": "m", "male": "m", "u": "u", "unknown": "u"}
 FILES = ("spk2gender", "SPEAKERS.TXT", "speaker-info.txt", "vox1_meta.csv", "vox2_meta.csv")
@@ -50,8 +51,8 @@ def read(
         return {}
     lacking = sorted(set(speakers) - found.keys())
     if not known and found:
-        few = f"it names {', '.join([*found][:3])}, …; the speakers are {', '.join(lacking[:3])}, …"
-        faults.add("no-sex", f"the table names none of the {len(lacking)} speakers: {few}", table)
+        who = f"it names {few([*found], 3)}; the speakers are {few(lacking, 3)}"
+        faults.add("no-sex", f"the table names none of the {len(lacking)} speakers: {who}", table)
         return {}
     for speaker in lacking[:MOST_NAMED]:
         faults.add("no-sex", f"speaker '{speaker}' has no line in {table.name}", table)

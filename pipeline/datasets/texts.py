@@ -13,6 +13,7 @@ from pathlib import Path
 from pipeline import contracts
 from pipeline.datasets import kaldi
 from pipeline.faults import TABLES, Faults
+from pipeline.tables.limits import few
 
 WHERE = "extractor text"
 _REMEDY = (
@@ -71,9 +72,9 @@ class Tables(contracts.Transcripts):
         found: dict[Key, str] = {}
         for file, keys in asked.items():
             if file not in there:
-                few = ", ".join(name for _, name in keys[:3]) + (", …" if len(keys) > 3 else "")
+                named = few([name for _, name in keys], 3)
                 faults.add(
-                    "missing-table", f"there is no such table; it is to hold {len(keys)} utterances: {few}", file
+                    "missing-table", f"there is no such table; it is to hold {len(keys)} utterances: {named}", file
                 )
                 continue
             said = read(file, faults)

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from pipeline.engine.task import Task
 from pipeline.errors import Fault, PipelineError, StageFailed, no_room
+from pipeline.tables.limits import few
 
 
 class NotRun(StageFailed):
@@ -44,8 +45,7 @@ def raise_for(failed: Mapping[Task, PipelineError]) -> None:
     others = [Fault(error.what, where=error.where or other.label) for other, error in roots[1:]]
     down = [task.label for task, error in failed.items() if isinstance(error, NotRun)]
     if down:
-        more = f" and {len(down) - 3} more" if len(down) > 3 else ""
-        others.append(Fault("not run, because a task that it stands on failed", where=", ".join(down[:3]) + more))
+        others.append(Fault("not run, because a task that it stands on failed", where=few(down, 3)))
     raise type(first)(
         first.what,
         where=first.where or task.label,

@@ -71,8 +71,10 @@ def without(made: TrialSet, gone: Collection[tuple[str, str]]) -> TrialSet:
 
     Trials with them are left out, and so are all trials of a model without an utterance.
     """
-    lost_enrolment = pd.Series([(made.enrolment_set, name) in gone for name in made.enrolment["utterance"]], dtype=bool)
-    lost_trials = pd.Series([(made.name, name) in gone for name in made.trials["utterance"]], dtype=bool)
+    enrolled, tried = ([name for of, name in gone if of == one] for one in (made.enrolment_set, made.name))
+    if not enrolled and not tried:
+        return made
+    lost_enrolment, lost_trials = made.enrolment["utterance"].isin(enrolled), made.trials["utterance"].isin(tried)
     enrolment = made.enrolment[~lost_enrolment].reset_index(drop=True)
     trials = made.trials[~lost_trials & made.trials["model"].isin(enrolment["model"])].reset_index(drop=True)
     thinned = {*made.thinned, *made.enrolment.loc[lost_enrolment, "model"]} & set(trials["model"])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,6 +23,7 @@ from pipeline.contracts import (
 from pipeline.engine.task import Work
 from pipeline.metrics import MetricError
 from pipeline.tables import scores
+from pipeline.tables.limits import few
 from pipeline.tables.scores import ScoreMatrix
 
 VERSION = 2
@@ -68,10 +69,13 @@ def _trials(context: Context, work: Work) -> tuple[Trials, str]:
 def _trial_runs(context: Context, work: Work) -> tuple[TrialRuns, str]:
     """The trials that both runs have; counts tell how many there should be."""
     names = ("scores", "scores_again")
-    first, second = (_table(work, name).set_index(["model", "utterance"]) for name in names)
-    both = first.index[first.index.isin(second.index)]
-    runs = TrialRuns(_as_trials(context, first.loc[both]), _as_trials(context, second.loc[both]))
-    return runs, _thinned(work, *names)
+    first, second = (_table(work, name) for name in names)
+    ids = ["model", "utterance"]
+    if not first[ids].equals(second[ids]):
+        one, other = first.set_index(ids), second.set_index(ids)
+        both = one.index[one.index.isin(other.index)]
+        first, second = one.loc[both], other.loc[both]
+    return TrialRuns(_as_trials(context, first), _as_trials(context, second)), _thinned(work, *names)
 
 
 def _thinned(work: Work, *names: str) -> str:
@@ -82,19 +86,13 @@ def _thinned(work: Work, *names: str) -> str:
     if not models:
         return ""
     are = "model is" if len(models) == 1 else "models are"
-    return (
-        f"{len(models)} {are} made of fewer enrolment recordings than are listed ({_few(models)} without {_few(lost)})"
-    )
+    return f"{len(models)} {are} made of fewer enrolment recordings than are listed ({few(models, 3)} without {few(lost, 3)})"
 
 
 def _lost(*matrices: ScoreMatrix) -> str:
     """Which recordings some matrices lack, in words; '' for none."""
     names = list(dict.fromkeys(name for matrix in matrices for name, _ in matrix.lost))
-    return f"{len(names)} recordings could not be used ({_few(names)})" if names else ""
-
-
-def _few(names: Sequence[str], most: int = 3) -> str:
-    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
+    return f"{len(names)} recordings could not be used ({few(names, 3)})" if names else ""
 
 
 def _pairs(context: Context, work: Work) -> tuple[Pairs, str]:

@@ -7,6 +7,7 @@ carriage returns alone are refused with the command that converts the file. Only
 
 from __future__ import annotations
 
+import os
 import shlex
 import unicodedata
 from collections.abc import Iterator
@@ -15,6 +16,7 @@ from typing import Literal, NamedTuple
 
 from pipeline.faults import Faults, shown
 from pipeline.files import NotRegular, TooLarge, read_regular
+from pipeline.names import legal_id
 
 LONGEST = 2 << 30
 """Bytes of a text table: a list of some thirty million trials. What is longer is another file, or one with holes."""
@@ -126,6 +128,24 @@ def not_an_id(found: str) -> str:
             form = shown(character)
             return f"{kind} ({code})" if form in (character, f"\\u{ord(character):04x}") else f"{kind} ({form}, {code})"
     return ""
+
+
+def renamed(path: Path) -> str:
+    """The command that takes out of a file's or folder's own name what nobody can see; it shows no such character itself."""
+    kept = "".join(one for one in legal_id(path.name) if unicodedata.category(one) not in _NO_ID)
+    return f"mv -n {_typed(path)} {_typed(path.with_name(kept or '_'))}"
+
+
+def _typed(path: Path) -> str:
+    """A path as a word of a shell, made of characters that can be seen."""
+    name = str(path)
+    if name.isprintable():
+        return shlex.quote(name)
+    literal = name.replace("\\", "\\\\").replace("%", "%%")
+    seen = "".join(
+        one if one.isprintable() else "".join(f"\\{byte:03o}" for byte in os.fsencode(one)) for one in literal
+    )
+    return f'"$(printf {shlex.quote(seen)})"'
 
 
 def _wide(data: bytes) -> str:

@@ -140,6 +140,7 @@ def test_files_of_another_name_are_said_with_the_option_that_takes_them(
     assert prepared(command, small, chosen, *mended)[0] == 0
 
 
+@pytest.mark.slow
 def test_numbered_files_are_taken_by_a_pattern_and_numbers_alone_are_not(
     command: Command, small: Tiny, tmp_path: Path
 ) -> None:
@@ -189,6 +190,18 @@ def test_a_missing_file_names_the_settings_of_its_system(command: Command, small
     assert "system t8, training set" in err and "'d-0' of train" in err
     assert "system.t8.second_root=DIR" in err and "system.t8.train_root=DIR" in err
     assert "audio_root" not in err and "looked for: " in err and ".flac" in err
+
+
+def test_a_file_that_is_not_read_is_said_with_the_command_that_converts_it(
+    command: Command, small: Tiny, tmp_path: Path
+) -> None:
+    root = theirs(tmp_path / "theirs")
+    odd = root / "t_enrolls_x" / "wav" / "a-e0.wav"
+    soundfile.write(odd, noise("odd"), RATE, format="IRCAM", subtype="PCM_16")
+    status, _, err = prepared(command, small, system(root))
+    assert status == 3 and f"ffmpeg -i {odd}" in err.replace("'", "")
+    assert "convert them with the command given with each file (keep a copy), or make them again" in err
+    assert "out of the tables" not in err
 
 
 def test_the_same_checks_for_second_runs_and_training_sets(command: Command, small: Tiny, tmp_path: Path) -> None:
@@ -299,6 +312,7 @@ def test_a_tree_with_a_folder_a_speaker_and_a_table_of_sexes(command: Command, t
     assert "vox_trials_m  trials  6 target  12 non-target" in out
 
 
+@pytest.mark.slow
 def test_trees_without_a_table_with_one_beside_them_and_with_an_incomplete_one(
     command: Command, tmp_path: Path
 ) -> None:
@@ -320,6 +334,7 @@ def test_trees_without_a_table_with_one_beside_them_and_with_an_incomplete_one(
     assert status == 2 and "dataset.sexes" in err
 
 
+@pytest.mark.slow
 def test_copies_of_a_tree_whose_names_repeat_and_trees_to_train_on(command: Command, tmp_path: Path) -> None:
     root, anon = videos(tmp_path / "vox"), videos(tmp_path / "anon", "anon ")
     train = tmp_path / "train"
@@ -371,6 +386,7 @@ def test_the_only_set_as_training_set(command: Command, tmp_path: Path) -> None:
     assert status == 3 and "3 of the 3 speakers of the training set dev are evaluated: a, b, c" in err
 
 
+@pytest.mark.slow
 def test_several_microphones_are_said_with_the_option_that_takes_one(command: Command, tmp_path: Path) -> None:
     root = tmp_path / "vctk"
     for name in (f"p{s}/p{s}_{n:03d}_mic{m}" for s in (225, 226) for n in range(4) for m in (1, 2)):

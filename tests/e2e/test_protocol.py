@@ -122,7 +122,7 @@ def tree(root: Path) -> list[str]:
     return ["dataset=folders", f"dataset.root={root}"]
 
 
-@pytest.mark.parametrize("layout", [bare, halves, tree])
+@pytest.mark.parametrize("layout", [bare, pytest.param(halves, marks=pytest.mark.slow), tree])
 def test_a_protocol_across_sexes_is_not_said_to_be_of_one_sex(
     tmp_path: Path, command: Command, layout: Callable[[Path], list[str]]
 ) -> None:
@@ -159,7 +159,7 @@ PAIRS = {
 }
 
 
-@pytest.mark.parametrize("name", PAIRS)
+@pytest.mark.parametrize("name", [*[*PAIRS][:2], *(pytest.param(one, marks=pytest.mark.slow) for one in [*PAIRS][2:])])
 def test_names_that_look_like_pairs_are_refused_and_the_command_mends_them(
     tmp_path: Path, command: Command, name: str
 ) -> None:
@@ -270,6 +270,7 @@ def test_limits_of_earlier_runs_are_none(tmp_path: Path) -> None:
     assert limits.read(tmp_path) == []
 
 
+@pytest.mark.slow
 def test_ids_that_are_formulas_or_markup_are_taken_and_escaped(tmp_path: Path, command: Command) -> None:
     """A speaker, a set and a system's label that a spreadsheet or a browser would obey."""
     small = Tiny(tmp_path / "data")

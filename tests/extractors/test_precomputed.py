@@ -158,7 +158,9 @@ def test_missing_ids_are_all_named(tmp_path: Path) -> None:
     with pytest.raises(DataError) as caught:
         precomputed.select(held, many)
     error = caught.value
-    assert error.what.startswith("60 of 61 utterances have no vector: 59 of dev (u0, u1, u2, …); 1 of test (t)")
+    assert error.what.startswith(
+        "60 of 61 utterances have no vector: 59 of dev (u0, u1, u2 and 56 more); 1 of test (t)"
+    )
     assert "like-this" in error.what and error.where == str(tmp_path / "x.npz")
     assert "SPEAKER-UTTERANCE" in error.remedy
     assert len(error.faults) == 60 and {fault.where for fault in error.faults} == {str(tmp_path / "x.npz")}

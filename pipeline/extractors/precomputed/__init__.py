@@ -17,6 +17,7 @@ from pipeline.contracts import ComponentSettings, Feature, Transcripts, Vectors,
 from pipeline.extractors.precomputed import files as vector_files
 from pipeline.extractors.precomputed.files import VectorTable
 from pipeline.faults import Faults
+from pipeline.tables.limits import few
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -163,8 +164,8 @@ def select(table: VectorTable, rows: pd.DataFrame, *, allow_partial: bool = Fals
             also = "and of the utterance of that name " if place in plain else ""
             faults.add("ambiguous", f"'{table.ids[place]}' would be the vector of {said} {also}at once", table.path)
     missing = sum(len(names) for names in lost.values())
-    said = "; ".join(f"{len(names)} of {in_set} ({_few(names)})" for in_set, names in lost.items())
-    what = f"{missing} of {len(keys)} utterances have no vector: {said}; ids of the file are like {_few(table.ids)}"
+    said = "; ".join(f"{len(names)} of {in_set} ({few(names, 3)})" for in_set, names in lost.items())
+    what = f"{missing} of {len(keys)} utterances have no vector: {said}; ids of the file are like {few(table.ids, 3)}"
     faults.stop(table.path, what if missing and not allow_partial else "")
 
     vectors = np.zeros((len(keys), table.vectors.shape[1]), np.float32)
@@ -177,7 +178,3 @@ def select(table: VectorTable, rows: pd.DataFrame, *, allow_partial: bool = Fals
         held.astype(np.float64),
         tuple("" if one else f"{table.path} holds no vector of it" for one in held),
     )
-
-
-def _few(names: Sequence[str], most: int = 3) -> str:
-    return ", ".join(names[:most]) + (", …" if len(names) > most else "")
