@@ -74,10 +74,10 @@ def _tree(settings: DatasetSettings, root: Path, key: str, table: str | None, li
     _layout(root, key, dict(zip(files, parts)), listing)
     if not good:
         return []
-    said, below = levels.too_high(parts, alone=False)
-    if said:
+    problem, below = levels.too_high(parts, alone=False)
+    if problem:
         kind = " (with dataset=folders)" if below and key == "dataset.root" else ""
-        faults.add("level", f"{said}{levels.advised(root, key, below)}{kind}", root)
+        faults.add("level", f"{problem}{levels.advised(root, key, below)}{kind}", root)
         return []
     known = sexes.read(table, root, {speaker for _, speaker in good}, listing, ("SPEAKERS.TXT",))
     rows, renamed = [], 0
