@@ -460,7 +460,7 @@ def _apart(rows: Sequence[Listed], faults: Faults) -> list[Listed]:
             f"{'are' if len(both) > 1 else 'is'} evaluated: {few(both, MOST_NAMED)} ('{both[0]}' in {other.set}, {other.where})",
             one.where,
         )
-    same = {row.set for row in trained.values()} & {row.set for row in evaluated.values()}
+    same = {row.set for row in rows if row.role == "train"} & {row.set for row in rows if row.role != "train"}
     for name in sorted(same) if not both else ():
         faults.add("train", f"the training set and a set that is evaluated are both called '{name}'", "dataset.train")
     return [row for row in rows if row.role != "train" or row.set not in same]

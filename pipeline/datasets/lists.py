@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import difflib
+import functools
+import re
 import shlex
 from collections import defaultdict
+<<<<<<< HEAD
 from collections.abc import Collection, Mapping
 from pathlib import Path
+=======
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+>>>>>>> i12-r4
 from typing import TYPE_CHECKING
 
-from pipeline.faults import Faults
+from pipeline.faults import Faults, shown
 from pipeline.tables import text
 
 if TYPE_CHECKING:
@@ -19,6 +26,8 @@ NEARLY_ALL, FEW = 0.9, 10
 """The share from which faults are one fault of the whole list, and the number below which they never are."""
 
 _NAMES_COMPARED = 2000
+_ALIKE = 2
+"""Names from which one can tell that all were changed alike."""
 _HINTS = 25
 """Unknown ids that get the nearest known one: looking for it takes its time."""
 
@@ -45,19 +54,131 @@ def check(made: TrialList, known: Mapping[tuple[str, str], Listed], faults: Faul
 
 
 def nearest(name: str, known: Collection[str]) -> str:
-    """``; did you mean 'X'?`` with the known id that is most like a name; '' if none is like it."""
-    names: Collection[str] = known
-    if len(names) > _NAMES_COMPARED:
-        names = [one for one in names if one[:4] == name[:4] or one[-4:] == name[-4:]][:_NAMES_COMPARED]
-    near = difflib.get_close_matches(name, names, n=1)
+    """``; did you mean 'X'?`` with the known id that is most like a name; '' if none is like it.
+
+    An id in other capitals comes first, then one that is a part of the name or of which the name is a part, then one of like letters.
+    """
+    folded = name.casefold()
+    near = sorted(one for one in known if one.casefold() == folded)
+    if not near:
+        parts = [one for one in known if _within(one.casefold(), folded) or _within(folded, one.casefold())]
+        # The longest part of the name, or the shortest of which it is one: that adds or takes away least.
+        least = min((abs(len(one) - len(name)) for one in parts), default=0)
+        near = [one for one in parts if abs(len(one) - len(name)) == least]
+        near = near if len(near) == 1 else []
+    if not near:
+        names: Collection[str] = known
+        if len(names) > _NAMES_COMPARED:
+            names = [one for one in names if one[:4] == name[:4] or one[-4:] == name[-4:]][:_NAMES_COMPARED]
+        near = difflib.get_close_matches(name, names, n=1)
     return f"; did you mean '{near[0]}'?" if near else ""
 
 
+<<<<<<< HEAD
 def invisible(kind: str, name: str, where: str, faults: Faults, path: Path | None = None) -> bool:
     """Report an id with characters that nobody can see; whether it has some.
 
     ``path`` is the folder or file that it comes from: then the command that renames that is given.
     """
+=======
+def _within(part: str, whole: str) -> bool:
+    """Whether an id is a part of another, and neither a number nor a word is cut in two."""
+    start = whole.find(part) if part else -1
+    while start >= 0:
+        stop = start + len(part)
+        before, behind = whole[:start][-1:], whole[stop:][:1]
+        if not _joined(before, part[0]) and not _joined(part[-1], behind):
+            return True
+        start = whole.find(part, start + 1)
+    return False
+
+
+def _joined(left: str, right: str) -> bool:
+    return (left.isdigit() and right.isdigit()) or (left.isalpha() and right.isalpha())
+
+
+def _renamed(names: Collection[str], known: Collection[str]) -> tuple[str, str, str] | None:
+    """What one change makes known ids of all names: in words, as an expression of awk for the field ``@``, and an example.
+
+    None if there is no such change, if some names are known, or if there are too few names to tell.
+    """
+    known = set(known)
+    if len(names) < _ALIKE or not known.isdisjoint(names):
+        return None
+    first = min(names)
+    if text.not_an_id(first):
+        return None
+    for one in sorted(known, key=lambda one: (-len(one), one)):
+        for change in _changes(first, one):
+            if all(change.made(name) in known for name in names):
+                return change.said, change.awk, f"{first} for {one}"
+    return None
+
+
+@dataclass(frozen=True)
+class _Change:
+    """One change of names: what stands before and behind them is taken away or put there, or capitals are changed.
+
+    Attributes:
+        made: what becomes of a name; '' if it is not one to be changed so.
+        said: in words, how the names differ.
+        awk: the same as an expression of awk for the field ``@``.
+    """
+
+    made: Callable[[str], str]
+    said: str
+    awk: str
+
+
+def _changes(name: str, known: str) -> Iterator[_Change]:
+    """How a name may become a known id, by affixes or capitals."""
+    for before, behind in _affixes(known, name):
+        awk = " ".join(filter(None, [_literal(before), "@", _literal(behind)]))
+        yield _Change(functools.partial(_put, before, behind), f"lack {_said(before, behind)} them", awk)
+    for before, behind in _affixes(name, known):
+        cut = [f"length({_literal(affix)})" if affix else "0" for affix in (before, behind)]
+        awk = f"substr(@, {cut[0]} + 1, length(@) - {cut[0]} - {cut[1]})"
+        yield _Change(functools.partial(_bare, before, behind), f"have {_said(before, behind)} them", awk)
+    for function, word in ((str.lower, "tolower"), (str.upper, "toupper")):
+        if name.isascii() and function(name) == known:
+            yield _Change(function, "differ in upper and lower case", f"{word}(@)")
+
+
+def _affixes(whole: str, part: str) -> Iterator[tuple[str, str]]:
+    """What stands before and behind a part of a text, for each place where it stands.
+
+    Letters beyond ASCII have several forms, and awk may count them in bytes: such affixes are left out.
+    """
+    start = whole.find(part) if part and part != whole else -1
+    while start >= 0:
+        before, behind = whole[:start], whole[start + len(part) :]
+        if (before + behind).isascii():
+            yield before, behind
+        start = whole.find(part, start + 1)
+
+
+def _put(before: str, behind: str, name: str) -> str:
+    return f"{before}{name}{behind}"
+
+
+def _bare(before: str, behind: str, name: str) -> str:
+    whole = name.startswith(before) and name.endswith(behind) and len(name) > len(before) + len(behind)
+    return name[len(before) : len(name) - len(behind)] if whole else ""
+
+
+def _said(before: str, behind: str) -> str:
+    places = ((before, "before"), (behind, "behind"))
+    return " and ".join(f"'{affix}' {place}" for affix, place in places if affix)
+
+
+def _literal(affix: str) -> str:
+    """A text as awk writes it between the quotes of a shell; '' for none."""
+    return '"' + re.sub(r"""["'\\@]""", lambda one: f"\\{ord(one[0]):03o}", affix) + '"' if affix else ""
+
+
+def invisible(kind: str, name: str, where: str, faults: Faults) -> bool:
+    """Report an id with characters that nobody can see; whether it has some."""
+>>>>>>> i12-r4
     problem = text.not_an_id(name)
     if problem:
         command = f": {text.renamed(path)}" if path is not None else ""
@@ -66,6 +187,15 @@ def invisible(kind: str, name: str, where: str, faults: Faults, path: Path | Non
 
 
 def _check_enrolment(made: TrialList, enrolled: Collection[str], faults: Faults) -> None:
+    names = {line.utterance for line in made.enrolment}
+    changed = _renamed(names, enrolled)
+    if changed:
+        line = made.enrolment[0]
+        said, awk, example = changed
+        command = rewritten(line.where.rpartition(":")[0], f"{{ $1 = {awk.replace('@', '$1')}; print }}")
+        what = f"all {len(names)} enrolled utterances of {made.enrolment_set} {said}, e.g. {example}: {command}"
+        _once("columns", what, line.where, faults)
+        return
     seen = set()
     for line in made.enrolment:
         if line.utterance in enrolled or line.utterance in seen:
@@ -74,7 +204,13 @@ def _check_enrolment(made: TrialList, enrolled: Collection[str], faults: Faults)
         if not invisible("utterance", line.utterance, line.where, faults):
             hint = nearest(line.utterance, enrolled) if len(seen) <= _HINTS else ""
             what = f"enrolment utterance '{line.utterance}' is not in {made.enrolment_set}{hint}"
-            faults.add("unknown-utterance", what, line.where)
+            _once("unknown-utterance", what, line.where, faults)
+
+
+def _once(kind: str, what: str, where: str, faults: Faults) -> None:
+    """Report a fault of an enrolment set, which may belong to several lists."""
+    if not any((fault.kind, fault.what, fault.where) == (kind, shown(what), shown(where)) for fault in faults.found):
+        faults.add(kind, what, where)
 
 
 def _swapped(made: TrialList, models: Collection[str], tried: Collection[str], faults: Faults) -> bool:
@@ -104,7 +240,13 @@ def _check_ids(made: TrialList, models: Collection[str], tried: Collection[str],
         if before is not trial and trial.model in models and trial.utterance in tried:
             what = f"the trial {trial.model} {trial.utterance} stands twice, first in {before.where}"
             faults.add("duplicate-trial", what, trial.where)
+    alike = {
+        "unknown-model": _all_alike(made, "model", [trial.model for trial in made.trials], models, faults),
+        "unknown-utterance": _all_alike(made, "utterance", [trial.utterance for trial in made.trials], tried, faults),
+    }
     for number, ((kind, name), several) in enumerate(strange.items()):
+        if alike[kind]:
+            continue
         is_model = kind == "unknown-model"
         if invisible("model" if is_model else "utterance", name, several[0].where, faults):
             continue
@@ -113,6 +255,22 @@ def _check_ids(made: TrialList, models: Collection[str], tried: Collection[str],
             f"utterance '{name}' is not in {made.name}")  # fmt: skip
         count = f"{len(several)} trial{'s' if len(several) > 1 else ''}, this is the first"
         faults.add(kind, f"{what} ({count}){hint}", several[0].where)
+
+
+def _all_alike(made: TrialList, what: str, given: Sequence[str], known: Collection[str], faults: Faults) -> bool:
+    """Whether one change of the ids of a column makes known ones of all, which is then reported."""
+    changed = _renamed(set(given), known)
+    if changed is None:
+        return False
+    said, awk, example = changed
+    column = "$1" if what == "model" else "$2"
+    command = rewritten(made.where, f"{{ {column} = {awk.replace('@', column)}; print }}")
+    faults.add(
+        "columns",
+        f"all {len(set(given))} {what}s of the list of {made.name} {said}, e.g. {example}: {command}",
+        made.trials[0].where,
+    )
+    return True
 
 
 def _check_labels(

@@ -9,7 +9,8 @@ from pathlib import Path
 
 from pipeline.faults import Faults
 
-ENROLMENT, TRIALS = re.compile(r"enrol", re.IGNORECASE), re.compile(r"trial|test|eval|probe", re.IGNORECASE)
+ENROLMENT = re.compile(r"enrol|gallery|reference|refs?$", re.IGNORECASE)
+TRIALS = re.compile(r"trial|test|eval|probe|query|queries", re.IGNORECASE)
 """How the word begins that says what a set is for."""
 
 _PARTS = re.compile(r"[_.\-]+")

@@ -58,6 +58,10 @@ class DatasetSettings(ComponentSettings):
     @field_validator("sets")
     @classmethod
     def _in_one_form(cls, sets: list[str] | None) -> list[str] | None:
+        if sets is not None and not sets:
+            raise ValueError(
+                "an empty list leaves nothing to evaluate: name trial sets, or leave it out to take every set"
+            )
         return None if sets is None else [composed(name) for name in sets]
 
     @field_validator("sexes")
