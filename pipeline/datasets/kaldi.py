@@ -275,6 +275,7 @@ def _tables(folder: Path, faults: Faults) -> _Set:
         made.audio = list(records(folder / "wav.scp", faults, range(2, 3), split=2))
         if not made.audio and len(faults.found) == known:
             faults.add("empty", "wav.scp lists no utterance", folder / "wav.scp")
+    known = len(faults.found)
     if (folder / "utt2spk").exists():
         owners = _mapping(folder / "utt2spk", faults)
     elif (folder / "spk2utt").exists():
@@ -291,6 +292,9 @@ def _tables(folder: Path, faults: Faults) -> _Set:
     else:
         owners = {}
         faults.add("missing-table", "neither utt2spk nor spk2utt says who speaks", folder)
+    if not owners and len(faults.found) == known:
+        table = "utt2spk" if (folder / "utt2spk").exists() else "spk2utt"
+        faults.add("empty", f"{table} names no speaker", folder / table)
     made.speakers = {utterance: record.fields[1] for utterance, record in owners.items()}
     listed = {record.fields[0] for record in made.audio}
     for utterance, record in owners.items() if listed else ():

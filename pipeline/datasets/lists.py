@@ -7,13 +7,9 @@ import functools
 import re
 import shlex
 from collections import defaultdict
-<<<<<<< HEAD
-from collections.abc import Collection, Mapping
-from pathlib import Path
-=======
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
->>>>>>> i12-r4
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pipeline.faults import Faults, shown
@@ -74,13 +70,6 @@ def nearest(name: str, known: Collection[str]) -> str:
     return f"; did you mean '{near[0]}'?" if near else ""
 
 
-<<<<<<< HEAD
-def invisible(kind: str, name: str, where: str, faults: Faults, path: Path | None = None) -> bool:
-    """Report an id with characters that nobody can see; whether it has some.
-
-    ``path`` is the folder or file that it comes from: then the command that renames that is given.
-    """
-=======
 def _within(part: str, whole: str) -> bool:
     """Whether an id is a part of another, and neither a number nor a word is cut in two."""
     start = whole.find(part) if part else -1
@@ -176,9 +165,11 @@ def _literal(affix: str) -> str:
     return '"' + re.sub(r"""["'\\@]""", lambda one: f"\\{ord(one[0]):03o}", affix) + '"' if affix else ""
 
 
-def invisible(kind: str, name: str, where: str, faults: Faults) -> bool:
-    """Report an id with characters that nobody can see; whether it has some."""
->>>>>>> i12-r4
+def invisible(kind: str, name: str, where: str, faults: Faults, path: Path | None = None) -> bool:
+    """Report an id with characters that nobody can see; whether it has some.
+
+    ``path`` is the folder or file that it comes from: then the command that renames that is given.
+    """
     problem = text.not_an_id(name)
     if problem:
         command = f": {text.renamed(path)}" if path is not None else ""

@@ -418,6 +418,8 @@ FAULTS: dict[str, tuple[Callable[..., object], str, str, str]] = {
     "too many fields": (
         lambda t: _swap(_rows(t, "utt2dur"), "c-t1 0.25 ", "c-t1 0.25 c"),
         "malformed", "3 fields instead of 2", "t_trials_f/utt2dur:6"),
+    "nobody in utt2spk": (
+        lambda t: _rows(t, "utt2spk").clear(), "empty", "utt2spk names no speaker", "t_trials_f/utt2spk"),
     "no path": (
         lambda t: _rows(t, "wav.scp").append("c-t2"), "malformed", "1 fields instead of 2", "t_trials_f/wav.scp:7"),
     "no such sex": (
