@@ -32,7 +32,7 @@ from pipeline.evaluation.runfolder import RunFolder, utc
 from pipeline.planning import Evaluation, Graph, Machine
 from pipeline.report import render
 from pipeline.report.drawn import Drawn
-from pipeline.tables import limits, records, status
+from pipeline.tables import limits, records, status, written
 
 T = TypeVar("T")
 
@@ -83,6 +83,7 @@ def _evaluate(asked: Evaluation, folder: RunFolder, stop: Stop, progress: Progre
     page = render.render([folder.path], folder.path / "report.html", Drawn(run.outcome.store))
     error = shortfall(gathered, data, asked.allow_partial, page)
     counts = f"tasks: {run.outcome.reused} reused, {run.outcome.computed} computed"
+    written.seal(folder.path)
     folder.status(
         state="partial" if error else "done",
         exit_status=error.status if error else 0,
