@@ -21,6 +21,7 @@ import pytest
 from pipeline import cli, evaluation, files
 from pipeline.errors import DataError
 from pipeline.extractors import ge2e
+from pipeline.tables import signed
 from pipeline.tables import status as status_files
 from tests.datasets.conftest import Tiny
 
@@ -38,7 +39,7 @@ def arguments(home: Path) -> list[str]:
     return [
         "recipe=kaldi", f"dataset.root={tiny.root}", "system=[original]", "extractor=[precomputed]", "train=none",
         f"+extractor.precomputed.vectors={{original: {home / 'x'}}}", "attacker=[ignorant]", "backend=[cosine]",
-        "metric=[asv,vsm]", "metric.asv.interval=none", "diagnostics=true", f"paths.root={home / 'exp'}",
+        "metric=[asv,zebra]", "metric.asv.interval=none", "metric.zebra.interval=none", "diagnostics=true", f"paths.root={home / 'exp'}",
     ]  # fmt: skip
 
 
@@ -85,7 +86,7 @@ def flip(path: Path, bit: int) -> None:
 
 
 DATA = (
-    "results.parquet", "strongest.parquet", "diagnostics.parquet", "artefacts.parquet", "figures/similarity.parquet",
+    "results.parquet", "strongest.parquet", "diagnostics.parquet", "artefacts.parquet", "figures/ece_profile.parquet",
     "limits.json", "store.json", "environment.json", "config.yaml", "overrides.txt", "status.json", "digests.json",
 )  # fmt: skip
 
@@ -94,8 +95,7 @@ DATA = (
 def test_a_flipped_bit_anywhere_in_a_file_is_named(name: str, run: Path) -> None:
     whole = (run / name).read_bytes()
     random = np.random.default_rng(1)
-    places = range(8 * len(whole)) if name == "status.json" else random.integers(0, 8 * len(whole), 12)
-    for bit in places:
+    for bit in random.integers(0, 8 * len(whole), 12):
         flip(run / name, int(bit))
         if json_value(whole) is not None and json_value((run / name).read_bytes()) == json_value(whole):
             assert name in ("status.json", "digests.json")  # white space between values, which says nothing
@@ -107,6 +107,21 @@ def test_a_flipped_bit_anywhere_in_a_file_is_named(name: str, run: Path) -> None
     assert len(evaluation.read(run).rows)
 
 
+def test_a_signed_record_shows_every_bit_that_changes_what_it_says() -> None:
+    record = {"state": "done", "exit_status": 0, "reasons": ["für"], "process": {"pid": 7}}
+    whole = signed.text(record).encode()
+    assert signed.read(whole) == record == signed.read(json.dumps(record).encode())
+    shown = 0
+    for bit in range(8 * len(whole)):
+        changed = bytearray(whole)
+        changed[bit // 8] ^= 1 << bit % 8
+        try:
+            assert signed.read(bytes(changed)) == record
+        except ValueError:
+            shown += 1
+    assert shown > 7 * len(whole)
+
+
 def json_value(content: bytes) -> object:
     try:
         return json.loads(content)
@@ -116,12 +131,12 @@ def json_value(content: bytes) -> object:
 
 def test_damage_is_said_and_the_command_in_the_message_mends_it(finished: Path, run: Path, command: Command) -> None:
     assert command("report", str(run))[0] == 0
-    for name in ("results.parquet", "figures/similarity.parquet"):
+    for name in ("results.parquet", "figures/ece_profile.parquet"):
         flip(run / name, 4000)
     for words in (["report", str(run)], ["compare", str(run), str(finished)]):
         status, _, err = command(*words)
         assert status == 3
-        assert f"figures/similarity.parquet, results.parquet of run {run.name} are not what was written" in err
+        assert f"figures/ece_profile.parquet, results.parquet of run {run.name} are not what was written" in err
     again = err.strip().splitlines()[-1].partition(": python -m pipeline ")[2]
     status, out, _ = command(*shlex.split(again))
     assert status == 0 and "0 computed" in out
@@ -174,7 +189,7 @@ def test_a_record_that_may_not_grow_stays_whole(tmp_path: Path) -> None:
         assert (tmp_path / "status.json").read_bytes() == before
 
 
-@pytest.mark.parametrize("garbled", ["{", '{"state": "running"}\n}', "[]", "\x00" * 300])
+@pytest.mark.parametrize("garbled", ["{", "\x00" * 300])
 def test_a_record_that_cannot_be_read_counts_as_of_a_killed_run_once_it_is_silent(
     garbled: str, finished: Path, tmp_path: Path, command: Command
 ) -> None:
