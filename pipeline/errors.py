@@ -145,8 +145,8 @@ def os_error(error: OSError, what: str, where: str | Path) -> StageFailed:
     return StageFailed(f"{what}: {error.strerror or error}", where=place, cause=cause, remedy=f"{remedy}, {AGAIN}")
 
 
-def why(number: int | None, place: str) -> tuple[str, str]:
-    """The likely cause of an error of the system, by its number, and what mends it."""
+def why(number: int | None, place: str, setting: str = "paths.root") -> tuple[str, str]:
+    """The likely cause of an error of the system, by its number, and what mends it; ``setting`` names the folder it lies in."""
     quoted = shlex.quote(place)
     match number:
         case errno.ENOSPC:
@@ -168,7 +168,7 @@ def why(number: int | None, place: str) -> tuple[str, str]:
             return (
                 "this user may not read or write there",
                 f"give yourself the permission (`chmod -R u+rwX {quoted}`; if it is somebody else's, they can "
-                f"`chmod -R a+rX {quoted}`), or set paths.root to a folder that is yours",
+                f"`chmod -R a+rX {quoted}`), or set {setting} to a folder that is yours",
             )
         case errno.EROFS:
             return "the file system is mounted for reading alone", "set paths.root to a folder that can be written"
@@ -194,6 +194,30 @@ def why(number: int | None, place: str) -> tuple[str, str]:
         case errno.ENOENT:
             return "it was moved or removed while it was needed", "restore it"
     return "", "mend the cause"
+
+
+def system(error: BaseException, where: object = "") -> StageFailed | None:
+    """What is to be said of an error of the system that nobody has explained; None if it is no such error.
+
+    Args:
+        error: what was raised.
+        where: what was worked on, if the error itself does not say.
+    """
+    full = no_room(error, where)
+    if (
+        full is not None or not isinstance(error, OSError) or error.errno is None
+    ):  # without a number it is a library's own
+        return full
+    place = _place(error) or str(where)
+    cause, remedy = why(error.errno, place)
+    if not place:
+        remedy = "mend the cause"
+    return StageFailed(
+        f"the system refused something that is needed: {error.strerror or error}",
+        where=place,
+        cause=cause,
+        remedy=f"{remedy}, {AGAIN}",
+    )
 
 
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EFBIG)

@@ -36,7 +36,7 @@ def lines(asked: Evaluation) -> Iterator[str]:
     }
     for what, chosen in asked.components().items():
         try:
-            found = chosen.component.weights(chosen.settings, asked.paths.weights)
+            found = chosen.weights(asked.paths.weights)
         except PipelineError as error:
             yield f"{what}: {error}"
             continue

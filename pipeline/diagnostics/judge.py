@@ -16,7 +16,7 @@ from pipeline.diagnostics.sentences import Finding, Rate
 from pipeline.engine.outcome import Outcome
 from pipeline.engine.task import Ref
 from pipeline.metrics.treatment import Treatment
-from pipeline.tables import records, results
+from pipeline.tables import records, results, written
 
 TABLE = "diagnostics.parquet"
 GRID = ["dataset", "subset", "system", "extractor", "backend"]
@@ -94,7 +94,7 @@ def _silence(
 def read(folder: Path) -> pd.DataFrame:
     """The findings in a run folder; none where there is no such file."""
     path = folder / TABLE
-    return pd.read_parquet(path) if path.is_file() else diagnostics.frame([])
+    return written.parquet(path) if path.is_file() else diagnostics.frame([])
 
 
 def _of(each: Diagnosis, eers: Rows, rows: Rows, outcome: Outcome) -> Iterator[Finding]:

@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from pipeline.tables import written
+
 TABLE = "strongest.parquet"
 ATTACK = ("attacker", "extractor", "trained_on", "backend")
 Attack = tuple[str, ...]
@@ -68,7 +70,7 @@ def write(table: pd.DataFrame, folder: Path) -> None:
 def read(folder: Path) -> pd.DataFrame:
     """The choice of a run folder; none where there is no such file."""
     path = folder / TABLE
-    return pd.read_parquet(path) if path.is_file() else choose([], pd.DataFrame())
+    return written.parquet(path) if path.is_file() else choose([], pd.DataFrame())
 
 
 def measured(choice: pd.DataFrame, rows: pd.DataFrame) -> pd.DataFrame:

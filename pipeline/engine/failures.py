@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from pipeline.engine.task import Task
-from pipeline.errors import Fault, PipelineError, StageFailed, no_room
+from pipeline.errors import Fault, PipelineError, StageFailed, system
 from pipeline.tables.limits import few
 
 
@@ -20,9 +20,9 @@ def not_run(task: Task) -> NotRun:
 
 def unexpected(task: Task, error: Exception) -> StageFailed:
     """An exception that a task did not explain."""
-    full = no_room(error)
-    if full is not None:
-        return full
+    refused = system(error)
+    if refused is not None:
+        return refused
     return StageFailed(
         f"{task.label} failed with {type(error).__name__}: {error}",
         cause="see the traceback in run.log",

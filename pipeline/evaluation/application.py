@@ -24,7 +24,7 @@ from pipeline.engine.sound import Damaged
 from pipeline.engine.stop import Stop, Stopped, listening
 from pipeline.engine.store import Store
 from pipeline.engine.task import Task
-from pipeline.errors import ConfigError, DataError, PipelineError, no_room
+from pipeline.errors import ConfigError, DataError, PipelineError, system
 from pipeline.evaluation import gather
 from pipeline.evaluation.machine import machine, threads
 from pipeline.evaluation.result import Result, shortfall
@@ -32,7 +32,7 @@ from pipeline.evaluation.runfolder import RunFolder, utc
 from pipeline.planning import Evaluation, Graph, Machine
 from pipeline.report import render
 from pipeline.report.drawn import Drawn
-from pipeline.tables import limits, records, status
+from pipeline.tables import limits, records, status, written
 
 T = TypeVar("T")
 
@@ -83,6 +83,7 @@ def _evaluate(asked: Evaluation, folder: RunFolder, stop: Stop, progress: Progre
     page = render.render([folder.path], folder.path / "report.html", Drawn(run.outcome.store))
     error = shortfall(gathered, data, asked.allow_partial, page)
     counts = f"tasks: {run.outcome.reused} reused, {run.outcome.computed} computed"
+    written.seal(folder.path)
     folder.status(
         state="partial" if error else "done",
         exit_status=error.status if error else 0,
@@ -310,10 +311,11 @@ def _recorded(folder: RunFolder) -> Iterator[Stop]:
         folder.last_status(state="stopped", reasons=[f"ended from outside ({type(error).__name__})"])
         raise
     except BaseException as error:
-        full = no_room(error, folder.path)
-        if full is not None:
-            _failed(folder, full)
-            raise full from error
+        refused = system(error, folder.path)
+        if refused is not None:
+            folder.log(traceback.format_exc())
+            _failed(folder, refused)
+            raise refused from error
         folder.last_status(state="failed", exit_status=1, reasons=[f"{type(error).__name__}: {error}"])
         folder.log(traceback.format_exc())
         raise

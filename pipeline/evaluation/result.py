@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
-import yaml
 
 from pipeline.diagnostics import grouping, judge, strongest
 from pipeline.engine.store import Store
@@ -17,7 +16,7 @@ from pipeline.errors import ConfigError, DataError, Fault, PartialResult, Pipeli
 from pipeline.report import render, tables
 from pipeline.report import strongest as first
 from pipeline.report.drawn import NOT_KEPT, Drawn
-from pipeline.tables import artefacts, limits, results, scores, status
+from pipeline.tables import artefacts, limits, results, scores, status, written
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -62,8 +61,9 @@ class Result:
     def systems(self) -> list[str]:
         """Labels of the systems, in the order of the tables."""
         path = self.folder / "config.yaml"
-        config = yaml.safe_load(path.read_text(encoding="utf-8")) if path.is_file() else {}
-        return [str(label) for label in (config or {}).get("system", {})]
+        config = written.yaml_of(path) if path.is_file() else {}
+        systems = config.get("system") if isinstance(config, dict) else None
+        return [str(label) for label in systems] if isinstance(systems, (dict, list)) else []
 
     @property
     def strongest(self) -> pd.DataFrame:
@@ -140,7 +140,7 @@ class Result:
             raise ConfigError(
                 "this run has no similarity matrices", where=str(self.folder), remedy="add vsm to metric=[…]"
             )
-        table = _matching(pd.read_parquet(path), identity)
+        table = _matching(written.parquet(path), identity)
         if block is not None:
             table = _matching(table, {"block": block.upper()})
         return SimilarityMatrices(table)
@@ -219,15 +219,20 @@ def read(run: Path | str) -> Result:
 
     Raises:
         ConfigError: the folder holds no results.
+        DataError: its files are not what the run wrote.
     """
     folder = Path(run).expanduser()
-    state = status.in_words(status.settle(folder))
+    record = status.settle(folder)
+    state = status.in_words(record)
+    written.check(folder)
     if not (folder / "results.parquet").is_file():
         raise ConfigError(
             f"'{run}' is no finished run: it has no results.parquet",
             cause=state,
             remedy="name folders under paths.root/runs whose status.json says done",
         )
+    if record.get("state") == status.GARBLED:
+        raise written.changed(folder, [status.FILE])
     return Result(folder.resolve())
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import torch
 
 from pipeline.errors import DataError
+from pipeline.weights.find import check_readable
 
 State = dict[str, torch.Tensor]
 
@@ -19,12 +20,14 @@ def read(path: Path, plain_name: str) -> State:
         plain_name: what a file of plain tensors beside it would have to be called, for the remedy.
 
     Raises:
-        DataError: it cannot be read, or holds anything but plain tensors by name.
+        ModelMissing: it cannot be opened.
+        DataError: it cannot be parsed, or holds anything but plain tensors by name.
     """
     convert = (
         f"write the model's state_dict(), tensors by name and nothing else, to {plain_name} in that folder, on the "
         "machine that made it"
     )
+    check_readable(path)
     try:
         if path.suffix == ".safetensors":
             from safetensors.torch import load_file

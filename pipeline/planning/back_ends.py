@@ -26,7 +26,7 @@ def back_ends(plan: Plan) -> None:
         return
     _extract(plan)
     for label, backend in plan.evaluation.backends.items():
-        weights = backend.component.weights(backend.settings, plan.evaluation.paths.weights)
+        weights = backend.weights(plan.evaluation.paths.weights)
         given = Given(weights.digest, weights.folder) if weights else None
         for extractor in plan.scored:
             if backend.component.is_fitted(backend.settings) and not extractor.component.hears:

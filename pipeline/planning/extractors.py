@@ -192,8 +192,7 @@ def trainings(evaluation: Evaluation, sets: SpeechSets) -> Trainings:
 
 def is_fitted(evaluation: Evaluation, backend: Chosen[Backend]) -> bool:
     """Whether the run trains this back end."""
-    component, settings = backend.component, backend.settings
-    return component.is_fitted(settings) and component.weights(settings, evaluation.paths.weights) is None
+    return backend.component.is_fitted(backend.settings) and backend.weights(evaluation.paths.weights) is None
 
 
 @dataclass(frozen=True)
@@ -235,7 +234,7 @@ def _maker(evaluation: Evaluation, made: Training, chosen: Chosen[Extractor], ro
     preparation = chosen.component.preparation(chosen.settings)
     if not made.trainer.adapts:
         return Maker(training, preparation)
-    weights = chosen.component.weights(chosen.settings, evaluation.paths.weights)
+    weights = chosen.weights(evaluation.paths.weights)
     if weights is None:
         raise ConfigError(
             f"the weights of {chosen.name} are trained in the run, and the chosen trainer begins with weights",
@@ -371,7 +370,7 @@ def loaded(evaluation: Evaluation, made: Trainings, transcripts: Transcripts | N
             )
             continue
         maker, training = made.trained.get((label, made.original.key), (None, None)) if made.original else (None, None)
-        weights = None if training else component.weights(chosen.settings, evaluation.paths.weights)
+        weights = None if training else chosen.weights(evaluation.paths.weights)
         found.append(
             LoadedExtractor(label, chosen, weights, training, made.original if training else None, maker=maker)
         )

@@ -18,11 +18,13 @@ from pipeline.contracts import (
     Extractor,
     MetricFamily,
     Training,
+    Weights,
     runtime,
 )
 from pipeline.datasets.settings import DatasetSettings
 from pipeline.protocol.attackers import AttackerSettings
 from pipeline.stages.fuse import Kind
+from pipeline.weights.find import unreadable
 
 ORACLE = "oracle"
 """How scores become LLRs: PAV on the very scores under test, a part of each metric's definition."""
@@ -93,6 +95,18 @@ class Chosen(Generic[C]):
     def numeric(self) -> dict[str, Any]:
         """The numeric settings."""
         return self.settings.numeric()  # type: ignore[no-any-return]
+
+    def weights(self, models: Path) -> Weights | None:
+        """The weights that its settings ask for, on this machine; None where none are needed or the run makes them.
+
+        Raises:
+            ModelMissing: they are not here, or may not be read.
+        """
+        try:
+            found: Weights | None = self.component.weights(self.settings, models)
+        except OSError as error:
+            raise unreadable(error, models) from error
+        return found
 
     @property
     def module(self) -> str:

@@ -381,7 +381,7 @@ class SpeechSets:
 
     def _anonymised(self, key: SpeechKey, level: str, system: Chosen[Anonymiser], parts: Sequence[Part]) -> SpeechSet:
         component, machine = system.component, self.machine
-        weights = component.weights(system.settings, self.evaluation.paths.weights)
+        weights = system.weights(self.evaluation.paths.weights)
         folder = weights.folder if weights else None
         work = functools.partial(anonymise.run, component, system.settings, folder, machine.device, machine.threads)
         reads = component.reads(system.settings)

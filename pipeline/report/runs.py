@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
-import yaml
 
 from pipeline.diagnostics import sentences
 from pipeline.errors import DataError
 from pipeline.report import glossary
-from pipeline.tables import limits, results
+from pipeline.tables import limits, results, status, written
 
 EARLIER_COLUMNS = {"speakers": ["srd_rank_median"]}
 """Columns that a table of an earlier version may have in addition: they stand in a table of their own now."""
@@ -104,7 +102,7 @@ def read(folders: Sequence[Path]) -> Evaluation:
                 folder,
                 run_id,
                 letter(index),
-                _json(folder / "status.json"),
+                _status(folder),
                 _yaml(folder / "config.yaml"),
                 _json(folder / "environment.json"),
                 tuple(limits.read(folder)),
@@ -172,7 +170,7 @@ def _table(path: Path, columns: Sequence[str], more: Sequence[str] = ()) -> pd.D
     """The columns that a table must have, and those of ``more`` that it has; None if there is no such file."""
     if not path.is_file():
         return None
-    table = pd.read_parquet(path)
+    table = written.parquet(path)
     lacking = [column for column in columns if column not in table.columns]
     if lacking:
         what = "figure data" if path.parent.name == "figures" else "checks of the attack"
@@ -185,11 +183,18 @@ def _table(path: Path, columns: Sequence[str], more: Sequence[str] = ()) -> pd.D
     return table[[*columns, *(column for column in more if column in table.columns)]]
 
 
+def _status(folder: Path) -> dict[str, Any]:
+    found = status.read(folder)
+    if found.get("state") == status.GARBLED:
+        raise written.changed(folder, [status.FILE])
+    return found
+
+
 def _json(path: Path) -> dict[str, Any]:
-    loaded = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+    loaded = written.json_of(path) if path.is_file() else {}
     return loaded if isinstance(loaded, dict) else {}
 
 
 def _yaml(path: Path) -> dict[str, Any]:
-    loaded = yaml.safe_load(path.read_text(encoding="utf-8")) if path.is_file() else {}
+    loaded = written.yaml_of(path) if path.is_file() else {}
     return loaded if isinstance(loaded, dict) else {}

@@ -9,6 +9,7 @@ from pathlib import Path
 import pandas as pd
 
 from pipeline.errors import DataError
+from pipeline.tables import written
 
 FILE, STORE = "artefacts.parquet", "store.json"
 IDENTITY = ["dataset", "subset", "condition", "system", "attacker", "extractor", "trained_on", "backend"]
@@ -42,10 +43,19 @@ def read(folder: Path) -> pd.DataFrame:
             cause="it was made by an older version",
             remedy="run the evaluation again; what is in the store is reused",
         )
-    return pd.read_parquet(folder / FILE)
+    return written.parquet(folder / FILE)
 
 
 def store(folder: Path) -> Path:
-    """The store of a run folder: the one beside its ``runs``, or the one that it was made with."""
+    """The store of a run folder: the one beside its ``runs``, or the one that it was made with.
+
+    Raises:
+        DataError: it says none.
+    """
     beside = folder.parent.parent / "store"
-    return beside if beside.is_dir() else Path(json.loads((folder / STORE).read_text(encoding="utf-8"))["store"])
+    if beside.is_dir():
+        return beside
+    found = written.json_of(folder / STORE)
+    if not isinstance(found, dict) or not isinstance(found.get("store"), str):
+        raise written.changed(folder, [STORE])
+    return Path(found["store"])

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from pipeline.files import write_atomically
+from pipeline.tables import written
 
 FILE = "limits.json"
 TITLE = "Know before you read the numbers"
@@ -24,12 +25,17 @@ def write(folder: Path, limits: Sequence[str]) -> None:
 
 
 def read(folder: Path) -> list[str]:
-    """The limits of a run; none of one that earlier versions made."""
-    try:
-        found = json.loads((folder / FILE).read_text(encoding="utf-8"))
-    except (FileNotFoundError, ValueError):
+    """The limits of a run; none of one that earlier versions made.
+
+    Raises:
+        DataError: there is such a file, and it is no list.
+    """
+    if not (folder / FILE).exists():
         return []
-    return [str(one) for one in found] if isinstance(found, list) else []
+    found = written.json_of(folder / FILE)
+    if not isinstance(found, list):
+        raise written.changed(folder, [FILE])
+    return [str(one) for one in found]
 
 
 def few(names: Sequence[str], most: int = 5) -> str:

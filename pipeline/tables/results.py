@@ -14,7 +14,7 @@ from typing import Any
 import pandas as pd
 
 from pipeline.errors import DataError
-from pipeline.tables import csv, schema_1
+from pipeline.tables import csv, schema_1, written
 
 SCHEMA_VERSION = 2
 
@@ -92,10 +92,10 @@ def read(folder: Path) -> pd.DataFrame:
     """The results rows of a run folder; those of schema 1 as rows of this one.
 
     Raises:
-        DataError: rows of a schema that is not known here.
+        DataError: rows of a schema that is not known here, or a file that cannot be parsed.
     """
     path = folder / "results.parquet"
-    table = pd.read_parquet(path)
+    table = written.parquet(path)
     versions = set(table["schema_version"]) if "schema_version" in table.columns else {None}
     if versions <= {1}:
         return from_schema_1(table)

@@ -5,7 +5,6 @@ A run that is killed cannot say so itself. Its folder names the process that wri
 
 from __future__ import annotations
 
-import json
 import os
 import time
 from collections.abc import Mapping
@@ -17,8 +16,13 @@ from pipeline import slurm
 from pipeline.errors import FULL
 from pipeline.files import write_atomically
 from pipeline.processes import from_plain, is_dead
+from pipeline.tables import signed
 
 FILE, LOG = "status.json", "run.log"
+SEAL = "digests.json"
+"""Written by a run that has results, before it says so; see :mod:`pipeline.tables.written`."""
+GARBLED = "garbled"
+"""The state of a run whose record is not what was written."""
 ENDED = "runs-that-ended.txt"
 """A file of ids, in what the store knows of files: runs whose records need not be opened again."""
 QUIET_SECONDS = 600.0
@@ -30,12 +34,13 @@ MOST_ASKED = 1000
 
 
 def read(folder: Path) -> dict[str, Any]:
-    """The record; empty where there is none that can be read."""
+    """The record; empty where there is none that may be read, and with the state ``garbled`` alone where it is not what was written."""
     try:
-        found = json.loads((folder / FILE).read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+        return signed.read((folder / FILE).read_bytes())
+    except OSError:
         return {}
-    return found if isinstance(found, dict) else {}
+    except ValueError:
+        return {"state": GARBLED}
 
 
 def write(folder: Path, record: Mapping[str, Any]) -> None:
@@ -44,7 +49,7 @@ def write(folder: Path, record: Mapping[str, Any]) -> None:
     Raises:
         OSError: there is none.
     """
-    text = json.dumps(record, indent=1) + "\n"
+    text = signed.text(record)
     try:
         write_atomically(folder / FILE, text)
     except OSError as error:
@@ -66,6 +71,7 @@ def _write_over(path: Path, content: bytes, error: OSError) -> None:
         except OSError:
             stream.seek(0)
             stream.write(old)
+            stream.truncate(len(old))
             raise error from None
 
 
@@ -77,6 +83,8 @@ def in_words(record: Mapping[str, Any]) -> str:
     owner = from_plain(record.get("process"))
     if state == "running":
         return f"it is running since {record.get('started', 'some time')}" + (f" ({owner})" if owner else "")
+    if state == GARBLED:
+        return f"its {FILE} is not what was written"
     if state == "killed" and first:
         return f"it was {first}"
     return f"it ended as '{state}'" + (f": {first}" if first else "") if state else ""
@@ -96,25 +104,34 @@ def alive(folder: Path) -> float:
 def settle(folder: Path) -> dict[str, Any]:
     """The record, after a run that says ``running`` while its process is dead has been marked as killed."""
     record = read(folder)
+    if record.get("state") == GARBLED:
+        return _silent(folder)
     return _marked(folder, record) if _over({folder: record}) else record
 
 
 def killed(runs: Path, memory: Path) -> list[str]:
-    """Runs that are found to have been killed, each once: (id of the run) was (reason).
+    """Runs that are found to have been killed, each once: (id of the run) was (reason). One whose record cannot be
+    read, and which may still go on, is named each time.
 
     Args:
         runs: the folder of runs.
         memory: a file of the ids of runs that have ended, which are not opened again. It is made, and grows, where it can be written.
     """
-    ended, seen = _remembered(memory), []
+    ended, seen, garbled = _remembered(memory), [], []
     going: dict[Path, dict[str, Any]] = {}
     for name in sorted(_listed(runs) - ended):
         record = read(runs / name)
         if record.get("state") == "running":
             going[runs / name] = record
+        elif record.get("state") == GARBLED and not (runs / name / SEAL).exists():
+            garbled.append(runs / name)
         elif record.get("state"):
             seen.append(name)
     found = []
+    for folder in garbled:
+        record = _silent(folder)
+        said = f"was {record['reasons'][0]}" if "reasons" in record else f"may still go on: {in_words(record)}"
+        found.append(f"run {folder.name} {said}")
     for folder in sorted(_over(going)):
         record = _marked(folder, going[folder])
         if record.get("state") == "killed":
@@ -143,7 +160,7 @@ def _remembered(memory: Path) -> set[str]:
 
 def _marked(folder: Path, record: Mapping[str, Any]) -> dict[str, Any]:
     """The record of a run whose process is dead, as it is from now on."""
-    last = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(alive(folder)))
+    last = _utc(alive(folder))
     owner = from_plain(record.get("process"))
     who = f"{owner}" if owner else "its process"
     reason = f"killed at {last} or within a minute after: {who} ended without a word; the same command again goes on"
@@ -153,6 +170,25 @@ def _marked(folder: Path, record: Mapping[str, Any]) -> dict[str, Any]:
     with suppress(OSError):  # somebody else's run: it is said, and stays as it is
         write(folder, marked)
     return marked
+
+
+def _silent(folder: Path) -> dict[str, Any]:
+    """The record of a run whose record is not what was written: killed from now on, where it has no results and gives no sign of
+    life any more. Its process is not known; while it goes on, it sets the time of the file."""
+    if (folder / SEAL).exists() or time.time() - alive(folder) <= QUIET_SECONDS:
+        return {"state": GARBLED}
+    last = _utc(alive(folder))
+    reason = (
+        f"killed at {last} or within a minute after: its {FILE} is not what was written; the same command again goes on"
+    )
+    marked = {"run_id": folder.name, "state": "killed", "ended": last, "reasons": [reason]}
+    with suppress(OSError):  # somebody else's run: it is said, and stays as it is
+        write(folder, marked)
+    return marked
+
+
+def _utc(seconds: float) -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(seconds))
 
 
 def _over(records: Mapping[Path, Mapping[str, Any]]) -> set[Path]:

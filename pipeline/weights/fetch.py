@@ -17,7 +17,7 @@ from typing import Any
 from pipeline.contracts import Component, Weights
 from pipeline.errors import ModelMissing, PipelineError
 from pipeline.files import file_digest
-from pipeline.weights.find import HubModel, WheelFile, first_file
+from pipeline.weights.find import HubModel, WheelFile, first_file, unreadable
 
 RECORD = "fetched.json"
 
@@ -37,10 +37,13 @@ def fetched(component: type[Component], settings: Any, models: Path) -> Weights 
         ModelMissing: they cannot be had; the remedy says which files to put where by hand.
     """
     try:
+        try:
+            return component.weights(settings, models)
+        except ModelMissing:
+            component.fetch(settings, models)
         return component.weights(settings, models)
-    except ModelMissing:
-        component.fetch(settings, models)
-    return component.weights(settings, models)
+    except OSError as error:
+        raise unreadable(error, models) from error
 
 
 def fetch_wheel_file(file: WheelFile, models: Path) -> None:

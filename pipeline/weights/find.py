@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from pipeline.contracts import Weights
-from pipeline.errors import ModelMissing
-from pipeline.files import file_digest, folder_digest
+from pipeline.errors import ModelMissing, why
+from pipeline.files import file_digest, folder_digest, open_regular
 
 
 @dataclass(frozen=True)
@@ -95,6 +95,30 @@ def fetch_command(group: str, settings: Any, models: Path, fields: Sequence[str]
     if models.absolute() != default_models().absolute():
         words.append(f"paths.models={models}")
     return shlex.join(words)
+
+
+def unreadable(error: OSError, where: str | Path) -> ModelMissing:
+    """That weights are on this machine and may not be read, with what mends it.
+
+    Args:
+        error: as it was raised.
+        where: the file or folder, unless the error names one.
+    """
+    place = str(error.filename or where)
+    cause, remedy = why(error.errno, place, "paths.models")
+    return ModelMissing(f"weights cannot be read: {error.strerror or error}", where=place, cause=cause, remedy=remedy)
+
+
+def check_readable(path: Path) -> None:
+    """Whether a file of weights can be opened: libraries that read one say of any that cannot that there is none.
+
+    Raises:
+        ModelMissing: it cannot.
+    """
+    try:
+        open_regular(path).close()
+    except OSError as error:
+        raise unreadable(error, path) from error
 
 
 def is_hub_id(source: str) -> bool:

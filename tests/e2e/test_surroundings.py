@@ -312,11 +312,11 @@ def test_a_report_of_a_run_that_was_killed_at_its_end_says_so(
 ) -> None:
     assert command(*sound)[0] == 0
     (run,) = (tmp_path / "exp" / "runs").iterdir()
-    record = json.loads((run / "status.json").read_text())
+    record = status_files.read(run)
     gone = subprocess.Popen(["true"])
     gone.wait()
     record.update(state="running", process={**record["process"], "pid": gone.pid})
-    (run / "status.json").write_text(json.dumps(record))
+    status_files.write(run, record)
     assert command("report", str(run))[0] == 0
     assert states(tmp_path / "exp") == ["killed"] and "killed at 2" in (run / "report.html").read_text()
 

@@ -12,6 +12,7 @@ import numpy as np
 import torch
 
 from pipeline.errors import DataError
+from pipeline.weights.find import check_readable
 
 SAMPLE_RATE = 16_000
 N_FFT, HOP, N_MELS = 400, 160, 40
@@ -98,8 +99,10 @@ def load(path: Path) -> Encoder:
     """The encoder with the weights of a Resemblyzer checkpoint (``torch.load`` of plain tensors only).
 
     Raises:
-        DataError: the file is no such checkpoint.
+        ModelMissing: the file cannot be opened.
+        DataError: it is no such checkpoint.
     """
+    check_readable(path)
     try:
         state = torch.load(path, map_location="cpu", weights_only=True)["model_state"]
         encoder = Encoder()

@@ -22,6 +22,7 @@ from torch.nn import functional
 
 from pipeline.errors import DataError
 from pipeline.extractors.phones.activity import FRAME
+from pipeline.weights.find import check_readable
 
 SAMPLE_RATE = 16_000
 HOP, WINDOW, FFT = 160, 400, 400
@@ -325,10 +326,12 @@ def read(path: Path) -> dict[str, torch.Tensor]:
     """The tensors of a safetensors file.
 
     Raises:
-        DataError: it cannot be read.
+        ModelMissing: it cannot be opened.
+        DataError: it is no such file.
     """
     from safetensors.torch import load_file
 
+    check_readable(path)
     try:
         return load_file(path)
     except Exception as error:

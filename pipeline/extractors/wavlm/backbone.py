@@ -19,6 +19,7 @@ from transformers import WavLMConfig, WavLMModel
 from pipeline.errors import DataError
 from pipeline.extractors.wavlm.layouts import CONFIG, Found, configuration
 from pipeline.nets.states import State, filled
+from pipeline.weights.find import check_readable
 
 VERSION = 1
 ARCHITECTURE = "WavLM"
@@ -102,8 +103,10 @@ def read(path: Path) -> Any:
     """What a file of tensors holds, without running any code that may be in it.
 
     Raises:
+        ModelMissing: it cannot be opened.
         DataError: it is damaged, or holds anything but plain values and tensors.
     """
+    check_readable(path)
     try:
         if path.suffix == ".safetensors":
             from safetensors.torch import load_file

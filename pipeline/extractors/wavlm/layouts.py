@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from pipeline.errors import DataError, ModelMissing
-from pipeline.weights.find import first_file
+from pipeline.weights.find import check_readable, first_file
 
 Layout = Literal["w_nt", "microsoft", "ssl_ecapa"]
 
@@ -87,9 +87,11 @@ def configuration(folder: Path) -> dict[str, Any]:
     """``config.json`` of a folder.
 
     Raises:
+        ModelMissing: it cannot be opened.
         DataError: it is no JSON object, or is of another architecture.
     """
     path = folder / CONFIG
+    check_readable(path)
     try:
         read = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
