@@ -15,7 +15,16 @@ def main() -> NoReturn:
 
     _in_utf8()
     output.outlast()
-    _end(run(sys.argv[1:]))
+    _end(run(sys.argv[1:]), _computes(sys.argv[1:]))
+
+
+def _computes(arguments: list[str]) -> bool:
+    """Whether a command line leaves more than its output."""
+    from pipeline.cli import VERBS
+
+    said = any(one in ("-h", "--help", "--version") for one in arguments)
+    verb = arguments[0] if arguments and arguments[0] in VERBS else "run"
+    return verb in ("run", "prepare", "train", "fetch-models") and not said
 
 
 def _in_utf8() -> None:
@@ -29,7 +38,7 @@ def _in_utf8() -> None:
         os.execve(sys.executable, [sys.executable, *sys.orig_argv[1:]], environment)
 
 
-def _end(status: int) -> NoReturn:
+def _end(status: int, computes: bool) -> NoReturn:
     """End this process, without the interpreter's own tear-down.
 
     A thread of Arrow's pool may still hold a Python file when all work is done, and releases it when it likes. Where that
@@ -49,8 +58,9 @@ def _end(status: int) -> NoReturn:
         why = why or output.lost(number)
     if why:
         # Status 5, as for any disk that is full: what was computed is kept, what was to be read is not all there.
+        kept = f" What was computed is kept (status {status} without this)." if computes else ""
         print(
-            f"error: not all of the output could be written: {why}. What was computed is kept (status {status} without this): "
+            f"error: not all of the output could be written: {why}.{kept} To mend it: "
             "free space or send the output elsewhere, and run the same command again",
             file=sys.stderr,
             flush=True,

@@ -43,6 +43,8 @@ def compose(given: Sequence[str]) -> tuple[Evaluation, dict[str, Any]]:
     from hydra import initialize_config_dir
     from omegaconf import OmegaConf
 
+    from pipeline.cli import trusted
+
     _refuse_flags(given)
     _store_recipes()
     folders = option_files.folders(given)
@@ -50,7 +52,11 @@ def compose(given: Sequence[str]) -> tuple[Evaluation, dict[str, Any]]:
     if folders:
         # Hydra looks for this key as it stands: with a prefix it is not found. In quotes, a path may hold blanks and commas.
         changed.append(f"hydra.searchpath=[{','.join(overrides.quoted(f'file://{folder}') for folder in folders)}]")
-    with _composing(given, folders), initialize_config_dir(str(assets("conf")), version_base="1.3"):
+    with (
+        _composing(given, folders),
+        trusted.checked(given),
+        initialize_config_dir(str(assets("conf")), version_base="1.3"),
+    ):
         composed = hydra_compose("config", changed, return_hydra_config=True)
     values = _plain(OmegaConf.masked_copy(composed, [str(key) for key in composed if key != "hydra"]), given)
     return _validated(values, given, composed.hydra.runtime.choices), values
@@ -81,6 +87,8 @@ def _composing(arguments: Sequence[str], folders: Sequence[Path]) -> Iterator[No
             raise
         except Exception as error:
             guard.stop(arguments, folders)
+            if isinstance(error, RecursionError):  # an anchor of YAML that holds itself
+                option_files.check(folders, " ".join(arguments), error)
             kinds = (HydraException, OmegaConfBaseException, yaml.YAMLError, UnicodeDecodeError)
             if isinstance(error, kinds) or _is_of_composition(error):
                 option_files.check(folders, " ".join(arguments), error)
@@ -126,6 +134,8 @@ def enter(arguments: Sequence[str], action: Callable[[Evaluation, dict[str, Any]
     os.environ["HYDRA_FULL_ERROR"] = "1"
     import hydra
 
+    from pipeline.cli import trusted
+
     folders = option_files.folders(arguments)
     read = overrides.readable(arguments)
     _store_recipes()
@@ -135,7 +145,7 @@ def enter(arguments: Sequence[str], action: Callable[[Evaluation, dict[str, Any]
     before = sys.argv
     sys.argv = [before[0], *given]
     try:
-        with _composing(arguments, folders):
+        with _composing(arguments, folders), trusted.checked(arguments):
             hydra.main(config_path=str(assets("conf")), config_name="config", version_base="1.3")(jobs)()
     finally:
         sys.argv = before

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 import shlex
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -83,6 +84,13 @@ class OptionFile:
         try:
             content = self.path.read_bytes()
             text = content.decode("utf-8-sig")
+            held = _holds_itself(yaml.compose(text, Loader=yaml.SafeLoader))
+            if held is not None:
+                line = held.start_mark.line + 1
+                return Fault(
+                    "an anchor (&) that holds itself by an alias (*): write out what it stands for",
+                    f"{self.path}:{line}",
+                )
             # A safe loader, which also refuses a key that stands twice.
             loaded = yaml.load(text, Loader=get_yaml_loader())
         except UnicodeDecodeError as error:
@@ -119,6 +127,8 @@ class OptionFile:
             text = self.path.read_text(encoding="utf-8-sig")
             root = yaml.compose(text, Loader=yaml.SafeLoader)
         except (OSError, ValueError, yaml.YAMLError):
+            return {}
+        if _holds_itself(root) is not None:
             return {}
         found: dict[str, int] = {}
         _walk(root, self._package(text), found)
@@ -166,7 +176,7 @@ def check(given: Sequence[Path], said: str, error: Exception) -> None:
     broken = [(one, fault) for one in found(given) if (fault := one.fault()) is not None]
     words = f"{said} {error}"
     faults = [fault for one, fault in broken if re.search(rf"(?<!\w){re.escape(one.name)}(?!\w)", words)]
-    if not faults and isinstance(error, (yaml.YAMLError, UnicodeDecodeError)):
+    if not faults and isinstance(error, (yaml.YAMLError, UnicodeDecodeError, RecursionError)):
         faults = [fault for _, fault in broken]
     if faults:
         raise ConfigError(
@@ -185,14 +195,16 @@ def refuse_empty(arguments: Sequence[str], choices: Mapping[str, Collection[str]
         ConfigError: each of them.
     """
     chosen = [one for one in found(folders(arguments)) if one.group in LISTS and _is_chosen(one, choices, False)]
-    faults = [Fault("holds no KEY: VALUE", f"{one.path}:1") for one in chosen if not one.places()]
+    empty = Fault("holds no KEY: VALUE")
+    faults = [one.fault() or Fault(empty.what, f"{one.path}:1") for one in chosen if not one.places()]
     if faults:
+        other = any(fault.what != empty.what for fault in faults)
         first = next(one for one in chosen if not one.places())
         raise ConfigError(
-            f"{len(faults)} chosen option file{'s' if len(faults) > 1 else ''} without content",
+            f"{len(faults)} chosen option file{'s' if len(faults) > 1 else ''} without {'KEY: VALUE' if other else 'content'}",
             where=", ".join(fault.where for fault in faults),
-            remedy=f"write the label and its settings: {first.name}: {{name: …}}",
-            faults=faults if len(faults) > 1 else (),
+            remedy=f"{'mend what is named below; ' if other else ''}write the label and its settings: {first.name}: {{name: …}}",
+            faults=faults if len(faults) > 1 or other else (),
         )
 
 
@@ -202,6 +214,22 @@ def place(key: str, arguments: Sequence[str]) -> str:
         if "." in key and one.partition("=")[0].lstrip("+~") == key:
             return one
     return _place(key, list(found(folders(arguments))))
+
+
+def place_of_hydra(key: str, arguments: Sequence[str]) -> str:
+    """File and line of a key of Hydra's own node, or of a defaults list that chooses an option for it; '' if there is none."""
+    files = list(found(folders(arguments)))
+    exact = _place(key, files)
+    if exact:
+        return exact
+    group = re.compile(rf"hydra/{re.escape(key.split('.')[1])}\b")
+    for one in files:
+        with contextlib.suppress(OSError):
+            lines = one.path.read_text(encoding="utf-8", errors="replace").splitlines()
+            for number, line in enumerate(lines, start=1):
+                if group.search(line):
+                    return f"{one.path}:{number}"
+    return ""
 
 
 def misplaced(group: str, name: str, folders: Sequence[Path]) -> str:
@@ -269,6 +297,19 @@ def _walk(node: yaml.Node | None, prefix: str, found: dict[str, int]) -> None:
         name = ".".join(filter(None, [prefix, str(key.value)]))
         found.setdefault(name, key.start_mark.line + 1)
         _walk(value, name, found)
+
+
+def _holds_itself(node: yaml.Node | None, above: tuple[yaml.Node, ...] = ()) -> yaml.Node | None:
+    """The node of a file that an alias within it stands for; None if there is none."""
+    if any(one is node for one in above):
+        return node
+    below: list[yaml.Node] = []
+    if isinstance(node, yaml.MappingNode):
+        below = [part for pair in node.value for part in pair]
+    elif isinstance(node, yaml.SequenceNode):
+        below = list(node.value)
+    assert node is not None or not below
+    return next((held for one in below if (held := _holds_itself(one, (*above, node or one))) is not None), None)
 
 
 def _mark(error: yaml.MarkedYAMLError) -> Any:

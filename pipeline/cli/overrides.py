@@ -27,6 +27,12 @@ TAKE_A_VALUE = {
     "--config-path", "-cp", "--config-name", "-cn", "--config-dir", "-cd", "--package", "-p", "--cfg", "-c",
     "--experimental-rerun", "--info", "-i",
 }  # fmt: skip
+FLAGS = {
+    *TAKE_A_VALUE, "--help", "-h", "--hydra-help", "--version", "--resolve", "--run", "-r", "--multirun", "-m", "--shell-completion", "-sc",
+}  # fmt: skip
+"""Hydra's flags. It takes them before the overrides alone."""
+DASHES = "\u2010\u2011\u2012\u2013\u2014\u2015\u2212"
+"""What editors and web pages make of one hyphen or two."""
 DEFAULTS = {"paths.root": "./exp", "paths.data": "./data", "paths.models": "null"}
 """What an empty one would hide: the current folder in place of these."""
 _PATH_FIELD = re.compile(r"(\w+_)?(root|path|source|folder|file)|data|models|train|vectors")
@@ -75,17 +81,21 @@ def readable(arguments: Sequence[str]) -> list[str]:
         arguments: Hydra flags and overrides, as the shell gives them.
 
     Returns:
-        The same, with values in quotes where Hydra needs them.
+        The same, flags first, with values in quotes where Hydra needs them.
 
     Raises:
         ConfigError: what cannot be read, all of it at once, each with the override as it must be written.
     """
     several = any(one in ("-m", "--multirun", "hydra.mode=MULTIRUN") for one in arguments)
     faults: list[Fault] = []
+    flags: list[str] = []
     made = []
     for flag, words in _apart(arguments):
         if flag:
-            made.extend(words)
+            fault = _not_a_flag(words[0])
+            faults += [fault] if fault is not None else []
+            # Alone, this flag would take the override behind it for its value.
+            flags += ["--info=all"] if words in (["--info"], ["-i"]) else words
             continue
         for word in _rejoined(words, arguments, faults):
             made.append(_read(word, several, faults))
@@ -99,7 +109,7 @@ def readable(arguments: Sequence[str]) -> list[str]:
             remedy="write it as below, quotes included" if not many else "write them as below, quotes included",
             faults=faults,
         )
-    return made
+    return [*flags, *made]
 
 
 def chosen(arguments: Sequence[str]) -> dict[str, list[str]]:
@@ -126,15 +136,42 @@ def _apart(arguments: Sequence[str]) -> Iterator[tuple[bool, list[str]]]:
     left = list(arguments)
     while left:
         one = left.pop(0)
-        if not one.startswith("-") or one == "-":
+        if not one.startswith(("-", *DASHES)) or one == "-":
             words.append(one)
             continue
         if words:
             yield False, words
             words = []
-        yield True, [one, *([left.pop(0)] if one in TAKE_A_VALUE and left else [])]
+        takes = one in TAKE_A_VALUE or _flag(one) in TAKE_A_VALUE
+        optional = one in ("--info", "-i")
+        yield True, [one, *([left.pop(0)] if takes and left and not (optional and "=" in left[0]) else [])]
     if words:
         yield False, words
+
+
+def _flag(word: str) -> str:
+    """The flag that a word with any kind of dash stands for, without its value; '' if there is none."""
+    bare = word.partition("=")[0].lstrip(f"-{DASHES}")
+    return next((one for one in (f"-{bare}", f"--{bare}") if one in FLAGS), "")
+
+
+def _not_a_flag(word: str) -> Fault | None:
+    """What is wrong with a word that begins with a dash; None if it is one of Hydra's flags."""
+    name, equals, value = word.partition("=")
+    bare = name.lstrip(f"-{DASHES}")
+    flag = _flag(word)
+    if any(one in DASHES for one in name):
+        right = f"{flag}{equals}{value}" if flag else f"{bare}={value}" if equals else ""
+        said = "it begins with a dash that an editor or a web page made of a hyphen"
+        return Fault(f"{said}; write: {shlex.quote(right)}" if right else f"{said}, and names no flag", word)
+    if name in FLAGS or (name.startswith("--") and len(name) > 2 and any(one.startswith(name) for one in FLAGS)):
+        return None
+    if equals and bare:
+        right = f"{flag}={value}" if flag else f"{bare}={value}"
+        return Fault(f"{'the flag' if flag else 'an override'} is written otherwise; write: {shlex.quote(right)}", word)
+    if name.startswith("--"):
+        return Fault("no flag of this name; see python -m pipeline --help", word)
+    return None
 
 
 # What a shell took apart -----------------------------------------------------------------------------------------------
@@ -149,12 +186,16 @@ def _rejoined(words: list[str], arguments: Sequence[str], faults: list[Fault]) -
         if not equals and left and left[0].startswith("="):  # KEY = VALUE
             whole = word + left.pop(0)
             whole += left.pop(0) if whole.endswith("=") and left else ""
-            faults.append(_split(word, "blanks around the equals sign", whole))
+            value = whole.partition("=")[2]
+            if value[:1] in _CLOSERS and not _is_closed(value):
+                yield from _closed(whole, left, faults)
+            else:
+                faults.append(_split(word, "blanks around the equals sign", whole))
         elif not equals and not word.startswith("~"):
             faults.append(_stray(word, arguments))
         elif equals and key and value == "" and left and "=" not in left[0]:  # KEY= VALUE
             faults.append(_split(word, "a blank after the equals sign", word + left.pop(0)))
-        elif value[:1] in _CLOSERS and not _is_closed(value):
+        elif value[:1] in _CLOSERS and not _is_closed(value) and not _is_sweep(word):
             yield from _closed(word, left, faults)
         elif _is_brace_part(value) and left and left[0].startswith(f"{key}="):  # KEY={A:B,C:D} as bash expands it
             parts = [value]
@@ -162,32 +203,69 @@ def _rejoined(words: list[str], arguments: Sequence[str], faults: list[Fault]) -
                 parts.append(left.pop(0).partition("=")[2])
             inner = ", ".join(re.sub(r"^(\w+):\s*", r"\1: ", part) for part in parts)
             faults.append(_split(word, "its braces", f"{key}={{{inner}}}"))
-        elif equals and left and "=" not in left[0] and not left[0].startswith("~") and left[0] not in VERBS:
+        elif equals and _goes_on(left):
             parts = [value]
-            while left and "=" not in left[0] and not left[0].startswith("~") and left[0] not in VERBS:
+            while _goes_on(left):
                 parts.append(left.pop(0))
             faults.append(_split(word, "its blanks", _with_blanks(key, parts)))
         else:
             yield word
 
 
+def _goes_on(left: Sequence[str]) -> bool:
+    """Whether the next word is part of the override before it: neither an override nor the key of ``KEY = VALUE``."""
+    if not left or "=" in left[0] or left[0].startswith("~") or left[0] in VERBS:
+        return False
+    return len(left) < 2 or not left[1].startswith("=")
+
+
 def _closed(word: str, left: list[str], faults: list[Fault]) -> Iterator[str]:
     """A bracket that opens in a word, with the words up to the one that closes it."""
+    key, _, value = word.partition("=")
+    opening = value[0]
+    ours = next((place for place, part in enumerate(left) if _begins_another(part, left[place + 1 :])), len(left))
     for stop in (_balanced, _is_closed):
         whole = word
-        for count, part in enumerate(left, start=1):
+        for count, part in enumerate(left[:ours], start=1):
             whole = f"{whole} {part}"
             if _is_closed(whole.partition("=")[2]) and stop(whole.partition("=")[2]):
                 del left[:count]
                 faults.append(_split(word, "its blanks", whole))
                 return
-    key, _, value = word.partition("=")
     if Override(key, value).is_path:
         yield word
         return
-    opening = value[0]
-    whole = word.rstrip(", ") + _CLOSERS[opening]
-    faults.append(Fault(f"the bracket {opening} is not closed; write: {shlex.quote(whole)}", word))
+    parts = [word, *left[:ours]]
+    del left[:ours]
+    whole = " ".join(parts).rstrip(", ")
+    if is_group(key.lstrip("+~")):
+        names = [name for name in re.split(r"[\[\]{},\s]+", whole.partition("=")[2]) if name]
+        whole = f"{key}=[{','.join(names)}]"
+    elif opening == "[" or whole.count("{") == whole.count("}") + 1:
+        whole += _CLOSERS[opening]
+    else:
+        faults.append(Fault("its brackets do not belong together", " ".join(parts)))
+        return
+    what = (
+        f"the bracket {opening} is not closed"
+        if not _balanced(value)
+        else f"something stands behind the bracket {_CLOSERS[opening]}"
+    )
+    faults.append(Fault(f"{what}; write: {shlex.quote(whole)}", " ".join(parts)))
+
+
+def _begins_another(word: str, following: Sequence[str]) -> bool:
+    """Whether a word begins another override: it names a group, or a field by letters and dots."""
+    key, equals, _ = word.partition("=")
+    if not equals:
+        return bool(following) and following[0].startswith("=") and is_group(key.lstrip("+~"))
+    name = key.lstrip("+~")
+    return is_group(name) or bool(re.fullmatch(r"[A-Za-z_]\w*(\.\w+)+|[a-z_]+", name))
+
+
+def _is_sweep(word: str) -> bool:
+    parsed = _parses(word)
+    return parsed is not None and bool(parsed.is_sweep_override())
 
 
 def _with_blanks(key: str, parts: list[str]) -> str:
@@ -275,7 +353,8 @@ def _one_or_several(one: Override, parsed: Any, several: bool, faults: list[Faul
         return f"{one.key}={quoted(one.value)}"
     if not several:
         each = shlex.quote(str(one))
-        listed = shlex.quote(f"{one.key}=[{one.value}]")
+        inner = re.sub(r"[\[\]\s]", "", one.value) if one.name in LISTS else one.value
+        listed = shlex.quote(f"{one.key}=[{inner}]")
         if one.name in LISTS and "(" not in one.value:
             faults.append(
                 Fault(
@@ -297,6 +376,8 @@ def _one_or_several(one: Override, parsed: Any, several: bool, faults: list[Faul
 def _in_quotes(one: Override, several: bool) -> str:
     """The value of an override that Hydra cannot read, as it can."""
     value = one.value
+    if _asks(value):
+        return _interpolated(value)
     if one.is_path and (_exists(value) or value[:1] not in _CLOSERS):
         if several and "," in value and not _exists(value):
             return ",".join(part if _parses(f"key={part}") else quoted(part) for part in value.split(","))
@@ -308,6 +389,18 @@ def _in_quotes(one: Override, several: bool) -> str:
     if value.startswith("${"):
         return value
     return quoted(_bare(value))
+
+
+def _asks(value: str) -> bool:
+    """Whether a value asks one of OmegaConf's resolvers, as ``${oc.env:NAME}``; Hydra cannot read one within another."""
+    return bool(re.search(r"(?<!\\)\$\{\s*[\w.]+\s*:", value)) and not _exists(value)
+
+
+def _interpolated(value: str) -> str:
+    """A text in Hydra's quotes whose ``${…}`` are asked, as they are in a file."""
+    from hydra.core.override_parser.types import Quote, QuotedString
+
+    return QuotedString(text=_bare(value), quote=Quote.single).with_quotes()
 
 
 def _bare(value: str) -> str:
@@ -341,7 +434,7 @@ def _element(text: str, reads: Callable[[str], bool]) -> str:
         made = _mapping(text) if text[0] == "{" else _list(text)
         if made is not None and reads(made):
             return made
-    return quoted(_bare(text))
+    return _interpolated(text) if _asks(text) else quoted(_bare(text))
 
 
 def _parses_element(text: str) -> bool:
