@@ -20,6 +20,7 @@ import pytest
 
 from pipeline import cli, evaluation, files
 from pipeline.errors import DataError
+from pipeline.evaluation.runfolder import RunFolder
 from pipeline.extractors import ge2e
 from pipeline.tables import signed
 from pipeline.tables import status as status_files
@@ -189,6 +190,18 @@ def test_a_record_that_may_not_grow_stays_whole(tmp_path: Path) -> None:
         assert (tmp_path / "status.json").read_bytes() == before
 
 
+def test_a_long_reason_that_finds_no_room_is_kept_short(tmp_path: Path) -> None:
+    folder = RunFolder(tmp_path, "kaldi")
+    folder.describe({}, [])
+    room = (folder.path / "status.json").stat().st_size + 400
+    with largest(room):
+        folder.last_status(state="failed", exit_status=5, reasons=["the disk " + "y" * 1000])
+    folder.close()
+    record = status_files.read(folder.path)
+    assert record["state"] == "failed" and record["reasons"][0].startswith("the disk yy")
+    assert (folder.path / "status.json").stat().st_size <= room
+
+
 @pytest.mark.parametrize("garbled", ["{", "\x00" * 300])
 def test_a_record_that_cannot_be_read_counts_as_of_a_killed_run_once_it_is_silent(
     garbled: str, finished: Path, tmp_path: Path, command: Command
@@ -227,12 +240,12 @@ def denied(monkeypatch: pytest.MonkeyPatch) -> Callable[[Path], None]:
     open_path = Path.open
 
     def refuse(name: Path) -> None:
-        def guarded(path, *rest, **more):  # noqa: ANN001, ANN002, ANN003, ANN202
+        def guarded(path, *rest, **more):
             if Path(path) == name:
                 raise PermissionError(errno.EACCES, "Permission denied", str(path))
             return opened(path, *rest, **more)
 
-        def guarded_path(path, *rest, **more):  # noqa: ANN001, ANN002, ANN003, ANN202
+        def guarded_path(path, *rest, **more):
             if path == name:
                 raise PermissionError(errno.EACCES, "Permission denied", str(path))
             return open_path(path, *rest, **more)
