@@ -45,6 +45,9 @@ LIBRARIES = [
 ]
 
 
+_SHORT = 200
+"""Characters of the reason that a record keeps where there is no room for more; ``run.log`` and the screen have all of it."""
+
 log = logging.getLogger(__name__)
 
 
@@ -115,7 +118,11 @@ class RunFolder:
     def last_status(self, **changes: Any) -> None:
         """Say how the run ended; a disk that takes nothing more hides no other error."""
         try:
-            self.status(ended=utc(), **changes)
+            try:
+                self.status(ended=utc(), **changes)
+            except OSError:  # a short record may still have room
+                short = [str(reason)[:_SHORT] for reason in changes.get("reasons", [])[:1]]
+                self.status(**{**changes, "reasons": short})
         except OSError as error:
             log.warning("%s cannot be written (%s)", self.path / status.FILE, error.strerror)
 

@@ -20,6 +20,7 @@ import pytest
 
 from pipeline import cli, evaluation, files
 from pipeline.errors import DataError
+from pipeline.evaluation.runfolder import RunFolder
 from pipeline.extractors import ge2e
 from pipeline.tables import signed
 from pipeline.tables import status as status_files
@@ -187,6 +188,18 @@ def test_a_record_that_may_not_grow_stays_whole(tmp_path: Path) -> None:
         with largest(size), pytest.raises(OSError, match="File too large"):
             status_files.write(tmp_path, {"state": "failed", "reasons": ["y" * 1000]})
         assert (tmp_path / "status.json").read_bytes() == before
+
+
+def test_a_long_reason_that_finds_no_room_is_kept_short(tmp_path: Path) -> None:
+    folder = RunFolder(tmp_path, "kaldi")
+    folder.describe({}, [])
+    room = (folder.path / "status.json").stat().st_size + 400
+    with largest(room):
+        folder.last_status(state="failed", exit_status=5, reasons=["the disk " + "y" * 1000])
+    folder.close()
+    record = status_files.read(folder.path)
+    assert record["state"] == "failed" and record["reasons"][0].startswith("the disk yy")
+    assert (folder.path / "status.json").stat().st_size <= room
 
 
 @pytest.mark.parametrize("garbled", ["{", "\x00" * 300])
