@@ -32,6 +32,11 @@ def legal_id(name: str) -> str:
     return re.sub(r"\s+", "_", composed(name).strip())
 
 
+def few(names: Sequence[str], most: int = 5) -> str:
+    """Names in a sentence, the first of them where there are many."""
+    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
+
+
 def existing(path: Path) -> Path:
     """The path itself, or the one of its other Unicode form if that is there and it is not."""
     if str(path).isascii() or os.path.lexists(path):

@@ -17,12 +17,12 @@ from pipeline.datasets import lists
 from pipeline.datasets.known import NOTHING_KNOWN, KnownFiles
 from pipeline.datasets.probe import Probe, notes
 from pipeline.faults import Faults
-from pipeline.names import legal_id
+from pipeline.names import few, legal_id
 from pipeline.protocol import trials
 from pipeline.protocol.halves import halve
 from pipeline.protocol.trials import TrialSet
 from pipeline.tables import manifest as manifests
-from pipeline.tables.limits import SEXES, few
+from pipeline.tables.limits import SEXES
 
 log = logging.getLogger(__name__)
 

@@ -31,9 +31,8 @@ from pipeline.datasets.corpus import Enrolled, Listed, Listing, Trial, TrialList
 from pipeline.datasets.settings import DatasetSettings
 from pipeline.datasets.sexes import SEXES
 from pipeline.faults import Faults
-from pipeline.names import composed, existing
+from pipeline.names import composed, existing, few
 from pipeline.tables import labels, text
-from pipeline.tables.limits import few
 
 log = logging.getLogger(__name__)
 

@@ -11,8 +11,7 @@ from collections import defaultdict
 from collections.abc import Collection, Sequence
 from pathlib import Path
 
-from pipeline.names import composed
-from pipeline.tables.limits import few
+from pipeline.names import composed, few
 
 _WORDS = (
     "train|training|dev|devel|development|test|testing|valid|validation|val|eval|evaluation|held[_-]?out|enrol|enroll|enrolls|"

@@ -12,9 +12,8 @@ from collections.abc import Collection
 from pathlib import Path
 
 from pipeline.datasets.corpus import MOST_NAMED, Listing
-from pipeline.names import legal_id
+from pipeline.names import few, legal_id
 from pipeline.tables import text
-from pipeline.tables.limits import few
 
 SEXES = {"f": "f", "female": "f", "m": "m", "male": "m", "u": "u", "unknown": "u"}
 FILES = ("spk2gender", "SPEAKERS.TXT", "speaker-info.txt", "vox1_meta.csv", "vox2_meta.csv")

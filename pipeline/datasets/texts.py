@@ -13,7 +13,7 @@ from pathlib import Path
 from pipeline import contracts
 from pipeline.datasets import kaldi
 from pipeline.faults import TABLES, Faults
-from pipeline.tables.limits import few
+from pipeline.names import few
 
 WHERE = "extractor text"
 _REMEDY = (

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from pipeline.engine.task import Task
 from pipeline.errors import Fault, PipelineError, StageFailed, system
-from pipeline.tables.limits import few
+from pipeline.names import few
 
 
 class NotRun(StageFailed):

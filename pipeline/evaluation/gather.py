@@ -16,11 +16,11 @@ from pipeline.contracts import FIGURE_IDENTITY
 from pipeline.datasets.prepare import Prepared
 from pipeline.engine.outcome import Outcome
 from pipeline.engine.task import Artefact, Ref, Task
+from pipeline.names import few
 from pipeline.planning import Evaluation, Graph, Source
 from pipeline.seeds import digest
 from pipeline.stages.measure import ROWS
 from pipeline.tables import artefacts, results
-from pipeline.tables.limits import few
 from pipeline.tables.signature import signature
 from pipeline.version import __version__
 

@@ -13,6 +13,7 @@ from pipeline.contracts import Backend, MetricFamily
 from pipeline.datasets.prepare import Prepared
 from pipeline.engine import code
 from pipeline.engine.task import Given, Input, Ref, Task
+from pipeline.names import few
 from pipeline.planning.extractors import LoadedExtractor, Trainings
 from pipeline.planning.features import Features
 from pipeline.planning.graph import Graph, Source
@@ -434,10 +435,10 @@ class Plan:
         tried = self.data.trials.get(cell.subset) if reads.startswith("trial") else None
         thinned = tried.thinned if tried is not None else ()
         if thinned:
-            notes.append(f"{len(thinned)} models lack enrolment utterances that were left out: {limits.few(thinned)}")
+            notes.append(f"{len(thinned)} models lack enrolment utterances that were left out: {few(thinned)}")
         if by.lacks:
             notes.append(
-                f"{len(by.lacks)} training utterances were left out, so the attacker has learnt from less: {limits.few(by.lacks)}"
+                f"{len(by.lacks)} training utterances were left out, so the attacker has learnt from less: {few(by.lacks)}"
             )
         partial, note = bool(thinned or by.lacks), "; ".join(filter(None, notes))
         self.graph.sources.append(Source(task.ref(), identity, parameters, reads, by.weights, note, partial, by.fits))

@@ -22,8 +22,8 @@ from pipeline.contracts import (
 )
 from pipeline.engine.task import Work
 from pipeline.metrics import MetricError
+from pipeline.names import few
 from pipeline.tables import scores
-from pipeline.tables.limits import few
 from pipeline.tables.scores import ScoreMatrix
 
 VERSION = 2

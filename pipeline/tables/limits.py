@@ -36,8 +36,3 @@ def read(folder: Path) -> list[str]:
     if not isinstance(found, list):
         raise written.changed(folder, [FILE])
     return [str(one) for one in found]
-
-
-def few(names: Sequence[str], most: int = 5) -> str:
-    """Names in a sentence, the first of them where there are many."""
-    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")

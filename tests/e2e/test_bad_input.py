@@ -212,7 +212,7 @@ def test_training_without_training_speech_names_the_setting_before_any_compute(
         (["report"], "report needs run folders"),
         (["report", "nowhere"], "no finished run"),
         (["compare", "nowhere", "elsewhere"], "no finished run"),
-        (["validate", "a b"], "cannot be composed"),
+        (["validate", "a b"], "neither a flag nor KEY=VALUE"),
     ],
 )
 def test_faults_of_usage_end_with_2(

@@ -14,6 +14,7 @@ import pytest
 import soundfile
 
 from pipeline import cli, evaluation
+from pipeline.errors import DataError
 from pipeline.tables import limits, results
 from tests.datasets.conftest import RATE, Tiny, noise
 
@@ -267,7 +268,8 @@ def test_nothing_to_measure_is_refused_before_any_compute(tmp_path: Path, comman
 def test_limits_of_earlier_runs_are_none(tmp_path: Path) -> None:
     assert limits.read(tmp_path) == []
     (tmp_path / limits.FILE).write_text(json.dumps({}))
-    assert limits.read(tmp_path) == []
+    with pytest.raises(DataError, match="not what was written"):
+        limits.read(tmp_path)
 
 
 @pytest.mark.slow

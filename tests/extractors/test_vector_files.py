@@ -301,7 +301,7 @@ def test_standard_input_and_cuts_are_refused(tmp_path: Path) -> None:
     (tmp_path / "x.ark").write_bytes(of_all(float_vector))
     (tmp_path / "x.scp").write_text("a -\nb -:3\nc x.ark:4[0:1]\nd\n")
     assert [(kind, where[-2:]) for kind, _, where in _faults(tmp_path / "x.scp")] == [
-        ("command", ":1"), ("command", ":2"), ("matrix", ":3"), ("malformed", ":4"),
+        ("command", ":1"), ("command", ":2"), ("malformed", ":4"), ("matrix", ":3"),
     ]  # fmt: skip
 
 
@@ -447,7 +447,7 @@ WRONG_TABLES: dict[str, tuple[str, Callable[[Path], object], str, str]] = {
     "an array alone": (".npy", lambda p: np.save(p, VECTORS), "unknown-type", "'.npy'"),
     "an empty archive": (".ark", lambda p: p.write_bytes(b""), "empty", "no vectors"),
     "an empty scp": (".scp", lambda p: p.write_bytes(b"\n"), "empty", "no vectors"),
-    "an scp that is no text": (".scp", lambda p: p.write_bytes(b"\xff\n"), "malformed", "UTF-8"),
+    "an scp that is no text": (".scp", lambda p: p.write_bytes(b"\xff\n"), "encoding", "UTF-8"),
     "an scp without its archive": (".scp", lambda p: p.write_text("u gone.ark:3\n"), "missing-ark", "'u'"),
     "an empty folder": ("", lambda p: p.mkdir(), "empty", "holds no .scp"),
     "nothing there": ("", lambda p: None, "missing", "no such file"),

@@ -17,7 +17,7 @@ from pipeline.contracts import ComponentSettings, Feature, Transcripts, Vectors,
 from pipeline.extractors.precomputed import files as vector_files
 from pipeline.extractors.precomputed.files import VectorTable
 from pipeline.faults import Faults
-from pipeline.tables.limits import few
+from pipeline.names import few
 
 if TYPE_CHECKING:
     import pandas as pd
