@@ -72,6 +72,7 @@ def test_weaker_attacks_than_those_at_hand_are_said_to_be(root: Path, tmp_path: 
     assert "No attack on b2 was adapted and judged on held-out speakers" in done.stdout
 
 
+@pytest.mark.slow
 def test_too_few_training_speakers_are_refused_with_the_remedy(root: Path, tmp_path: Path) -> None:
     train = training_set(tmp_path / "train", 8)
     done = toy.run(

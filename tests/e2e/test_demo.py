@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import pytest
 
 from pipeline.tables import results
 from tests.e2e.conftest import Demo, elsewhere
@@ -171,6 +172,7 @@ def test_a_second_run_computes_nothing_and_gives_the_same_numbers(demo: Demo) ->
     assert again.stdout.splitlines()[-1] == f"{len(first)} rows with equal signatures, 0 rows without a counterpart"
 
 
+@pytest.mark.slow
 def test_weights_in_a_folder_give_the_numbers_of_the_training_that_made_them(demo: Demo) -> None:
     """One code path for all weights: folders of trained networks as ``source``, instead of the training."""
     trained = {json.loads((path / "record.json").read_text())["notes"]["label"]: path

@@ -110,9 +110,13 @@ def _holds(report: Path, had: list[str]) -> None:
 @pytest.mark.parametrize(
     ("kind", "subsets"),
     [
-        ("vectors, utterances", [*((name,) for name in ALL), *(s for s in EVERY if len(s) == 5)]),
+        pytest.param(
+            "vectors, utterances",
+            [*((name,) for name in ALL), *(s for s in EVERY if len(s) == 5)],
+            marks=pytest.mark.slow,
+        ),
         ("vectors", [("srd",), ("vsm", "srd")]),
-        ("embedding", [("asv", "zebra", "vsm"), ALL]),
+        pytest.param("embedding", [("asv", "zebra", "vsm"), ALL], marks=pytest.mark.slow),
         ("histogram", [("asv",), ("vsm", "p0p1"), ("srd",), ALL]),
     ],
 )

@@ -182,6 +182,7 @@ def test_what_cannot_be_extracted_leaves_its_value_out_and_the_rest_is_written(f
     assert (partial["n_expected"] - partial["n_used"] == 4).all()
 
 
+@pytest.mark.slow
 def test_segments_without_a_voiced_frame_are_ties_and_named(first, tmp_path: Path) -> None:
     """Segments of these short files are too short for pYIN: an attacker who looks at F0 learns nothing from them."""
     home, root = copied(first, tmp_path)
@@ -194,6 +195,7 @@ def test_segments_without_a_voiced_frame_are_ties_and_named(first, tmp_path: Pat
     assert f0["note"].iloc[0].startswith(f"{len(named)} of 160 inputs")
 
 
+@pytest.mark.slow
 def test_segments_may_be_asked_for_by_their_length(first, tmp_path: Path) -> None:
     """5.7 s of speech are 3 segments of about 2 s a speaker, and the rows say so."""
     home, root = copied(first, tmp_path)
@@ -247,6 +249,7 @@ def test_a_run_that_is_told_to_stop_goes_on_where_it_was(first, tmp_path: Path) 
     assert sum(toy.counts(done)) == sum(toy.counts(first[2]))
 
 
+@pytest.mark.slow
 def test_a_sweep_makes_a_run_a_combination_and_reports_merge(first, tmp_path: Path) -> None:
     home, root = copied(first, tmp_path)
     shutil.rmtree(home / "exp" / "runs")

@@ -15,6 +15,7 @@ def _weights(models: Path) -> None:
         pytest.skip("the offline weights are not here: make install")
 
 
+@pytest.mark.slow
 def test_jobs_beside_each_other_share_a_store(tmp_path: Path) -> None:
     sweeps.check(sweeps.sweep("submitit_local", toy.corpus(tmp_path / "toy"), tmp_path))
 

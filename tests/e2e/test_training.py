@@ -62,6 +62,7 @@ def weights(exp: Path) -> Mapping[str, str]:
     return {name: file_digest(record.with_name(name)) for name in json.loads(record.read_text())["files"]}
 
 
+@pytest.mark.slow
 def test_a_killed_and_a_stopped_training_end_with_the_same_bytes(tmp_path: Path, command: Callable[..., tuple[int, str, str]]) -> None:  # fmt: skip
     root = speech(tmp_path / "corpus" / "train")
     steps = ("train.steps=120", "train.verify_every=4")
