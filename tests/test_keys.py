@@ -19,6 +19,7 @@ from tests import key_table
 HERE = Path(__file__).parent
 
 
+@pytest.mark.slow
 def test_each_setting_reaches_the_stages_of_the_committed_table() -> None:
     with (HERE / "key_table.csv").open() as stream:
         committed = {row["setting"]: row["stages"] for row in csv.DictReader(stream)}
@@ -28,6 +29,7 @@ def test_each_setting_reaches_the_stages_of_the_committed_table() -> None:
     assert not differ, "look at the difference; python -m tests.key_table > tests/key_table.csv writes the new table"
 
 
+@pytest.mark.slow
 def test_runtime_settings_reach_no_key() -> None:
     table = key_table.table()
     for leaf in ("paths.root", "paths.models", "runtime.device", "runtime.threads", "dataset.root", "dataset.label"):

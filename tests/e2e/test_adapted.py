@@ -36,6 +36,7 @@ def root(tmp_path: Path, models: Path) -> Path:
     return toy.corpus(tmp_path / "data", speakers=4, utterances=4)
 
 
+@pytest.mark.slow
 def test_a_system_is_attacked_in_each_way_and_held_out_speakers_choose(root: Path, tmp_path: Path) -> None:
     train = training_set(tmp_path / "train", 20)
     command = [

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pandas as pd
+import pytest
 
 from pipeline import audio
 from pipeline.anonymisers import mcadams
@@ -28,6 +29,7 @@ def half_protected(root: Path, theirs: Path) -> Path:
     return theirs
 
 
+@pytest.mark.slow
 def test_an_enrolment_that_is_left_unprotected_is_flagged_and_mcadams_is_not(tmp_path: Path) -> None:
     root = toy.corpus(tmp_path / "data", speakers=10)
     theirs = half_protected(root, tmp_path / "theirs")

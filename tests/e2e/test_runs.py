@@ -158,6 +158,7 @@ def test_a_set_with_a_broken_file_needs_leave_and_is_marked(first, tmp_path: Pat
     assert json.loads((folder(done) / "audio_notes.json").read_text())["left_out"][0]["utterance"] == victim.stem
 
 
+@pytest.mark.slow
 def test_what_cannot_be_extracted_leaves_its_value_out_and_the_rest_is_written(first, tmp_path: Path) -> None:
     """A tone above 8 kHz is silence at 16 kHz, so that trial utterance has no embedding: without leave its set's values are
     null, and the other set's stand."""
@@ -227,6 +228,7 @@ runpy.run_module("pipeline", run_name="__main__", alter_sys=True)
 """
 
 
+@pytest.mark.slow
 def test_a_run_that_is_told_to_stop_goes_on_where_it_was(first, tmp_path: Path) -> None:
     home, root = copied(first, tmp_path)
     shutil.rmtree(home / "exp")

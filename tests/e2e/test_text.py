@@ -46,6 +46,7 @@ def eer(root: Path, subset: str, said: dict[str, str]) -> float:
     return trial_metrics(np.array(scores["target"]), np.array(scores["nontarget"])).eer["rocch"]
 
 
+@pytest.mark.slow
 def test_words_alone_stand_beside_voices(tmp_path: Path) -> None:
     root = toy.corpus(tmp_path / "data", speakers=6, utterances=4)
     said = written(root)
