@@ -221,7 +221,8 @@ def test_score_files(tmp_path_factory: pytest.TempPathFactory, slips: list[Edit]
     try:
         given_scores = {(model, utterance): float(score) for model, utterance, score in data.table(files[0])}
         labels = {
-            (model, utterance): {"target": 1, "nontarget": 0}[one] for model, utterance, one in data.table(files[1])
+            (model, utterance): {"target": 1, "nontarget": 0}[one.lower()]
+            for model, utterance, one in data.table(files[1])
         }
         target = [given_scores[key] for key, same in labels.items() if same]
         nontarget = [given_scores[key] for key, same in labels.items() if not same]
