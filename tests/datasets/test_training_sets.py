@@ -198,5 +198,6 @@ def test_the_real_training_set(speech: Path) -> None:
     rows = corpus.manifest[corpus.manifest["role"] == "train"]
     assert set(rows["set"]) == {"train-clean-100"} and len(rows) == rows["speaker"].nunique() == 168
     assert set(rows["sex"]) == {"f", "m"} and 35 < manifests.seconds(rows).sum() / 60 < 37
-    (note,) = corpus.notes
-    assert len(corpus.trials) == 2 and "49 of 1294 files begin or end with exact zeros" in note
+    folders, zeros = corpus.notes
+    assert "168 speakers of the training set train-clean-100, by the names of the folders" in folders
+    assert len(corpus.trials) == 2 and "49 of 1294 files begin or end with exact zeros" in zeros
