@@ -937,11 +937,17 @@ class RankInputs:
         seed: of the halving into reference and input.
         unit: an input is a uniform ``segment`` of the joined input half, or an ``utterance`` of it.
         seconds: length of a segment, about; None for 20 segments a speaker.
+        apart: what the halves have not in common: an ``utterance``, or a ``chapter`` of a book.
+        within: references are all speakers of a pool (``all``) or those of the input's ``sex``.
+        pools: trial sets that are pooled, with their enrolment sets, by the name of the pool; None for all sets as one.
     """
 
     seed: int = 0
     unit: Literal["segment", "utterance"] = "segment"
     seconds: float | None = None
+    apart: Literal["utterance", "chapter"] = "utterance"
+    within: Literal["all", "sex"] = "all"
+    pools: Mapping[str, Sequence[str]] | None = None
 
 
 class MetricFamily(Component):

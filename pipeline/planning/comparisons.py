@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import functools
+import operator
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
-from pipeline.contracts import MetricFamily
+import pandas as pd
+
+from pipeline.contracts import MetricFamily, RankInputs
 from pipeline.engine.task import Input
+from pipeline.errors import ConfigError
+from pipeline.names import few
 from pipeline.planning.extractors import LoadedExtractor
 from pipeline.planning.keys import ExtractorKey
 from pipeline.planning.plan import Cell, Comparer, Plan
 from pipeline.planning.settings import Chosen
 from pipeline.planning.speech import SpeechSet
 from pipeline.protocol import halves as srd
+from pipeline.protocol.trials import TrialSet
 from pipeline.seeds import digest
 from pipeline.stages import measure
 
@@ -61,44 +69,108 @@ def _compare(
             plan.measure(cell, name, family, measure.Context(expected, scorer.gives_llrs), inputs)
 
 
+@dataclass(frozen=True)
+class Pool:
+    """The sets that are ranked as one, and the speakers that are ranked among each other.
+
+    Attributes:
+        name: of the pool.
+        rows: of the manifest.
+        groups: speakers by the name that the results have of them; no speakers are all of the pool.
+    """
+
+    name: str
+    rows: pd.DataFrame
+    groups: Mapping[str, tuple[str, ...]]
+
+
 def ranks(plan: Plan) -> None:
-    """Inputs against one reference a speaker, all sets pooled: similarity rank disclosure.
+    """Inputs against one reference a speaker, sets pooled: similarity rank disclosure.
 
     An extractor that is trained gives two features: trained on original speech, and on the system's anonymised speech.
     """
     for name, family in plan.families("ranks"):
         inputs = family.component.inputs(family.settings)
-        halves = srd.halves(plan.data.manifest, inputs.seed, inputs.unit, inputs.seconds)
-        for label, system in plan.evaluated.items():
-            adapted = plan.adapted(label) if label != plan.evaluation.original else []
-            ranked = [*plan.plain("ranks"), *(one for one in adapted if "ranks" in one.component.compared_as)]
-            if halves.unit == "segment":
-                ranked = [one for one in ranked if one.tables is None]
-            _rank(plan, name, family, halves, system, ranked)
+        for pool in _pools(plan, name, inputs):
+            halves = srd.halves(pool.rows, inputs.seed, inputs.unit, inputs.seconds, inputs.apart)
+            if halves.left_out:
+                plan.graph.limits.append(
+                    f"{name} of {pool.name} stands on {halves.references['speaker'].nunique()} speakers: "
+                    f"{len(halves.left_out)} have a single chapter and are left out: {few(halves.left_out)}"
+                )
+            for label, system in plan.evaluated.items():
+                adapted = plan.adapted(label) if label != plan.evaluation.original else []
+                ranked = [*plan.plain("ranks"), *(one for one in adapted if "ranks" in one.component.compared_as)]
+                if halves.unit == "segment":
+                    ranked = [one for one in ranked if one.tables is None]
+                _rank(plan, name, family, pool, halves, system, ranked)
+
+
+def _pools(plan: Plan, name: str, inputs: RankInputs) -> Iterator[Pool]:
+    """What a family ranks; each sex by itself where references are of the input's sex.
+
+    Raises:
+        ConfigError: a pool holds a set that is not evaluated; references within a sex where a sex is not known.
+    """
+    evaluated, manifest = plan.data.trials, plan.data.manifest
+    for pool, wanted in (inputs.pools or {"pooled": sorted(evaluated)}).items():
+        unknown = sorted(set(wanted) - set(evaluated))
+        if unknown:
+            raise ConfigError(
+                f"the pool '{pool}' of the metric {name} names {few(unknown)}, which is not evaluated",
+                cause=f"a misspelt set, or one that dataset.sets leaves out; there are {few(sorted(evaluated))}",
+                remedy=f"metric.{name}.pools=null pools all sets that are evaluated",
+            )
+        rows = manifest[manifest["role"] != "train"]
+        if inputs.pools:
+            rows = rows[functools.reduce(operator.or_, (_of_trials(rows, evaluated[one]) for one in wanted))]
+        groups: dict[str, tuple[str, ...]] = {pool: ()}
+        if inputs.within == "sex":
+            sexes = rows.drop_duplicates("speaker").set_index("speaker")["sex"]
+            if (sexes == "u").any():
+                raise ConfigError(
+                    f"the metric {name} ranks within a sex, and the sex of {few(sorted(sexes.index[sexes == 'u']))} is not known",
+                    cause="a data set without spk2gender",
+                    remedy=f"add spk2gender to the sets, or set metric.{name}.within=all",
+                )
+            groups = {f"{pool}, {sex}": tuple(sorted(sexes.index[sexes == sex])) for sex in sorted(sexes.unique())}
+        yield Pool(pool, rows, groups)
+
+
+def _of_trials(rows: pd.DataFrame, trial_set: TrialSet) -> pd.Series:
+    """Whether each row is of a trial set, or is enrolled for it: an enrolment set may serve trial sets of both sexes."""
+    tried = trial_set.enrolment["model"].isin(trial_set.trials["model"])
+    enrolled = rows["utterance"].isin(trial_set.enrolment.loc[tried, "utterance"])
+    return (rows["set"] == trial_set.name) | ((rows["set"] == trial_set.enrolment_set) & enrolled)
 
 
 def _rank(
     plan: Plan,
     name: str,
     family: Chosen[MetricFamily],
+    pool: Pool,
     halves: srd.Halves,
     system: SpeechSet,
     ranked: Sequence[LoadedExtractor],
 ) -> None:
-    """One family on one system, by each extractor."""
+    """One family on one pool of one system, by each extractor."""
     manifest = plan.data.manifest
     inputs: dict[ExtractorKey, Input] = {}
     if halves.unit == "segment":
         inputs = plan.features.segments(system, ranked, halves, manifest["sample_rate"])
     protocol = digest(halves.references.to_numpy().tolist(), halves.pieces[["set", "utterance"]].to_numpy().tolist())
     # Any utterance that is left out changes the halves of its speaker, so the inputs do not stand on all speech.
-    evaluated = set(manifest.loc[manifest["role"] != "train", "set"])
-    expected = len(halves.inputs) + len({entry.utterance for entry in plan.data.dropped if entry.set in evaluated})
+    gone = len({entry.utterance for entry in plan.data.dropped if entry.set in set(pool.rows["set"])})
     for extractor in ranked:
         if halves.unit == "utterance":
-            inputs[extractor.key] = plan.features.vectors(system, extractor, lambda: halves.pieces, ("inputs", name))
-        reference = plan.features.vectors(system, extractor, lambda: halves.references, ("references", name))
+            inputs[extractor.key] = plan.features.vectors(
+                system, extractor, lambda: halves.pieces, ("inputs", name, pool.name)
+            )
+        reference = plan.features.vectors(system, extractor, lambda: halves.references, ("references", name, pool.name))
         scores = plan.rank_scores(system, extractor, reference, inputs[extractor.key])
         condition = "OO" if system.level == "none" else "PP"
-        cell = Cell("pooled", condition, system, "", Comparer.of(extractor, None), protocol)
-        plan.measure(cell, name, family, measure.Context(expected), {"scores": scores.ref()})
+        for subset, speakers in pool.groups.items():
+            cell = Cell(subset, condition, system, "", Comparer.of(extractor, None), protocol)
+            mine = halves.inputs if not speakers else halves.inputs[halves.inputs["speaker"].isin(speakers)]
+            context = measure.Context(len(mine) + gone, speakers=speakers)
+            plan.measure(cell, name, family, context, {"scores": scores.ref()})

@@ -411,7 +411,12 @@ class Plan:
             Task(
                 name="measure",
                 label=f"measure {name} {cell.label}",
-                settings={**family.numeric(), "n_expected": context.n_expected, "are_llrs": context.are_llrs},
+                settings={
+                    **family.numeric(),
+                    "n_expected": context.n_expected,
+                    "are_llrs": context.are_llrs,
+                    **({"speakers": list(context.speakers)} if context.speakers else {}),
+                },
                 inputs=inputs,
                 function=functools.partial(measure.run, family.component, family.settings, context),
                 code=(family.module,),

@@ -5,12 +5,16 @@ reference half, from
 which one reference a speaker is made, and an input half, of which 20 inputs a speaker are taken. What an input is, is not
 printed: 20 uniform segments of the joined input half (``segment``), or utterances of it (``utterance``). F0 histograms are said
 to be over 30 s, which is more than a twentieth of what any speaker has: segments may be asked for by their length instead.
+
+Utterances of one chapter share microphone, room and day, and so may a reference and an input whose utterances differ. Whole chapters
+can be held apart instead (``apart="chapter"``): then what is found of a speaker is the voice.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import Literal
 
 import pandas as pd
@@ -39,6 +43,7 @@ class Halves:
         references: columns speaker, set, utterance: the utterances that are pooled to one reference a speaker.
         inputs: columns speaker, input (from 0, within the speaker), weight: one row an input. Weights sum to 1, and so
             that speakers weigh equally.
+        left_out: speakers with a single chapter, where chapters are held apart.
         pieces: columns speaker, input, set, utterance, row, start, stop: an input is the samples [start, stop) at the
             file's own rate of each of its rows, joined in this order; ``row`` is the row label of the manifest. An input of
             a speaker with less than 20 samples may have no piece.
@@ -48,6 +53,7 @@ class Halves:
     references: pd.DataFrame
     inputs: pd.DataFrame
     pieces: pd.DataFrame
+    left_out: tuple[str, ...] = ()
 
 
 def pool(manifest: pd.DataFrame) -> pd.DataFrame:
@@ -56,11 +62,45 @@ def pool(manifest: pd.DataFrame) -> pd.DataFrame:
     return rows.drop_duplicates("utterance")
 
 
+def chapter(utterance: str) -> str:
+    """The chapter of an utterance by its id as LibriSpeech writes it, ``SPEAKER-CHAPTER-NUMBER``.
+
+    Raises:
+        DataError: it is no such id.
+    """
+    parts = utterance.split("-")
+    if len(parts) != 3 or not all(parts):
+        raise DataError(
+            f"the chapter of utterance '{utterance}' is not known",
+            cause="chapters are read from ids as LibriSpeech writes them, SPEAKER-CHAPTER-NUMBER",
+            remedy="leave the metric srd_chapter out",
+        )
+    return parts[1]
+
+
+def halve_chapters(ids: Iterable[str], seed: int) -> tuple[list[str], list[str]]:
+    """Two parts of the ids that share no chapter; the second is empty where there is one chapter.
+
+    Chapters come in the order of digest(seed, chapter); the first of them, as many as come nearest to half of the ids, are the
+    first part. Within a part ids are in the order of digest(seed, id).
+    """
+    chapters: dict[str, list[str]] = {}
+    for name in sorted(ids, key=lambda name: digest(seed, name)):
+        chapters.setdefault(chapter(name), []).append(name)
+    ordered = sorted(chapters, key=lambda name: digest(seed, name))
+    total = sum(map(len, chapters.values()))
+    sizes = list(accumulate(len(chapters[name]) for name in ordered))
+    first = min(range(max(1, len(ordered) - 1)), key=lambda place: abs(2 * sizes[place] - total)) + 1
+    parts = ordered[:first], ordered[first:]
+    return tuple([name for one in part for name in chapters[one]] for part in parts)  # type: ignore[return-value]
+
+
 def halves(
     manifest: pd.DataFrame,
     seed: int,
     unit: Literal["segment", "utterance"] = "segment",
     seconds: float | None = None,
+    apart: Literal["utterance", "chapter"] = "utterance",
 ) -> Halves:
     """Reference and input halves of all speakers of the manifest's evaluation sets.
 
@@ -72,12 +112,24 @@ def halves(
         seed: of the halving.
         unit: what an input is.
         seconds: length of a segment; without it there are :data:`INPUTS` a speaker.
+        apart: what the halves have not in common. Speakers with a single chapter are left out where that is ``chapter``.
 
     Raises:
-        DataError: speakers with fewer than two utterances, by name.
+        DataError: speakers with fewer than two utterances, by name; fewer than two speakers with two chapters.
     """
     rows = pool(manifest)
     speakers = {str(speaker): group.set_index("utterance") for speaker, group in rows.groupby("speaker", sort=True)}
+    left_out: tuple[str, ...] = ()
+    if apart == "chapter":
+        left_out = tuple(name for name, group in speakers.items() if len(set(map(chapter, group.index))) < 2)
+        speakers = {name: group for name, group in speakers.items() if name not in left_out}
+        if len(speakers) < 2:
+            raise DataError(
+                f"similarity rank disclosure with chapters apart needs two speakers with two chapters each; {len(left_out)} "
+                f"of {len(left_out) + len(speakers)} speakers have one",
+                cause="a data set with one session a speaker",
+                remedy="leave the metric srd_chapter out",
+            )
     lone = [speaker for speaker, group in speakers.items() if len(group) < 2]
     if lone:
         raise DataError(
@@ -91,7 +143,7 @@ def halves(
     labels = dict(zip(rows["utterance"], rows.index))
     references, inputs, pieces = [], [], []
     for speaker, group in speakers.items():
-        known, ranked = halve(group.index, seed)
+        known, ranked = (halve_chapters if apart == "chapter" else halve)(group.index, seed)
         references += [(speaker, group["set"][name], name) for name in known]
         if unit == "segment":
             files = [(int(group["samples"][name]), int(group["sample_rate"][name])) for name in ranked]
@@ -109,6 +161,7 @@ def halves(
         pd.DataFrame(references, columns=["speaker", "set", "utterance"]),
         pd.DataFrame(inputs, columns=["speaker", "input", "weight"]),
         pd.DataFrame(pieces, columns=["speaker", "input", "set", "utterance", "row", "start", "stop"]),
+        left_out,
     )
 
 

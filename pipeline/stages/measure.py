@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -37,10 +37,12 @@ class Context:
     Attributes:
         n_expected: trials, utterances or inputs that there should be.
         are_llrs: whether the scores are natural-log likelihood ratios.
+        speakers: those whose inputs and references are ranked; empty for all.
     """
 
     n_expected: int
     are_llrs: bool = False
+    speakers: tuple[str, ...] = ()
 
 
 def run(family: type[MetricFamily], settings: ComponentSettings, context: Context, work: Work) -> None:
@@ -110,12 +112,29 @@ def _pair_runs(context: Context, work: Work) -> tuple[PairRuns, str]:
 
 
 def _ranks(context: Context, work: Work) -> tuple[Ranks, str]:
-    matrix = _matrix(work, "scores")
+    matrix = _of_speakers(_matrix(work, "scores"), context.speakers)
     column = {name: number for number, name in enumerate(matrix.columns)}
     true = np.array([column[name] for name in matrix.row_speakers])
     without = {name for name, _ in matrix.ties} & set(matrix.rows)
     ranks = Ranks(matrix.scores, true, matrix.columns, context.n_expected, len(without))
     return ranks, _lost(matrix)
+
+
+def _of_speakers(matrix: ScoreMatrix, speakers: tuple[str, ...]) -> ScoreMatrix:
+    """The inputs and references of some speakers; of all where none is named."""
+    if not speakers:
+        return matrix
+    kept = set(speakers)
+    rows = [place for place, speaker in enumerate(matrix.row_speakers) if speaker in kept]
+    columns = [place for place, speaker in enumerate(matrix.columns) if speaker in kept]
+    return replace(
+        matrix,
+        scores=matrix.scores[np.ix_(rows, columns)],
+        rows=tuple(matrix.rows[place] for place in rows),
+        row_speakers=tuple(matrix.row_speakers[place] for place in rows),
+        columns=tuple(matrix.columns[place] for place in columns),
+        column_speakers=tuple(matrix.column_speakers[place] for place in columns),
+    )
 
 
 READERS: dict[str, Callable[[Context, Work], tuple[Any, str]]] = {

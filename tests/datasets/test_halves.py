@@ -154,3 +154,25 @@ def test_the_pooled_real_sets_give_20_inputs_of_20_speakers(speech) -> None:
     used = (made.pieces["stop"] - made.pieces["start"]).sum()
     ranked = manifest[~manifest["utterance"].isin(made.references["utterance"])]
     assert used == ranked["samples"].sum()
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.lists(st.integers(1, 9), min_size=2, max_size=6), st.integers(0, 99))
+def test_chapters_held_apart_are_in_one_half_each_and_the_cut_is_the_most_even_of_its_order(sizes, seed) -> None:
+    ids = [f"1-{place}-{number:04d}" for place, size in enumerate(sizes) for number in range(size)]
+    known, ranked = halves.halve_chapters(ids, seed)
+    apart = {name.split("-")[1] for name in known}, {name.split("-")[1] for name in ranked}
+    assert sorted(known + ranked) == sorted(ids) and known and ranked and not apart[0] & apart[1]
+    order = sorted(map(str, range(len(sizes))), key=lambda name: halves.digest(seed, name))
+    cuts = [sum(sizes[int(name)] for name in order[:place]) for place in range(1, len(sizes))]
+    assert abs(2 * len(known) - len(ids)) == min(abs(2 * cut - len(ids)) for cut in cuts)
+
+
+def test_who_has_one_chapter_cannot_be_held_apart() -> None:
+    rows = [(f"{s}-{c}-{n:04d}", s, "t", 900, 16000) for s, cs in (("1", "78"), ("2", "78"), ("3", "7")) for c in cs for n in (0, 1)]  # fmt: skip
+    made = halves.halves(_manifest(rows), 0, apart="chapter")
+    assert made.left_out == ("3",) and set(made.inputs["speaker"]) == {"1", "2"}
+    with pytest.raises(DataError, match="two speakers with two chapters each; 2 of 3"):
+        halves.halves(_manifest([row for row in rows if not row[0].startswith("2-8")]), 0, apart="chapter")
+    with pytest.raises(DataError, match="the chapter of utterance 'a-0' is not known"):
+        halves.halves(_uneven(), 0, apart="chapter")

@@ -30,6 +30,13 @@ class SrdSettings(UncertaintySettings):
             equally). The paper's F0 histograms are over 30 s.
         halves_seed: of the halving of each speaker's utterances into reference and input.
         ties: ``spread`` a tie's mass over the tied ranks, or take its ``best`` or ``worst`` rank.
+        apart: what reference and input half have not in common. The paper's have no ``utterance`` in common; utterances of one
+            ``chapter`` share microphone and day, so with chapters apart what is found of a speaker is the voice. Chapters are read
+            from ids as LibriSpeech writes them; speakers with a single one are left out.
+        within: an input is ranked among ``all`` speakers of the pool, as in the paper, or among those of its ``sex``: a rank
+            among both sexes is better than chance for whoever tells men from women.
+        pools: trial sets that are pooled with their enrolment sets, by name: ``{"libri_test (pooled)": [libri_test_trials_f,
+            libri_test_trials_m]}``; by default all that are evaluated, as ``pooled``.
     """
 
     name: Literal["srd"] = numeric("srd")
@@ -37,17 +44,27 @@ class SrdSettings(UncertaintySettings):
     segment_seconds: float | None = numeric(None, gt=0)
     halves_seed: int = numeric(0, ge=0)
     ties: Literal["spread", "best", "worst"] = numeric("spread")
+    apart: Literal["utterance", "chapter"] = numeric("utterance")
+    within: Literal["all", "sex"] = numeric("all")
+    pools: dict[str, list[str]] | None = numeric(None)
 
     @model_validator(mode="after")
     def _consistent(self) -> SrdSettings:
         if self.segment_seconds is not None and self.unit != "segment":
             raise ValueError("segment_seconds needs unit 'segment'")
+        if self.pools is not None and not (self.pools and all(self.pools.values())):
+            raise ValueError("pools without a set leave nothing to rank: leave them out to pool all sets")
         return self
 
     @property
     def input(self) -> str:
         """What an input is, as rows name it."""
         return self.unit if self.segment_seconds is None else f"{self.unit} of {self.segment_seconds:g} s"
+
+    @property
+    def variant(self) -> str:
+        """How the halves differ from the paper's, as rows name it."""
+        return "chapters apart" if self.apart == "chapter" else ""
 
 
 METRICS = {
@@ -114,7 +131,14 @@ class MetricFamily(contracts.MetricFamily):
 
     @classmethod
     def inputs(cls, settings: SrdSettings) -> RankInputs:
-        return RankInputs(settings.halves_seed, settings.unit, settings.segment_seconds)
+        return RankInputs(
+            settings.halves_seed,
+            settings.unit,
+            settings.segment_seconds,
+            settings.apart,
+            settings.within,
+            settings.pools,
+        )
 
     @classmethod
     def measure(cls, settings: SrdSettings, data: Ranks) -> Measured:
@@ -134,7 +158,7 @@ class MetricFamily(contracts.MetricFamily):
             if data.without_evidence
             else ""
         )
-        about = partial(row, input_unit=settings.input, counts=number)
+        about = partial(row, variant=settings.variant, input_unit=settings.input, counts=number)
         rows = []
         for name in cls.metrics:
             value, interval, band = getattr(found.empirical, name), ends.get(name), null.get(name)
@@ -144,14 +168,18 @@ class MetricFamily(contracts.MetricFamily):
             value = None if fit.disclosure is None else getattr(fit.disclosure, name)
             why, note = (fit.reason, "") if value is None else ("", said)
             rows.append(about(name, value, estimator="beta_binomial", label=fit.flag, reason=why, note=note))
-        return Measured(rows, {"ranks": _histogram(settings, found), "speaker_ranks": _medians(data)})
+        tables = {"ranks": _histogram(settings, found)}
+        if settings.apart == "utterance" and settings.within == "all":
+            # The table of speakers has one rank of each: the paper's.
+            tables["speaker_ranks"] = _medians(data)
+        return Measured(rows, tables)
 
 
 def _histogram(settings: SrdSettings, found: Srd) -> pd.DataFrame:
     n, gamma = found.n_references, found.beta_binomial.gamma
     return pd.DataFrame(
         {
-            "unit": settings.input,
+            "unit": ", ".join(filter(None, (settings.input, settings.variant))),
             "rank": np.arange(1, n + 1),
             "share": found.histogram,
             "fit": np.full(n, np.nan) if gamma is None else gamma,
