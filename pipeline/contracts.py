@@ -561,6 +561,11 @@ class Anonymiser(Component):
         return [self.anonymise(*one) for one in waves]
 
     @classmethod
+    def takes_many(cls, settings: Any) -> bool:
+        """Whether :meth:`several` is to be called on a CPU too, by one thread with about half an hour of speech at once."""
+        return False
+
+    @classmethod
     def level(cls, settings: Any) -> str:
         """How pseudo-voices are given: ``fixed``, ``speaker`` or ``utterance``; '' if that is not said."""
         return ""

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib.util
+import shlex
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,7 +25,14 @@ KINDS: list[Kind] = [kind for kind, room in ROOMS.items() if importlib.util.find
 ALL = [(kind, name) for kind in KINDS for name in names(kind)]
 TRAINED = ("ecapa", "xvector", "phones")
 FEW: dict[str, Any] = {"replicates": 8}
-VALUES: dict[str, Mapping[str, Any]] = {"external": {"root": "/somewhere"}} | dict.fromkeys(names("families"), FEW)
+PROGRAM = Path(__file__).parent / "anonymisers" / "program.py"
+OWN = {
+    "command": f"{shlex.quote(sys.executable)} {shlex.quote(str(PROGRAM))} {{input}} {{output}} {{seed}}",
+    "level": "speaker",
+}
+VALUES: dict[str, Mapping[str, Any]] = {"external": {"root": "/somewhere"}, "command": OWN} | dict.fromkeys(
+    names("families"), FEW
+)
 
 
 @pytest.fixture(scope="session")

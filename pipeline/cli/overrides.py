@@ -122,6 +122,21 @@ def chosen(arguments: Sequence[str]) -> dict[str, list[str]]:
     return found
 
 
+def given(key: str, arguments: Sequence[str]) -> list[Any]:
+    """The values that overrides of a command line give to a key themselves, as part of a mapping too; not what files say of it."""
+    values = []
+    for word in arguments:
+        name = Override(*word.partition("=")[::2]).name.replace("/", ".")
+        if "=" not in word or not f"{key}.".startswith(f"{name}."):
+            continue
+        parsed = _parses(word)
+        value = parsed.value() if parsed is not None and not parsed.is_sweep_override() else None
+        for part in key[len(name) :].lstrip(".").split(".") if key != name else ():
+            value = value.get(part) if isinstance(value, dict) else None
+        values.append(str(value) if value is not None else None)
+    return [value for value in values if value is not None]
+
+
 def quoted(text: str) -> str:
     """A text in Hydra's quotes, so that it is taken as it stands."""
     from hydra.core.override_parser.types import Quote, QuotedString

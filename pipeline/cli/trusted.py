@@ -131,6 +131,7 @@ def check(composed: DictConfig, arguments: Sequence[str]) -> None:
         )
         faults += [_fault(key, what, arguments) for key in _changed(f"hydra.{name}", found, right)]
     faults += _of_launcher(composed, raw, arguments)
+    faults += _of_commands(composed, arguments)
     _stop(faults)
 
 
@@ -173,6 +174,26 @@ def _of_launcher(composed: DictConfig, raw: Mapping[str, Any], arguments: Sequen
     return faults
 
 
+def _of_commands(composed: DictConfig, arguments: Sequence[str]) -> list[Fault]:
+    """Systems whose program a file names: a run would start it, so one's own command line has to say it."""
+    systems = OmegaConf.to_container(composed.get("system") or OmegaConf.create({}), resolve=True)
+    found = []
+    for label, settings in systems.items() if isinstance(systems, dict) else ():
+        command = settings.get("command") if isinstance(settings, dict) else None
+        if command is None or command in overrides.given(f"system.{label!s}.command", arguments):
+            continue
+        key = f"system.{label!s}.command"
+        override = shlex.quote(f"++{key}={overrides.quoted(f'{command!s}')}")
+        found.append(
+            _fault(
+                key,
+                f"is a program that the run would start; if it is yours, give it on the command line: {override}",
+                arguments,
+            )
+        )
+    return found
+
+
 def _called(value: Any) -> bool:
     """Whether Hydra or logging would call something that a value names, at any depth."""
     if isinstance(value, dict):
@@ -207,7 +228,7 @@ def _stop(faults: Sequence[Fault]) -> None:
         return
     many = len(faults) > 1
     raise ConfigError(
-        f"the configuration sets {f'{len(faults)} keys' if many else 'a key'} of Hydra that it may not"
+        f"the configuration sets {f'{len(faults)} keys' if many else 'a key'} that it may not"
         + ("" if many else f": {faults[0].what}"),
         where="; ".join(dict.fromkeys(fault.where for fault in faults if fault.where)),
         cause="an option file of somebody else, or a habit from other projects: nothing in a configuration names code here",

@@ -55,7 +55,7 @@ def run(
     lines = [Line(*row) for row in columns.itertuples(index=False, name=None)]
     # Threads change the speed alone: each file is a function of its own row, and results keep the order of the rows.
     with ThreadPoolExecutor(threads) as pool:
-        if on_device:
+        if on_device or anonymiser.takes_many(settings):
             rows = list(_together(system, lines, folder, pool, work))
         else:
             one = functools.partial(_one, system, folder, work)

@@ -1,0 +1,252 @@
+"""Somebody's own program, which reads a wav file and writes an anonymised one: run for each recording, or once for many.
+
+The program is given as a command line with names in braces::
+
+    python anonymise.py {input} {output}                     one recording at a time, several at once
+    python anonymise.py --list {list}                        many at a time: a model is loaded once
+    python anonymise.py --seed {seed} {input} {output}       with random numbers of the run
+
+``{input}`` is a wav file of 16 bits with one channel, at the rate of the recording; ``{output}`` is where the program writes a sound
+file. ``{list}`` is a text file, a recording a line: input, output, speaker, seed, parted by tabs. ``{seed}`` is a whole number below
+2^31, made of ``seed``, and of the set and the speaker or the utterance, as the level says: with it the run makes the second runs, the
+training sets and the levels that it needs. No shell is run: the command is taken apart as a shell would, and nothing in it is expanded.
+A configuration file cannot name a command: it is given on the command line, or in Python.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import soundfile
+from pydantic import field_validator, model_validator
+
+from pipeline import audio, contracts
+from pipeline.contracts import Anonymised, ComponentSettings, Utterance, Weights, numeric, runtime
+from pipeline.errors import DataError, StageFailed
+from pipeline.files import file_digest
+from pipeline.seeds import digest
+
+VERSION = 1
+FIELDS = ("input", "output", "list", "seed", "speaker", "utterance", "set")
+SAID = 800
+"""Characters of the program's last words in a message."""
+
+
+class CommandSettings(ComponentSettings):
+    """Settings of a system that is a program of the user's.
+
+    Attributes:
+        command: the command line, with ``{input}`` and ``{output}``, or ``{list}``; ``{seed}``, ``{speaker}``, ``{utterance}``, ``{set}``.
+            What enters keys are its words; of a word that is a file, or a folder, the bytes, and not the name.
+        level: who has a pseudo-voice of their own: nobody (``fixed``), each ``speaker`` or each ``utterance``. A command with
+            ``{seed}`` has to say it.
+        seed: of ``{seed}``.
+        version: say another one where the program changed by something that the command does not name, such as a library.
+        timeout_seconds: for a recording; a program that takes longer is ended.
+    """
+
+    name: Literal["command"] = numeric("command")
+    command: str = runtime(..., min_length=1)
+    level: Literal["unknown", "fixed", "speaker", "utterance"] = numeric("unknown")
+    seed: int = numeric(0, ge=0)
+    version: str = numeric("")
+    timeout_seconds: float = runtime(600.0, gt=0)
+
+    @field_validator("command")
+    @classmethod
+    def _names_files(cls, command: str) -> str:
+        try:
+            words = shlex.split(command)
+        except ValueError as error:
+            raise ValueError(f"it cannot be taken apart into words ({error})") from error
+        used = [name for name in FIELDS if any(f"{{{name}}}" in word for word in words)]
+        if "list" in used and {"input", "output"} & set(used):
+            raise ValueError("{list} names all inputs and outputs: leave {input} and {output} out")
+        if "list" not in used and not {"input", "output"} <= set(used):
+            raise ValueError("it needs {input} and {output}, or {list}: python anonymise.py {input} {output}")
+        if "list" in used and {"seed", "speaker", "utterance", "set"} & set(used):
+            raise ValueError("with {list}, speaker and seed of each recording stand in the list")
+        return command
+
+    @model_validator(mode="after")
+    def _consistent(self) -> CommandSettings:
+        if "{seed}" in self.command and self.level not in ("speaker", "utterance"):
+            raise ValueError("a command with {seed} needs level=speaker or level=utterance: what a seed is drawn for")
+        return self
+
+    @property
+    def words(self) -> list[str]:
+        return shlex.split(self.command)
+
+    @property
+    def takes_a_list(self) -> bool:
+        return "{list}" in self.command
+
+    @property
+    def is_random(self) -> bool:
+        """Whether the program is given random numbers."""
+        return self.level in ("speaker", "utterance") and (self.takes_a_list or "{seed}" in self.command)
+
+
+class Anonymiser(contracts.Anonymiser):
+    """What a program makes of recordings."""
+
+    Settings = CommandSettings
+    libraries = ("soundfile",)
+    settings: CommandSettings
+
+    @classmethod
+    def level(cls, settings: CommandSettings) -> str:
+        return "" if settings.level == "unknown" else settings.level
+
+    @classmethod
+    def rerun(cls, settings: CommandSettings, number: int) -> CommandSettings | None:
+        """Another seed; None where the program is given none."""
+        return settings.model_copy(update={"seed": settings.seed + number}) if settings.is_random else None
+
+    @classmethod
+    def at_level(cls, settings: CommandSettings, level: str) -> CommandSettings | None:
+        return settings.model_copy(update={"level": level}) if settings.is_random else None
+
+    @classmethod
+    def takes_many(cls, settings: CommandSettings) -> bool:
+        return settings.takes_a_list
+
+    @classmethod
+    def weights(cls, settings: CommandSettings, models: Path) -> Weights | None:
+        """The program: its words, and the bytes of what they name.
+
+        Raises:
+            StageFailed: there is no such program.
+        """
+        words = settings.words
+        program = shutil.which(words[0])
+        if program is None:
+            raise StageFailed(
+                f"there is no program '{words[0]}'",
+                where=settings.command,
+                cause="a misspelt name, or an environment that is not active",
+                remedy="give the path of the program as the first word of the command",
+            )
+        named = [Path(program), *(Path(word).expanduser() for word in words[1:])]
+        parts = [_content(path) or word for path, word in zip(named, words)]
+        return Weights(Path(program).absolute().parent, digest("command", parts))
+
+    def anonymise(self, wave: np.ndarray, rate: int, utterance: Utterance) -> Anonymised:
+        return self.several([(wave, rate, utterance)])[0]
+
+    def several(self, waves: Sequence[tuple[np.ndarray, int, Utterance]]) -> list[Anonymised]:
+        """What the program makes of these recordings, in order.
+
+        Raises:
+            StageFailed: it failed, took too long, or left an output out.
+            DataError: what it wrote is no sound file.
+        """
+        with tempfile.TemporaryDirectory(prefix="voice-privacy-") as made:
+            places = [(Path(made) / f"{n}.wav", Path(made) / f"{n}.out.wav") for n in range(len(waves))]
+            for (source, _), (wave, rate, _) in zip(places, waves):
+                audio.write(source, np.clip(wave, -1.0, 1.0 - 1.0 / 32768), rate, "PCM_16")
+            if self.settings.takes_a_list:
+                self._listed(Path(made) / "list.txt", places, waves)
+            else:
+                for (source, target), (_, _, utterance) in zip(places, waves):
+                    self._run({**self._fields(utterance), "input": str(source), "output": str(target)}, 1)
+            return [self._made(target, one[2].id) for (_, target), one in zip(places, waves)]
+
+    def _listed(
+        self, table: Path, places: Sequence[tuple[Path, Path]], waves: Sequence[tuple[np.ndarray, int, Utterance]]
+    ) -> None:
+        lines = []
+        for (source, target), (_, _, utterance) in zip(places, waves):
+            said = self._fields(utterance)
+            lines.append(f"{source}\t{target}\t{said['speaker']}\t{said['seed']}\n")
+        table.write_text("".join(lines), encoding="utf-8")
+        self._run({"list": str(table)}, len(lines))
+
+    def _fields(self, utterance: Utterance) -> dict[str, str]:
+        """What the command may name of an utterance, its seed among it."""
+        chosen = self.settings
+        of = (utterance.set, utterance.speaker, *([utterance.id] if chosen.level == "utterance" else []))
+        seed = int(digest(chosen.seed, "command", *of)[:8], 16) >> 1
+        return {"seed": str(seed), "speaker": utterance.speaker, "utterance": utterance.id, "set": utterance.set}
+
+    def _run(self, fields: dict[str, str], recordings: int) -> None:
+        words = [_filled(word, fields) for word in self.settings.words]
+        try:
+            done = subprocess.run(
+                words,
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                timeout=self.settings.timeout_seconds * recordings,
+                check=False,
+            )
+        except subprocess.TimeoutExpired as error:
+            raise _failed(words, f"took longer than {error.timeout:g} s", b"") from error
+        except OSError as error:
+            raise _failed(words, f"cannot be started ({error.strerror})", b"") from error
+        if done.returncode:
+            raise _failed(words, f"ended with status {done.returncode}", done.stderr or done.stdout)
+
+    def _made(self, path: Path, utterance: str) -> Anonymised:
+        if not path.is_file():
+            raise StageFailed(
+                f"the program wrote no sound of utterance '{utterance}' and ended without an error",
+                where=self.settings.command,
+                cause="it leaves recordings out that it cannot anonymise, or writes to another place than it is told",
+                remedy="have it write every output, or end with an error",
+            )
+        try:
+            wave, rate = audio.load(path)
+            subtype: Any = "PCM_16" if soundfile.info(path).subtype == "PCM_16" else "FLOAT"
+            mono = soundfile.info(path).channels == 1
+        except DataError as error:
+            raise DataError(
+                f"what the program wrote of utterance '{utterance}' cannot be used: {error.what}",
+                where=self.settings.command,
+                cause="a fault of the program",
+                remedy=error.remedy,
+            ) from error
+        return Anonymised(wave, rate, subtype if mono else "FLOAT")
+
+
+def _filled(word: str, fields: dict[str, str]) -> str:
+    for name, value in fields.items():
+        word = word.replace(f"{{{name}}}", value)
+    return word
+
+
+def _content(path: Path) -> str:
+    """Digest of the bytes of a file, or of all files of a folder; '' if there is neither."""
+    try:
+        if path.is_file():
+            return file_digest(path)
+        if path.is_dir():
+            inside = sorted(one for one in path.rglob("*") if one.is_file() and "__pycache__" not in one.parts)
+            return digest([(one.relative_to(path).as_posix(), file_digest(one)) for one in inside])
+    except OSError as error:
+        raise StageFailed(
+            f"a file that the command names cannot be read ({error.strerror})",
+            where=os.fspath(path),
+            cause="its permissions",
+            remedy="make it readable",
+        ) from error
+    return ""
+
+
+def _failed(words: Sequence[str], what: str, said: bytes) -> StageFailed:
+    text = said.decode("utf-8", "replace").strip()
+    last = text[-SAID:]
+    return StageFailed(
+        f"the program of the system {what}" + (f"; its last words: {last}" if last else ""),
+        where=shlex.join(words),
+        cause="a fault of the program, or a model or a library that it misses" if text else "a fault of the program",
+        remedy="run it by hand on one of your recordings: it gets a wav file of 16 bits, and writes another",
+    )
