@@ -7,6 +7,7 @@ on ids alone: the same call writes the same bytes.
 
 from __future__ import annotations
 
-from tests.challenge.writing import EDITIONS, Written, write
+from tests.challenge.common import Written
+from tests.challenge.writing import EDITIONS, write
 
 __all__ = ["EDITIONS", "Written", "write"]

@@ -10,10 +10,59 @@ import numpy as np
 from pipeline.seeds import generator
 
 SEED = 13
-WORDS = (
-    "THE OF AND A TO IN HE THAT WAS IT HIS HER WITH AS HAD FOR SHE NOT BUT AT ON BE MY HIM THEY HAVE ONE UPON SAID SO "
-    "LITTLE MAN OLD TIME GREAT HOUSE DAY GOOD NIGHT HAND LONG WAY NEVER CAME WATER ROAD MORNING LIGHT WORLD HEART DOOR"
-).split()
+WORDS = [
+    "THE",
+    "OF",
+    "AND",
+    "A",
+    "TO",
+    "IN",
+    "HE",
+    "THAT",
+    "WAS",
+    "IT",
+    "HIS",
+    "HER",
+    "WITH",
+    "AS",
+    "HAD",
+    "FOR",
+    "SHE",
+    "NOT",
+    "BUT",
+    "AT",
+    "ON",
+    "BE",
+    "MY",
+    "HIM",
+    "THEY",
+    "HAVE",
+    "ONE",
+    "UPON",
+    "SAID",
+    "SO",
+    "LITTLE",
+    "MAN",
+    "OLD",
+    "TIME",
+    "GREAT",
+    "HOUSE",
+    "DAY",
+    "GOOD",
+    "NIGHT",
+    "HAND",
+    "LONG",
+    "WAY",
+    "NEVER",
+    "CAME",
+    "WATER",
+    "ROAD",
+    "MORNING",
+    "LIGHT",
+    "WORLD",
+    "HEART",
+    "DOOR",
+]
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ import numpy as np
 import soundfile
 
 from pipeline import audio
+from pipeline.audio.writing import Subtype
 from pipeline.datasets import synthetic
 from pipeline.seeds import digest, generator
 from tests.challenge.sets import SEED, Utterance
@@ -62,13 +63,13 @@ def anonymised(utterance: Utterance, seconds: float, suffix: str, pseudonym: str
     return wave
 
 
-def write(path: Path, wave: np.ndarray) -> None:
-    """16 bits at 16 kHz, as WAV or FLAC by the file's name."""
+def write(path: Path, wave: np.ndarray, subtype: Subtype = "PCM_16") -> None:
+    """At 16 kHz, as WAV or FLAC (16 bits) by the file's name."""
     path.parent.mkdir(parents=True, exist_ok=True)
     if path.suffix == ".flac":
         soundfile.write(path, wave, RATE, subtype="PCM_16")
     else:
-        audio.write(path, wave, RATE, "PCM_16")
+        audio.write(path, wave, RATE, subtype)
 
 
 def _said(voice: synthetic.Speaker, utterance: Utterance, seconds: float) -> np.ndarray:
