@@ -80,7 +80,7 @@ def speaker_vectors(folder: Path, held: Sequence[Set], suffix: str) -> None:
     import numpy as np
 
     for one in held:
-        made = vectors.of(one.utterances, one.name, f"{suffix}", EMBEDDING, EMBEDDING)
+        made = vectors.of(one.utterances, one.name, suffix, EMBEDDING, vectors.HELD)
         place = folder / "cosine_out" / "emb_xvect" / f"{one.name}{suffix}"
         # the extraction walks through the utterances in an order of its own, so that rows are not sorted by id
         order = generator(SEED, "rows", folder.name, one.name, suffix).permutation(len(made))

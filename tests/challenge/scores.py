@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -122,7 +123,7 @@ def write_kaldi(exp: Path, held: Sequence[Set], suffix: str, edition: str) -> No
                 summary += [place.name, *_one_kaldi(place, one, printed[one.name] / 100, f"{kind} {enrolment} {trial}")]
         tables.lines(exp / name / "results.txt", summary)
         if edition == "2022":
-            eers = [f"{a}  {b.strip()}" for a, b in zip(summary, summary[1:], strict=False) if a.startswith("ASV-")]
+            eers = [f"{a}  {b.strip()}" for a, b in pairwise(summary) if a.startswith("ASV-")]
             tables.lines(exp / name / "results_summary.txt", eers)
 
 

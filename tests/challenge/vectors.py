@@ -21,7 +21,7 @@ BETWEEN = 0.6
 def mean_and_axes(dimension: int, rank: int) -> tuple[np.ndarray, np.ndarray]:
     """The mean [dimension] of all vectors and orthonormal axes [dimension, rank]."""
     random = generator(SEED, "axes", dimension)
-    return random.normal(size=dimension), np.linalg.qr(random.normal(size=(dimension, rank)))[0]
+    return 0.2 * random.normal(size=dimension), np.linalg.qr(random.normal(size=(dimension, rank)))[0]
 
 
 def of(rows: Sequence[Utterance], folder: str, suffix: str, dimension: int, rank: int) -> np.ndarray:
