@@ -18,7 +18,7 @@ from pipeline.cli.overrides import GROUPS
 from pipeline.cli.sweeps import Jobs
 from pipeline.errors import ConfigError, PipelineError
 from pipeline.evaluation.validate import validate
-from pipeline.files import assets
+from pipeline.files import assets as assets
 from pipeline.planning.settings import Evaluation
 
 

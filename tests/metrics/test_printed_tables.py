@@ -15,20 +15,20 @@ from .conftest import table
 
 
 def cells(name):
-    return {(row["dataset"], row["system"], row["metric"]): row["value"] for row in table(name)}
+    return {(row["subset"], row["system"], f"{row['metric']} {row['condition']}"): row["value"] for row in table(name)}
 
 
 TABLE_2, TABLE_3 = cells("noe2022_table2"), cells("noe2022_table3")
-RATIOS = sorted(key for key in TABLE_3 if key[2] == "D_ECE_OP/OO")
+RATIOS = sorted(key for key in TABLE_3 if key[2] == "d_ece_op_oo OP")
 SRD = {
-    (number, *key): float(value)
+    (number, row["system"], "ET_orig" if row["trained_on"] == "original" else "ET_anon", row["metric"]): float(
+        row["value"]
+    )
     for number in (1, 2)
-    for key, value in cells(f"srd2026_table{number}").items()
-    if "/" in key[2]
+    for row in table(f"srd2026_table{number}")
+    if row["metric"] != "eer"
 }
-ROWS = sorted(
-    (number, dataset, system, metric[:-5]) for number, dataset, system, metric in SRD if metric.endswith("/MaxD")
-)
+ROWS = sorted((number, system, kind) for number, system, kind, metric in SRD if metric == "max_d")
 
 # Rows of SRD Table 1 whose largest share stands at another rank than 1.
 PEAK_ELSEWHERE = {
@@ -44,8 +44,8 @@ def test_there_are_as_many_cells_as_in_print():
 @pytest.mark.parametrize("key", RATIOS, ids="-".join)
 def test_d_ece_op_oo_of_noe_2022_table_3_follows_from_table_2(key):
     dataset, system, _ = key
-    oo = float(TABLE_2[dataset, "unprotected", "D_ECE_OO"])
-    op = float(TABLE_2[dataset, system, "D_ECE_OP"])
+    oo = float(TABLE_2[dataset, "original", "d_ece OO"])
+    op = float(TABLE_2[dataset, system, "d_ece OP"])
     found = 100 * m.d_ece_op_oo(oo, op)
     if TABLE_3[key] == "~100":
         assert 99.99 <= found <= 100
@@ -62,10 +62,10 @@ def test_every_l_w_of_noe_2022_table_2_has_the_tag_of_table_1():
     assert compared == 24
 
 
-@pytest.mark.parametrize("row", ROWS, ids=lambda row: "-".join(map(str, (row[0], row[2], row[3]))))
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: "-".join(map(str, (row[0], row[1], row[2]))))
 def test_max_d_of_srd_2026_is_a_count_of_800_inputs(row):
-    number, dataset, system, kind = row
-    printed = SRD[number, dataset, system, f"{kind}/MaxD"]
+    number, system, kind = row
+    printed = SRD[number, system, kind, "max_d"]
     # The share of one rank is k/800, so MaxD is log2(40 k/800) for a whole k; print cuts or rounds the second decimal.
     k = round(800 / 40 * 2**printed)
     candidates = [math.log2(40 * i / 800) for i in (k - 1, k, k + 1)]
@@ -76,11 +76,11 @@ def test_max_d_of_srd_2026_is_a_count_of_800_inputs(row):
         assert found.max_d == pytest.approx(math.log2(40 * k / 800), abs=1e-12)
 
 
-@pytest.mark.parametrize("row", ROWS, ids=lambda row: "-".join(map(str, (row[0], row[2], row[3]))))
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: "-".join(map(str, (row[0], row[1], row[2]))))
 def test_max_d_of_srd_2026_follows_from_the_identification_rate(row):
-    number, dataset, system, kind = row
-    printed = SRD[number, dataset, system, f"{kind}/MaxD"]
-    idr = SRD[number, dataset, system, f"{kind}/IdR"] / 100
+    number, system, kind = row
+    printed = SRD[number, system, kind, "max_d"]
+    idr = SRD[number, system, kind, "idr"] / 100
     k = round(800 * idr)
     first = k / 800
     from_first_rank = m.disclosure([first, *[(1 - first) / 39] * 39]).max_d if k > 20 else math.log2(40 * first)
@@ -90,15 +90,15 @@ def test_max_d_of_srd_2026_follows_from_the_identification_rate(row):
         assert from_first_rank == pytest.approx(printed, abs=0.01)
 
 
-@pytest.mark.parametrize("row", [row for row in ROWS if row[0] == 2], ids=lambda row: row[2])
+@pytest.mark.parametrize("row", [row for row in ROWS if row[0] == 2], ids=lambda row: row[1])
 def test_a_beta_binomial_reproduces_mean_d_and_rank_spread_of_table_2(row):
     """With the printed IdR as constraint, one alpha must give MeanD and RS at once.
 
     See pipeline/metrics/README.md, section 13.
     """
-    number, dataset, system, kind = row
-    first = round(8 * SRD[number, dataset, system, f"{kind}/IdR"]) / 800
-    mean_d, spread = SRD[number, dataset, system, f"{kind}/MeanD"], SRD[number, dataset, system, f"{kind}/RS"] / 100
+    number, system, kind = row
+    first = round(8 * SRD[number, system, kind, "idr"]) / 800
+    mean_d, spread = SRD[number, system, kind, "mean_d"], SRD[number, system, kind, "rank_spread"] / 100
     agreed, ranks = False, np.arange(40)
     for alpha in np.geomspace(0.05, 3, 1500):
         beta = brentq(lambda b, a=alpha: betaln(a, 39 + b) - betaln(a, b) - math.log(first), 1e-4, 1e5)
