@@ -519,6 +519,7 @@ class Copies:
         pattern: how the files are called, without their extension: text with ``{utterance}``.
         ignore_case: whether upper and lower case of their names are the same.
         follow_links: whether links may lead out of these folders.
+        folders: of the evaluation sets by name, where ``root`` and ``suffix`` do not tell them.
     """
 
     root: str
@@ -528,6 +529,7 @@ class Copies:
     pattern: str = "{utterance}"
     ignore_case: bool = False
     follow_links: bool = False
+    folders: Mapping[str, str] = field(default_factory=dict)
 
 
 class Anonymiser(Component):

@@ -21,6 +21,7 @@ class ExternalSettings(ComponentSettings):
         suffix: which copies to take where several systems lie in one folder as ``SET_suffix``.
         second_root: the evaluation sets anonymised once more with other random numbers, for C_ECE and M_P0P1.
         train_root: the training set anonymised by the same system, for semi-informed attackers; by default ``root``.
+        folders: the folder of each set by its name, where ``SET_suffix`` under ``root`` does not tell it.
         pattern: how files are called, without the extension: plain text with ``{utterance}``, and maybe ``{set}``, ``{speaker}``, or
             ``{number}`` (any digits) at an end, such as ``{utterance}_anon``.
         ignore_case: whether upper and lower case of file names are the same.
@@ -33,6 +34,7 @@ class ExternalSettings(ComponentSettings):
     suffix: str | None = runtime(None)
     second_root: str | None = runtime(None)
     train_root: str | None = runtime(None)
+    folders: dict[str, str] = runtime({})
     pattern: str = runtime(PLAIN)
     ignore_case: bool = runtime(False)
     follow_links: bool = runtime(False)
@@ -65,4 +67,5 @@ class Anonymiser(contracts.Anonymiser):
             settings.pattern,
             settings.ignore_case,
             settings.follow_links,
+            settings.folders,
         )

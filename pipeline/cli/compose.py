@@ -17,6 +17,7 @@ from pipeline.cli import environment, names, option_files, overrides
 from pipeline.cli.overrides import GROUPS
 from pipeline.cli.sweeps import Jobs
 from pipeline.errors import ConfigError, PipelineError
+from pipeline.evaluation import found
 from pipeline.evaluation.validate import validate
 from pipeline.files import assets as assets
 from pipeline.planning.settings import Evaluation
@@ -41,6 +42,7 @@ def compose(given: Sequence[str]) -> tuple[Evaluation, dict[str, Any]]:
 
     _refuse_flags(given)
     _store_recipes()
+    _store_copies(given)
     folders = option_files.folders(given)
     changed = forced(overrides.readable([one for one in given if not one.startswith("-")]))
     if folders:
@@ -102,8 +104,8 @@ def _is_of_composition(error: BaseException) -> bool:
 
 def _validated(values: dict[str, Any], arguments: Sequence[str], choices: Mapping[Any, Any]) -> Evaluation:
     """The evaluation of a configuration; faults name the option file that they stand in."""
-    found = {str(group): [str(choices[group])] for group in choices if choices[group] is not None}
-    chosen = {**found, **overrides.chosen(arguments)}
+    options = {str(group): [str(choices[group])] for group in choices if choices[group] is not None}
+    chosen = {**options, **overrides.chosen(arguments)}
     names.refuse(values)
     option_files.refuse_empty(arguments, chosen)
     try:
@@ -133,6 +135,7 @@ def enter(arguments: Sequence[str], action: Callable[[Evaluation, dict[str, Any]
     folders = option_files.folders(arguments)
     read = overrides.readable(arguments)
     _store_recipes()
+    _store_copies(arguments)
     _install_launchers()
     given = forced(option_files.absolute(read))
     jobs = Jobs(functools.partial(_act, action, tuple(arguments)), given)
@@ -179,6 +182,17 @@ def forced(arguments: Sequence[str]) -> list[str]:
         is_group = key.split("@")[0].split("/")[0] in GROUPS and "." not in key
         changed.append(argument if not plain or is_group else f"++{argument}")
     return changed
+
+
+def _store_copies(arguments: Sequence[str]) -> None:
+    """An option for each anonymised copy that a command line names by its suffix, ``system=found:_SUFFIX``."""
+    from hydra.core.config_store import ConfigStore
+
+    for name in overrides.chosen(arguments).get("system", ()):
+        suffix = name.removeprefix(found.SEVERAL)
+        if name.startswith(found.SEVERAL) and suffix:
+            node = {found.label(suffix): {"name": found.NAME, "suffix": suffix}}
+            ConfigStore.instance().store(group="system", name=name, node=node)
 
 
 def _store_recipes() -> None:

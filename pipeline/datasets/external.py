@@ -64,6 +64,7 @@ class Copy:
         setting: that names the folder: ``root``, ``second_root`` or ``train_root``.
         pattern: how the files are called.
         follow_links: whether links may lead out of the folder.
+        folders: of the sets by name, where the names of folders do not tell them.
     """
 
     root: str
@@ -73,6 +74,7 @@ class Copy:
     setting: str = "root"
     pattern: Pattern = field(default_factory=Pattern)
     follow_links: bool = False
+    folders: Mapping[str, str] = field(default_factory=dict)
 
     def key(self, setting: str = "") -> str:
         """A setting of the system as overrides name it, by default that of the folder."""
@@ -332,6 +334,13 @@ def _said_of_unused(folder: Path, unused: Sequence[Path]) -> Iterator[str]:
 
 def _places(root: Path, sets: list[str], copy: Copy, faults: Faults) -> dict[str, Path]:
     """The folder to search for each set; sets without one are faults."""
+    if copy.folders:
+        for one in sets:
+            if not Path(copy.folders.get(one, "")).is_dir() or one not in copy.folders:
+                faults.add("missing-audio", f"there is no folder for the set {one}", root)
+        return {one: Path(copy.folders[one]) for one in sets if one in copy.folders}
+    if copy.training and copy.suffix and root.name.endswith(copy.suffix):
+        return dict.fromkeys(sets, root)  # it is the copy itself
     folders = {names.composed(folder.name): folder for folder in sorted(root.iterdir()) if folder.is_dir()}
     suffix = None if copy.suffix is None else names.composed(copy.suffix)
     if suffix is None:

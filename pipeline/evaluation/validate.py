@@ -11,7 +11,7 @@ from pydantic import BaseModel, ValidationError
 from pipeline.contracts import Component, ComponentSettings, Training, numeric
 from pipeline.datasets.settings import DatasetSettings
 from pipeline.errors import ConfigError, Fault
-from pipeline.evaluation import labels
+from pipeline.evaluation import found, labels
 from pipeline.planning.settings import Chosen, Evaluation, Paths, Runtime, Storage
 from pipeline.protocol.attackers import AttackerSettings
 from pipeline.registry import ROOMS, Kind, component
@@ -57,6 +57,7 @@ def validate(values: Mapping[str, Any], recipe: str) -> Evaluation:
     store = checked.part(Storage, "store")
     dataset, executor = checked.part(DatasetSettings, "dataset"), checked.one("executors", "executor", "local")
     train = checked.training()
+    checked.values = {**values, "system": found.systems(values.get("system"), dataset, faults)}
     several = {kind: checked.several(kind) for kind, room in ROOMS.items() if room.several}
     attackers = checked.attackers()
     faults += _original_elsewhere(several["anonymisers"])

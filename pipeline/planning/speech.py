@@ -193,14 +193,16 @@ def prepared(
             label=label,
             pattern=Pattern(found.pattern, found.ignore_case),
             follow_links=found.follow_links,
+            folders=found.folders,
         )
+        one = replace(copy, folders={})  # those named are of the first run
         if not training_alone:
             copies[SpeechKey(label)] = copy
             if found.second_root:
-                copies[SpeechKey(label, run=2)] = replace(copy, root=found.second_root, setting="second_root")
+                copies[SpeechKey(label, run=2)] = replace(one, root=found.second_root, setting="second_root")
         if evaluation.adapting:
             there = found.train_root or found.root
-            copies[SpeechKey(label, "training")] = replace(copy, root=there, setting="train_root", training=True)
+            copies[SpeechKey(label, "training")] = replace(one, root=there, setting="train_root", training=True)
     # Only listed here: what is decoded later is checked then, by the digests that are known.
     rendered = made[0].place if made else None
     try:

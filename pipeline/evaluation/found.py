@@ -1,0 +1,139 @@
+"""``system=found``: the anonymised copies in a challenge's folder, each made an external system. Folders are listed, nothing is read."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from pipeline.datasets.settings import DatasetSettings
+from pipeline.datasets.vpc import copies
+from pipeline.datasets.vpc.copies import Offered
+from pipeline.datasets.vpc.layout import Layout, look
+from pipeline.errors import DataError, Fault
+from pipeline.names import few
+
+NAME = "found"
+"""The name of a system that stands for copies, instead of a component."""
+SEVERAL = "found:"
+"""What comes before the suffix of one copy in a list of systems."""
+KIND = "external"
+"""The component that a copy becomes."""
+UNPROTECTED = {"original": {"name": "original"}}
+
+
+def label(suffix: str) -> str:
+    """The label under which the copy of a suffix is asked for, before anybody has looked at the folder."""
+    return suffix.lstrip("_") if suffix.lstrip("_") not in ("", "original") else suffix
+
+
+def systems(entries: Any, dataset: DatasetSettings | None, faults: list[Fault]) -> Any:
+    """The systems of a configuration, with each that stands for copies made into these in its place.
+
+    What else is set of it goes to all of them; what is set under the label of a copy goes to that one.
+
+    Args:
+        entries: plain values by label, as composed.
+        dataset: where to look; None if its settings are at fault.
+        faults: gets what is wrong.
+
+    Raises:
+        DataError: the folder of the data set is no challenge's.
+    """
+    if not isinstance(entries, Mapping):
+        return entries
+    asked = {str(key): one for key, one in entries.items() if isinstance(one, Mapping) and one.get("name") == NAME}
+    if not asked:
+        return entries
+    others = {str(key): one for key, one in entries.items() if str(key) not in asked}
+    if dataset is None or dataset.name != "vpc":
+        faults += [Fault(_elsewhere(dataset.name), f"system.{key}") for key in asked if dataset is not None]
+        return {key: one for key, one in others.items() if _is_named(one)} or UNPROTECTED
+    layout, before = layout_of(dataset), len(faults)
+    there = copies.offered(layout)
+    made: dict[str, Any] = {}
+    for key in map(str, entries):
+        if key in asked:
+            shared = {name: value for name, value in asked[key].items() if name not in ("name", "suffix")}
+            chosen = _chosen(key, asked[key].get("suffix"), there, layout, faults)
+            made |= {one.label: {**_values(one), **shared} for one in chosen}
+        elif _is_named(others[key]):
+            made[key] = others[key]
+    if len(faults) > before:
+        return {**UNPROTECTED, **made}
+    for key, one in others.items():
+        if not _is_named(one):
+            made[key] = {**made.get(key, {}), **one} if isinstance(one, Mapping) else one
+    return made
+
+
+def _is_named(entry: Any) -> bool:
+    """Whether an entry says of itself what it is: else it sets fields of another one's."""
+    return isinstance(entry, Mapping) and "name" in entry
+
+
+def _elsewhere(dataset: str) -> str:
+    return (
+        f"it stands for the anonymised copies in the folder of a VoicePrivacy Challenge, and the data set is dataset={dataset}: "
+        f"set dataset=vpc, or name a copy by '+system.NAME={{name: {KIND}, root: DIR}}'"
+    )
+
+
+def layout_of(dataset: DatasetSettings) -> Layout:
+    """The folder of the data set as a challenge's.
+
+    Raises:
+        DataError: it is none.
+    """
+    found = look(Path(dataset.root).expanduser().absolute(), dataset.edition) if dataset.root else None
+    if found is None:
+        raise DataError(
+            f"the folder '{dataset.root}' is not that of a VoicePrivacy Challenge, so no anonymised copies are looked for in it",
+            where="dataset.root",
+            cause="a misspelt or unmounted folder, or one that is too high or too low",
+            remedy="set dataset.root=DIR to the challenge's checkout or to its data/",
+        )
+    return found
+
+
+def _chosen(key: str, suffix: Any, there: Mapping[str, Offered], layout: Layout, faults: list[Fault]) -> list[Offered]:
+    """The copies that an entry stands for: those of a suffix or of several, all without one."""
+    where = f"system.{key}"
+    if not there:
+        faults.append(Fault(f"there are no anonymised copies: {looked_for(layout)}", where))
+        return []
+    if suffix is None:
+        return list(there.values())
+    by_suffix = {one.suffix: one for one in there.values()}
+    found = []
+    for wanted in map(str, suffix if isinstance(suffix, list) else [suffix]):
+        one = by_suffix.get(wanted) or by_suffix.get(f"_{wanted}")
+        if one is None:
+            first = shlex.quote(f"system=[original,{SEVERAL}{next(iter(by_suffix))}]")
+            text = (
+                f"there is no anonymised copy with the suffix {wanted}; there are {', '.join(by_suffix)}: write {first}"
+            )
+            faults.append(Fault(f"{text} ({looked_for(layout)})", where))
+        else:
+            found.append(one)
+    return found
+
+
+def looked_for(layout: Layout) -> str:
+    """Where copies were looked for."""
+    names = [name for name in sorted(layout.sets) if not copies.is_training(name)]
+    sets = f", the sets are {few(names)}" if names else ""
+    return f"looked for folders SET_SUFFIX in {layout.data}{sets}"
+
+
+def _values(one: Offered) -> dict[str, Any]:
+    """A copy as the plain values of an external system."""
+    return {
+        "name": KIND,
+        "root": str(one.root),
+        "suffix": one.suffix,
+        "level": one.level,
+        "train_root": str(one.train_root) if one.train_root is not None else None,
+        "folders": {name: str(place) for name, place in one.folders.items()},
+    }
