@@ -16,9 +16,9 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
 from pipeline import metrics
-from pipeline.cli import score_files
-from pipeline.cli.score_files import Array, Table
-from pipeline.cli.score_ids import Codes, Keys, Names, named, number
+from pipeline.datasets.scores import files as score_files
+from pipeline.datasets.scores.files import Array, Table
+from pipeline.datasets.scores.ids import Codes, Keys, Names, named, number
 from pipeline.errors import DataError
 from pipeline.metrics import ClassOrder
 from pipeline.tables import labels
