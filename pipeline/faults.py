@@ -34,6 +34,32 @@ KINDS = {
         "set dataset.root to the folder that holds the sets (X_enrolls with its X_trials_*, each with a wav.scp), or choose "
         "dataset=librispeech for a tree SPEAKER/CHAPTER/UTTERANCE.ext, dataset=folders for a tree SPEAKER/**/FILE.ext",
     ),
+    "score-files": (
+        "another layout than the challenges' scripts make, or a root that is not above the score files",
+        "set dataset.root to the folder above them, or list them in a table scores.csv in dataset.root (file,subset,system,attacker: "
+        "recipes/bring_your_scores/README.md), which is then all that is read",
+    ),
+    "score-table": (
+        "a slip in scores.csv",
+        "correct the line (recipes/bring_your_scores/README.md has the columns)",
+    ),
+    "results": (
+        "results of several evaluations under names without a date",
+        "set dataset.results=NAME to the name of the folder results-… to read",
+    ),
+    "missing-scores": (
+        "an incomplete copy, or a misspelt path",
+        "restore the file, or take its line out of scores.csv",
+    ),
+    "scores-twice": (
+        "results of two evaluations in one folder",
+        "keep one, or list in scores.csv which file is of which system",
+    ),
+    "no-trials": (
+        "score files that were copied without the challenge's lists of trials",
+        "set dataset.trials=DIR to the folder that holds SET/trials (data/ of the challenge), or, if all ids are SPEAKER or "
+        "SPEAKER-…, dataset.labels=ids",
+    ),
     "unknown-set": ("a misspelt name", "correct dataset.sets=[…], or leave it out to take every set"),
     "originals": (
         "the Attacker Challenge hands out anonymised speech alone",

@@ -126,7 +126,7 @@ MENTIONS: dict[tuple[Kind, str], dict[str, str]] = {
         "pipeline/backends/_adaptation.py": MESSAGE,
         "pipeline/backends/plda/model.py": MESSAGE,
         "pipeline/backends/wccn.py": MESSAGE,
-        "pipeline/cli/score_layout.py": f"{WORD}: a column of other people's score files",
+        "pipeline/datasets/scores/layout.py": f"{WORD}: a column of other people's score files",
         "pipeline/conformance.py": f"{WORD}: how vectors are compared",
         "pipeline/contracts.py": f"{WORD}: how an extractor's vectors are ranked",
         "pipeline/diagnostics/sentences.py": f"{WORD}: a similarity",

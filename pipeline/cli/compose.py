@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from pipeline.cli import environment, names, option_files, overrides
+from pipeline.cli import environment, given_scores, names, option_files, overrides
 from pipeline.cli.overrides import GROUPS
 from pipeline.cli.sweeps import Jobs
 from pipeline.errors import ConfigError, PipelineError
@@ -55,6 +55,7 @@ def compose(given: Sequence[str]) -> tuple[Evaluation, dict[str, Any]]:
     ):
         composed = hydra_compose("config", changed, return_hydra_config=True)
     values = _plain(OmegaConf.masked_copy(composed, [str(key) for key in composed if key != "hydra"]), given)
+    values = given_scores.settled(values, given)
     return _validated(values, given, composed.hydra.runtime.choices), values
 
 
@@ -165,7 +166,7 @@ def _act(
 ) -> int:
     from hydra.core.hydra_config import HydraConfig
 
-    values = _plain(composed, arguments)
+    values = given_scores.settled(_plain(composed, arguments), arguments)
     return action(_validated(values, arguments, HydraConfig.get().runtime.choices), values)
 
 

@@ -11,10 +11,11 @@ from typing import Any, NoReturn
 import numpy as np
 
 from pipeline import metrics
-from pipeline.cli import score_joins, score_order
-from pipeline.cli.score_files import Array
-from pipeline.cli.score_joins import Joined
+from pipeline.cli import score_order
 from pipeline.cli.score_report import Report, check_output, write
+from pipeline.datasets.scores import joins as score_joins
+from pipeline.datasets.scores.files import Array
+from pipeline.datasets.scores.joins import Joined
 from pipeline.errors import ConfigError, DataError
 from pipeline.metrics import MetricError, Undefined
 from pipeline.seeds import generator

@@ -16,11 +16,14 @@ from pipeline.datasets.corpus import Corpus, Dropped, without_class
 from pipeline.datasets.external import External
 from pipeline.datasets.known import KnownFiles
 from pipeline.datasets.sameness import Sameness
+from pipeline.datasets.scores import given
+from pipeline.datasets.scores.given import ScoreSet
 from pipeline.datasets.settings import DatasetSettings
 from pipeline.errors import DataError, Fault
 from pipeline.faults import Faults
 from pipeline.protocol import trials
 from pipeline.protocol.trials import TrialSet
+from pipeline.tables import manifest
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,6 +41,7 @@ class Prepared:
         transcripts: what is said.
         same: the copies whose recordings hold one sound where the originals hold several, by what messages call them.
         untrained: utterances of the training set that are among ``dropped`` because the set itself lacks their sound.
+        given: scores that came instead of audio.
     """
 
     name: str
@@ -50,6 +54,7 @@ class Prepared:
     transcripts: Transcripts = field(default_factory=lambda: texts.Tables({}))
     same: Mapping[str, Sameness] = field(default_factory=dict)
     untrained: tuple[str, ...] = ()
+    given: tuple[ScoreSet, ...] = ()
 
 
 def run(
@@ -75,6 +80,8 @@ def run(
     Raises:
         DataError: with all faults of the data set, or with all faults of all external systems.
     """
+    if settings.is_given:
+        return _given(settings)
     corpus = importers.read(settings, rendered, allow_partial, threads, training_alone, known)
     training = corpus.manifest["role"] == "train"
     made: dict[Hashable, External] = {}
@@ -96,7 +103,7 @@ def run(
         notes.append(f"{len(gone)} utterances are left out of all systems, because a system lacks them")
     sets = {name: trials.without(one, gone) for name, one in corpus.trials.items()}
     _still_sound(sets, settings)
-    name = settings.label or (Path(settings.root).resolve().name if settings.root else settings.name)
+    name = _name(settings)
     said = texts.Tables({key: file for key, file in corpus.transcripts.items() if key not in gone}, settings.root)
     same = {str(key): one.same for key, one in made.items() if one.same.found}
     limits = (*corpus.limits, *_left_out(dropped, corpus, sets))
@@ -113,6 +120,18 @@ def run(
         said,
         same,
         untrained,
+    )
+
+
+def _name(settings: DatasetSettings) -> str:
+    return settings.label or (Path(settings.root).resolve().name if settings.root else settings.name)
+
+
+def _given(settings: DatasetSettings) -> Prepared:
+    """Score files as a data set: there is no audio, and nothing to list."""
+    found = given.read(settings)
+    return Prepared(
+        _name(settings), manifest.frame([]), found.trials, {}, (), found.notes, found.limits, given=found.sets
     )
 
 

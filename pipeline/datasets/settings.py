@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 from pydantic import ValidationInfo, field_validator
 
@@ -15,8 +15,8 @@ class DatasetSettings(ComponentSettings):
 
     Attributes:
         name: the importer: ``kaldi`` (a folder of Kaldi sets), ``librispeech`` (a tree SPEAKER/CHAPTER/UTTERANCE.ext),
-            ``folders`` (any tree with a folder a speaker, SPEAKER/**/FILE.ext), ``vpc`` (the folder of a VoicePrivacy challenge) or
-            ``synthetic`` (rendered here).
+            ``folders`` (any tree with a folder a speaker, SPEAKER/**/FILE.ext), ``vpc`` (the folder of a VoicePrivacy challenge),
+            ``scores`` (score files, without audio) or ``synthetic`` (rendered here).
         label: what the tables call the data set; by default the name of its folder.
         root: the folder of the data; synthetic data need none. It stays out of keys: the content of the audio enters them.
         edition: of a challenge's folder (``vpc``): by default the one that is recognised by what lies there. Sets of another edition
@@ -38,6 +38,14 @@ class DatasetSettings(ComponentSettings):
             that the corpus brings; by default one that is called as LibriSpeech, VCTK or VoxCeleb call it, in the root or its parent.
         files: which files of a tree of ``folders`` are evaluated, by name with wildcards: ``*_mic2.flac``.
         sets: names of the trial sets to evaluate, e.g. ``[libri_dev_trials_f]``; by default all that are found.
+        trials: of ``scores``, the folder with lists of trials, SET/trials; by default ``data`` beside the scores.
+        utt2spk: of ``scores``, a table of the speakers of ids; by default ``utt2spk`` beside each list of trials.
+        labels: of ``scores``, which trials are targets: ``auto`` by the list of trials, or by a column of the file where there is no
+            list; ``column`` by a column of the file; ``ids`` where ids begin with the speaker (SPEAKER, SPEAKER-…).
+        distances: whether lower scores mean more similar, or patterns of the score files of which that is so, from the root on.
+        as_is: keep scores that order the classes the wrong way round beyond chance, instead of refusing them.
+        results: of ``scores``, the name of the folder ``results-…`` to read; by default the newest.
+        pool: evaluate the scores of the sets of both sexes together too: ``true``, or some of the names before ``_trials_f``.
         seed: of the halving into enrolment and trial where a data set has no lists, of the SRD halves, and of synthetic
             speakers.
         speakers: synthetic speakers to evaluate.
@@ -46,7 +54,7 @@ class DatasetSettings(ComponentSettings):
         seconds: length of a synthetic utterance.
     """
 
-    name: Literal["kaldi", "librispeech", "folders", "vpc", "synthetic"] = numeric()
+    name: Literal["kaldi", "librispeech", "folders", "vpc", "synthetic", "scores"] = numeric()
     label: str = runtime("")
     root: str = runtime("")
     edition: Literal["auto", "2020", "2022", "2024", "2026", "attacker"] = runtime("auto")
@@ -59,6 +67,13 @@ class DatasetSettings(ComponentSettings):
     sexes: str | None = runtime(None)
     files: str = runtime("*", min_length=1)
     sets: list[str] | None = numeric(None)
+    trials: str | None = runtime(None)
+    utt2spk: str | None = runtime(None)
+    labels: Literal["auto", "column", "ids"] = numeric("auto")
+    distances: bool | list[str] = numeric(False)
+    as_is: bool = runtime(False)
+    results: str | None = runtime(None)
+    pool: bool | list[str] = numeric(False)
     seed: int = numeric(0, ge=0)
     speakers: int = numeric(12, ge=2)
     train_speakers: int = numeric(32, ge=0)
@@ -101,6 +116,26 @@ class DatasetSettings(ComponentSettings):
         if files != "*" and given.data.get("name") != "folders":
             raise ValueError("files are chosen by their names for dataset=folders")
         return files
+
+    @field_validator("trials", "utt2spk", "labels", "distances", "as_is", "results", "pool")
+    @classmethod
+    def _is_of_scores(cls, value: Any, given: ValidationInfo) -> Any:
+        untouched = value in (None, False, "auto")
+        if not untouched and given.data.get("name") != "scores":
+            raise ValueError("is read for dataset=scores")
+        return value
+
+    @field_validator("train")
+    @classmethod
+    def _is_trained_on(cls, train: str, given: ValidationInfo) -> str:
+        if train and given.data.get("name") == "scores":
+            raise ValueError("nothing is trained where score files are evaluated")
+        return train
+
+    @property
+    def is_given(self) -> bool:
+        """Whether it is score files, without audio."""
+        return self.name == "scores"
 
     @property
     def is_rendered(self) -> bool:

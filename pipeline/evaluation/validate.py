@@ -56,12 +56,19 @@ def validate(values: Mapping[str, Any], recipe: str) -> Evaluation:
     paths, runtime = checked.part(Paths, "paths"), checked.part(Runtime, "runtime")
     store = checked.part(Storage, "store")
     dataset, executor = checked.part(DatasetSettings, "dataset"), checked.one("executors", "executor", "local")
-    train = checked.training()
-    checked.values = {**values, "system": found.systems(values.get("system"), dataset, faults)}
-    several = {kind: checked.several(kind) for kind, room in ROOMS.items() if room.several}
-    attackers = checked.attackers()
+    given = dataset is not None and dataset.is_given
+    train = None if given else checked.training()
+    if not given:
+        checked.values = {**values, "system": found.systems(values.get("system"), dataset, faults)}
+    # Score files say themselves who attacks what: of components, metrics alone are chosen.
+    kinds = ["families"] if given else [kind for kind, room in ROOMS.items() if room.several]
+    several: dict[str, dict[str, Any]] = {kind: {} for kind, room in ROOMS.items() if room.several}
+    several |= {kind: checked.several(kind) for kind in kinds}
+    attackers = {} if given else checked.attackers()
     faults += _original_elsewhere(several["anonymisers"])
-    if not faults:
+    if given and fusion:
+        faults.append(Fault("nothing is joined where score files are evaluated: leave it out", "fusion"))
+    if not faults and not given:
         several["anonymisers"] = _with_original(several["anonymisers"])
         several["extractors"] = _resolved(several["extractors"], train, dataset)
         faults += _without_trainer(several["extractors"], train, attackers, several["backends"])

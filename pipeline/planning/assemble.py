@@ -8,7 +8,7 @@ from pipeline.contracts import MetricFamily
 from pipeline.datasets.prepare import Prepared
 from pipeline.engine.task import Task
 from pipeline.errors import ConfigError, Fault
-from pipeline.planning import extractors, selections
+from pipeline.planning import extractors, given, selections
 from pipeline.planning.attacks import fused_nowhere, trial_runs, trials
 from pipeline.planning.back_ends import back_ends
 from pipeline.planning.comparisons import pair_runs, pairs, ranks
@@ -37,6 +37,8 @@ def graph(evaluation: Evaluation, data: Prepared, machine: Machine) -> Graph:
         DataError: nobody to train on, or files of vectors that cannot be used.
         ConfigError: attackers that no chosen extractor can be trained for, or nothing that can be measured.
     """
+    if data.given:
+        return given.graph(evaluation, data, machine)
     sets = SpeechSets(evaluation, data, machine)
     trainings = extractors.trainings(evaluation, sets)
     made = Graph()

@@ -99,7 +99,7 @@ def trials(plan: Plan) -> None:
             inputs: dict[str, Input] = {"scores": scored.ref()}
             for name, family in families:
                 plan.measure(trial.cell(), name, family, trial.context(), inputs)
-            _ordered(plan, trial.cell(), scored)
+            ordered(plan, trial.cell(), scored)
             heard = trial.extractor.component.hears
             if plan.evaluation.diagnostics and attack.attacker is not None and heard:
                 _diagnose(plan, trial, attack.attacker)
@@ -136,7 +136,7 @@ def _fused(plan: Plan, attack: Attack, trial_set: TrialSet) -> None:
             for name, family in plan.families("trials"):
                 context = measure.Context(trial_set.expected, False)
                 plan.measure(cell, name, family, context, {"scores": fused.ref()})
-            _ordered(plan, cell, fused)
+            ordered(plan, cell, fused)
 
 
 def trial_runs(plan: Plan) -> None:
@@ -212,7 +212,7 @@ def _checked(plan: Plan, scores: Task) -> Ref:
     return plan.graph.add(task).ref()
 
 
-def _ordered(plan: Plan, cell: Cell, scores: Task) -> None:
+def ordered(plan: Plan, cell: Cell, scores: Task) -> None:
     """Whether scores order the classes the right way round, for diagnostics: no EER shows it."""
     if not plan.evaluation.diagnostics:
         return

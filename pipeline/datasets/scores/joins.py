@@ -16,9 +16,9 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
 from pipeline import metrics
-from pipeline.cli import score_files
-from pipeline.cli.score_files import Array, Table
-from pipeline.cli.score_ids import Codes, Keys, Names, named, number
+from pipeline.datasets.scores import files as score_files
+from pipeline.datasets.scores.files import Array, Table
+from pipeline.datasets.scores.ids import Codes, Keys, Names, named, number
 from pipeline.errors import DataError
 from pipeline.metrics import ClassOrder
 from pipeline.tables import labels
@@ -30,6 +30,20 @@ Note = Callable[[str], None]
 
 def silent(text: str) -> None:
     """For nobody who wants to be told."""
+
+
+def warn(text: str) -> None:
+    """Tell whoever sits at the terminal."""
+    print(f"warning: {text}.", file=sys.stderr)
+
+
+@dataclass(frozen=True)
+class Words:
+    """What messages call the settings that mend things."""
+
+    trials: str = "the trial list behind --trials"
+    speakers: str = "--utt2spk"
+    strict: str = "--strict"
 
 
 @dataclass(frozen=True)
@@ -82,7 +96,7 @@ def finite_or_infinite(table: Table, names: Names, first: Codes, second: Codes, 
     return -score if distance else score
 
 
-def leftovers(count: int, shown: str, where: str, strict: bool) -> None:
+def leftovers(count: int, shown: str, where: str, strict: bool, words: Words = Words(), tell: Note = warn) -> None:
     """Say that scores were not asked for.
 
     Raises:
@@ -92,8 +106,8 @@ def leftovers(count: int, shown: str, where: str, strict: bool) -> None:
         return
     said = f"{count} scores that nothing asks for: {shown}"
     if strict:
-        raise DataError(said, where=where, remedy="take them out, or leave out --strict")
-    print(f"warning: {said}. Where: {where}.", file=sys.stderr)
+        raise DataError(said, where=where, remedy=f"take them out, or leave out {words.strict}")
+    tell(f"{said}. Where: {where}")
 
 
 def without_score(keys: Keys, names: Names, where: str, asked: str, what: str = "trials") -> DataError:
@@ -137,6 +151,21 @@ class Joined:
         return self.scores[system][self.is_target], self.scores[system][~self.is_target]
 
 
+@dataclass(frozen=True)
+class Matched:
+    """A trial list with its scores, ascending by the pair of ids as they were numbered.
+
+    Attributes:
+        joined: scores, classes and speakers of each trial.
+        models, utterances: [n] ids by code.
+    """
+
+    joined: Joined
+    names: Names
+    models: Codes
+    utterances: Codes
+
+
 def trials(
     files: Sequence[Path],
     asked: Path,
@@ -153,25 +182,60 @@ def trials(
     Raises:
         DataError: NaN, an empty class, trials without a score, duplicates, unknown ids, labels that contradict utt2spk.
     """
-    wanted = _read(asked, score_files.TRIALS, note)
-    tables = [_read(path, score_files.SCORES, note) for path in files]
-    known = _read(utt2spk, score_files.SPEAKERS, note) if utt2spk else None
+    wanted = read(asked, score_files.TRIALS, note)
+    tables = [read(path, score_files.SCORES, note) for path in files]
+    known = read(utt2spk, score_files.SPEAKERS, note) if utt2spk else None
+    found = matched(wanted, tables, known, distance=distance, strict=strict, note=note)
+    return _canonical(found.joined, found.names)
+
+
+def matched(
+    wanted: Table,
+    tables: Sequence[Table],
+    known: Table | None,
+    *,
+    distance: Sequence[bool] = (),
+    strict: bool = False,
+    note: Note = silent,
+    tell: Note = warn,
+    words: Words = Words(),
+) -> Matched:
+    """Join tables of scores to a table of trials, with speakers as far as they can be told.
+
+    Args:
+        wanted: the trials.
+        tables: the scores of each system.
+        known: the speakers of ids.
+        distance: of each system, whether lower scores are more similar.
+        strict: refuse scores that nothing asks for.
+        note: told what was made of what is not as we write it.
+        tell: told of scores that nothing asks for.
+        words: what messages call the settings.
+
+    Raises:
+        DataError: as :func:`trials`.
+    """
     columns = [column for table in (wanted, *tables) for column in table.ids("enroll_id", "trial_id")]
     names, codes = number(columns + (known.ids("id", "speaker") if known else []))
-    is_target = _labels(wanted, note)
+    is_target = _labels(wanted, note, words)
     for held, name in ((is_target.any(), "target"), (not is_target.all(), "non-target")):
         if not held:
             raise DataError(f"the list has no {name} trial", where=wanted.where, remedy="give trials of both classes")
 
     pairs = Pairs.sorted(wanted.where, names, codes[0], codes[1], "trials")
-    scores = [
-        _scores_of(pairs, table, names, codes[2 * k + 2], codes[2 * k + 3], k < len(distance) and distance[k], strict)
-        for k, table in enumerate(tables)
-    ]
+    negated = [k < len(distance) and distance[k] for k in range(len(tables))]
+    scores = []
+    for k, table in enumerate(tables):
+        first, second = codes[2 * k + 2], codes[2 * k + 3]
+        score = finite_or_infinite(table, names, first, second, negated[k])
+        given = Pairs.sorted(table.where, names, first, second, "scores")
+        place, spare = _places_of(pairs, given)
+        leftovers(spare.size, names.pairs(spare), table.where, strict, words, tell)
+        scores.append(score[given.order[place]])
     is_target = is_target[pairs.order]
     models, utterances = codes[0][pairs.order], codes[1][pairs.order]
     if known is None:
-        enrolled, spoken, reason = models, *_speakers_by_targets(models, utterances, is_target, names)
+        enrolled, spoken, reason = models, *_speakers_by_targets(models, utterances, is_target, names, words)
     else:
         speaker = _speakers(known, codes[-2], codes[-1], names)
         enrolled, spoken, reason = *_speakers_by_table(models, utterances, is_target, speaker, names, known.where), ""
@@ -181,10 +245,11 @@ def trials(
         sides = enrolled, spoken
     two_sided = bool(np.intersect1d(_held(models, names), _held(utterances, names)).size)
     where = tuple(table.where for table in tables)
-    return _canonical(Joined(scores, is_target, enrolled, spoken, reason, sides, where, two_sided), names)
+    joined = Joined(scores, is_target, enrolled, spoken, reason, sides, where, two_sided)
+    return Matched(joined, names, models, utterances)
 
 
-def _labels(table: Table, note: Note) -> Mask:
+def _labels(table: Table, note: Note, words: Words) -> Mask:
     names, (codes,) = number(table.ids("label"))
     # What no line has is not among the labels: a dictionary may hold more.
     held = names.of(_held(codes, names)) if codes.size else []
@@ -195,7 +260,7 @@ def _labels(table: Table, note: Note) -> Mask:
         raise DataError(
             f"labels other than target and nontarget: {named(wrong[:10], len(wrong))}",
             where=table.where,
-            remedy="give the trial list behind --trials, with target or nontarget in one column of it",
+            remedy=f"give {words.trials}, with target or nontarget in one column of it",
         )
     if pair != ("target", "nontarget"):
         note(f"{table.where}: {pair[0]} is read as target, {pair[1]} as nontarget")
@@ -203,30 +268,28 @@ def _labels(table: Table, note: Note) -> Mask:
     return np.asarray((words == pair[0])[codes], dtype=np.bool_) if codes.size else np.zeros(0, dtype=np.bool_)
 
 
-def _read(path: Path, columns: tuple[str, ...], note: Note) -> Table:
+def read(path: Path, columns: tuple[str, ...], note: Note) -> Table:
+    """A file of scores, trials or speakers, with a word on what was made of it."""
     table = score_files.read(path, columns)
     if table.note:
         note(f"{table.where}: {table.note}")
     return table
 
 
-def _scores_of(
-    pairs: Pairs, table: Table, names: Names, first: Codes, second: Codes, distance: bool, strict: bool
-) -> Array:
-    """Scores in the order of ``pairs``."""
-    score = finite_or_infinite(table, names, first, second, distance)
-    given = Pairs.sorted(table.where, names, first, second, "scores")
+def _places_of(pairs: Pairs, given: Pairs) -> tuple[npt.NDArray[np.intp], Keys]:
+    """Where each pair stands among the given ones, and the given ones that stand nowhere among the pairs.
+
+    Raises:
+        DataError: pairs that are not given.
+    """
     place = np.searchsorted(given.key, pairs.key)
     found = place < given.key.size
     found[found] = given.key[place[found]] == pairs.key[found]
     if not found.all():
-        raise without_score(pairs.key[~found], names, table.where, pairs.where)
-    spare = given.key.size - pairs.key.size
-    if spare:
-        free = np.ones(given.key.size, dtype=np.bool_)
-        free[place] = False
-        leftovers(spare, names.pairs(given.key[free]), table.where, strict)
-    return score[given.order[place]]
+        raise without_score(pairs.key[~found], pairs.names, given.where, pairs.where)
+    free = np.ones(given.key.size, dtype=np.bool_)
+    free[place] = False
+    return place, given.key[free]
 
 
 # Speakers ------------------------------------------------------------------------------------------------------------
@@ -249,7 +312,9 @@ def _speakers(table: Table, ids: Codes, speakers: Codes, names: Names) -> Codes:
     return speaker
 
 
-def _speakers_by_targets(models: Codes, utterances: Codes, is_target: Mask, names: Names) -> tuple[Codes | None, str]:
+def _speakers_by_targets(
+    models: Codes, utterances: Codes, is_target: Mask, names: Names, words: Words
+) -> tuple[Codes | None, str]:
     """Speaker of each trial's utterance where model ids are speakers: the model of the utterance's target trial."""
     speaker = np.full(len(names), -1, dtype=np.int32)
     speaker[utterances[is_target]] = models[is_target]
@@ -257,12 +322,15 @@ def _speakers_by_targets(models: Codes, utterances: Codes, is_target: Mask, name
     if other.size:
         return (
             None,
-            f"model ids are not speakers ({other.size} utterances are targets of several models): give --utt2spk",
+            f"model ids are not speakers ({other.size} utterances are targets of several models): give {words.speakers}",
         )
     spoken = speaker[utterances]
     unknown = _held(utterances[spoken < 0], names)
     if unknown.size:
-        return None, f"the speakers of {unknown.size} utterances without a target trial are not known: give --utt2spk"
+        return (
+            None,
+            f"the speakers of {unknown.size} utterances without a target trial are not known: give {words.speakers}",
+        )
     return spoken, ""
 
 
@@ -353,7 +421,7 @@ def listed(path: Path, note: Note = silent) -> Listed:
     Raises:
         DataError: an id stands twice, or there is none.
     """
-    table = _read(path, score_files.SPEAKERS, note)
+    table = read(path, score_files.SPEAKERS, note)
     names, (ids, speakers) = number(table.ids("id", "speaker"))
     _speakers(table, ids, speakers, names)
     pairs = sorted(zip(names.of(ids), names.of(speakers)))
@@ -377,7 +445,7 @@ def matrix(
     Raises:
         DataError: NaN, unknown ids, duplicates, needed cells without a score.
     """
-    table = _read(path, score_files.SCORES, note)
+    table = read(path, score_files.SCORES, note)
     sides = [*rows.table.ids("id"), *columns.table.ids("id")]
     names, (row_ids, column_ids, first, second) = number(sides + table.ids("enroll_id", "trial_id"))
     where = f"{path}, ids listed in {rows.table.where}"

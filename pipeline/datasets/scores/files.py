@@ -1,7 +1,7 @@
-"""Tables of ids and scores for ``from-scores``: text (plain or gzip) or parquet, read by pyarrow without a loop over lines.
+"""Tables of ids and scores: text (plain or gzip) or parquet, read by pyarrow without a loop over lines.
 
 Lines are ``ID1 ID2 SCORE``, ``ID1 ID2 target|nontarget`` or ``ID SPEAKER``, parted by any white space; a first line
-``enroll_id trial_id score`` is taken for the header of VPC 2024. Other layouts: :mod:`pipeline.cli.score_layout`. Scores that
+``enroll_id trial_id score`` is taken for the header of VPC 2024. Other layouts: :mod:`pipeline.datasets.scores.layout`. Scores that
 the pipeline keeps (``scores.parquet``, ``scores.safetensors`` with its rows and columns) are read too. What a file is, is told
 by its content, not its name. Ids are compared in NFC.
 """
@@ -26,8 +26,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import csv
 
-from pipeline.cli.score_ids import ID
-from pipeline.cli.score_layout import (
+from pipeline.datasets.scores.ids import ID
+from pipeline.datasets.scores.layout import (
     SCORES,
     SHAPES,
     SPEAKERS,

@@ -1,0 +1,104 @@
+"""The graph over scores that came instead of audio: what is measured of them, and whether they order the classes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pipeline.contracts import MetricFamily
+from pipeline.datasets.prepare import Prepared
+from pipeline.datasets.scores.given import ScoreSet
+from pipeline.engine.task import Given, Task
+from pipeline.errors import ConfigError, Fault
+from pipeline.planning.attacks import ordered
+from pipeline.planning.extractors import Trainings
+from pipeline.planning.features import Features
+from pipeline.planning.graph import Graph
+from pipeline.planning.keys import SpeechKey
+from pipeline.planning.plan import Cell, Comparer, Plan
+from pipeline.planning.settings import ORACLE, Chosen, Evaluation, Machine
+from pipeline.planning.speech import SpeechSet
+from pipeline.stages import given, measure
+
+TRIALS = "trials"
+LEVEL = "not stated"
+"""At which level a system gives pseudo-voices, where only its scores are here."""
+
+
+def graph(evaluation: Evaluation, data: Prepared, machine: Machine) -> Graph:
+    """All tasks of an evaluation of score files: they are put into the store as scores that are made here are, and measured.
+
+    Raises:
+        ConfigError: none of the chosen metrics can be had from scores of trials.
+    """
+    made = Graph()
+    plan = Plan(evaluation, data, made, Trainings(None, {}, (), {}), [], Features(machine, made))
+    _left_out(plan)
+    for one in data.given:
+        scores = made.add(_scores(one))
+        cell = _cell(plan, one)
+        context = measure.Context(data.trials[one.of.subset].expected, one.of.gives_llrs)
+        for name, family in plan.families(TRIALS):
+            chosen = family if not one.no_speakers else _without_speakers(family)
+            plan.measure(cell, name, chosen, context, {"scores": scores.ref()})
+        ordered(plan, cell, scores)
+    return made
+
+
+def _left_out(plan: Plan) -> None:
+    """Say which metrics need more than scores of trials.
+
+    Raises:
+        ConfigError: all of them do.
+    """
+    others = [label for label, one in plan.evaluation.metrics.items() if one.component.reads != TRIALS]
+    if not plan.families(TRIALS):
+        raise ConfigError(
+            "none of the chosen metrics can be had from scores of trials",
+            where="metric",
+            remedy="leave metric=… out, or choose metrics of enrolment against trial",
+            faults=[Fault("it compares all pairs of recordings, or vectors", f"metric.{label}") for label in others],
+        )
+    if others:
+        said = f"metrics left out, for scores of trials do not hold what they compare: {', '.join(others)}"
+        plan.graph.notes.append(said)
+        plan.graph.limits.append(said)
+
+
+def _scores(one: ScoreSet) -> Task:
+    of = one.of
+    return Task(
+        name="score",
+        label=f"score {of.subset} {of.system} {of.attacker} {of.extractor} {of.backend} (given)",
+        inputs={"given": Given(one.digest, one.table)},
+        function=given.run,
+    )
+
+
+def _cell(plan: Plan, one: ScoreSet) -> Cell:
+    of = one.of
+    level = "none" if of.condition == "OO" else LEVEL
+    speech = SpeechSet(SpeechKey(of.system), level, (), (), plan.data.manifest, None)
+    # What made the scores is not known: their digest stands for it.
+    described: dict[str, Any] = {"scores": one.digest[:16], "extractor": of.extractor, "backend": of.backend}
+    note = "; ".join(filter(None, [one.note, f"no interval: {one.no_speakers}" if one.no_speakers else ""]))
+    comparer = Comparer(
+        of.extractor,
+        of.trained_on,
+        of.backend,
+        ORACLE,
+        described,
+        frozenset({given.__name__}),
+        gives_llrs=of.gives_llrs,
+        note=note,
+    )
+    return Cell(of.subset, of.condition, speech, of.attacker, comparer, plan.data.trials[of.subset].digest)
+
+
+def _without_speakers(family: Chosen[MetricFamily]) -> Chosen[MetricFamily]:
+    """A family without what is over speakers, of whom nobody says who they are."""
+    off = {
+        name: value
+        for name, value in (("interval", "none"), ("replicates", 0))
+        if name in type(family.settings).model_fields
+    }
+    return Chosen(family.name, family.component, family.settings.model_copy(update=off))
