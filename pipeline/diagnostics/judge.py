@@ -10,7 +10,7 @@ from typing import Any
 import pandas as pd
 
 from pipeline.datasets.sameness import Sameness
-from pipeline.diagnostics import Diagnosis, Heard
+from pipeline.diagnostics import Diagnosis, Heard, strongest
 from pipeline.diagnostics import sentences as diagnostics
 from pipeline.diagnostics.sentences import Finding, Rate
 from pipeline.engine.outcome import Outcome
@@ -47,7 +47,7 @@ def run(
         orders: how the scores of attacks order the classes, and of which results.
     """
     measured = results.records(rows[rows["value"].notna()])
-    eers = _where(measured, {"metric": "eer", "variant": "rocch"})
+    eers = _where(measured, {"metric": "eer", "variant": strongest.definition(rows)})
     padded = {system: silence(refs, outcome) for system, refs in heard.systems.items()}
     found = [
         ({name: str(each.identity[name]) for name in diagnostics.IDENTITY}, finding)
@@ -174,7 +174,10 @@ def _rate(row: Mapping[str, Any]) -> Rate:
 
 def _against_srd(test: Rate, rows: Rows, identity: Mapping[str, str]) -> Iterator[Finding]:
     """The EER against the SRD of the same vectors, if both were measured."""
-    same = {name: identity[name] for name in ("system", "extractor", "trained_on")} | {"estimator": "empirical"}
+    same = {name: identity[name] for name in ("system", "extractor", "trained_on")} | {
+        "estimator": "empirical",
+        "variant": "",
+    }
     means, rates = (_where(rows, same | {"metric": metric}) for metric in ("mean_d", "idr"))
     if len(means) != 1 or len(rates) != 1:
         return

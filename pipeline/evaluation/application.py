@@ -16,7 +16,7 @@ from pipeline.contracts import Executor
 from pipeline.datasets import probe
 from pipeline.datasets.known import KnownFiles
 from pipeline.datasets.prepare import Prepared
-from pipeline.diagnostics import judge, strongest
+from pipeline.diagnostics import bands, judge, strongest
 from pipeline.engine import code
 from pipeline.engine.outcome import Outcome, standing
 from pipeline.engine.progress import Progress
@@ -104,9 +104,12 @@ def _gathered(
     trained = summaries(graph.tasks, run.outcome)
     gathered = gather.gather(graph, data, run.outcome, folder.path, folder.id, place.device, run.asked)
     limits.write(folder.path, [*data.limits, *graph.limits, *gathered.limits(run.asked.allow_partial)])
-    judge.run(graph.diagnoses, graph.heard, gathered.rows, run.outcome, folder.path, graph.findings, graph.orders)
+    judge.run(graph.diagnoses, graph.heard, gathered.measured, run.outcome, folder.path, graph.findings, graph.orders)
     tried = [(one.identity, records.read(run.outcome.artefact(one.check).folder)) for one in graph.candidates]
-    strongest.write(strongest.choose(tried, gathered.rows), folder.path)
+    choice = strongest.choose(tried, gathered.measured)
+    strongest.write(choice, folder.path)
+    if run.asked.bands is not None:
+        bands.write(bands.rank(gathered.rows, choice, **run.asked.bands.model_dump()), folder.path)
     for label, said in trained.items():
         log.info("%s: %s", label, said)
     if gathered.tied:

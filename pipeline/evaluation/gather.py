@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,7 @@ from pipeline.contracts import FIGURE_IDENTITY
 from pipeline.datasets.prepare import Prepared
 from pipeline.engine.outcome import Outcome
 from pipeline.engine.task import Artefact, Ref, Task
+from pipeline.evaluation import derived
 from pipeline.names import few
 from pipeline.planning import Evaluation, Graph, Source
 from pipeline.seeds import digest
@@ -35,6 +36,7 @@ class Gathered:
 
     Attributes:
         rows: the results.
+        measured: those of them that are no averages and follow from no others: what is judged.
         lost: what could not be extracted.
         undefined: metrics that are not defined on what there is, by the task that measures them.
         tied: what is in the result as a tie, because it holds nothing to compare.
@@ -42,6 +44,7 @@ class Gathered:
     """
 
     rows: pd.DataFrame
+    measured: pd.DataFrame
     lost: Named
     undefined: Named
     tied: Named
@@ -91,8 +94,8 @@ def gather(
         rows += found if about.allow_partial else [_whole(row, _lacking(made)) for row in found]
         if about.allow_partial or not partial:
             for path in sorted(path for path in made.folder.glob("*.parquet") if path.name != ROWS):
-                figures.setdefault(path.stem, []).append(_with_identity(_figure_table(path), source.identity))
-    table = results.frame(rows)
+                figures.setdefault(path.stem, []).append(_with_identity(_figure_table(path), source))
+    table = results.frame([*rows, *derived.rows(rows, data, asked)])
     results.write(table, folder)
     (folder / FIGURES).mkdir(exist_ok=True)
     for name, several in figures.items():
@@ -100,6 +103,7 @@ def gather(
     artefacts.write(_scored(graph, outcome), outcome.store.root, folder)
     gathered = Gathered(
         table,
+        results.frame(rows),
         named(graph.tasks, outcome, "lost"),
         _undefined(graph, outcome),
         named(graph.tasks, outcome, "without_evidence"),
@@ -204,6 +208,7 @@ def _row(row: dict[str, Any], source: Source, made: Artefact, model: str, about:
     return {
         **identity,
         **counts,
+        "variant": ", ".join(filter(None, [row["variant"], source.apart])),
         "note": "; ".join(filter(None, [row["note"], source.note, _lacking(made) if about.allow_partial else ""])),
         "run_id": about.run_id,
         "status": "incomplete" if undefined else "partial" if partial else "ok",
@@ -216,13 +221,15 @@ def _row(row: dict[str, Any], source: Source, made: Artefact, model: str, about:
     }
 
 
-def _with_identity(table: pd.DataFrame, identity: Mapping[str, str]) -> pd.DataFrame:
-    known = dict(identity)
+def _with_identity(table: pd.DataFrame, source: Source) -> pd.DataFrame:
+    known = dict(source.identity)
     if known["trained_on"] not in ("original", ""):
         # Figures tell curves apart by extractor: one that was trained on anonymised speech is another one. The level is said
         # where it is not the system's own, so that systems share a panel otherwise.
         own = f" ({known['system_level'].split(',')[0]})"
         known["extractor"] = f"{known['extractor']}, trained on {known['trained_on'].removesuffix(own)}"
+    if source.apart:  # likewise one that was measured in two ways
+        known["extractor"] = f"{known['extractor']}, {source.apart}"
     for name in reversed(FIGURE_IDENTITY):
         if name not in table.columns:
             table.insert(0, name, known[name])

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from pipeline.diagnostics import grouping, judge, strongest
+from pipeline.diagnostics import bands, grouping, judge, strongest
 from pipeline.engine.store import Store
 from pipeline.errors import ConfigError, DataError, Fault, PartialResult, PipelineError
+from pipeline.report import bands as conditions
 from pipeline.report import render, tables
 from pipeline.report import strongest as first
 from pipeline.report.drawn import NOT_KEPT, Drawn
@@ -71,6 +72,11 @@ class Result:
         ``chosen`` (on held-out training speakers, or the lowest EER), ``held_out`` (the EER there) and ``candidates``."""
         return strongest.read(self.folder)
 
+    @property
+    def bands(self) -> pd.DataFrame:
+        """The minimum-EER conditions that each system meets (columns: :mod:`pipeline.diagnostics.bands`); none without ``bands``."""
+        return bands.read(self.folder)
+
     def summary(self) -> str:
         """The compact tables as text: first what a reader must know, then the strongest attack on each system, and at the end
         the findings that cast doubt on them."""
@@ -78,6 +84,7 @@ class Result:
         return (
             tables.limits_text(self.limits)
             + first.to_text(self.strongest, self.rows, self.systems)
+            + conditions.to_text(self.bands, self.systems)
             + tables.to_text(self.rows, self.systems)
             + (f"\n{doubts}" if doubts else "")
         )
@@ -87,12 +94,17 @@ class Result:
         return (
             tables.limits_markdown(self.limits)
             + first.to_markdown(self.strongest, self.rows, self.systems)
+            + conditions.to_markdown(self.bands, self.systems)
             + tables.to_markdown(self.rows, self.systems, intervals=intervals)
         )
 
     def to_latex(self, *, intervals: bool = True) -> str:
         """The compact tables as LaTeX (``booktabs``), before them what a reader must know."""
-        return tables.limits_latex(self.limits) + tables.to_latex(self.rows, self.systems, intervals=intervals)
+        return (
+            tables.limits_latex(self.limits)
+            + conditions.to_latex(self.bands, self.systems)
+            + tables.to_latex(self.rows, self.systems, intervals=intervals)
+        )
 
     def signature(self, row: pd.Series | Mapping[str, Any]) -> str:
         """All parameters that a row's number depends on beside the system: numbers with equal signatures are comparable."""

@@ -8,13 +8,14 @@ from typing import Any, Literal, get_args
 
 from pydantic import BaseModel, ValidationError
 
-from pipeline.contracts import Component, ComponentSettings, Training, numeric
+from pipeline.contracts import Component, ComponentSettings, Metric, Training, numeric
 from pipeline.datasets.settings import DatasetSettings
 from pipeline.errors import ConfigError, Fault
 from pipeline.evaluation import found, labels
-from pipeline.planning.settings import Chosen, Evaluation, Paths, Runtime, Storage
+from pipeline.planning.settings import Average, Bands, Chosen, Derived, Evaluation, Paths, Runtime, Storage
 from pipeline.protocol.attackers import AttackerSettings
 from pipeline.registry import ROOMS, Kind, component
+from pipeline.report import glossary
 from pipeline.stages.fuse import Kind as FusionKind
 
 KNOWN = {
@@ -24,6 +25,9 @@ KNOWN = {
     "store",
     "diagnostics",
     "allow_partial",
+    "averages",
+    "bands",
+    "derived",
     "fusion",
     "dataset",
     "attacker",
@@ -52,6 +56,9 @@ def validate(values: Mapping[str, Any], recipe: str) -> Evaluation:
     fusion = values.get("fusion") or []
     if not isinstance(fusion, (list, tuple)) or not set(fusion) <= set(FUSIONS):
         faults.append(Fault(f"is a list of some of {', '.join(FUSIONS)} (given: {fusion!r})", "fusion"))
+    derived = values.get("derived") or []
+    if not isinstance(derived, (list, tuple)) or not {*map(str, derived)} <= {*get_args(Derived)}:
+        faults.append(Fault(f"is a list of some of {', '.join(get_args(Derived))} (given: {derived!r})", "derived"))
     checked = _Checked(values, faults)
     paths, runtime = checked.part(Paths, "paths"), checked.part(Runtime, "runtime")
     store = checked.part(Storage, "store")
@@ -65,6 +72,8 @@ def validate(values: Mapping[str, Any], recipe: str) -> Evaluation:
     several: dict[str, dict[str, Any]] = {kind: {} for kind, room in ROOMS.items() if room.several}
     several |= {kind: checked.several(kind) for kind in kinds}
     attackers = {} if given else checked.attackers()
+    averages = checked.averages(several["families"])
+    bands = checked.bands(averages)
     faults += _original_elsewhere(several["anonymisers"])
     if given and fusion:
         faults.append(Fault("nothing is joined where score files are evaluated: leave it out", "fusion"))
@@ -94,6 +103,9 @@ def validate(values: Mapping[str, Any], recipe: str) -> Evaluation:
         fusion=tuple(fusion),
         diagnostics=values["diagnostics"],
         allow_partial=values["allow_partial"],
+        averages=averages,
+        derived=tuple(dict.fromkeys(derived)),
+        bands=bands,
     )
 
 
@@ -150,6 +162,36 @@ class _Checked:
         entries = self._entries("attacker")
         return {label: self.part(AttackerSettings, f"attacker.{label}", entry) for label, entry in entries.items()}
 
+    def averages(self, families: Mapping[str, Any]) -> dict[str, Average]:
+        """The averages by label, each with its name in tables."""
+        given = self.values.get("averages") or {}
+        if not isinstance(given, Mapping):
+            self.faults.append(Fault(f"is a mapping from label to weights (given: {given!r})", "averages"))
+            return {}
+        entries = {str(label): entry for label, entry in given.items()}
+        self.faults += labels.faults("averages", list(entries))
+        found = {label: self.part(Average, f"averages.{label}", entry) for label, entry in entries.items()}
+        made = {label: one.model_copy(update={"subset": one.subset or label}) for label, one in found.items() if one}
+        known = {
+            **glossary.metrics(),
+            **{n: m for one in families.values() if one for n, m in one.component.metrics.items()},
+        }
+        first: dict[str, str] = {}
+        for label, one in made.items():
+            self.faults += [_no_metric(name, label, known) for name in one.metrics if not _has_mean(name, known)]
+            other = first.setdefault(one.subset, label)
+            if other != label or one.subset in one.weights:
+                whose = f"that of averages.{other}" if other != label else "a trial set"
+                self.faults.append(Fault(f"the name '{one.subset}' is {whose} too", f"averages.{label}.subset"))
+        return made
+
+    def bands(self, averages: Mapping[str, Average]) -> Bands | None:
+        """The conditions that systems are ranked in; None where they are not. An average may be given by its label."""
+        found = None if self.values.get("bands") is None else self.part(Bands, "bands")
+        if found is None or found.subset not in averages:
+            return found
+        return found.model_copy(update={"subset": averages[found.subset].subset})  # type: ignore[no-any-return]
+
     def training(self) -> Training | None:
         """The trainer of the group ``train``; None where there is none."""
         value = self.values.get("train")
@@ -182,6 +224,23 @@ def _unknown(name: str, where: str, known: Sequence[str]) -> Fault:
     near = difflib.get_close_matches(name, known, n=2, cutoff=0.5)
     hint = f"; did you mean {' or '.join(near)}?" if near else f"; known: {', '.join(known)}"
     return Fault(f"unknown key{hint}", f"{where}.{name}" if where else name)
+
+
+def _has_mean(name: str, known: Mapping[str, Metric]) -> bool:
+    return name in known and known[name].unit != "tag"
+
+
+def _no_metric(name: str, label: str, known: Mapping[str, Metric]) -> Fault:
+    """The fault of a metric that no average can be formed of."""
+    where = f"averages.{label}.metrics"
+    if name in known:
+        return Fault(f"{name} is a word and has no mean: leave it out", where)
+    near = difflib.get_close_matches(name, list(known), n=2, cutoff=0.5)
+    return Fault(
+        f"no metric is called '{name}'; "
+        + (f"did you mean {' or '.join(near)}?" if near else f"known: {', '.join(known)}"),
+        where,
+    )
 
 
 def _original_elsewhere(systems: Mapping[str, Any]) -> list[Fault]:

@@ -8,7 +8,7 @@ from pipeline.contracts import MetricFamily
 from pipeline.datasets.prepare import Prepared
 from pipeline.engine.task import Task
 from pipeline.errors import ConfigError, Fault
-from pipeline.planning import extractors, given, selections
+from pipeline.planning import averages, extractors, given, selections
 from pipeline.planning.attacks import fused_nowhere, trial_runs, trials
 from pipeline.planning.back_ends import back_ends
 from pipeline.planning.comparisons import pair_runs, pairs, ranks
@@ -57,6 +57,9 @@ def graph(evaluation: Evaluation, data: Prepared, machine: Machine) -> Graph:
     doubts(plan)
     _notes(plan)
     _unanswered(plan)
+    unformed = list(averages.unformed(evaluation, data.trials))
+    made.notes += unformed
+    made.limits += unformed
     return made
 
 

@@ -446,4 +446,12 @@ class Plan:
                 f"{len(by.lacks)} training utterances were left out, so the attacker has learnt from less: {few(by.lacks)}"
             )
         partial, note = bool(thinned or by.lacks), "; ".join(filter(None, notes))
-        self.graph.sources.append(Source(task.ref(), identity, parameters, reads, by.weights, note, partial, by.fits))
+        apart = self._apart(name, family)
+        self.graph.sources.append(
+            Source(task.ref(), identity, parameters, reads, by.weights, note, partial, by.fits, apart)
+        )
+
+    def _apart(self, label: str, family: Chosen[MetricFamily]) -> str:
+        """What tells the rows of a family under one label from those under another: the label, unless it is the family's name."""
+        several = sum(one.name == family.name for one in self.evaluation.metrics.values()) > 1
+        return label if several and label != family.name else ""

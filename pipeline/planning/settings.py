@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Generic, Literal, TypeVar
+from typing import Annotated, Any, Generic, Literal, TypeVar
 
-from pydantic import field_validator
+from pydantic import Field, field_validator
 
 from pipeline.contracts import (
     Anonymiser,
@@ -19,6 +19,7 @@ from pipeline.contracts import (
     MetricFamily,
     Training,
     Weights,
+    numeric,
     runtime,
 )
 from pipeline.datasets.settings import DatasetSettings
@@ -74,6 +75,58 @@ class Storage(ComponentSettings):
     """How far stored results are trusted."""
 
     verify: Literal["read", "never"] = runtime("read")
+
+
+class Average(ComponentSettings):
+    """A weighted mean over trial sets: further rows of the results, which have its name for a subset.
+
+    Attributes:
+        subset: what tables call it; by default its label.
+        weights: the weight of each trial set; together 1.
+        metrics: of which it is formed. A word (``tag``) has no mean.
+    """
+
+    subset: str = numeric("")
+    weights: Mapping[str, Annotated[float, Field(gt=0)]] = numeric(min_length=1)
+    metrics: tuple[str, ...] = numeric(("eer",), min_length=1)
+
+    @field_validator("weights")
+    @classmethod
+    def _whole(cls, weights: Mapping[str, float]) -> Mapping[str, float]:
+        total = sum(weights.values())
+        if abs(total - 1) > 1e-6:
+            scaled = ", ".join(f"{name}: {weight / total:.9g}" for name, weight in weights.items())
+            raise ValueError(f"the weights add up to {total:.6g}, not to 1; in the same proportions: {{{scaled}}}")
+        return weights
+
+
+class Bands(ComponentSettings):
+    """The minimum-EER conditions of a challenge: systems are ranked among those whose EER reaches the same of several limits.
+
+    Attributes:
+        subset: whose EER is ranked: the ``subset`` of an average, or a trial set.
+        edges: the least EER of each condition, as fractions, ascending: ``[0.1, 0.2, 0.3, 0.4]``.
+        variant: which definition of the EER; '' is rocch, or whichever the run has.
+        attacker: by whose lowest EER the challenge ranks; that of our strongest attack stands beside it.
+    """
+
+    subset: str = runtime(min_length=1)
+    edges: tuple[Annotated[float, Field(gt=0)], ...] = runtime(min_length=1)
+    variant: Literal["", "rocch", "kaldi", "speechbrain"] = runtime("")
+    attacker: str = runtime("semi_informed")
+
+    @field_validator("edges")
+    @classmethod
+    def _ascending(cls, edges: tuple[float, ...]) -> tuple[float, ...]:
+        if max(edges) >= 1:
+            raise ValueError(f"edges are fractions: [{', '.join(f'{edge / 100:g}' for edge in sorted(edges))}]?")
+        if list(edges) != sorted(set(edges)):
+            raise ValueError("edges ascend")
+        return edges
+
+
+Derived = Literal["normalised"]
+"""What can be formed of the rows of several conditions."""
 
 
 @dataclass(frozen=True)
@@ -133,9 +186,14 @@ class Evaluation:
     fusion: tuple[Kind, ...]
     diagnostics: bool
     allow_partial: bool
+    averages: Mapping[str, Average] = field(default_factory=dict)
+    derived: tuple[Derived, ...] = ()
+    bands: Bands | None = None
 
     def numeric(self) -> dict[str, Any]:
         """All numeric settings, as plain values: the same for the same evaluation in another place."""
+        more: dict[str, Any] = {"averages": {label: one.numeric() for label, one in self.averages.items()}}
+        more["derived"] = list(self.derived)
         return {
             "dataset": self.dataset.numeric(),
             "train": self.train.settings.numeric() if self.train is not None else None,
@@ -147,6 +205,8 @@ class Evaluation:
             "attacker": {label: one.numeric() for label, one in self.attackers.items()},
             "backend": {label: one.numeric() for label, one in self.backends.items()},
             "metric": {label: one.numeric() for label, one in self.metrics.items()},
+            # A run that forms nothing has the digest that it had before anything could be formed.
+            **{name: value for name, value in more.items() if value},
         }
 
     def components(self) -> dict[str, Chosen[Any]]:

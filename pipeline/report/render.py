@@ -19,10 +19,11 @@ import yaml
 
 from pipeline import contracts
 from pipeline.contracts import Plot
+from pipeline.diagnostics import bands as ranked
 from pipeline.diagnostics import grouping as diagnostics
 from pipeline.diagnostics import strongest as chosen
 from pipeline.files import write_atomically
-from pipeline.report import glossary, runs, tables
+from pipeline.report import bands, glossary, runs, tables
 from pipeline.report import strongest as first
 from pipeline.report.drawn import NOT_KEPT, Drawn
 from pipeline.report.words import joined
@@ -39,6 +40,7 @@ MOST_FLAGGED = 6
 ANCHORS = (
     "limits",
     "strongest",
+    "bands",
     "summary",
     "attack",
     "doubt",
@@ -195,6 +197,8 @@ def render(run_folders: Sequence[Path], out: Path, drawn: Drawn = NOT_KEPT) -> P
         sets=_sets(rows),
         strongest=_strongest(evaluation),
         strongest_title=first.TITLE,
+        bands=_bands(evaluation),
+        bands_title=bands.TITLE,
         limits=_limits(evaluation),
         limits_title=limits.TITLE,
         partial=_partial(evaluation, rows),
@@ -438,11 +442,27 @@ def _strongest(evaluation: runs.Evaluation) -> Table | None:
         rows = evaluation.rows[evaluation.rows["run_id"] == run.run_id]
         mark = [run.letter] if evaluation.several else []
         body += [[*mark, *line] for line in first.lines(choice, rows, evaluation.systems)]
-        notes += first.notes(choice) if len(choice) else []
+        notes += first.notes(choice, rows) if len(choice) else []
     if not body:
         return None
     kinds: dict[int, Kind] = {**dict.fromkeys(first.NAMES, "text"), **dict.fromkeys(first.SENTENCES, "note")}
     columns = [Column(head, kinds.get(place, "number")) for place, head in enumerate(first.HEADS)]
+    columns = [*([Column("run")] if evaluation.several else []), *columns]
+    return Table(columns, body, note=" ".join(dict.fromkeys(notes)))
+
+
+def _bands(evaluation: runs.Evaluation) -> Table | None:
+    """The minimum-EER conditions that each system meets, of each run."""
+    body: list[list[str]] = []
+    notes: list[str] = []
+    for run in evaluation.runs:
+        conditions = ranked.read(run.folder)
+        mark = [run.letter] if evaluation.several else []
+        body += [[*mark, *line] for line in bands.lines(conditions, evaluation.systems)]
+        notes += bands.notes(conditions) if len(conditions) else []
+    if not body:
+        return None
+    columns = [Column(head, "number" if place in bands.NUMBERS else "text") for place, head in enumerate(bands.HEADS)]
     columns = [*([Column("run")] if evaluation.several else []), *columns]
     return Table(columns, body, note=" ".join(dict.fromkeys(notes)))
 

@@ -40,9 +40,12 @@ def _line(row: dict[Any, Any]) -> list[str]:
     ]
 
 
-def notes(choice: pd.DataFrame) -> list[str]:
-    """How the attacks were chosen."""
+def notes(choice: pd.DataFrame, rows: pd.DataFrame) -> list[str]:
+    """How the attacks were chosen, and by which definition of the EER they are shown, where it could be another one."""
     said = []
+    definitions = set(rows.loc[rows["metric"] == "eer", "variant"])
+    if definitions - {strongest.DEFINITIONS[0]}:
+        said.append(f"EER by the definition {strongest.definition(rows)}.")
     adapted = choice[choice["chosen"] != strongest.MEASURED]
     several = choice[choice["chosen"] == strongest.BOTH]
     measured = choice[choice["chosen"] == strongest.MEASURED]
@@ -72,7 +75,10 @@ def to_text(choice: pd.DataFrame, rows: pd.DataFrame, systems: Sequence[str] = (
     body = lines(choice, rows, systems)
     if not body:
         return ""
-    return "\n".join([TITLE, "", *tables.aligned(list(HEADS), body, (*NAMES, *SENTENCES)), "", *notes(choice)]) + "\n\n"
+    return (
+        "\n".join([TITLE, "", *tables.aligned(list(HEADS), body, (*NAMES, *SENTENCES)), "", *notes(choice, rows)])
+        + "\n\n"
+    )
 
 
 def to_markdown(choice: pd.DataFrame, rows: pd.DataFrame, systems: Sequence[str] = ()) -> str:
@@ -85,7 +91,7 @@ def to_markdown(choice: pd.DataFrame, rows: pd.DataFrame, systems: Sequence[str]
         "| " + " | ".join(line) + " |"
         for line in (HEADS, rule, *([tables.markdown(text) for text in line] for line in body))
     ]
-    return "\n".join([f"**{TITLE}**", "", *grid, "", " ".join(map(tables.markdown, notes(choice))), "", ""])
+    return "\n".join([f"**{TITLE}**", "", *grid, "", " ".join(map(tables.markdown, notes(choice, rows))), "", ""])
 
 
 def _percent(value: float) -> str:

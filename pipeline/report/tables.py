@@ -21,6 +21,7 @@ from pipeline.tables.limits import TITLE
 DASH = "–"
 WITHIN = "within chance"
 NOTED = "‡"
+RELATIVE = "Protected against unprotected speech, on trial lists"
 LABELS = {
     "run_id": "run",
     "subset": "subset",
@@ -225,6 +226,8 @@ def summaries(rows: pd.DataFrame, systems: Sequence[str] = ()) -> list[Summary]:
     others = sorted(set(rows["metric"]) - set(glossary.metrics()))
     groups = [*glossary.compact(), ("Other metrics", others)]
     found = [(title, rows[rows["metric"].isin(names)]) for title, names in groups]
+    # Of all pairs they stand with the details; who asks for them on trial lists asks for a table.
+    found.append((RELATIVE, rows[[str(one).split(",")[0] == "trial_lists" for one in rows["variant"]]]))
     return [_summary(title, part, systems) for title, part in found if len(part)]
 
 
@@ -415,6 +418,24 @@ def _latex_table(summary: Summary, intervals: bool) -> str:
         texts = [*(_latex(name) for name in names), *(_latex(_joined(c, intervals, "~")) for c in cells)]
         # A line that begins with a bracket would be read as the optional argument of the line end before it.
         lines.append("{}" * texts[0].startswith("[") + " & ".join(texts) + r" \\")
+    return "\n".join([*lines, r"\bottomrule", r"\end{tabular}", r"\end{table}", ""])
+
+
+def latex_table(
+    title: str, notes: Sequence[str], heads: Sequence[str], body: Sequence[Sequence[str]], numbers: Collection[int]
+) -> str:
+    """A table of text as LaTeX (``booktabs``), the columns in ``numbers`` to the right."""
+    columns = "".join("r" if place in numbers else "l" for place in range(len(heads)))
+    lines = [
+        r"\begin{table}",
+        r"\centering",
+        rf"\caption{{{_latex(title)}. {' '.join(map(_latex, notes))}}}",
+        rf"\begin{{tabular}}{{{columns}}}",
+        r"\toprule",
+        " & ".join(map(_latex, heads)) + r" \\",
+        r"\midrule",
+        *("{}" * line[0].startswith("[") + " & ".join(map(_latex, line)) + r" \\" for line in body),
+    ]
     return "\n".join([*lines, r"\bottomrule", r"\end{tabular}", r"\end{table}", ""])
 
 

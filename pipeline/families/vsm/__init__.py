@@ -26,6 +26,10 @@ ZOO = {"oo": "OO", "op_original": "OP original side", "op_protected": "OP protec
 NORMALISED = {"d_ece_op_oo": "op", "cllr_min_op_oo": "op", "g_d_ece": "pp", "g_cllr_min": "pp"}
 ALL_PAIRS = "all_pairs"
 """The variant of the normalised measures: on all pairs of the trial side instead of enrolment against trial."""
+ON = (
+    "Variant all_pairs: on all pairs of the trial side; trial_lists: on enrolment and trial lists (derived=[normalised]). Numbers "
+    "of the two cannot be compared."
+)
 
 
 class VsmSettings(UncertaintySettings):
@@ -68,38 +72,38 @@ METRICS = {
     "d_ece_op_oo": field_of(
         Normalised,
         "d_ece_op_oo",
-        "D_ECE(OP/OO) all pairs",
-        "disclosure removed, all pairs",
-        "The share of the disclosed information that protection removes, on all pairs of the trial side.",
-        "Noé et al. 2022, Eq. 17, on all pairs",
+        "D_ECE(OP/OO)",
+        "disclosure removed",
+        f"The share of the disclosed information that protection removes. {ON}",
+        "Noé et al. 2022, Eq. 17",
         summary=False,
     ),
     "cllr_min_op_oo": field_of(
         Normalised,
         "cllr_min_op_oo",
-        "Cllr_min(OP/OO) all pairs",
-        "discrimination removed, all pairs",
-        "The share of the attacker's discrimination that protection removes, on all pairs of the trial side.",
-        "Noé et al. 2022, Eq. 18, on all pairs",
+        "Cllr_min(OP/OO)",
+        "discrimination removed",
+        f"The share of the attacker's discrimination that protection removes. {ON}",
+        "Noé et al. 2022, Eq. 18",
         summary=False,
     ),
     "g_d_ece": field_of(
         Normalised,
         "g_d_ece",
-        "G_D_ECE all pairs",
-        "gain of distinctiveness by D_ECE, all pairs",
+        "G_D_ECE",
+        "gain of distinctiveness by D_ECE",
         "How well protected voices can be told from one another, by disclosed information: 0 dB means as well as "
-        "originals.",
-        "Noé et al. 2022, Eq. 19, on all pairs",
+        f"originals. {ON}",
+        "Noé et al. 2022, Eq. 19",
         summary=False,
     ),
     "g_cllr_min": field_of(
         Normalised,
         "g_cllr_min",
-        "G_Cllr_min all pairs",
-        "gain of distinctiveness by Cllr_min, all pairs",
-        "How well protected voices can be told from one another, by Cllr_min: 0 dB means as well as originals.",
-        "Noé et al. 2022, Eq. 20 corrected, on all pairs",
+        "G_Cllr_min",
+        "gain of distinctiveness by Cllr_min",
+        f"How well protected voices can be told from one another, by Cllr_min: 0 dB means as well as originals. {ON}",
+        "Noé et al. 2022, Eq. 20 corrected",
         summary=False,
     ),
     "deid": field_of(

@@ -66,6 +66,9 @@ def _points(rows: pd.DataFrame) -> pd.DataFrame:
         for metric in ("deid", "g_vd")
     }
     points: pd.DataFrame = values["deid"].merge(values["g_vd"], on=JOIN, how="inner")
+    # Matrices that were made in two ways are two marks.
+    told = points["variant"] != ""
+    points.loc[told, "extractor"] = points["extractor"] + ", " + points["variant"]
     # −∞ dB is drawn, +∞ cannot occur; a value without a number has its reason in the tables.
     points = points[np.isfinite(points["deid"]) & points["g_vd"].notna() & (points["g_vd"] != math.inf)]
     return points.sort_values(JOIN, kind="stable").reset_index(drop=True)

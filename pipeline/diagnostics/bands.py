@@ -1,0 +1,75 @@
+"""Which minimum-EER conditions of a challenge each system meets, by the challenge's rule and by our strongest attack."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from pipeline.diagnostics import strongest
+from pipeline.tables import written
+
+TABLE = "bands.parquet"
+STRONGEST = "strongest attack"
+COLUMNS = (
+    "dataset", "subset", "system", "ranked_by", "attack", "variant", "value", "low", "high", "met", "least", "most", "edges",
+)  # fmt: skip
+
+
+def rank(
+    rows: pd.DataFrame,
+    choice: pd.DataFrame,
+    *,
+    subset: str,
+    edges: Sequence[float],
+    attacker: str,
+    variant: str = "",
+) -> pd.DataFrame:
+    """The conditions of each system, one row by the attacker as the challenge ranks and one by our strongest attack.
+
+    Args:
+        rows: the results, averages among them.
+        choice: the strongest attack on each system (:func:`pipeline.diagnostics.strongest.choose`).
+        subset: whose EER counts.
+        edges: the least EER of condition 1, 2, ..., ascending fractions.
+        attacker: by whose lowest EER the challenge ranks.
+        variant: definition of the EER; '' is that by which attacks are compared.
+
+    Returns:
+        Columns :data:`COLUMNS`. ``met`` is the highest condition whose limit the EER reaches, 0 for none; ``least`` and ``most``
+        are those of the ends of its interval (those of the value where it has none).
+    """
+    variant = variant or strongest.definition(rows)
+    wanted = (rows["metric"] == "eer") & (rows["variant"] == variant) & (rows["subset"] == subset)
+    attacks = rows[wanted & rows["value"].notna() & (rows["attacker"] != "unprotected")]
+    found = []
+    for (dataset, system), part in attacks.groupby(["dataset", "system"], sort=False):
+        own = choice[(choice["dataset"] == dataset) & (choice["system"] == system)]
+        keys = list(strongest.ATTACK)
+        ours = part.merge(own[keys], on=keys, how="inner")
+        for name, several in ((attacker, part[part["attacker"] == attacker]), (STRONGEST, ours)):
+            for row in several.nsmallest(1, "value").to_dict("records"):
+                found.append(dict(zip(COLUMNS, (dataset, subset, system, name, *_ranked(row, variant, edges)))))
+    return pd.DataFrame(found, columns=list(COLUMNS))
+
+
+def _ranked(row: dict[Any, Any], variant: str, edges: Sequence[float]) -> Iterator[Any]:
+    value, low, high = (float(row[name]) for name in ("value", "low", "high"))
+    yield from (strongest.named(row), variant, value, low, high)
+    for end in (value, value if np.isnan(low) else low, value if np.isnan(high) else high):
+        yield sum(end >= edge for edge in edges)
+    yield ",".join(f"{edge:.9g}" for edge in edges)
+
+
+def write(table: pd.DataFrame, folder: Path) -> None:
+    """Write the conditions into a run folder."""
+    table.to_parquet(folder / TABLE, index=False)
+
+
+def read(folder: Path) -> pd.DataFrame:
+    """The conditions of a run folder; none where there is no such file."""
+    path = folder / TABLE
+    return written.parquet(path) if path.is_file() else pd.DataFrame(columns=list(COLUMNS))
