@@ -107,13 +107,18 @@ KINDS = {
     ),
     "malformed": ("a damaged or hand-edited table", "correct the line"),
     "pipe": (
-        "a wav.scp made by a Kaldi recipe; a run starts no commands that stand in data",
+        "a wav.scp made by a Kaldi recipe; a run starts no commands that stand in data, and reads the file of one that only decodes it",
         "make plain files with the command given with each set, run from the folder in which the recipe ran; it executes what "
         "wav.scp says, so read that first",
     ),
+    "archive": (
+        "an archive that was written anew after its wav.scp, a damaged copy, or features in the place of recordings",
+        "copy the archive and its wav.scp again, together; or write plain files and list those in wav.scp",
+    ),
     "segments": (
-        "utterances that are cuts of longer recordings",
-        "cut plain files of them (Kaldi: extract-segments), list those in wav.scp and remove the table segments",
+        "a table that was damaged, or made for other recordings",
+        "correct the line (UTTERANCE RECORDING START END, in seconds; END is -1 for the end of the recording), or take the utterance "
+        "out of all tables",
     ),
     "leaves-root": (
         "a path with '..' or a link that points elsewhere",

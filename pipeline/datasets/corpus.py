@@ -15,7 +15,9 @@ import pandas as pd
 
 from pipeline.datasets import lists
 from pipeline.datasets.known import NOTHING_KNOWN, KnownFiles
+from pipeline.datasets.pipes import Entry
 from pipeline.datasets.probe import Probe, notes
+from pipeline.datasets.segments import Segment
 from pipeline.faults import Faults
 from pipeline.names import few, legal_id
 from pipeline.protocol import trials
@@ -67,7 +69,8 @@ class Corpus:
 @dataclass(frozen=True)
 class Listed:
     """An utterance as the lists have it. ``where`` is the file and line; no path: its fault has been reported. ``transcripts`` is
-    the table that should say what is spoken, if the data set knows such tables."""
+    the table that should say what is spoken, if the data set knows such tables. ``entry`` is what a ``wav.scp`` says of its file,
+    and ``segment`` the part of that which it is, until it has a file of its own (:mod:`pipeline.datasets.cutting`)."""
 
     set: str
     role: str
@@ -79,6 +82,8 @@ class Listed:
     position: int
     seconds: float | None = None
     transcripts: Path | None = None
+    entry: Entry | None = None
+    segment: Segment | None = None
 
 
 class Enrolled(NamedTuple):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from pipeline.datasets import corpus, folders, kaldi, librispeech, rendered
+from pipeline.datasets import corpus, cutting, folders, kaldi, librispeech, pipes, rendered
 from pipeline.datasets.corpus import Corpus, Listing
 from pipeline.datasets.known import NOTHING_KNOWN, KnownFiles
 from pipeline.datasets.settings import DatasetSettings
@@ -18,6 +18,7 @@ def read(
     threads: int = 1,
     training_alone: bool = False,
     known: KnownFiles = NOTHING_KNOWN,
+    recordings: Path | None = None,
 ) -> Corpus:
     """Read and check a data set and its training set.
 
@@ -29,29 +30,56 @@ def read(
         threads: files that are read at a time.
         training_alone: read the training set ``settings.train`` alone; what is evaluated need not be there.
         known: what earlier looks at the files found.
+        recordings: where segments and what lies in archives are written as files (:mod:`pipeline.datasets.cutting`); data sets
+            without such do not use it.
 
     Raises:
         DataError: with all faults.
     """
     listing = Listing()
+    root: str | Path = settings.train
     if settings.train:
         _add_training(settings, listing)
-    if training_alone:
-        return corpus.assemble(listing, settings.train, allow_partial, threads, known)
+    if not training_alone:
+        root = _add_evaluated(settings, folder, listing)
+    _say_commands(listing)
+    cutting.write(listing, recordings, threads, known)
+    return corpus.assemble(listing, root, allow_partial, threads, known)
+
+
+def _add_evaluated(settings: DatasetSettings, folder: Path | None, listing: Listing) -> Path:
+    """List what is evaluated; the folder of it."""
     if settings.is_rendered:
         if folder is None:
             raise ValueError("a synthetic data set needs the folder in which it was rendered")
-        root = folder
-        rendered.add(settings, root, listing)
-    else:
-        root = Path(settings.root).expanduser().absolute()
-        if not settings.root or not root.is_dir():
-            listing.faults.add("root", f"there is no folder '{settings.root}'", "dataset.root")
-            listing.faults.stop(settings.root or "dataset.root")
-        {"kaldi": kaldi.add, "librispeech": librispeech.add, "folders": folders.add, "vpc": vpc.add}[settings.name](
-            settings, root, listing
+        rendered.add(settings, folder, listing)
+        return folder
+    root = Path(settings.root).expanduser().absolute()
+    if not settings.root or not root.is_dir():
+        listing.faults.add("root", f"there is no folder '{settings.root}'", "dataset.root")
+        listing.faults.stop(settings.root or "dataset.root")
+    {"kaldi": kaldi.add, "librispeech": librispeech.add, "folders": folders.add, "vpc": vpc.add}[settings.name](
+        settings, root, listing
+    )
+    return root
+
+
+def _say_commands(listing: Listing) -> None:
+    """Say how many files are read although a ``wav.scp`` has commands for them, and whether these would give less."""
+    read = {
+        row.path: row.entry for row in listing.utterances if row.path is not None and row.entry and row.entry.is_command
+    }
+    if not read:
+        return
+    listing.notes.append(
+        f"{len(read)} entries of wav.scp are commands that only decode a file; the files are read, no command is run"
+    )
+    rounded = [path for path, entry in read.items() if pipes.rounds(entry, path)]
+    if rounded:
+        listing.notes.append(
+            f"{len(rounded)} of these commands would round samples to fewer bits than the file has, e.g. of {rounded[0]}; the files "
+            f"are read as they are"
         )
-    return corpus.assemble(listing, root, allow_partial, threads, known)
 
 
 def _add_training(settings: DatasetSettings, listing: Listing) -> None:

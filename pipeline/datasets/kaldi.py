@@ -14,6 +14,9 @@ utterances of its speaker; without ``trials`` all same-sex pairs are tried, or a
 left out of ``trials``. Sets of 3 whose names are those of enrolment and trials are refused (:mod:`pipeline.datasets.names`).
 ``utt2dur`` serves to notice files of another length. ``text`` is read where somebody asks what is said
 (:mod:`pipeline.datasets.texts`).
+
+An entry of ``wav.scp`` is a file, a command that only decodes one (:mod:`pipeline.datasets.pipes`), or a place in an archive. Where
+there is a table ``segments``, the utterances are cut out of them (:mod:`pipeline.datasets.cutting`).
 """
 
 from __future__ import annotations
@@ -22,12 +25,15 @@ import logging
 import os
 import re
 import shlex
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from pipeline.datasets import corpus, lists, names
+from pipeline.datasets import corpus, lists, names, pipes, segments
 from pipeline.datasets.corpus import Enrolled, Listed, Listing, Trial, TrialList
+from pipeline.datasets.pipes import Entry
+from pipeline.datasets.segments import Segment
 from pipeline.datasets.settings import DatasetSettings
 from pipeline.datasets.sexes import SEXES
 from pipeline.faults import Faults
@@ -38,7 +44,6 @@ log = logging.getLogger(__name__)
 
 _BLANK = re.compile(r"[ \t]+")
 _OF_A_PAIR = re.compile(r"_(enrolls|trials(_.*)?)$")
-_ARCHIVE = re.compile(r"\.ark:\d+$")
 
 
 @dataclass(frozen=True)
@@ -51,11 +56,14 @@ class Record:
 
 @dataclass
 class _Set:
-    """The tables of one set; ``audio`` in the order of wav.scp."""
+    """The tables of one set: ``audio`` are the lines of its utterances in wav.scp, or in segments where there is one; ``entries``
+    what wav.scp says, with its line, by utterance or recording."""
 
     name: str
     folder: Path
     audio: list[Record] = field(default_factory=list)
+    entries: dict[str, tuple[Record, Entry]] = field(default_factory=dict)
+    segments: dict[str, Segment] | None = None
     speakers: dict[str, str] = field(default_factory=dict)
     sexes: dict[str, str] = field(default_factory=dict)
     seconds: dict[str, float] = field(default_factory=dict)
@@ -317,6 +325,10 @@ def _tables(folder: Path, faults: Faults) -> _Set:
         made.audio = list(records(folder / "wav.scp", faults, range(2, 3), split=2))
         if not made.audio and len(faults.found) == known:
             faults.add("empty", "wav.scp lists no utterance", folder / "wav.scp")
+        for record in made.audio:
+            made.entries.setdefault(record.fields[0], (record, pipes.entry(record.fields[1])))
+        if (folder / "segments").exists():
+            _read_segments(made, faults)
     known = len(faults.found)
     if (folder / "utt2spk").exists():
         owners = _mapping(folder / "utt2spk", faults)
@@ -341,7 +353,8 @@ def _tables(folder: Path, faults: Faults) -> _Set:
     listed = {record.fields[0] for record in made.audio}
     for utterance, record in owners.items() if listed else ():
         if utterance not in listed:
-            faults.add("no-audio-line", f"utterance '{utterance}' has a speaker but no line in wav.scp", record.where)
+            table = "wav.scp" if made.segments is None else "segments"
+            faults.add("no-audio-line", f"utterance '{utterance}' has a speaker but no line in {table}", record.where)
     _read_sexes(made, faults)
     if (folder / "utt2dur").exists():
         for utterance, record in _mapping(folder / "utt2dur", faults).items():
@@ -354,6 +367,21 @@ def _tables(folder: Path, faults: Faults) -> _Set:
     for path in _trial_files(folder):
         made.trials[path.name] = list(records(path, faults, range(2, 4)))
     return made
+
+
+def _read_segments(made: _Set, faults: Faults) -> None:
+    """Have the utterances of a set be those of its table ``segments``; a recording that stands twice is a fault."""
+    first: dict[str, Record] = {}
+    for record in made.audio:
+        before = first.setdefault(record.fields[0], record)
+        if before is not record:
+            what = f"recording '{record.fields[0]}' stands twice, first in {before.where}"
+            faults.add("duplicate-id", what, record.where)
+    table, known = made.folder / "segments", len(faults.found)
+    lines = list(records(table, faults, range(4, 6)))
+    if not lines and len(faults.found) == known:
+        faults.add("empty", "the table segments has no line", table)
+    made.audio, made.segments = lines, segments.read(lines, made.entries, faults)
 
 
 def _read_sexes(made: _Set, faults: Faults) -> None:
@@ -376,17 +404,6 @@ def _read_sexes(made: _Set, faults: Faults) -> None:
 # Audio ---------------------------------------------------------------------------------------------------------------
 
 
-def _problem(path: str) -> str:
-    """The kind of wav.scp entry that is no plain file; '' for a file."""
-    if path.endswith("|") or path.startswith("|"):
-        return "pipe"
-    return "archive" if path == "-" or _ARCHIVE.search(path) else ""
-
-
-def _is_relative(record: Record) -> bool:
-    return not _problem(record.fields[1]) and not Path(record.fields[1]).is_absolute()
-
-
 def _audio_root(
     settings: DatasetSettings, sets: list[_Set], candidates: list[Path], where: Path, listing: Listing
 ) -> Path | None:
@@ -402,7 +419,8 @@ def _audio_root(
 def _start(sets: list[_Set], candidates: list[Path], where: Path, listing: Listing) -> Path | None:
     """The first candidate under which most relative paths exist; None if none does, which is a fault."""
     candidates = list(dict.fromkeys(candidates))
-    relative = [record.fields[1] for one in sets for record in one.audio if _is_relative(record)]
+    read = [entry.file for one in sets for _, entry in one.entries.values() if not entry.why]
+    relative = [path for path in read if not Path(path).is_absolute()]
     if not relative:
         return candidates[0]
     counts = []
@@ -426,32 +444,19 @@ def _start(sets: list[_Set], candidates: list[Path], where: Path, listing: Listi
 def _utterances(one: _Set, role: str, start: Path | None, faults: Faults, follow_links: bool) -> list[Listed]:
     """The utterances of a set; a file that may not or cannot be read has no path."""
     rows = []
-    if (one.folder / "segments").exists():
-        faults.add("segments", f"the set {one.name} cuts its utterances out of recordings", one.where("segments"))
-        start = None
-    fence = corpus.Fence(start or one.folder, follow_links)
-    strange: dict[str, list[Record]] = {}
+    paths = _paths(one, start, faults, follow_links)
     for position, record in enumerate(one.audio):
-        utterance, name = record.fields
+        utterance = record.fields[0]
         speaker = one.speakers.get(utterance, "")
         if not speaker and one.speakers:
             faults.add("no-speaker", f"utterance '{utterance}' has no speaker in utt2spk", record.where)
         if "/" in utterance:
             faults.add("malformed", f"an utterance id may not hold '/': '{utterance}'", record.where)
-        path: Path | None = None
-        if _problem(name):
-            strange.setdefault(_problem(name), []).append(record)
-        elif Path(name).is_absolute():
-            path = existing(Path(name))
-        elif start is not None:
-            path = existing(start / name)
-            if not fence.holds(path):
-                faults.add(
-                    "leaves-root",
-                    f"utterance '{utterance}': '{name}' leads out of {start}, to {os.path.realpath(path)}",
-                    record.where,
-                )
-                path = None
+        segment = one.segments.get(utterance) if one.segments is not None else None
+        path, entry = None, None
+        if one.segments is None or segment is not None:
+            recording = segment.recording if segment else utterance
+            path, entry = paths[recording], one.entries[recording][1]
         rows.append(
             Listed(
                 one.name,
@@ -464,17 +469,57 @@ def _utterances(one: _Set, role: str, start: Path | None, faults: Faults, follow
                 position,
                 one.seconds.get(utterance),
                 one.folder / "text",
+                entry,
+                segment,
             )
         )
-    for problem, records in strange.items():
-        what = "shell pipes" if problem == "pipe" else "places in archives"
-        faults.add(
-            "pipe",
-            f"{len(records)} entries are {what}, not files, the first is '{records[0].fields[1][:80]}'; "
-            f"plain files: {plain_files(one.folder)}",
-            records[0].where,
-        )
     return rows
+
+
+def _paths(one: _Set, start: Path | None, faults: Faults, follow_links: bool) -> dict[str, Path | None]:
+    """The file of each entry of wav.scp, by utterance or recording; None for one that may not or cannot be read."""
+    found: dict[str, Path | None] = {}
+    fence = corpus.Fence(start or one.folder, follow_links)
+    strange: dict[str, list[tuple[Record, str]]] = {"pipe": [], "archive": []}
+    what = "utterance" if one.segments is None else "recording"
+    for name, (record, entry) in one.entries.items():
+        path: Path | None = None
+        why = entry.why
+        if why:
+            pass
+        elif Path(entry.file).is_absolute():
+            path = existing(Path(entry.file))
+        elif start is not None:
+            path = existing(start / entry.file)
+            if not fence.holds(path):
+                faults.add(
+                    "leaves-root",
+                    f"{what} '{name}': '{entry.file}' leads out of {start}, to {os.path.realpath(path)}",
+                    record.where,
+                )
+                path = None
+        if path is not None and not why:
+            why = pipes.changed(entry, path)
+        if why:
+            strange["archive" if entry.is_archive else "pipe"].append((record, why))
+        found[name] = None if why else path
+    for kind, several in strange.items():
+        if several:
+            _refuse(one, kind, several, faults)
+    return found
+
+
+def _refuse(one: _Set, kind: str, several: list[tuple[Record, str]], faults: Faults) -> None:
+    """Report entries that are not read: how many, why each is not, and the command that makes plain files."""
+    first = several[0][0]
+    counted = Counter(why for _, why in several).most_common()
+    reasons = few([f"{why}: {count}" if len(counted) > 1 else why for why, count in counted])
+    faults.add(
+        "pipe",
+        f"{len(several)} entries are {'shell pipes' if kind == 'pipe' else 'places in archives'}, not files, the first is "
+        f"'{first.fields[1][:80]}' ({reasons}); plain files: {plain_files(one.folder)}",
+        first.where,
+    )
 
 
 def plain_files(folder: Path) -> str:

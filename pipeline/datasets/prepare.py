@@ -65,6 +65,7 @@ def run(
     threads: int,
     known: KnownFiles,
     training_alone: bool = False,
+    recordings: Path | None = None,
 ) -> Prepared:
     """Read the data set, then the audio of each external system.
 
@@ -76,13 +77,14 @@ def run(
         threads: files are hashed and decoded in so many threads.
         known: what earlier looks at the files found.
         training_alone: of the data set, read the training set ``settings.train`` alone.
+        recordings: where segments and what lies in archives are written as files.
 
     Raises:
         DataError: with all faults of the data set, or with all faults of all external systems.
     """
     if settings.is_given:
         return _given(settings)
-    corpus = importers.read(settings, rendered, allow_partial, threads, training_alone, known)
+    corpus = importers.read(settings, rendered, allow_partial, threads, training_alone, known, recordings)
     training = corpus.manifest["role"] == "train"
     made: dict[Hashable, External] = {}
     errors: dict[Hashable, DataError] = {}

@@ -207,7 +207,14 @@ def prepared(
     rendered = made[0].place if made else None
     try:
         data = prepare.run(
-            evaluation.dataset, rendered, copies, evaluation.allow_partial, machine.threads, known, training_alone
+            evaluation.dataset,
+            rendered,
+            copies,
+            evaluation.allow_partial,
+            machine.threads,
+            known,
+            training_alone,
+            evaluation.paths.store / "recordings",
         )
     except DataError:
         for artefact in made:

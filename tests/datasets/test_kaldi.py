@@ -451,14 +451,16 @@ FAULTS: dict[str, tuple[Callable[..., object], str, str, str]] = {
         lambda t: _swap(_rows(t, "wav.scp"), "a-t0 wav/a-t0.wav", "a-t0 wav/b-e0.wav"),
         "disagrees", "the audio of 'a-t0' is 'a' in t_trials_f, but 'b' as 'b-e0' in t_enrolls", "t_trials_f/wav.scp:1"),
     "shell pipe": (
-        lambda t: _swap(_rows(t, "wav.scp"), "a-t0 wav/a-t0.wav", "a-t0 flac -c -d -s wav/a-t0.flac |"),
-        "pipe", "1 entries are shell pipes, not files, the first is 'flac -c -d -s wav/a-t0.flac |'", "t_trials_f/wav.scp:1"),
+        lambda t: _swap(_rows(t, "wav.scp"), "a-t0 wav/a-t0.wav", "a-t0 flac -c -d -s wav/a-t0.flac | sox - -t wav - |"),
+        "pipe", "1 entries are shell pipes, not files, the first is 'flac -c -d -s wav/a-t0.flac | sox - -t wav - |' (several "
+        "commands, one behind another)", "t_trials_f/wav.scp:1"),
     "archive": (
-        lambda t: _swap(_rows(t, "wav.scp"), "a-t0 wav/a-t0.wav", "a-t0 wav.ark:17"),
+        lambda t: _swap(_rows(t, "wav.scp"), "a-t0 wav/a-t0.wav", "a-t0 wav.ark:17[0:3]"),
         "pipe", "1 entries are places in archives", "t_trials_f/wav.scp:1"),
     "segments": (
-        lambda t: t.tables["t_trials_f"].__setitem__("segments", ["a-t0 rec 0.0 1.0"]),
-        "segments", "cuts its utterances out of recordings", "t_trials_f/segments"),
+        lambda t: t.tables["t_trials_f"].__setitem__("segments", [f"{u} {'rec' if u == 'a-t0' else u} 0 0.2" for u in
+        ("a-t0", "a-t1", "b-t0", "b-t1", "c-t0", "c-t1")]),
+        "segments", "segment 'a-t0': the recording 'rec' has no line in wav.scp", "t_trials_f/segments:1"),
     "no speakers at all": (
         lambda t: t.tables["t_trials_f"].pop("utt2spk"), "missing-table", "neither utt2spk nor spk2utt", "t_trials_f"),
     "no wav.scp": (
@@ -478,7 +480,7 @@ FAULTS: dict[str, tuple[Callable[..., object], str, str, str]] = {
 def test_each_fault_is_named_with_its_place(tiny, refused, name: str) -> None:
     change, kind, said, place = FAULTS[name]
     change(tiny)
-    error = refused(importers.read, tiny.save().settings())
+    error = refused(importers.read, tiny.save().settings(), recordings=tiny.root.parent / "recordings")
     fault = next(fault for fault in error.faults if fault.kind == kind)
     assert said in fault.what and fault.where == f"{tiny.root}/{place}"
     if name != "no wav.scp":  # nothing of the set is left then, so it has no trials either

@@ -146,7 +146,7 @@ def computed(root: Path) -> list[Path]:
 
 def test_all_faults_at_once_before_any_compute(small: Tiny, tmp_path: Path) -> None:
     small.tables["t_trials_f"]["trials"].append("a nobody-t0 nontarget")
-    small.tables["t_enrolls"]["wav.scp"][0] = "a-e0 sox x.wav -t wav - |"
+    small.tables["t_enrolls"]["wav.scp"][0] = "a-e0 sox x.wav -t wav - rate 8000 |"
     small.save().wav("b-t1").unlink()
     done = toy.run("recipe=kaldi", f"dataset.root={small.root}", cwd=tmp_path)
     assert done.returncode == 3 and done.stdout == ""

@@ -1,0 +1,372 @@
+"""Entries of a ``wav.scp``: files, places in archives, and commands that only decode a file, which are read as that file.
+
+No command is ever run. The words of one are told apart as a POSIX shell tells them; whatever a shell would do beside that (variables,
+patterns, further commands) is refused, and so is every option that is not known to leave the sound as it is. What depends on the
+file (``sox -r 16000`` of a file at 16 kHz) is held against its header.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path, PurePosixPath
+
+from pipeline.audio.opening import opened
+from pipeline.errors import DataError
+
+_ARCHIVE = re.compile(r"(.+\.ark):(\d+)(\[.*\])?")
+_QUIET = re.compile(r"\s2>\s*/dev/null\s*$")
+_PROTOCOL = re.compile(r"[A-Za-z][A-Za-z0-9+.]*[:,]")
+
+
+@dataclass(frozen=True)
+class Entry:
+    """What an entry of ``wav.scp`` is.
+
+    Attributes:
+        file: the file or archive that is read; '' where the entry is refused.
+        why: why it is refused, or ''.
+        is_command: whether it is a command.
+        is_archive: whether it is a place in an archive.
+        offset: that place, in bytes.
+        rate: the sampling rate in Hz that the command gives; None for that of the file.
+        channels: how many channels it gives; None for those of the file.
+        bits: of the samples that it gives, 0 for floating point; None for those of the file.
+    """
+
+    file: str = ""
+    why: str = ""
+    is_command: bool = False
+    is_archive: bool = False
+    offset: int | None = None
+    rate: int | None = None
+    channels: int | None = None
+    bits: int | None = None
+
+
+class _Refused(Exception):
+    """Why a command is not one that only decodes a file."""
+
+
+def entry(text: str) -> Entry:
+    """What an entry is; it is not looked whether its file exists."""
+    if text == "-":
+        return Entry(why="the standard input", is_archive=True)
+    if text.startswith("|") or text.endswith("|"):
+        try:
+            return replace(_command(text), is_command=True)
+        except _Refused as error:
+            return Entry(why=str(error), is_command=True)
+    found = _ARCHIVE.fullmatch(text)
+    if not found:
+        return Entry(text)
+    file, offset, part = found.groups()
+    return (
+        Entry(why="a range of samples", is_archive=True) if part else Entry(file, is_archive=True, offset=int(offset))
+    )
+
+
+def changed(one: Entry, path: Path) -> str:
+    """How a command would change its file beyond decoding it: '' if it would not, or if the file cannot be read (which others
+    say)."""
+    if one.rate is None and one.channels is None:
+        return ""
+    try:
+        with opened(path) as sound:
+            rate, channels = int(sound.samplerate), int(sound.channels)
+    except DataError:
+        return ""
+    if one.rate not in (None, rate):
+        return f"it makes {one.rate} Hz of {rate} Hz"
+    if one.channels not in (None, channels):
+        return f"it makes {one.channels} of {channels} channels"
+    return ""
+
+
+def rounds(one: Entry, path: Path) -> bool:
+    """Whether a command would round the samples of its file to fewer bits than they have."""
+    if not one.bits:
+        return False
+    try:
+        with opened(path) as sound:
+            return _bits(sound.subtype) > one.bits
+    except DataError:
+        return False
+
+
+def _bits(subtype: str) -> int:
+    """Bits that hold a sample as it is decoded; of floating point and of lossy codings, more than any integer has."""
+    if subtype in ("ULAW", "ALAW", "IMA_ADPCM", "MS_ADPCM", "GSM610"):
+        return 16
+    digits = re.search(r"\d+$", subtype)
+    return int(digits[0]) if digits and subtype.startswith(("PCM_", "ALAC_")) else 64
+
+
+# Words ---------------------------------------------------------------------------------------------------------------
+
+_MEANING = {
+    **dict.fromkeys("|;&", "several commands, one behind another"),
+    **dict.fromkeys("<>", "input or output from elsewhere"),
+    **dict.fromkeys("$`", "a variable or another command in it"),
+    **dict.fromkeys("*?[", "a pattern of file names"),
+    **dict.fromkeys("(){}", "brackets"),
+}
+"""What stands unquoted in a command and makes it more than a program with words."""
+
+
+def words(text: str) -> list[str]:
+    """The words of a simple command, as a POSIX shell tells them apart.
+
+    Raises:
+        _Refused: a shell would do more than that.
+    """
+    found: list[str] = []
+    word: str | None = None  # None between two words: an empty word in quotes is one
+    place = 0
+    while place < len(text):
+        one = text[place]
+        if one in " \t":
+            if word is not None:
+                found.append(word)
+            word = None
+        elif one in "'\"":
+            said, place = _quoted(text, place)
+            word = (word or "") + said
+        elif one == "\\":
+            place += 1
+            if place == len(text):
+                raise _Refused("a backslash at its end")
+            word = (word or "") + text[place]
+        elif one in _MEANING:
+            raise _Refused(_MEANING[one])
+        elif word is None and one in "#~":
+            raise _Refused("a comment" if one == "#" else "the home of somebody")
+        else:
+            word = (word or "") + one
+        place += 1
+    return found if word is None else [*found, word]
+
+
+def _quoted(text: str, place: int) -> tuple[str, int]:
+    """What stands in quotes from a place on, and where they close."""
+    quote, said = text[place], ""
+    place += 1
+    while place < len(text) and text[place] != quote:
+        if quote == '"' and text[place] in "$`":
+            raise _Refused(_MEANING["$"])
+        if quote == '"' and text[place] == "\\" and text[place + 1 : place + 2] in ("$", "`", '"', "\\"):
+            place += 1
+        said += text[place]
+        place += 1
+    if place >= len(text):
+        raise _Refused("quotes that do not close")
+    return said, place
+
+
+# Programs ------------------------------------------------------------------------------------------------------------
+
+
+def _command(text: str) -> Entry:
+    if text.startswith("|"):
+        raise _Refused("a command that is written to")
+    given = words(_QUIET.sub("", text.rstrip("|")))
+    if not given:
+        raise _Refused("no command")
+    program = PurePosixPath(given[0]).name
+    if program not in _PROGRAMS:
+        raise _Refused(f"'{program}' is none of {', '.join(_PROGRAMS)}")
+    try:
+        made = _PROGRAMS[program](given[1:])
+    except _Refused as error:
+        raise _Refused(f"{program}: {error}") from None
+    if made.file in ("", "-") or made.file.startswith("/dev/"):
+        raise _Refused(f"{program}: the standard input or a device")
+    return made
+
+
+def _taken(given: list[str], flags: Mapping[str, str], valued: Mapping[str, str]) -> dict[str, str]:
+    """The options that the words begin with, which are taken away, by their short names.
+
+    Args:
+        given: the words.
+        flags: options without a value: every spelling, with the short name.
+        valued: options with a value, likewise.
+
+    Raises:
+        _Refused: another option.
+    """
+    found: dict[str, str] = {}
+    while given and given[0].startswith("-") and given[0] != "-":
+        word = given.pop(0)
+        is_long = word.startswith("--")
+        name, equals, value = word.partition("=") if is_long else (word[:2], "", word[2:])
+        if word in flags:
+            found[flags[word]] = ""
+        elif name in valued:
+            if not value and not given:
+                raise _Refused(f"no value of {name}")
+            found[valued[name]] = value or equals or given.pop(0)
+        elif not is_long and all(f"-{letter}" in flags for letter in word[1:]):
+            found |= {flags[f"-{letter}"]: "" for letter in word[1:]}
+        else:
+            raise _Refused(f"the option {word}")
+    return found
+
+
+def _named(*options: str) -> dict[str, str]:
+    """Options in all their spellings (``-c --stdout``), with the first of each."""
+    return {spelling: several.split()[0] for several in options for spelling in several.split()}
+
+
+def _single(files: list[str]) -> str:
+    if len(files) != 1:
+        raise _Refused(f"{len(files)} files" if files else "the standard input")
+    return files[0]
+
+
+def _flac(given: list[str]) -> Entry:
+    flags = _named(
+        "-c --stdout", "-d --decode", "-s --silent", "--totally-silent", "-f --force", "-F --decode-through-errors"
+    )
+    found: dict[str, str] = {}
+    files: list[str] = []
+    ended = given.index("--") if "--" in given else len(given)
+    given, behind = given[:ended], given[ended + 1 :]
+    while given:
+        found |= _taken(given, flags, {})
+        files += given[:1]
+        del given[:1]
+    if "-d" not in found:
+        raise _Refused("it encodes (no -d)")
+    if "-c" not in found:
+        raise _Refused("it writes into a file (no -c)")
+    return Entry(_single(files + behind))
+
+
+_SOX_FLAGS = _named("-R", "-D --no-dither", "-S --show-progress", "-q --no-show-progress", "--multi-threaded",
+                    "--single-threaded", *[f"-V{level}" for level in ("", *range(7))])  # fmt: skip
+_SOX_GLOBAL = _named("--buffer", "--input-buffer")
+_SOX_IN = _named("-t --type", "-r --rate", "-c --channels")
+_SOX_OUT = _named("-t --type", "-r --rate", "-c --channels", "-b --bits", "-e --encoding")
+_SOX_CODINGS = ("signed-integer", "floating-point")
+_SOX_TYPES = (
+    "wav",
+    "wavpcm",
+    "flac",
+    "mp3",
+    "ogg",
+    "vorbis",
+    "opus",
+    "sph",
+    "nist",
+    "aiff",
+    "aif",
+    "au",
+    "snd",
+    "w64",
+    "caf",
+)
+"""Kinds of files whose headers say what they hold."""
+
+
+def _sox(given: list[str]) -> Entry:
+    before = _taken(given, _SOX_FLAGS, _SOX_GLOBAL | _SOX_IN)
+    if before.get("-t", "wav").lstrip(".") not in _SOX_TYPES:
+        raise _Refused(f"a kind of file that may have no header (-t {before['-t']})")
+    file = given.pop(0) if given else ""
+    if file.startswith("|"):
+        raise _Refused(_MEANING["|"])
+    behind = _taken(given, _SOX_FLAGS, _SOX_GLOBAL | _SOX_OUT)
+    out = given.pop(0) if given else ""
+    if out != "-":
+        raise _Refused(f"it writes into a file or joins some ('{out}')" if out else "it writes nothing")
+    if given:
+        raise _Refused(f"the effect '{given[0]}'")
+    if behind.get("-t") not in ("wav", "wavpcm", ".wav"):
+        raise _Refused(f"it writes no wav file (-t {behind.get('-t', 'missing')})")
+    coding = behind.get("-e", "signed-integer")
+    if len(coding) < 2 or not any(one.startswith(coding) for one in _SOX_CODINGS):
+        raise _Refused(f"the coding {coding}")
+    bits = _number(behind, "-b")
+    if bits not in (None, 16, 24, 32, 64):
+        raise _Refused(f"samples of {bits} bits")
+    rate = _agreed(_number(before, "-r"), _number(behind, "-r"), "rates")
+    channels = _agreed(_number(before, "-c"), _number(behind, "-c"), "numbers of channels")
+    is_float = _SOX_CODINGS[1].startswith(coding)
+    return Entry(file, rate=rate, channels=channels, bits=0 if is_float else bits)
+
+
+def _agreed(one: int | None, other: int | None, what: str) -> int | None:
+    if one is not None and other is not None and one != other:
+        raise _Refused(f"two {what}")
+    return other if one is None else one
+
+
+def _number(given: Mapping[str, str], option: str) -> int | None:
+    """The whole number that an option gives (``16k`` is 16000); None without the option."""
+    if option not in given:
+        return None
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)(k?)", given[option])
+    number = float(found[1]) * (1000 if found[2] else 1) if found else 0.5
+    if number != int(number):
+        raise _Refused(f"the value of {option}, '{given[option]}'")
+    return int(number)
+
+
+def _sph2pipe(given: list[str]) -> Entry:
+    found = _taken(given, _named("-p"), _named("-f", "-c"))
+    if found.get("-f") not in ("wav", "rif"):
+        raise _Refused("it writes no wav file (no -f wav)")
+    channel = _number(found, "-c")
+    if channel not in (None, 1):
+        raise _Refused(f"channel {channel} alone")
+    return Entry(_single(given), channels=channel)
+
+
+def _cat(given: list[str]) -> Entry:
+    if given[:1] == ["--"]:
+        return Entry(_single(given[1:]))
+    _taken(given, {}, {})
+    return Entry(_single(given))
+
+
+_FFMPEG_QUIET = ("-loglevel", "-v", "-threads")
+_FFMPEG_FLAGS = ("-hide_banner", "-nostdin", "-y", "-nostats", "-vn")
+_FFMPEG_OUT = {"-f": "-f", "-ar": "-ar", "-ac": "-ac", "-acodec": "-c", "-c:a": "-c", "-codec:a": "-c"}
+_FFMPEG_BITS = {"pcm_s16le": 16, "pcm_s24le": 24, "pcm_s32le": 32, "pcm_f32le": 0, "pcm_f64le": 0}
+
+
+def _ffmpeg(given: list[str]) -> Entry:
+    files: list[str] = []
+    found: dict[str, str] = {}
+    while len(given) > 1:
+        option = given.pop(0)
+        if option == "-i":
+            files.append(given.pop(0))
+        elif option in _FFMPEG_QUIET:
+            given.pop(0)
+        elif option in _FFMPEG_OUT and files:
+            found[_FFMPEG_OUT[option]] = given.pop(0)
+        elif option not in _FFMPEG_FLAGS:
+            raise _Refused(f"the option {option}")
+    if given not in (["-"], ["pipe:"], ["pipe:1"]):
+        raise _Refused("it writes into a file" if given else "it writes nothing")
+    file = _single(files)
+    if _PROTOCOL.match(file):
+        raise _Refused(f"'{file}' may be more than a file")
+    if found.get("-f") != "wav":
+        raise _Refused("it writes no wav file (no -f wav)")
+    coding = found.get("-c", "pcm_s16le")
+    if coding not in _FFMPEG_BITS:
+        raise _Refused(f"the coding {coding}")
+    return Entry(file, rate=_number(found, "-ar"), channels=_number(found, "-ac"), bits=_FFMPEG_BITS[coding])
+
+
+_PROGRAMS: dict[str, Callable[[list[str]], Entry]] = {
+    "flac": _flac,
+    "sox": _sox,
+    "sph2pipe": _sph2pipe,
+    "ffmpeg": _ffmpeg,
+    "cat": _cat,
+}
