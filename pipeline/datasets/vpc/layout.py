@@ -102,14 +102,14 @@ def look(root: Path, edition: str = "auto", originals: Path | None = None) -> La
     sets: dict[str, Path] = _original(root) if nested else {}
     copies: dict[str, dict[str, Path]] = {}
     notes: list[str] = []
-    for folder in _folders(data) if data is not None else ():
+    for folder in folders_in(data) if data is not None else ():
         name, suffix = split(folder.name)
         if name and suffix:
             copies.setdefault(suffix, {})[name] = folder
         elif name:
             sets[name] = folder
-    for system, folders in nested.items():
-        suffix, found = _of_system(system, folders, notes)
+    for system, several in nested.items():
+        suffix, found = _of_system(system, several, notes)
         copies.setdefault(suffix, {}).update(found)
     copies = {suffix: found for suffix, found in copies.items() if any(map(_OF_TRIALS.search, found))}
     exp = _exp(root, data)
@@ -145,7 +145,7 @@ def split(folder: str) -> tuple[str, str]:
 def _data(root: Path) -> Path | None:
     """The first folder that holds a challenge's sets side by side."""
     for folder in (root / "data", root / "baseline" / "data", root):
-        if any(split(one.name)[0] for one in _folders(folder)):
+        if any(split(one.name)[0] for one in folders_in(folder)):
             return folder
     return None
 
@@ -155,7 +155,7 @@ def _exp(root: Path, data: Path | None) -> Path | None:
     return next((folder for folder in beside if folder.is_dir()), None)
 
 
-def _folders(folder: Path) -> list[Path]:
+def folders_in(folder: Path) -> list[Path]:
     """The folders in a folder, by name; none if it cannot be listed."""
     try:
         return sorted(one for one in folder.iterdir() if one.is_dir() and not one.name.startswith("."))
@@ -169,8 +169,8 @@ def _nested(root: Path) -> dict[str, list[Path]]:
     A folder that holds both is a checkout of its own: nothing original may be taken for anonymised speech.
     """
     found = {}
-    for system in _folders(root):
-        folders = _folders(system / "data")
+    for system in folders_in(root):
+        folders = folders_in(system / "data")
         names = [split(one.name) for one in folders]
         if any(suffix for _, suffix in names) and not any(name and not suffix for name, suffix in names):
             found[system.name] = folders
@@ -180,8 +180,8 @@ def _nested(root: Path) -> dict[str, list[Path]]:
 def _original(root: Path) -> dict[str, Path]:
     """The sets of folders ``ROOT/ANY/data`` that hold originals alone."""
     found = {}
-    for place in _folders(root):
-        folders = {split(one.name): one for one in _folders(place / "data")}
+    for place in folders_in(root):
+        folders = {split(one.name): one for one in folders_in(place / "data")}
         if not any(suffix for _, suffix in folders):
             found.update({name: folder for (name, _), folder in folders.items() if name})
     return found
