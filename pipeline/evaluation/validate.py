@@ -11,8 +11,8 @@ from pydantic import BaseModel, ValidationError
 from pipeline.contracts import Component, ComponentSettings, Training, numeric
 from pipeline.datasets.settings import DatasetSettings
 from pipeline.errors import ConfigError, Fault
-from pipeline.evaluation import found, labels
-from pipeline.planning.settings import Chosen, Evaluation, Paths, Runtime, Storage
+from pipeline.evaluation import found, found_models, labels
+from pipeline.planning.settings import Chosen, Evaluation, FoundModels, Paths, Runtime, Storage
 from pipeline.protocol.attackers import AttackerSettings
 from pipeline.registry import ROOMS, Kind, component
 from pipeline.stages.fuse import Kind as FusionKind
@@ -56,13 +56,21 @@ def validate(values: Mapping[str, Any], recipe: str) -> Evaluation:
     paths, runtime = checked.part(Paths, "paths"), checked.part(Runtime, "runtime")
     store = checked.part(Storage, "store")
     dataset, executor = checked.part(DatasetSettings, "dataset"), checked.one("executors", "executor", "local")
-    train = checked.training()
+    train, theirs = checked.training(), checked.found_training()
     checked.values = {**values, "system": found.systems(values.get("system"), dataset, faults)}
     several = {kind: checked.several(kind) for kind, room in ROOMS.items() if room.several}
     attackers = checked.attackers()
     faults += _original_elsewhere(several["anonymisers"])
+    models = FoundModels()
     if not faults:
         several["anonymisers"] = _with_original(several["anonymisers"])
+        if theirs is not None:
+            adapts = any(one.adapts for one in attackers.values())
+            several["extractors"], models, more = found_models.used(
+                several["extractors"], several["anonymisers"], dataset, train, adapts
+            )
+            faults += more
+    if not faults:
         several["extractors"] = _resolved(several["extractors"], train, dataset)
         faults += _without_trainer(several["extractors"], train, attackers, several["backends"])
     if faults:
@@ -87,6 +95,7 @@ def validate(values: Mapping[str, Any], recipe: str) -> Evaluation:
         fusion=tuple(fusion),
         diagnostics=values["diagnostics"],
         allow_partial=values["allow_partial"],
+        models=models,
     )
 
 
@@ -145,12 +154,22 @@ class _Checked:
 
     def training(self) -> Training | None:
         """The trainer of the group ``train``; None where there is none."""
-        value = self.values.get("train")
+        value, where = self.values.get("train"), "train"
+        if self.found_training() is not None:
+            value, where = self.values["train"].get("otherwise") or {"name": "none"}, "train.otherwise"
         if isinstance(value, Mapping) and value.get("name") not in (None, "none"):
-            chosen = self.one("trainers", "train")
+            chosen = self.one("trainers", where, value=value)
             return Training(chosen.component, chosen.settings, chosen.name) if chosen is not None else None
-        self.part(_NoTraining, "train")
+        self.part(_NoTraining, where, value=value)
         return None
+
+    def found_training(self) -> found_models.FoundTraining | None:
+        """``train=found``; None for all else."""
+        value = self.values.get("train")
+        if not isinstance(value, Mapping) or value.get("name") != found.NAME:
+            return None
+        checked: found_models.FoundTraining | None = self.part(found_models.FoundTraining, "train")
+        return checked
 
     def _entries(self, group: str) -> dict[str, Any]:
         value = self.values.get(group)
