@@ -352,6 +352,19 @@ class Extractor(Component):
         return False
 
     @classmethod
+    def found(cls, settings: Any, folder: Path, beside: Path) -> Any | None:
+        """The settings with weights that a challenge's own training left in a folder, where ``train=found`` asks for them.
+
+        Args:
+            folder: of the checkpoint.
+            beside: the folder of the model that the training began with, for what checkpoints share.
+
+        Returns:
+            None if weights of this kind are not there, or the settings name others by themselves.
+        """
+        return None
+
+    @classmethod
     def trained_on(cls, settings: Any) -> Literal["original", "anonymised"]:
         """The speech that the extractor knows where the run does not train it."""
         return "original"

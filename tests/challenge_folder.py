@@ -33,3 +33,35 @@ def anonymise(root: Path, suffix: str, sets: Sequence[str] = tuple(SETS.values()
             copied = (data or root / "data") / f"{name}{suffix}" / "wav" / f"{utterance}.wav"
             copied.parent.mkdir(parents=True, exist_ok=True)
             audio.write(copied, wave[::-1] / len(suffix), rate, "PCM_16")
+
+
+def training(root: Path, suffix: str, speakers: int = 4) -> Path:
+    """``train-clean-360`` of further speakers, and its copy."""
+    folder = root / "data" / "train-clean-360"
+    folder.mkdir()
+    lines: dict[str, list[str]] = {"wav.scp": [], "utt2spk": [], "spk2gender": []}
+    for index in range(20, 20 + speakers):
+        speaker = toy.synthetic.speaker(toy.SEED, index)
+        for number in range(2):
+            name, _, path = toy.wav(root / "corpora", index, number, 1.2)
+            lines["wav.scp"].append(f"{name} {path}")
+            lines["utt2spk"].append(f"{name} {speaker.id}")
+        lines["spk2gender"].append(f"{speaker.id} {speaker.sex}")
+    for table, content in lines.items():
+        (folder / table).write_text("".join(f"{line}\n" for line in content))
+    anonymise(root, suffix, ["train-clean-360"])
+    return folder
+
+
+def checkpoint(folder: Path, seed: int) -> Path:
+    """A small ECAPA with random weights as SpeechBrain's checkpointer names it, with a file that no one may read."""
+    import torch
+
+    from pipeline.extractors.ecapa import network
+
+    torch.manual_seed(seed)
+    model = network.fresh(80, [16, 16, 16, 16, 48], 24, 8)
+    folder.mkdir(parents=True)
+    torch.save(model.state_dict(), folder / "embedding_model.ckpt")
+    (folder / "hyperparams.yaml").write_text("embedding_model: !!python/object/apply:os.abort []\n")
+    return folder

@@ -180,8 +180,7 @@ def forced(arguments: Sequence[str]) -> list[str]:
     for argument in arguments:
         key = argument.split("=", 1)[0]
         plain = "=" in argument and not argument.startswith(("+", "~", "-", "hydra", "'", '"'))
-        is_group = key.split("@")[0].split("/")[0] in GROUPS and "." not in key
-        changed.append(argument if not plain or is_group else f"++{argument}")
+        changed.append(argument if not plain or overrides.is_group(key) else f"++{argument}")
     return changed
 
 

@@ -71,7 +71,8 @@ class Override:
 
 def is_group(name: str) -> bool:
     """Whether a key chooses an option of a group."""
-    return name.split("@")[0].split("/")[0] in GROUPS and "." not in name
+    group = name.partition("@")[0]
+    return group.split("/")[0] in GROUPS and "." not in group
 
 
 def readable(arguments: Sequence[str]) -> list[str]:

@@ -25,7 +25,7 @@ from pipeline.engine.stop import Stop, Stopped, listening
 from pipeline.engine.store import Store
 from pipeline.engine.task import Task
 from pipeline.errors import ConfigError, DataError, PipelineError, system
-from pipeline.evaluation import gather
+from pipeline.evaluation import found_models, gather
 from pipeline.evaluation.machine import machine, threads
 from pipeline.evaluation.result import Result, shortfall
 from pipeline.evaluation.runfolder import RunFolder, utc
@@ -277,7 +277,7 @@ class Run:
             return planning.prepared(self.asked, made, place, self.known(), training_alone)
 
         data = self.reading(tasks, read)
-        for note in data.notes:
+        for note in (*found_models.said(self.asked), *data.notes):
             log.info("%s", note)
         for limit in data.limits:
             log.warning("%s", limit)

@@ -10,6 +10,7 @@ from typing import Any
 from pipeline.datasets.settings import DatasetSettings
 from pipeline.datasets.vpc import copies
 from pipeline.datasets.vpc.copies import Offered
+from pipeline.datasets.vpc.importer import originals
 from pipeline.datasets.vpc.layout import Layout, look
 from pipeline.errors import DataError, Fault
 from pipeline.names import few
@@ -80,13 +81,20 @@ def _elsewhere(dataset: str) -> str:
     )
 
 
+def look_at(dataset: DatasetSettings) -> Layout | None:
+    """The folder of the data set as a challenge's; None if it is none."""
+    if dataset.name != "vpc" or not dataset.root:
+        return None
+    return look(Path(dataset.root).expanduser().absolute(), dataset.edition, originals(dataset))
+
+
 def layout_of(dataset: DatasetSettings) -> Layout:
     """The folder of the data set as a challenge's.
 
     Raises:
         DataError: it is none.
     """
-    found = look(Path(dataset.root).expanduser().absolute(), dataset.edition) if dataset.root else None
+    found = look_at(dataset)
     if found is None:
         raise DataError(
             f"the folder '{dataset.root}' is not that of a VoicePrivacy Challenge, so no anonymised copies are looked for in it",

@@ -11,8 +11,18 @@ from pydantic import BaseModel, ValidationError
 from pipeline.contracts import Component, ComponentSettings, Metric, Training, numeric
 from pipeline.datasets.settings import DatasetSettings
 from pipeline.errors import ConfigError, Fault
-from pipeline.evaluation import found, labels
-from pipeline.planning.settings import Average, Bands, Chosen, Derived, Evaluation, Paths, Runtime, Storage
+from pipeline.evaluation import found, found_models, labels
+from pipeline.planning.settings import (
+    Average,
+    Bands,
+    Chosen,
+    Derived,
+    Evaluation,
+    FoundModels,
+    Paths,
+    Runtime,
+    Storage,
+)
 from pipeline.protocol.attackers import AttackerSettings
 from pipeline.registry import ROOMS, Kind, component
 from pipeline.report import glossary
@@ -64,7 +74,7 @@ def validate(values: Mapping[str, Any], recipe: str) -> Evaluation:
     store = checked.part(Storage, "store")
     dataset, executor = checked.part(DatasetSettings, "dataset"), checked.one("executors", "executor", "local")
     given = dataset is not None and dataset.is_given
-    train = None if given else checked.training()
+    train, theirs = (None, None) if given else (checked.training(), checked.found_training())
     if not given:
         checked.values = {**values, "system": found.systems(values.get("system"), dataset, faults)}
     # Score files say themselves who attacks what: of components, metrics alone are chosen.
@@ -75,10 +85,18 @@ def validate(values: Mapping[str, Any], recipe: str) -> Evaluation:
     averages = checked.averages(several["families"])
     bands = checked.bands(averages)
     faults += _original_elsewhere(several["anonymisers"])
+    models = FoundModels()
     if given and fusion:
         faults.append(Fault("nothing is joined where score files are evaluated: leave it out", "fusion"))
     if not faults and not given:
         several["anonymisers"] = _with_original(several["anonymisers"])
+        if theirs is not None:
+            adapts = any(one.adapts for one in attackers.values())
+            several["extractors"], models, more = found_models.used(
+                several["extractors"], several["anonymisers"], dataset, train, adapts
+            )
+            faults += more
+    if not faults and not given:
         several["extractors"] = _resolved(several["extractors"], train, dataset)
         faults += _without_trainer(several["extractors"], train, attackers, several["backends"])
     if faults:
@@ -106,6 +124,7 @@ def validate(values: Mapping[str, Any], recipe: str) -> Evaluation:
         averages=averages,
         derived=tuple(dict.fromkeys(derived)),
         bands=bands,
+        models=models,
     )
 
 
@@ -194,12 +213,22 @@ class _Checked:
 
     def training(self) -> Training | None:
         """The trainer of the group ``train``; None where there is none."""
-        value = self.values.get("train")
+        value, where = self.values.get("train"), "train"
+        if self.found_training() is not None:
+            value, where = self.values["train"].get("otherwise") or {"name": "none"}, "train.otherwise"
         if isinstance(value, Mapping) and value.get("name") not in (None, "none"):
-            chosen = self.one("trainers", "train")
+            chosen = self.one("trainers", where, value=value)
             return Training(chosen.component, chosen.settings, chosen.name) if chosen is not None else None
-        self.part(_NoTraining, "train")
+        self.part(_NoTraining, where, value=value)
         return None
+
+    def found_training(self) -> found_models.FoundTraining | None:
+        """``train=found``; None for all else."""
+        value = self.values.get("train")
+        if not isinstance(value, Mapping) or value.get("name") != found.NAME:
+            return None
+        checked: found_models.FoundTraining | None = self.part(found_models.FoundTraining, "train")
+        return checked
 
     def _entries(self, group: str) -> dict[str, Any]:
         value = self.values.get(group)

@@ -109,7 +109,7 @@ def _needs(plan: Plan) -> list[Need]:
         if label in plan.other:
             needs += [(plan.other[label], extractor) for extractor in scored]
     if plan.evaluation.diagnostics:
-        needs += [(plan.original, one) for one in plan.extractors if one.adapted]
+        needs += [(plan.original, one) for one in plan.extractors if one.system]
     return needs
 
 

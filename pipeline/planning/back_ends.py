@@ -46,8 +46,8 @@ def _learnt(plan: Plan, extractor: LoadedExtractor) -> Iterator[TrainingSet | No
     made = plan.trainings
     if extractor.tables is not None:
         yield None if extractor.is_adapted else made.original
-    elif extractor.adapted:
-        yield extractor.learnt
+    elif extractor.system:
+        yield made.known_to(extractor)
     else:
         yield made.original
         yield from {one.key: one for one in made.anonymised.values()}.values()

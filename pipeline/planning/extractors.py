@@ -38,6 +38,8 @@ class LoadedExtractor:
         maker: what trains it.
         also: what else it is trained on, for signatures.
         known: the speech that it knows where no run trained it.
+        of_system: label of the system on whose speech somebody else trained it; '' for all others.
+        is_found: whether its weights are of a training on the data set's own training speech that somebody else made.
         tables: vectors that are not extracted but read.
         allow_partial: whether vectors may be missing from the tables.
     """
@@ -53,11 +55,13 @@ class LoadedExtractor:
     known: str = "original"
     tables: VectorSource | None = None
     allow_partial: bool = False
+    of_system: str = ""
+    is_found: bool = False
 
     @functools.cached_property
     def key(self) -> ExtractorKey:
         """What its outputs are found by."""
-        return ExtractorKey(self.name, self.learnt.key if self.learnt and self.adapted else None)
+        return ExtractorKey(self.name, self.learnt.key if self.learnt and self.adapted else None, self.of_system)
 
     @property
     def label(self) -> str:
@@ -75,8 +79,8 @@ class LoadedExtractor:
 
     @property
     def system(self) -> str:
-        """Label of the system on whose speech the run trained it, else ''."""
-        return self.learnt.system if self.learnt and self.adapted else ""
+        """Label of the system on whose speech it was trained, by the run or before, else ''."""
+        return self.learnt.system if self.learnt and self.adapted else self.of_system
 
     @property
     def is_adapted(self) -> bool:
@@ -86,7 +90,9 @@ class LoadedExtractor:
     @property
     def can_be_judged(self) -> bool:
         """Whether it has learnt nothing from the training speakers who are held out."""
-        return self.tables is None and (self.maker is None or self.maker.training.trainer.holds_out)
+        return (
+            self.tables is None and not self.is_found and (self.maker is None or self.maker.training.trainer.holds_out)
+        )
 
     @property
     def is_scored(self) -> bool:
@@ -157,6 +163,12 @@ class Trainings:
     tasks: tuple[Task, ...]
     trained: Mapping[tuple[str, TrainingKey], tuple[Maker, Task]]
 
+    def known_to(self, extractor: LoadedExtractor) -> TrainingSet | None:
+        """The training set of the speech that an extractor knows, where there is one."""
+        if extractor.adapted or not extractor.of_system:
+            return extractor.learnt if extractor.adapted else self.original
+        return next((one for (system, _), one in self.anonymised.items() if system == extractor.of_system), None)
+
 
 def trainings(evaluation: Evaluation, sets: SpeechSets) -> Trainings:
     """What the chosen extractors, back ends and attackers need trained.
@@ -178,6 +190,12 @@ def trainings(evaluation: Evaluation, sets: SpeechSets) -> Trainings:
                 makers[label] = _maker(evaluation, made, chosen, rows)
     compared = any(family.component.reads != "ranks" for family in evaluation.metrics.values())
     fitted = compared and any(is_fitted(evaluation, backend) for backend in evaluation.backends.values())
+    found = evaluation.models.adapted
+    adapted = {
+        label: one
+        for label, one in adapted.items()
+        if any((label, system) not in found for system in evaluation.anonymised)
+    }
     adapting = bool(evaluation.adapting and evaluation.anonymised and (adapted or fitted))
     if own or (adapting and adapted):
         _somebody(rows, [*own, *(adapted if adapting else [])])
@@ -256,7 +274,7 @@ class _Making:
 
     def adapt(self, makers: Mapping[str, Maker]) -> None:
         """Every system's speech as every attacker trains on it, then what is trained on it."""
-        for system in self.evaluation.anonymised:
+        for system in filter(self.evaluation.learns_from, self.evaluation.anonymised):
             for name, attacker in self.evaluation.adapting.items():
                 made = self.sets.training(system, attacker)
                 # 'same' and the level that is the same lead to one training set.
@@ -264,8 +282,9 @@ class _Making:
                 self.anonymised[system, name] = made
                 self.add(made.tasks)
         self._join()
+        found = self.evaluation.models.adapted
         for learnt in self.anonymised.values():
-            self.train(makers, learnt)
+            self.train({label: one for label, one in makers.items() if (label, learnt.system) not in found}, learnt)
 
     def _join(self) -> None:
         """Give each training set those of other systems, as the same attacker trains on them, that help.
@@ -371,11 +390,29 @@ def loaded(evaluation: Evaluation, made: Trainings, transcripts: Transcripts | N
             continue
         maker, training = made.trained.get((label, made.original.key), (None, None)) if made.original else (None, None)
         weights = None if training else chosen.weights(evaluation.paths.weights)
-        found.append(
-            LoadedExtractor(label, chosen, weights, training, made.original if training else None, maker=maker)
-        )
+        learnt, theirs = made.original if training else None, label in evaluation.models.original
+        found.append(LoadedExtractor(label, chosen, weights, training, learnt, maker=maker, is_found=theirs))
         found += _adapted(evaluation, made, label, chosen)
+        found += _of_others(evaluation, label)
     return found
+
+
+def _of_others(evaluation: Evaluation, label: str) -> list[LoadedExtractor]:
+    """An extractor as somebody else trained it on the anonymised speech of systems, where an attacker has it."""
+    theirs = {system: one for (name, system), one in evaluation.models.adapted.items() if name == label}
+    if not evaluation.adapting:
+        return []
+    return [
+        LoadedExtractor(
+            label,
+            one,
+            one.weights(evaluation.paths.weights),
+            known="anonymised (the challenge's checkpoint)",
+            of_system=system,
+            is_found=True,
+        )
+        for system, one in theirs.items()
+    ]
 
 
 def _adapted(evaluation: Evaluation, made: Trainings, label: str, chosen: Chosen[Extractor]) -> list[LoadedExtractor]:

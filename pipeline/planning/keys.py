@@ -63,14 +63,18 @@ class ExtractorKey:
     Attributes:
         name: its label in the configuration.
         learnt: the anonymised speech on which the run trains it; None for what knows original speech or comes with weights.
+        system: label of the system on whose speech somebody else trained it; else ''.
     """
 
     name: str
     learnt: TrainingKey | None = None
+    system: str = ""
 
     @property
     def label(self) -> str:
         """What messages call it."""
+        if self.system:
+            return f"{self.name} of {self.system}"
         return self.name if self.learnt is None else f"{self.name}, {self.learnt.label}"
 
     def __str__(self) -> str:

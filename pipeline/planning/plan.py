@@ -284,7 +284,7 @@ class Plan:
             if kind not in extractor.component.compared_as:
                 continue
             if extractor.is_adapted:
-                own = not extractor.adapted or extractor.learnt is learnt
+                own = extractor.learnt is learnt if extractor.adapted else extractor.system in ("", system)
                 found += self.with_back_ends(extractor) if own else []
             elif learnt is not None and extractor.tables is None:
                 of = [self.scorers.get((label, extractor.key, learnt.key)) for label in self.evaluation.backends]
@@ -293,7 +293,7 @@ class Plan:
 
     def with_back_ends(self, extractor: LoadedExtractor) -> list[Pair]:
         """An extractor with each back end, which knows the same kind of speech."""
-        made = extractor.learnt if extractor.adapted else self.trainings.original
+        made = self.trainings.known_to(extractor)
         learnt = None if made is None or (extractor.tables is not None and extractor.is_adapted) else made.key
         of = [self.scorers.get((label, extractor.key, learnt)) for label in self.evaluation.backends]
         return [(extractor, scorer) for scorer in of if scorer is not None]

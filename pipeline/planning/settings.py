@@ -168,6 +168,21 @@ class Chosen(Generic[C]):
 
 
 @dataclass(frozen=True)
+class FoundModels:
+    """Models that somebody else's training left in the folder of the data set.
+
+    Attributes:
+        original: labels of the extractors whose weights, of original speech, are of there.
+        adapted: extractors with weights that learnt from a system's anonymised speech, by (label of extractor, label of system).
+        said: which of them is what.
+    """
+
+    original: tuple[str, ...] = ()
+    adapted: Mapping[tuple[str, str], Chosen[Extractor]] = field(default_factory=dict)
+    said: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
 class Evaluation:
     """The validated settings of one evaluation; the mappings go from label to component, in the order of the tables."""
 
@@ -189,6 +204,7 @@ class Evaluation:
     averages: Mapping[str, Average] = field(default_factory=dict)
     derived: tuple[Derived, ...] = ()
     bands: Bands | None = None
+    models: FoundModels = field(default_factory=FoundModels)
 
     def numeric(self) -> dict[str, Any]:
         """All numeric settings, as plain values: the same for the same evaluation in another place."""
@@ -228,6 +244,17 @@ class Evaluation:
     def anonymised(self) -> list[str]:
         """Labels of the systems that protect."""
         return [label for label, system in self.systems.items() if not system.component.unchanged]
+
+    def learns_from(self, system: str) -> bool:
+        """Whether the run trains something on a system's anonymised speech: a back end, or an extractor that none is found of."""
+        if not self.adapting:
+            return False
+        if any(one.component.is_fitted(one.settings) for one in self.backends.values()):
+            return True
+        if not self.models.adapted:
+            return True
+        wanting = {label: one for label, one in self.extractors.items() if (label, system) not in self.models.adapted}
+        return any(one.component.adaptation(one.settings, self.train) is not None for one in wanting.values())
 
     @property
     def adapting(self) -> dict[str, AttackerSettings]:

@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.datasets.vpc import copies
+from pipeline.datasets.vpc import copies, models
 from pipeline.datasets.vpc.copies import Offered
 from pipeline.datasets.vpc.layout import look
+from pipeline.datasets.vpc.models import Checkpoint
 
 SETS = ("libri_dev_enrolls", "libri_dev_trials_f", "libri_dev_trials_m")
 
@@ -58,3 +59,61 @@ def test_the_trees_of_the_attacker_challenge(tmp_path: Path) -> None:
     assert found["T8-5"] == Offered("T8-5", "_T8-5", "utterance", tmp_path / "T8-5" / "data")
     assert found["B4"].train_root == tmp_path / "B4" / "data" / "libri360_anon_B4"
     assert found["T25-1"].folders["libri_dev_trials_m"].name == "libr_dev_trials_m_T25-1"
+
+
+def model(root: Path, *names: str) -> Path:
+    """Folders with a file that is called like the weights of a speaker embedding."""
+    for name in names:
+        (root / name).mkdir(parents=True, exist_ok=True)
+        (root / name / "embedding_model.ckpt").touch()
+    return root
+
+
+def checkpoint(root: Path, edition: str = "2024", suffix: str = "_x") -> Checkpoint | None:
+    layout = look(folders(root, *(f"data/{name}" for name in SETS)), edition)
+    assert layout is not None
+    return models.of_copy(layout, suffix) if suffix else models.of_original(layout)
+
+
+def test_the_highest_number_is_taken_as_a_number(tmp_path: Path) -> None:
+    model(tmp_path, *(f"exp/asv_anon_x/CKPT+{number}" for number in (2, 9, 10)))
+    (tmp_path / "exp" / "asv_anon_x" / "CKPT+11").mkdir()
+    found = checkpoint(tmp_path)
+    assert found is not None and found.folder == tmp_path / "exp" / "asv_anon_x" / "CKPT+10"
+    assert found.said == (
+        "exp/asv_anon_x/CKPT+10 (the last of 3 checkpoints; without weights and passed over: CKPT+11)"
+    )
+
+
+def test_weights_without_checkpoint_folders(tmp_path: Path) -> None:
+    model(tmp_path, "exp/asv_orig")
+    found = checkpoint(tmp_path, suffix="")
+    assert found is not None and (found.folder, found.said) == (tmp_path / "exp" / "asv_orig", "exp/asv_orig")
+
+
+def test_nothing_is_made_up(tmp_path: Path) -> None:
+    (tmp_path / "exp" / "asv_anon_x" / "CKPT+1").mkdir(parents=True)
+    assert checkpoint(tmp_path) is None
+
+
+LOG = """epoch: 1, lr: 1.00e-03 - train loss: 9.10 - valid loss: 7.25, valid ErrorRate: 5.0e-01
+epoch: 2, lr: 1.00e-03 - train loss: 8.10 - valid loss: 3.25e+00, valid ErrorRate: 2.0e-01
+epoch: 3, lr: 1.00e-03 - train loss: 7.10 - valid loss: nan, valid ErrorRate: 1.0e-01
+epoch: 10, lr: 1.00e-03 - train loss: 6.10 - valid loss: 4.50, valid ErrorRate: 1.0e-01
+"""
+
+
+@pytest.mark.parametrize(
+    ("there", "best", "why"),
+    [
+        ((1, 2, 10), 2, "the lowest valid loss, 3.25, in train_log.txt"),
+        ((1, 10), 10, "the lowest valid loss, 4.5, in train_log.txt; epoch 2 was better and its checkpoint is gone"),
+        ((3, 12), 12, "the last of 2: train_log.txt tells no valid loss of them"),
+    ],
+)
+def test_2026_takes_the_lowest_valid_loss(tmp_path: Path, there: tuple[int, ...], best: int, why: str) -> None:
+    model(tmp_path, *(f"exp/asv_anon_x/CKPT+{number}" for number in there))
+    (tmp_path / "exp" / "asv_anon_x" / "train_log.txt").write_text(LOG)
+    found = checkpoint(tmp_path, "2026")
+    assert found is not None and found.folder.name == f"CKPT+{best}"
+    assert found.said == f"exp/asv_anon_x/CKPT+{best} ({why})"

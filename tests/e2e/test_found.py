@@ -6,7 +6,11 @@ import shlex
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
+import torch
+from speechbrain.lobes.features import Fbank
+from speechbrain.lobes.models.ECAPA_TDNN import ECAPA_TDNN
 
 import pipeline
 from pipeline import cli
@@ -47,19 +51,24 @@ def _common(folder: Path) -> list[str]:
     ]
 
 
-QUICK = ("extractor=[f0]", "metric=[srd]", "metric.srd.replicates=0")
+QUICK = ("extractor=[f0]", "metric=[srd]")
 
 
-def levels(folder: Path) -> dict[str, str]:
-    """The level of each system, as the last run's results have it."""
-    rows = results.read(max((folder / "exp" / "runs").iterdir()))
-    return dict(zip(rows["system"], rows["system_level"]))
+def last(folder: Path) -> Path:
+    """The folder of the last run."""
+    return max((folder / "exp" / "runs").iterdir(), key=lambda one: one.stat().st_mtime_ns)
 
 
-def test_all_copies_are_systems_and_their_fields_can_be_set(root: Path, command: Command, tmp_path: Path) -> None:
-    status, _, err = command(*QUICK, "system=found", "system.T8-5.level=speaker")
-    assert status == 0, err
-    assert levels(tmp_path) == {"original": "none", "T8-5": "speaker", "mcadams": "utterance"}
+def test_all_copies_are_systems_and_their_fields_can_be_set(root: Path, tmp_path: Path) -> None:
+    from pipeline.cli.compose import compose
+
+    asked, _ = compose([*_common(tmp_path), "system=found", "system.T8-5.level=speaker"])
+    assert {label: one.component.level(one.settings) for label, one in asked.systems.items()} == {
+        "original": "", "T8-5": "speaker", "mcadams": "utterance",
+    }  # fmt: skip
+    assert compose([*_common(tmp_path), "dataset.edition=2022", "system=found"])[0].systems["T8-5"].settings.level == (
+        "speaker"
+    )
 
 
 def test_some_copies_beside_other_systems_in_the_order_of_the_list(root: Path, tmp_path: Path) -> None:
@@ -142,3 +151,109 @@ def test_a_set_without_a_copy_is_refused(root: Path, command: Command) -> None:
     (root / "data" / "libri_dev_trials_m_T8-5").rename(root / "data" / "elsewhere")
     status, _, err = command("prepare", "system=found")
     assert status == 3 and "there is no folder libri_dev_trials_m_T8-5 for the set libri_dev_trials_m" in err
+
+
+# Trained models ------------------------------------------------------------------------------------------------------
+
+ATTACK = (
+    "extractor=[ecapa]", "train=found", "attacker=[ignorant,semi_informed]", "metric=[asv]", "metric.asv.replicates=0",
+    "diagnostics=false", "runtime.device=cpu", "runtime.threads=1",
+)  # fmt: skip
+
+
+@pytest.fixture
+def trained(root: Path) -> Path:
+    """Two checkpoints of original speech, and one of the speech of one of two copies."""
+    for number, name in enumerate(("asv_orig/CKPT+9", "asv_orig/CKPT+10", "asv_anon_mcadams/CKPT+3")):
+        challenge_folder.checkpoint(root / "exp" / name, number)
+    return root
+
+
+def test_attacks_with_the_challenges_checkpoints_are_those_of_the_folders(
+    trained: Path, command: Command, tmp_path: Path
+) -> None:
+    """Their numbers are those of an extractor that is given the same folder by hand."""
+    status, _, err = command(*ATTACK, "system=found:_mcadams")
+    assert status == 0, err
+    assert "exp/asv_orig/CKPT+10 (the last of 2 checkpoints)" in err
+    assert "extractor ecapa on mcadams: trained by the challenge's own code, exp/asv_anon_mcadams/CKPT+3" in err
+    found = results.read(last(tmp_path)).set_index(["subset", "attacker", "metric", "variant"])
+    on = dict(zip(found.index.get_level_values("attacker"), found["trained_on"]))
+    assert on == {
+        "unprotected": "original", "ignorant": "original", "semi_informed": "anonymised (the challenge's checkpoint)",
+    }  # fmt: skip
+    assert len(set(found["model_digest"])) == 2
+    for folder, theirs, ours in (
+        ("asv_orig/CKPT+10", "ignorant", "ignorant"),
+        ("asv_anon_mcadams/CKPT+3", "semi_informed", "lazy_informed"),
+    ):
+        by_hand = (f"extractor.ecapa.source={trained}/exp/{folder}", "train=none", f"attacker=[{ours}]")
+        assert command(*(one for one in ATTACK if "attacker" not in one and "train" not in one), *by_hand,
+                       "system=found:_mcadams")[0] == 0  # fmt: skip
+        hand = results.read(last(tmp_path)).set_index(["subset", "attacker", "metric", "variant"])
+        for subset in ("libri_dev_trials_f", "libri_dev_trials_m"):
+            mine, their = found.loc[(subset, theirs)], hand.loc[(subset, ours)]
+            assert mine["value"].dropna().to_dict() == their["value"].dropna().to_dict() != {}
+            assert set(mine["model_digest"]) == set(their["model_digest"])
+
+
+def test_vectors_of_a_checkpoint_are_those_that_speechbrain_gives(trained: Path, tmp_path: Path) -> None:
+    """The file as SpeechBrain's own network reads it, with the zeros at the ends trimmed and no length taken away."""
+    from pipeline.cli.compose import compose
+
+    asked, _ = compose([*_common(tmp_path), *ATTACK, "system=found:_mcadams"])
+    one = asked.models.adapted["ecapa", "mcadams"]
+    weights = one.weights(tmp_path)
+    assert weights is not None and weights.folder == trained / "exp" / "asv_anon_mcadams" / "CKPT+3"
+    wave = np.concatenate([np.zeros(400), np.random.default_rng(1).standard_normal(16_000) / 9, np.zeros(99)]).astype(
+        "f4"
+    )
+    preparation = one.component.preparation(one.settings)
+    (ours,) = one.component(one.settings, weights.folder, "cpu", 1).extract([preparation.trimmed(wave)])
+    network = ECAPA_TDNN(
+        80, lin_neurons=24, channels=[16, 16, 16, 16, 48], kernel_sizes=[5, 3, 3, 3, 1], dilations=[1, 2, 3, 4, 1],
+        attention_channels=8, se_channels=8,
+    )  # fmt: skip
+    network.load_state_dict(torch.load(weights.folder / "embedding_model.ckpt", weights_only=True))
+    frames = Fbank(n_mels=80)(torch.from_numpy(wave[400:-99])[None])
+    with torch.inference_mode():
+        theirs = network.eval()(frames - frames.mean(1, keepdim=True))[0, 0].numpy()
+    np.testing.assert_allclose(ours.vector, theirs, rtol=1e-3, atol=1e-4 * np.abs(theirs).max())
+    assert abs(np.linalg.norm(ours.vector) - 1) > 1e-3
+
+
+def test_a_system_without_a_model_is_refused_or_trained(trained: Path, command: Command, tmp_path: Path) -> None:
+    status, _, err = command("plan", *ATTACK, "system=found")
+    assert status == 2
+    assert f"trained on the anonymised speech of T8-5 in {trained}/exp/asv_anon_T8-5" in err
+    assert "mcadams" not in err.partition("error:")[2]
+    challenge_folder.training(trained, "_T8-5")
+    status, out, err = command(
+        "plan", *ATTACK, "system=found", "dataset.train=train-clean-360", "train@train.otherwise=small"
+    )
+    assert status == 0, err
+    assert "train: 0 reused, 1 to compute" in out
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (
+            ("system=found:_mcadams", "extractor=[ge2e]", "attacker=[ignorant]"),
+            "no trained model of a chosen extractor (ge2e) is there",
+        ),
+        (("system=[original,b2]",), "anonymised speech of b2 in exp: it is no copy in this folder"),
+        (("system=found:_mcadams", "train.otherwise.batch=none"), "train.otherwise.batch"),
+        (("system=found:_mcadams", "train.other=1"), "unknown key; did you mean otherwise?"),
+    ],
+)
+def test_what_cannot_be_used_is_refused(trained: Path, command: Command, given: tuple[str, ...], said: str) -> None:
+    status, _, err = command("plan", *ATTACK, *given)
+    assert (status, said in err) == (2, True), err
+
+
+def test_models_at_hand_are_said(trained: Path, command: Command) -> None:
+    status, _, err = command("prepare", "system=found:_mcadams")
+    assert status == 0
+    assert "system mcadams: the copies SET_mcadams in" in err and "no training set of it is there" in err
+    assert "trained models that are not used: exp/asv_orig/CKPT+10" in err

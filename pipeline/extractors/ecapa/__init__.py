@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from pipeline.contracts import numeric, runtime
 from pipeline.errors import ConfigError
-from pipeline.nets.speechbrain import SpeechBrainExtractor, SpeechBrainSettings
+from pipeline.nets.speechbrain import SpeechBrainExtractor, SpeechBrainSettings, embedding_file
 from pipeline.nets.trainable import Sizes
 
 if TYPE_CHECKING:
@@ -36,6 +37,15 @@ class Extractor(SpeechBrainExtractor):
     def is_strong(cls, settings: EcapaSettings) -> bool:
         """With weights of thousands of speakers; trained in the run, it knows as many as there are."""
         return settings.source not in ("trained", "auto")
+
+    @classmethod
+    def found(cls, settings: EcapaSettings, folder: Path, beside: Path) -> EcapaSettings | None:
+        """The attacker of the VoicePrivacy Challenge 2024; that of 2026, which hears WavLM too, is another network."""
+        if settings.source not in ("auto", "trained") or embedding_file(folder) is None:
+            return None
+        if any((place / "WavLM-Large.pt").is_file() for place in (folder, beside)):
+            return None
+        return settings.model_copy(update={"source": str(folder)})
 
     @staticmethod
     def network(state: Mapping[str, torch.Tensor], dtype: torch.dtype) -> tuple[Any, int, int, int]:

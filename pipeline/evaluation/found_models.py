@@ -1,0 +1,162 @@
+"""``train=found``: trained models of a challenge's folder in place of trainings. Which checkpoint is taken is told by names alone."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+from pipeline.contracts import Anonymiser, ComponentSettings, Extractor, Training, numeric
+from pipeline.datasets.settings import DatasetSettings
+from pipeline.datasets.vpc import copies, models
+from pipeline.datasets.vpc.layout import Layout
+from pipeline.datasets.vpc.models import Checkpoint
+from pipeline.errors import Fault
+from pipeline.evaluation import found
+from pipeline.planning.settings import Chosen, Evaluation, FoundModels
+
+
+class FoundTraining(ComponentSettings):
+    """The models that lie in a challenge's folder.
+
+    Attributes:
+        otherwise: the trainer with its settings that makes what is not there, where there is speech to train on; null is none.
+    """
+
+    name: Literal["found"] = numeric("found")
+    otherwise: dict[str, Any] | None = numeric(None)
+
+
+def used(
+    extractors: Mapping[str, Chosen[Extractor]],
+    systems: Mapping[str, Chosen[Anonymiser]],
+    dataset: DatasetSettings,
+    train: Training | None,
+    adapts: bool,
+) -> tuple[dict[str, Any], FoundModels, list[Fault]]:
+    """The extractors with the weights that lie in the folder of the data set, and those that attackers have on systems.
+
+    Args:
+        extractors, systems: by label.
+        dataset: the folder.
+        train: what trains where nothing lies there.
+        adapts: whether there are attackers who train on anonymised speech.
+
+    Returns:
+        The extractors by label, what was found, and what is wrong.
+
+    Raises:
+        DataError: the folder of the data set is no challenge's.
+    """
+    if dataset.name != "vpc":
+        text = (
+            f"it takes models from the folder of a VoicePrivacy Challenge, and the data set is dataset={dataset.name}: "
+        )
+        return dict(extractors), FoundModels(), [Fault(f"{text}set dataset=vpc, or train=default", "train")]
+    layout = found.layout_of(dataset)
+    trains = train is not None and dataset.has_training_speech
+    of_original = models.of_original(layout)
+    suffixes = _suffixes(layout, systems)
+    changed, adapted = dict(extractors), {}
+    taken: dict[str, Checkpoint] = {}
+    kinds = []
+    for label, one in extractors.items():
+        own = _with(one, of_original, of_original) if of_original is not None else None
+        if own is not None and of_original is not None:
+            changed[label], taken[label] = own, of_original
+        for system, suffix in suffixes.items():
+            checkpoint = models.of_copy(layout, suffix)
+            theirs = _with(one, checkpoint, of_original or checkpoint) if checkpoint is not None else None
+            if theirs is not None and checkpoint is not None and adapts:
+                adapted[label, system] = theirs
+                taken[f"{label} on {system}"] = checkpoint
+        if own is not None or any(name == label for name, _ in adapted):
+            kinds.append(label)
+    faults = _lacking(layout, kinds, changed, extractors, systems, suffixes, adapted, trains, adapts)
+    lines = tuple(f"extractor {label}: trained by the challenge's own code, {one.said}" for label, one in taken.items())
+    original = tuple(label for label in kinds if changed[label] is not extractors[label])
+    return changed, FoundModels(original, adapted, lines), faults
+
+
+def said(asked: Evaluation) -> list[str]:
+    """What lies in a challenge's folder beside its sets, and what of it is used: copies as systems, trained models."""
+    layout = found.look_at(asked.dataset)
+    if layout is None:
+        return []
+    offered = {one.suffix: one for one in copies.offered(layout).values()}
+    used = _suffixes(layout, asked.systems)
+    lines = []
+    for label, suffix in used.items():
+        settings, training = asked.systems[label].settings, offered[suffix].train_root
+        lines.append(
+            f"system {label}: the copies SET{suffix} in {settings.root}, pseudo-voices by {settings.level}, "
+            + (f"training set {training}" if training is not None else "no training set of it is there")
+        )
+    if asked.models.said:
+        return [*lines, *asked.models.said]
+    there = [models.of_original(layout), *(models.of_copy(layout, suffix) for suffix in offered)]
+    trained = [one.said for one in there if one is not None]
+    return (
+        [*lines, f"trained models that are not used: {'; '.join(trained)} (train=found takes them)"]
+        if trained
+        else lines
+    )
+
+
+def _with(one: Chosen[Extractor], checkpoint: Checkpoint, beside: Checkpoint) -> Chosen[Extractor] | None:
+    """An extractor with the weights of a checkpoint; None if they are of another kind."""
+    settings = one.component.found(one.settings, checkpoint.folder, beside.folder)
+    return None if settings is None else Chosen(one.name, one.component, settings)
+
+
+def _suffixes(layout: Layout, systems: Mapping[str, Chosen[Anonymiser]]) -> dict[str, str]:
+    """The suffix of each system that is a copy in the folder, by label: another system's models are not its own."""
+    there = {(str(one.root), one.suffix) for one in copies.offered(layout).values()}
+    made = {}
+    for label, system in systems.items():
+        given = system.component.copies(system.settings)
+        if given is not None and given.suffix is not None and (given.root, given.suffix) in there:
+            made[label] = given.suffix
+    return made
+
+
+def _lacking(
+    layout: Layout,
+    kinds: list[str],
+    changed: Mapping[str, Any],
+    extractors: Mapping[str, Any],
+    systems: Mapping[str, Chosen[Anonymiser]],
+    suffixes: Mapping[str, str],
+    adapted: Mapping[tuple[str, str], Any],
+    trains: bool,
+    adapts: bool,
+) -> list[Fault]:
+    """What is not there, where nothing trains it: an attack without it would be a weaker one than was asked for."""
+    if not kinds:
+        looked = ", ".join([str(models.place(layout, "asv_orig")), *_places(layout, suffixes.values())])
+        text = f"no trained model of a chosen extractor ({', '.join(extractors)}) is there: looked for CKPT+N with "
+        return [Fault(f"{text}{models.FILES[0]} in {looked}; choose extractor=[ecapa], or train=default", "train")]
+    if trains:
+        return []
+    remedy = "name the training set by dataset.train=train-clean-360 (or DIR), so that train.otherwise trains it"
+    faults = []
+    for label in kinds:
+        if changed[label] is extractors[label]:
+            text = (
+                f"no trained model of original speech for the extractor {label} in {models.place(layout, 'asv_orig')}"
+            )
+            faults.append(Fault(f"{text}: {remedy}", "train"))
+        for system, one in systems.items():
+            if not adapts or one.component.unchanged or (label, system) in adapted:
+                continue
+            where = (
+                _places(layout, [suffixes[system]])[0] if system in suffixes else "exp: it is no copy in this folder"
+            )
+            text = f"no model of the extractor {label} that is trained on the anonymised speech of {system} in {where}"
+            faults.append(
+                Fault(f"{text}: {remedy}, leave the system out, or the attackers with training=anonymised", "train")
+            )
+    return faults
+
+
+def _places(layout: Layout, suffixes: Any) -> list[str]:
+    return [str(models.place(layout, f"asv_anon{suffix}")) for suffix in suffixes]
