@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
 
 import numpy as np
 
@@ -77,8 +78,13 @@ class Utterance:
     @property
     def words(self) -> str:
         """What is said, in capitals: the given text, or eight words drawn by the id."""
-        drawn = bytes.fromhex(digest("words", self.id))[:8]
-        return self.text or " ".join(WORDS[byte % len(WORDS)] for byte in drawn)
+        return self.text or _drawn_words(self.id)
+
+
+@cache
+def _drawn_words(id_: str) -> str:
+    drawn = bytes.fromhex(digest("words", id_))[:8]
+    return " ".join(WORDS[byte % len(WORDS)] for byte in drawn)
 
 
 Trial = tuple[str, str, str]  # model, utterance, label

@@ -17,7 +17,7 @@ from pipeline import metrics
 from pipeline.backends.plda import Backend, PldaSettings
 from pipeline.extractors import ecapa
 from pipeline.extractors.precomputed import files as vector_files
-from tests.challenge import write
+from tests.challenge import scores, sets, write
 
 # Speakers, utterances, target and nontarget trials of VPC 2020 and 2022, as the challenge's lists and plans have them.
 COUNTS = {
@@ -131,7 +131,7 @@ def every_recording(folder: Path, checkout: Path) -> None:
 
 
 def digests(root: Path) -> dict[str, str]:
-    """sha256 of all files but those of torch, whose names are in them."""
+    """sha256 of all files but those of torch."""
     return {
         str(path.relative_to(root)): hashlib.sha256(path.read_bytes()).hexdigest()
         for path in sorted(root.rglob("*"))
@@ -170,8 +170,10 @@ def test_2024_has_audio_copies_and_sets_for_recognition(of_2024: Path, tmp_path:
         assert rows(both / "wav.scp") == sorted(row for part in parts for row in rows(part / "wav.scp"))
         assert not (both / "trials").exists()
     again = tmp_path / "again"
-    write("2024", again, scale=0.01, seconds=0.3, training=(3, 2), systems=["mcadams", "nac"])
-    assert digests(again) == digests(of_2024)
+    write("2024", again, scale=0.01, seconds=0.3, training=(3, 2), systems=["nac"], models=False, scores=False)
+    found, before = digests(again), digests(of_2024)
+    assert len(found) > 100
+    assert found == {name: before[name] for name in found}
 
 
 def test_2024_has_checkpoints_whose_last_one_is_not_the_last_by_name(of_2024: Path) -> None:
@@ -212,25 +214,30 @@ def scored(scores: Path, trials: Path) -> tuple[np.ndarray, np.ndarray]:
     return values[labels], values[~labels]
 
 
-def test_score_files_have_the_printed_error_rates(tmp_path: Path) -> None:
-    """At full size, and what the files beside them say is of these scores."""
-    written = write("2024", tmp_path, seconds=0, models=False, systems=["nac"])
-    printed = {"libri_dev_trials_f": 34.378, "libri_test_trials_m": 31.155}
-    for name, rate in printed.items():
-        raw = name.partition("_trials")[0]
-        folder = tmp_path / "exp" / "asv_anon_nac" / f"{raw}_enrolls_nac-{name}_nac"
-        targets, nontargets = scored(folder / "scores", written.data / name / "trials")
+def test_scores_have_the_error_rate_that_they_are_drawn_for() -> None:
+    held = next(one for one in sets.libri("libri_test", 1.0) if one.name == "libri_test_trials_m")
+    assert held.trials is not None
+    made, labels = scores.drawn(held, 0.31155, "any"), np.array([trial[2] == "target" for trial in held.trials])
+    assert metrics.eer(made[labels], made[~labels], variant="speechbrain") == pytest.approx(0.31155, abs=0.002)
+
+
+def test_score_files_of_2024_follow_their_trials(of_2024: Path) -> None:
+    for folder in sorted((of_2024 / "exp").glob("asv_*/*_enrolls*-*")):
+        trials = (
+            of_2024 / "data" / folder.name.partition("-")[2].removesuffix("_mcadams").removesuffix("_nac") / "trials"
+        )
+        targets, nontargets = scored(folder / "scores", trials)
         found = metrics.eer(targets, nontargets, variant="speechbrain")
-        assert found == pytest.approx(rate / 100, abs=0.003)
         assert float((folder / "EER").read_text()) == pytest.approx(found, abs=1e-3)
-    assert len(list((tmp_path / "exp").rglob("scores"))) == 2 * 4 * 3
-    assert ",libri,dev,f,anon,anon,34." in (tmp_path / "exp" / "asv_anon_nac" / "results_nac.csv").read_text()
+    # by the original's extractor the originals once and two systems, by each system's own one system
+    assert len(list((of_2024 / "exp").rglob("scores"))) == 4 * (5 + 3 + 3)
+    assert len(rows(of_2024 / "exp" / "asv_anon_nac" / "results_nac.csv")) == 1 + 4 * 3
 
 
 @pytest.fixture(scope="module", params=["2020", "2022"])
 def of_kaldi(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Path]:
     root = tmp_path_factory.mktemp("challenge") / request.param
-    write(request.param, root, scale=0.002, seconds=0.3, training=(3, 2), systems=["anon", "B1"])
+    write(request.param, root, scale=1e-4, seconds=0.2, training=(3, 2), systems=["anon", "B1"])
     return request.param, root / "baseline"
 
 
@@ -285,7 +292,7 @@ def test_2020_and_2022_say_of_their_scores_what_they_are(of_kaldi: tuple[str, Pa
 
 
 def test_the_attacker_challenge_has_its_traps(tmp_path: Path) -> None:
-    written = write("attacker", tmp_path, scale=0.005, seconds=0.3, training=(3, 2))
+    written = write("attacker", tmp_path, scale=1e-4, seconds=0.2, training=(3, 2))
     systems = ["B3", "B4", "B5", "T10-2", "T12-5", "T25-1", "T8-5"]
     assert sorted(path.name for path in tmp_path.iterdir()) == [*systems, "original"]
     for system in systems:
