@@ -35,6 +35,24 @@ KINDS = {
         "dataset=librispeech for a tree SPEAKER/CHAPTER/UTTERANCE.ext, dataset=folders for a tree SPEAKER/**/FILE.ext",
     ),
     "unknown-set": ("a misspelt name", "correct dataset.sets=[…], or leave it out to take every set"),
+    "originals": (
+        "the Attacker Challenge hands out anonymised speech alone",
+        "set dataset.originals=DIR to a checkout of VoicePrivacy 2024, its data/, or any folder with its original sets",
+    ),
+    "swapped": (
+        "two sets that were renamed or copied into each other's place",
+        "put each in its own place with the command given with it",
+    ),
+    "edition": (
+        "sets of several editions in one folder, or another edition than was asked for",
+        "set dataset.edition to that of the data, or dataset.sets=[…] to the sets that are meant, as the line says; "
+        "dataset.protocol=reported evaluates what is there and says so above the results",
+    ),
+    "protocol": (
+        "a copy that was cut down or never completed, or a preparation of the data that was interrupted",
+        "restore the sets, or choose those that are whole by dataset.sets=[…]; dataset.protocol=reported evaluates what is there and "
+        "says so above the results",
+    ),
     "names": (
         "sets of enrolment and of trials under names that do not say which belong together",
         "rename them with the commands given with it, so that they are X_enrolls with X_trials or X_trials_…; sets that have "
@@ -147,10 +165,14 @@ KINDS = {
         "lists made for a larger copy of the data",
         "add the utterances to the set or take the lines out",
     ),
-    "duplicate-trial": ("lists joined twice", "sort -u trials -o trials"),
+    "duplicate-trial": (
+        "lists joined twice",
+        "keep one line of each pair, with the command given with the list or sort -u trials -o trials",
+    ),
     "label": (
         "a mistake in the list or in utt2spk: a trial is a target if and only if model and speaker are the same",
-        "correct the label, or leave the third column out everywhere: labels then follow from the speakers",
+        "correct the label, or leave the third column out everywhere, with the command given with the list: labels then follow from "
+        "the speakers",
     ),
     "no-class": (
         "a list cut down too far, or a set of a single speaker",

@@ -28,6 +28,13 @@ class TooLarge(OSError):
     """A file of more bytes than its kind can sensibly have."""
 
 
+def assets(kind: str) -> Path:
+    """The folder ``conf``, ``recipes`` or ``data_manifests``: in the wheel within the package, else in the clone."""
+    package = Path(__file__).resolve().parent
+    packed = package / "_assets" / kind
+    return packed if packed.is_dir() else package.parent / kind
+
+
 def open_regular(path: Path, most: int | None = None) -> BinaryIO:
     """Open a regular file for reading, links followed.
 

@@ -18,14 +18,8 @@ from pipeline.cli.overrides import GROUPS
 from pipeline.cli.sweeps import Jobs
 from pipeline.errors import ConfigError, PipelineError
 from pipeline.evaluation.validate import validate
+from pipeline.files import assets
 from pipeline.planning.settings import Evaluation
-
-
-def assets(kind: str) -> Path:
-    """The folder ``conf``, ``recipes`` or ``data_manifests``: in the wheel within the package, else in the clone."""
-    package = Path(__file__).resolve().parent.parent
-    packed = package / "_assets" / kind
-    return packed if packed.is_dir() else package.parent / kind
 
 
 def recipes() -> list[str]:

@@ -8,6 +8,7 @@ from pipeline.datasets import corpus, folders, kaldi, librispeech, rendered
 from pipeline.datasets.corpus import Corpus, Listing
 from pipeline.datasets.known import NOTHING_KNOWN, KnownFiles
 from pipeline.datasets.settings import DatasetSettings
+from pipeline.datasets.vpc import importer as vpc
 
 
 def read(
@@ -47,7 +48,7 @@ def read(
         if not settings.root or not root.is_dir():
             listing.faults.add("root", f"there is no folder '{settings.root}'", "dataset.root")
             listing.faults.stop(settings.root or "dataset.root")
-        {"kaldi": kaldi.add, "librispeech": librispeech.add, "folders": folders.add}[settings.name](
+        {"kaldi": kaldi.add, "librispeech": librispeech.add, "folders": folders.add, "vpc": vpc.add}[settings.name](
             settings, root, listing
         )
     return corpus.assemble(listing, root, allow_partial, threads, known)
@@ -55,7 +56,7 @@ def read(
 
 def _add_training(settings: DatasetSettings, listing: Listing) -> None:
     """List the training set ``settings.train``: a Kaldi set, a folder that holds one, or a tree with a folder a speaker."""
-    folder = Path(settings.train).expanduser().absolute()
+    folder = Path(vpc.training(settings)).expanduser().absolute()
     if not folder.is_dir():
         listing.faults.add("train", f"there is no folder '{settings.train}'", "dataset.train")
     elif kaldi.holds_sets(folder):

@@ -22,7 +22,7 @@ import logging
 import os
 import re
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -66,6 +66,15 @@ class _Set:
         return str(self.folder / table)
 
 
+@dataclass(frozen=True)
+class Cut:
+    """How a set with its lists inside is cut: the table of enrolment and those of trials, each with the set that is made of it."""
+
+    folder: Path
+    enrolment: tuple[str, str]
+    trials: Mapping[str, str]
+
+
 def add(settings: DatasetSettings, root: Path, listing: Listing) -> None:
     """List the Kaldi sets of ``root`` for evaluation, but for the training set, if that lies among them.
 
@@ -73,13 +82,40 @@ def add(settings: DatasetSettings, root: Path, listing: Listing) -> None:
         DataError: it holds no sets; with the faults so far.
     """
     pairs, singles = _discover(root, settings, listing)
+    add_sets(settings, root, listing, pairs, singles, starts=[root, root.parent, Path.cwd()])
+    if singles:
+        corpus.select(listing, wanted_sets(settings), "dataset.sets")
+
+
+def add_sets(
+    settings: DatasetSettings,
+    root: Path,
+    listing: Listing,
+    pairs: Sequence[tuple[Path, Sequence[Path]]],
+    singles: Sequence[Path] = (),
+    cuts: Sequence[Cut] = (),
+    *,
+    starts: Sequence[Path],
+) -> None:
+    """List enrolment sets with their trial sets, sets that stand alone, and sets that are cut by the lists within them.
+
+    Args:
+        settings: of the data set.
+        root: the data set, for messages.
+        listing: gets the sets and their faults.
+        pairs: the folder of an enrolment set, and those of its trial sets.
+        singles: the folders of sets that are cut by their lists, or halved.
+        cuts: how other sets are cut.
+        starts: where relative paths of ``wav.scp`` may start.
+    """
     links = settings.follow_links
     enrolments = [_tables(folder, listing.faults) for folder, _ in pairs]
     groups = [[_tables(folder, listing.faults) for folder in folders] for _, folders in pairs]
     alone = [_tables(folder, listing.faults) for folder in singles]
+    whole = [_tables(cut.folder, listing.faults) for cut in cuts]
 
-    sets = [*enrolments, *(one for group in groups for one in group), *alone]
-    start = _audio_root(settings, sets, [root, root.parent, Path.cwd()], root, listing)
+    sets = [*enrolments, *(one for group in groups for one in group), *alone, *whole]
+    start = _audio_root(settings, sets, [*starts], root, listing)
     for enrolment, group in zip(enrolments, groups):
         listing.utterances += _utterances(enrolment, "enrolment", start, listing.faults, links)
         for one in group:
@@ -94,8 +130,15 @@ def add(settings: DatasetSettings, root: Path, listing: Listing) -> None:
     halved = [one.name for one in alone if not _has_lists(one)]
     if halved:
         corpus.halves_made(listing, halved, settings.seed)
-    if alone:
-        corpus.select(listing, wanted_sets(settings), "dataset.sets")
+    for one, cut in zip(whole, cuts):
+        table = cut.folder / cut.enrolment[0]
+        if table.exists():
+            one.enrolls = list(records(table, listing.faults, range(1, 2)))
+            _add_cut(
+                listing, one, _utterances(one, "trial", start, listing.faults, links), cut.enrolment[1], cut.trials
+            )
+        else:
+            listing.faults.add("missing-table", f"the set {one.name} has lists of trials and no {table.name}", table)
 
 
 def wanted_sets(settings: DatasetSettings) -> list[str] | None:
@@ -545,12 +588,17 @@ def _add_single(listing: Listing, one: _Set, rows: list[Listed], seed: int) -> N
     if not _has_lists(one):
         corpus.halved(listing, one.name, rows, seed, str(one.folder))
         return
+    _add_cut(listing, one, rows, f"{one.name}_enrolls", {table: f"{one.name}_{table}" for table in one.trials})
+
+
+def _add_cut(listing: Listing, one: _Set, rows: list[Listed], enrolment_set: str, names: Mapping[str, str]) -> None:
+    """Cut a set with its lists inside; ``names`` are the sets that its tables of trials become."""
     enrolled = _enrolled(one, listing.faults)
-    parts = {f"{one.name}_enrolls": ("enrolment", {line.utterance for line in enrolled})}
-    for table, records in one.trials.items():
-        parts[f"{one.name}_{table}"] = ("trial", {record.fields[1] for record in records})
+    parts = {enrolment_set: ("enrolment", {line.utterance for line in enrolled})}
+    for table, name in names.items():
+        parts[name] = ("trial", {record.fields[1] for record in one.trials[table]})
     for name, (role, ids) in parts.items():
         members = [row for row in rows if row.utterance in ids]
         listing.utterances += [replace(row, set=name, role=role, position=place) for place, row in enumerate(members)]
-    for table, records in one.trials.items():
-        _add_list(listing, f"{one.name}_{table}", f"{one.name}_enrolls", enrolled, records, one.where(table))
+    for table, name in names.items():
+        _add_list(listing, name, enrolment_set, enrolled, one.trials[table], one.where(table))

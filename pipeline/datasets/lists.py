@@ -222,6 +222,7 @@ def _swapped(made: TrialList, models: Collection[str], tried: Collection[str], f
 def _check_ids(made: TrialList, models: Collection[str], tried: Collection[str], faults: Faults) -> None:
     strange: dict[tuple[str, str], list[Trial]] = defaultdict(list)
     first: dict[tuple[str, str], Trial] = {}
+    again: list[tuple[Trial, Trial]] = []
     for trial in made.trials:
         if trial.model not in models:
             strange["unknown-model", trial.model].append(trial)
@@ -229,8 +230,8 @@ def _check_ids(made: TrialList, models: Collection[str], tried: Collection[str],
             strange["unknown-utterance", trial.utterance].append(trial)
         before = first.setdefault((trial.model, trial.utterance), trial)
         if before is not trial and trial.model in models and trial.utterance in tried:
-            what = f"the trial {trial.model} {trial.utterance} stands twice, first in {before.where}"
-            faults.add("duplicate-trial", what, trial.where)
+            again.append((trial, before))
+    _report_repeated(made, again, faults)
     alike = {
         "unknown-model": _all_alike(made, "model", [trial.model for trial in made.trials], models, faults),
         "unknown-utterance": _all_alike(made, "utterance", [trial.utterance for trial in made.trials], tried, faults),
@@ -246,6 +247,26 @@ def _check_ids(made: TrialList, models: Collection[str], tried: Collection[str],
             f"utterance '{name}' is not in {made.name}")  # fmt: skip
         count = f"{len(several)} trial{'s' if len(several) > 1 else ''}, this is the first"
         faults.add(kind, f"{what} ({count}){hint}", several[0].where)
+
+
+def _report_repeated(made: TrialList, again: Sequence[tuple[Trial, Trial]], faults: Faults) -> None:
+    """Report trials that stand again, each with its first: one by one, or many of them as one fault of the list."""
+    if len(again) < FEW:
+        for trial, before in again:
+            what = f"the trial {trial.model} {trial.utterance} stands twice, first in {before.where}"
+            faults.add("duplicate-trial", what, trial.where)
+        return
+    trial, before = again[0]
+    pairs = {(trial.model, trial.utterance) for trial, _ in again}
+    split = {(trial.model, trial.utterance) for trial, before in again if trial.target != before.target}
+    also = f", {len(split)} of them with both labels" if split else ""
+    command = rewritten(made.where, '!seen[$1 " " $2]++')
+    faults.add(
+        "duplicate-trial",
+        f"{len(pairs)} pairs of the list of {made.name} stand more than once{also}, e.g. {trial.model} {trial.utterance}, first in "
+        f"{before.where}: {command}",
+        trial.where,
+    )
 
 
 def _all_alike(made: TrialList, what: str, given: Sequence[str], known: Collection[str], faults: Faults) -> bool:
@@ -283,6 +304,22 @@ def _check_labels(
             "labels",
             f"{len(wrong)} of {judged} labels are the other way round, e.g. {trial.model} {trial.utterance} of the speaker "
             f"'{speaker}': target and nontarget stand for each other: {command}",
+            trial.where,
+        )
+        return
+    if len(wrong) >= FEW:
+        trial, speaker = wrong[0]
+        missed = sum(not trial.target for trial, _ in wrong)
+        both = [
+            (missed, "same-speaker pairs are labelled nontarget"),
+            (len(wrong) - missed, "pairs of two speakers are labelled target"),
+        ]
+        said = " and ".join(f"{count} {words}" for count, words in both if count)
+        command = rewritten(made.where, "{ print $1, $2 }")
+        faults.add(
+            "label",
+            f"{said} in the list of {made.name} ({judged} labels), e.g. {trial.model} {trial.utterance} of the speaker '{speaker}'; "
+            f"this leaves the labels to follow from the speakers: {command}",
             trial.where,
         )
         return

@@ -15,11 +15,18 @@ class DatasetSettings(ComponentSettings):
 
     Attributes:
         name: the importer: ``kaldi`` (a folder of Kaldi sets), ``librispeech`` (a tree SPEAKER/CHAPTER/UTTERANCE.ext),
-            ``folders`` (any tree with a folder a speaker, SPEAKER/**/FILE.ext) or ``synthetic`` (rendered here).
+            ``folders`` (any tree with a folder a speaker, SPEAKER/**/FILE.ext), ``vpc`` (the folder of a VoicePrivacy challenge) or
+            ``synthetic`` (rendered here).
         label: what the tables call the data set; by default the name of its folder.
         root: the folder of the data; synthetic data need none. It stays out of keys: the content of the audio enters them.
+        edition: of a challenge's folder (``vpc``): by default the one that is recognised by what lies there. Sets of another edition
+            are then deviations. VoicePrivacy 2020 and 2022 have the same sets.
+        protocol: what becomes of deviations of a challenge's folder from the sets and counts of its edition (``vpc``): ``strict``
+            refuses them, with the name of each set; ``reported`` says them above the results.
+        originals: where the original sets of the Attacker Challenge are, which its tree does not hold (``vpc``): a checkout of
+            VoicePrivacy 2024, or its ``data``.
         train: a folder with training speech, for extractors that are trained in the run: a Kaldi set (or a folder that holds
-            one) or a tree with a folder a speaker. None of its speakers may be evaluated. Synthetic data then do without
+            one) or a tree with a folder a speaker; for ``vpc`` also the name of a set in it, ``train-clean-360``. None of its speakers may be evaluated. Synthetic data then do without
             training speakers of their own. It stays out of keys like ``root``.
         audio_root: where relative paths of a ``wav.scp`` start; by default the first of root, its parent and the current
             folder under which all relative paths exist. For ``train`` it is tried first.
@@ -39,9 +46,12 @@ class DatasetSettings(ComponentSettings):
         seconds: length of a synthetic utterance.
     """
 
-    name: Literal["kaldi", "librispeech", "folders", "synthetic"] = numeric()
+    name: Literal["kaldi", "librispeech", "folders", "vpc", "synthetic"] = numeric()
     label: str = runtime("")
     root: str = runtime("")
+    edition: Literal["auto", "2020", "2022", "2024", "2026", "attacker"] = runtime("auto")
+    protocol: Literal["strict", "reported"] = runtime("strict")
+    originals: str | None = runtime(None)
     train: str = runtime("")
     audio_root: str | None = runtime(None)
     longest_hours: float = runtime(4.0, gt=0)
@@ -63,6 +73,18 @@ class DatasetSettings(ComponentSettings):
                 "an empty list leaves nothing to evaluate: name trial sets, or leave it out to take every set"
             )
         return None if sets is None else [composed(name) for name in sets]
+
+    @field_validator("edition", mode="before")
+    @classmethod
+    def _is_a_year(cls, edition: object) -> object:
+        return str(edition) if isinstance(edition, int) else edition
+
+    @field_validator("edition", "protocol", "originals")
+    @classmethod
+    def _is_of_a_challenge(cls, value: str | None, given: ValidationInfo) -> str | None:
+        if value not in ("auto", "strict", None) and given.data.get("name") != "vpc":
+            raise ValueError("this is said of a challenge's folder, dataset=vpc")
+        return value
 
     @field_validator("sexes")
     @classmethod

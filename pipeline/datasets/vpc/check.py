@@ -1,0 +1,185 @@
+"""A challenge's folder against the protocol of its edition: what is missing, too much, swapped, or of another size.
+
+Deviations are faults, or limits of the results where ``dataset.protocol=reported``; what cannot be evaluated at all is a fault in any
+case. Each names the set.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Collection, Mapping, Sequence
+from pathlib import Path
+
+from pipeline.datasets.corpus import Listing, TrialList
+from pipeline.datasets.vpc import protocols
+from pipeline.datasets.vpc.layout import Layout, is_raw
+from pipeline.datasets.vpc.protocols import Expected
+from pipeline.names import composed, few
+
+_TABLES = "wav.scp utt2spk spk2utt spk2gender utt2dur text"
+
+
+def swapped(enrolment: Path, trials: Path) -> str:
+    """What is wrong where the lists say that an enrolment and a trial folder stand in each other's place; '' where they do not."""
+    holds = [(folder / name).exists() for folder in (enrolment, trials) for name in ("enrolls", "trials")]
+    if holds != [False, True, True, False]:
+        return ""
+    one, other, between = (shlex.quote(str(path)) for path in (enrolment, trials, f"{trials}.swap"))
+    return (
+        f"{enrolment.name} holds the list of trials and {trials.name} that of enrolment: "
+        f"mv {one} {between} && mv {other} {one} && mv {between} {other}"
+    )
+
+
+def structure(
+    found: Layout,
+    protocol: Mapping[str, Expected],
+    available: Collection[str],
+    wanted: Sequence[str] | None,
+    strict: bool,
+    listing: Listing,
+) -> None:
+    """Report sets of the edition that are missing, and sets that only other editions have; with ``wanted`` nothing else is asked for."""
+    if wanted is not None:
+        asked = [name for name in map(composed, wanted) if name in available and name not in protocol]
+        foreign = [name for name in asked if protocols.editions_of(name)]
+        missing: list[str] = []
+    else:
+        foreign = _foreign(found, protocol)
+        missing = _missing(found, protocol, available)
+    unknown = [name for name in available if name not in protocol and name not in foreign]
+    if unknown and wanted is None:
+        listing.limits.append(f"no protocol says what these sets are to hold: {few(unknown)}")
+    title = protocols.TITLES[found.edition]
+    if found.is_sure and found.edition != found.recognised and (foreign or missing):
+        what = (
+            f"dataset.edition={found.edition}, but {found.marks} is a mark of {protocols.TITLES[found.recognised]}: "
+            f"dataset.edition={found.recognised}"
+        )
+        _report("edition", what, found.data, strict, listing)
+    if foreign:
+        ours = [name for name in available if name in protocol and protocol[name].role == "trials"]
+        choice = f"; those of the edition alone: 'dataset.sets=[{','.join(ours)}]'" if ours and wanted is None else ""
+        _report("edition", f"{title} has no set {', '.join(map(_whose, foreign))}{choice}", found.data, strict, listing)
+    for name in missing:
+        _report("protocol", f"the set {name} of {title} is missing", found.data / name, strict, listing)
+
+
+def counts(found: Layout, protocol: Mapping[str, Expected], strict: bool, listing: Listing) -> None:
+    """Report sets that were read and have other counts than the protocol says, and lists without the trials across sexes."""
+    speakers: dict[str, set[str]] = {}
+    utterances: dict[str, set[str]] = {}
+    for row in listing.utterances:
+        speakers.setdefault(row.set, set()).add(row.speaker)
+        utterances.setdefault(row.set, set()).add(row.utterance)
+    sizes = {name: (len(speakers[name]), len(utterances[name])) for name in utterances}
+    for made in listing.lists:
+        _sizes_swapped(found, made, sizes, protocol, listing)
+    if listing.faults.has("swapped"):
+        return
+    for name, size in sizes.items():
+        expected = protocol.get(name)
+        if expected is None:
+            continue
+        numbers = [(size[0], expected.speakers, "speakers"), (size[1], expected.utterances, "utterances")]
+        numbers += [
+            number for made in listing.lists if made.name == name for number in _labels(made, expected, listing)
+        ]
+        off = [f"{count} {what} instead of {most}" for count, most, what in numbers if most not in (None, count)]
+        if off:
+            _report("protocol", f"{name} has {', '.join(off)}", _where(found, name), strict, listing)
+    for made in listing.lists:
+        if made.name in protocol and protocol[made.name].sex == "mixed" and not _across(made, listing):
+            what = f"the list of {made.name} has no trial across sexes, of which the edition's list is to have many"
+            _report("protocol", what, made.where, strict, listing)
+
+
+def _report(kind: str, what: str, where: Path | str, strict: bool, listing: Listing) -> None:
+    if strict:
+        listing.faults.add(kind, what, where)
+    else:
+        # The commands of a refusal are no part of what readers of a table have to know.
+        listing.limits.append(f"deviates from the protocol: {re.split(r'; those of|: dataset', what)[0]}")
+
+
+# Which sets ----------------------------------------------------------------------------------------------------------
+
+
+def _foreign(found: Layout, protocol: Mapping[str, Expected]) -> list[str]:
+    """Sets that are there and that only other editions have."""
+    return [
+        name
+        for name in found.sets
+        if name not in protocol
+        and (
+            protocols.editions_of(name) if not is_raw(name) else not any(row.startswith(f"{name}_") for row in protocol)
+        )
+    ]
+
+
+def _missing(found: Layout, protocol: Mapping[str, Expected], available: Collection[str]) -> list[str]:
+    """Enrolment and trial sets of the edition that are not there and cannot be cut out of what is."""
+    cut = {f"{name.rpartition('_trials_')[0]}_enrolls" for name in available if name not in found.sets}
+    return [
+        name
+        for name, row in protocol.items()
+        if row.role in ("enrolment", "trials") and name not in found.sets and name not in available and name not in cut
+    ]
+
+
+def _whose(name: str) -> str:
+    editions = protocols.editions_of(f"{name}_enrolls" if is_raw(name) else name)
+    return f"{name} (of {few(editions)})" if editions else name
+
+
+def _where(found: Layout, name: str) -> Path:
+    raw = re.sub(r"_(enrolls|trials_\w+)$", "", name)
+    return found.sets.get(name, found.sets.get(raw, found.data))
+
+
+# How many ------------------------------------------------------------------------------------------------------------
+
+
+def _labels(made: TrialList, expected: Expected, listing: Listing) -> list[tuple[int, int | None, str]]:
+    """The numbers of pairs of one and of two speakers in a list, each pair once, and what they should be."""
+    who = {row.utterance: row.speaker for row in listing.utterances if row.set == made.name}
+    pairs = {(trial.model, trial.utterance) for trial in made.trials}
+    target = sum(who.get(utterance) == model for model, utterance in pairs)
+    return [
+        (target, expected.target, "target trials"),
+        (len(pairs) - target, expected.nontarget, "non-target trials"),
+    ]
+
+
+def _across(made: TrialList, listing: Listing) -> bool:
+    """Whether a list compares a model of one known sex with an utterance of the other."""
+    sex = {row.speaker: row.sex for row in listing.utterances if row.set in (made.name, made.enrolment_set)}
+    who = {row.utterance: row.speaker for row in listing.utterances if row.set == made.name}
+    return any(
+        {sex.get(trial.model, "u"), sex.get(who.get(trial.utterance, ""), "u")} == {"f", "m"} for trial in made.trials
+    )
+
+
+def _sizes_swapped(
+    found: Layout,
+    made: TrialList,
+    sizes: Mapping[str, tuple[int, int]],
+    protocol: Mapping[str, Expected],
+    listing: Listing,
+) -> None:
+    """Report an enrolment and a trial set of which each has the speakers and utterances of the other."""
+    both = (made.enrolment_set, made.name)
+    if not all(name in sizes and name in protocol and name in found.sets for name in both):
+        return
+    due = [(protocol[name].speakers, protocol[name].utterances) for name in both]
+    if due[0] == due[1] or [sizes[name] for name in both] != due[::-1]:
+        return
+    one, other = (shlex.quote(str(found.sets[name])) for name in both)
+    listing.faults.add(
+        "swapped",
+        f"{both[0]} holds the {sizes[both[0]][0]} speakers and {sizes[both[0]][1]} utterances of {both[1]}, and the other way round: "
+        f"for t in {_TABLES}; do [ ! -e {one}/$t ] || mv {one}/$t {one}/$t.swap; [ ! -e {other}/$t ] || mv {other}/$t {one}/$t; "
+        f"[ ! -e {one}/$t.swap ] || mv {one}/$t.swap {other}/$t; done",
+        found.sets[both[0]],
+    )

@@ -1,0 +1,208 @@
+"""A challenge's folder: the original sets of its edition, read as Kaldi sets and held against the protocol.
+
+Sets that are there ready are read; of a raw download (``libri_dev`` with ``enrolls`` and ``trials_f`` in it, ``vctk_dev`` with
+``enrolls_mic2``) they are cut, as the recipes do. Anonymised copies, the unions ``_all`` beside their parts, and sets for words,
+emotions and training are recognised and not evaluated. Trials are those of the original trial set.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from pipeline.datasets import corpus, kaldi
+from pipeline.datasets.corpus import Listing
+from pipeline.datasets.settings import DatasetSettings
+from pipeline.datasets.vpc import check, layout, protocols
+from pipeline.datasets.vpc.layout import Layout
+from pipeline.datasets.vpc.protocols import Expected
+from pipeline.faults import Faults
+from pipeline.names import few
+
+_TRIALS = re.compile(r"(\w+?)_trials_\w+")
+_TABLE = re.compile(r"(trials_[fm](?:_common)?)(?:_mic2)?")
+
+Available = dict[str, Path | tuple[Path, str]]
+"""Trial sets by name: the folder, or of one that is to be cut the raw download's folder and the table of its trials."""
+
+
+@dataclass
+class Chosen:
+    """What is read: enrolment and trial folders by the name of the corpus half (``libri_dev``), and raw downloads that are cut."""
+
+    enrolments: dict[str, Path] = field(default_factory=dict)
+    trials: dict[str, dict[str, Path]] = field(default_factory=lambda: defaultdict(dict))
+    cuts: dict[str, kaldi.Cut] = field(default_factory=dict)
+
+
+def add(settings: DatasetSettings, root: Path, listing: Listing) -> None:
+    """List the sets of a challenge's folder that are evaluated.
+
+    Raises:
+        DataError: it is no such folder, holds no original sets, or sets in the place of others; with the faults so far.
+    """
+    faults = listing.faults
+    found = _layout(settings, root, faults)
+    protocol = protocols.read(found.edition)
+    _say(found, listing)
+    available = _available(found)
+    names = _evaluated(settings, available, protocol, listing)
+    chosen = _chosen(found, available, names, faults)
+    check.structure(found, protocol, available, settings.sets, settings.protocol == "strict", listing)
+    if faults.has("swapped") or faults.has("edition"):
+        # Whatever else is wrong follows from that.
+        faults.stop(root)
+    pairs = [(chosen.enrolments[half], list(folders.values())) for half, folders in chosen.trials.items()]
+    cuts = list(chosen.cuts.values())
+    # The recipes write paths that start where data lies; the originals may be in another folder than the rest.
+    places = [folder.parent for folder in found.sets.values()]
+    starts = [found.root, found.data, *(one.parent for one in places), *places, root, root.parent, Path.cwd()]
+    kaldi.add_sets(settings, root, listing, pairs, cuts=cuts, starts=[*starts, *(cut.folder for cut in cuts)])
+    check.counts(found, protocol, settings.protocol == "strict", listing)
+    if faults.has("swapped"):
+        faults.stop(root)
+
+
+def training(settings: DatasetSettings) -> str:
+    """The folder of the training set, where ``dataset.train`` is its name in a challenge's folder; else what was given."""
+    if settings.name != "vpc" or not settings.train or Path(settings.train).expanduser().is_dir():
+        return settings.train
+    found = layout.look(Path(settings.root).expanduser().absolute(), settings.edition, originals(settings))
+    return str(found.sets[settings.train]) if found is not None and settings.train in found.sets else settings.train
+
+
+def originals(settings: DatasetSettings) -> Path | None:
+    """The folder ``dataset.originals``, if one is given."""
+    return None if settings.originals is None else Path(settings.originals).expanduser().absolute()
+
+
+# What lies there -----------------------------------------------------------------------------------------------------
+
+
+def _layout(settings: DatasetSettings, root: Path, faults: Faults) -> Layout:
+    given = originals(settings)
+    if given is not None and not given.is_dir():
+        faults.add("root", f"there is no folder '{settings.originals}'", "dataset.originals")
+        faults.stop("dataset.originals")
+    found = layout.look(root, settings.edition, given)
+    if found is None:
+        below = next((one for one in layout.folders_in(root) if layout.look(one) is not None), None)
+        hint = f"; this one does: dataset.root={shlex.quote(str(below))}" if below is not None else ""
+        faults.add("no-sets", f"the folder holds no set of a VoicePrivacy challenge{hint}", root)
+        faults.stop(root)
+    assert found is not None
+    if not found.has_evaluation:
+        what = f"the folder holds {few([f'SET{suffix}' for suffix in found.copies])} and no original set"
+        if given is not None:
+            what += f", and neither does {given}"
+        faults.add("originals" if found.copies else "no-sets", what, root)
+        faults.stop(root)
+    return found
+
+
+def _say(found: Layout, listing: Listing) -> None:
+    """Which edition it is, and what lies there beside the sets that are evaluated."""
+    title = protocols.TITLES[found.edition]
+    if found.edition != found.recognised:
+        by = f", as dataset.edition={found.edition} says"
+    elif found.is_sure:
+        by = f", recognised by {found.marks}"
+    else:
+        by = "; nothing here tells it from 2020, whose sets are called alike: dataset.edition=2020 if it is that"
+    listing.notes.append(f"the data are those of {title}{by}")
+    listing.notes += found.notes
+    if found.copies:
+        counts = [f"{suffix} ({len(sets)} sets)" for suffix, sets in found.copies.items()]
+        listing.notes.append(
+            f"anonymised copies lie there and are evaluated as systems (system=found): {', '.join(counts)}"
+        )
+    if layout.TRAINING in found.sets:
+        listing.notes.append(
+            f"training speech lies there: dataset.train={layout.TRAINING} ({found.sets[layout.TRAINING]})"
+        )
+    others = [name for name in found.sets if re.search(r"_asr$|^IEMOCAP_", name)]
+    if others:
+        listing.notes.append(f"recognised and not evaluated, for they are for words and emotions: {', '.join(others)}")
+
+
+# What is evaluated ---------------------------------------------------------------------------------------------------
+
+
+def _available(found: Layout) -> Available:
+    """The trial sets that are there, and those that can be cut out of raw downloads."""
+    there: Available = {name: folder for name, folder in found.sets.items() if _TRIALS.fullmatch(name)}
+    halves = {name.partition("_trials_")[0] for name in there}
+    for half, folder in found.sets.items():
+        if layout.is_raw(half) and half not in halves and f"{half}_enrolls" not in found.sets:
+            there |= {f"{half}_{name}": (folder, table) for name, table in _raw_lists(folder).items()}
+    return there
+
+
+def _raw_lists(folder: Path) -> dict[str, str]:
+    """The tables of trials in a raw download by the set that each becomes; of VCTK those of the second microphone."""
+    tables = {}
+    for table in sorted(path.name for path in folder.iterdir()):
+        found = _TABLE.fullmatch(table)
+        if found:
+            tables[found[1]] = table  # trials_f_mic2 comes after trials_f
+    return tables
+
+
+def _evaluated(
+    settings: DatasetSettings, available: Available, protocol: Mapping[str, Expected], listing: Listing
+) -> list[str]:
+    """The names of the trial sets that are evaluated: those of ``dataset.sets``, or all that are no part or union of others."""
+    wanted = kaldi.wanted_sets(settings)
+    beside = {name for name in available if _is_covered(name, available, protocol)}
+    if wanted is None:
+        if beside:
+            listing.notes.append(
+                f"not evaluated beside the sets that they are unions or parts of: {', '.join(sorted(beside))}"
+            )
+        return [name for name in available if name not in beside]
+    corpus.unknown_sets(listing.faults, wanted, list(available), "dataset.sets")
+    corpus.chosen_sets(listing, wanted, [name for name in available if name not in beside or name in wanted])
+    return [name for name in available if name in wanted]
+
+
+def _is_covered(name: str, available: Available, protocol: Mapping[str, Expected]) -> bool:
+    """Whether a trial set is a union of others that are there, or a part of one with both sexes; which of them the edition tries,
+    its protocol says."""
+    if name in protocol and protocol[name].role == "trials":
+        return False
+    half = name.rpartition("_trials_")[0]
+    if name in protocol and protocol[name].role == "part":
+        return f"{half}_trials_mixed" in available
+    union = re.sub(r"_(all|mixed)$", "", name)
+    return union != name and (union in available or f"{union}_f" in available)
+
+
+def _chosen(found: Layout, available: Available, names: list[str], faults: Faults) -> Chosen:
+    """The folders that are read; a trial set without enrolment set or without its list is a fault."""
+    chosen = Chosen()
+    for name in names:
+        half = name.rpartition("_trials_")[0] or name
+        place = available[name]
+        if isinstance(place, tuple):
+            folder, table = place
+            enrolment = "enrolls_mic2" if (folder / "enrolls_mic2").exists() else "enrolls"
+            cut = chosen.cuts.get(half) or kaldi.Cut(folder, (enrolment, f"{half}_enrolls"), {})
+            chosen.cuts[half] = kaldi.Cut(folder, cut.enrolment, {**cut.trials, table: name})
+            continue
+        enrolls = found.sets.get(f"{half}_enrolls")
+        if enrolls is None:
+            faults.add("missing-table", f"the trial set {name} has no enrolment set {half}_enrolls beside it", place)
+            continue
+        swapped = check.swapped(enrolls, place)
+        if swapped:
+            faults.add("swapped", swapped, place)
+        elif not (place / "trials").exists():
+            faults.add("missing-table", f"the trial set {name} has no list of trials", os.fspath(place / "trials"))
+        chosen.enrolments[half] = enrolls
+        chosen.trials[half][name] = place
+    return chosen
