@@ -16,7 +16,7 @@ def main() -> None:
     parser.add_argument("--lists", type=Path, help="folder of the real LibriSpeech lists; ids are invented without it")
     parser.add_argument("--scale", type=float, default=1.0, help="below 1: fewer speakers and utterances")
     parser.add_argument("--systems", help="suffixes of anonymised copies without underscore, such as mcadams,B3")
-    parser.add_argument("--seconds", type=float, default=1.0, help="of an utterance, give or take 30 %%")
+    parser.add_argument("--seconds", type=float, default=1.0, help="of an utterance, give or take 30 %%; 0: no audio")
     given = parser.parse_args()
     begun = time.monotonic()
     systems = None if given.systems is None else [name for name in given.systems.split(",") if name]

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
 
 import numpy as np
 
-from pipeline.seeds import generator
+from pipeline.seeds import digest, generator
 
 SEED = 13
 WORDS = [
@@ -77,7 +78,13 @@ class Utterance:
     @property
     def words(self) -> str:
         """What is said, in capitals: the given text, or eight words drawn by the id."""
-        return self.text or " ".join(generator(SEED, "words", self.id).choice(WORDS, 8))
+        return self.text or _drawn_words(self.id)
+
+
+@cache
+def _drawn_words(id_: str) -> str:
+    drawn = bytes.fromhex(digest("words", id_))[:8]
+    return " ".join(WORDS[byte % len(WORDS)] for byte in drawn)
 
 
 Trial = tuple[str, str, str]  # model, utterance, label
@@ -178,6 +185,7 @@ def fewer(count: int, scale: float, least: int = 1) -> int:
 def libri(name: str, scale: float) -> list[Set]:
     """Enrolment, trials_f and trials_m of a LibriSpeech subset with invented ids; trials are the full product."""
     shares, random = LIBRI[name], generator(SEED, "libri ids", name)
+    low, high = (100, 4500) if name == "libri_dev" else (4500, 9000)  # nobody is in both
     used: set[int] = set()
     enrolment: list[Utterance] = []
     trials: dict[str, list[Utterance]] = {"f": [], "m": []}
@@ -191,7 +199,7 @@ def libri(name: str, scale: float) -> list[Set]:
         kept = [*range(fewer(shape.enrolled, scale, 2))]
         kept += [shape.enrolled + number for number in range(fewer(shape.others, scale))]
         for place in kept:
-            speaker = str(_unused(random, used, 100, 9000))
+            speaker = str(_unused(random, used, low, high))
             chapter = _unused(random, used, 100_000, 300_000)
             enrolled = fewer(given[place], scale, 2)
             enrolment += [Utterance(f"{speaker}-{chapter}-{n:04d}", speaker, sex) for n in range(0, 2 * enrolled, 2)]

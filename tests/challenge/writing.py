@@ -39,7 +39,7 @@ def write(
         lists: a folder of the real LibriSpeech lists (``libri_dev_enrolls`` ...); ids are invented without it.
         scale: below 1, fewer speakers and fewer utterances of each, and the counts are no longer the protocol's.
         systems: anonymised copies, by suffix without its underscore; None for what the edition usually has.
-        seconds: of an utterance, give or take 30 %.
+        seconds: of an utterance, give or take 30 %; 0 leaves the audio out.
         training: speakers of train-clean-360 and utterances of each; the challenge has 921 and 104,014 in all.
         models: whether trained models and vectors are written, where the edition leaves some.
         scores: whether score files are written, where the edition leaves some.
