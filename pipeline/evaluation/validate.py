@@ -15,6 +15,7 @@ from pipeline.evaluation import labels
 from pipeline.planning.settings import Chosen, Evaluation, Paths, Runtime, Storage
 from pipeline.protocol.attackers import AttackerSettings
 from pipeline.registry import ROOMS, Kind, component
+from pipeline.report.scorecard.settings import Changes
 from pipeline.stages.fuse import Kind as FusionKind
 
 KNOWN = {
@@ -27,6 +28,7 @@ KNOWN = {
     "fusion",
     "dataset",
     "attacker",
+    "scorecard",
 } | {room.group for room in ROOMS.values()}
 FUSIONS = get_args(FusionKind)
 ORIGINAL = "original"
@@ -54,7 +56,7 @@ def validate(values: Mapping[str, Any], recipe: str) -> Evaluation:
         faults.append(Fault(f"is a list of some of {', '.join(FUSIONS)} (given: {fusion!r})", "fusion"))
     checked = _Checked(values, faults)
     paths, runtime = checked.part(Paths, "paths"), checked.part(Runtime, "runtime")
-    store = checked.part(Storage, "store")
+    store, scorecard = checked.part(Storage, "store"), checked.part(Changes, "scorecard")
     dataset, executor = checked.part(DatasetSettings, "dataset"), checked.one("executors", "executor", "local")
     train = checked.training()
     several = {kind: checked.several(kind) for kind, room in ROOMS.items() if room.several}
@@ -86,6 +88,7 @@ def validate(values: Mapping[str, Any], recipe: str) -> Evaluation:
         fusion=tuple(fusion),
         diagnostics=values["diagnostics"],
         allow_partial=values["allow_partial"],
+        scorecard=scorecard,
     )
 
 

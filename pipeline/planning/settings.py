@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Generic, Literal, TypeVar
 
@@ -23,6 +23,7 @@ from pipeline.contracts import (
 )
 from pipeline.datasets.settings import DatasetSettings
 from pipeline.protocol.attackers import AttackerSettings
+from pipeline.report.scorecard.settings import Changes
 from pipeline.stages.fuse import Kind
 from pipeline.weights.find import unreadable
 
@@ -133,6 +134,7 @@ class Evaluation:
     fusion: tuple[Kind, ...]
     diagnostics: bool
     allow_partial: bool
+    scorecard: Changes = field(default_factory=Changes)
 
     def numeric(self) -> dict[str, Any]:
         """All numeric settings, as plain values: the same for the same evaluation in another place."""
