@@ -21,7 +21,7 @@ VERBS = {
     "plan": "print what a run would reuse and compute",
     "validate": "check the configuration",
     "report": "report RUN...: one report of one or more finished runs",
-    "compare": "compare RUN RUN: numbers with equal signatures side by side",
+    "compare": "compare RUN RUN: equal signatures side by side; compare recipe=NAME [RUN]: its scorecard",
     "doctor": "say what this machine has",
     "fetch-models": "get the weights of the chosen extractors (the only verb that downloads)",
     "check-plugin": "check-plugin NAME: whether a component keeps its contract (see check-plugin --help)",

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import difflib
 import functools
 import logging
+import shlex
 import sys
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -16,6 +18,7 @@ from pipeline.cli.progress import Meter
 from pipeline.errors import ConfigError, PipelineError
 from pipeline.evaluation import Result
 from pipeline.planning import Evaluation
+from pipeline.report.scorecard import settings as scorecards
 
 log = logging.getLogger(__name__)
 
@@ -25,9 +28,16 @@ Action = Callable[[Evaluation, dict[str, Any]], int]
 def act(verb: str, arguments: Sequence[str], folders: Sequence[str]) -> int:
     """Compose the configuration and carry out a verb; the exit status."""
     log_to_stderr()
+    recipe = ""
+    if verb == "compare":
+        recipe, arguments = _recipe(arguments)
     if verb in ("report", "compare"):
         runs = [evaluation.read(folder) for folder in folders]
-        action: Action = functools.partial(report if verb == "report" else compare, runs)
+        action: Action = (
+            functools.partial(scorecard, runs, recipe)
+            if recipe
+            else functools.partial(report if verb == "report" else compare, runs)
+        )
     else:
         actions: dict[str, Action] = {
             "run": functools.partial(run, arguments),
@@ -61,12 +71,23 @@ def run(arguments: Sequence[str], asked: Evaluation, values: dict[str, Any]) -> 
     """
     result = evaluation.evaluate(asked, values, arguments, Meter())
     print(result.summary())
+    counted = _scored(result)
+    if counted:
+        print(counted)
     print(f"tasks: {result.reused} reused, {result.computed} computed")
     print(result.report())
     sys.stdout.flush()
     if result.error:
         raise result.error
     return 0
+
+
+def _scored(result: Result) -> str:
+    """How many published cells have which verdict; '' of a run without a scorecard."""
+    from pipeline.report.scorecard import output as card
+
+    kept = card.kept(result.folder)
+    return f"scorecard: {kept['counts']} ({result.folder / 'scorecard.md'})" if kept is not None else ""
 
 
 def prepare(asked: Evaluation, values: dict[str, Any]) -> int:
@@ -122,9 +143,54 @@ def compare(runs: Sequence[Result], asked: Evaluation, values: dict[str, Any]) -
 
     if len(runs) != 2:
         raise ConfigError(
-            "compare needs two run folders", remedy="python -m pipeline compare exp/runs/RUN exp/runs/RUN"
+            "compare needs two run folders, or a recipe with a scorecard",
+            remedy="python -m pipeline compare exp/runs/RUN exp/runs/RUN, or "
+            f"python -m pipeline compare recipe=NAME [exp/runs/RUN] with one of {', '.join(scorecards.names())}",
         )
     print(comparison.to_text(runs[0].folder, runs[1].folder))
+    return 0
+
+
+def _recipe(arguments: Sequence[str]) -> tuple[str, list[str]]:
+    """The recipe that is compared with, and the other arguments: its data and options are not asked for here."""
+    given = [one.partition("=")[2] for one in arguments if one.startswith("recipe=")]
+    return (given[-1] if given else ""), [one for one in arguments if not one.startswith("recipe=")]
+
+
+def scorecard(runs: Sequence[Result], recipe: str, asked: Evaluation, values: dict[str, Any]) -> int:
+    """The published cells of a recipe beside those of a run; without a run, recomputed from one another.
+
+    Raises:
+        ConfigError: the recipe has no scorecard, there are several runs, or several rows stand for one cell.
+    """
+    from pipeline.report.scorecard import card, output
+    from pipeline.report.scorecard import runs as of_runs
+    from pipeline.tables import limits
+
+    if len(runs) > 1:
+        raise ConfigError(
+            "a scorecard is of one run",
+            where=", ".join(str(one.folder) for one in runs),
+            remedy=f"python -m pipeline compare recipe={recipe} {shlex.quote(str(runs[0].folder))}",
+        )
+    settings = scorecards.read(recipe, *([of_runs.recorded(runs[0].folder)] if runs else []), asked.scorecard)
+    if settings is None:
+        near = difflib.get_close_matches(recipe, scorecards.names(), n=1)
+        raise ConfigError(
+            f"there is no scorecard of a recipe '{recipe}'",
+            where=f"recipe={recipe}",
+            remedy=(f"did you mean recipe={near[0]}? " if near else "")
+            + f"known: {', '.join(scorecards.names())}; a published table of your own: scorecard.tables=[FILE.csv]",
+        )
+    if not runs:
+        print(output.to_text(card.of(settings, None), run=False))
+        return 0
+    folder = runs[0].folder
+    made = of_runs.of_run(folder, settings)
+    card.refuse(made, folder)
+    print(output.to_text(made, limits.read(folder)))
+    for path in output.write(folder, made, limits.read(folder)):
+        print(path)
     return 0
 
 

@@ -32,6 +32,8 @@ from pipeline.evaluation.runfolder import RunFolder, utc
 from pipeline.planning import Evaluation, Graph, Machine
 from pipeline.report import render
 from pipeline.report.drawn import Drawn
+from pipeline.report.scorecard import runs as scorecards
+from pipeline.report.scorecard import settings as scorecard
 from pipeline.tables import limits, records, status, written
 
 T = TypeVar("T")
@@ -69,6 +71,7 @@ def evaluate(
 
 
 def _evaluate(asked: Evaluation, folder: RunFolder, stop: Stop, progress: Progress) -> Result:
+    held_against = scorecard.read(asked.recipe, asked.scorecard)
     place = machine(asked.runtime)
     log.info("run %s on %s with %d threads", folder.id, place.device, place.threads)
     run = Run(asked, stop, _Recording(folder, progress), Outcome(Store(asked.paths.store, asked.store.verify)))
@@ -80,6 +83,9 @@ def _evaluate(asked: Evaluation, folder: RunFolder, stop: Stop, progress: Progre
     log.info("%d tasks over %d utterances", len(graph.tasks), len(data.manifest))
     run.execute(graph.tasks)
     trained, gathered = run.reading(graph.tasks, lambda: _gathered(graph, data, run, folder, place))
+    if held_against is not None:
+        for fault in scorecards.written(folder.path, held_against).faults:
+            log.warning("scorecard: several rows stand for one published cell: %s", fault)
     page = render.render([folder.path], folder.path / "report.html", Drawn(run.outcome.store))
     error = shortfall(gathered, data, asked.allow_partial, page)
     counts = f"tasks: {run.outcome.reused} reused, {run.outcome.computed} computed"

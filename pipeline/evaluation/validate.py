@@ -26,6 +26,7 @@ from pipeline.planning.settings import (
 from pipeline.protocol.attackers import AttackerSettings
 from pipeline.registry import ROOMS, Kind, component
 from pipeline.report import glossary
+from pipeline.report.scorecard.settings import Changes
 from pipeline.stages.fuse import Kind as FusionKind
 
 KNOWN = {
@@ -41,6 +42,7 @@ KNOWN = {
     "fusion",
     "dataset",
     "attacker",
+    "scorecard",
 } | {room.group for room in ROOMS.values()}
 FUSIONS = get_args(FusionKind)
 ORIGINAL = "original"
@@ -71,7 +73,7 @@ def validate(values: Mapping[str, Any], recipe: str) -> Evaluation:
         faults.append(Fault(f"is a list of some of {', '.join(get_args(Derived))} (given: {derived!r})", "derived"))
     checked = _Checked(values, faults)
     paths, runtime = checked.part(Paths, "paths"), checked.part(Runtime, "runtime")
-    store = checked.part(Storage, "store")
+    store, scorecard = checked.part(Storage, "store"), checked.part(Changes, "scorecard")
     dataset, executor = checked.part(DatasetSettings, "dataset"), checked.one("executors", "executor", "local")
     given = dataset is not None and dataset.is_given
     train, theirs = (None, None) if given else (checked.training(), checked.found_training())
@@ -125,6 +127,7 @@ def validate(values: Mapping[str, Any], recipe: str) -> Evaluation:
         derived=tuple(dict.fromkeys(derived)),
         bands=bands,
         models=models,
+        scorecard=scorecard,
     )
 
 

@@ -24,6 +24,7 @@ from pipeline.contracts import (
 )
 from pipeline.datasets.settings import DatasetSettings
 from pipeline.protocol.attackers import AttackerSettings
+from pipeline.report.scorecard.settings import Changes
 from pipeline.stages.fuse import Kind
 from pipeline.weights.find import unreadable
 
@@ -205,6 +206,7 @@ class Evaluation:
     derived: tuple[Derived, ...] = ()
     bands: Bands | None = None
     models: FoundModels = field(default_factory=FoundModels)
+    scorecard: Changes = field(default_factory=Changes)
 
     def numeric(self) -> dict[str, Any]:
         """All numeric settings, as plain values: the same for the same evaluation in another place."""

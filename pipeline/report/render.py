@@ -26,6 +26,7 @@ from pipeline.files import write_atomically
 from pipeline.report import bands, glossary, runs, tables
 from pipeline.report import strongest as first
 from pipeline.report.drawn import NOT_KEPT, Drawn
+from pipeline.report.scorecard import output as scorecard
 from pipeline.report.words import joined
 from pipeline.tables import csv, limits, results
 
@@ -42,6 +43,7 @@ ANCHORS = (
     "strongest",
     "bands",
     "summary",
+    "scorecard",
     "attack",
     "doubt",
     "metrics",
@@ -204,6 +206,7 @@ def render(run_folders: Sequence[Path], out: Path, drawn: Drawn = NOT_KEPT) -> P
         partial=_partial(evaluation, rows),
         attack=_attack(evaluation),
         summaries=[(summary, _summary(summary), tables.footnotes(summary, False)) for summary in summaries],
+        scorecards=_scorecards(evaluation),
         metrics=_metrics(rows, evaluation, names),
         sections=sections,
         speakers=_speakers(evaluation),
@@ -465,6 +468,47 @@ def _bands(evaluation: runs.Evaluation) -> Table | None:
     columns = [Column(head, "number" if place in bands.NUMBERS else "text") for place, head in enumerate(bands.HEADS)]
     columns = [*([Column("run")] if evaluation.several else []), *columns]
     return Table(columns, body, note=" ".join(dict.fromkeys(notes)))
+
+
+@dataclass(frozen=True)
+class Scorecard:
+    """A run beside the published cells of its recipe."""
+
+    title: str
+    counts: str
+    notes: list[str]
+    faults: list[str]
+    views: list[tuple[str, Table]]
+    compared: Table
+    not_run: Table
+
+
+def _scorecards(evaluation: runs.Evaluation) -> list[Scorecard]:
+    """The scorecards of those runs that have one."""
+    made = []
+    for run in evaluation.runs:
+        kept = scorecard.kept(run.folder)
+        if kept is None:
+            continue
+        kinds: dict[int, Kind] = {**dict.fromkeys(kept["numbers"], "number"), len(kept["heads"]) - 1: "note"}
+        columns = [Column(head, kinds.get(place, "text")) for place, head in enumerate(kept["heads"])]
+        views = [
+            Table([Column(head, "number" if place else "text") for place, head in enumerate(one["heads"])], one["body"],
+                  frozenset(one["ours"]))
+            for one in kept["views"]
+        ]  # fmt: skip
+        made.append(
+            Scorecard(
+                f"{f'Run {run.letter}: ' if evaluation.several else ''}{kept['title']}",
+                kept["counts"],
+                kept["notes"],
+                kept["faults"],
+                list(zip([one["title"] for one in kept["views"]], views)),
+                Table(columns, kept["compared"]),
+                Table(columns, kept["not_run"]),
+            )
+        )
+    return made
 
 
 @dataclass(frozen=True)

@@ -337,10 +337,10 @@ def limits_markdown(limits: Sequence[str]) -> str:
 
 def limits_latex(limits: Sequence[str]) -> str:
     """What a reader must know first, as LaTeX; '' if there is nothing."""
-    lines = [rf"\item {_latex(one)}" for one in limits]
+    lines = [rf"\item {latex(one)}" for one in limits]
     if not lines:
         return ""
-    return "\n".join([rf"\paragraph{{{_latex(TITLE)}}}", r"\begin{itemize}", *lines, r"\end{itemize}", "", ""])
+    return "\n".join([rf"\paragraph{{{latex(TITLE)}}}", r"\begin{itemize}", *lines, r"\end{itemize}", "", ""])
 
 
 def aligned(heads: list[str], body: list[list[str]], left: Collection[int]) -> list[str]:
@@ -406,16 +406,14 @@ def _latex_table(summary: Summary, intervals: bool) -> str:
     lines = [
         r"\begin{table}",
         r"\centering",
-        rf"\caption{{{_latex(summary.title)}. "
-        + " ".join(_latex(note) for note in footnotes(summary, intervals))
-        + "}",
+        rf"\caption{{{latex(summary.title)}. " + " ".join(latex(note) for note in footnotes(summary, intervals)) + "}",
         rf"\begin{{tabular}}{{{'l' * len(summary.left)}{'r' * len(summary.heads)}}}",
         r"\toprule",
         " & ".join(heads) + r" \\",
         r"\midrule",
     ]
     for names, cells in summary.body:
-        texts = [*(_latex(name) for name in names), *(_latex(_joined(c, intervals, "~")) for c in cells)]
+        texts = [*(latex(name) for name in names), *(latex(_joined(c, intervals, "~")) for c in cells)]
         # A line that begins with a bracket would be read as the optional argument of the line end before it.
         lines.append("{}" * texts[0].startswith("[") + " & ".join(texts) + r" \\")
     return "\n".join([*lines, r"\bottomrule", r"\end{tabular}", r"\end{table}", ""])
@@ -444,10 +442,10 @@ def _latex_head(head: str) -> str:
     base, _, subscript = symbol.partition("_")
     if subscript and base.isalpha():
         body = base if len(base) == 1 else rf"\mathrm{{{base}}}"
-        symbol = rf"${body}_{{\mathrm{{{_latex(subscript)}}}}}$"
+        symbol = rf"${body}_{{\mathrm{{{latex(subscript)}}}}}$"
     else:
-        symbol = _latex(symbol)
-    return " ".join([symbol, *map(_latex, rest)])
+        symbol = latex(symbol)
+    return " ".join([symbol, *map(latex, rest)])
 
 
 _LATEX = {
@@ -478,6 +476,7 @@ _LATEX = {
 }
 
 
-def _latex(text: str) -> str:
+def latex(text: str) -> str:
+    """A text with what LaTeX would take for commands escaped."""
     parts = _one_line(text).split("\N{MINUS SIGN}∞")
     return r"$-\infty$".join("".join(_LATEX.get(character, character) for character in part) for part in parts)

@@ -68,8 +68,8 @@ class Printed:
 
     @property
     def place(self) -> str:
-        """Where it is printed."""
-        return f"{self.source}, {self.table}"
+        """Where it is printed, in short: of a repository its name, of a path its last part."""
+        return f"{self.source.rpartition('/')[2]}, {self.table.rpartition('/')[2]}"
 
     @property
     def described(self) -> str:
@@ -170,7 +170,7 @@ def read(path: Path) -> list[Printed]:
         if len(line) != len(COLUMNS):
             faults.append(Fault(f"{len(line)} cells instead of {len(COLUMNS)}", where))
             continue
-        cell = Printed(*line, file=path.stem)
+        cell = Printed(*line, path.stem)
         faults += [Fault(text, where) for text in _wrong(cell)]
         before = seen.setdefault((cell.source, cell.table, *cell.identity), where)
         if before != where:

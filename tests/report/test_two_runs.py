@@ -166,7 +166,7 @@ def test_compact_tables_of_two_runs(built: tuple[Path, str, list[dict]]) -> None
     assert any("D_diag P0P1 (%) ↓" in one and "P0P1/PP (%) ↓" in one for one in text.splitlines())
     ratio = tables.number(value["p0p1_ratio", "", "t25", ""], "fraction")
     assert any("t25" in one and one.endswith(f" {ratio}") for one in text.splitlines())
-    assert "$\\rightarrow$" in tables._latex("f0→f1")
+    assert "$\\rightarrow$" in tables.latex("f0→f1")
 
 
 def test_minus_infinity_is_shown_as_such() -> None:

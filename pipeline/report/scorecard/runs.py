@@ -1,0 +1,36 @@
+"""The scorecard of a run: its rows beside the published cells of its recipe."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from pipeline.report.scorecard import card, output
+from pipeline.report.scorecard.settings import Changes, Scorecard
+from pipeline.tables import limits, results
+from pipeline.tables import written as files
+
+
+def of_run(folder: Path, settings: Scorecard) -> card.Card:
+    """The card of a run folder."""
+    return card.of(settings, results.records(results.read(folder)))
+
+
+def recorded(folder: Path) -> Changes:
+    """What the command of a run changed of its recipe's scorecard; nothing in a run of an earlier version."""
+    path = folder / "config.yaml"
+    values = files.yaml_of(path) if path.is_file() else {}
+    given = values.get("scorecard") if isinstance(values, dict) else None
+    try:
+        return Changes.model_validate(given or {})
+    except ValidationError as error:
+        raise files.changed(folder, [path.name]) from error
+
+
+def written(folder: Path, settings: Scorecard) -> card.Card:
+    """Make the card of a run that is about to be sealed, and write it into the folder."""
+    made = of_run(folder, settings)
+    output.write(folder, made, limits.read(folder))
+    output.keep(folder, made)
+    return made

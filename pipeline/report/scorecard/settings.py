@@ -1,0 +1,193 @@
+"""What a recipe is held against (``recipes/NAME/scorecard.yaml``), and what a command line changes of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any
+
+import yaml
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, field_validator
+
+from pipeline.contracts import ComponentSettings, runtime
+from pipeline.errors import ConfigError, Fault
+from pipeline.files import assets
+from pipeline.tables.published import COLUMNS
+
+FILE = "scorecard.yaml"
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+def _columns(where: Mapping[str, Any]) -> Mapping[str, Any]:
+    unknown = sorted(set(where) - {*COLUMNS, "file"})
+    if unknown:
+        raise ValueError(f"no columns of published tables: {', '.join(unknown)}; known: file, {', '.join(COLUMNS)}")
+    return where
+
+
+Some = Annotated[dict[str, list[str]], AfterValidator(_columns)]
+One = Annotated[dict[str, str], AfterValidator(_columns)]
+
+
+class Table(_Part):
+    """A published table, or the cells of it that have some words in some columns."""
+
+    file: str
+    where: Some = {}
+
+
+class Tolerance(_Part):
+    """How far a number may lie from the print and still be called reproduced, in a unit of print, and why so far."""
+
+    value: float = Field(ge=0)
+    unit: str = ""
+    reason: str = Field(min_length=10)
+
+
+class Column(_Part):
+    """A column of a view: the cells with these words, or the mean of some columns before it.
+
+    ``ours`` are the words that a row of a run has instead, where the run has the mean itself.
+    """
+
+    head: str
+    where: One = {}
+    mean: list[str] = []
+    ours: One = {}
+
+
+class View(_Part):
+    """A published table as people know it, systems down and sets across, with ours among them."""
+
+    title: str
+    where: Some
+    columns: list[Column]
+    sort: str = ""
+
+
+class Scorecard(_Part):
+    """Which cells a recipe is held against, and which words of a run stand for those of a source.
+
+    Attributes:
+        tables: whose cells are the rows of the card.
+        witnesses: further tables, from whose cells others follow, or that print the same cell.
+        names: what a source calls a system, and how it is called here.
+        systems, extractors, backends: for each name of a source, the labels of a run that stand for it beside the name itself.
+        ours: of a run only rows with these words stand for printed cells.
+        tolerances: by metric.
+    """
+
+    title: str
+    tables: list[Table]
+    witnesses: list[Table] = []
+    names: dict[str, str] = {}
+    systems: dict[str, list[str]] = {}
+    extractors: dict[str, list[str]] = {}
+    backends: dict[str, list[str]] = {}
+    ours: dict[str, list[str]] = {}
+    tolerances: dict[str, Tolerance] = {}
+    views: list[View] = []
+
+
+class Changes(ComponentSettings):
+    """What is changed of the recipe's scorecard: which labels of the run stand for the published names.
+
+    ``systems``, ``extractors``, ``backends``: by the published name, a label or several with commas; ``ours``: by a column of the
+    results, what rows must have; ``tolerances``: by metric, in the unit that is printed; ``tables``: files instead of the recipe's.
+    """
+
+    systems: dict[str, str] = runtime({})
+    extractors: dict[str, str] = runtime({})
+    backends: dict[str, str] = runtime({})
+    ours: dict[str, str] = runtime({})
+    tolerances: dict[str, float] = runtime({})
+    tables: list[str] = runtime([])
+
+    @field_validator("systems", "extractors", "backends", "ours", mode="before")
+    @classmethod
+    def _listed(cls, value: Any) -> Any:
+        """Lists and numbers as Hydra reads them, as text."""
+        if not isinstance(value, Mapping):
+            return {} if value is None else value
+        return {
+            str(name): ",".join(map(str, one)) if isinstance(one, (list, tuple)) else str(one)
+            for name, one in value.items()
+        }
+
+
+def names() -> list[str]:
+    """The recipes that have a scorecard."""
+    return sorted(path.parent.name for path in assets("recipes").glob(f"*/{FILE}"))
+
+
+def read(recipe: str, *changes: Changes) -> Scorecard | None:
+    """The scorecard of a recipe with changes, the last of which win; None where the recipe has none and no table is given.
+
+    Raises:
+        ConfigError: its file is at fault, or a change names what it does not know.
+    """
+    path = assets("recipes") / recipe / FILE
+    tables = [one.tables for one in changes if one.tables]
+    if not path.is_file():
+        if not tables and any(one != Changes() for one in changes):
+            raise ConfigError(
+                f"the recipe '{recipe}' has no scorecard, and settings of one are given",
+                where="scorecard",
+                remedy="leave them out, or name a published table with them: scorecard.tables=[FILE.csv]; recipes with a "
+                f"scorecard: {', '.join(names())}",
+            )
+        if not tables:
+            return None
+        found = Scorecard(title=recipe, tables=[])
+    else:
+        found = _of_file(path)
+    for one in changes:
+        found = _changed(found, one)
+    return found
+
+
+def _of_file(path: Path) -> Scorecard:
+    try:
+        return Scorecard.model_validate(yaml.safe_load(path.read_text(encoding="utf-8")))
+    except yaml.YAMLError as error:
+        raise ConfigError(f"the scorecard is no YAML: {error}", where=str(path), remedy="correct the file") from error
+    except ValidationError as error:
+        faults = [Fault(entry["msg"], ".".join(map(str, entry["loc"]))) for entry in error.errors()]
+        raise ConfigError(
+            "the scorecard of the recipe is not as it has to be",
+            where=str(path),
+            remedy="correct the fields named below; the files of other recipes are examples",
+            faults=faults,
+        ) from error
+
+
+def _changed(card: Scorecard, changes: Changes) -> Scorecard:
+    def labels(before: Mapping[str, list[str]], given: Mapping[str, str]) -> dict[str, list[str]]:
+        # What is given replaces: the name itself stands for itself no more (a mark that :mod:`match` knows).
+        return {**before, **{name: [EXACTLY, *_parts(text)] for name, text in given.items()}}
+
+    tolerances = dict(card.tolerances)
+    for metric, value in changes.tolerances.items():
+        unit = tolerances[metric].unit if metric in tolerances else ""
+        tolerances[metric] = Tolerance(value=value, unit=unit, reason="given on the command line")
+    return card.model_copy(
+        update={
+            "systems": labels(card.systems, changes.systems),
+            "extractors": labels(card.extractors, changes.extractors),
+            "backends": labels(card.backends, changes.backends),
+            "ours": {**card.ours, **{name: _parts(text) for name, text in changes.ours.items()}},
+            "tolerances": tolerances,
+            "tables": [Table(file=name) for name in changes.tables] or card.tables,
+        }
+    )
+
+
+EXACTLY = "="
+"""At the head of labels: these alone, and not the published name."""
+
+
+def _parts(text: str) -> list[str]:
+    return [part.strip() for part in text.split(",") if part.strip()]

@@ -1,0 +1,185 @@
+"""``compare recipe=NAME [RUN]`` through the command line: recomputed cells, verdicts of a run, files, faults and their remedies."""
+
+from __future__ import annotations
+
+import csv
+import json
+import shlex
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from pipeline import cli
+from pipeline.report import render
+from pipeline.report.scorecard import output, runs, settings
+from pipeline.tables import limits, published, results, written
+from tests import toy
+from tests.report.test_scorecard import eer
+
+Command = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def command(tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Command:
+    """Run a command line in this process; exit status, standard output and standard error."""
+    monkeypatch.chdir(tmp_path)
+
+    def call(*arguments: str) -> tuple[int, str, str]:
+        status = cli.run([*arguments])
+        out, err = capfd.readouterr()
+        return status, out, err
+
+    return call
+
+
+def run_of(
+    folder: Path, *rows: dict[str, Any], said: tuple[str, ...] = (), config: dict[str, Any] | None = None
+) -> Path:
+    """A finished run with these rows."""
+    folder.mkdir(parents=True)
+    results.write(results.frame(rows), folder)
+    limits.write(folder, said)
+    (folder / "config.yaml").write_text(yaml.safe_dump(config or {}), encoding="utf-8")
+    written.seal(folder)
+    return folder
+
+
+ROWS = (
+    eer("original", "libri_test_trials_f", 0.08761, 0.05, 0.12),
+    eer("b2", "libri_test_trials_f", 0.0751, 0.05, 0.1),
+    eer("b2", "libri_test_trials_m", 0.031, 0.01, 0.04),
+    eer("mine", "libri_test_trials_f", 0.41, 0.38, 0.44),
+)
+
+
+def test_without_a_run_every_cell_is_recomputed_and_nothing_is_written(command: Command, tmp_path: Path) -> None:
+    status, out, err = command("compare", "recipe=srd2026")
+    assert (status, err) == (0, "")
+    assert "100 published cells: 4 sources disagree, 22 follows, 74 consistent" in out
+    assert sum("libri_test" in line for line in out.splitlines()) == 100
+    assert not [path for path in tmp_path.rglob("scorecard*")]
+
+
+def test_a_run_is_held_against_the_published_cells(command: Command, tmp_path: Path) -> None:
+    folder = run_of(tmp_path / "run", *ROWS, said=("the protocol was made here",))
+    status, out, err = command("compare", "recipe=vpc2024", str(folder))
+    assert (status, err) == (0, "")
+    assert out.index("the protocol was made here") < out.index("ours: mine") < out.index("IEMOCAP_dev")
+    found = {row["our_system"]: row["verdict"] for row in read(folder) if row["ours"]}
+    assert found == {"original": "reproduced", "b2": "within interval"}
+    counted = Counter(row["verdict"] for row in read(folder))
+    # The seven logs print the original's f and m, and each system's.
+    assert counted == {"reproduced": 7, "within interval": 2, "sources disagree": 14, "not run": 201}
+    assert out.splitlines()[-3:] == [str(folder.resolve() / f"scorecard.{kind}") for kind in ("csv", "md", "tex")]
+    written.check(folder)
+    again = command("compare", "recipe=vpc2024", str(folder))
+    assert again == (status, out, err)
+
+
+def read(folder: Path) -> list[dict[str, str]]:
+    with (folder / "scorecard.csv").open(newline="", encoding="utf-8") as file:
+        return list(csv.DictReader(file))
+
+
+def test_two_labels_for_one_system_are_refused_and_the_remedy_mends_it(command: Command, tmp_path: Path) -> None:
+    twice = eer("b2_vpc2024", "libri_test_trials_f", 0.2)
+    folder = run_of(tmp_path / "run", *ROWS, twice)
+    status, out, err = command("compare", "recipe=vpc2024", str(folder))
+    assert (status, out) == (2, "") and "several rows of the run stand for one published cell" in err
+    remedy = shlex.split(err.partition("named with each: ")[2].splitlines()[0])[0]
+    assert remedy.startswith("scorecard.systems.B2=")
+    status, out, _ = command("compare", "recipe=vpc2024", str(folder), remedy)
+    assert status == 0 and "ours: b2_vpc2024" in out
+
+
+def test_labels_and_tolerances_of_the_command_line_and_of_the_run(command: Command, tmp_path: Path) -> None:
+    folder = run_of(tmp_path / "run", *ROWS, config={"scorecard": {"systems": {"B3": "mine"}}})
+
+    def systems(*given: str) -> dict[str, str]:
+        assert command("compare", "recipe=vpc2024", str(folder), *given)[0] == 0
+        return {row["system"]: row["our_system"] for row in read(folder) if row["ours"] and row["condition"] == "PP"}
+
+    assert systems() == {"mcadams": "b2", "sttts": "mine"}
+    assert systems("scorecard.systems.B3=none", "scorecard.systems.B4=[mine,other]") == {"mcadams": "b2", "nac": "mine"}
+    assert command("compare", "recipe=vpc2024", str(folder), "scorecard.tolerances.eer=2")[0] == 0
+    assert {row["verdict"] for row in read(folder) if row["our_system"] == "b2"} == {"reproduced"}
+    status, _, err = command("compare", "recipe=demo", str(folder), "scorecard.systems.B3=mine")
+    assert status == 2 and "the recipe 'demo' has no scorecard" in err
+    status, _, err = command("compare", "recipe=vpc2024", str(folder), "scorecard.system.B3=mine")
+    assert status == 2 and "scorecard.system" in err and "did you mean systems" in err
+
+
+def test_a_table_of_ones_own_is_a_csv_and_no_code(command: Command, tmp_path: Path) -> None:
+    folder = run_of(tmp_path / "run", *ROWS)
+    words = {
+        "source": "Me 2027", "table": "Table 1", "subset": "libri_test_trials_f", "condition": "PP", "system": "mine",
+        "metric": "eer", "variant": "speechbrain", "value": "41", "unit": "%", "print": "truncated",
+    }  # fmt: skip
+    lines = [",".join(published.COLUMNS), ",".join(words.get(name, "") for name in published.COLUMNS)]
+    (tmp_path / "own.csv").write_text("\n".join(lines) + "\n")
+    status, out, _ = command("compare", "recipe=own", "scorecard.tables=[own.csv]", str(folder))
+    assert status == 0 and "1 published cells: 1 reproduced" in out
+    assert read(folder)[0]["our_system"] == "mine"
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (("compare", "recipe=vpc224"), "did you mean recipe=vpc2024?"),
+        (("compare", "recipe=demo"), "there is no scorecard of a recipe 'demo'"),
+        (("compare", "recipe=vpc2024", "a", "b"), "a scorecard is of one run"),
+        (("compare", "recipe=vpc2024", "nothing"), "no finished run"),
+        (("compare", "recipe=vpc2024", "scorecard.tables=[nothing.csv]"), "there is no published table 'nothing.csv'"),
+        (("compare",), "compare recipe=NAME"),
+    ],
+)
+def test_what_cannot_be_compared_is_said(command: Command, tmp_path: Path, given: tuple[str, ...], said: str) -> None:
+    for name in "ab":
+        run_of(tmp_path / name, *ROWS)
+    status, out, err = command(*given)
+    assert (status, out) == (2, "") and said in err and "Traceback" not in err
+
+
+def test_the_report_has_the_scorecard_that_was_sealed(tmp_path: Path) -> None:
+    folder = run_of(tmp_path / "run", *ROWS)
+    found = settings.read("vpc2024")
+    assert found is not None
+    runs.written(folder, found)
+    written.seal(folder)
+    page = render.render([folder], folder / "report.html").read_text(encoding="utf-8")
+    assert '<h2 id="scorecard">Scorecard</h2>' in page and "ours: mine" in page and "7.483" in page
+    assert page.index('id="summary"') < page.index('id="scorecard"') < page.index('id="metrics"')
+    (folder / output.FILE).write_text(json.dumps({}))
+    with pytest.raises(Exception, match="not what was written"):
+        written.check(folder)
+    plain = run_of(tmp_path / "plain", *ROWS)
+    assert "Scorecard" not in render.render([plain], plain / "report.html").read_text(encoding="utf-8")
+
+
+def test_a_run_with_a_scorecard_writes_it_before_it_is_sealed(command: Command, tmp_path: Path) -> None:
+    """A table of one's own beside a recipe that has none."""
+    words = {
+        "source": "Me", "table": "T", "subset": "toy_trials_f", "condition": "OO", "system": "original", "metric": "eer",
+        "variant": "rocch", "value": "100", "unit": "%", "print": "rounded",
+    }  # fmt: skip
+    lines = [",".join(published.COLUMNS), ",".join(words.get(name, "") for name in published.COLUMNS)]
+    (tmp_path / "own.csv").write_text("\n".join(lines) + "\n")
+    status, out, err = command(
+        f"dataset.root={toy.corpus(tmp_path / 'toy', speakers=6, utterances=4)}", "system=original", "extractor=f0",
+        "metric=asv", "diagnostics=false", "runtime.device=cpu",
+        "scorecard.tables=[own.csv]",
+    )  # fmt: skip
+    assert status == 0, err
+    page = Path(out.splitlines()[-1])
+    assert "scorecard: 1 published cells: 1 differs" in out or "1 within interval" in out
+    assert {path.name for path in page.parent.glob("scorecard.*")} == {
+        f"scorecard.{k}" for k in ("csv", "md", "tex", "json")
+    }
+    assert output.FILE in json.loads((page.parent / "digests.json").read_text())["sha256"]
+    assert '<h2 id="scorecard">' in page.read_text(encoding="utf-8")
+    status, out, _ = command("compare", "recipe=mine", str(page.parent))
+    assert status == 0 and "1 published cells" in out
