@@ -137,18 +137,9 @@ def read(
     Raises:
         DataError: with all faults.
     """
-    kinds = copy.kinds()
-    faults = Faults(kinds, "the anonymised audio has")
-    folder = Path(copy.root).expanduser().absolute()
-    if not copy.root or not folder.is_dir():
-        faults.add("root", f"there is no folder '{copy.root}' of anonymised audio", copy.key())
-        faults.stop(copy.root or copy.key())
-    places = _places(folder, sorted(manifest["set"].unique()), copy, faults)
-    files = {place: _Files(place, copy.pattern) for place in set(places.values())}
+    folder, faults = Path(copy.root).expanduser().absolute(), Faults(copy.kinds(), "the anonymised audio has")
     lost = _Lost(allow_partial, faults)
-    chosen = list(_chosen(manifest, folder, places, files, copy, lost))
-    unused = _unused(files, {path for _, path in chosen})
-    _name_missing(lost, unused, not chosen, copy, kinds, places, files)
+    chosen, unused = _listed(copy, manifest, folder, lost)
     probed = known.probes((path for _, path in chosen), threads)
     rows: list[Row] = []
     originals: list[Row] = []
@@ -171,6 +162,55 @@ def read(
     others = originals if everyone is None else everyone.to_dict("records")
     made = made.doubted(sameness.of_others(others, originals, rows, sounds, mine))
     return made.doubted(sameness.unprotected_training(originals, rows, sounds, mine)) if copy.training else made
+
+
+@dataclass(frozen=True)
+class Listed:
+    """The files of a copy by their names alone; nothing is decoded.
+
+    Attributes:
+        folder: where they lie.
+        chosen: the file of each row of a manifest that has one.
+        missing: the rows without a file, with the folder that was searched.
+        unused: files that belong to no row.
+        faults: all that would keep a run from using them.
+    """
+
+    folder: Path
+    chosen: tuple[tuple[Row, Path], ...]
+    missing: tuple[tuple[Row, Path], ...]
+    unused: tuple[Path, ...]
+    faults: Faults
+
+
+def listed(copy: Copy, manifest: pd.DataFrame) -> Listed:
+    """Find the anonymised file of each row of a manifest, as :func:`read` does, and gather what is wrong instead of raising it.
+
+    Args:
+        copy: where it lies.
+        manifest: what has to be there: columns set, utterance and speaker.
+    """
+    folder, faults = Path(copy.root).expanduser().absolute(), Faults(copy.kinds(), "the anonymised audio has")
+    lost = _Lost(False, faults)
+    try:
+        chosen, unused = _listed(copy, manifest, folder, lost)
+    except DataError:  # there is no such folder, as the faults say
+        chosen, unused = [], []
+    return Listed(folder, tuple(chosen), tuple(lost.missing), tuple(unused), faults)
+
+
+def _listed(copy: Copy, manifest: pd.DataFrame, folder: Path, lost: _Lost) -> tuple[list[tuple[Row, Path]], list[Path]]:
+    """The file of each row that has one, and the files of none; all else becomes faults, or is left out."""
+    faults = lost.faults
+    if not copy.root or not folder.is_dir():
+        faults.add("root", f"there is no folder '{copy.root}' of anonymised audio", copy.key())
+        faults.stop(copy.root or copy.key())
+    places = _places(folder, sorted(manifest["set"].unique()), copy, faults)
+    files = {place: _Files(place, copy.pattern) for place in set(places.values())}
+    chosen = list(_chosen(manifest, folder, places, files, copy, lost))
+    unused = _unused(files, {path for _, path in chosen})
+    _name_missing(lost, unused, not chosen, copy, places, files)
+    return chosen, unused
 
 
 class _Lost:
@@ -241,16 +281,16 @@ def _name_missing(
     unused: Sequence[Path],
     nothing: bool,
     copy: Copy,
-    kinds: dict[str, tuple[str, str]],
     places: Mapping[str, Path],
     files: Mapping[Path, _Files],
 ) -> None:
     """Say of the utterances without a file what there is instead: files of another name first, as the root of it.
 
-    ``kinds`` gets the remedy for names. Under ``allow_partial``, names are a fault only where there is nothing else.
+    The kinds of faults get the remedy for names. Under ``allow_partial``, names are a fault only where there is nothing else.
     """
     if not lost.missing:
         return
+    kinds = lost.faults.kinds
     guess = names.guess([row for row, _ in lost.missing], [path.stem for path in unused])
     if unused and (nothing or not lost.allow_partial) and (guess is not None or nothing):
         few = ", ".join(path.name for path in unused[:3])

@@ -33,24 +33,33 @@ def read(
         DataError: with all faults.
     """
     listing = Listing()
+    root = add(settings, listing, folder, training_alone)
+    return corpus.assemble(listing, root, allow_partial, threads, known)
+
+
+def add(
+    settings: DatasetSettings, listing: Listing, folder: Path | None = None, training_alone: bool = False
+) -> str | Path:
+    """List a data set and its training set by their tables and names alone; where it lies. Arguments as of :func:`read`.
+
+    Raises:
+        DataError: it holds nothing that could be listed; the listing has the faults.
+    """
     if settings.train:
         _add_training(settings, listing)
     if training_alone:
-        return corpus.assemble(listing, settings.train, allow_partial, threads, known)
+        return settings.train
     if settings.is_rendered:
         if folder is None:
             raise ValueError("a synthetic data set needs the folder in which it was rendered")
-        root = folder
-        rendered.add(settings, root, listing)
-    else:
-        root = Path(settings.root).expanduser().absolute()
-        if not settings.root or not root.is_dir():
-            listing.faults.add("root", f"there is no folder '{settings.root}'", "dataset.root")
-            listing.faults.stop(settings.root or "dataset.root")
-        {"kaldi": kaldi.add, "librispeech": librispeech.add, "folders": folders.add}[settings.name](
-            settings, root, listing
-        )
-    return corpus.assemble(listing, root, allow_partial, threads, known)
+        rendered.add(settings, folder, listing)
+        return folder
+    root = Path(settings.root).expanduser().absolute()
+    if not settings.root or not root.is_dir():
+        listing.faults.add("root", f"there is no folder '{settings.root}'", "dataset.root")
+        listing.faults.stop(settings.root or "dataset.root")
+    {"kaldi": kaldi.add, "librispeech": librispeech.add, "folders": folders.add}[settings.name](settings, root, listing)
+    return root
 
 
 def _add_training(settings: DatasetSettings, listing: Listing) -> None:
