@@ -19,6 +19,7 @@ from pipeline.datasets import probe as probing
 from pipeline.datasets.corpus import Dropped
 from pipeline.datasets.known import NOTHING_KNOWN, KnownFiles
 from pipeline.datasets.sameness import Doubt, Sameness
+from pipeline.errors import DataError
 from pipeline.faults import AGAIN, KINDS, Faults
 from pipeline.names import Pattern, legal_id
 from pipeline.tables import manifest as manifests
@@ -139,7 +140,7 @@ def read(
     """
     folder, faults = Path(copy.root).expanduser().absolute(), Faults(copy.kinds(), "the anonymised audio has")
     lost = _Lost(allow_partial, faults)
-    chosen, unused = _listed(copy, manifest, folder, lost)
+    _, chosen, unused = _listed(copy, manifest, folder, lost)
     probed = known.probes((path for _, path in chosen), threads)
     rows: list[Row] = []
     originals: list[Row] = []
@@ -170,15 +171,19 @@ class Listed:
 
     Attributes:
         folder: where they lie.
+        places: the folder that is searched for each set; a set without one is not among them.
         chosen: the file of each row of a manifest that has one.
         missing: the rows without a file, with the folder that was searched.
+        refused: rows that have several files, or one that may not be read, and why.
         unused: files that belong to no row.
         faults: all that would keep a run from using them.
     """
 
     folder: Path
+    places: Mapping[str, Path]
     chosen: tuple[tuple[Row, Path], ...]
     missing: tuple[tuple[Row, Path], ...]
+    refused: tuple[tuple[Row, str], ...]
     unused: tuple[Path, ...]
     faults: Faults
 
@@ -193,14 +198,16 @@ def listed(copy: Copy, manifest: pd.DataFrame) -> Listed:
     folder, faults = Path(copy.root).expanduser().absolute(), Faults(copy.kinds(), "the anonymised audio has")
     lost = _Lost(False, faults)
     try:
-        chosen, unused = _listed(copy, manifest, folder, lost)
+        places, chosen, unused = _listed(copy, manifest, folder, lost)
     except DataError:  # there is no such folder, as the faults say
-        chosen, unused = [], []
-    return Listed(folder, tuple(chosen), tuple(lost.missing), tuple(unused), faults)
+        return Listed(folder, {}, (), (), (), (), faults)
+    return Listed(folder, places, tuple(chosen), tuple(lost.missing), tuple(lost.refused), tuple(unused), faults)
 
 
-def _listed(copy: Copy, manifest: pd.DataFrame, folder: Path, lost: _Lost) -> tuple[list[tuple[Row, Path]], list[Path]]:
-    """The file of each row that has one, and the files of none; all else becomes faults, or is left out."""
+def _listed(
+    copy: Copy, manifest: pd.DataFrame, folder: Path, lost: _Lost
+) -> tuple[dict[str, Path], list[tuple[Row, Path]], list[Path]]:
+    """The folder of each set, the file of each row that has one, and the files of none; all else becomes faults, or is left out."""
     faults = lost.faults
     if not copy.root or not folder.is_dir():
         faults.add("root", f"there is no folder '{copy.root}' of anonymised audio", copy.key())
@@ -210,7 +217,7 @@ def _listed(copy: Copy, manifest: pd.DataFrame, folder: Path, lost: _Lost) -> tu
     chosen = list(_chosen(manifest, folder, places, files, copy, lost))
     unused = _unused(files, {path for _, path in chosen})
     _name_missing(lost, unused, not chosen, copy, places, files)
-    return chosen, unused
+    return places, chosen, unused
 
 
 class _Lost:
@@ -220,6 +227,12 @@ class _Lost:
         self.allow_partial, self.faults = allow_partial, faults
         self.dropped: list[Dropped] = []
         self.missing: list[tuple[Row, Path]] = []
+        self.refused: list[tuple[Row, str]] = []
+
+    def refuse(self, row: Row, kind: str, what: str, where: Path) -> None:
+        """One whose file cannot be told, or may not be read: a fault under any setting."""
+        self.refused.append((row, what))
+        self.faults.add(kind, what, where)
 
     def add(self, row: Row, problem: str, kind: str, where: Path) -> None:
         """One more."""
@@ -257,7 +270,7 @@ def _chosen(
     lost: _Lost,
 ) -> Iterator[tuple[Row, Path]]:
     """The file of each row; rows that have several, or one that lies elsewhere, are faults; those that have none are kept."""
-    faults, fence = lost.faults, corpus.Fence(folder, copy.follow_links)
+    fence = corpus.Fence(folder, copy.follow_links)
     for record in manifest.to_dict("records"):
         row = {str(key): value for key, value in record.items()}
         if row["set"] not in places:
@@ -267,11 +280,12 @@ def _chosen(
         if len(found) > 1:
             several = ", ".join(str(path.relative_to(folder)) for path in found)
             text = f"utterance '{row['utterance']}' of {row['set']} has {len(found)} files: {several}"
-            faults.add("ambiguous", text, place)
+            lost.refuse(row, "ambiguous", text, place)
         elif not found:
             lost.missing.append((row, place))
         elif not fence.holds(found[0]):
-            faults.add("leaves-root", f"a link leads out of {folder}, to {os.path.realpath(found[0])}", found[0])
+            outside = f"a link leads out of {folder}, to {os.path.realpath(found[0])}"
+            lost.refuse(row, "leaves-root", outside, found[0])
         else:
             yield row, found[0]
 
