@@ -239,7 +239,7 @@ class Faults:
     """
 
     def __init__(self, kinds: Mapping[str, tuple[str, str]] = KINDS, about: str = "the data set has") -> None:
-        self.kinds, self.about = kinds, about
+        self.kinds, self.about = dict(kinds), about
         self.found: list[Fault] = []
 
     def add(self, kind: str, what: str, where: str | Path = "") -> None:

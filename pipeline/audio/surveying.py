@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -54,8 +55,15 @@ class TooLong(DataError):
     """A file that lasts longer than is allowed."""
 
 
-def survey(path: Path, longest_seconds: float = math.inf) -> Survey:
+def survey(
+    path: Path, longest_seconds: float = math.inf, hear: Callable[[np.ndarray, int], None] | None = None
+) -> Survey:
     """Decode a file to its end, a block at a time, and keep nothing of it.
+
+    Args:
+        path: the file.
+        longest_seconds: longer files are refused.
+        hear: is given each block of the mix, float32 [n], with its rate, so that what else is measured needs no second decoding.
 
     Raises:
         TooLong: it lasts longer than ``longest_seconds``; it is not decoded where that is seen before.
@@ -70,6 +78,8 @@ def survey(path: Path, longest_seconds: float = math.inf) -> Survey:
         for channels, wave in blocks(sound, path):
             samples += len(wave)
             heard.add(wave)
+            if hear is not None:
+                hear(wave, rate)
             mixed.add(wave[:, None])
             if count > 1:
                 single.add(channels)

@@ -8,14 +8,15 @@ import logging
 import shlex
 import sys
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 from pipeline import evaluation
-from pipeline.cli import compose, output
+from pipeline.cli import compose, output, submission
 from pipeline.cli.listed import keep_all
 from pipeline.cli.logs import log_to_stderr
 from pipeline.cli.progress import Meter
-from pipeline.errors import ConfigError, PipelineError
+from pipeline.errors import ConfigError, DataError, PipelineError
 from pipeline.evaluation import Result
 from pipeline.planning import Evaluation
 from pipeline.report.scorecard import settings as scorecards
@@ -31,6 +32,9 @@ def act(verb: str, arguments: Sequence[str], folders: Sequence[str]) -> int:
     recipe = ""
     if verb == "compare":
         recipe, arguments = _recipe(arguments)
+    options = submission.Options()
+    if verb == "validate":
+        options, arguments = submission.taken(arguments)
     if verb in ("report", "compare"):
         runs = [evaluation.read(folder) for folder in folders]
         action: Action = (
@@ -44,7 +48,7 @@ def act(verb: str, arguments: Sequence[str], folders: Sequence[str]) -> int:
             "prepare": prepare,
             "train": train,
             "plan": plan,
-            "validate": validate,
+            "validate": functools.partial(validate, options),
             "doctor": doctor,
             "fetch-models": fetch_models,
         }
@@ -117,13 +121,32 @@ def plan(asked: Evaluation, values: dict[str, Any]) -> int:
     return 0
 
 
-def validate(asked: Evaluation, values: dict[str, Any]) -> int:
-    """The configuration has been checked when this is reached."""
+def validate(options: submission.Options, asked: Evaluation, values: dict[str, Any]) -> int:
+    """The configuration has been checked when this is reached; submissions are, where they and the data set are there.
+
+    Raises:
+        ConfigError: a check of audio was asked for, and there is none to be had.
+    """
     print(
         f"valid: dataset {asked.dataset.name}, systems {', '.join(asked.systems)}, "
         f"extractors {', '.join(asked.extractors)}, attackers {', '.join(asked.attackers)}"
     )
-    return 0
+    found = evaluation.submission(asked, options.training)
+    if isinstance(found, str):
+        if options.asks:
+            raise ConfigError(
+                f"no audio can be checked: {found}",
+                remedy="python -m pipeline validate dataset=kaldi dataset.root=DIR '+system.mine={name: external, root: WAVS}'",
+            )
+        print(f"audio was not looked at: {found}")
+        return 0
+    name = asked.dataset.label or Path(asked.dataset.root).expanduser().resolve().name
+    labels = [label for label, one in asked.systems.items() if one.component.copies(one.settings) is not None]
+    for line in submission.write(found, options, f"Submission {', '.join(labels)} to {name}"):
+        print(line)
+    for line in submission.lines(found, submission.where_all_are(options)):
+        print(line)
+    return DataError.status if found.is_wrong else 0
 
 
 def report(runs: Sequence[Result], asked: Evaluation, values: dict[str, Any]) -> int:

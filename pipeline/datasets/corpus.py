@@ -299,28 +299,11 @@ def assemble(
         DataError: with all faults of the data set.
     """
     faults = listing.faults
-    rows = _unique(_apart(listing.utterances, faults), faults)
-    listed = {(row.set, row.utterance): row for row in rows}
-    _agree(rows, "speaker", lambda row: row.speaker, faults)
-    _agree_on_sex(rows, faults)
-    _visible(rows, faults)
-    for name, folder in listing.called:
-        # After what lies below it: commands that rename things mend them in their order.
-        check_name(folder, name, faults)
-    for made in listing.lists:
-        lists.check(made, listed, faults)
-
+    rows, listed = check_lists(listing)
     found = known.probes((row.path for row in rows if row.path), threads)
-    dropped = _lost(rows, found, allow_partial, faults)
-    sound = [(row, found[row.path]) for row in rows if row.path and not found[row.path].kind]
-    _check_audio(sound, listing, faults)
-    _check_durations(sound, listing)
-    listing.notes += notes(found)
+    dropped, sound = check_files(listing, rows, found, allow_partial)
 
-    gone = {(line.set, line.utterance) for line in dropped}
-    sets = {made.name: _trial_set(made, listed, gone) for made in listing.lists}
-    if not {fault.kind for fault in faults.found} & _EMPTYING:
-        without_class(sets.values(), {made.name: made.where for made in listing.lists}, faults)
+    sets = trial_sets(listing, listed, {(line.set, line.utterance) for line in dropped})
     if rows and not sound and not faults.found:
         faults.add("empty", "no utterance is left", root)
     faults.stop(root)
@@ -333,6 +316,52 @@ def assemble(
     return Corpus(
         _manifest(sound), sets, tuple(sorted(dropped)), tuple(listing.notes), tuple(limits), transcripts, sounds
     )
+
+
+def check_lists(listing: Listing) -> tuple[list[Listed], dict[tuple[str, str], Listed]]:
+    """Gather the faults of lists and ids; no file is looked at.
+
+    Returns:
+        The utterances, each once a set, and the same by (set, utterance).
+    """
+    faults = listing.faults
+    rows = _unique(_apart(listing.utterances, faults), faults)
+    listed = {(row.set, row.utterance): row for row in rows}
+    _agree(rows, "speaker", lambda row: row.speaker, faults)
+    _agree_on_sex(rows, faults)
+    _visible(rows, faults)
+    for name, folder in listing.called:
+        # After what lies below it: commands that rename things mend them in their order.
+        check_name(folder, name, faults)
+    for made in listing.lists:
+        lists.check(made, listed, faults)
+    return rows, listed
+
+
+def check_files(
+    listing: Listing, rows: Sequence[Listed], found: Mapping[Path, Probe], allow_partial: bool = False
+) -> tuple[list[Dropped], list[tuple[Listed, Probe]]]:
+    """Gather the faults of the files of :func:`check_lists`' utterances, and what is to be noted of them.
+
+    Returns:
+        What is left out under ``allow_partial``, and the utterances whose file is sound.
+    """
+    dropped = _lost(rows, found, allow_partial, listing.faults)
+    sound = [(row, found[row.path]) for row in rows if row.path and not found[row.path].kind]
+    _check_audio(sound, listing, listing.faults)
+    _check_durations(sound, listing)
+    listing.notes += notes(found)
+    return dropped, sound
+
+
+def trial_sets(
+    listing: Listing, listed: dict[tuple[str, str], Listed], gone: set[tuple[str, str]]
+) -> dict[str, TrialSet]:
+    """The trial sets by name, without what is gone. That one lacks a class is a fault, unless another fault is the reason."""
+    sets = {made.name: _trial_set(made, listed, gone) for made in listing.lists}
+    if not {fault.kind for fault in listing.faults.found} & _EMPTYING:
+        without_class(sets.values(), {made.name: made.where for made in listing.lists}, listing.faults)
+    return sets
 
 
 def _limits(listing: Listing, sets: Mapping[str, TrialSet]) -> list[str]:

@@ -19,6 +19,7 @@ from pipeline.datasets import probe as probing
 from pipeline.datasets.corpus import Dropped
 from pipeline.datasets.known import NOTHING_KNOWN, KnownFiles
 from pipeline.datasets.sameness import Doubt, Sameness
+from pipeline.errors import DataError
 from pipeline.faults import AGAIN, KINDS, Faults
 from pipeline.names import Pattern, legal_id
 from pipeline.tables import manifest as manifests
@@ -139,18 +140,9 @@ def read(
     Raises:
         DataError: with all faults.
     """
-    kinds = copy.kinds()
-    faults = Faults(kinds, "the anonymised audio has")
-    folder = Path(copy.root).expanduser().absolute()
-    if not copy.root or not folder.is_dir():
-        faults.add("root", f"there is no folder '{copy.root}' of anonymised audio", copy.key())
-        faults.stop(copy.root or copy.key())
-    places = _places(folder, sorted(manifest["set"].unique()), copy, faults)
-    files = {place: _Files(place, copy.pattern) for place in set(places.values())}
+    folder, faults = Path(copy.root).expanduser().absolute(), Faults(copy.kinds(), "the anonymised audio has")
     lost = _Lost(allow_partial, faults)
-    chosen = list(_chosen(manifest, folder, places, files, copy, lost))
-    unused = _unused(files, {path for _, path in chosen})
-    _name_missing(lost, unused, not chosen, copy, kinds, places, files)
+    _, chosen, unused = _listed(copy, manifest, folder, lost)
     probed = known.probes((path for _, path in chosen), threads)
     rows: list[Row] = []
     originals: list[Row] = []
@@ -175,6 +167,61 @@ def read(
     return made.doubted(sameness.unprotected_training(originals, rows, sounds, mine)) if copy.training else made
 
 
+@dataclass(frozen=True)
+class Listed:
+    """The files of a copy by their names alone; nothing is decoded.
+
+    Attributes:
+        folder: where they lie.
+        places: the folder that is searched for each set; a set without one is not among them.
+        chosen: the file of each row of a manifest that has one.
+        missing: the rows without a file, with the folder that was searched.
+        refused: rows that have several files, or one that may not be read, and why.
+        unused: files that belong to no row.
+        faults: all that would keep a run from using them.
+    """
+
+    folder: Path
+    places: Mapping[str, Path]
+    chosen: tuple[tuple[Row, Path], ...]
+    missing: tuple[tuple[Row, Path], ...]
+    refused: tuple[tuple[Row, str], ...]
+    unused: tuple[Path, ...]
+    faults: Faults
+
+
+def listed(copy: Copy, manifest: pd.DataFrame) -> Listed:
+    """Find the anonymised file of each row of a manifest, as :func:`read` does, and gather what is wrong instead of raising it.
+
+    Args:
+        copy: where it lies.
+        manifest: what has to be there: columns set, utterance and speaker.
+    """
+    folder, faults = Path(copy.root).expanduser().absolute(), Faults(copy.kinds(), "the anonymised audio has")
+    lost = _Lost(False, faults)
+    try:
+        places, chosen, unused = _listed(copy, manifest, folder, lost)
+    except DataError:  # there is no such folder, as the faults say
+        return Listed(folder, {}, (), (), (), (), faults)
+    return Listed(folder, places, tuple(chosen), tuple(lost.missing), tuple(lost.refused), tuple(unused), faults)
+
+
+def _listed(
+    copy: Copy, manifest: pd.DataFrame, folder: Path, lost: _Lost
+) -> tuple[dict[str, Path], list[tuple[Row, Path]], list[Path]]:
+    """The folder of each set, the file of each row that has one, and the files of none; all else becomes faults, or is left out."""
+    faults = lost.faults
+    if not copy.root or not folder.is_dir():
+        faults.add("root", f"there is no folder '{copy.root}' of anonymised audio", copy.key())
+        faults.stop(copy.root or copy.key())
+    places = _places(folder, sorted(manifest["set"].unique()), copy, faults)
+    files = {place: _Files(place, copy.pattern) for place in set(places.values())}
+    chosen = list(_chosen(manifest, folder, places, files, copy, lost))
+    unused = _unused(files, {path for _, path in chosen})
+    _name_missing(lost, unused, not chosen, copy, places, files)
+    return places, chosen, unused
+
+
 class _Lost:
     """Utterances without a sound file: faults, or left out under ``allow_partial``."""
 
@@ -182,6 +229,12 @@ class _Lost:
         self.allow_partial, self.faults = allow_partial, faults
         self.dropped: list[Dropped] = []
         self.missing: list[tuple[Row, Path]] = []
+        self.refused: list[tuple[Row, str]] = []
+
+    def refuse(self, row: Row, kind: str, what: str, where: Path) -> None:
+        """One whose file cannot be told, or may not be read: a fault under any setting."""
+        self.refused.append((row, what))
+        self.faults.add(kind, what, where)
 
     def add(self, row: Row, problem: str, kind: str, where: Path) -> None:
         """One more."""
@@ -219,7 +272,7 @@ def _chosen(
     lost: _Lost,
 ) -> Iterator[tuple[Row, Path]]:
     """The file of each row; rows that have several, or one that lies elsewhere, are faults; those that have none are kept."""
-    faults, fence = lost.faults, corpus.Fence(folder, copy.follow_links)
+    fence = corpus.Fence(folder, copy.follow_links)
     for record in manifest.to_dict("records"):
         row = {str(key): value for key, value in record.items()}
         if row["set"] not in places:
@@ -229,11 +282,12 @@ def _chosen(
         if len(found) > 1:
             several = ", ".join(str(path.relative_to(folder)) for path in found)
             text = f"utterance '{row['utterance']}' of {row['set']} has {len(found)} files: {several}"
-            faults.add("ambiguous", text, place)
+            lost.refuse(row, "ambiguous", text, place)
         elif not found:
             lost.missing.append((row, place))
         elif not fence.holds(found[0]):
-            faults.add("leaves-root", f"a link leads out of {folder}, to {os.path.realpath(found[0])}", found[0])
+            outside = f"a link leads out of {folder}, to {os.path.realpath(found[0])}"
+            lost.refuse(row, "leaves-root", outside, found[0])
         else:
             yield row, found[0]
 
@@ -243,16 +297,16 @@ def _name_missing(
     unused: Sequence[Path],
     nothing: bool,
     copy: Copy,
-    kinds: dict[str, tuple[str, str]],
     places: Mapping[str, Path],
     files: Mapping[Path, _Files],
 ) -> None:
     """Say of the utterances without a file what there is instead: files of another name first, as the root of it.
 
-    ``kinds`` gets the remedy for names. Under ``allow_partial``, names are a fault only where there is nothing else.
+    The kinds of faults get the remedy for names. Under ``allow_partial``, names are a fault only where there is nothing else.
     """
     if not lost.missing:
         return
+    kinds = lost.faults.kinds
     guess = names.guess([row for row, _ in lost.missing], [path.stem for path in unused])
     if unused and (nothing or not lost.allow_partial) and (guess is not None or nothing):
         few = ", ".join(path.name for path in unused[:3])

@@ -37,18 +37,24 @@ def read(
         DataError: with all faults.
     """
     listing = Listing()
-    root: str | Path = settings.train
-    if settings.train:
-        _add_training(settings, listing)
-    if not training_alone:
-        root = _add_evaluated(settings, folder, listing)
+    root = add(settings, listing, folder, training_alone)
     _say_commands(listing)
     cutting.write(listing, recordings, threads, known)
     return corpus.assemble(listing, root, allow_partial, threads, known)
 
 
-def _add_evaluated(settings: DatasetSettings, folder: Path | None, listing: Listing) -> Path:
-    """List what is evaluated; the folder of it."""
+def add(
+    settings: DatasetSettings, listing: Listing, folder: Path | None = None, training_alone: bool = False
+) -> str | Path:
+    """List a data set and its training set by their tables and names alone; where it lies. Arguments as of :func:`read`.
+
+    Raises:
+        DataError: it holds nothing that could be listed; the listing has the faults.
+    """
+    if settings.train:
+        _add_training(settings, listing)
+    if training_alone:
+        return settings.train
     if settings.is_rendered:
         if folder is None:
             raise ValueError("a synthetic data set needs the folder in which it was rendered")

@@ -9,10 +9,11 @@ from __future__ import annotations
 import hashlib
 import math
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
 import soundfile
 
 from pipeline import audio, containers
@@ -63,15 +64,17 @@ def rules() -> dict[str, object]:
     }
 
 
-def probe(path: Path, longest_seconds: float = math.inf) -> Probe:
-    """Hold a file against its own counts, decode it to the end, and hash its bytes."""
+def probe(
+    path: Path, longest_seconds: float = math.inf, hear: Callable[[np.ndarray, int], None] | None = None
+) -> Probe:
+    """Hold a file against its own counts, decode it to the end, and hash its bytes; ``hear`` as of :func:`audio.survey`."""
     try:
         if not path.is_file():
             problem = "is a folder" if path.is_dir() else "is a pipe or a device" if path.exists() else "is missing"
             return Probe(kind="missing-audio", problem=f"{path} {problem}", lasting=False)
         with audio.regular(path) as descriptor:
             contents = containers.examine(Source(descriptor, path))
-        heard = audio.survey(path, longest_seconds)
+        heard = audio.survey(path, longest_seconds, hear)
         if not contents.is_checked:
             raise odd(path, "is read by the decoder, but nothing tells whether it is whole")
         with path.open("rb") as stream:

@@ -84,6 +84,16 @@ class Sameness:
         yield f"{said}. {_NO_NUMBER}"
 
 
+def by_sound(originals: Rows, rows: Rows, sounds: Mapping[str, str], mine: Mapping[str, str]) -> list[Rows]:
+    """The recordings of a system by the sound that they hold; of one original there is one. Arguments as of :func:`find`."""
+    alike: dict[str, dict[str, Mapping[Any, Any]]] = defaultdict(dict)
+    for original, row in zip(originals, rows, strict=True):
+        was = sounds.get(original["sha256"], original["sha256"])
+        # An utterance that stands in several sets, or under two ids, is one original.
+        alike[mine.get(row["sha256"], row["sha256"])].setdefault(was, row)
+    return [[*members.values()] for members in alike.values()]
+
+
 def find(
     originals: Sequence[Mapping[Any, Any]],
     rows: Sequence[Mapping[Any, Any]],
@@ -98,20 +108,17 @@ def find(
         sounds: what is heard in an original, by the digest of its file; by default the file is told by its bytes.
         mine: the same of the system's files.
     """
-    alike: dict[str, dict[str, tuple[str, str]]] = defaultdict(dict)
+    alike = by_sound(originals, rows, sounds, mine)
     of_speaker: dict[str, dict[str, str]] = defaultdict(dict)
     for original, row in zip(originals, rows, strict=True):
         was = sounds.get(original["sha256"], original["sha256"])
-        now = mine.get(row["sha256"], row["sha256"])
-        # An utterance that stands in several sets, or under two ids, is one original.
-        alike[now].setdefault(was, (str(row["utterance"]), str(row["speaker"])))
-        of_speaker[str(row["speaker"])][was] = now
-    groups = [members for members in alike.values() if len(members) > 1]
+        of_speaker[str(row["speaker"])][was] = mine.get(row["sha256"], row["sha256"])
+    groups = [members for members in alike if len(members) > 1]
     several = [made for made in of_speaker.values() if len(made) > 1]
-    mixed = [members for members in groups if len({speaker for _, speaker in members.values()}) > 1]
-    first = min((sorted(name for name, _ in members.values()) for members in groups), default=["", ""])
+    mixed = [members for members in groups if len({str(row["speaker"]) for row in members}) > 1]
+    first = min((sorted(str(row["utterance"]) for row in members) for members in groups), default=["", ""])
     return Sameness(
-        files=sum(map(len, alike.values())),
+        files=sum(map(len, alike)),
         shared=sum(map(len, groups)),
         sounds=len(groups),
         across=sum(map(len, mixed)),
@@ -119,6 +126,20 @@ def find(
         of=len(several),
         example=(first[0], first[1]),
     )
+
+
+def taken_from(
+    everyone: Rows, originals: Rows, rows: Rows, sounds: Mapping[str, str], mine: Mapping[str, str]
+) -> list[tuple[Mapping[Any, Any], Rows]]:
+    """The recordings that hold the original of another utterance, each with whose it is. Arguments as of :func:`of_others`."""
+    owners: dict[str, list[Mapping[Any, Any]]] = defaultdict(list)
+    for row in everyone:
+        owners[sounds.get(row["sha256"], row["sha256"])].append(row)
+    return [
+        (row, owners[mine[row["sha256"]]])
+        for original, row in zip(originals, rows, strict=True)
+        if mine[row["sha256"]] in owners and mine[row["sha256"]] != sounds.get(original["sha256"], original["sha256"])
+    ]
 
 
 def of_others(
@@ -133,14 +154,7 @@ def of_others(
         sounds: what is heard in an original, by the digest of its file.
         mine: the same of the system's files.
     """
-    owners: dict[str, list[Mapping[Any, Any]]] = defaultdict(list)
-    for row in everyone:
-        owners[sounds.get(row["sha256"], row["sha256"])].append(row)
-    taken = [
-        (row, owners[mine[row["sha256"]]])
-        for original, row in zip(originals, rows, strict=True)
-        if mine[row["sha256"]] in owners and mine[row["sha256"]] != sounds.get(original["sha256"], original["sha256"])
-    ]
+    taken = taken_from(everyone, originals, rows, sounds, mine)
     if not taken:
         return
     strangers = [one for one in taken if all(owner["speaker"] != one[0]["speaker"] for owner in one[1])]
@@ -155,15 +169,20 @@ def of_others(
     )
 
 
+def unchanged(originals: Rows, rows: Rows, sounds: Mapping[str, str], mine: Mapping[str, str]) -> Rows:
+    """The recordings that hold their own original. Arguments as of :func:`of_others`."""
+    return [
+        row
+        for original, row in zip(originals, rows, strict=True)
+        if mine[row["sha256"]] == sounds.get(original["sha256"], original["sha256"])
+    ]
+
+
 def unprotected_training(
     originals: Rows, rows: Rows, sounds: Mapping[str, str], mine: Mapping[str, str]
 ) -> Iterator[Doubt]:
     """Recordings of a protected training set that hold their own original. Arguments as of :func:`of_others`."""
-    plain = [
-        str(row["utterance"])
-        for original, row in zip(originals, rows, strict=True)
-        if mine[row["sha256"]] == sounds.get(original["sha256"], original["sha256"])
-    ]
+    plain = [str(row["utterance"]) for row in unchanged(originals, rows, sounds, mine)]
     if plain:
         yield Doubt(
             "unprotected_training",

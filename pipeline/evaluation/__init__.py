@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pipeline.evaluation.application import Planned, Trained, evaluate, plan, prepare, train_extractors
 from pipeline.evaluation.result import Result, SimilarityMatrices, read
+from pipeline.evaluation.submissions import submission
 
 __all__ = [
     "Planned",
@@ -14,5 +15,6 @@ __all__ = [
     "plan",
     "prepare",
     "read",
+    "submission",
     "train_extractors",
 ]

@@ -427,12 +427,12 @@ def latex_table(
     lines = [
         r"\begin{table}",
         r"\centering",
-        rf"\caption{{{_latex(title)}. {' '.join(map(_latex, notes))}}}",
+        rf"\caption{{{latex(title)}. {' '.join(map(latex, notes))}}}",
         rf"\begin{{tabular}}{{{columns}}}",
         r"\toprule",
-        " & ".join(map(_latex, heads)) + r" \\",
+        " & ".join(map(latex, heads)) + r" \\",
         r"\midrule",
-        *("{}" * line[0].startswith("[") + " & ".join(map(_latex, line)) + r" \\" for line in body),
+        *("{}" * line[0].startswith("[") + " & ".join(map(latex, line)) + r" \\" for line in body),
     ]
     return "\n".join([*lines, r"\bottomrule", r"\end{tabular}", r"\end{table}", ""])
 

@@ -61,7 +61,7 @@ def test_without_a_run_every_cell_is_recomputed_and_nothing_is_written(command: 
     assert (status, err) == (0, "")
     assert "100 published cells: 4 sources disagree, 22 follows, 74 consistent" in out
     assert sum("libri_test" in line for line in out.splitlines()) == 100
-    assert not [path for path in tmp_path.rglob("scorecard*")]
+    assert not list(tmp_path.rglob("scorecard*"))
 
 
 def test_a_run_is_held_against_the_published_cells(command: Command, tmp_path: Path) -> None:

@@ -1,0 +1,141 @@
+"""The verb ``validate``: its options, and the check of a submission as text, HTML and CSV."""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+import textwrap
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NoReturn
+
+from pipeline.errors import ConfigError, os_error
+from pipeline.files import write_atomically
+from pipeline.submission import Check, Report
+
+MOST = 5
+"""So many findings of a check stand on the screen."""
+
+_HEADS = {"ok": "ok", "warning": "warning", "wrong": "wrong", "unknown": "unknown"}
+
+
+@dataclass(frozen=True)
+class Options:
+    """What ``validate`` takes beside overrides.
+
+    Attributes:
+        html: where the page is written.
+        csv: where the table is written.
+        training: whether anonymised training speech is looked at too.
+    """
+
+    html: Path | None = None
+    csv: Path | None = None
+    training: bool = False
+
+    @property
+    def asks(self) -> bool:
+        """Whether audio has to be looked at."""
+        return self.html is not None or self.csv is not None or self.training
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        raise ConfigError(
+            f"validate: {message}",
+            remedy="python -m pipeline validate [--html FILE] [--csv FILE] [--training] OVERRIDES",
+        )
+
+
+def taken(arguments: Sequence[str]) -> tuple[Options, list[str]]:
+    """The options of the verb, and what is left for Hydra.
+
+    Raises:
+        ConfigError: an option lacks its file, or stands in a sweep.
+    """
+    parser = _Parser(prog="validate", add_help=False, allow_abbrev=False)
+    parser.add_argument("--html", type=_file)
+    parser.add_argument("--csv", type=_file)
+    parser.add_argument("--training", action="store_true")
+    found, left = parser.parse_known_args(arguments)
+    options = Options(found.html, found.csv, found.training)
+    if (options.html or options.csv) and any(one in ("-m", "--multirun") for one in left):
+        raise ConfigError(
+            "validate: the jobs of a sweep would write over each other's files",
+            remedy="leave out -m: several systems are checked together with system=[A,B]",
+        )
+    return options, left
+
+
+def _file(text: str) -> Path:
+    if not text or "=" in text.split("/")[0]:
+        raise argparse.ArgumentTypeError(f"'{text}' is no name of a file")
+    # A sweep or a run may change the folder of the process.
+    return Path(text).expanduser().absolute()
+
+
+def write(report: Report, options: Options, title: str) -> list[str]:
+    """Write what was asked for; a line for each file. With a page, the table lies beside it."""
+    from pipeline.submission.page import html
+    from pipeline.tables import csv
+
+    texts: dict[Path, str] = {}
+    if options.html is not None:
+        texts[options.html] = html(report, title)
+    table = options.csv or (options.html.with_suffix(".csv") if options.html is not None else None)
+    if table is not None:
+        texts[table] = csv.text(report.table(), "%g")
+    for path, text in texts.items():
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            write_atomically(path, text.encode("utf-8", "backslashreplace"))
+        except OSError as error:
+            raise os_error(error, f"{path.name} cannot be written", path) from error
+    return [f"written: {path}" for path in texts]
+
+
+def lines(report: Report, all_in: str) -> Iterator[str]:
+    """The checks as text, a line each, with what was found below; then what was looked at, and the verdict."""
+    width = max(len(check.title) for check in report.checks)
+    for check in report.checks:
+        yield f"{_HEADS[check.verdict]:8} {check.title:{width}}  {check.count if check.found else ''}".rstrip()
+        yield from _below(check, all_in)
+    yield ""
+    for said in report.measured:
+        yield f"measured: {said}"
+    yield report.verdict
+
+
+def _below(check: Check, all_in: str) -> Iterator[str]:
+    if check.said:
+        yield from _wrapped("", check.said)
+    for one in check.found[:MOST]:
+        of = f"{one.set}: " if one.set and one.set != one.id else ""
+        yield from _wrapped("- ", f"{of}{one.id}{f'  {one.what}' if one.what else ''}")
+    if len(check.found) > MOST:
+        yield from _wrapped("", f"and {len(check.found) - MOST} more: {all_in}")
+    if check.verdict in ("wrong", "warning"):
+        yield from _wrapped("means: ", check.words.means)
+        yield from _wrapped("to do: ", check.remedy)
+
+
+def _wrapped(head: str, text: str) -> list[str]:
+    # Commands and paths are copied: they are not broken.
+    return textwrap.wrap(
+        text,
+        width=120,
+        initial_indent=f"{'':9}{head}",
+        subsequent_indent=" " * (9 + len(head)),
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+
+
+def where_all_are(options: Options) -> str:
+    """Where all findings stand, in words."""
+    if options.html is not None:
+        return f"all are in {shlex.quote(str(options.html))}"
+    if options.csv is not None:
+        return f"all are in {shlex.quote(str(options.csv))}"
+    return "--csv FILE or --html FILE has them all"

@@ -1,0 +1,104 @@
+"""A submission beside the originals: which file stands for which utterance, and what was heard in both."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pipeline.datasets import sameness
+from pipeline.datasets.corpus import Listed
+from pipeline.datasets.external import Copy, Row
+from pipeline.datasets.external import Listed as Files
+from pipeline.submission.findings import Named
+from pipeline.submission.hearing import Heard
+
+
+@dataclass(frozen=True)
+class Pair:
+    """An utterance whose original and anonymised file are both sound."""
+
+    row: Row
+    original: Heard
+    mine: Heard
+
+    @property
+    def longer(self) -> float:
+        """Seconds by which the anonymised file is longer."""
+        return self.mine.seconds - self.original.seconds
+
+    def named(self, what: str = "") -> Named:
+        return Named(str(self.row["utterance"]), str(self.row["set"]), what)
+
+
+@dataclass(frozen=True, eq=False)
+class Side:
+    """One folder of anonymised audio.
+
+    Attributes:
+        label: what the checks call it.
+        level: that is declared; ``unknown`` if none is.
+        copy: where it lies.
+        wanted: rows of the utterances that it should hold.
+        files: what was found by name.
+        heard: of every file, originals too.
+    """
+
+    label: str
+    level: str
+    copy: Copy
+    wanted: Sequence[Row]
+    files: Files
+    heard: Mapping[Path, Heard]
+
+    @functools.cached_property
+    def pairs(self) -> list[Pair]:
+        found = []
+        for row, path in self.files.chosen:
+            original = self.heard.get(row["path"]) if row["path"] is not None else None
+            mine = self.heard[path]
+            if original is not None and not original.probe.kind and not mine.probe.kind:
+                found.append(Pair(row, original, mine))
+        return found
+
+    @functools.cached_property
+    def compared(self) -> Compared:
+        """The pairs as :mod:`pipeline.datasets.sameness` takes them."""
+        originals = [{**pair.row, "sha256": pair.original.probe.sha256} for pair in self.pairs]
+        rows = [{**pair.row, "sha256": pair.mine.probe.sha256} for pair in self.pairs]
+        sounds = {pair.original.probe.sha256: pair.original.probe.sound for pair in self.pairs}
+        return Compared(originals, rows, sounds, {one.mine.probe.sha256: one.mine.probe.sound for one in self.pairs})
+
+    @functools.cached_property
+    def unchanged(self) -> dict[tuple[str, str], str]:
+        """Digests of the files that hold their own original, by (set, utterance)."""
+        found = sameness.unchanged(*self.compared.all())
+        return {(row["set"], row["utterance"]): row["sha256"] for row in found}
+
+
+@dataclass(frozen=True)
+class Compared:
+    """Rows of originals and of anonymised files, and what is heard in them by their digests."""
+
+    originals: list[dict[Any, Any]]
+    rows: list[dict[Any, Any]]
+    sounds: dict[str, str]
+    mine: dict[str, str]
+
+    def all(self) -> tuple[list[dict[Any, Any]], list[dict[Any, Any]], dict[str, str], dict[str, str]]:
+        return self.originals, self.rows, self.sounds, self.mine
+
+
+def row(listed: Listed) -> Row:
+    """An utterance of the data set as a row of a manifest without its audio; ``path`` is None where a fault was reported."""
+    return {
+        "utterance": listed.utterance,
+        "speaker": listed.speaker,
+        "sex": listed.sex,
+        "set": listed.set,
+        "role": listed.role,
+        "position": listed.position,
+        "path": listed.path,
+    }
