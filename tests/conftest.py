@@ -72,6 +72,15 @@ def speech() -> Path:
 
 
 @pytest.fixture(scope="session")
+def lists() -> Path:
+    """The folder of VoicePrivacy's real LibriSpeech lists; tests that need them are skipped, with the reason, where it is absent."""
+    folder = Path(os.environ.get("VOICE_PRIVACY_TEST_LISTS", ROOT.parent / "shared" / "reference" / "vpc_lists"))
+    if not (folder / "libri_dev_enrolls").is_dir():
+        pytest.skip(f"no lists in {folder}: set VOICE_PRIVACY_TEST_LISTS to a folder that holds libri_dev_enrolls/")
+    return folder
+
+
+@pytest.fixture(scope="session")
 def models() -> Path:
     """The folder of offline weights that ``make install`` fills."""
     return Path(os.environ.get("VOICE_PRIVACY_MODELS", Path.home() / ".cache" / "voice-privacy" / "models"))

@@ -42,7 +42,8 @@ def structure(
 ) -> None:
     """Report sets of the edition that are missing, and sets that only other editions have; with ``wanted`` nothing else is asked for."""
     if wanted is not None:
-        foreign = [name for name in map(composed, wanted) if name in available and name not in protocol]
+        asked = [name for name in map(composed, wanted) if name in available and name not in protocol]
+        foreign = [name for name in asked if protocols.editions_of(name)]
         missing: list[str] = []
     else:
         foreign = _foreign(found, protocol)

@@ -11,6 +11,7 @@ import os
 import re
 import shlex
 from collections import defaultdict
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -19,11 +20,15 @@ from pipeline.datasets.corpus import Listing
 from pipeline.datasets.settings import DatasetSettings
 from pipeline.datasets.vpc import check, layout, protocols
 from pipeline.datasets.vpc.layout import Layout
+from pipeline.datasets.vpc.protocols import Expected
 from pipeline.faults import Faults
 from pipeline.names import few
 
 _TRIALS = re.compile(r"(\w+?)_trials_\w+")
 _TABLE = re.compile(r"(trials_[fm](?:_common)?)(?:_mic2)?")
+
+Available = dict[str, Path | tuple[Path, str]]
+"""Trial sets by name: the folder, or of one that is to be cut the raw download's folder and the table of its trials."""
 
 
 @dataclass
@@ -46,15 +51,17 @@ def add(settings: DatasetSettings, root: Path, listing: Listing) -> None:
     protocol = protocols.read(found.edition)
     _say(found, listing)
     available = _available(found)
-    names = _evaluated(settings, found, available, listing)
+    names = _evaluated(settings, available, protocol, listing)
     chosen = _chosen(found, available, names, faults)
     check.structure(found, protocol, available, settings.sets, settings.protocol == "strict", listing)
     if faults.has("swapped") or faults.has("edition"):
         # Whatever else is wrong follows from that.
         faults.stop(root)
     pairs = [(chosen.enrolments[half], list(folders.values())) for half, folders in chosen.trials.items()]
-    starts = [found.root, found.data, root, *(folder.parent for folder in found.sets.values()), root.parent, Path.cwd()]
     cuts = list(chosen.cuts.values())
+    # The recipes write paths that start where data lies; the originals may be in another folder than the rest.
+    places = [folder.parent for folder in found.sets.values()]
+    starts = [found.root, found.data, *(one.parent for one in places), *places, root, root.parent, Path.cwd()]
     kaldi.add_sets(settings, root, listing, pairs, cuts=cuts, starts=[*starts, *(cut.folder for cut in cuts)])
     check.counts(found, protocol, settings.protocol == "strict", listing)
     if faults.has("swapped"):
@@ -126,12 +133,10 @@ def _say(found: Layout, listing: Listing) -> None:
 # What is evaluated ---------------------------------------------------------------------------------------------------
 
 
-def _available(found: Layout) -> dict[str, Path | tuple[Path, str]]:
-    """Trial sets by name: the folder, or of one that is to be cut the raw download's folder and the table of its trials."""
-    there: dict[str, Path | tuple[Path, str]] = {
-        name: folder for name, folder in found.sets.items() if _TRIALS.fullmatch(name)
-    }
-    halves = {found[1] for name in there if (found := _TRIALS.fullmatch(name))}
+def _available(found: Layout) -> Available:
+    """The trial sets that are there, and those that can be cut out of raw downloads."""
+    there: Available = {name: folder for name, folder in found.sets.items() if _TRIALS.fullmatch(name)}
+    halves = {name.partition("_trials_")[0] for name in there}
     for half, folder in found.sets.items():
         if layout.is_raw(half) and half not in halves and f"{half}_enrolls" not in found.sets:
             there |= {f"{half}_{name}": (folder, table) for name, table in _raw_lists(folder).items()}
@@ -149,11 +154,11 @@ def _raw_lists(folder: Path) -> dict[str, str]:
 
 
 def _evaluated(
-    settings: DatasetSettings, found: Layout, available: dict[str, Path | tuple[Path, str]], listing: Listing
+    settings: DatasetSettings, available: Available, protocol: Mapping[str, Expected], listing: Listing
 ) -> list[str]:
     """The names of the trial sets that are evaluated: those of ``dataset.sets``, or all that are no part or union of others."""
     wanted = kaldi.wanted_sets(settings)
-    beside = {name for name in available if _is_covered(name, available)}
+    beside = {name for name in available if _is_covered(name, available, protocol)}
     if wanted is None:
         if beside:
             listing.notes.append(
@@ -165,15 +170,19 @@ def _evaluated(
     return [name for name in available if name in wanted]
 
 
-def _is_covered(name: str, available: dict[str, Path | tuple[Path, str]]) -> bool:
-    """Whether a trial set is a union of others that are there (``_all``), or a part of one with both sexes (``_mixed``)."""
-    if name.endswith("_all"):
-        return name.removesuffix("_all") in available or f"{name.removesuffix('_all')}_f" in available
+def _is_covered(name: str, available: Available, protocol: Mapping[str, Expected]) -> bool:
+    """Whether a trial set is a union of others that are there, or a part of one with both sexes; which of them the edition tries,
+    its protocol says."""
+    if name in protocol and protocol[name].role == "trials":
+        return False
     half = name.rpartition("_trials_")[0]
-    return not name.endswith("_mixed") and f"{half}_trials_mixed" in available
+    if name in protocol and protocol[name].role == "part":
+        return f"{half}_trials_mixed" in available
+    union = re.sub(r"_(all|mixed)$", "", name)
+    return union != name and (union in available or f"{union}_f" in available)
 
 
-def _chosen(found: Layout, available: dict[str, Path | tuple[Path, str]], names: list[str], faults: Faults) -> Chosen:
+def _chosen(found: Layout, available: Available, names: list[str], faults: Faults) -> Chosen:
     """The folders that are read; a trial set without enrolment set or without its list is a fault."""
     chosen = Chosen()
     for name in names:
