@@ -8,6 +8,7 @@ is decoded, and nothing unpickled, as kaldiio would. A recording is decoded once
 
 from __future__ import annotations
 
+import functools
 import logging
 import os
 import re
@@ -131,7 +132,7 @@ def _entries(archive: Path, offsets: Iterable[int], folder: Path, known: KnownFi
                 stream.seek(start)
                 content = stream.read(length)
                 ending = "flac" if content[:4] == b"fLaC" else "wav"
-                made[offset] = _kept(home, str(offset), ending, lambda path, content=content: path.write_bytes(content))  # type: ignore[misc]
+                made[offset] = _kept(home, str(offset), ending, functools.partial(Path.write_bytes, data=content))
     except OSError as error:
         if error.filename is None or Path(str(error.filename)) != archive:
             raise
@@ -159,16 +160,15 @@ def _place(stream: BinaryIO, offset: int, size: int) -> tuple[int, int, str]:
 
 def _digest(archive: Path, folder: Path) -> str:
     """sha256 of a file, kept by its path, size, inode and times, where these have settled."""
-    found = archive.stat()
-    state = digest(str(archive), found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
-    memory = folder / "archives" / state
+    state = _state(archive)
+    memory = folder / "archives" / digest(str(archive), state)
     with suppress(OSError, ValueError):
         said = memory.read_text("ascii")
         if re.fullmatch(r"[0-9a-f]{64}", said):
             return said
-    settled = time.time_ns() - max(found.st_mtime_ns, found.st_ctime_ns) >= RACY_NS
+    settled = time.time_ns() - max(state[-2:]) >= RACY_NS
     made = files.file_digest(archive)
-    if settled and archive.stat() == found:
+    if settled and _state(archive) == state:
         memory.parent.mkdir(parents=True, exist_ok=True)
         files.write_atomically(memory, made)
     return made
@@ -211,10 +211,16 @@ def _from_recordings(listing: Listing, folder: Path, threads: int, known: KnownF
     # Nothing is written for data that are refused.
     if not listing.faults.found:
         with ThreadPoolExecutor(max(1, threads)) as pool:
-            jobs = {path: pool.submit(_cuts, path, found[path].sha256, several, folder, known)
-                    for path, several in wanted.items()}  # fmt: skip
-            for path, job in jobs.items():
-                made |= {(path, part): cut for part, cut in job.result().items()}
+            jobs = {
+                path: pool.submit(_cuts, path, found[path].sha256, several, folder, known)
+                for path, several in wanted.items()
+            }
+            try:
+                for path, job in jobs.items():
+                    made |= {(path, part): cut for part, cut in job.result().items()}
+            except BaseException:
+                pool.shutdown(wait=False, cancel_futures=True)
+                raise
     listing.utterances = [
         replace(row, path=made.get((row.path, part))) if row.path and part else row for row, part in zip(rows, parts)
     ]
@@ -249,11 +255,11 @@ def _cuts(recording: Path, sha256: str, parts: Iterable[Part], folder: Path, kno
     made = {part: there[part.name] for part in parts if part.name in there}
     lacking = sorted(set(parts) - set(made))
     if lacking:
-        before = recording.stat()
+        before = _state(recording)
         is_same = files.file_digest(recording) == sha256
         if is_same:
             made |= _decoded(recording, lacking, home)
-        if not is_same or recording.stat() != before:
+        if not is_same or _state(recording) != before:
             known.doubt([recording])
             raise audio.Changed(
                 "a recording is not what it was when the data were read",
@@ -278,10 +284,16 @@ def _decoded(recording: Path, parts: Sequence[Part], home: Path) -> dict[Part, P
                 if part.stop <= end:
                     wave = np.concatenate(pieces.pop(part))
                     made[part] = _kept(
-                        home, part.name, "wav", lambda path, wave=wave: audio.write(path, wave, rate, subtype)
-                    )  # type: ignore[misc]
+                        home, part.name, "wav", functools.partial(audio.write, wave=wave, rate=rate, subtype=subtype)
+                    )
             place = end
     return made
+
+
+def _state(path: Path) -> tuple[int, ...]:
+    """By what a file is told to be as it was; the times in nanoseconds come last."""
+    found = path.stat()
+    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
 
 
 # Files ---------------------------------------------------------------------------------------------------------------

@@ -527,7 +527,7 @@ def plain_files(folder: Path) -> str:
     return (
         f'd={shlex.quote(str(folder))}; mkdir -p "$d/wav" && '
         '{ [ -e "$d/wav.scp.pipes" ] || cp "$d/wav.scp" "$d/wav.scp.pipes"; } && '
-        'while read -r u c; do case "$c" in '
+        'while read -r u c || [ -n "$u" ]; do case "$c" in '
         '*\'|\') sh -c "${c%|}" </dev/null >"$d/wav/$u.wav" && echo "$u $d/wav/$u.wav";; '
         '*.ark:*) wav-copy "$c" "$d/wav/$u.wav" </dev/null && echo "$u $d/wav/$u.wav";; '
         '*) echo "$u $c";; esac; done <"$d/wav.scp.pipes" >"$d/wav.scp"'

@@ -128,7 +128,10 @@ def test_nothing_is_lost(tmp_path: Path, suffix: str, subtype: str, kept: str, d
         whole, rate = soundfile.read(cut.recording(recording), dtype=dtype)
         mine, _ = soundfile.read(path, dtype=dtype)
         assert soundfile.info(path).subtype == kept
-        assert np.array_equal(mine, whole[int(float(f"{start:.2f}") * rate) : int(float(f"{end:.2f}") * rate)])
+        first, behind = int(float(f"{start:.2f}") * rate), int(float(f"{end:.2f}") * rate)
+        # Two passes of an mp3 decoder differ in the last bit; a run hears what audio.load gives.
+        assert np.allclose(mine, whole[first:behind], rtol=0, atol=1e-7 if suffix == ".mp3" else 0)
+        assert np.array_equal(audio.load(path)[0], audio.load(cut.recording(recording))[0][first:behind])
 
 
 def test_channels_are_kept_or_chosen(tmp_path: Path) -> None:
@@ -216,7 +219,7 @@ def test_speakers_need_a_segment(cut: Cut, refused) -> None:
 
 def test_segments_that_overlap_are_said(cut: Cut) -> None:
     cut.tables["t_trials_f"]["segments"][1] = "a-t1 a-t_trials_f 0.1 0.4"
-    (note,) = [note for note in cut.save().read().notes if "overlap" in note]
+    (note,) = [note for note in cut.save().read().notes if "overlap with" in note]
     assert note.startswith("1 segments overlap with one before them, e.g. a-t1 and a-t0")
 
 
@@ -252,18 +255,18 @@ def test_what_was_interrupted_goes_on(cut: Cut, monkeypatch: pytest.MonkeyPatch)
         path.unlink()
     real, written = audio.write, []
 
-    def dies(path: Path, *rest: object) -> None:
+    def dies(path: Path, **rest: object) -> None:
         if len(written) == 3:
             path.write_bytes(b"RIFF")
             raise KeyboardInterrupt
         written.append(path)
-        real(path, *rest)
+        real(path, **rest)
 
     monkeypatch.setattr(audio, "write", dies)
     with pytest.raises(KeyboardInterrupt):
         cut.read()
     assert len(cut.files()) == 3 and all(path.suffix == ".wav" for path in cut.files())
-    monkeypatch.setattr(audio, "write", lambda path, *rest: (written.append(path), real(path, *rest)))
+    monkeypatch.setattr(audio, "write", lambda path, **rest: (written.append(path), real(path, **rest)))
     assert cut.read().manifest.equals(whole) and len(written) == 10
 
 
@@ -358,15 +361,16 @@ def test_entries_of_an_archive_are_the_bytes_of_their_files(tiny: Tiny, how: str
     assert {path: path.stat().st_mtime_ns for path in paths(read(tiny)).values()} == before
 
 
-@pytest.mark.parametrize("write", ["wav", "soundfile_flac"])
+@pytest.mark.parametrize("write", ["wav", "flac"])
 def test_archives_of_kaldiio(tiny: Tiny, write: str) -> None:
     """Written by kaldiio, and read as kaldiio reads them."""
     tiny.save()
     waves = {path.stem: soundfile.read(path, dtype="int16")[0] for path in sorted((tiny.root / "wav").glob("*.wav"))}
     ark, scp = tiny.root / "wav.ark", tiny.root / "all.scp"
-    function = None if write == "wav" else write
-    kaldiio.save_ark(str(ark), {u: (RATE, wave) for u, wave in waves.items()} if function is None else
-                     {u: (wave, RATE) for u, wave in waves.items()}, scp=str(scp), write_function=function)  # fmt: skip
+    function = None if write == "wav" else "soundfile"
+    given = {} if function is None else {"format": write}
+    entries = {u: (RATE, wave) for u, wave in waves.items()}
+    kaldiio.save_ark(str(ark), entries, scp=str(scp), write_function=function, write_kwargs=given)
     lines = dict(line.split() for line in scp.read_text().splitlines())
     for folder, tables in tiny.tables.items():
         ids = [line.split()[0] for line in tables["wav.scp"]]
@@ -376,8 +380,7 @@ def test_archives_of_kaldiio(tiny: Tiny, write: str) -> None:
     for path in (tiny.root / "wav").glob("*.wav"):
         path.unlink()
     for u, path in paths(read(tiny)).items():
-        theirs = kaldiio.load_mat(lines[u])
-        theirs = theirs[1] if isinstance(theirs[0], int) else theirs[0]
+        theirs = kaldiio.load_mat(lines[u])[1]
         mine = soundfile.read(path, dtype="int16" if function is None else "float64")[0]
         assert np.array_equal(mine, theirs) and np.array_equal(soundfile.read(path, dtype="int16")[0], waves[u])
 
