@@ -51,7 +51,10 @@ def _more_than_trials(values: Mapping[str, Any], asked: Sequence[str]) -> list[F
     entries = chosen if isinstance(chosen, Mapping) else {}
     named = {label: entries[label].get("name") for label in asked if isinstance(entries.get(label), Mapping)}
     return [
-        Fault("it compares all pairs of recordings, or vectors, which score files of trials do not hold", f"metric={label}")
+        Fault(
+            "it compares all pairs of recordings, or vectors, which score files of trials do not hold",
+            f"metric={label}",
+        )
         for label, name in named.items()
         if isinstance(name, str) and _reads(name) not in ("", "trials")
     ]
