@@ -98,6 +98,9 @@ def plan(asked: Evaluation, values: dict[str, Any]) -> int:
 
 def validate(asked: Evaluation, values: dict[str, Any]) -> int:
     """The configuration has been checked when this is reached."""
+    if asked.dataset.is_given:
+        print(f"valid: dataset {asked.dataset.name}, metrics {', '.join(asked.metrics)}")
+        return 0
     print(
         f"valid: dataset {asked.dataset.name}, systems {', '.join(asked.systems)}, "
         f"extractors {', '.join(asked.extractors)}, attackers {', '.join(asked.attackers)}"

@@ -14,6 +14,7 @@ import pytest
 from pipeline import cli
 from pipeline.datasets.scores import folders, given
 from pipeline.datasets.settings import DatasetSettings
+from pipeline.errors import DataError
 
 Command = Callable[..., tuple[int, str, str]]
 
@@ -201,9 +202,9 @@ def test_a_folder_for_each_system(tmp_path: Path) -> None:
     assert sum(one.of.system == "original" for one in found.sets) == 2
     path = tmp_path / "B3" / "exp" / "asv_orig" / "libri_test_enrolls-libri_test_trials_f" / "scores"
     scores(path, "f", 1.0, 99)
-    with pytest.raises(Exception, match="1 fault") as raised:
+    with pytest.raises(DataError, match="1 fault") as raised:
         read(tmp_path)
-    assert str(path) in str(raised.value) or "T10-2" in str(raised.value)
+    assert str(path) in str(raised.value) and f"{tmp_path}/T10-2/" in str(raised.value)
 
 
 def test_a_table_names_files_of_any_layout(tmp_path: Path) -> None:

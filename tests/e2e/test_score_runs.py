@@ -203,5 +203,6 @@ def test_what_score_files_cannot_say_is_refused(tmp_path: Path, command: Command
     assert command(*asked, "fusion=[equal]")[0] == 2
     assert command(*asked, "dataset.train=given")[0] == 2
     # The defaults of the configuration name such metrics too: nobody asked for them.
+    assert command("validate", *asked[1:])[1].startswith("valid: dataset scores, metrics asv, zebra")
     status, out, _ = command("plan", "dataset=scores", "dataset.root=given")
     assert status == 0 and "measure: 0 reused, 16 to compute" in out
