@@ -59,7 +59,7 @@ def faults(*arguments: str) -> dict[str, str]:
 
 def test_there_are_options_to_compose() -> None:
     assert {group for group, _ in OPTIONS} == {*composition.GROUPS} - {"recipe"}
-    assert composition.recipes() == ["demo", "kaldi"]
+    assert composition.recipes() == ["bring_your_scores", "demo", "kaldi"]
 
 
 @pytest.mark.parametrize(("group", "option"), [one for one in OPTIONS if one not in IN_A_CHALLENGES_FOLDER])
@@ -117,7 +117,7 @@ def test_every_fault_at_once_with_the_nearest_keys() -> None:
 
 def test_unknown_options_components_and_labels() -> None:
     assert "did you mean original" in faults("system=[orginal]")[""]
-    assert "known: demo, kaldi" in faults("recipe=nothing")[""]
+    assert "known: bring_your_scores, demo, kaldi" in faults("recipe=nothing")[""]
     assert "did you mean ge2e" in faults("+extractor.x={name: ge2}")["extractor.x.name"]
     assert "did you mean extractor.ge2e" in faults("extractor=[ge2e]", "extractor.ge2.level=keep")["extractor.ge2"]
 

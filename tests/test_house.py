@@ -99,12 +99,15 @@ def test_nothing_below_reaches_up_to_the_command_line() -> None:
 # What one addition touches -------------------------------------------------------------------------------------------
 
 MESSAGE = "an example in a message; another component is no worse without it"
+SCRIPTS = "what the scripts of a challenge scored with, as tables of its score files print it"
 WORD = "the word has another meaning there"
 MENTIONS: dict[tuple[Kind, str], dict[str, str]] = {
     ("extractors", "ecapa"): {
+        "pipeline/datasets/scores/folders.py": SCRIPTS,
         "pipeline/evaluation/application.py": MESSAGE,
     },
     ("extractors", "xvector"): {
+        "pipeline/datasets/scores/folders.py": SCRIPTS,
         "pipeline/evaluation/application.py": MESSAGE,
         "pipeline/extractors/campplus/network.py": f"{WORD}: a part of 3D-Speaker's network, by its name there",
     },
@@ -126,6 +129,7 @@ MENTIONS: dict[tuple[Kind, str], dict[str, str]] = {
         "pipeline/backends/_adaptation.py": MESSAGE,
         "pipeline/backends/plda/model.py": MESSAGE,
         "pipeline/backends/wccn.py": MESSAGE,
+        "pipeline/datasets/scores/folders.py": SCRIPTS,
         "pipeline/datasets/scores/layout.py": f"{WORD}: a column of other people's score files",
         "pipeline/conformance.py": f"{WORD}: how vectors are compared",
         "pipeline/contracts.py": f"{WORD}: how an extractor's vectors are ranked",
@@ -139,6 +143,7 @@ MENTIONS: dict[tuple[Kind, str], dict[str, str]] = {
         "pipeline/cli/trusted.py": "a program that only one's own command line may name",
         "pipeline/extractors/precomputed/files.py": f"{WORD}: an entry of a list that is none",
     },
+    ("backends", "plda"): {"pipeline/datasets/scores/folders.py": SCRIPTS},
     ("families", "cece"): {
         "pipeline/cli/__init__.py": "a verb over score files, which needs no component",
         "pipeline/cli/from_scores.py": "a verb over score files, which needs no component",
@@ -252,10 +257,12 @@ def test_the_defaults_are_all_that_the_configuration_says_of_components() -> Non
 
 
 ATTACKERS = sorted(path.stem for path in (ROOT / "conf" / "attacker").glob("*.yaml"))
-# Beside examples in messages, findings speak of the strongest of the usual attackers unless they are told of another one.
+# Beside examples in messages, findings speak of the strongest of the usual attackers unless they are told of another one,
+# and folders of score files are those of the usual attackers.
 SAID = {
-    "ignorant": {"pipeline/planning/extractors.py"},
-    "semi_informed": {"pipeline/diagnostics/sentences.py"},
+    "ignorant": {"pipeline/planning/extractors.py", "pipeline/datasets/scores/folders.py"},
+    "lazy_informed": {"pipeline/datasets/scores/folders.py"},
+    "semi_informed": {"pipeline/diagnostics/sentences.py", "pipeline/datasets/scores/folders.py"},
     "recipe=demo": {"pipeline/cli/__init__.py"},
     "recipe=kaldi": {"pipeline/cli/__init__.py"},
 }

@@ -12,7 +12,7 @@ import numpy as np
 
 from pipeline import metrics
 from pipeline.cli import score_order
-from pipeline.cli.score_report import Report, check_output, write
+from pipeline.cli.score_report import Report, check_output, warn, write
 from pipeline.datasets.scores import joins as score_joins
 from pipeline.datasets.scores.files import Array
 from pipeline.datasets.scores.joins import Joined
@@ -179,6 +179,7 @@ def _joined(options: argparse.Namespace, report: Report, *names: str) -> Joined:
         distance=[name in negated for name in names],
         strict=options.strict,
         note=report.note,
+        tell=warn,
     )
     orders = {name: (joined.where[k], joined.order(k)) for k, name in enumerate(names)}
     score_order.check(orders, negated, options.as_is, report, TARGETS)
@@ -355,7 +356,7 @@ def _vsm(options: argparse.Namespace, report: Report) -> None:
     scores = {
         condition: score_joins.matrix(
             getattr(options, condition), utterances, utterances, needed,
-            distance=condition in negated, strict=options.strict, note=report.note,
+            distance=condition in negated, strict=options.strict, note=report.note, tell=warn,
         )
         for condition in CONDITIONS
     }  # fmt: skip
@@ -400,7 +401,14 @@ def _srd(options: argparse.Namespace, report: Report) -> None:
     needed = np.ones((len(inputs.ids), len(references.ids)), dtype=np.bool_)
     negated = _negated(options, ("scores",))
     similarity = score_joins.matrix(
-        options.scores, inputs, references, needed, distance=bool(negated), strict=options.strict, note=report.note
+        options.scores,
+        inputs,
+        references,
+        needed,
+        distance=bool(negated),
+        strict=options.strict,
+        note=report.note,
+        tell=warn,
     )
     order = metrics.rank_order(similarity, truth, truth)
     said = "the true reference is more similar than another one"

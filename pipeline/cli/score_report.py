@@ -18,6 +18,11 @@ from pipeline.metrics import Interval, NullBand
 Place = tuple[str, ...]
 
 
+def warn(text: str) -> None:
+    """Tell whoever sits at the terminal, and nobody else."""
+    print(f"warning: {text}.", file=sys.stderr)
+
+
 class Report:
     """Values by path. An undefined value is null, and ``reason`` says why under the same path."""
 

@@ -56,6 +56,13 @@ class Prepared:
     untrained: tuple[str, ...] = ()
     given: tuple[ScoreSet, ...] = ()
 
+    @property
+    def size(self) -> str:
+        """How much it is, in words."""
+        if self.given:
+            return f"{sum(len(one.table) for one in self.given)} scores"
+        return f"{len(self.manifest)} utterances"
+
 
 def run(
     settings: DatasetSettings,

@@ -80,7 +80,7 @@ def _evaluate(asked: Evaluation, folder: RunFolder, stop: Stop, progress: Progre
     graph = planning.graph(asked, data, place)
     for note in (*graph.notes, *(limit for limit in graph.limits if limit not in graph.notes)):
         log.info("%s", note)
-    log.info("%d tasks over %d utterances", len(graph.tasks), len(data.manifest))
+    log.info("%d tasks over %s", len(graph.tasks), data.size)
     run.execute(graph.tasks)
     trained, gathered = run.reading(graph.tasks, lambda: _gathered(graph, data, run, folder, place))
     if held_against is not None:

@@ -80,7 +80,7 @@ def validate(values: Mapping[str, Any], recipe: str) -> Evaluation:
     if not given:
         checked.values = {**values, "system": found.systems(values.get("system"), dataset, faults)}
     # Score files say themselves who attacks what: of components, metrics alone are chosen.
-    kinds = ["families"] if given else [kind for kind, room in ROOMS.items() if room.several]
+    kinds: list[Kind] = ["families"] if given else [kind for kind, room in ROOMS.items() if room.several]
     several: dict[str, dict[str, Any]] = {kind: {} for kind, room in ROOMS.items() if room.several}
     several |= {kind: checked.several(kind) for kind in kinds}
     attackers = {} if given else checked.attackers()

@@ -69,12 +69,14 @@ class Found:
     Attributes:
         files: the score files that are evaluated.
         unknown: those of which the names do not say what they are, with the reason.
-        notes: what was passed over, and which of several was taken.
+        notes: what was passed over.
+        limits: which of several results was taken.
     """
 
     files: tuple[ScoreFile, ...]
     unknown: tuple[tuple[Path, str], ...] = ()
     notes: tuple[str, ...] = ()
+    limits: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -102,7 +104,7 @@ def look(root: Path, results: str = "") -> Found:
         Ambiguous: several such folders without a date, and none of this name.
     """
     paths = sorted(_score_files(root))
-    chosen, notes = _one_date(paths, results)
+    chosen, limits = _one_date(paths, results)
     files: list[ScoreFile] = []
     unknown: list[tuple[Path, str]] = []
     aside: dict[str, list[str]] = {}
@@ -114,8 +116,8 @@ def look(root: Path, results: str = "") -> Found:
             aside.setdefault(made.removeprefix("aside: "), []).append(f"{path.parent.parent.name}/{path.parent.name}")
         else:
             unknown.append((path, made))
-    notes += [f"{len(names)} score files are left out, {why}: {few(names, 3)}" for why, names in aside.items()]
-    return Found(tuple(files), tuple(unknown), tuple(notes))
+    notes = [f"{len(names)} score files are left out, {why}: {few(names, 3)}" for why, names in aside.items()]
+    return Found(tuple(files), tuple(unknown), tuple(notes), tuple(limits))
 
 
 def names(folder: str) -> _Names | None:

@@ -16,6 +16,7 @@ from pipeline.datasets.scores import files, folders, joins, tables
 from pipeline.datasets.scores.files import Table
 from pipeline.datasets.scores.folders import ScoreFile
 from pipeline.datasets.scores.joins import Matched
+from pipeline.datasets.scores.layout import is_number
 from pipeline.datasets.settings import DatasetSettings
 from pipeline.errors import DataError, Fault
 from pipeline.faults import Faults
@@ -82,7 +83,7 @@ def read(settings: DatasetSettings) -> Given:
     faults.stop(settings.root)
     asked = _lists(settings, root, found.files, faults)
     faults.stop(settings.root)
-    notes, limits = list(found.notes), list(found.notes)
+    notes, limits = list(found.notes), list(found.limits)
     sets, orders = _joined(settings, root, found.files, asked, notes, limits)
     _in_order(settings, root, orders, limits)
     made = _trial_sets(sets, settings.root)
@@ -194,7 +195,7 @@ def _has_labels(path: Path) -> bool:
     if labels.pair(words) is None:
         return False
     # Of three columns the last is the score, whatever it looks like.
-    return not (all(map(files.is_number, words)) and [float(one) for one in found.to_pylist()] == held.score.tolist())
+    return not (all(map(is_number, words)) and [float(one) for one in found.to_pylist()] == held.score.tolist())
 
 
 # Scores --------------------------------------------------------------------------------------------------------------
@@ -243,6 +244,7 @@ def _match(
 ) -> tuple[Matched, str]:
     """A file joined to its trials, and where its labels come from, if that is to be said."""
     scores, source = joins.read(one.path, files.SCORES, notes.append), ""
+    known: Table | None
     speakers = Path(settings.utt2spk).expanduser() if settings.utt2spk else None
     if settings.labels == "ids":
         wanted, known = _by_ids(scores)

@@ -5,7 +5,6 @@ See pipeline/metrics/README.md, section 17.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -30,11 +29,6 @@ Note = Callable[[str], None]
 
 def silent(text: str) -> None:
     """For nobody who wants to be told."""
-
-
-def warn(text: str) -> None:
-    """Tell whoever sits at the terminal."""
-    print(f"warning: {text}.", file=sys.stderr)
 
 
 @dataclass(frozen=True)
@@ -96,8 +90,8 @@ def finite_or_infinite(table: Table, names: Names, first: Codes, second: Codes, 
     return -score if distance else score
 
 
-def leftovers(count: int, shown: str, where: str, strict: bool, words: Words = Words(), tell: Note = warn) -> None:
-    """Say that scores were not asked for.
+def leftovers(count: int, shown: str, where: str, strict: bool, words: Words = Words(), tell: Note = silent) -> None:
+    """Tell that scores were not asked for.
 
     Raises:
         DataError: with ``strict``.
@@ -174,6 +168,7 @@ def trials(
     distance: Sequence[bool] = (),
     strict: bool = False,
     note: Note = silent,
+    tell: Note = silent,
 ) -> Joined:
     """Join the scores of one or more systems to a list of trials. The result does not depend on the order of lines.
 
@@ -185,7 +180,7 @@ def trials(
     wanted = read(asked, score_files.TRIALS, note)
     tables = [read(path, score_files.SCORES, note) for path in files]
     known = read(utt2spk, score_files.SPEAKERS, note) if utt2spk else None
-    found = matched(wanted, tables, known, distance=distance, strict=strict, note=note)
+    found = matched(wanted, tables, known, distance=distance, strict=strict, note=note, tell=tell)
     return _canonical(found.joined, found.names)
 
 
@@ -197,7 +192,7 @@ def matched(
     distance: Sequence[bool] = (),
     strict: bool = False,
     note: Note = silent,
-    tell: Note = warn,
+    tell: Note = silent,
     words: Words = Words(),
 ) -> Matched:
     """Join tables of scores to a table of trials, with speakers as far as they can be told.
@@ -264,8 +259,8 @@ def _labels(table: Table, note: Note, words: Words) -> Mask:
         )
     if pair != ("target", "nontarget"):
         note(f"{table.where}: {pair[0]} is read as target, {pair[1]} as nontarget")
-    words = np.array([label.lower() for label in names.of(np.arange(len(names)))], dtype=object)
-    return np.asarray((words == pair[0])[codes], dtype=np.bool_) if codes.size else np.zeros(0, dtype=np.bool_)
+    lower = np.array([label.lower() for label in names.of(np.arange(len(names)))], dtype=object)
+    return np.asarray((lower == pair[0])[codes], dtype=np.bool_) if codes.size else np.zeros(0, dtype=np.bool_)
 
 
 def read(path: Path, columns: tuple[str, ...], note: Note) -> Table:
@@ -439,6 +434,7 @@ def matrix(
     distance: bool = False,
     strict: bool = False,
     note: Note = silent,
+    tell: Note = silent,
 ) -> Array:
     """Scores [rows, columns] of a file: ID1 is a row, ID2 a column. Cells that are not ``needed`` may be NaN.
 
@@ -474,7 +470,7 @@ def matrix(
         )
     spare = np.flatnonzero(held & ~needed.ravel())
     shown = (f"({rows.ids[k // n]}, {columns.ids[k % n]})" for k in spare[:10])
-    leftovers(spare.size, named(shown, spare.size), str(path), strict)
+    leftovers(spare.size, named(shown, spare.size), str(path), strict, tell=tell)
     return found.reshape(needed.shape)
 
 

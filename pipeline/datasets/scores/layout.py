@@ -133,8 +133,10 @@ def _order(rows: Sequence[Sequence[str]], columns: tuple[str, ...], path: str, d
     even = [row for row in rows if len(row) == width]
     orders = [order for order in _ORDERS[columns] if len(order) == width]
     fit = [order for order in orders if all(_holds([row[k] for row in even], role) for k, role in enumerate(order))]
-    if columns in fit or len(fit) == 1:
-        return columns if columns in fit else fit[0]
+    if columns in fit or (width == len(columns) and _mostly_numbers(even, columns)):
+        return columns
+    if len(fit) == 1:
+        return fit[0]
     if width == len(columns):
         return columns
     held = [[row[k] for row in even] for k in range(width)]
@@ -144,6 +146,15 @@ def _order(rows: Sequence[Sequence[str]], columns: tuple[str, ...], path: str, d
         f"{width} fields instead of {len(columns)}: {which}",
         _awk(columns, width, numbers, [k for k in range(width) if labels.pair(held[k])], path, delimiter),
     )
+
+
+def _mostly_numbers(rows: Sequence[Sequence[str]], columns: tuple[str, ...]) -> bool:
+    """Whether most lines have a number where our order has the score: ids may be numbers too, and a single slip in the scores
+    must not make scores of them."""
+    if "score" not in columns:
+        return False
+    place = columns.index("score")
+    return 2 * sum(is_number(row[place]) for row in rows) > len(rows)
 
 
 def _holds(values: Sequence[str], role: str) -> bool:
