@@ -346,6 +346,16 @@ class Extractor(Component):
         return None
 
     @classmethod
+    def with_tables(cls, settings: Any, files: Mapping[str, Sequence[Path]]) -> Any:
+        """The settings with the files of vectors that lie in a challenge's folder, by the label of the system."""
+        return settings
+
+    @classmethod
+    def asks_for_found(cls, settings: Any) -> bool:
+        """Whether its vectors are to be those that lie in a challenge's folder."""
+        return False
+
+    @classmethod
     def is_strong(cls, settings: Any) -> bool:
         """Whether it recognises unprotected speakers about as well as anything that can be had, so that a claim of privacy may
         stand on it."""
@@ -686,6 +696,16 @@ class Backend(Component):
     def is_fitted(cls, settings: Any) -> bool:
         """Whether :meth:`fit` makes parameters in the run where :meth:`weights` finds none."""
         return False
+
+    @classmethod
+    def asks_for_found(cls, settings: Any) -> bool:
+        """Whether its parameters are to be those that lie in a challenge's folder."""
+        return False
+
+    @classmethod
+    def with_parameters(cls, settings: Any, folder: Path) -> Any:
+        """The settings with the folder of parameters that was found."""
+        return settings
 
     @classmethod
     def with_speakers(cls, settings: Any, count: int) -> Any:

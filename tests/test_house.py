@@ -105,9 +105,11 @@ MENTIONS: dict[tuple[Kind, str], dict[str, str]] = {
     ("extractors", "ecapa"): {
         "pipeline/datasets/scores/folders.py": SCRIPTS,
         "pipeline/evaluation/application.py": MESSAGE,
+        "pipeline/evaluation/found_models.py": MESSAGE,
     },
     ("extractors", "xvector"): {
         "pipeline/datasets/scores/folders.py": SCRIPTS,
+        "pipeline/datasets/vpc/vectors.py": f"{WORD}: a file of Kaldi",
         "pipeline/evaluation/application.py": MESSAGE,
         "pipeline/extractors/campplus/network.py": f"{WORD}: a part of 3D-Speaker's network, by its name there",
     },
@@ -169,7 +171,12 @@ MENTIONS: dict[tuple[Kind, str], dict[str, str]] = {
     ("trainers", "finetune"): {
         "pipeline/nets/finetunable.py": "what adapts an extractor with weights where the configuration names another trainer",
     },
+    ("backends", "plda"): {
+        "pipeline/datasets/vpc/layout.py": f"{WORD}: a file of Kaldi",
+        "pipeline/datasets/vpc/vectors.py": f"{WORD}: a file of Kaldi",
+    },
     ("executors", "local"): {
+        "pipeline/datasets/vpc/layout.py": f"{WORD}: a folder of Kaldi's recipes",
         "pipeline/extractors/campplus/packed.py": f"{WORD}: a part of 3D-Speaker's network, by its name there",
         "pipeline/evaluation/validate.py": "where the configuration names none",
     },

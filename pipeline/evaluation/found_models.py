@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from pipeline.contracts import Anonymiser, ComponentSettings, Extractor, Training, numeric
+from pipeline.contracts import Anonymiser, Backend, ComponentSettings, Extractor, Training, numeric
 from pipeline.datasets.settings import DatasetSettings
-from pipeline.datasets.vpc import copies, models
+from pipeline.datasets.vpc import copies, models, vectors
 from pipeline.datasets.vpc.layout import Layout
 from pipeline.datasets.vpc.models import Checkpoint
 from pipeline.errors import Fault
@@ -160,3 +160,84 @@ def _lacking(
 
 def _places(layout: Layout, suffixes: Any) -> list[str]:
     return [str(models.place(layout, f"asv_anon{suffix}")) for suffix in suffixes]
+
+
+# Vectors and parameters of back ends ---------------------------------------------------------------------------------
+
+
+def read_from(
+    extractors: Mapping[str, Chosen[Extractor]],
+    backends: Mapping[str, Chosen[Backend]],
+    systems: Mapping[str, Chosen[Anonymiser]],
+    dataset: DatasetSettings,
+) -> tuple[dict[str, Any], dict[str, Any], list[Fault]]:
+    """Extractors and back ends with the files that lie in the folder of the data set, where they ask for what is found there.
+
+    Vectors of an extractor that knows anonymised speech, and the parameters that go with them, are of the model of one system.
+
+    Raises:
+        DataError: the folder of the data set is no challenge's.
+    """
+    reading = [label for label, one in extractors.items() if one.component.asks_for_found(one.settings)]
+    fitted = [label for label, one in backends.items() if one.component.asks_for_found(one.settings)]
+    asking = [*(f"extractor.{label}" for label in reading), *(f"backend.{label}" for label in fitted)]
+    changed, parameters = dict(extractors), dict(backends)
+    if not asking:
+        return changed, parameters, []
+    if dataset.name != "vpc":
+        text = f"found is what lies in the folder of a VoicePrivacy Challenge, and the data set is dataset={dataset.name}: name the folder"
+        return changed, parameters, [Fault(text, where) for where in asking]
+    layout, faults = found.layout_of(dataset), []
+    suffixes = _suffixes(layout, systems)
+    known: set[str] = set()
+    for label in reading:
+        one, where = extractors[label], f"extractor.{label}"
+        model, text = _model(one, systems, suffixes)
+        if text:
+            faults.append(Fault(text, where))
+            continue
+        known.add(model)
+        files = {
+            name: vectors.files(layout, suffixes.get(name, ""), model)
+            for name in systems
+            if _is_there(name, systems, suffixes)
+        }
+        lacking = [name for name in systems if not files.get(name)]
+        if lacking:
+            text = f"no vectors of {', '.join(lacking)} are there: looked for {vectors.looked_for(layout, model)}"
+            faults.append(Fault(text, where))
+        changed[label] = Chosen(one.name, one.component, one.component.with_tables(one.settings, files))
+    for label in fitted:
+        found_in = [vectors.parameters(layout, model) for model in sorted(known or {""})]
+        if len(found_in) > 1 or found_in[0] is None:
+            text = (
+                "the extractors know original and anonymised speech, and have parameters of their own each: take a run for each"
+                if len(found_in) > 1
+                else f"no folder with {', '.join(vectors.PARAMETERS)} is there: looked in "
+                f"{', '.join(str(one) for one in vectors.kaldi_folders(layout, next(iter(known or {''})))) or models.place(layout, 'models')}"
+            )
+            faults.append(Fault(text, f"backend.{label}"))
+            continue
+        chosen = backends[label]
+        settings = chosen.component.with_parameters(chosen.settings, found_in[0])
+        parameters[label] = Chosen(chosen.name, chosen.component, settings)
+    return changed, parameters, faults
+
+
+def _is_there(name: str, systems: Mapping[str, Chosen[Anonymiser]], suffixes: Mapping[str, str]) -> bool:
+    return systems[name].component.unchanged or name in suffixes
+
+
+def _model(
+    one: Chosen[Extractor], systems: Mapping[str, Chosen[Anonymiser]], suffixes: Mapping[str, str]
+) -> tuple[str, str]:
+    """The suffix of the speech that an extractor knows, '' for original speech; or why that cannot be said."""
+    if one.component.trained_on(one.settings) == "original":
+        return "", ""
+    others = [name for name in systems if not systems[name].component.unchanged]
+    if len(others) != 1 or others[0] not in suffixes:
+        return "", (
+            "vectors of extractors that know anonymised speech are of one system each, and the systems are "
+            f"{', '.join(others)}: take one copy a run, as in 'system=[original,found:_SUFFIX]'"
+        )
+    return suffixes[others[0]], ""

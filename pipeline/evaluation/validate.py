@@ -98,9 +98,13 @@ def validate(values: Mapping[str, Any], recipe: str) -> Evaluation:
                 several["extractors"], several["anonymisers"], dataset, train, adapts
             )
             faults += more
+        several["extractors"], several["backends"], more = found_models.read_from(
+            several["extractors"], several["backends"], several["anonymisers"], dataset
+        )
+        faults += more
     if not faults and not given:
         several["extractors"] = _resolved(several["extractors"], train, dataset)
-        faults += _without_trainer(several["extractors"], train, attackers, several["backends"])
+        faults += _without_trainer(several["extractors"], train, attackers, several["backends"], models)
     if faults:
         raise ConfigError(
             f"the configuration has {len(faults)} fault{'s' if len(faults) > 1 else ''}",
@@ -310,6 +314,7 @@ def _without_trainer(
     train: Training | None,
     attackers: Mapping[str, AttackerSettings],
     backends: Mapping[str, Any],
+    models: FoundModels,
 ) -> list[Fault]:
     """Faults that no part shows alone: what needs a trainer where there is none."""
     faults = []
@@ -318,7 +323,11 @@ def _without_trainer(
             one.component.training(one.settings, train)
         except ConfigError as error:
             faults.append(Fault(error.what, ".".join(filter(None, ["extractor", label, error.where]))))
-    if train is None and not any(one.component.is_fitted(one.settings) for one in backends.values()):
+    adapted = bool(models.adapted) or any(
+        one.component.trained_on(one.settings) != "original" for one in extractors.values()
+    )
+    fitted = any(one.component.is_fitted(one.settings) for one in backends.values())
+    if train is None and not fitted and not adapted:
         faults += [
             Fault(
                 "training=anonymised needs something that is trained: add train=default, or a back end that is trained to backend=[…]",

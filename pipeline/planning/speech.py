@@ -200,7 +200,7 @@ def prepared(
             copies[SpeechKey(label)] = copy
             if found.second_root:
                 copies[SpeechKey(label, run=2)] = replace(one, root=found.second_root, setting="second_root")
-        if evaluation.learns_from(label):
+        if evaluation.dataset.has_training_speech and evaluation.learns_from(label):
             there = found.train_root or found.root
             copies[SpeechKey(label, "training")] = replace(one, root=there, setting="train_root", training=True)
     # Only listed here: what is decoded later is checked then, by the digests that are known.

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
+import kaldiio
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from speechbrain.lobes.features import Fbank
@@ -17,6 +19,7 @@ from pipeline import cli
 from pipeline.errors import ConfigError
 from pipeline.tables import results
 from tests import challenge_folder
+from tests.backends import test_plda
 
 Command = Callable[..., tuple[int, str, str]]
 
@@ -228,6 +231,7 @@ def test_a_system_without_a_model_is_refused_or_trained(trained: Path, command: 
     assert f"trained on the anonymised speech of T8-5 in {trained}/exp/asv_anon_T8-5" in err
     assert "mcadams" not in err.partition("error:")[2]
     challenge_folder.training(trained, "_T8-5")
+    assert command("plan", *ATTACK, "system=found:_mcadams", "train.otherwise=null")[0] == 0
     status, out, err = command(
         "plan", *ATTACK, "system=found", "dataset.train=train-clean-360", "train@train.otherwise=small"
     )
@@ -257,3 +261,98 @@ def test_models_at_hand_are_said(trained: Path, command: Command) -> None:
     assert status == 0
     assert "system mcadams: the copies SET_mcadams in" in err and "no training set of it is there" in err
     assert "trained models that are not used: exp/asv_orig/CKPT+10" in err
+
+
+# Vectors and PLDA models ---------------------------------------------------------------------------------------------
+
+READ = ("extractor=[precomputed]", "extractor.precomputed.vectors=found", "train=none", "metric=[asv]", "metric.asv.replicates=0",
+        "diagnostics=false")  # fmt: skip
+
+
+def utterances(root: Path, name: str) -> list[str]:
+    return [line.split()[0] for line in (root / "data" / name / "wav.scp").read_text().splitlines()]
+
+
+def vector(utterance: str, suffix: str) -> np.ndarray:
+    """What depends on the speaker most, and on the recording and the speech."""
+    parts = [
+        np.random.default_rng(list(text.encode())).standard_normal(test_plda.D) for text in (utterance, utterance[:5])
+    ]
+    return (0.4 * parts[0] + parts[1] + 0.1 * len(suffix)).astype(np.float32)
+
+
+def kaldi(root: Path, model: str, suffixes: Sequence[str]) -> Path:
+    """Vectors as the recipes of 2020 and 2022 leave them, with the model's own PLDA beside them."""
+    folder = root / "exp" / "models" / model / "xvect_01709_1"
+    for suffix in suffixes:
+        for name in challenge_folder.SETS.values():
+            place = folder / f"xvect_{name}{suffix}"
+            place.mkdir(parents=True)
+            made = {utterance: vector(utterance, suffix) for utterance in utterances(root, name)}
+            kaldiio.save_ark(str(place / "xvector.1.ark"), made, scp=str(place / "xvector.scp"))
+    return folder
+
+
+@pytest.mark.parametrize(("edition", "place"), [("2022", ""), ("2020", "xvect_train_clean_360")])
+def test_kaldi_vectors_and_plda_of_2020_and_2022(
+    root: Path, command: Command, tmp_path: Path, edition: str, place: str
+) -> None:
+    """Rows are those of the same files named by hand."""
+    folder = kaldi(root, "asv_eval", ["", "_mcadams"])
+    parameters = test_plda.write(folder / place, test_plda.parts(), test_plda.as_binary, test_plda.binary_plda)
+    common = (
+        *READ,
+        f"dataset.edition={edition}",
+        "attacker=[ignorant,lazy_informed]",
+        "backend=[plda]",
+        "system=found:_mcadams",
+    )
+    status, _, err = command(*common, "backend.plda.source=found")
+    assert status == 0, err
+    columns = ["subset", "attacker", "condition", "system_level", "metric", "variant", "value", "model_digest"]
+    rows = results.read(last(tmp_path))[columns]
+    assert set(rows["condition"]) == {"OO", "OP", "PP"} and set(rows["system_level"]) == {"none", "speaker"}
+    files = {label: [f"{folder}/xvect_{name}{suffix}/xvector.scp" for name in challenge_folder.SETS.values()]
+             for label, suffix in (("original", ""), ("mcadams", "_mcadams"))}  # fmt: skip
+    listed = ",".join(f"{label}:[{','.join(paths)}]" for label, paths in files.items())
+    status, _, err = command(
+        *common, f"extractor.precomputed.vectors={{{listed}}}", f"backend.plda.source={parameters}"
+    )
+    assert status == 0, err
+    pd.testing.assert_frame_equal(rows, results.read(last(tmp_path))[columns])
+
+
+def test_tensors_of_2024_for_each_attacker(root: Path, command: Command, tmp_path: Path) -> None:
+    """Those of exp/asv_orig for who knows original speech, those of exp/asv_anon_mcadams for who knows the system's."""
+    for model, scale in (("asv_orig", 1.0), ("asv_anon_mcadams", 2.0)):
+        for suffix in ("", "_mcadams"):
+            for name in challenge_folder.SETS.values():
+                names = utterances(root, name)
+                place = root / "exp" / model / "cosine_out" / "emb_xvect" / f"{name}{suffix}" / "utt-level"
+                place.mkdir(parents=True)
+                held = np.stack([vector(one, suffix) * np.linspace(1, scale, test_plda.D, dtype="f4") for one in names])
+                torch.save(torch.from_numpy(held), place / "speaker_vectors.pt")
+                (place / "id2idx").write_text("".join(f"{one} {row}\n" for row, one in enumerate(names)))
+    given = (*READ, "backend=[cosine]", "system=found:_mcadams")
+    status, _, err = command(*given, "attacker=[ignorant]")
+    assert status == 0, err
+    plain = results.read(last(tmp_path))
+    assert set(plain["trained_on"]) == {"original"}
+    semi = (*given, "attacker=[semi_informed]", "extractor.precomputed.trained_on=anonymised")
+    status, _, err = command(*semi)
+    assert status == 0, err
+    assert set(results.read(last(tmp_path))["trained_on"]) == {"anonymised"}
+    status, _, err = command(*semi, "system=found")
+    assert status == 2 and "take one copy a run" in err
+
+
+def test_vectors_that_are_not_there(root: Path, command: Command) -> None:
+    kaldi(root, "asv_eval", [""])
+    status, _, err = command("plan", *READ, "backend=[plda]", "backend.plda.source=found", "system=found:_mcadams")
+    assert status == 2
+    assert (
+        f"no vectors of mcadams are there: looked for {root}/exp/models/asv_eval/xvect_*/xvect_SET/xvector.scp" in err
+    )
+    assert "no folder with plda, mean.vec, transform.mat is there: looked in" in err
+    status = cli.run(["plan", *READ, "dataset=kaldi", f"dataset.root={root}/data", "system=b2"])
+    assert status == 2

@@ -7,6 +7,7 @@ import pickle
 import struct
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import kaldiio
 import numpy as np
@@ -14,6 +15,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import torch
 from safetensors.numpy import save_file
 
 from pipeline.errors import DataError
@@ -488,3 +490,64 @@ def test_all_faults_of_a_folder_at_once(tmp_path: Path) -> None:
     assert sorted(kinds) == sorted(
         ["command", "missing-ark", "zero", "not-finite", "dimension", "malformed", "duplicate"]
     )
+
+
+# Tensors of VPC 2024 -------------------------------------------------------------------------------------------------
+
+
+def tensor(folder: Path, rows: dict[str, int], held: Any = None, order: list[str] | None = None) -> Path:
+    folder.mkdir(parents=True)
+    if held is None:
+        held = torch.stack([torch.full((3,), 1.0 + row) for row in range(len(rows))])
+    torch.save(held, folder / "speaker_vectors.pt")
+    (folder / "id2idx").write_text("".join(f"{name} {row}\n" for name, row in rows.items()))
+    if order is not None:
+        (folder / "idx2spk").write_text("".join(f"{row} {name}\n" for row, name in enumerate(order)))
+    return folder / "speaker_vectors.pt"
+
+
+def test_rows_of_a_tensor_are_told_by_id2idx(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    rows = {f"u{number}": number for number in range(12)}
+    path = tensor(tmp_path / "utt-level", rows, order=list(rows))
+    tensor(tmp_path / "spk-level", {"s": 0})
+    for given in (path, tmp_path):
+        table = vector_files.read(given)
+        assert {name: float(table.vectors[table.row[name], 0]) for name in table.ids} == {
+            name: 1.0 + row for name, row in rows.items()
+        }
+    assert not caplog.records
+
+
+def test_a_resumed_extraction_is_said_and_its_vectors_stay_whose_they_are(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """VPC 2024 sorts rows as text when it goes on: row 10 comes before row 2."""
+    rows = {f"u{number}": number for number in range(12)}
+    shuffled = [f"u{number}" for number in sorted(range(12), key=str)]
+    table = vector_files.read(tensor(tmp_path / "x", rows, order=shuffled))
+    assert [float(table.vectors[table.row[name], 0]) for name in ("u2", "u10")] == [3.0, 11.0]
+    assert "10 of 12 rows are another's by idx2spk than by id2idx" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("rows", "held", "said"),
+    [
+        ({"a": 0, "b": 1}, {"a": torch.zeros(3)}, "not one matrix of real numbers"),
+        ({"a": 0}, torch.ones(2, 3), "1 ids, not one for each of the 2 rows"),
+        ({"a": 0, "b": 0}, torch.ones(2, 3), "2 ids, not one for each of the 2 rows"),
+        ({"a": 0, "b": 1}, torch.ones(1, 3).expand(2, 3), "not one matrix"),
+        ({"a": 0, "b": 1}, Path("/"), "plain tensors"),
+    ],
+)
+def test_other_tensors_are_refused(tmp_path: Path, rows: dict[str, int], held: Any, said: str) -> None:
+    path = tensor(tmp_path / "x", rows, held)
+    with pytest.raises(DataError) as caught:
+        vector_files.read(path)
+    assert said in " ".join(fault.what for fault in caught.value.faults)
+
+
+def test_a_tensor_without_its_table_is_refused(tmp_path: Path) -> None:
+    path = tensor(tmp_path / "x", {"a": 0})
+    (path.parent / "id2idx").unlink()
+    with pytest.raises(DataError, match="the table of its rows"):
+        vector_files.read(path)

@@ -37,8 +37,8 @@ class PldaSettings(AdaptationSettings):
     """Settings of the PLDA back end, beside those of :class:`AdaptationSettings`.
 
     Attributes:
-        source: ``trained`` (in the run), or a folder with Kaldi's ``mean.vec``, ``transform.mat`` and ``plda``. It stays
-            out of keys: the digest of those files is in them.
+        source: ``trained`` (in the run), or a folder with Kaldi's ``mean.vec``, ``transform.mat`` and ``plda``, or ``found``: those
+            that lie in the challenge's folder (``dataset=vpc``). It stays out of keys: the digest of those files is in them.
         lda: dimensions to keep; at most those of the embedding and one less than there are speakers.
         iterations: of EM.
         start: where EM begins: ``moments`` (the estimate by moments) or ``kaldi`` (covariances of I and a fixed mean, as Kaldi's
@@ -122,6 +122,14 @@ class Backend(contracts.Backend):
             plda.llr(psi, self.cohort, ones, trials),
             self.settings.as_norm.top,
         )
+
+    @classmethod
+    def asks_for_found(cls, settings: PldaSettings) -> bool:
+        return settings.source == "found"
+
+    @classmethod
+    def with_parameters(cls, settings: PldaSettings, folder: Path) -> PldaSettings:
+        return settings.model_copy(update={"source": str(folder)})
 
     @classmethod
     def with_speakers(cls, settings: Any, count: int) -> Any:

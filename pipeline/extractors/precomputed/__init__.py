@@ -28,19 +28,22 @@ VERSION = 1
 SETTING = "extractor.precomputed.vectors"
 
 
+File = Annotated[str, Field(min_length=1)]
+
+
 class PrecomputedSettings(ComponentSettings):
     """Where the vectors are.
 
     Attributes:
-        vectors: a file or folder (see :func:`pipeline.extractors.precomputed.files.read`) by the label of the system whose speech the
+        vectors: a file, a folder or a list of them (see :func:`pipeline.extractors.precomputed.files.read`) by the label of the system whose speech the
             vectors are of: ``original``, ``b2``, ...; ``b2r@2`` are those of the second run of the random system b2r. A back
             end that is trained finds the vectors of the training utterances in the same files. Files stay out of keys: ids
-            and vectors enter them.
+            and vectors enter them. ``found`` takes those that a challenge's own evaluation left in its ``exp`` (``dataset=vpc``).
         trained_on: the speech on which the extractor was trained, hence the attackers that may use it.
     """
 
     name: Literal["precomputed"] = numeric("precomputed")
-    vectors: dict[str, Annotated[str, Field(min_length=1)]] = runtime({})
+    vectors: Literal["found"] | dict[str, File | list[File]] = runtime({})
     trained_on: Literal["original", "anonymised"] = numeric("original")
 
 
@@ -63,6 +66,16 @@ class Extractor(contracts.Extractor):
         """
         again = [f"{label}@2" for label in labels if f"{label}@2" in settings.vectors]
         return VectorFiles(read_tables(settings, [*labels, *again]))
+
+    @classmethod
+    def asks_for_found(cls, settings: PrecomputedSettings) -> bool:
+        return settings.vectors == "found"
+
+    @classmethod
+    def with_tables(cls, settings: PrecomputedSettings, files: Mapping[str, Sequence[Path]]) -> PrecomputedSettings:
+        return settings.model_copy(
+            update={"vectors": {label: [str(path) for path in several] for label, several in files.items()}}
+        )
 
     @classmethod
     def trained_on(cls, settings: PrecomputedSettings) -> Literal["original", "anonymised"]:
@@ -89,20 +102,21 @@ def read_tables(settings: PrecomputedSettings, labels: Sequence[str]) -> dict[st
         DataError: with all faults of all files, and with the labels that the setting lacks.
     """
     faults = vector_files.listed()
-    read: dict[str, VectorTable | None] = {}
+    vectors = settings.vectors
+    assert isinstance(vectors, dict), "what is found in a challenge's folder is named before vectors are read"
+    read: dict[tuple[str, ...], VectorTable | None] = {}
     found: dict[str, VectorTable] = {}
     for label in dict.fromkeys(labels):
-        path = settings.vectors.get(label)
-        if path is None:
-            near = difflib.get_close_matches(label, settings.vectors, n=1)
-            hint = (
-                f"did you mean its entry '{near[0]}'?" if near else f"it has: {', '.join(settings.vectors) or 'none'}"
-            )
+        given = vectors.get(label)
+        if not given:
+            near = difflib.get_close_matches(label, vectors, n=1)
+            hint = f"did you mean its entry '{near[0]}'?" if near else f"it has: {', '.join(vectors) or 'none'}"
             faults.add("no-entry", f"there are no vectors of the system '{label}'; {hint}", SETTING)
             continue
-        if path not in read:
-            read[path] = vector_files.gather(Path(path), faults)
-        table = read[path]
+        paths = (given,) if isinstance(given, str) else tuple(given)
+        if paths not in read:
+            read[paths] = vector_files.gather(list(map(Path, paths)), faults)
+        table = read[paths]
         if table is not None:
             found[label] = table
     _compare(found, faults)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import logging
 import math
 import os
 import re
@@ -32,6 +33,8 @@ from pipeline.tables import text as text_tables
 if TYPE_CHECKING:
     import pyarrow as pa
     import pyarrow.parquet as pq
+
+log = logging.getLogger(__name__)
 
 # kind: (likely cause, what mends it)
 KINDS = {
@@ -94,6 +97,10 @@ KINDS = {
 _SKIPPED = re.compile(r"\.|spk_|num_|(wav|feats|vad|cmvn)\.scp$")
 _PICKLES = {".pkl", ".pickle", ".pt", ".pth", ".ckpt", ".bin", ".joblib"}
 _LONGEST_ID = 4096
+TENSOR, ROWS, ORDER = "speaker_vectors.pt", "id2idx", "idx2spk"
+"""Files of VPC 2024: the vectors, the row of each id, and the ids by row."""
+_MEANS = "spk-level"
+"""Its folder of speakers' means."""
 LARGEST = 64 << 30
 """Bytes of a file of vectors: sixty million of 256 values."""
 LONGEST = 1 << 20
@@ -152,25 +159,26 @@ def read(path: Path) -> VectorTable:
     Formats: Kaldi ``*.scp`` and ``*.ark`` (binary or text; a matrix with one row is a vector), ``*.parquet`` (a column ``id``
     or ``utterance``, and a list column ``vector`` or columns ``0``, ``1``, ... or ``v0``, ``v1``, ...), ``*.npz`` (arrays
     ``ids`` and ``vectors``), ``*.safetensors`` (tensor ``vectors``; ids a line each in ``NAME.ids.txt`` or as a JSON list in
-    the metadata entry ``ids``). Of a folder, ``.ark`` files beside an ``.scp``, files named ``spk_…`` and ``num_…``, and
+    the metadata entry ``ids``), ``speaker_vectors.pt`` of VPC 2024 (one plain tensor, beside ``id2idx``). Of a folder, ``.ark`` files beside an ``.scp``, files named ``spk_…`` and ``num_…``, and
     Kaldi's tables of audio (``wav.scp``, ``feats.scp``, ...) are passed over. float64 and float16 are rounded to float32.
 
     Raises:
         DataError: with all faults.
     """
     faults = listed()
-    table = gather(path, faults)
+    table = gather([path], faults)
     faults.stop(path)
     assert table is not None
     return table
 
 
-def gather(path: Path, faults: Faults) -> VectorTable | None:
-    """As :func:`read`, but faults are listed in ``faults``; None if there were any."""
-    path = Path(path).expanduser().absolute()
+def gather(paths: Sequence[Path], faults: Faults) -> VectorTable | None:
+    """As :func:`read` for one path or several together, but faults are listed in ``faults``; None if there were any."""
+    several = [Path(one).expanduser().absolute() for one in paths]
+    path = several[0] if len(several) == 1 else Path(os.path.commonpath(several))
     before = len(faults.found)
     found: list[_Vector] = []
-    files = _files(path, faults)
+    files = list(dict.fromkeys(file for one in several for file in _files(one, faults)))
     scps = [file for file in files if file.suffix.lower() == ".scp"]
     try:
         # Together, because recipes leave xvector.1.scp, xvector.2.scp, ... beside the xvector.scp of all.
@@ -198,7 +206,7 @@ def _files(path: Path, faults: Faults) -> list[Path]:
                 faults.add("not-a-file", str(error.strerror), path)
             except OSError:
                 faults.add("missing", "there is no such file or folder", path)
-        elif suffix in _PICKLES:
+        elif suffix in _PICKLES and path.name != TENSOR:
             faults.add("pickle", f"files of the type {suffix} hold pickled objects", path)
         elif suffix not in (".scp", *_READERS):
             faults.add("unknown-type", f"files of the type '{suffix}' are not read", path)
@@ -217,9 +225,9 @@ def _files(path: Path, faults: Faults) -> list[Path]:
         indexed = any(name.lower().endswith(".scp") and not name.startswith((".", "spk_", "num_")) for name in names)
         for name in names:
             suffix = Path(name).suffix.lower()
-            if suffix not in (".scp", *_READERS):
+            if suffix not in (".scp", *_READERS) or (suffix in _PICKLES and name != TENSOR):
                 others.add(suffix)
-            elif not _SKIPPED.match(name) and not (indexed and suffix == ".ark"):
+            elif not _SKIPPED.match(name) and Path(folder).name != _MEANS and not (indexed and suffix == ".ark"):
                 chosen.append(Path(folder, name))
     if not chosen:
         pickles = sorted(others & _PICKLES)
@@ -672,9 +680,80 @@ def _numbered(table: pa.Table) -> np.ndarray:
     return np.column_stack([table.column(name).to_numpy() for name in names])
 
 
+def _tensor(path: Path, faults: Faults) -> list[_Vector]:
+    """The rows of a tensor by ``id2idx``.
+
+    VPC 2024 itself reads rows back by ``idx2spk`` sorted as text, 10 before 2, once an extraction was resumed, and then models are means of
+    other speakers' vectors: where the two tables disagree, that is said.
+    """
+    import torch
+
+    rows = _row_table(path.with_name(ROWS))
+    with open_regular(path, LARGEST) as stream:
+        if zipfile.is_zipfile(stream):
+            stream.seek(0)
+            with zipfile.ZipFile(stream) as archive:
+                size = sum(one.file_size for one in archive.infolist())
+            if size > max(_FREE, _UNPACKED * path.stat().st_size):
+                raise _Refused("too-large", f"unpacks to {size:,} bytes: no vectors shrink like that")
+            _fits("the tensor", size)
+        stream.seek(0)
+        try:
+            held = torch.load(stream, map_location="cpu", weights_only=True)
+        except Exception as error:  # whatever torch makes of damaged bytes
+            if type(error).__name__ == "UnpicklingError":
+                raise _Refused("pickle", "holds something else than plain tensors") from None
+            raise _Refused("malformed", f"cannot be read ({str(error).splitlines()[0][:200]})") from None
+    if not isinstance(held, torch.Tensor) or held.ndim != 2 or not held.is_floating_point() or not held.is_contiguous():
+        raise _Refused("malformed", "is not one matrix of real numbers, a row a vector")
+    if sorted(rows.values()) != list(range(len(held))):
+        raise _Refused("ids", f"{path.with_name(ROWS)} has {len(rows)} ids, not one for each of the {len(held)} rows")
+    _say_order(path, rows)
+    names = sorted(rows, key=lambda name: rows[name])
+    return _rows(path, names, held.double().numpy())
+
+
+def _row_table(path: Path) -> dict[str, int]:
+    """The row of each id: lines ``ID ROW``."""
+    try:
+        lines = [line.split() for line in text_tables.text(path).splitlines() if line.strip()]
+    except text_tables.Unreadable as error:
+        raise _Refused("ids" if error.kind == "malformed" else error.kind, f"{path}: {error.what}") from None
+    except OSError as error:
+        raise _Refused("ids", f"{path}, the table of its rows, cannot be read ({error.strerror})") from None
+    for number, fields in enumerate(lines, 1):
+        if len(fields) != 2 or not re.fullmatch(r"[0-9]{1,12}", fields[1]):
+            raise _Refused("ids", f"{path}:{number} is not 'ID ROW'")
+    found = {fields[0]: int(fields[1]) for fields in lines}
+    if len(found) != len(lines):
+        raise _Refused("ids", f"{path} has an id twice")
+    return found
+
+
+def _say_order(path: Path, rows: dict[str, int]) -> None:
+    """Warn where ``idx2spk`` beside a tensor gives other rows than ``id2idx``."""
+    order = path.with_name(ORDER)
+    try:
+        lines = [line.split() for line in text_tables.text(order).splitlines() if line.strip()]
+    except (text_tables.Unreadable, OSError):
+        return
+    # With the row before or behind the id, or without it.
+    numbered = [fields if fields[0].isdecimal() else fields[::-1] for fields in lines if len(fields) == 2]
+    told = {name: int(row) for row, name in numbered if row.isdecimal()} if len(numbered) == len(lines) else {}
+    told = told or {fields[-1]: number for number, fields in enumerate(lines)}
+    off = sorted(name for name, row in told.items() if name in rows and rows[name] != row)
+    if off:
+        log.warning(
+            "%s: %d of %d rows are another's by %s than by %s, which is followed here (e.g. %s): the fault of a resumed extraction "
+            "in VPC 2024, whose own scores then are of shuffled speakers",
+            path, len(off), len(rows), ORDER, ROWS, ", ".join(off[:3]),
+        )  # fmt: skip
+
+
 _READERS: dict[str, Callable[[Path, Faults], list[_Vector]]] = {
     ".ark": _ark,
     ".npz": _npz,
     ".safetensors": _safetensors,
     ".parquet": _parquet,
+    ".pt": _tensor,
 }
