@@ -22,7 +22,7 @@ from pydantic.fields import FieldInfo
 from pipeline.cli import compose
 from pipeline.contracts import ComponentSettings
 from pipeline.datasets.settings import DatasetSettings
-from pipeline.planning.settings import Paths, Runtime, Storage
+from pipeline.planning.settings import Average, Bands, Paths, Runtime, Storage
 from pipeline.protocol.attackers import AttackerSettings
 from pipeline.registry import ROOMS, Kind, component, ours
 from pipeline.report import glossary
@@ -58,6 +58,8 @@ def models() -> dict[str, type[ComponentSettings]]:
         "paths": Paths,
         "runtime": Runtime,
         "store": Storage,
+        "averages": Average,
+        "bands": Bands,
         "dataset": DatasetSettings,
         "attacker": AttackerSettings,
     }
@@ -180,7 +182,7 @@ def _type(kind: Any, metadata: Sequence[Any] = ()) -> str:
         count = f" of {len(arguments)}" if origin is tuple and ... not in arguments else ""
         return f"list{count}, each: {_type(arguments[0])}"
     if origin is dict:
-        return "mapping of labels to text"
+        return f"mapping of labels to {_type(arguments[1])}"
     if issubclass(kind, ComponentSettings):
         return "settings"
     return {bool: "true or false", int: "whole number", float: "number", str: "text"}[kind] + _limits(metadata)

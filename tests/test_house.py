@@ -145,7 +145,6 @@ MENTIONS: dict[tuple[Kind, str], dict[str, str]] = {
         "pipeline/cli/trusted.py": "a program that only one's own command line may name",
         "pipeline/extractors/precomputed/files.py": f"{WORD}: an entry of a list that is none",
     },
-    ("backends", "plda"): {"pipeline/datasets/scores/folders.py": SCRIPTS},
     ("families", "cece"): {
         "pipeline/cli/__init__.py": "a verb over score files, which needs no component",
         "pipeline/cli/from_scores.py": "a verb over score files, which needs no component",
@@ -172,6 +171,7 @@ MENTIONS: dict[tuple[Kind, str], dict[str, str]] = {
         "pipeline/nets/finetunable.py": "what adapts an extractor with weights where the configuration names another trainer",
     },
     ("backends", "plda"): {
+        "pipeline/datasets/scores/folders.py": SCRIPTS,
         "pipeline/datasets/vpc/layout.py": f"{WORD}: a file of Kaldi",
         "pipeline/datasets/vpc/vectors.py": f"{WORD}: a file of Kaldi",
     },
@@ -182,7 +182,7 @@ MENTIONS: dict[tuple[Kind, str], dict[str, str]] = {
     },
 }
 """Files that mention a component by name and are neither its own nor its options, with the reason."""
-ORDINARY = {"original", "external", "embedding", "local", "text", "command"}
+ORDINARY = {"original", "external", "embedding", "local", "text", "command", "linkability"}
 """Ordinary words: they count where a text is nothing but the name, so that something could hang on it."""
 NOT_MEANT = {
     "original": "what is not protected: a value of enrolment, trial and trained_on, and the label of that speech in every table"

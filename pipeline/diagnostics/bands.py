@@ -25,7 +25,7 @@ def rank(
     *,
     subset: str,
     edges: Sequence[float],
-    attacker: str,
+    attackers: Sequence[str],
     variant: str = "",
 ) -> pd.DataFrame:
     """The conditions of each system, one row by the attacker as the challenge ranks and one by our strongest attack.
@@ -35,7 +35,7 @@ def rank(
         choice: the strongest attack on each system (:func:`pipeline.diagnostics.strongest.choose`).
         subset: whose EER counts.
         edges: the least EER of condition 1, 2, ..., ascending fractions.
-        attacker: by whose lowest EER the challenge ranks.
+        attackers: by whose lowest EER the challenge ranks.
         variant: definition of the EER; '' is that by which attacks are compared.
 
     Returns:
@@ -50,7 +50,8 @@ def rank(
         own = choice[(choice["dataset"] == dataset) & (choice["system"] == system)]
         keys = list(strongest.ATTACK)
         ours = part.merge(own[keys], on=keys, how="inner")
-        for name, several in ((attacker, part[part["attacker"] == attacker]), (STRONGEST, ours)):
+        theirs = part[part["attacker"].isin(list(attackers))]
+        for name, several in ((", ".join(attackers), theirs), (STRONGEST, ours)):
             for row in several.nsmallest(1, "value").to_dict("records"):
                 found.append(dict(zip(COLUMNS, (dataset, subset, system, name, *_ranked(row, variant, edges)))))
     return pd.DataFrame(found, columns=list(COLUMNS))

@@ -30,6 +30,7 @@ from pipeline.evaluation.machine import machine, threads
 from pipeline.evaluation.result import Result, shortfall
 from pipeline.evaluation.runfolder import RunFolder, utc
 from pipeline.planning import Evaluation, Graph, Machine
+from pipeline.planning.averages import rankers
 from pipeline.report import render
 from pipeline.report.drawn import Drawn
 from pipeline.report.scorecard import runs as scorecards
@@ -114,8 +115,10 @@ def _gathered(
     tried = [(one.identity, records.read(run.outcome.artefact(one.check).folder)) for one in graph.candidates]
     choice = strongest.choose(tried, gathered.measured)
     strongest.write(choice, folder.path)
-    if run.asked.bands is not None:
-        bands.write(bands.rank(gathered.rows, choice, **run.asked.bands.model_dump()), folder.path)
+    asked = run.asked.bands
+    if asked is not None:
+        by, rule = rankers(run.asked), asked.model_dump(exclude={"attacker"})
+        bands.write(bands.rank(gathered.rows, choice, attackers=by, **rule), folder.path)
     for label, said in trained.items():
         log.info("%s: %s", label, said)
     if gathered.tied:

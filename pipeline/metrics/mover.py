@@ -2,6 +2,8 @@
 
 See pipeline/metrics/README.md, section 3.
 
+Conventions: weights add up to 1; an interval is (low, high) in the unit of its value.
+
 MOVER (method of variance estimates recovery; Zou and Donner 2008) takes the distance from each part's value to its limit for what
 the variance is on that side, so that skewed intervals stay skewed. It asks for independent parts. Parts with speakers in common are
 not independent: their distances are added in full first, which is right where they move as one and wide otherwise.

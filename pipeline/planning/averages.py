@@ -7,10 +7,10 @@ from collections.abc import Collection, Iterator, Mapping
 from pipeline.contracts import MetricFamily
 from pipeline.names import few
 from pipeline.planning.settings import Average, Evaluation
+from pipeline.registry import component, ours
 
 NORMALISED = {"d_ece_op_oo": "d_ece", "cllr_min_op_oo": "cllr_min", "g_d_ece": "d_ece", "g_cllr_min": "cllr_min"}
 """What ``derived=[normalised]`` forms, and of which metric."""
-MAKERS = {"d_ece": "zebra", "cllr_min": "asv"}
 MEASURED_ON_SETS = ("trials", "pairs", "trial_runs", "pair_runs")
 
 
@@ -28,7 +28,7 @@ def unformed(evaluation: Evaluation, sets: Collection[str]) -> Iterator[str]:
     measured = _measured(evaluation)
     for name, of in NORMALISED.items():
         if evaluation.derived and of not in measured:
-            yield f"{name} from trial lists is not formed: it needs {of}, which metric={MAKERS[of]} gives"
+            yield f"{name} from trial lists is not formed: it needs {of}, which {_maker(of)} gives"
         elif evaluation.derived:
             measured.add(name)
     for average in evaluation.averages.values():
@@ -50,8 +50,25 @@ def _unranked(evaluation: Evaluation, sets: Collection[str]) -> Iterator[str]:
     formed = {one.subset for one in evaluation.averages.values() if has_sets(one, sets) and "eer" in one.metrics}
     if bands.subset not in formed | set(sets):
         yield f"no minimum-EER conditions: there is no '{bands.subset}' (bands.subset), a trial set or an average of the EER"
-    elif bands.attacker not in evaluation.attackers:
+    elif bands.attacker and bands.attacker not in evaluation.attackers:
         yield f"minimum-EER conditions by the strongest attack alone: no attacker {bands.attacker} is chosen (bands.attacker)"
+    elif not rankers(evaluation):
+        yield (
+            "minimum-EER conditions by the strongest attack alone: no chosen attacker adapts to the systems, as those do by whom "
+            "the challenges rank (training=anonymised)"
+        )
+
+
+def rankers(evaluation: Evaluation) -> list[str]:
+    """The attackers by whose lowest EER systems are ranked: the one that is named, else those that adapt to a system."""
+    bands = evaluation.bands
+    return [bands.attacker] if bands is not None and bands.attacker else list(evaluation.adapting)
+
+
+def _maker(metric: str) -> str:
+    """The metric families of ours that give a metric, as one chooses them."""
+    families = [name for name in ours("families") if metric in component("families", name).metrics]
+    return " or ".join(f"metric={name}" for name in families)
 
 
 def _measured(evaluation: Evaluation) -> set[str]:

@@ -88,12 +88,12 @@ class Average(ComponentSettings):
     """
 
     subset: str = numeric("")
-    weights: Mapping[str, Annotated[float, Field(gt=0)]] = numeric(min_length=1)
+    weights: dict[str, Annotated[float, Field(gt=0)]] = numeric(min_length=1)
     metrics: tuple[str, ...] = numeric(("eer",), min_length=1)
 
     @field_validator("weights")
     @classmethod
-    def _whole(cls, weights: Mapping[str, float]) -> Mapping[str, float]:
+    def _whole(cls, weights: dict[str, float]) -> dict[str, float]:
         total = sum(weights.values())
         if abs(total - 1) > 1e-6:
             scaled = ", ".join(f"{name}: {weight / total:.9g}" for name, weight in weights.items())
@@ -108,13 +108,14 @@ class Bands(ComponentSettings):
         subset: whose EER is ranked: the ``subset`` of an average, or a trial set.
         edges: the least EER of each condition, as fractions, ascending: ``[0.1, 0.2, 0.3, 0.4]``.
         variant: which definition of the EER; '' is rocch, or whichever the run has.
-        attacker: by whose lowest EER the challenge ranks; that of our strongest attack stands beside it.
+        attacker: by whose lowest EER the challenge ranks; '' is every attacker that adapts to the system. That of our strongest
+            attack stands beside it.
     """
 
     subset: str = runtime(min_length=1)
     edges: tuple[Annotated[float, Field(gt=0)], ...] = runtime(min_length=1)
     variant: Literal["", "rocch", "kaldi", "speechbrain"] = runtime("")
-    attacker: str = runtime("semi_informed")
+    attacker: str = runtime("")
 
     @field_validator("edges")
     @classmethod

@@ -42,7 +42,7 @@ CHOICE = pd.DataFrame(
 
 
 def ranked(**more: Any) -> pd.DataFrame:
-    asked: dict[str, Any] = {"subset": MEAN, "edges": EDGES, "attacker": "semi_informed", "variant": "speechbrain"}
+    asked: dict[str, Any] = {"subset": MEAN, "edges": EDGES, "attackers": ["semi_informed"], "variant": "speechbrain"}
     return bands.rank(ROWS, CHOICE, **{**asked, **more})
 
 
@@ -63,7 +63,7 @@ def test_the_definition_and_the_subset_are_those_that_are_asked_for() -> None:
     assert ranked(variant="rocch")["met"].tolist() == [0]
     assert ranked(variant="")["variant"].unique().tolist() == ["rocch"], "that by which attacks are compared"
     assert ranked(subset="libri_test_trials_f")["value"].tolist() == [0.02]
-    assert ranked(attacker="nobody")["ranked_by"].unique().tolist() == [bands.STRONGEST]
+    assert ranked(attackers=["nobody"])["ranked_by"].unique().tolist() == [bands.STRONGEST]
     assert ranked(edges=(0.15, 0.2, 0.25, 0.3))["met"].tolist() == [0, 0, 3, 2, 4]
 
 

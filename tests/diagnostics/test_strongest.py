@@ -88,3 +88,22 @@ def test_the_table_has_a_line_a_subset_and_system_in_the_order_of_systems() -> N
     assert lines[0][2:4] == ["25.00", "[24.00, 26.00]"]
     assert table.to_text(choice, both, ["b2r", "b2"]).startswith(table.TITLE)
     assert not len(strongest.choose([], pd.DataFrame()))
+
+
+def test_a_run_with_another_definition_of_the_eer_has_a_strongest_attack_and_names_the_definition() -> None:
+    measured = rows({"lazy": (0.30, 0.02), "tuned": (0.10, 0.10)})
+    other = results.frame([*results.records(measured.assign(variant="speechbrain").drop(columns="schema_version"))])
+    choice = strongest.choose([], other)
+    assert (
+        choice["trained_on"].tolist() == strongest.choose([], measured)["trained_on"].tolist() == [ATTACKS["tuned"][2]]
+    )
+    assert "EER by the definition speechbrain." in table.notes(choice, other)
+    assert not any("definition" in said for said in table.notes(choice, measured))
+    both = results.frame(
+        [
+            one
+            for part in (measured, other.assign(value=0.5))
+            for one in results.records(part.drop(columns="schema_version"))
+        ]
+    )
+    assert set(strongest.measured(choice, both)["value"]) == {0.10}, "that on the convex hull, where there are several"

@@ -17,6 +17,7 @@ from pipeline.cli.compose import compose
 from pipeline.datasets.prepare import Prepared
 from pipeline.evaluation import averages, derived
 from pipeline.metrics import mover
+from pipeline.planning.averages import rankers, unformed
 from pipeline.planning.settings import Average
 from pipeline.protocol import trials
 from pipeline.tables import results
@@ -288,3 +289,16 @@ def test_a_run_that_forms_nothing_has_the_digest_that_it_had() -> None:
     assert not {"averages", "derived"} & plain.keys()
     assert asked == {**plain, "derived": ["normalised"],
                      "averages": {"a": {"subset": "a", "weights": {"x": 1.0}, "metrics": ["eer"]}}}  # fmt: skip
+
+
+def test_challenges_rank_by_the_attackers_that_adapt_unless_one_is_named() -> None:
+    asked = ["recipe=demo", "attacker=[ignorant,semi_informed]", "train=default", "extractor=[ecapa]"]
+    average = "+averages.a={subset: 'mean (of f and m)', weights: {x: 1}}"
+    evaluation = compose([*asked, average, "bands={subset: a, edges: [0.1]}"])[0]
+    assert evaluation.bands is not None and evaluation.bands.subset == "mean (of f and m)", "an average by its label"
+    assert rankers(evaluation) == ["semi_informed"] and not list(unformed(evaluation, ["x"]))
+    named = compose([*asked, "bands={subset: x, edges: [0.1], attacker: ignorant}"])[0]
+    assert rankers(named) == ["ignorant"]
+    none = compose(["recipe=demo", "attacker=[ignorant]", "bands={subset: x, edges: [0.1]}"])[0]
+    (said,) = unformed(none, ["x"])
+    assert "by the strongest attack alone: no chosen attacker adapts" in said
