@@ -20,13 +20,6 @@ _KINDS = {
 }
 
 
-def assets(kind: str) -> Path:
-    """The folder ``conf``, ``recipes`` or ``data_manifests``: in the wheel within the package, else in the clone."""
-    package = Path(__file__).resolve().parent
-    packed = package / "_assets" / kind
-    return packed if packed.is_dir() else package.parent / kind
-
-
 class NotRegular(OSError):
     """A pipe, a device or a socket where a file is to be read: opening it could wait for ever, reading it never end."""
 

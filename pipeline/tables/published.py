@@ -13,15 +13,15 @@ from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 from pathlib import Path
 
+from pipeline.assets import assets
 from pipeline.errors import ConfigError, DataError, Fault
-from pipeline.files import assets
 
 IDENTITY = (
     "subset", "condition", "system", "attacker", "extractor", "trained_on", "backend", "metric", "variant", "estimator",
     "input_unit",
 )  # fmt: skip
 """What a number is; the same words as in the results (``pipeline.tables.results``)."""
-COLUMNS = ("source", "table", "dataset", *IDENTITY, "value", "unit", "print")
+COLUMNS = ("source", "table", "dataset", *IDENTITY, "value", "unit", "rounding")
 RULES = ("rounded", "truncated", "either", "")
 """How a print came about; '' is a text, or the mark of an empty cell, and no number."""
 UNPRINTED = ("*", "-", "–", "")
@@ -32,7 +32,7 @@ Ends = tuple[float, float]
 
 @dataclass(frozen=True)
 class Printed:
-    """One printed cell. ``value`` is as printed, ``unit`` is the printed one, ``print`` one of ``RULES``."""
+    """One printed cell. ``value`` is as printed, ``unit`` is the printed one, ``rounding`` one of ``RULES``."""
 
     source: str
     table: str
@@ -50,7 +50,7 @@ class Printed:
     input_unit: str
     value: str
     unit: str
-    print: str
+    rounding: str
     file: str = ""
 
     @property
@@ -64,7 +64,7 @@ class Printed:
     @property
     def ends(self) -> Ends | None:
         """The lowest and highest number that may have been printed as ``value``, in the printed unit; None of a text."""
-        return ends(self.value, self.print) if self.print else None
+        return ends(self.value, self.rounding) if self.rounding else None
 
     @property
     def place(self) -> str:
@@ -170,7 +170,7 @@ def read(path: Path) -> list[Printed]:
         if len(line) != len(COLUMNS):
             faults.append(Fault(f"{len(line)} cells instead of {len(COLUMNS)}", where))
             continue
-        cell = Printed(*line, path.stem)
+        cell = Printed(**dict(zip(COLUMNS, line)), file=path.stem)
         faults += [Fault(text, where) for text in _wrong(cell)]
         before = seen.setdefault((cell.source, cell.table, *cell.identity), where)
         if before != where:
@@ -191,10 +191,10 @@ def _wrong(cell: Printed) -> Iterator[str]:
     for name, value in (("source", cell.source), ("table", cell.table), ("metric", cell.metric)):
         if not value:
             yield f"the column {name} is empty"
-    if cell.print not in RULES:
-        yield f"print is '{cell.print}', and not one of {', '.join(RULES[:-1])} or empty"
-    elif cell.print:
+    if cell.rounding not in RULES:
+        yield f"rounding is '{cell.rounding}', and not one of {', '.join(RULES[:-1])} or empty"
+    elif cell.rounding:
         try:
-            ends(cell.value, cell.print)
+            ends(cell.value, cell.rounding)
         except ValueError as error:
-            yield f"{error}; where no number is printed, leave the column print empty"
+            yield f"{error}; where no number is printed, leave the column rounding empty"

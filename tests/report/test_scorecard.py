@@ -114,8 +114,8 @@ def test_maxd_of_37_of_800_is_the_printed_one_only_when_it_is_cut() -> None:
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        (lambda head, one, other: [head.replace("print", "printed"), one, other], "columns"),
-        (lambda head, one, other: [head, one.replace("rounded", "guessed"), other], "print is 'guessed'"),
+        (lambda head, one, other: [head.replace("rounding", "rounded"), one, other], "columns"),
+        (lambda head, one, other: [head, one.replace("rounded", "guessed"), other], "rounding is 'guessed'"),
         (lambda head, one, other: [head, one.replace(",7.48,", ",seven,"), other], "'seven' is no number"),
         (lambda head, one, other: [head, one, one], "the same cell as"),
         (lambda head, one, other: [head, one.removesuffix(",rounded"), other], "16 cells instead of 17"),
@@ -134,7 +134,7 @@ def test_a_table_that_is_none_is_refused(tmp_path: Path, change: Any, said: str)
 def _own(system: str, value: str) -> str:
     words = {
         "source": "Me 2027", "table": "Table 1", "subset": "libri_test_trials_f", "condition": "PP", "system": system,
-        "metric": "eer", "variant": "speechbrain", "value": value, "unit": "%", "print": "rounded",
+        "metric": "eer", "variant": "speechbrain", "value": value, "unit": "%", "rounding": "rounded",
     }  # fmt: skip
     return ",".join(words.get(name, "") for name in published.COLUMNS)
 

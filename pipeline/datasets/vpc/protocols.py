@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from pipeline.files import assets
+from pipeline.assets import assets
 
 TITLES = {
     "2020": "VoicePrivacy 2020",

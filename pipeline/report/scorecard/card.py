@@ -225,8 +225,8 @@ def plain(line: Line) -> Mapping[str, Any]:
     cell, row = line.cell, line.row or {}
     ends = cell.ends or (None, None)
     return {
-        **{name: getattr(cell, name) for name in COLUMNS if name not in ("value", "unit", "print")},
-        "published": cell.value, "unit": cell.unit, "print": cell.print, "published_low": ends[0], "published_high": ends[1],
+        **{name: getattr(cell, name) for name in COLUMNS if name not in ("value", "unit", "rounding")},
+        "published": cell.value, "unit": cell.unit, "rounding": cell.rounding, "published_low": ends[0], "published_high": ends[1],
         "ours": line.value if line.value is not None else line.label or None, "difference": line.difference, "low": line.low,
         "high": line.high, "tolerance": line.tolerance if line.row is not None else None, "verdict": line.verdict,
         "our_system": str(row.get("system", "")), "our_extractor": str(row.get("extractor", "")),

@@ -16,6 +16,7 @@ from pipeline.report.scorecard import views
 from pipeline.report.scorecard.card import Card, Line, plain
 from pipeline.report.scorecard.verdicts import CONSISTENT, NOT_RUN
 from pipeline.tables import csv, written
+from pipeline.tables.published import decimals
 
 NAME = "scorecard"
 FILE = f"{NAME}.json"
@@ -56,7 +57,7 @@ def _like(value: float, one: Line, sign: str = "") -> str:
     """A number with as many decimals as the print."""
     if math.isinf(value):
         return "∞" if value > 0 else "\N{MINUS SIGN}∞"
-    digits = views.decimals(one.cell.value)
+    digits = decimals(one.cell.value)
     text = f"{value:{sign}.1e}" if "e" in one.cell.value.lower() else f"{value:{sign}.{digits}f}"
     return text.replace("-", "\N{MINUS SIGN}")
 

@@ -9,9 +9,9 @@ from typing import Annotated, Any
 import yaml
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, field_validator
 
+from pipeline.assets import assets
 from pipeline.contracts import ComponentSettings, runtime
 from pipeline.errors import ConfigError, Fault
-from pipeline.files import assets
 from pipeline.tables.published import COLUMNS
 
 FILE = "scorecard.yaml"
