@@ -137,9 +137,10 @@ def _window(length: int) -> np.ndarray:
 @functools.lru_cache(8)
 def _filters(length: int, rate: int) -> np.ndarray:
     """Triangles of one height [bins, BANDS] between 80 Hz and 7.6 kHz, equally far apart in mel."""
-    ends = 2595 * np.log10(1 + np.array([80.0, 7600.0]) / 700)
-    edges = 700 * (10 ** (np.linspace(*ends, BANDS + 2) / 2595) - 1)
+    low, high = 2595 * math.log10(1 + 80 / 700), 2595 * math.log10(1 + 7600 / 700)
+    edges = 700 * (10 ** (np.linspace(low, high, BANDS + 2) / 2595) - 1)
     places = np.fft.rfftfreq(length, 1 / rate)[:, None]
     rising = (places - edges[:-2]) / (edges[1:-1] - edges[:-2])
     falling = (edges[2:] - places) / (edges[2:] - edges[1:-1])
-    return np.clip(np.minimum(rising, falling), 0, None).astype(np.float32)
+    made: np.ndarray = np.clip(np.minimum(rising, falling), 0, None).astype(np.float32)
+    return made

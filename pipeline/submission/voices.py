@@ -15,7 +15,7 @@ from pipeline.diagnostics.sentences import treated_differently
 from pipeline.metrics import Undefined
 from pipeline.metrics.treatment import Treatment, treatment
 from pipeline.submission import levels
-from pipeline.submission.findings import Check, Named
+from pipeline.submission.findings import Check, Named, Verdict
 from pipeline.submission.levels import SAID, Estimate
 from pipeline.submission.side import Pair, Side
 
@@ -102,11 +102,11 @@ def level(side: Side, of: Parts) -> Check:
             each = ", ".join(f"{role} {SAID[one.level]}" for role, one in by_role.items())
             found.append(Named(enrolment, enrolment, f"not the same in enrolment and trials: {each}"))
         elif whole.level and side.level in SAID and whole.level != side.level:
-            declared = f"declared is {SAID[side.level]} (level={side.level})"  # type: ignore[index]
+            declared = f"declared is {SAID[side.level]} (level={side.level})"
             found.append(Named(enrolment, enrolment, f"{declared}, estimated {SAID[whole.level]}"))
     if side.level not in SAID and told:
         said.append(f"no level is declared: {side.copy.key('level')}={'|'.join(sorted(told))} would say it")
-    verdict = "warning" if found else "ok" if told else "unknown"
+    verdict: Verdict = "warning" if found else "ok" if told else "unknown"
     mend = (
         f"set {side.copy.key('level')}={'|'.join(sorted(told))}, or mend the system" if found and len(told) == 1 else ""
     )
