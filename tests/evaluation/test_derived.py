@@ -65,12 +65,12 @@ def printed(name: str) -> list[dict[str, str]]:
 
 
 def test_vpc_2024_means_of_f_and_m() -> None:
-    for system, speech, mean in (("mcadams", "original-original", 0.04590), ("sttts", "anon-anon", 0.27322)):
+    for log, condition, mean in (("mcadams", "OO", 0.04590), ("sttts", "PP", 0.27322)):
         rows = [
-            row(f"libri_test_trials_{cell['dataset'][11]}", "eer", float(cell["value"]) / 100, variant="speechbrain")
+            row(cell["subset"], "eer", float(cell["value"]) / 100, variant="speechbrain")
             for cell in printed("vpc2024_results.csv")
-            if cell["metric"] == "EER_speechbrain" and cell["dataset"] in (f"libri_test_f/{speech}", f"libri_test_m/{speech}")
-            and cell["system"].startswith(f"{system}/")
+            if cell["metric"] == "eer" and cell["subset"] in ("libri_test_trials_f", "libri_test_trials_m")
+            and cell["condition"] == condition and cell["table"] == f"results/result_for_rank_{log}"
         ]  # fmt: skip
         assert len(rows) == 2
         asked = {"t": Average(subset="mean", weights={"libri_test_trials_f": 0.5, "libri_test_trials_m": 0.5})}
@@ -82,29 +82,24 @@ def test_vpc_2024_means_of_f_and_m() -> None:
     "system", ["mcadams", "tts_joint_hifigan", "tts_old_c", "tts_pytorch", "tts_joint_nsf_hifigan"]
 )
 def test_vpc_2022_weighted_averages_are_those_that_are_printed(system: str) -> None:
-    cells = [one for one in printed("vpc2022_results_summary.csv") if one["system"] == system]
-    whole = {one["dataset"]: one["value"] for one in cells if one["metric"] == "summary"}
+    log = f"baseline/results/RESULTS_summary_{system}"
+    cells = [one for one in printed("vpc2022_results_summary.csv") if one["table"] == log]
+    eer = {(one["subset"], one["condition"]): float(one["value"]) for one in cells if one["metric"] == "eer"}
+    gain = {one["subset"]: float(one["value"]) for one in cells if one["metric"] == "g_vd"}
     for split in ("dev", "test"):
         rows = []
         for name in (one.format(split) for one in WEIGHTS):
-            pair = name.replace("_trials", "_enrolls-" + name.split("_trials")[0] + "_trials")
-            eer = {one["dataset"]: float(one["value"]) / 100 for one in cells if one["metric"] == "EER_kaldi"}
-            original = f"ASV-{pair}"
-            protected = original.replace("_enrolls-", "_enrolls_anon-") + "_anon"
-            rows.append(row(name, "eer", eer[original], attacker="unprotected", system="original", condition="OO"))
-            rows.append(row(name, "eer", eer[protected]))
-            gain = [float(one["value"]) for one in cells if one["metric"] == "G_VD" and one["dataset"] == name]
-            rows.append(row(name, "g_vd", gain[0], unit="dB", attacker=""))
+            rows.append(row(name, "eer", eer[name, "OO"] / 100, attacker="unprotected", system="original", condition="OO"))
+            rows.append(row(name, "eer", eer[name, "PP"] / 100))
+            rows.append(row(name, "g_vd", gain[name], unit="dB", attacker=""))
         weights = {name.format(split): weight for name, weight in WEIGHTS.items()}
         asked = {"w": Average(subset=f"{split} (weighted average)", weights=weights, metrics=("eer", "g_vd"))}
         found = {(one["metric"], one["condition"]): one for one in averages.formed(rows, asked, challenge(split))}
-        for metric, condition, name, scale in (
-            ("eer", "OO", f"Weighted average EER {split} orig", 100),
-            ("eer", "PP", f"Weighted average EER {split} anon", 100),
-            ("g_vd", "PP", f"Weighted average gain of voice distinctiveness {split}", 1),
-        ):
-            # The parts are printed with four digits, so their mean may differ in the fourth.
-            assert scale * found[metric, condition]["value"] == pytest.approx(float(whole[name]), abs=2.5e-3), name
+        whole = f"{split} (weighted average)"
+        # The parts are printed with four digits, so their mean may differ in the fourth.
+        for condition in ("OO", "PP"):
+            assert 100 * found["eer", condition]["value"] == pytest.approx(eer[whole, condition], abs=2.5e-3), condition
+        assert found["g_vd", "PP"]["value"] == pytest.approx(gain[whole], abs=2.5e-3)
         assert "have speakers in common" in found["eer", "OO"]["note"] and found["eer", "OO"]["unit"] == "fraction"
 
 
@@ -234,15 +229,15 @@ def relative(*rows: dict[str, Any]) -> dict[tuple[str, str], dict[str, Any]]:
 
 def test_noe_2022_table_3_follows_from_the_rows() -> None:
     printed_2, printed_3 = printed("noe2022_table2.csv"), printed("noe2022_table3.csv")
-    cells = {(one["dataset"], one["system"], one["metric"]): one["value"] for one in printed_2}
+    cells = {(one["subset"], one["system"], one["condition"]): one["value"] for one in printed_2 if one["metric"] == "d_ece"}
     checked = 0
     for one in printed_3:
-        if one["metric"] != "D_ECE_OP/OO":
+        if one["metric"] != "d_ece_op_oo":
             continue
-        where = one["dataset"]
+        where = one["subset"]
         found = relative(
-            row(where, "d_ece", float(cells[where, "unprotected", "D_ECE_OO"]), attacker="unprotected", condition="OO"),
-            row(where, "d_ece", float(cells[where, one["system"], "D_ECE_OP"]), attacker="ignorant", condition="OP"),
+            row(where, "d_ece", float(cells[where, "original", "OO"]), attacker="unprotected", condition="OO"),
+            row(where, "d_ece", float(cells[where, one["system"], "OP"]), attacker="ignorant", condition="OP"),
             row(where, "d_ece", 0.1, attacker="ignorant", condition="OP", backend="another"),
             row(where, "d_ece", 0.1, attacker="semi_informed", condition="PP", trained_on="anonymised"),
         )
