@@ -19,6 +19,7 @@ from pipeline.tables import results
 SPEAKERS = {"f": ["11", "12", "13"], "m": ["21", "22", "23"]}
 ONE_CHAPTER = {"13", "23"}
 RATE = 16000
+CHAPTERS = "srd_chapter, chapters apart"
 
 
 def chapter(name: str) -> str:
@@ -132,13 +133,13 @@ def test_beside_the_papers_protocol_stand_ranks_within_a_sex_and_with_chapters_a
         "metric=[srd,srd_sex,srd_chapter]", *(f"metric.{name}.unit=utterance" for name in ("srd", "srd_sex", "srd_chapter"))
     )  # fmt: skip
     idr = rows[(rows["metric"] == "idr") & (rows["estimator"] == "empirical")].set_index(["subset", "variant"])
-    assert set(idr.index) == {("pooled", ""), ("pooled, f", ""), ("pooled, m", ""), ("pooled", "chapters apart")}
+    assert set(idr.index) == {("pooled", ""), ("pooled, f", "srd_sex"), ("pooled, m", "srd_sex"), ("pooled", CHAPTERS)}
     several = [speaker for speaker in EVERYBODY if speaker not in ONE_CHAPTER]
     expected = {
         ("pooled", ""): (EVERYBODY, "utterance"),
-        ("pooled, f", ""): (SPEAKERS["f"], "utterance"),
-        ("pooled, m", ""): (SPEAKERS["m"], "utterance"),
-        ("pooled", "chapters apart"): (several, "chapter"),
+        ("pooled, f", "srd_sex"): (SPEAKERS["f"], "utterance"),
+        ("pooled, m", "srd_sex"): (SPEAKERS["m"], "utterance"),
+        ("pooled", CHAPTERS): (several, "chapter"),
     }
     for key, (speakers, apart) in expected.items():
         assert idr.loc[key, "value"] == pytest.approx(share_of_first(vectors, speakers, apart), abs=1e-12), key
