@@ -293,7 +293,9 @@ def kaldi(root: Path, model: str, suffixes: Sequence[str]) -> Path:
     return folder
 
 
-@pytest.mark.parametrize(("edition", "place"), [("2022", ""), ("2020", "xvect_train_clean_360")])
+@pytest.mark.parametrize(
+    ("edition", "place"), [("2022", ""), pytest.param("2020", "xvect_train_clean_360", marks=pytest.mark.slow)]
+)
 def test_kaldi_vectors_and_plda_of_2020_and_2022(
     root: Path, command: Command, tmp_path: Path, edition: str, place: str
 ) -> None:

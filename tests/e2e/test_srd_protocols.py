@@ -19,7 +19,7 @@ from pipeline.tables import results
 SPEAKERS = {"f": ["11", "12", "13"], "m": ["21", "22", "23"]}
 ONE_CHAPTER = {"13", "23"}
 RATE = 16000
-CHAPTERS = "srd_chapter, chapters apart"
+CHAPTERS = "chapters apart, srd_chapter"
 
 
 def chapter(name: str) -> str:

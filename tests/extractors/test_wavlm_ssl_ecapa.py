@@ -265,3 +265,19 @@ def test_a_network_of_another_kind_is_refused(folder: Path) -> None:
         with pytest.raises(DataError, match=said) as error:
             made(folder)
         assert error.value.remedy
+
+
+def test_checkpoints_of_the_challenge_stand_on_the_wavlm_of_its_first_model(folder: Path, tmp_path: Path) -> None:
+    """``train=found``: the branches in ``asv_anon_x/CKPT+4``, WavLM in ``asv_ssl`` alone."""
+    whole = made(folder).extract([noise(8000)])[0].vector
+    checkpoint = tmp_path / "asv_anon_x" / "CKPT+4"
+    checkpoint.mkdir(parents=True)
+    branches = folder / "embedding_model.ckpt"
+    assert Extractor.found(Settings(), checkpoint, folder) is None
+    branches.rename(checkpoint / branches.name)
+    settings = Extractor.found(Settings(), checkpoint, folder)
+    assert settings is not None and settings.numeric() == Settings().numeric()
+    weights = Extractor.weights(settings, tmp_path)
+    (found,) = Extractor(settings, weights.folder, "cpu", 1).extract([noise(8000)])
+    np.testing.assert_array_equal(found.vector, whole)
+    assert Extractor.found(Settings(source="mine"), checkpoint, folder) is None

@@ -43,7 +43,7 @@ class Extractor(SpeechBrainExtractor):
         """The attacker of the VoicePrivacy Challenge 2024; that of 2026, which hears WavLM too, is another network."""
         if settings.source not in ("auto", "trained") or embedding_file(folder) is None:
             return None
-        if any((place / "WavLM-Large.pt").is_file() for place in (folder, beside)):
+        if any((place / "WavLM-Large.pt").is_file() for place in (folder, folder.parent, beside, beside.parent)):
             return None
         return settings.model_copy(update={"source": str(folder)})
 

@@ -31,7 +31,7 @@ from pipeline.nets import embedding
 from pipeline.nets.embedding import EmbeddingExtractor, PreparationSettings
 from pipeline.nets.finetunable import Finetunable, finetuning
 from pipeline.weights.fetch import fetch_hub
-from pipeline.weights.find import HubModel, fetch_command, hub_weights, in_folder, is_hub_id
+from pipeline.weights.find import HubModel, fetch_command, first_file, hub_weights, in_folder, is_hub_id
 
 if TYPE_CHECKING:
     import torch
@@ -56,13 +56,17 @@ class WavlmSettings(PreparationSettings):
         longest_seconds: longer audio is cut into the fewest uniform pieces not longer than this, and its embedding is the
             mean of theirs. (W-NT's demo stops at 20 s; the challenge takes whole files.)
 
-    ``source``, ``revision`` and ``layout`` stay out of keys: what they lead to, the digest of the files that are read, is in them.
+        backbone: the folder with the WavLM that the branches of ``ssl_ecapa`` stand on, where it does not lie beside them: checkpoints
+            of the challenge hold the branches alone.
+
+    ``source``, ``revision``, ``layout`` and ``backbone`` stay out of keys: what they lead to, the digest of the files that are read, is in them.
     """
 
     name: Literal["wavlm"] = numeric("wavlm")
     source: str = runtime(HUB, min_length=1)
     revision: str = runtime(REVISION, min_length=1)
     layout: Literal["auto", "w_nt", "microsoft", "ssl_ecapa"] = runtime("auto")
+    backbone: str | None = runtime(None)
     embedding_normalisation: Literal["none", "unit", "sign_vpc2026june"] = numeric("unit")
     longest_seconds: float = numeric(20.0, ge=1)
 
@@ -125,7 +129,7 @@ class Extractor(EmbeddingExtractor, Finetunable):
         folder = Path(settings.source).expanduser()
         if is_hub_id(settings.source):
             folder = hub_weights(_hub(settings), models, _command(settings, models)).folder
-        found = layouts.recognised(folder, settings.layout)
+        found = layouts.recognised(folder, settings.layout, settings.backbone)
         _require_transformers()
         return in_folder(folder, found.files)
 
@@ -146,11 +150,26 @@ class Extractor(EmbeddingExtractor, Finetunable):
             ) from error
 
     @classmethod
+    def found(cls, settings: WavlmSettings, folder: Path, beside: Path) -> WavlmSettings | None:
+        """The attacker of the VoicePrivacy Challenge 2026, its branches on the WavLM of ``exp/asv_ssl``."""
+        if settings.source != HUB or first_file(folder, layouts.BRANCHES) is None:
+            return None
+        for place in (folder, beside, folder.parent, beside.parent):
+            if first_file(place, layouts.MICROSOFT) is not None:
+                return settings.model_copy(
+                    update={"source": str(folder), "layout": "ssl_ecapa", "backbone": str(place)}
+                )
+        return None
+
+    @classmethod
     def is_strong(cls, settings: WavlmSettings) -> bool:
         """Not the statistics of a network that has learnt no speakers."""
         if settings.layout == "auto" and not is_hub_id(settings.source):
             try:
-                return layouts.recognised(Path(settings.source).expanduser(), "auto").layout != "microsoft"
+                return (
+                    layouts.recognised(Path(settings.source).expanduser(), "auto", settings.backbone).layout
+                    != "microsoft"
+                )
             except (ModelMissing, DataError):
                 return False
         return settings.layout != "microsoft" and not settings.source.startswith("microsoft/")
@@ -206,7 +225,7 @@ def _unusable(wave: np.ndarray) -> str:
 def _load(settings: WavlmSettings, folder: Path) -> Network:
     """The network of a folder, in evaluation mode and float32 on the CPU."""
     _require_transformers()
-    found = layouts.recognised(folder, settings.layout)
+    found = layouts.recognised(folder, settings.layout, settings.backbone)
     if found.layout == "ssl_ecapa":
         from pipeline.extractors.wavlm import ssl_ecapa
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -44,7 +45,7 @@ class Found:
         return (*self.backbone, self.branches) if self.branches else self.backbone
 
 
-def recognised(folder: Path, layout: Layout | Literal["auto"]) -> Found:
+def recognised(folder: Path, layout: Layout | Literal["auto"], beside: str | None = None) -> Found:
     """The layout of a folder.
 
     With ``auto`` a folder with an ``embedding_model`` is ``ssl_ecapa``; else one with ``config.json`` and its tensors is ``w_nt``;
@@ -53,6 +54,7 @@ def recognised(folder: Path, layout: Layout | Literal["auto"]) -> Found:
     Args:
         folder: of weights.
         layout: the one it must have, or ``auto``.
+        beside: another folder, whose WavLM the branches of ``ssl_ecapa`` stand on where their own holds none.
 
     Raises:
         ModelMissing: it lacks files of the layout, or has those of none; with what belongs there.
@@ -63,6 +65,9 @@ def recognised(folder: Path, layout: Layout | Literal["auto"]) -> Found:
     plain = (CONFIG, tensors) if tensors and (folder / CONFIG).is_file() else ()
     if layout == "ssl_ecapa" or (layout == "auto" and branches):
         backbone = (checkpoint,) if checkpoint else plain
+        other = first_file(Path(beside).expanduser(), MICROSOFT) if beside and not backbone else None
+        if other is not None:
+            backbone = (os.path.relpath(other, folder),)
         if branches and backbone:
             return Found("ssl_ecapa", backbone, branches)
         raise _lacking(folder, "ssl_ecapa", f"it holds no {' or '.join(MICROSOFT if branches else BRANCHES)}")
