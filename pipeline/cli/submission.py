@@ -117,11 +117,11 @@ def _below(check: Check, all_in: str) -> Iterator[str]:
         yield from _wrapped("", f"and {len(check.found) - MOST} more: {all_in}")
     if check.verdict in ("wrong", "warning"):
         yield from _wrapped("means: ", check.words.means)
-        yield from _wrapped("to do: ", check.remedy)
+        # It may hold commands, which are copied: their lines are not broken.
+        yield f"{'':9}to do: {check.remedy}"
 
 
 def _wrapped(head: str, text: str) -> list[str]:
-    # Commands and paths are copied: they are not broken.
     return textwrap.wrap(
         text,
         width=120,

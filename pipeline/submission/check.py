@@ -62,8 +62,9 @@ def check(settings: DatasetSettings, given: Sequence[Given], threads: int) -> Re
     heard = hearing.hear([*originals, *anonymised], threads, 3600 * settings.longest_hours)
     dropped, _ = corpus.check_files(listing, rows, {path: heard[path].probe for path in originals})
     corpus.trial_sets(listing, listed, {(line.set, line.utterance) for line in dropped})
+    everyone = [row(one) for one in rows]
     sides = [
-        Side(one.label, one.level, one.copy, [row(of) for of in _rows(rows, one.copy.training)], names, heard)
+        Side(one.label, one.level, one.copy, [row(of) for of in _rows(rows, one.copy.training)], everyone, names, heard)
         for one, names in zip(given, found)
     ]
     checks = [made for side in sides for made in _of(side, sides, listing)]

@@ -58,10 +58,13 @@ def _mend_missing(side: Side) -> str:
 
 def extra(side: Side) -> Check:
     """Audio files that belong to no utterance of the sets that are looked at."""
-    folder = side.files.folder
+    folder, pattern = side.files.folder, side.copy.pattern
+    # Several files of one utterance are none too many but unclear.
+    meant = {pattern.wanted(row) for row, _ in side.files.refused}
     found = [
         Named(os.path.relpath(path, folder), _set_of(side, path), "belongs to no utterance")
         for path in side.files.unused
+        if pattern.found(path.stem) not in meant
     ]
     return judged("extra", side.label, found, len(found) + len(side.files.chosen), "warning")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 
@@ -73,14 +74,16 @@ def _pairs(made: TrialList) -> dict[tuple[str, str], list[Trial]]:
 
 def duplicates(lists: Sequence[TrialList]) -> Check:
     """Pairs that stand twice with one label."""
-    found, total = [], 0
+    found, total, files = [], 0, []
     for made in lists:
         for several in _pairs(made).values():
             total += 1
             counts = Counter(trial.target for trial in several)
             if max(counts.values()) > 1:
+                files.append(shlex.quote(made.where))
                 found.append(Named(_name(several[0]), made.name, f"{len(several)} times, first {several[0].where}"))
-    return judged("duplicates", "", found, total, said=f"pairs that stand twice or more{_by_set(found)}")
+    mend = "; ".join(f"sort -u {file} -o {file}" for file in dict.fromkeys(files))
+    return judged("duplicates", "", found, total, said=f"pairs that stand twice or more{_by_set(found)}", mend=mend)
 
 
 def contradictions(lists: Sequence[TrialList]) -> Check:

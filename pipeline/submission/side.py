@@ -42,6 +42,7 @@ class Side:
         level: that is declared; ``unknown`` if none is.
         copy: where it lies.
         wanted: rows of the utterances that it should hold.
+        everyone: rows of all utterances, whose originals a file may hold by mistake.
         files: what was found by name.
         heard: of every file, originals too.
     """
@@ -50,6 +51,7 @@ class Side:
     level: str
     copy: Copy
     wanted: Sequence[Row]
+    everyone: Sequence[Row]
     files: Files
     heard: Mapping[Path, Heard]
 
@@ -70,6 +72,13 @@ class Side:
         rows = [{**pair.row, "sha256": pair.mine.probe.sha256} for pair in self.pairs]
         sounds = {pair.original.probe.sha256: pair.original.probe.sound for pair in self.pairs}
         return Compared(originals, rows, sounds, {one.mine.probe.sha256: one.mine.probe.sound for one in self.pairs})
+
+    @functools.cached_property
+    def owners(self) -> tuple[list[dict[Any, Any]], dict[str, str]]:
+        """The sound originals of all utterances as rows, and what is heard in them by their digests."""
+        probes = [(row, self.heard[row["path"]].probe) for row in self.everyone if row["path"] is not None]
+        sound = [(row, probe) for row, probe in probes if not probe.kind]
+        return [{**row, "sha256": probe.sha256} for row, probe in sound], {one.sha256: one.sound for _, one in sound}
 
     @functools.cached_property
     def unchanged(self) -> dict[tuple[str, str], str]:

@@ -148,8 +148,8 @@ def unchanged(side: Side) -> Check:
 
 def others(side: Side) -> Check:
     """Files that hold the original of another utterance."""
-    originals, rows, sounds, mine = side.compared.all()
-    taken = sameness.taken_from(originals, originals, rows, sounds, mine)
+    everyone, sounds = side.owners
+    taken = sameness.taken_from(everyone, side.compared.originals, side.compared.rows, sounds, side.compared.mine)
     found = [
         Named(
             str(row["utterance"]),

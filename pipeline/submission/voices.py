@@ -15,7 +15,7 @@ from pipeline.diagnostics.sentences import treated_differently
 from pipeline.metrics import Undefined
 from pipeline.metrics.treatment import Treatment, treatment
 from pipeline.submission import levels
-from pipeline.submission.findings import Check, Named
+from pipeline.submission.findings import Check, Named, Verdict
 from pipeline.submission.levels import SAID, Estimate
 from pipeline.submission.side import Pair, Side
 
@@ -68,11 +68,10 @@ def _treatment(enrolled: Sequence[Pair], tried: Sequence[Pair]) -> Treatment | N
     bands = np.isfinite(original[heard]).all(axis=0) & np.isfinite(protected[heard]).all(axis=0)
     if not bands.any():
         return None
+    first, second = (one[:, bands] - one[:, bands].mean(axis=1, keepdims=True) for one in (original, protected))
     # Around the mean of the originals and in its spread, so that a cosine tells voices apart and not speech from noise.
-    centre, spread = original[heard][:, bands].mean(axis=0), original[heard][:, bands].std(axis=0) + 1e-9
-    before, after = (
-        (np.where(heard[:, None], one[:, bands], centre) - centre) / spread for one in (original, protected)
-    )
+    centre, spread = first[heard].mean(axis=0), first[heard].std(axis=0) + 1e-9
+    before, after = ((np.where(heard[:, None], one, centre) - centre) / spread for one in (first, second))
     split = len(enrolled)
     speakers = [str(one.row["speaker"]) for one in both]
     try:
@@ -102,11 +101,11 @@ def level(side: Side, of: Parts) -> Check:
             each = ", ".join(f"{role} {SAID[one.level]}" for role, one in by_role.items())
             found.append(Named(enrolment, enrolment, f"not the same in enrolment and trials: {each}"))
         elif whole.level and side.level in SAID and whole.level != side.level:
-            declared = f"declared is {SAID[side.level]} (level={side.level})"  # type: ignore[index]
+            declared = f"declared is {SAID[side.level]} (level={side.level})"
             found.append(Named(enrolment, enrolment, f"{declared}, estimated {SAID[whole.level]}"))
     if side.level not in SAID and told:
         said.append(f"no level is declared: {side.copy.key('level')}={'|'.join(sorted(told))} would say it")
-    verdict = "warning" if found else "ok" if told else "unknown"
+    verdict: Verdict = "warning" if found else "ok" if told else "unknown"
     mend = (
         f"set {side.copy.key('level')}={'|'.join(sorted(told))}, or mend the system" if found and len(told) == 1 else ""
     )

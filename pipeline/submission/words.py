@@ -23,11 +23,11 @@ WORDS = {
     ),
     "extra": Words(
         "extra files",
-        "none: they are not used; but names that were meant for an utterance are of no use either",
+        "nothing, for they are not used; but a file that was meant for an utterance is not used either",
         "take them away, or name them after their utterances",
     ),
     "unclear": Words(
-        "files that cannot be told",
+        "ambiguous files",
         "a run refuses the submission: it would have to guess which file is meant",
         "keep one file for each utterance, in the folder itself",
     ),
