@@ -105,9 +105,10 @@ class _Listener:
         loud = energy > QUIET * np.quantile(energy, 0.95)
         if not loud.any():
             return
-        mel = power[loud] @ _filters(length, rate) + FLOOR * energy[loud, None]
-        shape = np.log(mel)
-        self._sum += (shape - shape.mean(axis=1, keepdims=True)).sum(axis=0)
+        filters, held = _filters(length, rate)
+        shape = np.log(power[loud] @ filters + FLOOR * energy[loud, None])
+        shape -= shape[:, held].mean(axis=1, keepdims=True)
+        self._sum += np.where(held, shape.sum(axis=0), np.nan)
         self._frames += len(shape)
 
     def _add_tops(self, wave: np.ndarray) -> None:
@@ -135,12 +136,11 @@ def _window(length: int) -> np.ndarray:
 
 
 @functools.lru_cache(8)
-def _filters(length: int, rate: int) -> np.ndarray:
-    """Triangles of one height [bins, BANDS] between 80 Hz and 7.6 kHz, equally far apart in mel."""
+def _filters(length: int, rate: int) -> tuple[np.ndarray, np.ndarray]:
+    """Triangles of one height [bins, BANDS] between 80 Hz and 7.6 kHz, equally far apart in mel, and which lie below half the rate."""
     low, high = 2595 * math.log10(1 + 80 / 700), 2595 * math.log10(1 + 7600 / 700)
     edges = 700 * (10 ** (np.linspace(low, high, BANDS + 2) / 2595) - 1)
     places = np.fft.rfftfreq(length, 1 / rate)[:, None]
     rising = (places - edges[:-2]) / (edges[1:-1] - edges[:-2])
     falling = (edges[2:] - places) / (edges[2:] - edges[1:-1])
-    made: np.ndarray = np.clip(np.minimum(rising, falling), 0, None).astype(np.float32)
-    return made
+    return np.clip(np.minimum(rising, falling), 0, None).astype(np.float32), edges[2:] <= rate / 2

@@ -30,6 +30,8 @@ MANY_WITHIN, FEW_WITHIN = {True: 0.5, False: 1.3}, {True: 0.35, False: 0.9}
 up to the second one for all may be."""
 MANY_BETWEEN, FEW_BETWEEN = 0.45, 0.3
 """Variance between speakers, as a share of the originals': from the first on each speaker has a voice, up to the second one for all may be."""
+LITTLE_BETWEEN = 0.35
+"""Up to this variance between speakers, half of the whole is still chance: few utterances were drawn of each."""
 OF_SPEAKERS, OF_UTTERANCES = 0.45, 0.40
 """Share of the variance that lies between speakers: at least the first with a voice a speaker, at most the second with one an utterance."""
 
@@ -76,7 +78,7 @@ def estimate(
     kept = np.isfinite(before).all(axis=1) & np.isfinite(after).all(axis=1)
     who, which = np.asarray(speakers, dtype=np.str_)[kept], np.asarray(sets, dtype=np.str_)[kept]
     role = np.asarray(roles, dtype=np.str_)[kept]
-    before, after = before[kept], after[kept]
+    before, after = _centred(before[kept]), _centred(after[kept])
     parts = {"": np.ones(len(who), bool), **{name: role == name for name in sorted(set(role.tolist()))}}
     told = _enough(who)
     if not told or not before.shape[1]:
@@ -92,6 +94,11 @@ def estimate(
         bent = _components(after[rows], who[rows])[1] >= KEPT * originals[1]
         found[name] = _judged(originals, _components(left[rows], voices[rows]), bent)
     return found
+
+
+def _centred(spectra: np.ndarray) -> np.ndarray:
+    """Spectra [n, d] without their level over the bands that are left."""
+    return spectra - spectra.mean(axis=1, keepdims=True) if spectra.size else spectra
 
 
 def _enough(who: np.ndarray) -> bool:
@@ -141,7 +148,8 @@ def _judged(originals: tuple[float, float], left: tuple[float, float], bent: boo
     within, between = left[0] / originals[0], left[1] / originals[1]
     share = left[1] / (left[0] + left[1]) if left[0] + left[1] > 0 else 0.0
     numbers = (within, between, share)
-    if within >= MANY_WITHIN[bent] and share <= OF_UTTERANCES:
+    little = share <= OF_UTTERANCES or (between <= LITTLE_BETWEEN and share <= 0.5)
+    if within >= MANY_WITHIN[bent] and little:
         return Estimate("utterance", *numbers)
     if between >= MANY_BETWEEN and share >= OF_SPEAKERS:
         return Estimate("speaker", *numbers)

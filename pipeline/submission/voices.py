@@ -68,11 +68,10 @@ def _treatment(enrolled: Sequence[Pair], tried: Sequence[Pair]) -> Treatment | N
     bands = np.isfinite(original[heard]).all(axis=0) & np.isfinite(protected[heard]).all(axis=0)
     if not bands.any():
         return None
+    first, second = (one[:, bands] - one[:, bands].mean(axis=1, keepdims=True) for one in (original, protected))
     # Around the mean of the originals and in its spread, so that a cosine tells voices apart and not speech from noise.
-    centre, spread = original[heard][:, bands].mean(axis=0), original[heard][:, bands].std(axis=0) + 1e-9
-    before, after = (
-        (np.where(heard[:, None], one[:, bands], centre) - centre) / spread for one in (original, protected)
-    )
+    centre, spread = first[heard].mean(axis=0), first[heard].std(axis=0) + 1e-9
+    before, after = ((np.where(heard[:, None], one, centre) - centre) / spread for one in (first, second))
     split = len(enrolled)
     speakers = [str(one.row["speaker"]) for one in both]
     try:

@@ -57,6 +57,9 @@ def test_each_command_is_understood(
     if verb == "from-scores":  # understood, and refused because the files are not there
         assert cli.run(words) == 3
         return
+    if verb == "validate" and "--html" in words:  # the same
+        assert cli.run(words) == 2 and "there is no folder 'DIR' of the data set" in capfd.readouterr().err
+        return
     if "--help" in words or "--cfg" in words:
         assert cli.run(words) == 0
         return

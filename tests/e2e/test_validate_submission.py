@@ -267,7 +267,11 @@ DEAR = ("extra", "unclear", "unreadable", "silent", "rate", "zeros", "data", "du
 
 @pytest.mark.parametrize(
     ("name", "plant", "verdict"),
-    [*((name, *how) for name, how in PLANTS.items()), ("duration", _longer, "warning"), ("clipping", _flat, "warning")],
+    [
+        *(pytest.param(name, *how, marks=[pytest.mark.slow] if name in DEAR else []) for name, how in PLANTS.items()),
+        pytest.param("duration", _longer, "warning", marks=pytest.mark.slow),
+        ("clipping", _flat, "warning"),
+    ],
 )
 def test_each_fault_is_found_alone(
     folder: Folder, validate: Callable[..., Said], name: str, plant: Callable[[Folder], set[str]], verdict: str

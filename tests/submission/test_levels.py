@@ -111,7 +111,7 @@ def told(spoken: Spoken, made: Callable[[int], np.ndarray], folder: Path) -> str
     found = levels.estimate(
         original, protected, [one.speaker for one in who], [one.set for one in who], ["all"] * len(who)
     )
-    return found[""].level
+    return found[""].level or str(found[""])
 
 
 def mcadams(spoken: Spoken, settings: dict[str, object], folder: Path) -> str:
