@@ -89,7 +89,9 @@ def test_vpc_2022_weighted_averages_are_those_that_are_printed(system: str) -> N
     for split in ("dev", "test"):
         rows = []
         for name in (one.format(split) for one in WEIGHTS):
-            rows.append(row(name, "eer", eer[name, "OO"] / 100, attacker="unprotected", system="original", condition="OO"))
+            rows.append(
+                row(name, "eer", eer[name, "OO"] / 100, attacker="unprotected", system="original", condition="OO")
+            )
             rows.append(row(name, "eer", eer[name, "PP"] / 100))
             rows.append(row(name, "g_vd", gain[name], unit="dB", attacker=""))
         weights = {name.format(split): weight for name, weight in WEIGHTS.items()}
@@ -229,7 +231,9 @@ def relative(*rows: dict[str, Any]) -> dict[tuple[str, str], dict[str, Any]]:
 
 def test_noe_2022_table_3_follows_from_the_rows() -> None:
     printed_2, printed_3 = printed("noe2022_table2.csv"), printed("noe2022_table3.csv")
-    cells = {(one["subset"], one["system"], one["condition"]): one["value"] for one in printed_2 if one["metric"] == "d_ece"}
+    cells = {
+        (one["subset"], one["system"], one["condition"]): one["value"] for one in printed_2 if one["metric"] == "d_ece"
+    }
     checked = 0
     for one in printed_3:
         if one["metric"] != "d_ece_op_oo":
