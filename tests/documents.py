@@ -35,6 +35,7 @@ DOCUMENTS = (
     "data_manifests/README.md",
     "pipeline/README.md",
     "pipeline/metrics/README.md",
+    "recipes/README.md",
     "recipes/demo/README.md",
     "recipes/kaldi/README.md",
     "tests/README.md",
