@@ -33,10 +33,14 @@ One = Annotated[dict[str, str], AfterValidator(_columns)]
 
 
 class Table(_Part):
-    """A published table, or the cells of it that have some words in some columns."""
+    """A published table, or the cells of it that have some words in some columns.
+
+    ``variants``: by metric, the variant of the run that stands for its cells where the print names none.
+    """
 
     file: str
     where: Some = {}
+    variants: dict[str, str] = {}
 
 
 class Tolerance(_Part):
