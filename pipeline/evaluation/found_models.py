@@ -192,6 +192,16 @@ def read_from(
     if dataset.name != "vpc":
         text = f"found is what lies in the folder of a VoicePrivacy Challenge, and the data set is dataset={dataset.name}: name the folder"
         return dict(extractors), dict(backends), FoundModels(), [Fault(text, where) for where in asking]
+    strangers = [
+        label for label, one in extractors.items() if label not in reading and "trials" in one.component.compared_as
+    ]
+    if fitted and strangers:
+        text = (
+            f"its parameters are those of the challenge's x-vectors, and {', '.join(strangers)} gives other vectors: set "
+            f"extractor.{{}}.source=trained, or choose 'extractor=[precomputed]' extractor.precomputed.vectors=found"
+        )
+        faults = [Fault(text.replace("extractor.{}", f"backend.{label}"), f"backend.{label}") for label in fitted]
+        return dict(extractors), dict(backends), FoundModels(), faults
     layout = found.layout_of(dataset)
     vectors_of, known, faults = _vectors(layout, reading, extractors, systems)
     parameters, more = _parameters(layout, fitted, backends, known)
