@@ -38,6 +38,8 @@ DOCUMENTS = (
     "recipes/README.md",
     "recipes/demo/README.md",
     "recipes/kaldi/README.md",
+    "recipes/vpac/README.md",
+    "recipes/vpc2024/README.md",
     "tests/README.md",
     "tests/golden/README.md",
 )

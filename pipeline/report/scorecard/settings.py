@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import yaml
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, field_validator
@@ -64,9 +64,13 @@ class Column(_Part):
 
 
 class View(_Part):
-    """A published table as people know it, systems down and sets across, with ours among them."""
+    """A published table as people know it, with ours among them.
+
+    ``down`` is what each line is of: a system, with sets across; or an attacker's extractor, with systems across.
+    """
 
     title: str
+    down: Literal["system", "extractor"] = "system"
     where: Some
     columns: list[Column]
     sort: str = ""
