@@ -113,9 +113,15 @@ def _say(found: Layout, listing: Listing) -> None:
     elif found.is_sure:
         by = f", recognised by {found.marks}"
     else:
-        by = "; nothing here tells it from 2020, whose sets are called alike: dataset.edition=2020 if it is that"
+        others = ("2020",) if found.edition == "2022" else ("2020", "2022")
+        choice = " or ".join(f"dataset.edition={one}" for one in others)
+        by = (
+            f"; nothing here tells it from {' and '.join(others)}, whose sets are called alike: {choice} if it is that "
+            "(where a pseudo-voice is that of a speaker; in later editions it is that of an utterance)"
+        )
     listing.notes.append(f"the data are those of {title}{by}")
     listing.notes += found.notes
+    listing.limits += found.limits
     if found.copies:
         counts = [f"{suffix} ({len(sets)} sets)" for suffix, sets in found.copies.items()]
         listing.notes.append(
