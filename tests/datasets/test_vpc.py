@@ -199,11 +199,15 @@ def test_copies_alone_are_of_the_edition_of_the_originals(tmp_path: Path) -> Non
     assert found is not None and (found.edition, found.is_sure) == ("2020", True)
 
 
-def test_a_training_set_is_chosen_by_its_name(tmp_path: Path) -> None:
+def test_a_training_set_is_chosen_by_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     made(tmp_path, "data/libri_dev_enrolls", "data/train-clean-360")
     settings = DatasetSettings(name="vpc", root=str(tmp_path), train="train-clean-360")
     assert importer.training(settings) == str(tmp_path / "data" / "train-clean-360")
     assert importer.training(settings.model_copy(update={"train": "train-clean-100"})) == "train-clean-100"
+    # Another folder of that name in the current directory is asked for as such.
+    monkeypatch.chdir(made(tmp_path / "here", "train-clean-360"))
+    assert importer.training(settings) == str(tmp_path / "data" / "train-clean-360")
+    assert importer.training(settings.model_copy(update={"train": "./train-clean-360"})) == "./train-clean-360"
 
 
 # Protocols -----------------------------------------------------------------------------------------------------------
