@@ -47,6 +47,10 @@ KINDS = {
         "results of several evaluations under names without a date",
         "set dataset.results=NAME to the name of the folder results-… to read",
     ),
+    "unused": (
+        "a slip in a pattern or a name, or one of another folder",
+        "correct it, or leave it out: patterns of dataset.distances=[…] are paths from dataset.root on",
+    ),
     "missing-scores": (
         "an incomplete copy, or a misspelt path",
         "restore the file, or take its line out of scores.csv",

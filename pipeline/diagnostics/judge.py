@@ -127,7 +127,7 @@ def _of(each: Diagnosis, eers: Rows, rows: Rows, outcome: Outcome) -> Iterator[F
         yield diagnostics.weak_backend(each.note)
     if test is not None and identity["condition"] == "PP":
         yield from _against_srd(test, rows, identity)
-    if test is not None and identity["trained_on"] != "original":
+    if test is not None and identity["trained_on"] not in ("original", "given"):
         rivals = _where(eers, {name: identity[name] for name in GRID})
         # An attacker with several ways is as strong as the best of them.
         several = {str(row["attacker"]): _rate(row) for row in sorted(rivals, key=lambda row: -float(row["value"]))}

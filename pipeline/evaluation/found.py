@@ -125,7 +125,7 @@ def _chosen(key: str, suffix: Any, there: Mapping[str, Offered], layout: Layout,
         return []
     if suffix is None:
         return list(there.values())
-    by_suffix = {one.suffix: one for one in there.values()}
+    by_suffix = {one.called or one.suffix: one for one in there.values()}
     found = []
     for wanted in map(str, suffix if isinstance(suffix, list) else [suffix]):
         one = by_suffix.get(wanted) or by_suffix.get(f"_{wanted}")

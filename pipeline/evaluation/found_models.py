@@ -109,8 +109,10 @@ def _with(one: Chosen[Extractor], checkpoint: Checkpoint, beside: Checkpoint) ->
 
 
 def _suffixes(layout: Layout, systems: Mapping[str, Chosen[Anonymiser]]) -> dict[str, str]:
-    """The suffix of each system that is a copy in the folder, by label: another system's models are not its own."""
-    there = {(str(one.root), one.suffix) for one in copies.offered(layout).values()}
+    """The suffix of each system that is a copy in the folder, by label: another system's models are not its own.
+
+    A suffix that several systems share does not say whose the models are."""
+    there = {(str(one.root), one.suffix) for one in copies.offered(layout).values() if not one.called}
     made = {}
     for label, system in systems.items():
         given = system.component.copies(system.settings)

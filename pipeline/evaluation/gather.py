@@ -223,7 +223,7 @@ def _row(row: dict[str, Any], source: Source, made: Artefact, model: str, about:
 
 def _with_identity(table: pd.DataFrame, source: Source) -> pd.DataFrame:
     known = dict(source.identity)
-    if known["trained_on"] not in ("original", ""):
+    if known["trained_on"] not in ("original", "", "given"):
         # Figures tell curves apart by extractor: one that was trained on anonymised speech is another one. The level is said
         # where it is not the system's own, so that systems share a panel otherwise.
         own = f" ({known['system_level'].split(',')[0]})"

@@ -12,9 +12,10 @@ import numpy as np
 import pytest
 
 from pipeline import cli
-from pipeline.datasets.scores import folders, given
+from pipeline.datasets.scores import folders, given, tables
 from pipeline.datasets.settings import DatasetSettings
 from pipeline.errors import DataError
+from pipeline.faults import Faults
 
 Command = Callable[..., tuple[int, str, str]]
 
@@ -262,6 +263,72 @@ def test_a_folder_for_each_system(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="1 fault") as raised:
         read(tmp_path)
     assert str(path) in str(raised.value) and f"{tmp_path}/T10-2/" in str(raised.value)
+
+
+def test_score_folders_behind_links_are_read_once(tmp_path: Path) -> None:
+    root, aside = vpc2024(tmp_path / "mine"), tmp_path / "scratch"
+    expected = sorted(one.digest for one in read(root).sets)
+    shutil.move(root / "exp" / "asv_anon_mcadams", aside)
+    (root / "exp" / "asv_anon_mcadams").symlink_to(aside)
+    # Circles, and other ways to the same folder.
+    (aside / "back").symlink_to(root / "exp")
+    (root / "above").symlink_to(tmp_path)
+    (root / "exp" / "latest").symlink_to(aside)
+    (root / "gone").symlink_to(tmp_path / "nowhere")
+    assert sorted(one.digest for one in read(root).sets) == expected
+
+
+def vpc2026(root: Path, *models: str) -> dict[str, str]:
+    """The extractor of each attacker, of a mixed set."""
+    for model in models:
+        for suffix in ("", "_B3") if "anon" not in model else ("_B3",):
+            folder = root / "exp" / model / f"libri_test_enrolls{suffix}-libri_test_trials_mixed{suffix}"
+            scores(folder / "scores", "f", 2.0)
+    return {one.attacker: one.extractor for one in folders.look(root).files}
+
+
+def test_one_extractor_of_2026_has_one_name(tmp_path: Path) -> None:
+    both = {"unprotected": "asv_ssl", "lazy_informed": "asv_ssl", "semi_informed": "asv_ssl"}
+    assert vpc2026(tmp_path / "a", "asv_ssl", "asv_anon_B3") == both
+    assert vpc2026(tmp_path / "b", "asv_anon_B3") == {"semi_informed": "asv_ssl"}
+    assert vpc2026(tmp_path / "c", "asv_ssl", "asv_orig", "asv_anon_B3").keys() == {"unprotected", "lazy_informed"}
+    with pytest.raises(DataError, match="asv_anon_B3 does not say which") as raised:
+        read(tmp_path / "c")
+    assert "scores.csv" in str(raised.value)
+
+
+def test_settings_that_match_no_file_are_refused(tmp_path: Path, prepare: Command) -> None:
+    """A misspelt pattern left distances as they were: an error rate of 53 % printed as 47 %."""
+    vpc2024(tmp_path / "given")
+    status, _, err = prepare("dataset.distances=[exp/*/*mcadam/scores,exp/asv_orgi/*]", "dataset.results=results-mine")
+    assert status == 3 and "3 faults" in err and "no score file is called exp/asv_orgi/*; there are exp/asv_anon" in err
+    assert "results-mine chooses nothing: no score file lies in a folder results-…" in err
+    (tmp_path / "given" / "scores.csv").write_text("file,subset\nexp/none/scores,s\n")
+    assert (
+        "results-mine chooses nothing: scores.csv says which files are read"
+        in prepare("dataset.results=results-mine")[2]
+    )
+
+
+def test_of_a_raw_vctk_download_the_second_microphone_counts(tmp_path: Path) -> None:
+    raw = tmp_path / "vctk_dev"
+    raw.mkdir()
+    for name in ("trials_f", "trials_f_mic2", "trials_f_common"):
+        (raw / name).touch()
+    assert given._list_of("vctk_dev_trials_f", [tmp_path]) == raw / "trials_f_mic2"
+    assert given._list_of("vctk_dev_trials_f_common", [tmp_path]) == raw / "trials_f_common"
+
+
+@pytest.mark.parametrize(
+    ("attacker", "knows"),
+    [("", "original"), ("ignorant", "original"), ("lazy_informed", "original"), ("semi_informed", "anonymised"), ("dast", "given")],
+)  # fmt: skip
+def test_what_an_extractor_knows_is_not_made_up(tmp_path: Path, attacker: str, knows: str) -> None:
+    condition, system = {"": ("OO", ""), "ignorant": ("OP", "x")}.get(attacker, ("PP", "x"))
+    table = tmp_path / "scores.csv"
+    table.write_text(f"file,subset,condition,system,attacker\na,s,{condition},{system},{attacker}\n")
+    (one,) = tables.read(table, Faults()).files
+    assert one.trained_on == knows
 
 
 def test_a_table_names_files_of_any_layout(tmp_path: Path) -> None:

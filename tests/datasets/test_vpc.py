@@ -10,7 +10,9 @@ import pytest
 
 from pipeline.datasets.corpus import Listing
 from pipeline.datasets.settings import DatasetSettings
-from pipeline.datasets.vpc import importer, layout, protocols
+from pipeline.datasets.vpc import copies, importer, layout, protocols
+from pipeline.errors import Fault
+from pipeline.evaluation.found import systems
 
 from .challenges import REAL
 
@@ -28,7 +30,7 @@ def made(root: Path, *folders: str) -> Path:
 
 EDITIONS = {
     "2024 by its model": (["data/libri_dev_enrolls", "exp/asv_orig"], "2024", "exp/asv_orig"),
-    "2024 by its sets alone": (["data/libri_dev_enrolls"], "2024", "LibriSpeech sets"),
+    "LibriSpeech sets, which all editions have": (["data/libri_dev_enrolls"], "2024", ""),
     "2026 by a set": (["data/libri_dev_enrolls", "data/libri_dev_trials_mixed"], "2026", "libri_dev_trials_mixed"),
     "2026 by its model": (["data/libri_dev_enrolls", "exp/asv_ssl"], "2026", "exp/asv_ssl"),
     "2020 by its model": (
@@ -102,16 +104,110 @@ def test_folders_of_the_attackers_tree_that_no_set_is_called_like_are_named(tmp_
     made(tmp_path, *(f"T25-1/data/{name}_T25-1" for name in LIBRI), "T25-1/data/checkpoints_T25-1")
     found = layout.look(tmp_path)
     assert found is not None and list(found.copies["_T25-1"]) == list(LIBRI)
-    assert found.notes == (
+    assert found.limits == (
         "T25-1: the folder checkpoints_T25-1 is called like no set of the challenge, and is passed over",
     )
 
 
-def test_a_training_set_is_chosen_by_its_name(tmp_path: Path) -> None:
+def suffixed(place: str, *suffixes: str, names: tuple[str, ...] = LIBRI) -> list[str]:
+    return [f"{place}/{name}{suffix}" for suffix in suffixes for name in names]
+
+
+def test_one_suffix_in_the_folders_of_two_systems_is_two_systems(tmp_path: Path) -> None:
+    """Enrolment of one against trials of the other would look too private."""
+    made(tmp_path, *suffixed("teamA/data", "_anon"), *suffixed("teamB/data", "_anon", names=LIBRI[:2]))
+    found = layout.look(tmp_path)
+    assert found is not None
+    assert {name: {place.parent.parent.name for place in sets.values()} for name, sets in found.copies.items()} == {
+        "_teamA": {"teamA"}, "_teamB": {"teamB"},
+    }  # fmt: skip
+    assert list(found.copies["_teamB"]) == list(LIBRI[:2])
+    offered = copies.offered(found)
+    assert {label: (one.suffix, one.root) for label, one in offered.items()} == {
+        team: ("_anon", tmp_path / team / "data") for team in ("teamA", "teamB")
+    }
+    assert found.limits == ("folders of several systems end in _anon, and each is evaluated by itself: _teamA, _teamB",)
+    settings = DatasetSettings(name="vpc", root=str(tmp_path))
+    faults: list[Fault] = []
+    asked = {"a": {"name": "found", "suffix": "_teamA"}}
+    assert list(systems(asked, settings, faults)) == ["teamA"] and not faults
+    systems({"a": {"name": "found", "suffix": "_anon"}}, settings, faults)
+    assert "no anonymised copy with the suffix _anon; there are _teamA, _teamB" in faults[0].what
+
+
+def test_one_suffix_beside_the_originals_and_in_a_folder_of_its_own(tmp_path: Path) -> None:
+    made(tmp_path, *suffixed("mine/data", "", "_B3"), *suffixed("mine/B3/data", "_B3", names=LIBRI[:2]))
+    found = layout.look(tmp_path / "mine")
+    assert found is not None and {name: len(sets) for name, sets in found.copies.items()} == {"_mine": 3, "_B3": 2}
+
+
+def test_another_suffix_in_the_folder_of_a_system_is_another_system(tmp_path: Path) -> None:
+    others = ("libri_test_enrolls", "libri_test_trials_f")
+    made(tmp_path, *suffixed("mine/data", "_v1"), *suffixed("mine/data", "_v2", names=others))
+    found = layout.look(tmp_path)
+    assert found is not None
+    assert {name: list(sets) for name, sets in found.copies.items()} == {"_v1": list(LIBRI), "_v2": list(others)}
+
+
+def test_a_guess_at_a_name_is_said_above_the_results(tmp_path: Path) -> None:
+    made(tmp_path, *suffixed("B4/data", "_B4", names=LIBRI[:2]), "B4/data/lirbi_dev_trial_m_B4",
+         "B4/data/libri360_anon_B4", "B4/data/train-clean-360")  # fmt: skip
+    found = layout.look(tmp_path)
+    assert found is not None and list(found.copies) == ["_B4"]
+    assert found.notes == ("B4: the folder libri360_anon_B4 is taken for train-clean-360_B4",)
+    # One folder without the suffix does not make the system vanish, and is nobody's.
+    assert found.limits == (
+        "B4: the folder lirbi_dev_trial_m_B4 is taken for libri_dev_trials_m_B4",
+        "B4: the folder train-clean-360 is called like an original set, and is passed over",
+    )
+    assert found.copies["_B4"]["train-clean-360"].name == "libri360_anon_B4" and not found.sets
+
+
+def test_a_checkout_beside_systems_is_passed_over_and_said(tmp_path: Path) -> None:
+    made(tmp_path, *suffixed("mine/data", "", "_x"), *suffixed("B3/data", "_B3"))
+    found = layout.look(tmp_path)
+    assert found is not None and list(found.copies) == ["_B3"]
+    (said,) = found.limits
+    assert (
+        said.startswith("mine: holds original sets beside its copies") and f"dataset.root={tmp_path / 'mine'}" in said
+    )
+
+
+def test_a_folder_of_copies_within_a_checkout_leaves_the_edition(tmp_path: Path) -> None:
+    made(tmp_path, *suffixed("data", ""), *suffixed("submission/data", "_sub"), f"{VECTORS}/plda", "data/vctk_dev")
+    found = layout.look(tmp_path)
+    assert found is not None and (found.edition, list(found.copies)) == ("2022", ["_sub"])
+
+
+@pytest.mark.parametrize("root", ["tree", "tree/B4", "tree/B4/data"])
+def test_a_system_of_the_attackers_tree_by_its_own_folder(tmp_path: Path, root: str) -> None:
+    made(tmp_path, *suffixed("originals/data", ""), *suffixed("tree/B4/data", "_B4"), "tree/B4/data/libri360_anon_B4")
+    found = layout.look(tmp_path / root, originals=tmp_path / "originals")
+    assert found is not None and found.edition == "attacker" and list(found.sets) == sorted(LIBRI)
+    assert found.copies["_B4"]["train-clean-360"].name == "libri360_anon_B4"
+
+
+def test_copies_alone_are_of_the_edition_of_the_originals(tmp_path: Path) -> None:
+    made(
+        tmp_path,
+        *suffixed("originals/data", ""),
+        f"originals/{VECTORS}/xvect_train_clean_360",
+        "originals/data/vctk_dev",
+    )
+    made(tmp_path, *suffixed("mine/data", "_anon"))
+    found = layout.look(tmp_path / "mine", originals=tmp_path / "originals")
+    assert found is not None and (found.edition, found.is_sure) == ("2020", True)
+
+
+def test_a_training_set_is_chosen_by_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     made(tmp_path, "data/libri_dev_enrolls", "data/train-clean-360")
     settings = DatasetSettings(name="vpc", root=str(tmp_path), train="train-clean-360")
     assert importer.training(settings) == str(tmp_path / "data" / "train-clean-360")
     assert importer.training(settings.model_copy(update={"train": "train-clean-100"})) == "train-clean-100"
+    # Another folder of that name in the current directory is asked for as such.
+    monkeypatch.chdir(made(tmp_path / "here", "train-clean-360"))
+    assert importer.training(settings) == str(tmp_path / "data" / "train-clean-360")
+    assert importer.training(settings.model_copy(update={"train": "./train-clean-360"})) == "./train-clean-360"
 
 
 # Protocols -----------------------------------------------------------------------------------------------------------

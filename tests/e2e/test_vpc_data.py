@@ -173,6 +173,11 @@ def without_an_utterance(made: Challenge) -> None:
         tables[table] = [line for line in tables[table] if "ldfc-t1" not in line]
 
 
+def with_half_of_the_enrolment(made: Challenge) -> None:
+    tables = made.tables["libri_dev_enrolls"]
+    tables["enrolls"] = tables["enrolls"][::2]
+
+
 def with_a_set_of_2022(made: Challenge) -> None:
     made.tables["libri_dev_trials_mixed"] = made.tables["libri_dev_trials_f"]
 
@@ -184,6 +189,9 @@ DEVIATIONS = {
     ),
     "a wrong count of utterances": (
         without_an_utterance, (), "libri_dev_trials_f has 5 utterances instead of 6, 6 non-target trials instead of 8",
+    ),
+    "a list of enrolment that was cut down": (
+        with_half_of_the_enrolment, (), "the list of libri_dev_enrolls enrols 4 of 8 utterances",
     ),
     "a set of another edition": (
         with_a_set_of_2022, ("dataset.edition=2024",), "VoicePrivacy 2024 has no set libri_dev_trials_mixed (of 2026)",
@@ -207,6 +215,15 @@ def test_each_deviation_is_refused_and_with_reported_said_above_the_results(
     if name == "a missing set":
         status, out, err = prepare(vpc2024.root, f"dataset.sets=[{','.join(LIBRI_TRIALS[:3])}]")
         assert status == 0 and "deviates" not in err
+
+
+@pytest.mark.parametrize("protocol", ["strict", "reported"])
+def test_enrolment_alone_is_nothing_to_evaluate(vpc2024: Challenge, prepare: Prepare, protocol: str) -> None:
+    for name in [name for name in vpc2024.tables if "trials" in name]:
+        del vpc2024.tables[name]
+    status, out, err = prepare(vpc2024.save().root, f"dataset.protocol={protocol}")
+    assert (status, out) == (3, "")
+    assert "no set of trials is there; there are libri_dev_enrolls, libri_test_enrolls" in err
 
 
 def test_all_deviations_at_once(vpc2024: Challenge, prepare: Prepare) -> None:

@@ -18,6 +18,8 @@ from pathlib import Path
 from pipeline.names import few
 
 SCORES = ("scores", "scores.txt")
+SSL = "asv_ssl"
+"""What tables call the extractor of VPC 2026, whichever speech it was trained on."""
 ORIGINAL, UNPROTECTED = "original", "unprotected"
 IGNORANT, LAZY, SEMI = "ignorant", "lazy_informed", "semi_informed"
 CONDITIONS = {UNPROTECTED: "OO", IGNORANT: "OP", LAZY: "PP", SEMI: "PP"}
@@ -153,15 +155,33 @@ def names(folder: str) -> _Names | None:
 
 
 def _score_files(root: Path) -> Iterator[Path]:
-    depth = len(root.parts)
-    for place, folders, files in os.walk(root):
-        here = Path(place)
-        folders[:] = [
-            name
-            for name in folders
-            if name not in _PASSED and not name.startswith(".") and len(here.parts) - depth < _DEEPEST
-        ]
-        yield from (here / name for name in files if name in SCORES)
+    """The files called so; of a folder behind links once, by its own path if that is below the root."""
+    seen = {_identity(folder) for folder in root.resolve().parents}
+    places = [root]
+    while places:
+        links: list[Path] = []
+        for start in sorted(places):
+            for place, folders, files in os.walk(start):
+                here = Path(place)
+                if _identity(here) in seen:
+                    folders.clear()
+                    continue
+                seen.add(_identity(here))
+                deep = len(here.parts) - len(root.parts) >= _DEEPEST
+                folders[:] = [name for name in folders if name not in _PASSED and not name.startswith(".") and not deep]
+                links += [here / name for name in folders if (here / name).is_symlink()]
+                yield from (here / name for name in files if name in SCORES)
+        places = links
+
+
+def _identity(folder: Path) -> tuple[int, int]:
+    found = folder.stat()
+    return found.st_dev, found.st_ino
+
+
+def is_of(path: Path, results: str) -> bool:
+    """Whether a score file is one of the folder of results that is asked for."""
+    return results in (path.parent.parent.name, _result(path.parent.parent.name))
 
 
 def _one_date(paths: Sequence[Path], results: str) -> tuple[list[Path], list[str]]:
@@ -251,7 +271,7 @@ def _of(path: Path, root: Path) -> ScoreFile | str:
         *(("ecapa", "original", "cosine", False) if not old else ("xvector", "original", "plda", True)),
     )  # fmt: skip
     if model is not None and model[1] == "ssl":
-        made = replace(made, extractor="asv_ssl")
+        made = replace(made, extractor=SSL)
     system = _system(suffix, path, root)
     if adapted and not (found.tried and found.enrolled):
         return "aside: the attacker who knows anonymised speech is tried on anonymised enrolment and trials alone"
@@ -265,6 +285,12 @@ def _of(path: Path, root: Path) -> ScoreFile | str:
         return replace(made, condition="PP", system=system, attacker=LAZY)
     if model is not None and model["suffix"] not in (None, suffix):
         return "aside: the attacker was trained on the speech of another system"
+    if model is not None:
+        orig, ssl = ((path.parent.parent.parent / name).is_dir() for name in ("asv_orig", "asv_ssl"))
+        if orig and ssl:
+            return f"asv_orig and asv_ssl are two extractors, and {path.parent.parent.name} does not say which it was made of"
+        if ssl or found.trials.endswith("_trials_mixed"):
+            made = replace(made, extractor=SSL)
     return replace(made, condition="PP", system=system, attacker=SEMI, trained_on="anonymised")
 
 

@@ -124,8 +124,22 @@ def _found(settings: DatasetSettings, root: Path, faults: Faults) -> folders.Fou
     for name in settings.sets or ():
         if name not in names:
             faults.add("unknown-set", f"there is no set {name}; there are {few(list(names))}", "dataset.sets")
+    if found.files:
+        _unused(settings, root, found.files, table.is_file(), faults)
     kept = [one for one in found.files if settings.sets is None or one.subset in settings.sets]
     return replace(found, files=tuple(_once(kept, faults)))
+
+
+def _unused(settings: DatasetSettings, root: Path, found: Sequence[ScoreFile], is_table: bool, faults: Faults) -> None:
+    """Settings that match nothing: distances taken for similarities look like privacy."""
+    patterns = [] if isinstance(settings.distances, bool) else settings.distances
+    names = [_short(one.path, root) for one in found]
+    for pattern in patterns:
+        if not any(fnmatchcase(name, pattern) for name in names):
+            faults.add("unused", f"no score file is called {pattern}; there are {few(names)}", "dataset.distances")
+    if settings.results and (is_table or not any(folders.is_of(one.path, settings.results) for one in found)):
+        why = f"{tables.FILE} says which files are read" if is_table else "no score file lies in a folder results-…"
+        faults.add("unused", f"{settings.results} chooses nothing: {why}", "dataset.results")
 
 
 def _once(found: Sequence[ScoreFile], faults: Faults) -> Iterator[ScoreFile]:
@@ -175,11 +189,12 @@ def _places(path: Path, root: Path, folder: Path | None) -> list[Path]:
 
 
 def _list_of(subset: str, places: Iterable[Path]) -> Path | None:
-    """``SUBSET/trials``, or ``NAME/trials_f`` in the raw set of NAME_trials_f."""
+    """``SUBSET/trials``, or ``NAME/trials_f`` in the raw set of NAME_trials_f; of VCTK ``trials_f_mic2``, as the recipes take it."""
     stem, mark, rest = subset.partition("_trials")
     for place in places:
-        for path in (place / subset / "trials", place / stem / f"trials{rest}" if mark else None):
-            if path is not None and path.is_file():
+        raw = [place / stem / f"trials{rest}{mic}" for mic in ("_mic2", "")] if mark else []
+        for path in (place / subset / "trials", *raw):
+            if path.is_file():
                 return path
     return None
 

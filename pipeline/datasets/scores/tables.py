@@ -6,7 +6,7 @@ import csv
 from collections.abc import Mapping
 from pathlib import Path
 
-from pipeline.datasets.scores.folders import CONDITIONS, ORIGINAL, SEMI, UNPROTECTED, Found, ScoreFile
+from pipeline.datasets.scores.folders import CONDITIONS, IGNORANT, LAZY, ORIGINAL, SEMI, UNPROTECTED, Found, ScoreFile
 from pipeline.faults import Faults
 from pipeline.tables import text
 
@@ -14,9 +14,11 @@ FILE = "scores.csv"
 NEEDED = ("file", "subset")
 COLUMNS = (*NEEDED, "trials", "condition", "system", "attacker", "extractor", "backend", "trained_on", "llr")
 GIVEN = "given"
-"""What tables call an extractor or a back end of which nothing is said."""
+"""What tables call an extractor, its training speech or a back end of which nothing is said."""
 
 _CONDITIONS = {"OO": "OO", "OP": "OP", "PP": "PP", "OA": "OP", "AA": "PP"}
+_KNOWS = {IGNORANT: ORIGINAL, LAZY: ORIGINAL, SEMI: "anonymised"}
+"""What the extractors of the usual attackers were trained on."""
 _YES_NO = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
 
 
@@ -93,7 +95,7 @@ def _of(row: Mapping[str, str], folder: Path, where: str, faults: Faults) -> Sco
     return ScoreFile(
         folder / row["file"], row["subset"], "", condition, system, attacker,
         row.get("extractor", "") or GIVEN,
-        row.get("trained_on", "") or ("anonymised" if attacker == SEMI else "original"),
+        row.get("trained_on", "") or (ORIGINAL if not protected else _KNOWS.get(attacker, GIVEN)),
         row.get("backend", "") or GIVEN,
         _YES_NO[llr],
         folder / row["trials"] if row.get("trials") else None,

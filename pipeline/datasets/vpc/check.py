@@ -67,7 +67,7 @@ def structure(
 
 
 def counts(found: Layout, protocol: Mapping[str, Expected], strict: bool, listing: Listing) -> None:
-    """Report sets that were read and have other counts than the protocol says, and lists without the trials across sexes."""
+    """Report sets and lists that were read and have other counts than the protocol says, and lists without trials across sexes."""
     speakers: dict[str, set[str]] = {}
     utterances: dict[str, set[str]] = {}
     for row in listing.utterances:
@@ -89,6 +89,11 @@ def counts(found: Layout, protocol: Mapping[str, Expected], strict: bool, listin
         off = [f"{count} {what} instead of {most}" for count, most, what in numbers if most not in (None, count)]
         if off:
             _report("protocol", f"{name} has {', '.join(off)}", _where(found, name), strict, listing)
+    for name, enrolled in _enrolled(listing).items():
+        due = protocol[name].utterances if name in protocol else None
+        if due not in (None, enrolled):
+            what = f"the list of {name} enrols {enrolled} of {due} utterances"
+            _report("protocol", what, _where(found, name), strict, listing)
     for made in listing.lists:
         if made.name in protocol and protocol[made.name].sex == "mixed" and not _across(made, listing):
             what = f"the list of {made.name} has no trial across sexes, of which the edition's list is to have many"
@@ -150,6 +155,14 @@ def _labels(made: TrialList, expected: Expected, listing: Listing) -> list[tuple
         (target, expected.target, "target trials"),
         (len(pairs) - target, expected.nontarget, "non-target trials"),
     ]
+
+
+def _enrolled(listing: Listing) -> dict[str, int]:
+    """How many utterances the lists enrol, by the enrolment set: its tables may hold more than its list names."""
+    ids: dict[str, set[str]] = {}
+    for made in listing.lists:
+        ids.setdefault(made.enrolment_set, set()).update(line.utterance for line in made.enrolment)
+    return {name: len(found) for name, found in ids.items()}
 
 
 def _across(made: TrialList, listing: Listing) -> bool:

@@ -24,6 +24,8 @@ class Offered:
         root: the folder that holds those of the sets.
         folders: of the sets; empty where all are called after their sets and the suffix.
         train_root: the anonymised training set; None where there is none.
+        called: what the copy is asked for by, where folders of several systems have its suffix; a model that is called after the
+            suffix alone is then nobody's.
     """
 
     label: str
@@ -32,23 +34,25 @@ class Offered:
     root: Path
     folders: Mapping[str, Path] = field(default_factory=dict)
     train_root: Path | None = None
+    called: str = ""
 
 
 def offered(layout: Layout) -> dict[str, Offered]:
     """The copies of a layout by their labels, in the order of their suffixes."""
     found: dict[str, Offered] = {}
-    for suffix, places in sorted(layout.copies.items()):
-        evaluated = {name: _with_audio(name, place, places) for name, place in places.items() if not is_training(name)}
-        training = [place for name, place in sorted(places.items()) if is_training(name)]
+    for name, places in sorted(layout.copies.items()):
+        suffix, called = layout.shared.get(name, name), name if name in layout.shared else ""
+        evaluated = {of: _with_audio(of, place, places) for of, place in places.items() if not is_training(of)}
+        training = [place for of, place in sorted(places.items()) if is_training(of)]
         if not evaluated:
             continue
-        bare = suffix.lstrip("_")
-        label = bare if bare not in ("", "original", *found) else suffix
+        bare = name.lstrip("_")
+        label = bare if bare not in ("", "original", *found) else name
         level = LEVELS.get(layout.edition, "utterance")
         root = Path(os.path.commonpath([place.parent for place in evaluated.values()]))
-        plain = all(place == root / f"{name}{suffix}" for name, place in evaluated.items())
+        plain = all(place == root / f"{of}{suffix}" for of, place in evaluated.items())
         folders = {} if plain else evaluated
-        found[label] = Offered(label, suffix, level, root, folders, training[0] if training else None)
+        found[label] = Offered(label, suffix, level, root, folders, training[0] if training else None, called)
     return found
 
 

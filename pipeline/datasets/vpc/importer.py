@@ -54,7 +54,10 @@ def add(settings: DatasetSettings, root: Path, listing: Listing) -> None:
     names = _evaluated(settings, available, protocol, listing)
     chosen = _chosen(found, available, names, faults)
     check.structure(found, protocol, available, settings.sets, settings.protocol == "strict", listing)
-    if faults.has("swapped") or faults.has("edition"):
+    if not available:
+        there = [name for name in found.sets if name in protocol]
+        faults.add("no-sets", f"no set of trials is there; there are {few(there or list(found.sets))}", root)
+    if faults.has("swapped") or faults.has("edition") or not (chosen.trials or chosen.cuts):
         # Whatever else is wrong follows from that.
         faults.stop(root)
     pairs = [(chosen.enrolments[half], list(folders.values())) for half, folders in chosen.trials.items()]
@@ -69,8 +72,10 @@ def add(settings: DatasetSettings, root: Path, listing: Listing) -> None:
 
 
 def training(settings: DatasetSettings) -> str:
-    """The folder of the training set, where ``dataset.train`` is its name in a challenge's folder; else what was given."""
-    if settings.name != "vpc" or not settings.train or Path(settings.train).expanduser().is_dir():
+    """The folder of the training set, where ``dataset.train`` is its name in a challenge's folder; else what was given.
+
+    A folder of that name in the current directory is meant by ``./NAME``."""
+    if settings.name != "vpc" or not settings.train:
         return settings.train
     found = layout.look(Path(settings.root).expanduser().absolute(), settings.edition, originals(settings))
     return str(found.sets[settings.train]) if found is not None and settings.train in found.sets else settings.train
@@ -113,9 +118,15 @@ def _say(found: Layout, listing: Listing) -> None:
     elif found.is_sure:
         by = f", recognised by {found.marks}"
     else:
-        by = "; nothing here tells it from 2020, whose sets are called alike: dataset.edition=2020 if it is that"
+        others = ("2020",) if found.edition == "2022" else ("2020", "2022")
+        choice = " or ".join(f"dataset.edition={one}" for one in others)
+        by = (
+            f"; nothing here tells it from {' and '.join(others)}, whose sets are called alike: {choice} if it is that "
+            "(where a pseudo-voice is that of a speaker; in later editions it is that of an utterance)"
+        )
     listing.notes.append(f"the data are those of {title}{by}")
     listing.notes += found.notes
+    listing.limits += found.limits
     if found.copies:
         counts = [f"{suffix} ({len(sets)} sets)" for suffix, sets in found.copies.items()]
         listing.notes.append(

@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import difflib
 import re
+import shlex
 from collections import Counter
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+
+from pipeline.names import few
 
 EDITIONS = ("2020", "2022", "2024", "2026", "attacker")
 TRAINING = "train-clean-360"
@@ -55,9 +58,12 @@ class Layout:
         exp: the folder of trained models and results, if there is one.
         sets: the original sets by name, raw downloads (``libri_dev``) among them.
         copies: anonymised copies: by suffix, with its own underscore (``_mcadams``), the folders by the name of the original set.
+            Where folders of several systems have one suffix, by ``_SYSTEM``.
         recognised: the edition by what lies there.
-        marks: by what it was recognised; '' where nothing tells 2020 from 2022.
+        marks: by what it was recognised; '' where nothing tells the editions that call their sets alike.
         notes: what else was noticed of names.
+        limits: folders whose names were guessed at or passed over, which a reader of the numbers must know.
+        shared: of copies that are called ``_SYSTEM``, the suffix.
     """
 
     edition: str
@@ -69,6 +75,8 @@ class Layout:
     recognised: str = ""
     marks: str = ""
     notes: tuple[str, ...] = ()
+    limits: tuple[str, ...] = ()
+    shared: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def is_sure(self) -> bool:
@@ -86,6 +94,23 @@ def is_raw(name: str) -> bool:
     return re.fullmatch(rf"({'|'.join(_CORPORA)})_(dev|test)", name) is not None
 
 
+@dataclass(frozen=True)
+class _System:
+    """The copies of one suffix in one folder; ``place`` is what the folder is called that holds their ``data``."""
+
+    place: str
+    suffix: str
+    found: Mapping[str, Path]
+
+
+@dataclass
+class _Said:
+    """What is to be told of names."""
+
+    notes: list[str] = field(default_factory=list)
+    limits: list[str] = field(default_factory=list)
+
+
 def look(root: Path, edition: str = "auto", originals: Path | None = None) -> Layout | None:
     """The layout of a challenge's folder; None if it holds none of a challenge's sets.
 
@@ -94,27 +119,27 @@ def look(root: Path, edition: str = "auto", originals: Path | None = None) -> La
         edition: ``auto``, or the edition that it is said to be.
         originals: where the original sets are, if they are not in ``root``: a folder of the same kinds.
     """
-    data = _data(root)
-    nested = _nested(root)
+    data, said = _data(root), _Said()
+    beside = folders_in(data) if data is not None else []
+    nested = _nested(root, data, said)
     if data is None and not nested:
         return None
     start = root if data is None else data.parent if data.name == "data" else data
-    sets: dict[str, Path] = _original(root) if nested else {}
-    copies: dict[str, dict[str, Path]] = {}
-    notes: list[str] = []
-    for folder in folders_in(data) if data is not None else ():
-        name, suffix = split(folder.name)
-        if name and suffix:
-            copies.setdefault(suffix, {})[name] = folder
-        elif name:
-            sets[name] = folder
-    for system, several in nested.items():
-        suffix, found = _of_system(system, several, notes)
-        copies.setdefault(suffix, {}).update(found)
-    copies = {suffix: found for suffix, found in copies.items() if any(map(_OF_TRIALS.search, found))}
+    sets = {one.name: one for one in beside if split(one.name)[0] == one.name}
+    # A folder of copies alone is that of a system, whose names may be guessed at; beside originals nothing is.
+    systems = _plain(start.name, beside) if sets else _of_system(start.name, beside, said)
+    systems += [one for name, folders in nested.items() for one in _of_system(name, folders, said)]
+    if nested and not _evaluated(beside):
+        sets = {**_original(root), **sets}
+    copies, shared = _by_name(systems, said)
     exp = _exp(root, data)
-    recognised, marks = _recognise(root, start, exp, sets, bool(nested))
     theirs = look(originals) if originals is not None else None
+    if not _evaluated(beside) and (nested or f"_{start.name}" in copies):
+        recognised, marks = "attacker", "systems in folders of their own, SYSTEM/data/SET_SYSTEM"
+    else:
+        recognised, marks = _recognise(root, start, exp, sets)
+        if not marks and theirs is not None and not _evaluated(beside):
+            recognised, marks = theirs.recognised, theirs.marks
     if theirs is not None:
         sets = {**theirs.sets, **sets}
     return Layout(
@@ -123,10 +148,12 @@ def look(root: Path, edition: str = "auto", originals: Path | None = None) -> La
         data or (theirs.data if theirs is not None else root),
         exp,
         dict(sorted(sets.items())),
-        {suffix: dict(sorted(found.items())) for suffix, found in sorted(copies.items())},
+        {name: dict(sorted(found.items())) for name, found in sorted(copies.items())},
         recognised,
         marks,
-        tuple(notes),
+        tuple(said.notes),
+        tuple(said.limits),
+        shared,
     )
 
 
@@ -163,17 +190,32 @@ def folders_in(folder: Path) -> list[Path]:
         return []
 
 
-def _nested(root: Path) -> dict[str, list[Path]]:
-    """The folders of ``ROOT/SYSTEM/data`` by system, where some are called like copies of a challenge's sets and none like a set.
+def _evaluated(folders: Iterable[Path]) -> set[str]:
+    """The folders that are called like original sets of enrolment or of trials, or like downloads that hold both."""
+    names = (one.name for one in folders if split(one.name)[0] == one.name)
+    return {name for name in names if _OF_TRIALS.search(name) or is_raw(name)}
 
-    A folder that holds both is a checkout of its own: nothing original may be taken for anonymised speech.
+
+def _nested(root: Path, data: Path | None, said: _Said) -> dict[str, list[Path]]:
+    """The folders of ``ROOT/SYSTEM/data`` by system, where some are called like copies of a challenge's sets.
+
+    Where the originals of all of them lie beside them it is a checkout of its own: nothing original may be taken for anonymised speech.
     """
-    found = {}
+    found: dict[str, list[Path]] = {}
+    checkouts = {}
     for system in folders_in(root):
-        folders = folders_in(system / "data")
-        names = [split(one.name) for one in folders]
-        if any(suffix for _, suffix in names) and not any(name and not suffix for name, suffix in names):
+        folders = folders_in(system / "data") if system / "data" != data else []
+        copied = {name for name, suffix in (split(one.name) for one in folders) if suffix and _OF_TRIALS.search(name)}
+        if copied and copied <= _evaluated(folders):
+            checkouts[system] = few([one.name for one in folders if split(one.name)[1]])
+        elif any(suffix for _, suffix in (split(one.name) for one in folders)):
             found[system.name] = folders
+    if found or data is not None:
+        said.limits += [
+            f"{system.name}: holds original sets beside its copies ({names}), is a checkout of its own and passed over: "
+            f"dataset.root={shlex.quote(str(system))} evaluates it"
+            for system, names in checkouts.items()
+        ]
     return found
 
 
@@ -187,32 +229,54 @@ def _original(root: Path) -> dict[str, Path]:
     return found
 
 
-def _of_system(system: str, folders: list[Path], notes: list[str]) -> tuple[str, dict[str, Path]]:
-    """The suffix of an Attacker Challenge's system, and its folders by the name of the original set.
-
-    Its training set may be called otherwise, and a name may be misspelt: the suffix is what most folders end in.
-    """
-    ends = Counter(split(one.name)[1] for one in folders)
-    ends.pop("", None)
-    suffix = ends.most_common(1)[0][0] if ends else f"_{system}"
-    found: dict[str, Path] = {}
-    unclear: list[Path] = []
+def _plain(place: str, folders: Iterable[Path]) -> list[_System]:
+    """The copies beside originals, by their suffixes."""
+    by_suffix: dict[str, dict[str, Path]] = {}
     for folder in folders:
-        name, end = split(folder.name)
-        if name and end == suffix:
-            found[name] = folder
-        else:
-            unclear.append(folder)
-    for folder in unclear:
-        name = _meant(folder.name, suffix, found)
+        name, suffix = split(folder.name)
+        if suffix:
+            by_suffix.setdefault(suffix, {})[name] = folder
+    return [_System(place, suffix, found) for suffix, found in by_suffix.items() if any(map(_OF_TRIALS.search, found))]
+
+
+def _of_system(place: str, folders: list[Path], said: _Said) -> list[_System]:
+    """The copies in the folder of an Attacker Challenge's system: one system, or one for each suffix that names a set exactly.
+
+    Its training set may be called otherwise, and a name may be misspelt: such a folder goes with the suffix that it ends in.
+    """
+    systems = _plain(place, [one for one in folders if not is_raw(split(one.name)[0])])
+    taken = {folder for one in systems for folder in one.found.values()}
+    for folder in folders:
+        if folder in taken:
+            continue
+        of = [one for one in systems if folder.name.endswith(one.suffix)] or systems
+        name = _meant(folder.name, of[0].suffix, of[0].found) if len(of) == 1 else ""
         if name:
-            found[name] = folder
-            notes.append(f"{system}: the folder {folder.name} is taken for {name}{suffix}")
+            of[0] = replace(of[0], found={**of[0].found, name: folder})
+            systems = [of[0] if one.suffix == of[0].suffix else one for one in systems]
+            text = f"{place}: the folder {folder.name} is taken for {name}{of[0].suffix}"
+            (said.notes if _OWN_NAMES.get(folder.name.removesuffix(of[0].suffix)) else said.limits).append(text)
+        elif split(folder.name)[0] == folder.name:
+            said.limits.append(f"{place}: the folder {folder.name} is called like an original set, and is passed over")
         else:
-            notes.append(
-                f"{system}: the folder {folder.name} is called like no set of the challenge, and is passed over"
-            )
-    return suffix, found
+            text = f"{place}: the folder {folder.name} is called like no set of the challenge, and is passed over"
+            (said.limits if any(folder.name.endswith(one.suffix) for one in systems) else said.notes).append(text)
+    return systems
+
+
+def _by_name(systems: list[_System], said: _Said) -> tuple[dict[str, Mapping[str, Path]], dict[str, str]]:
+    """The copies of each system by what it is called: its suffix, or its folder where several have that suffix; and theirs."""
+    count = Counter(one.suffix for one in systems)
+    copies: dict[str, Mapping[str, Path]] = {one.suffix: one.found for one in systems if count[one.suffix] == 1}
+    shared: dict[str, str] = {}
+    for one in systems:
+        if count[one.suffix] > 1:
+            name = f"_{one.place}" if f"_{one.place}" not in copies else f"_{one.place}{one.suffix}"
+            copies[name], shared[name] = one.found, one.suffix
+    for suffix in dict.fromkeys(shared.values()):
+        names = ", ".join(name for name in shared if shared[name] == suffix)
+        said.limits.append(f"folders of several systems end in {suffix}, and each is evaluated by itself: {names}")
+    return copies, shared
 
 
 def _meant(folder: str, suffix: str, found: Mapping[str, Path]) -> str:
@@ -225,7 +289,7 @@ def _meant(folder: str, suffix: str, found: Mapping[str, Path]) -> str:
     if name and not is_raw(name):
         # Its suffix is another one than that of the other folders. (A misspelt libri_dev_trails_f begins like the download libri_dev,
         # which nobody anonymises.)
-        return name if name in lacking else ""
+        return name if name in lacking and name != folder else ""
     near = difflib.get_close_matches(f"{base}{suffix}", [f"{name}{suffix}" for name in lacking], n=1, cutoff=0.85)
     return near[0].removesuffix(suffix) if near else ""
 
@@ -233,10 +297,9 @@ def _meant(folder: str, suffix: str, found: Mapping[str, Path]) -> str:
 # Which edition -------------------------------------------------------------------------------------------------------
 
 
-def _recognise(root: Path, start: Path, exp: Path | None, sets: Mapping[str, Path], nested: bool) -> tuple[str, str]:
-    """The edition, and what tells it in words; '' where it is a guess between 2020 and 2022."""
-    if nested:
-        return "attacker", "systems in folders of their own, SYSTEM/data/SET_SYSTEM"
+def _recognise(root: Path, start: Path, exp: Path | None, sets: Mapping[str, Path]) -> tuple[str, str]:
+    """The edition, and what tells it in words; '' where it is a guess: 2020 and 2022 call their sets alike, and so do all editions
+    those of LibriSpeech."""
     mixed = [name for name in sets if name.endswith("_trials_mixed")]
     if mixed:
         return "2026", f"the set {mixed[0]}"
@@ -252,7 +315,7 @@ def _recognise(root: Path, start: Path, exp: Path | None, sets: Mapping[str, Pat
     named = _named(root)
     if named:
         return named[0], f"the name of the folder {named[1]}"
-    return "2024", "LibriSpeech sets without VCTK beside them"
+    return "2024", ""
 
 
 def _of_two(root: Path, start: Path, exp: Path | None, sets: Mapping[str, Path]) -> tuple[str, str]:
