@@ -37,6 +37,7 @@ DOCUMENTS = (
     "pipeline/metrics/README.md",
     "recipes/demo/README.md",
     "recipes/kaldi/README.md",
+    "recipes/srd2026/README.md",
     "tests/README.md",
     "tests/golden/README.md",
 )
