@@ -103,10 +103,11 @@ def file_digest(path: Path) -> str:
 
 
 def folder_digest(folder: Path, names: Sequence[str]) -> str:
-    """sha256 (hex) over the named files of a folder: their names and their bytes."""
+    """sha256 (hex) over the named files of a folder: their names, without a path that leads elsewhere, and their bytes."""
     total = hashlib.sha256()
-    for name in sorted(names):
-        total.update(f"{name}\0{file_digest(folder / name)}\0".encode())
+    for name in sorted(names, key=lambda name: Path(name).name if name.startswith("..") else name):
+        said = Path(name).name if name.startswith("..") else name
+        total.update(f"{said}\0{file_digest(folder / name)}\0".encode())
     return total.hexdigest()
 
 

@@ -35,9 +35,12 @@ DOCUMENTS = (
     "data_manifests/README.md",
     "pipeline/README.md",
     "pipeline/metrics/README.md",
+    "recipes/README.md",
     "recipes/demo/README.md",
     "recipes/kaldi/README.md",
     "recipes/srd2026/README.md",
+    "recipes/vpac/README.md",
+    "recipes/vpc2024/README.md",
     "tests/README.md",
     "tests/golden/README.md",
 )

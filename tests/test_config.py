@@ -59,7 +59,7 @@ def faults(*arguments: str) -> dict[str, str]:
 
 def test_there_are_options_to_compose() -> None:
     assert {group for group, _ in OPTIONS} == {*composition.GROUPS} - {"recipe"}
-    assert composition.recipes() == ["bring_your_scores", "demo", "kaldi"]
+    assert {"bring_your_scores", "demo", "kaldi"} <= {*composition.recipes()}
 
 
 @pytest.mark.parametrize(("group", "option"), [one for one in OPTIONS if one not in IN_A_CHALLENGES_FOLDER])
@@ -75,8 +75,10 @@ def test_every_option_of_every_group_composes_and_validates(group: str, option: 
 
 @pytest.mark.parametrize("recipe", composition.recipes())
 def test_every_recipe_composes(recipe: str) -> None:
-    assert compose(f"recipe={recipe}").recipe == recipe
     assert (composition.assets("recipes") / recipe / "README.md").is_file()
+    if (Path(__file__).parent / "e2e" / f"test_recipe_{recipe}.py").is_file():
+        return  # It may need a challenge's folder to compose, and is run there.
+    assert compose(f"recipe={recipe}").recipe == recipe
 
 
 def test_a_bare_option_is_a_list_of_one_and_the_command_line_beats_the_recipe() -> None:

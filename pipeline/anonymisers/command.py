@@ -18,7 +18,6 @@ from __future__ import annotations
 import os
 import shlex
 import shutil
-import subprocess
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
@@ -28,7 +27,7 @@ import numpy as np
 import soundfile
 from pydantic import field_validator, model_validator
 
-from pipeline import audio, contracts
+from pipeline import audio, contracts, programs
 from pipeline.contracts import Anonymised, ComponentSettings, Utterance, Weights, numeric, runtime
 from pipeline.errors import DataError, StageFailed
 from pipeline.files import file_digest
@@ -45,11 +44,13 @@ class CommandSettings(ComponentSettings):
 
     Attributes:
         command: the command line, with ``{input}`` and ``{output}``, or ``{list}``; ``{seed}``, ``{speaker}``, ``{utterance}``, ``{set}``.
-            What enters keys are its words; of a word that is a file, or a folder, the bytes, and not the name.
+            What enters keys are its words; of a word that is a file or a folder, or has one behind ``=``, the bytes, and not the
+            name; of a Python script the modules beside it too. What else it stands on, ``version`` has to say.
         level: who has a pseudo-voice of their own: nobody (``fixed``), each ``speaker`` or each ``utterance``. A command with
             ``{seed}`` has to say it.
         seed: of ``{seed}``.
-        version: say another one where the program changed by something that the command does not name, such as a library.
+        version: say another one where the program changed by something that the command does not name, such as a library, or a
+            package that it imports: the old sound is taken for its work otherwise.
         timeout_seconds: for a recording; a program that takes longer is ended.
     """
 
@@ -136,8 +137,7 @@ class Anonymiser(contracts.Anonymiser):
                 cause="a misspelt name, or an environment that is not active",
                 remedy="give the path of the program as the first word of the command",
             )
-        named = [Path(program), *(Path(word).expanduser() for word in words[1:])]
-        parts = [_content(path) or word for path, word in zip(named, words)]
+        parts = [_content(Path(program)), *(_of_word(word) for word in words[1:])]
         return Weights(Path(program).absolute().parent, digest("command", parts))
 
     def anonymise(self, wave: np.ndarray, rate: int, utterance: Utterance) -> Anonymised:
@@ -174,6 +174,8 @@ class Anonymiser(contracts.Anonymiser):
     def _fields(self, utterance: Utterance) -> dict[str, str]:
         """What the command may name of an utterance, its seed among it."""
         chosen = self.settings
+        if chosen.level not in ("speaker", "utterance"):
+            return {"seed": "0", "speaker": utterance.speaker, "utterance": utterance.id, "set": utterance.set}
         of = (utterance.set, utterance.speaker, *([utterance.id] if chosen.level == "utterance" else []))
         seed = int(digest(chosen.seed, "command", *of)[:8], 16) >> 1
         return {"seed": str(seed), "speaker": utterance.speaker, "utterance": utterance.id, "set": utterance.set}
@@ -181,19 +183,13 @@ class Anonymiser(contracts.Anonymiser):
     def _run(self, fields: dict[str, str], recordings: int) -> None:
         words = [_filled(word, fields) for word in self.settings.words]
         try:
-            done = subprocess.run(
-                words,
-                stdin=subprocess.DEVNULL,
-                capture_output=True,
-                timeout=self.settings.timeout_seconds * recordings,
-                check=False,
-            )
-        except subprocess.TimeoutExpired as error:
-            raise _failed(words, f"took longer than {error.timeout:g} s", b"") from error
+            status, said = programs.run(words, self.settings.timeout_seconds * recordings)
+        except TimeoutError as error:
+            raise _failed(words, f"took longer than {error.args[0]:g} s", b"") from error
         except OSError as error:
             raise _failed(words, f"cannot be started ({error.strerror})", b"") from error
-        if done.returncode:
-            raise _failed(words, f"ended with status {done.returncode}", done.stderr or done.stdout)
+        if status:
+            raise _failed(words, f"ended with status {status}", said)
 
     def _made(self, path: Path, utterance: str) -> Anonymised:
         if not path.is_file():
@@ -223,12 +219,22 @@ def _filled(word: str, fields: dict[str, str]) -> str:
     return word
 
 
+def _of_word(word: str) -> str:
+    """What of a word enters keys: the bytes of the file or folder that it is, or that stands behind its ``=``; else itself."""
+    flag, equals, value = word.partition("=")
+    if equals and flag.startswith("-"):
+        return f"{flag}={_content(Path(value).expanduser()) or value}"
+    return _content(Path(word).expanduser()) or word
+
+
 def _content(path: Path) -> str:
-    """Digest of the bytes of a file, or of all files of a folder; '' if there is neither."""
+    """Digest of the bytes of a file, or of all files of a folder; '' if there is neither. With a Python script go the modules
+    beside it, which it may import. A folder that holds the current one is a place and no model: its name alone counts."""
     try:
         if path.is_file():
-            return file_digest(path)
-        if path.is_dir():
+            beside = sorted(one for one in path.parent.glob("*.py") if one != path) if path.suffix == ".py" else []
+            return digest(file_digest(path), [(one.name, file_digest(one)) for one in beside])
+        if path.is_dir() and not Path.cwd().is_relative_to(path.resolve()):
             inside = sorted(one for one in path.rglob("*") if one.is_file() and "__pycache__" not in one.parts)
             return digest([(one.relative_to(path).as_posix(), file_digest(one)) for one in inside])
     except OSError as error:

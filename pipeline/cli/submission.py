@@ -60,6 +60,10 @@ def taken(arguments: Sequence[str]) -> tuple[Options, list[str]]:
     parser.add_argument("--training", action="store_true")
     found, left = parser.parse_known_args(arguments)
     options = Options(found.html, found.csv, found.training)
+    if options.html is not None and options.html in (options.csv, options.html.with_suffix(".findings.csv")):
+        raise ConfigError(
+            f"validate: the page and the table would be one file, {options.html}", remedy="--html check.html"
+        )
     if (options.html or options.csv) and any(one in ("-m", "--multirun") for one in left):
         raise ConfigError(
             "validate: the jobs of a sweep would write over each other's files",
@@ -83,7 +87,7 @@ def write(report: Report, options: Options, title: str) -> list[str]:
     texts: dict[Path, str] = {}
     if options.html is not None:
         texts[options.html] = html(report, title)
-    table = options.csv or (options.html.with_suffix(".csv") if options.html is not None else None)
+    table = options.csv or (options.html.with_suffix(".findings.csv") if options.html is not None else None)
     if table is not None:
         texts[table] = csv.text(report.table(), "%g")
     for path, text in texts.items():

@@ -13,6 +13,7 @@ from typing import Any
 import pandas as pd
 
 from pipeline import audio, names
+from pipeline.contracts import Copies
 from pipeline.datasets import corpus, sameness
 from pipeline.datasets import librispeech as trees
 from pipeline.datasets import probe as probing
@@ -76,6 +77,23 @@ class Copy:
     pattern: Pattern = field(default_factory=Pattern)
     follow_links: bool = False
     folders: Mapping[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, copies: Copies, label: str) -> Copy:
+        """The first run of a system that was run elsewhere."""
+        pattern = Pattern(copies.pattern, copies.ignore_case)
+        return cls(
+            copies.root,
+            copies.suffix,
+            label=label,
+            pattern=pattern,
+            follow_links=copies.follow_links,
+            folders=copies.folders,
+        )
+
+    def at(self, root: str, setting: str, training: bool = False) -> Copy:
+        """Another copy by the same system; folders that are named are of the first run."""
+        return replace(self, root=root, setting=setting, training=training, folders={})
 
     def key(self, setting: str = "") -> str:
         """A setting of the system as overrides name it, by default that of the folder."""

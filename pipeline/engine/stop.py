@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 
+from pipeline import programs
+
 GRACE_SECONDS = 20.0
 ASKING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2, signal.SIGXCPU)
 """What asks a run to stop: people and schedulers, a terminal that is closed, and what schedulers send before a limit."""
@@ -54,6 +56,7 @@ def listening(last_words: Callable[[int], None] | None = None) -> Iterator[Stop]
     def end(number: int) -> None:
         if last_words is not None:
             last_words(number)
+        programs.end()
         logging.shutdown()
         os._exit(128 + number)
 

@@ -58,7 +58,10 @@ def systems(entries: Any, dataset: DatasetSettings | None, faults: list[Fault]) 
         if key in asked:
             shared = {name: value for name, value in asked[key].items() if name not in ("name", "suffix")}
             chosen = _chosen(key, asked[key].get("suffix"), there, layout, faults)
-            made |= {one.label: {**_values(one), **shared} for one in chosen}
+            for one in chosen:
+                if one.label in made or _is_named(others.get(one.label)):
+                    faults.append(_taken(one, key, others))
+                made[one.label] = {**_values(one), **shared}
         elif _is_named(others[key]):
             made[key] = others[key]
     if len(faults) > before:
@@ -67,6 +70,15 @@ def systems(entries: Any, dataset: DatasetSettings | None, faults: list[Fault]) 
         if not _is_named(one):
             made[key] = {**made.get(key, {}), **one} if isinstance(one, Mapping) else one
     return made
+
+
+def _taken(one: Offered, key: str, others: Mapping[str, Any]) -> Fault:
+    """A copy whose label is that of another system: rows of one would be taken for the other's."""
+    values = _values(one)
+    named = f"'+system.NAME={{name: {KIND}, root: {values['root']}, suffix: {one.suffix}}}'"
+    whose = "another chosen system's" if one.label in others else "another copy's"
+    text = f"the copy {one.suffix} would have the label {one.label}, which is {whose}: leave one out, or name the copy by {named}"
+    return Fault(text, f"system.{key}")
 
 
 def _is_named(entry: Any) -> bool:

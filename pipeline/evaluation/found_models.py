@@ -74,7 +74,7 @@ def used(
     faults = _lacking(layout, kinds, changed, extractors, systems, suffixes, adapted, trains, adapts)
     lines = tuple(f"extractor {label}: trained by the challenge's own code, {one.said}" for label, one in taken.items())
     original = tuple(label for label in kinds if changed[label] is not extractors[label])
-    return changed, FoundModels(original, adapted, lines), faults
+    return changed, FoundModels(original, adapted, said=lines), faults
 
 
 def said(asked: Evaluation) -> list[str]:
@@ -171,10 +171,16 @@ def read_from(
     backends: Mapping[str, Chosen[Backend]],
     systems: Mapping[str, Chosen[Anonymiser]],
     dataset: DatasetSettings,
-) -> tuple[dict[str, Any], dict[str, Any], list[Fault]]:
+    adapts: bool = False,
+) -> tuple[dict[str, Any], dict[str, Any], FoundModels, list[Fault]]:
     """Extractors and back ends with the files that lie in the folder of the data set, where they ask for what is found there.
 
     Vectors of an extractor that knows anonymised speech, and the parameters that go with them, are of the model of one system.
+
+    Args:
+        extractors, backends, systems: by label.
+        dataset: the folder.
+        adapts: whether there are attackers who train on anonymised speech: theirs are the vectors of the model that did.
 
     Raises:
         DataError: the folder of the data set is no challenge's.
@@ -182,15 +188,44 @@ def read_from(
     reading = [label for label, one in extractors.items() if one.component.asks_for_found(one.settings)]
     fitted = [label for label, one in backends.items() if one.component.asks_for_found(one.settings)]
     asking = [*(f"extractor.{label}" for label in reading), *(f"backend.{label}" for label in fitted)]
-    changed, parameters = dict(extractors), dict(backends)
     if not asking:
-        return changed, parameters, []
+        return dict(extractors), dict(backends), FoundModels(), []
     if dataset.name != "vpc":
         text = f"found is what lies in the folder of a VoicePrivacy Challenge, and the data set is dataset={dataset.name}: name the folder"
-        return changed, parameters, [Fault(text, where) for where in asking]
-    layout, faults = found.layout_of(dataset), []
+        return dict(extractors), dict(backends), FoundModels(), [Fault(text, where) for where in asking]
+    strangers = [
+        label for label, one in extractors.items() if label not in reading and "trials" in one.component.compared_as
+    ]
+    if fitted and strangers:
+        text = (
+            f"its parameters are those of the challenge's x-vectors, and {', '.join(strangers)} gives other vectors: set "
+            f"extractor.{{}}.source=trained, or choose 'extractor=[precomputed]' extractor.precomputed.vectors=found"
+        )
+        faults = [Fault(text.replace("extractor.{}", f"backend.{label}"), f"backend.{label}") for label in fitted]
+        return dict(extractors), dict(backends), FoundModels(), faults
+    layout = found.layout_of(dataset)
+    vectors_of, known, faults = _vectors(layout, reading, extractors, systems)
+    parameters, more = _parameters(layout, fitted, backends, known)
+    adapted, theirs, lacking = (
+        _of_adapted(layout, reading, fitted, extractors, backends, systems) if adapts else ({}, {}, [])
+    )
+    # What vectors cannot do another extractor may; it is said where a plan leaves one out.
+    alone = len(reading) == len(extractors)
+    faults += [*more, *(lacking if alone and not faults else [])]
+    return {**extractors, **vectors_of}, {**backends, **parameters}, FoundModels((), adapted, theirs), faults
+
+
+def _vectors(
+    layout: Layout,
+    reading: list[str],
+    extractors: Mapping[str, Chosen[Extractor]],
+    systems: Mapping[str, Chosen[Anonymiser]],
+) -> tuple[dict[str, Any], set[str], list[Fault]]:
+    """The extractors that read vectors, with their files; the suffixes of the speech that they know; and what is not there."""
     suffixes = _suffixes(layout, systems)
     known: set[str] = set()
+    changed: dict[str, Any] = {}
+    faults = []
     for label in reading:
         one, where = extractors[label], f"extractor.{label}"
         model, text = _model(one, systems, suffixes)
@@ -205,24 +240,86 @@ def read_from(
         }
         lacking = [name for name in systems if not files.get(name)]
         if lacking:
-            text = f"no vectors of {', '.join(lacking)} are there: looked for {vectors.looked_for(layout, model)}"
+            text = f"no vectors of {', '.join(lacking)} are there: looked for {vectors.looked_for(layout, model)}; {TRAINED_HERE}"
             faults.append(Fault(text, where))
         changed[label] = Chosen(one.name, one.component, one.component.with_tables(one.settings, files))
+    return changed, known, faults
+
+
+TRAINED_HERE = "an extractor of the run needs none: 'extractor=[xvector]' 'backend=[plda]' train=default dataset.train=train-clean-360"
+"""What to do for systems without vectors, such as those that the run makes itself."""
+
+
+def _parameters(
+    layout: Layout, fitted: list[str], backends: Mapping[str, Chosen[Backend]], known: set[str]
+) -> tuple[dict[str, Any], list[Fault]]:
+    """The back ends with the parameters that go with the vectors of one model."""
+    changed: dict[str, Any] = {}
+    faults = []
     for label in fitted:
         found_in = [vectors.parameters(layout, model) for model in sorted(known or {""})]
         if len(found_in) > 1 or found_in[0] is None:
             text = (
                 "the extractors know original and anonymised speech, and have parameters of their own each: take a run for each"
                 if len(found_in) > 1
-                else f"no folder with {', '.join(vectors.PARAMETERS)} is there: looked in "
-                f"{', '.join(str(one) for one in vectors.kaldi_folders(layout, next(iter(known or {''})))) or models.place(layout, 'models')}"
+                else _no_parameters(layout, next(iter(known or {""})))
             )
             faults.append(Fault(text, f"backend.{label}"))
             continue
         chosen = backends[label]
-        settings = chosen.component.with_parameters(chosen.settings, found_in[0])
-        parameters[label] = Chosen(chosen.name, chosen.component, settings)
-    return changed, parameters, faults
+        changed[label] = Chosen(
+            chosen.name, chosen.component, chosen.component.with_parameters(chosen.settings, found_in[0])
+        )
+    return changed, faults
+
+
+def _no_parameters(layout: Layout, model: str) -> str:
+    looked = ", ".join(map(str, vectors.kaldi_folders(layout, model))) or models.place(layout, "models")
+    return f"no folder with {', '.join(vectors.PARAMETERS)} is there: looked in {looked}"
+
+
+def _of_adapted(
+    layout: Layout,
+    reading: list[str],
+    fitted: list[str],
+    extractors: Mapping[str, Chosen[Extractor]],
+    backends: Mapping[str, Chosen[Backend]],
+    systems: Mapping[str, Chosen[Anonymiser]],
+) -> tuple[dict[tuple[str, str], Any], dict[tuple[str, str], Any], list[Fault]]:
+    """For attackers who train on a system's speech: vectors of the model that did, and the parameters that go with them.
+
+    Returns:
+        Extractors and back ends by their label and that of the system, and what is not there.
+    """
+    adapted: dict[tuple[str, str], Any] = {}
+    theirs: dict[tuple[str, str], Any] = {}
+    faults = []
+    suffixes = _suffixes(layout, systems)
+    original = [name for name, one in systems.items() if one.component.unchanged]
+    remedy = "without them leave the attackers with training=anonymised out: 'attacker=[ignorant,lazy_informed]'"
+    for label in reading:
+        one = extractors[label]
+        if one.component.trained_on(one.settings) != "original":
+            continue
+        for system, suffix in suffixes.items():
+            files = {name: vectors.files(layout, suffixes.get(name, ""), suffix) for name in (*original, system)}
+            if not all(files.values()):
+                text = f"no vectors by a model that was trained on the anonymised speech of {system}"
+                looked = vectors.looked_for(layout, suffix)
+                faults.append(Fault(f"{text} are there: looked for {looked}; {remedy}", f"extractor.{label}"))
+                continue
+            settings = one.component.with_tables(one.settings, files).model_copy(update={"trained_on": "anonymised"})
+            adapted[label, system] = Chosen(one.name, one.component, settings)
+    for system in dict.fromkeys(system for _, system in adapted):
+        folder = vectors.parameters(layout, suffixes[system])
+        for label in fitted:
+            chosen = backends[label]
+            if folder is None:
+                faults.append(Fault(f"{_no_parameters(layout, suffixes[system])}; {remedy}", f"backend.{label}"))
+            else:
+                settings = chosen.component.with_parameters(chosen.settings, folder)
+                theirs[label, system] = Chosen(chosen.name, chosen.component, settings)
+    return adapted, theirs, faults
 
 
 def _is_there(name: str, systems: Mapping[str, Chosen[Anonymiser]], suffixes: Mapping[str, str]) -> bool:

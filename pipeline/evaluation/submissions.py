@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 from pipeline.datasets.external import Copy
 from pipeline.evaluation.machine import threads
-from pipeline.names import Pattern
 from pipeline.planning import Evaluation
 from pipeline.submission import Given, Report, check
 
@@ -29,7 +27,7 @@ def submission(asked: Evaluation, training: bool = False) -> Report | str:
         return f"dataset={asked.dataset.name} is rendered by a run, so there is nothing yet to hold the audio against"
     if not asked.dataset.root or not Path(asked.dataset.root).expanduser().is_dir():
         return f"there is no folder '{asked.dataset.root}' of the data set: set dataset.root=DIR"
-    return check(asked.dataset, systems, threads(asked.runtime))
+    return check(asked.dataset, systems, threads(asked.runtime), asked.paths.store / "recordings")
 
 
 def given(asked: Evaluation, training: bool) -> list[Given]:
@@ -39,14 +37,11 @@ def given(asked: Evaluation, training: bool) -> list[Given]:
         copies = system.component.copies(system.settings)
         if copies is None:
             continue
-        level = system.component.level(system.settings)
-        pattern = Pattern(copies.pattern, copies.ignore_case)
-        copy = Copy(copies.root, copies.suffix, label=label, pattern=pattern, follow_links=copies.follow_links)
+        level, copy = system.component.level(system.settings), Copy.of(copies, label)
         found.append(Given(label, level, copy))
         if copies.second_root:
-            second = replace(copy, root=copies.second_root, setting="second_root")
-            found.append(Given(f"{label} (second run)", level, second))
+            found.append(Given(f"{label} (second run)", level, copy.at(copies.second_root, "second_root")))
         if training and asked.dataset.train:
-            there = replace(copy, root=copies.train_root or copies.root, setting="train_root", training=True)
+            there = copy.at(copies.train_root or copies.root, "train_root", training=True)
             found.append(Given(f"{label} (training)", level, there))
     return found

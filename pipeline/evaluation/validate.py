@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Literal, get_args
 
 from pydantic import BaseModel, ValidationError
@@ -98,9 +99,11 @@ def validate(values: Mapping[str, Any], recipe: str) -> Evaluation:
                 several["extractors"], several["anonymisers"], dataset, train, adapts
             )
             faults += more
-        several["extractors"], several["backends"], more = found_models.read_from(
-            several["extractors"], several["backends"], several["anonymisers"], dataset
-        )
+        several["extractors"], several["backends"], read, more = found_models.read_from(
+            several["extractors"], several["backends"], several["anonymisers"], dataset,
+            any(one.adapts for one in attackers.values()),
+        )  # fmt: skip
+        models = replace(models, adapted={**models.adapted, **read.adapted}, backends=read.backends)
         faults += more
     if not faults and not given:
         several["extractors"] = _resolved(several["extractors"], train, dataset)

@@ -145,7 +145,7 @@ def _notes(plan: Plan) -> None:
             learnt = plan.trainings.anonymised.get((system, name))
             chosen, wanted = plan.evaluation.systems[system], attacker.training_level
             theirs = chosen.component.copies(chosen.settings) is not None
-            if theirs and wanted not in ("same", plan.level(system)):
+            if learnt is not None and theirs and wanted not in ("same", plan.level(system)):
                 plan.graph.notes.append(
                     f"{name} asks for {system}'s training set at {wanted} level; it is somebody else's and is taken as it is: "
                     "give such a copy by train_root, or set training_level=same"

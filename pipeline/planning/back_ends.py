@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from pipeline.contracts import Backend
 from pipeline.engine.task import Given, Input, Task
-from pipeline.errors import DataError
+from pipeline.errors import ConfigError, DataError
 from pipeline.planning.extractors import LoadedExtractor, is_fitted
 from pipeline.planning.plan import Plan, Scorer
 from pipeline.planning.settings import Chosen
@@ -25,10 +25,11 @@ def back_ends(plan: Plan) -> None:
     if not any(plan.families(reads) for reads in ("trials", "trial_runs", "pairs", "pair_runs")):
         return
     _extract(plan)
-    for label, backend in plan.evaluation.backends.items():
-        weights = backend.weights(plan.evaluation.paths.weights)
-        given = Given(weights.digest, weights.folder) if weights else None
+    for label, chosen in plan.evaluation.backends.items():
         for extractor in plan.scored:
+            backend = _of_system(plan, label, chosen, extractor)
+            weights = backend.weights(plan.evaluation.paths.weights)
+            given = Given(weights.digest, weights.folder) if weights else None
             if backend.component.is_fitted(backend.settings) and not extractor.component.hears:
                 plan.graph.notes.append(f"back end {label}: left out for {extractor.label}, which hears no voice")
                 continue
@@ -39,6 +40,24 @@ def back_ends(plan: Plan) -> None:
                 elif _lacks_speech(plan, label, extractor, learnt):
                     assert learnt is not None
                     plan.scorers[key] = _fitted(plan, label, backend, extractor, learnt)
+
+
+def _of_system(plan: Plan, label: str, chosen: Chosen[Backend], extractor: LoadedExtractor) -> Chosen[Backend]:
+    """The back end with the parameters that go with the vectors of a model that learnt from a system's speech, where it is such.
+
+    Raises:
+        ConfigError: its parameters are of another model.
+    """
+    if extractor.tables is None or not extractor.of_system:
+        return chosen
+    theirs = plan.evaluation.models.backends.get((label, extractor.of_system))
+    if theirs is None and chosen.weights(plan.evaluation.paths.weights) is not None:
+        raise ConfigError(
+            f"the parameters of the back end {label} go with vectors that know original speech, and those of {extractor.label} do not",
+            where=f"backend {label}, extractor {extractor.name}",
+            remedy=f"set backend.{label}.source=found, or leave the attackers with training=anonymised out",
+        )
+    return theirs or chosen
 
 
 def _learnt(plan: Plan, extractor: LoadedExtractor) -> Iterator[TrainingSet | None]:

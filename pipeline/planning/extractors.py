@@ -387,6 +387,7 @@ def loaded(evaluation: Evaluation, made: Trainings, transcripts: Transcripts | N
                     allow_partial=evaluation.allow_partial,
                 )
             )
+            found += _of_others(evaluation, label)
             continue
         maker, training = made.trained.get((label, made.original.key), (None, None)) if made.original else (None, None)
         weights = None if training else chosen.weights(evaluation.paths.weights)
@@ -402,17 +403,22 @@ def _of_others(evaluation: Evaluation, label: str) -> list[LoadedExtractor]:
     theirs = {system: one for (name, system), one in evaluation.models.adapted.items() if name == label}
     if not evaluation.adapting:
         return []
-    return [
-        LoadedExtractor(
-            label,
-            one,
-            one.weights(evaluation.paths.weights),
-            known="anonymised (the challenge's checkpoint)",
-            of_system=system,
-            is_found=True,
+    found = []
+    for system, one in theirs.items():
+        tables = one.component.tables(one.settings, [evaluation.original, system])
+        found.append(
+            LoadedExtractor(
+                label,
+                one,
+                None if tables is not None else one.weights(evaluation.paths.weights),
+                known=f"anonymised (the challenge's {'checkpoint' if tables is None else 'model'})",
+                tables=tables,
+                allow_partial=evaluation.allow_partial,
+                of_system=system,
+                is_found=True,
+            )
         )
-        for system, one in theirs.items()
-    ]
+    return found
 
 
 def _adapted(evaluation: Evaluation, made: Trainings, label: str, chosen: Chosen[Extractor]) -> list[LoadedExtractor]:

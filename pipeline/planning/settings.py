@@ -175,12 +175,15 @@ class FoundModels:
 
     Attributes:
         original: labels of the extractors whose weights, of original speech, are of there.
-        adapted: extractors with weights that learnt from a system's anonymised speech, by (label of extractor, label of system).
+        adapted: extractors with weights that learnt from a system's anonymised speech, or with the vectors of such, by (label of
+            extractor, label of system).
+        backends: back ends with the parameters that go with such vectors, by (label of back end, label of system).
         said: which of them is what.
     """
 
     original: tuple[str, ...] = ()
     adapted: Mapping[tuple[str, str], Chosen[Extractor]] = field(default_factory=dict)
+    backends: Mapping[tuple[str, str], Chosen[Backend]] = field(default_factory=dict)
     said: tuple[str, ...] = ()
 
 

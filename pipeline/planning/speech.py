@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import pandas as pd
 
@@ -15,7 +15,6 @@ from pipeline.datasets.known import KnownFiles
 from pipeline.datasets.prepare import Prepared
 from pipeline.engine.task import Artefact, Given, Input, Ref, Resources, Task
 from pipeline.errors import DataError
-from pipeline.names import Pattern
 from pipeline.planning import selections
 from pipeline.planning.keys import SpeechKey, TrainingKey
 from pipeline.planning.settings import Chosen, Evaluation, Machine
@@ -187,22 +186,14 @@ def prepared(
         found = system.component.copies(system.settings)
         if found is None:
             continue
-        copy = external.Copy(
-            found.root,
-            found.suffix,
-            label=label,
-            pattern=Pattern(found.pattern, found.ignore_case),
-            follow_links=found.follow_links,
-            folders=found.folders,
-        )
-        one = replace(copy, folders={})  # those named are of the first run
+        copy = external.Copy.of(found, label)
         if not training_alone:
             copies[SpeechKey(label)] = copy
             if found.second_root:
-                copies[SpeechKey(label, run=2)] = replace(one, root=found.second_root, setting="second_root")
+                copies[SpeechKey(label, run=2)] = copy.at(found.second_root, "second_root")
         if evaluation.dataset.has_training_speech and evaluation.learns_from(label):
             there = found.train_root or found.root
-            copies[SpeechKey(label, "training")] = replace(one, root=there, setting="train_root", training=True)
+            copies[SpeechKey(label, "training")] = copy.at(there, "train_root", training=True)
     # Only listed here: what is decoded later is checked then, by the digests that are known.
     rendered = made[0].place if made else None
     try:

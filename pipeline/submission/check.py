@@ -5,13 +5,15 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
-from pipeline.datasets import corpus, external, importers
+from pipeline.datasets import corpus, cutting, external, importers
 from pipeline.datasets.corpus import Listed, Listing
 from pipeline.datasets.external import Copy
+from pipeline.datasets.known import NOTHING_KNOWN
 from pipeline.datasets.settings import DatasetSettings
 from pipeline.errors import DataError
 from pipeline.names import few
@@ -35,18 +37,20 @@ class Given:
     copy: Copy
 
 
-def check(settings: DatasetSettings, given: Sequence[Given], threads: int) -> Report:
+def check(settings: DatasetSettings, given: Sequence[Given], threads: int, recordings: Path) -> Report:
     """Check folders of anonymised audio, and the data set that they belong to.
 
     Args:
         settings: of the data set.
         given: the folders; training speech is looked at for those of it alone.
         threads: files that are decoded at a time.
+        recordings: where segments and what lies in archives are written as files.
     """
     begun = time.monotonic()
     listing = Listing()
     try:
         importers.add(settings, listing)
+        cutting.write(listing, recordings, threads, NOTHING_KNOWN)
         rows, listed = corpus.check_lists(listing)
     except DataError as error:
         if not listing.faults.found:

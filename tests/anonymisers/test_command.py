@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -79,7 +80,9 @@ def test_commands_that_cannot_do_are_refused(command: str, said: str) -> None:
         CommandSettings(command=command)
 
 
-def test_the_bytes_of_what_a_command_names_enter_keys_and_no_path(tmp_path: Path) -> None:
+def test_the_bytes_of_what_a_command_names_enter_keys_and_no_path(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def key(program: Path, rest: str = "{input} {output}") -> str:
         return Anonymiser.weights(settings(rest, program), tmp_path).digest
 
@@ -94,6 +97,17 @@ def test_the_bytes_of_what_a_command_names_enter_keys_and_no_path(tmp_path: Path
     before = key(places[0], f"{{input}} {{output}} {folder}")
     (folder / "net.pt").write_bytes(b"2")
     assert key(places[0], f"{{input}} {{output}} {folder}") != before
+    for word in (f"--model={folder / 'net.pt'}", f"--weights={folder}"):
+        before = key(places[0], f"{{input}} {{output}} {word}")
+        (folder / "net.pt").write_bytes(word.encode())
+        assert key(places[0], f"{{input}} {{output}} {word}") != before
+    before = key(places[0])
+    (places[0].parent / "voice.py").write_text("ALPHA = 0.8")
+    assert key(places[0]) != before
+    monkeypatch.chdir(tmp_path)
+    before = key(places[0], "{input} {output} --root .")
+    (tmp_path / "log.txt").write_text("a line")
+    assert key(places[0], "{input} {output} --root .") == before
     places[0].write_text("print(2)")
     assert key(places[0]) != key(places[1])
 
@@ -118,6 +132,30 @@ def test_a_program_that_is_not_there_and_one_that_hangs(tmp_path: Path) -> None:
     )
     with pytest.raises(StageFailed, match=r"took longer than 0\.5 s"):
         Anonymiser(slow).several(spoken()[:1])
+
+
+def test_what_a_program_started_ends_with_it(tmp_path: Path) -> None:
+    """A wrapper that hangs leaves nothing behind that holds a GPU."""
+    wrapper = tmp_path / "slow.sh"
+    wrapper.write_text(f"sleep 300 & echo $! >{tmp_path / 'pid'}; wait\n")
+    hangs = CommandSettings(command=f"bash {wrapper} {{input}} {{output}}", timeout_seconds=1.0)
+    with pytest.raises(StageFailed, match="took longer than 1 s"):
+        Anonymiser(hangs).several(spoken()[:1])
+    child = Path("/proc") / (tmp_path / "pid").read_text().strip() / "stat"
+    for _ in range(1000):
+        if not child.exists() or child.read_text().rpartition(")")[2].split()[0] == "Z":
+            break
+        time.sleep(0.01)
+    else:
+        pytest.fail("the child lives on")
+
+
+def test_a_list_without_a_level_holds_no_random_numbers(tmp_path: Path) -> None:
+    keep = tmp_path / "keep.py"
+    keep.write_text(f"import shutil, sys\nshutil.copy(sys.argv[1], {str(tmp_path / 'list.txt')!r})\n")
+    with pytest.raises(StageFailed, match="wrote no sound"):
+        Anonymiser(settings("{list}", keep)).several(spoken())
+    assert {line.split("\t")[3] for line in (tmp_path / "list.txt").read_text().splitlines()} == {"0"}
 
 
 @pytest.fixture

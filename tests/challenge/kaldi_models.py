@@ -14,7 +14,9 @@ from tests.challenge.sets import Set
 DIMENSION, LDA = 512, 200
 
 
-def write(model: Path, checkout: Path, held: Sequence[Set], suffixes: Sequence[str], back_end: str) -> None:
+def write(
+    model: Path, checkout: Path, held: Sequence[Set], suffixes: Sequence[str], back_end: str, trained_on: str = ""
+) -> None:
     """``final.raw``, ``xvect_SET[SUFFIX]/{xvector.scp,.done}``, and ``plda mean.vec transform.mat``.
 
     Args:
@@ -23,10 +25,11 @@ def write(model: Path, checkout: Path, held: Sequence[Set], suffixes: Sequence[s
         held: the sets.
         suffixes: of the copies; '' for the originals.
         back_end: the folder in ``model`` that holds the back end; '' for ``model`` itself.
+        trained_on: suffix of the copies that the network was trained on; '' for original speech.
     """
     for suffix in suffixes:
         for one in held:
-            made = vectors.of(one.utterances, one.name, suffix, DIMENSION, LDA)
+            made = vectors.of(one.utterances, one.name, suffix, DIMENSION, LDA, trained_on)
             folder = model / f"xvect_{one.name}{suffix}"
             archive(folder, checkout, [row.id for row in one.utterances], made)
             (folder / ".done").touch()

@@ -56,7 +56,7 @@ def _write(wanted: Wanted, edition: str) -> Written:
             root / MODEL, root, tried, ["", *suffixes], "xvect_train_clean_360" if edition == "2020" else ""
         )
         if edition == "2022" and "_anon" in suffixes:
-            kaldi_models.write(root / RETRAINED, root, tried, ["", "_anon"], "")
+            kaldi_models.write(root / RETRAINED, root, tried, ["", "_anon"], "", "_anon")
     if wanted.scores:
         for suffix in suffixes:
             scores.write_kaldi(root / "exp", tried, suffix, edition)

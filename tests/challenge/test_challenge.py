@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import hashlib
 import subprocess
 import sys
@@ -15,8 +16,10 @@ import torch
 
 from pipeline import metrics
 from pipeline.backends.plda import Backend, PldaSettings
+from pipeline.datasets.vpc.layout import look
 from pipeline.extractors import ecapa
 from pipeline.extractors.precomputed import files as vector_files
+from tests import toy
 from tests.challenge import scores, sets, write
 
 # Speakers, utterances, target and nontarget trials of VPC 2020 and 2022, as the challenge's lists and plans have them.
@@ -169,11 +172,14 @@ def test_2024_has_audio_copies_and_sets_for_recognition(of_2024: Path, tmp_path:
         parts = [data / f"libri_test_trials_{sex}{suffix}" for sex in "fm"]
         assert rows(both / "wav.scp") == sorted(row for part in parts for row in rows(part / "wav.scp"))
         assert not (both / "trials").exists()
+    found = look(of_2024)
+    assert found is not None
+    assert (found.recognised, set(found.copies), found.exp) == ("2024", {"_mcadams", "_nac"}, of_2024 / "exp")
     again = tmp_path / "again"
     write("2024", again, scale=0.01, seconds=0.3, training=(3, 2), systems=["nac"], models=False, scores=False)
-    found, before = digests(again), digests(of_2024)
-    assert len(found) > 100
-    assert found == {name: before[name] for name in found}
+    written, before = digests(again), digests(of_2024)
+    assert len(written) > 100
+    assert written == {name: before[name] for name in written}
 
 
 def test_2024_has_checkpoints_whose_last_one_is_not_the_last_by_name(of_2024: Path) -> None:
@@ -246,6 +252,9 @@ def test_2020_and_2022_have_copies_and_vectors(of_kaldi: tuple[str, Path]) -> No
     for name in COUNTS:
         for suffix in ("", "_anon", "_B1"):
             every_recording(base / "data" / f"{name}{suffix}", base)
+    found = look(base.parent)
+    assert found is not None and found.is_sure
+    assert (found.recognised, found.data, set(found.copies)) == (edition, base / "data", {"_anon", "_B1"})
     line = rows(base / "data" / "vctk_dev_trials_f_common_anon" / "wav.scp")[0]
     id_ = line[0]
     made = "data/vctk_dev_trials_f_all_anon/wav"
@@ -307,6 +316,11 @@ def test_the_attacker_challenge_has_its_traps(tmp_path: Path) -> None:
         tmp_path / "B4/data/train-clean-360_B4"
     ).exists()
     assert not (tmp_path / "T25-1/data/libri_dev_trials_f_T25-1").exists()
+    found = look(tmp_path)
+    assert found is not None and found.recognised == "attacker" and set(found.sets) >= set(written.sets)
+    assert {suffix: set(copies) for suffix, copies in found.copies.items()} == {
+        f"_{system}": set(written.sets) for system in systems
+    }
     every_recording(tmp_path / "T8-5/data/libri_dev_trials_m_T8-5", tmp_path / "T8-5")
     every_recording(tmp_path / "original/data/libri_dev_trials_m", tmp_path / "original")
 
@@ -319,15 +333,26 @@ def test_2026_tries_across_sexes(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_the_command_writes_the_whole_of_2024(tmp_path: Path) -> None:
+def test_the_whole_of_2024_is_written_by_the_command_and_evaluated(tmp_path: Path, models: Path) -> None:
+    root = tmp_path / "vpc"
     done = subprocess.run(
-        [sys.executable, "-m", "tests.challenge", "2024", str(tmp_path / "vpc"), "--seconds", "0.5"],
+        [sys.executable, "-m", "tests.challenge", "2024", str(root), "--seconds", "0.5"],
         capture_output=True, text=True, check=True, cwd=Path(__file__).parents[2],
     )  # fmt: skip
     assert "libri_test_trials_f: 20 speakers, 734 utterances, 11744 trials" in done.stdout
     assert "train-clean-360 has 12 speakers and 48 utterances (the challenge: 921 and 104,014)" in done.stdout
     names = [name for name in COUNTS if name.startswith("libri")]
-    check_protocol(tmp_path / "vpc" / "data", names)
+    check_protocol(root / "data", names)
     for name in names:
-        every_recording(tmp_path / "vpc" / "data" / name, tmp_path / "vpc")
-        every_recording(tmp_path / "vpc" / "data" / f"{name}_mcadams", tmp_path / "vpc")
+        every_recording(root / "data" / name, root)
+        every_recording(root / "data" / f"{name}_mcadams", root)
+    toy.run(
+        "dataset=vpc", f"dataset.root={root}", f"paths.models={models}", "system=[original]", "extractor=[ge2e]",
+        "metric=[asv]", cwd=tmp_path, check=True,
+    )  # fmt: skip
+    (results,) = tmp_path.glob("exp/runs/*/results.csv")
+    with results.open() as opened:
+        found = {(row["subset"], row["n_target"], row["n_nontarget"]) for row in csv.DictReader(opened)}
+    assert found == {
+        (name, str(COUNTS[name][2]), str(COUNTS[name][3])) for name in names if not name.endswith("_enrolls")
+    }

@@ -24,7 +24,7 @@ def mean_and_axes(dimension: int, rank: int) -> tuple[np.ndarray, np.ndarray]:
     return 0.2 * random.normal(size=dimension), np.linalg.qr(random.normal(size=(dimension, rank)))[0]
 
 
-def of(rows: Sequence[Utterance], folder: str, suffix: str, dimension: int, rank: int) -> np.ndarray:
+def of(rows: Sequence[Utterance], folder: str, suffix: str, dimension: int, rank: int, model: str = "") -> np.ndarray:
     """Float32 [rows, dimension]: the mean, what is the speaker's, and what is the recording's.
 
     Args:
@@ -33,12 +33,14 @@ def of(rows: Sequence[Utterance], folder: str, suffix: str, dimension: int, rank
         suffix: of the copy; '' for the originals.
         dimension: of a vector.
         rank: directions in which recordings differ.
+        model: what the extractor was trained on, where that is no original speech: pseudo-voices hide half as much from it.
     """
     mean, axes = mean_and_axes(dimension, rank)
     strength = STRENGTHS.get(suffix, 0.7) if suffix else 0.0
+    strength /= 2 if model else 1
     hidden = np.empty((len(rows), rank))
     for place, row in enumerate(rows):
-        hidden[place] = generator(SEED, "recording", suffix, row.id).normal(size=rank)
+        hidden[place] = generator(SEED, "recording", suffix + model, row.id).normal(size=rank)
         own = np.sqrt(1 - strength**2) * _voice(row.speaker)
         hidden[place, :HELD] += own + strength * _voice(f"{folder}{suffix} {row.speaker}")
     return (mean + hidden @ axes.T).astype(np.float32)

@@ -150,20 +150,77 @@ def test_vpc_2024(tmp_path: Path) -> None:
         assert {one.digest for one in part.sets} == whole
 
 
-def test_vpc_2020_and_2022(tmp_path: Path) -> None:
-    lists(tmp_path)
-    results = tmp_path / "exp" / "results-2022-05-01-10-00-00"
+OF_ORIGINAL = {
+    ("OO", "original", "unprotected", "original"), ("OP", "anon", "ignorant", "original"), ("PP", "anon", "lazy_informed", "original"),
+}  # fmt: skip
+OF_ANONYMISED = {("PP", "anon", "semi_informed", "anonymised")}
+
+
+def kaldi(results: Path, gain: float, prefix: str = "ASV-") -> None:
+    """Scores as the recipes of 2020 and 2022 leave them."""
     for sex in "fm":
         for one, other in (("", ""), ("", "_anon"), ("_anon", "_anon")):
-            place = results / f"ASV-libri_test_enrolls{one}-libri_test_trials_{sex}{other}"
-            scores(place / "scores", sex, 3 - len(other) / 5)
+            place = results / f"{prefix}libri_test_enrolls{one}-libri_test_trials_{sex}{other}"
+            scores(place / "scores", sex, gain - len(other) / 5)
+
+
+def without_set(found: given.Given) -> set[tuple[str, ...]]:
+    return {one[1:] for one in attacks(found)}
+
+
+def test_vpc_2020(tmp_path: Path) -> None:
+    lists(tmp_path)
+    kaldi(tmp_path / "exp" / "results-2020-05-01-10-00-00", 3)
     found = read(tmp_path)
-    assert {one[1:] for one in attacks(found)} == {
-        ("OO", "original", "unprotected", "original"),
-        ("OP", "anon", "ignorant", "original"),
-        ("PP", "anon", "lazy_informed", "original"),
-    }
+    assert without_set(found) == OF_ORIGINAL
     assert {(one.of.extractor, one.of.backend, one.of.gives_llrs) for one in found.sets} == {("xvector", "plda", True)}
+    assert not any("semi_informed" in limit for limit in found.limits)
+
+
+def test_vpc_2022_writes_the_scores_of_two_models(tmp_path: Path) -> None:
+    """``results-DATE.orig`` are of the downloaded model, ``results-DATE`` of the one that was trained on anonymised speech."""
+    lists(tmp_path)
+    for name, gain in (("results-2022-05-01-10-00-00", 2.0), ("results-2022-05-01-10-00-00.orig", 3.0)):
+        kaldi(tmp_path / "exp" / name, gain)
+    found = read(tmp_path)
+    assert without_set(found) == OF_ORIGINAL | OF_ANONYMISED
+    assert {
+        one.of.path.parent.parent.name.endswith(".orig") for one in found.sets if one.of.attacker != "semi_informed"
+    } == {True}
+    assert {one.of.path.parent.parent.suffix for one in found.sets if one.of.attacker == "semi_informed"} == {""}
+    assert any(
+        "4 score files are left out" in note and "anonymised enrolment and trials alone" in note for note in found.notes
+    )
+    assert without_set(read(tmp_path, results="results-2022-05-01-10-00-00.orig")) == OF_ORIGINAL
+
+
+@pytest.mark.parametrize("made", ["prefix", "paper", "published", "model"])
+def test_names_that_say_that_the_extractor_knows_anonymised_speech(tmp_path: Path, made: str) -> None:
+    lists(tmp_path)
+    folder = "results.anon_mcadams" if made == "published" else "results-2022-05-01"
+    kaldi(tmp_path / "exp" / folder, 2, {"prefix": "ASV_anon-", "paper": "ASV_eval^anon-"}.get(made, "ASV-"))
+    if made == "model":
+        (tmp_path / "exp" / "models" / "user_asv_eval_anon").mkdir(parents=True)
+    found = read(tmp_path)
+    assert without_set(found) == OF_ANONYMISED
+    assert not any("nothing in the names" in limit for limit in found.limits)
+
+
+def test_names_that_do_not_say_what_the_extractor_knows(tmp_path: Path) -> None:
+    """Told above the results; renamed as it says, the files are what they are."""
+    lists(tmp_path)
+    results = tmp_path / "exp" / "results-2022-05-01"
+    kaldi(results, 2)
+    found = read(tmp_path)
+    assert without_set(found) == OF_ORIGINAL
+    (said,) = [limit for limit in found.limits if "nothing in the names below results-2022-05-01" in limit]
+    assert "2 score files of anonymised enrolment count as lazy_informed" in said and "from ASV-… to ASV_anon-…" in said
+    for folder in results.glob("ASV-*_anon-*"):
+        folder.rename(folder.with_name(folder.name.replace("ASV-", "ASV_anon-")))
+    found = read(tmp_path)
+    assert ("PP", "anon", "semi_informed", "anonymised") in without_set(found)
+    assert ("PP", "anon", "lazy_informed", "original") not in without_set(found)
+    assert not any("nothing in the names" in limit for limit in found.limits)
 
 
 def test_the_newest_of_several_results_is_taken_and_said(tmp_path: Path) -> None:
@@ -391,3 +448,9 @@ def test_sets_of_both_sexes_are_pooled(tmp_path: Path, prepare: Command) -> None
 def test_settings_of_score_files_are_refused_elsewhere(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     assert cli.run(["validate", "dataset=kaldi", f"dataset.root={tmp_path}", "dataset.pool=true"]) == 2
     assert "is read for dataset=scores" in capfd.readouterr().err
+
+
+def test_a_checkout_is_no_name_of_a_system(tmp_path: Path) -> None:
+    lists(tmp_path / "baseline")
+    kaldi(tmp_path / "baseline" / "exp" / "results-2020-05-01", 3)
+    assert {one.of.system for one in read(tmp_path).sets} == {"original", "anon"}

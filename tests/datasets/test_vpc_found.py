@@ -51,14 +51,19 @@ def test_the_trees_of_the_attacker_challenge(tmp_path: Path) -> None:
         *(f"T8-5/data/{name}_T8-5" for name in SETS),
         *(f"B4/data/{name}_B4" for name in SETS),
         "B4/data/libri360_anon_B4",
-        *(f"T25-1/data/{name}_T25-1" for name in SETS[:2]),
+        *(f"T25-1/data/{name}_T25-1" for name in SETS[:1]),
+        "T25-1/data/libri_dev_trails_f_T25-1",  # begins like a raw set, and is none
         "T25-1/data/libr_dev_trials_m_T25-1",
     )
     found = offered(tmp_path)
     assert list(found) == ["B4", "T25-1", "T8-5"]
     assert found["T8-5"] == Offered("T8-5", "_T8-5", "utterance", tmp_path / "T8-5" / "data")
     assert found["B4"].train_root == tmp_path / "B4" / "data" / "libri360_anon_B4"
-    assert found["T25-1"].folders["libri_dev_trials_m"].name == "libr_dev_trials_m_T25-1"
+    assert {name: place.name for name, place in found["T25-1"].folders.items()} == {
+        "libri_dev_enrolls": "libri_dev_enrolls_T25-1",
+        "libri_dev_trials_f": "libri_dev_trails_f_T25-1",
+        "libri_dev_trials_m": "libr_dev_trials_m_T25-1",
+    }
 
 
 def model(root: Path, *names: str) -> Path:

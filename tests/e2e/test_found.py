@@ -123,6 +123,30 @@ def test_a_suffix_that_is_not_there_names_those_that_are(root: Path, command: Co
     assert command("prepare", *shlex.split(remedy))[0] == 0
 
 
+@pytest.mark.parametrize("order", ["b2,found", "found,b2"])
+def test_a_copy_that_has_the_label_of_another_system_is_refused_and_can_be_named(
+    root: Path, command: Command, order: str
+) -> None:
+    for folder in list((root / "data").glob("*_mcadams")):
+        folder.rename(folder.with_name(folder.name.replace("_mcadams", "_b2")))
+    status, _, err = command("prepare", f"system=[original,{order}]")
+    assert status == 2 and "the copy _b2 would have the label b2, which is another chosen system's" in err
+    remedy = shlex.split(err.partition("name the copy by ")[2].splitlines()[0].partition(" (")[0])[0]
+    assert command("prepare", "system=[original,b2,found:_T8-5]", remedy)[0] == 0
+
+
+def test_parameters_of_the_challenges_vectors_are_not_used_for_others(root: Path, command: Command) -> None:
+    """The sizes agree, so nothing else would tell that scores mean nothing."""
+    test_plda.write(kaldi(root, "asv_eval", [""]) / "x", test_plda.parts(), test_plda.as_binary, test_plda.binary_plda)
+    status, _, err = command(
+        "prepare", "extractor=[xvector]", "backend=[plda]", "backend.plda.source=found", "system=found"
+    )
+    assert status == 2 and "backend.plda: its parameters are those of the challenge's x-vectors" in err.replace(
+        "  - ", ""
+    )
+    assert "xvector gives other vectors: set backend.plda.source=trained" in err
+
+
 def test_without_copies_it_is_said_where_they_were_looked_for(tmp_path: Path, command: Command) -> None:
     challenge_folder.original(tmp_path / "vpc")
     status, _, err = command("prepare", "system=found", "system.mcadams.level=speaker")

@@ -116,6 +116,8 @@ def test_a_system_beside_segments_by_the_ids_of_utterances(tmp_path: Path, comma
     status, out, err = command("prepare", f"dataset.root={cut.root}", f"+system.t8={{name: external, root: {theirs}}}")
     assert status == 0 and "t_trials_f  trials  4 target  8 non-target" in out, err
     assert "10 are cut out of recordings (segments)" in err
+    status, out, err = command("validate", f"dataset.root={cut.root}", f"+system.t8={{name: external, root: {theirs}}}")
+    assert status == 0 and "verdict: nothing wrong" in out, out + err
 
 
 def test_what_is_no_decoding_is_refused_and_its_remedy_mends_it(

@@ -38,7 +38,7 @@ ALL = sorted({one for several in COMMANDS.values() for one in several})
 def test_there_are_commands() -> None:
     """As many as when all of them stood in the README, and those of each document."""
     assert len(ALL) >= 24
-    least = {"README.md": 8, "conf/README.md": 15, "pipeline/metrics/README.md": 6, "recipes/kaldi/README.md": 6,
+    least = {"README.md": 10, "conf/README.md": 15, "pipeline/metrics/README.md": 6, "recipes/kaldi/README.md": 6,
              "recipes/demo/README.md": 1, "CONTRIBUTING.md": 4}  # fmt: skip
     assert {name: len(COMMANDS[name]) for name in least if len(COMMANDS[name]) < least[name]} == {}
     assert {"make demo", "make test"} <= {*COMMANDS["README.md"]}
@@ -51,6 +51,9 @@ def test_each_command_is_understood(
     monkeypatch.chdir(tmp_path)
     _, _, _, *words = shlex.split(command)
     verb = words[0] if words[0] in cli.VERBS else "run"
+    if verb == "compare" and len(words) == 2 and words[1].startswith("recipe="):  # of a scorecard, without a run
+        assert cli.run(words) == 0 and "published cells" in capfd.readouterr().out
+        return
     if verb in ("report", "compare"):
         assert cli.run(words) == 2 and "no finished run" in capfd.readouterr().err
         return
@@ -65,7 +68,13 @@ def test_each_command_is_understood(
         return
     if "--config-dir" in words:
         own_options(tmp_path)
-    assert cli.run(["validate", *words[verb in words :]]) == 0
+    status = cli.run(["validate", *words[verb in words :]])
+    if status:  # understood, and refused because the folders are not there
+        said = capfd.readouterr().err
+        assert (
+            "is not that of a VoicePrivacy Challenge" in said or "no audio can be checked: there is no folder" in said
+        )
+        return
 
 
 def own_options(folder: Path) -> None:

@@ -38,7 +38,7 @@ def offered(layout: Layout) -> dict[str, Offered]:
     """The copies of a layout by their labels, in the order of their suffixes."""
     found: dict[str, Offered] = {}
     for suffix, places in sorted(layout.copies.items()):
-        evaluated = {name: place for name, place in places.items() if not is_training(name)}
+        evaluated = {name: _with_audio(name, place, places) for name, place in places.items() if not is_training(name)}
         training = [place for name, place in sorted(places.items()) if is_training(name)]
         if not evaluated:
             continue
@@ -50,6 +50,16 @@ def offered(layout: Layout) -> dict[str, Offered]:
         folders = {} if plain else evaluated
         found[label] = Offered(label, suffix, level, root, folders, training[0] if training else None)
     return found
+
+
+def _with_audio(name: str, place: Path, places: Mapping[str, Path]) -> Path:
+    """The folder that holds the audio of a copy.
+
+    2020 and 2022 anonymise VCTK as ``vctk_dev_trials_f_all`` and cut ``_f`` and ``_f_common`` out of it: tables alone, whose
+    ``wav.scp`` leads to the union's audio.
+    """
+    union = places.get(f"{name.removesuffix('_common')}_all")
+    return union if union is not None and not (place / "wav").is_dir() and (union / "wav").is_dir() else place
 
 
 def is_training(name: str) -> bool:

@@ -222,8 +222,9 @@ def _meant(folder: str, suffix: str, found: Mapping[str, Path]) -> str:
     if base in _OWN_NAMES:
         return _OWN_NAMES[base] if _OWN_NAMES[base] in lacking else ""
     name = split(folder)[0]
-    if name:
-        # Its suffix is another one than that of the other folders.
+    if name and not is_raw(name):
+        # Its suffix is another one than that of the other folders. (A misspelt libri_dev_trails_f begins like the download libri_dev,
+        # which nobody anonymises.)
         return name if name in lacking else ""
     near = difflib.get_close_matches(f"{base}{suffix}", [f"{name}{suffix}" for name in lacking], n=1, cutoff=0.85)
     return near[0].removesuffix(suffix) if near else ""

@@ -1,14 +1,14 @@
 """Vectors and PLDA models that a challenge's own evaluation left in its ``exp``. Folders are listed; no vector is read.
 
 2020 and 2022: ``exp/models/MODEL/xvect_01709_1/xvect_SET[SUFFIX]/xvector.scp``, with ``plda mean.vec transform.mat`` beside those
-folders (2020: in that of the training set). 2024: ``exp/MODEL/cosine_out/emb_xvect/SET[SUFFIX]/utt-level/speaker_vectors.pt``.
+folders (2020: in that of the training set; of the model that 2022 trains anew, ``exp/models/user_asv_eval_anon`` is that folder). 2024: ``exp/MODEL/cosine_out/emb_xvect/SET[SUFFIX]/utt-level/speaker_vectors.pt``.
 """
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from pipeline.datasets.vpc.layout import KNOWN, Layout
+from pipeline.datasets.vpc.layout import KNOWN, Layout, split
 
 PARAMETERS = ("plda", "mean.vec", "transform.mat")
 NAMES = tuple(name for name in KNOWN if not name.endswith(("_all", "_asr")))
@@ -43,14 +43,24 @@ def kaldi_folders(layout: Layout, model: str) -> list[Path]:
     if layout.exp is None:
         return []
     several = [layout.exp / "models" / name for name in _kaldi_names(model)]
-    return [folder for one in several for folder in sorted(one.glob("xvect_*")) if folder.is_dir()]
+    return [
+        folder for one in several if one.is_dir() for folder in (one, *sorted(one.glob("xvect_*"))) if _of_model(folder)
+    ]
 
 
 def looked_for(layout: Layout, model: str) -> str:
     """Where vectors were looked for."""
     exp = layout.exp if layout.exp is not None else layout.data.parent / "exp"
-    kaldi = " or ".join(f"{exp}/models/{name}/xvect_*/xvect_SET/xvector.scp" for name in _kaldi_names(model))
+    deeper = ("", "xvect_*/") if model else ("xvect_*/",)
+    kaldi = " or ".join(
+        f"{exp}/models/{name}/{one}xvect_SET/xvector.scp" for name in _kaldi_names(model) for one in deeper
+    )
     return f"{kaldi} and {exp}/{_emb(layout, model).relative_to(exp)}/SET/utt-level/speaker_vectors.pt"
+
+
+def _of_model(folder: Path) -> bool:
+    """Whether it is a folder that may hold a model, and not the vectors of a set."""
+    return folder.is_dir() and not split(folder.name.removeprefix("xvect_"))[0]
 
 
 def _kaldi_names(model: str) -> tuple[str, ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -70,8 +70,14 @@ def cells(tables: Iterable[Table]) -> list[Printed]:
         kept = [cell for cell in read if all(getattr(cell, name) in words for name, words in table.where.items())]
         if not kept:
             raise DataError("no cell of the published table is meant", where=table.file, remedy="correct `where` of it")
-        found += kept
+        found += [_varied(cell, table.variants) for cell in kept]
     return found
+
+
+def _varied(cell: Printed, variants: Mapping[str, str]) -> Printed:
+    """A cell that names no variant with that of its table, if any."""
+    given = variants.get(cell.metric, "")
+    return replace(cell, variant=given) if given and not cell.variant else cell
 
 
 def of(settings: Scorecard, rows: Iterable[Row] | None) -> Card:

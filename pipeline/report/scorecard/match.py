@@ -28,9 +28,14 @@ class Rows:
         return any(stands_for(label, names, self.card.systems) for label in self._systems)
 
     def of(self, cell: Printed) -> list[Row]:
-        """The rows that say the same as a cell. More than one is a fault of the mapping."""
-        found = self._index.get(_key(cell.subset, cell.condition, cell.metric), [])
-        return [row for row in found if self._same(cell, row)]
+        """The rows that say the same as a cell. More than one is a fault of the mapping.
+
+        A print that names no variant is the plain one, where a run has that beside others.
+        """
+        among = self._index.get(_key(cell.subset, cell.condition, cell.metric), [])
+        found = [row for row in among if self._same(cell, row)]
+        plain = [row for row in found if not str(row["variant"])]
+        return plain if plain and not cell.variant else found
 
     def _same(self, cell: Printed, row: Row) -> bool:
         card = self.card

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import yaml
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, field_validator
@@ -33,10 +33,14 @@ One = Annotated[dict[str, str], AfterValidator(_columns)]
 
 
 class Table(_Part):
-    """A published table, or the cells of it that have some words in some columns."""
+    """A published table, or the cells of it that have some words in some columns.
+
+    ``variants``: by metric, the variant of the run that stands for its cells where the print names none.
+    """
 
     file: str
     where: Some = {}
+    variants: dict[str, str] = {}
 
 
 class Tolerance(_Part):
@@ -60,9 +64,13 @@ class Column(_Part):
 
 
 class View(_Part):
-    """A published table as people know it, systems down and sets across, with ours among them."""
+    """A published table as people know it, with ours among them.
+
+    ``down`` is what each line is of: a system, with sets across; or an attacker's extractor, with systems across.
+    """
 
     title: str
+    down: Literal["system", "extractor"] = "system"
     where: Some
     columns: list[Column]
     sort: str = ""

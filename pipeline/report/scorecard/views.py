@@ -1,7 +1,8 @@
-"""A published table as people know it, systems down and sets across, with those of the run among them."""
+"""A published table as people know it, systems or attackers down, with those of the run among them."""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 
 from pipeline.report import tables
@@ -18,7 +19,7 @@ ORIGINAL = "original"
 
 @dataclass(frozen=True)
 class Table:
-    """A view filled: lines of text, the name of a system first, and which of them are ours."""
+    """A view filled: lines of text, the name of a system or an attacker first, and which of them are ours."""
 
     title: str
     heads: tuple[str, ...]
@@ -36,24 +37,27 @@ class _Shown:
 
 
 def filled(view: View, card: Card) -> Table:
-    """A view with the published systems and ours, by the column that it is sorted by; the original speech stands first."""
+    """A view with the published lines and ours, by the column that it is sorted by; the original speech stands first."""
     cells = [line.cell for line in card.lines if _meant(line.cell, view)]
     printed: dict[str, dict[str, _Shown]] = {}
     for cell in cells:
         for column in view.columns:
-            if column.where and all(getattr(cell, name) == word for name, word in column.where.items()):
-                printed.setdefault(cell.system, {}).setdefault(column.head, _of_print(cell))
+            if column.where and _in(column, cell):
+                printed.setdefault(getattr(cell, view.down), {}).setdefault(column.head, _of_print(cell))
     for found in printed.values():
         _with_means(view, found)
-    lines = [(_called(system, card), False, found) for system, found in printed.items()]
-    lines += [(_labelled(system, printed, card), True, found) for system, found in _ours(view, cells, card).items()]
+    lines = [(_called(name, card), False, found) for name, found in printed.items()]
+    if view.down == "system":
+        lines += [(_labelled(system, printed, card), True, found) for system, found in _ours(view, cells, card).items()]
+    else:
+        lines += [(f"{OURS}{attack}", True, found) for attack, found in _our_attacks(view, cells, card).items()]
     ordered = sorted(lines, key=lambda line: _order(line, view))
     heads = tuple(column.head for column in view.columns)
     body = tuple(
         (name, *(found[head].text if head in found else tables.DASH for head in heads)) for name, _, found in ordered
     )
     ours = frozenset(place for place, (_, own, _) in enumerate(ordered) if own)
-    return Table(view.title, ("system", *heads), body, ours)
+    return Table(view.title, ("system" if view.down == "system" else "attacker", *heads), body, ours)
 
 
 def _meant(cell: Printed, view: View) -> bool:
@@ -68,7 +72,7 @@ def _of_print(cell: Printed) -> _Shown:
 def _with_means(view: View, found: dict[str, _Shown]) -> None:
     """Add the means of printed cells where all of them are printed, with as many decimals."""
     for column in view.columns:
-        parts = [found[head] for head in column.mean if head in found]
+        parts = [found[head] for head in column.mean if head in found and not math.isnan(found[head].value)]
         if column.mean and len(parts) == len(column.mean) and column.head not in found:
             value, digits = sum(part.value for part in parts) / len(parts), max(part.digits for part in parts)
             found[column.head] = _Shown(value, f"{value:.{digits}f}", digits)
@@ -85,6 +89,29 @@ def _ours(view: View, cells: list[Printed], card: Card) -> dict[str, dict[str, _
             if example is not None and len(rows) == 1 and (shown := _of_row(rows[0], example)) is not None:
                 found.setdefault(system, {})[column.head] = shown
     return found
+
+
+def _our_attacks(view: View, cells: list[Printed], card: Card) -> dict[str, dict[str, _Shown]]:
+    """What the run has of each column, by its own attacks: an extractor, what it was trained on, and a back end."""
+    rows = Matching(card.rows, card.settings)
+    found: dict[str, dict[str, _Shown]] = {}
+    for column in view.columns:
+        example = next((cell for cell in cells if column.where and _in(column, cell)), None)
+        if example is None:
+            continue
+        several: dict[str, list[Row]] = {}
+        for row in rows.of(replace(example, extractor="", trained_on="", backend="")):
+            several.setdefault(f"{row['extractor']} ({row['trained_on']}), {row['backend']}", []).append(row)
+        for attack, alike in several.items():
+            if len(alike) == 1 and (shown := _of_row(alike[0], example)) is not None:
+                found.setdefault(attack, {})[column.head] = shown
+    for shown_of in found.values():
+        _with_means(view, shown_of)
+    return found
+
+
+def _in(column: Column, cell: Printed) -> bool:
+    return all(getattr(cell, name) == word for name, word in column.where.items())
 
 
 def _example(view: View, column: Column, cells: list[Printed], system: str) -> Printed | None:

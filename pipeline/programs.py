@@ -1,0 +1,49 @@
+"""Programs of the user's that a run starts: without a shell, ended with all that they started."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+from collections.abc import Sequence
+
+_RUNNING: set[int] = set()
+"""Process groups of the programs that run."""
+
+
+def run(words: Sequence[str], seconds: float) -> tuple[int, bytes]:
+    """Run a program without a shell, in a process group of its own, and wait for it.
+
+    Returns:
+        Its exit status, and what it said: of the standard error stream, or of the standard output if that is empty.
+
+    Raises:
+        TimeoutError: it took longer than so many seconds; it has been ended, with what it started.
+        OSError: it cannot be started.
+    """
+    started = subprocess.Popen(
+        list(words), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, process_group=0
+    )
+    _RUNNING.add(started.pid)
+    try:
+        out, err = started.communicate(timeout=seconds)
+    except subprocess.TimeoutExpired:
+        raise TimeoutError(seconds) from None
+    finally:
+        if started.poll() is None:
+            _end(started.pid)
+            started.communicate()
+        _RUNNING.discard(started.pid)
+    return started.returncode, err or out
+
+
+def end() -> None:
+    """End all programs that run, with what they started: for a process that is about to end by force."""
+    for group in list(_RUNNING):
+        _end(group)
+
+
+def _end(group: int) -> None:
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(group, signal.SIGKILL)
