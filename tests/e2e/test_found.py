@@ -263,7 +263,9 @@ def test_a_system_without_a_model_is_refused_or_trained(trained: Path, command: 
     assert "train: 0 reused, 1 to compute" in out
 
 
-def test_without_any_model_all_are_trained_where_there_is_speech_or_the_remedy_says_so(root: Path, command: Command) -> None:
+def test_without_any_model_all_are_trained_where_there_is_speech_or_the_remedy_says_so(
+    root: Path, command: Command
+) -> None:
     challenge_folder.training(root, "_mcadams")
     given = ("plan", *ATTACK, "system=found:_mcadams", "train@train.otherwise=small")
     status, _, err = command(*given)
