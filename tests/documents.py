@@ -38,6 +38,7 @@ DOCUMENTS = (
     "recipes/README.md",
     "recipes/demo/README.md",
     "recipes/kaldi/README.md",
+    "recipes/srd2026/README.md",
     "recipes/vpac/README.md",
     "recipes/vpc2024/README.md",
     "tests/README.md",

@@ -133,10 +133,11 @@ def _lacking(
     adapts: bool,
 ) -> list[Fault]:
     """What is not there, where nothing trains it: an attack without it would be a weaker one than was asked for."""
-    if not kinds:
+    if not kinds and not trains:
         looked = ", ".join([str(models.place(layout, "asv_orig")), *_places(layout, suffixes.values())])
         text = f"no trained model of a chosen extractor ({', '.join(extractors)}) is there: looked for CKPT+N with "
-        return [Fault(f"{text}{models.FILES[0]} in {looked}; choose extractor=[ecapa], or train=default", "train")]
+        remedy = "choose extractor=[ecapa], or name the training set by dataset.train=train-clean-360 (or DIR)"
+        return [Fault(f"{text}{models.FILES[0]} in {looked}; {remedy}", "train")]
     if trains:
         return []
     remedy = "name the training set by dataset.train=train-clean-360 (or DIR), so that train.otherwise trains it"

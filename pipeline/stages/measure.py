@@ -114,7 +114,7 @@ def _pair_runs(context: Context, work: Work) -> tuple[PairRuns, str]:
 def _ranks(context: Context, work: Work) -> tuple[Ranks, str]:
     matrix = _of_speakers(_matrix(work, "scores"), context.speakers)
     column = {name: number for number, name in enumerate(matrix.columns)}
-    true = np.array([column[name] for name in matrix.row_speakers])
+    true = np.array([column[name] for name in matrix.row_speakers], dtype=np.int64)
     without = {name for name, _ in matrix.ties} & set(matrix.rows)
     ranks = Ranks(matrix.scores, true, matrix.columns, context.n_expected, len(without))
     return ranks, _lost(matrix)

@@ -109,7 +109,8 @@ def pairs(backend: type[Backend], settings: ComponentSettings, work: Work) -> No
 def ranks(extractor: type[Extractor], work: Work) -> None:
     """Write the similarity of inputs to one reference a speaker: the pooled vectors of that speaker's reference half.
 
-    Where evidence is optional, an input without any is equally similar to all references; else it is lost.
+    Where evidence is optional, an input without any is equally similar to all references; else it is lost. Without a reference
+    or without an input the matrix is empty, and says what was lost.
     """
     reference: Vectors = work.input("reference")
     inputs: Vectors = work.input("input")
@@ -119,15 +120,16 @@ def ranks(extractor: type[Extractor], work: Work) -> None:
         inputs = inputs.usable()
     speakers = tuple(sorted(set(reference.speakers)))
     owner = np.array(reference.speakers)
-    references = np.stack(
-        [extractor.pool(reference.vectors[owner == name], reference.weights[owner == name]) for name in speakers]
-    )
+    references = [
+        extractor.pool(reference.vectors[owner == name], reference.weights[owner == name]) for name in speakers
+    ]
     known = set(speakers)
     kept = [row for row, name in enumerate(inputs.speakers) if name in known]
     similarity = np.zeros((len(kept), len(speakers)))
     told = inputs.weights[kept] > 0
     vectors = inputs.vectors[kept][told].astype(np.float64)
-    similarity[told] = _similarity(vectors, references.astype(np.float64), extractor.similarity)
+    if len(vectors):
+        similarity[told] = _similarity(vectors, np.stack(references).astype(np.float64), extractor.similarity)
     ids = tuple(inputs.ids[row] for row in kept)
     owners = tuple(inputs.speakers[row] for row in kept)
     # Where evidence is optional, audio without any is in the result, as a tie; it is named all the same.

@@ -263,6 +263,19 @@ def test_a_system_without_a_model_is_refused_or_trained(trained: Path, command: 
     assert "train: 0 reused, 1 to compute" in out
 
 
+def test_without_any_model_all_are_trained_where_there_is_speech_or_the_remedy_says_so(
+    root: Path, command: Command
+) -> None:
+    challenge_folder.training(root, "_mcadams")
+    given = ("plan", *ATTACK, "system=found:_mcadams", "train@train.otherwise=small")
+    status, _, err = command(*given)
+    assert status == 2 and "no trained model of a chosen extractor (ecapa) is there" in err
+    assert "dataset.train=train-clean-360" in err
+    status, out, err = command(*given, "dataset.train=train-clean-360")
+    assert status == 0, err
+    assert "train: 0 reused, 2 to compute" in out
+
+
 @pytest.mark.parametrize(
     ("given", "said"),
     [

@@ -87,7 +87,7 @@ def run(tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.M
         ])  # fmt: skip
         out, err = capfd.readouterr()
         assert found == status, err
-        return vectors, results.read(Path(out.splitlines()[-1]).parent) if not status else pd.DataFrame(), out + err
+        return vectors, results.read(Path(out.splitlines()[-1]).parent) if out else pd.DataFrame(), out + err
 
     return once
 
@@ -171,3 +171,18 @@ def test_within_a_sex_needs_the_sexes(run: Callable, tmp_path: Path) -> None:
     _, _, said = run("metric=[srd_sex]", "metric.srd_sex.unit=utterance", status=2)
     assert "ranks within a sex, and the sex of" in said and "metric.srd_sex.within=all" in said
     run("metric=[srd_sex]", "metric.srd_sex.unit=utterance", "metric.srd_sex.within=all")
+
+
+def test_where_no_reference_can_be_used_there_is_no_value_and_the_reason(run: Callable) -> None:
+    """Noise has no F0. The other features keep their numbers, and the run ends as one that lacks something."""
+    given = ("metric=[srd]", "metric.srd.unit=utterance", "metric.srd.interval=none", "metric.srd.replicates=0",
+             "extractor=[precomputed,f0]")  # fmt: skip
+    _, rows, said = run(*given, status=3)
+    assert (
+        "measure srd pooled original f0 original euclidean: srd cannot be computed: 0 speakers have a reference" in said
+    )
+    of_f0, others = rows[rows["extractor"] == "f0"], rows[rows["extractor"] != "f0"]
+    assert sorted(of_f0["metric"]) == ["idr", "max_d", "mean_d", "rank_spread"]
+    assert of_f0["value"].isna().all() and set(of_f0["status"]) == {"incomplete"}
+    assert of_f0["reason"].str.contains("0 speakers have a reference that can be used, and two are needed").all()
+    assert others["value"].notna().all() and set(others["status"]) == {"ok"}

@@ -17,8 +17,9 @@ from pipeline.backends import _adaptation, cosine
 from pipeline.contracts import ComponentSettings, Feature, Vectors, numeric
 from pipeline.engine.store import Store
 from pipeline.engine.task import Artefact, Given, Ref, Task, Work
+from pipeline.families import srd
 from pipeline.protocol import trials
-from pipeline.stages import score
+from pipeline.stages import measure, score
 from pipeline.tables import scores, vectors
 from tests.running import execute
 
@@ -357,3 +358,29 @@ def test_scores_of_single_utterances_are_joined_by_model(
         ]
         assert row.score == pytest.approx(float(join(single)), abs=1e-10)
     assert len([place for place, name in enumerate(ENROLLED) if name[0] == "a"]) == 3
+
+
+@pytest.mark.parametrize(
+    ("extractor", "known", "heard", "why"),
+    [
+        (_Embedding, (), INPUTS, "0 speakers have a reference"),
+        (_Histogram, (), INPUTS, "0 speakers have a reference"),
+        (_Histogram, KNOWN[:1], (), "1 speakers have a reference"),
+        (_Embedding, KNOWN, (), "no input of a speaker with a reference"),
+    ],
+)
+def test_without_references_or_inputs_there_is_no_value_and_the_reason(
+    extractor: type[contracts.Extractor], known: Sequence[str], heard: Sequence[str], why: str, tmp_path: Path
+) -> None:
+    """Only ``known`` and ``heard`` can be used: what is missing is named, and no number is made up."""
+    gone = [*(name for name in KNOWN if name not in known), *(name for name in INPUTS if name not in heard)]
+    given_ = {"reference": given(drawn(3, KNOWN, gone)), "input": given(segments(4, lost=gone))}
+    ranks = Task("score", "ranks", functools.partial(score.ranks, extractor), inputs=given_)
+    function = functools.partial(measure.run, srd.MetricFamily, srd.SrdSettings(), measure.Context(len(INPUTS)))
+    task = Task("measure", "measure", function, inputs={"scores": ranks.ref()})
+    done = execute([ranks, task], Store(tmp_path))
+    matrix = scores.read(done.artefact(ranks.ref()).folder)
+    assert [name for name, _ in (*matrix.lost, *matrix.ties)] == gone
+    rows = pd.read_parquet(done.artefact(task.ref()).path(measure.ROWS))
+    assert sorted(rows["metric"]) == ["idr", "max_d", "mean_d", "rank_spread"] and rows["value"].isna().all()
+    assert rows["reason"].str.contains(why).all()

@@ -13,7 +13,16 @@ from pipeline import contracts
 from pipeline.contracts import FigureTable, Measured, RankInputs, Ranks, numeric
 from pipeline.families._rows import field_of, row
 from pipeline.families._uncertainty import UncertaintySettings, bands, intervals
-from pipeline.metrics import Disclosure, Srd, equal_speaker_weights, srd, srd_by_identity, srd_by_speaker, true_ranks
+from pipeline.metrics import (
+    Disclosure,
+    MetricError,
+    Srd,
+    equal_speaker_weights,
+    srd,
+    srd_by_identity,
+    srd_by_speaker,
+    true_ranks,
+)
 
 VERSION = 1
 
@@ -147,6 +156,10 @@ class MetricFamily(contracts.MetricFamily):
         Raises:
             MetricError: NaN similarities, no input, fewer than two references.
         """
+        if len(data.speakers) < 2:
+            raise MetricError(f"{len(data.speakers)} speakers have a reference that can be used, and two are needed")
+        if not data.true.size:
+            raise MetricError("no input of a speaker with a reference can be used")
         weights = equal_speaker_weights(data.true)
         found = srd(data.similarity, data.true, ties=settings.ties, weights=weights)
         number = {"n_expected": data.n_expected, "n_used": found.n_inputs, "n_speakers": found.n_references}
