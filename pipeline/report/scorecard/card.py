@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -105,6 +106,10 @@ def _why_not(cell: Printed, rows: Rows) -> str:
     """Why no row of the run stands for a cell."""
     if cell.metric not in glossary.metrics():
         return "not measured here"
+    others = rows.others(cell)
+    if others:
+        taken = f"'scorecard.ours.{cell.metric}.variant=\"{others[0]}\"' takes it"
+        return f"the print names no definition, and the run has {', '.join(map(repr, others))}: {taken}"
     return "no such row" if rows.has(cell) else "no such system"
 
 
@@ -197,10 +202,11 @@ def _several(cell: Printed, found: list[Row], settings: Scorecard) -> Fault:
     name, values = next(iter(told.items()))
     asked = getattr(cell, name) if name in MAPPED else ""
     asked = settings.names.get(asked, asked) if name == "system" else asked
-    given = f"scorecard.{MAPPED[name]}.{asked}" if asked else f"scorecard.ours.{name}"
+    given = f"scorecard.{MAPPED[name]}.{asked}" if asked else f"scorecard.ours.{cell.metric}.{name}"
+    word = f'"{values[0]}"' if not re.fullmatch(r"[\w.-]+", values[0]) else values[0]
     listed = "; ".join(f"{key}: {', '.join(map(repr, one))}" for key, one in told.items())
     return Fault(
-        f"{listed}; say which: '{given}={values[0]}'",
+        f"{listed}; say which: '{given}={word}'",
         f"{cell.file}, {cell.metric} of {settings.names.get(cell.system, cell.system)}",
     )
 
