@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from pipeline.errors import ConfigError
-from pipeline.report.scorecard import card, settings, verdicts
+from pipeline.report.scorecard import card, output, settings, verdicts, views
 from tests.report.test_scorecard import RUN, eer, line, made
 
 POOLED = "libri_test (pooled)"
@@ -71,3 +71,49 @@ def test_a_column_that_results_lack_is_refused() -> None:
     for given in ("scorecard.ours.sett=x", "scorecard.ours.max_d.varient=x"):
         with pytest.raises(ConfigError, match="the results have no column"):
             settings.read("srd2026", changed(given))
+
+
+def test_a_tolerance_is_of_the_cells_that_it_names() -> None:
+    """Two trainings of an attacker of SRD 2026 differ; one extractor on original speech does not."""
+    subset = "libri_test (mean of f and m)"
+    found = made("srd2026", eer("b3", subset, 0.281), eer("original", subset, 0.054))
+    near, far = line(found, "B3", subset, metric="eer"), line(found, "original", subset, metric="eer")
+    assert (near.verdict, near.tolerance) == (verdicts.REPRODUCED, 1.0)
+    assert far.row is not None and (far.verdict, far.tolerance) == (verdicts.DIFFERS, 0.0)
+    assert "Tolerance of eer (PP alone): 1 %" in " ".join(output.notes(found, True))
+
+
+def test_a_part_is_never_the_published_number() -> None:
+    """Three of a hundred recordings that happen to give the print, and a tag of them."""
+    found = made("vpc2024", eer("b2", "libri_test_trials_f", 0.07483, status="partial", n_used=3))
+    assert line(found, "B2", "libri_test_trials_f").verdict == verdicts.PARTIAL
+    assert found.counts()[verdicts.PARTIAL] == 1 and verdicts.REPRODUCED not in found.counts()
+    assert any(note.startswith("partial: ") for note in output.notes(found, True))
+
+
+@pytest.mark.parametrize(
+    ("level", "trained_on", "note"),
+    [
+        ("utterance", "anonymised (utterance)", ""),
+        ("speaker", "anonymised (utterance)", "pseudo-voices: speaker, published: utterance"),
+        ("utterance", "anonymised (speaker)", "pseudo-voices of the training speech: speaker, published: utterance"),
+        ("fixed, shared", "anonymised (fixed, shared)",
+         "pseudo-voices: fixed, published: utterance; pseudo-voices of the training speech: fixed, published: utterance"),
+    ],
+)  # fmt: skip
+def test_other_pseudo_voices_than_the_published_are_said(level: str, trained_on: str, note: str) -> None:
+    row = eer("b2", "libri_test_trials_f", 0.07483, system_level=level, trained_on=trained_on)
+    found = made("vpc2024", row)
+    assert (line(found, "B2", "libri_test_trials_f").verdict, line(found, "B2", "libri_test_trials_f").note) == (
+        verdicts.REPRODUCED,
+        note,
+    )
+
+
+def test_a_mean_that_a_run_has_not_is_formed_in_the_view_as_that_of_the_print_is() -> None:
+    rows = [eer("mine", f"libri_{part}_trials_{sex}", value, **more) for part, sex, value, more in (
+        ("dev", "f", 0.3, {}), ("dev", "m", 0.2, {}), ("test", "f", 0.1, {"status": "partial"}), ("test", "m", 0.3, {}))]  # fmt: skip
+    found = made("vpc2024", *rows)
+    table = views.filled(found.settings.views[0], found)
+    (place,) = table.ours
+    assert table.body[place] == ("ours: mine", "30.000", "20.000", "25.000", "10.000 †", "30.000", "20.000 †")

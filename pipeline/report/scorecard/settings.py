@@ -47,11 +47,23 @@ class Table(_Part):
 
 
 class Tolerance(_Part):
-    """How far a number may lie from the print and still be called reproduced, in a unit of print, and why so far."""
+    """How far a number may lie from the print and still be called reproduced, in a unit of print, and why so far.
+
+    ``where``: of which cells, by column; of the others only what may have been printed so.
+    """
 
     value: float = Field(ge=0)
     unit: str = ""
+    where: Some = {}
     reason: str = Field(min_length=10)
+
+
+class Levels(_Part):
+    """Who has a pseudo-voice in published speech (``speaker``, ``utterance``, ``fixed``): in the sets that are evaluated, and in the speech
+    that an attacker learnt from. Empty where nobody says."""
+
+    system: list[str] = []
+    training: list[str] = []
 
 
 class Column(_Part):
@@ -81,21 +93,25 @@ class Scorecard(_Part):
     Attributes:
         tables: whose cells are the rows of the card.
         witnesses: further tables, from whose cells others follow, or that print the same cell.
+        variants: by metric, the definition that stands for a print without one, where its table says none.
         names: what a source calls a system, and how it is called here.
         systems, extractors, backends: for each name of a source, the labels of a run that stand for it beside the name itself.
         ours: of a run only rows with these words stand for printed cells: by column, or by metric and column, for that metric alone.
         tolerances: by metric.
+        levels: who has a pseudo-voice there; a note says where a run has it otherwise.
     """
 
     title: str
     tables: list[Table]
     witnesses: list[Table] = []
+    variants: dict[str, str] = {}
     names: dict[str, str] = {}
     systems: dict[str, list[str]] = {}
     extractors: dict[str, list[str]] = {}
     backends: dict[str, list[str]] = {}
     ours: dict[str, list[str] | dict[str, list[str]]] = {}
     tolerances: dict[str, Tolerance] = {}
+    levels: Levels = Levels()
     views: list[View] = []
 
 
