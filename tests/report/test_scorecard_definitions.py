@@ -8,8 +8,10 @@ from typing import Any
 
 import pytest
 
+from pipeline import cli
 from pipeline.errors import ConfigError
 from pipeline.report.scorecard import card, output, settings, verdicts, views
+from pipeline.tables import published
 from tests.report.test_scorecard import RUN, eer, line, made
 
 POOLED = "libri_test (pooled)"
@@ -117,3 +119,35 @@ def test_a_mean_that_a_run_has_not_is_formed_in_the_view_as_that_of_the_print_is
     table = views.filled(found.settings.views[0], found)
     (place,) = table.ours
     assert table.body[place] == ("ours: mine", "30.000", "20.000", "25.000", "10.000 †", "30.000", "20.000 †")
+
+
+def test_lines_of_vpc_2022_that_repeat_those_of_the_asr_trained_on_anonymised_speech_are_of_it() -> None:
+    """The 80 ASR lines of results.orig_* are those of results.anon_* to the digit, so both are of one ASR."""
+    of: dict[str, dict[tuple[str, ...], str]] = {"orig": {}, "anon": {}}
+    for cell in published.read(published.find("vpc2022_results")):
+        name = cell.table.rpartition("/results.")[2]
+        if cell.metric == "wer":
+            of[name.partition("_")[0]][(name.partition("_")[2], *cell.identity)] = cell.value
+            assert cell.system == name.partition("_")[2] and cell.trained_on == "anonymised", cell
+    assert len(of["orig"]) == 80 and of["orig"] == of["anon"]
+
+
+@pytest.mark.parametrize(
+    ("verb", "given", "wanted", "said"),
+    [
+        ("", "scorecard.tables=[none.csv]", 2, "there is no published table 'none.csv'"),
+        ("plan", "scorecard.tables=[bad.csv]", 3, "columns of the published table"),
+        ("validate", "scorecard.ours.sett=a", 2, "the results have no column sett"),
+    ],
+)
+def test_what_a_scorecard_cannot_read_is_said_before_anything_is_computed(
+    verb: str, given: str, wanted: int, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    """The data set is not there, which would be said otherwise."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "bad.csv").write_text("a,b\n")
+    asked = [*filter(None, [verb]), "recipe=bring_your_scores", "dataset.root=nowhere", given, "paths.root=exp"]
+    assert cli.run(asked) == wanted
+    err = capfd.readouterr().err
+    assert said in err and "no folder 'nowhere'" not in err
