@@ -125,8 +125,11 @@ def validate(options: submission.Options, asked: Evaluation, values: dict[str, A
     """The configuration has been checked when this is reached; submissions are, where they and the data set are there.
 
     Raises:
-        ConfigError: a check of audio was asked for, and there is none to be had.
+        ConfigError: a check of audio was asked for, and there is none to be had; or a scorecard's table cannot be read.
     """
+    from pipeline.report.scorecard import runs as of_runs
+
+    of_runs.ready(asked.recipe, asked.scorecard)
     if asked.dataset.is_given:
         print(f"valid: dataset {asked.dataset.name}, metrics {', '.join(asked.metrics)}")
         return 0

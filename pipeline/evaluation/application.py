@@ -34,7 +34,6 @@ from pipeline.planning.averages import rankers
 from pipeline.report import render
 from pipeline.report.drawn import Drawn
 from pipeline.report.scorecard import runs as scorecards
-from pipeline.report.scorecard import settings as scorecard
 from pipeline.tables import limits, records, status, written
 
 T = TypeVar("T")
@@ -72,7 +71,7 @@ def evaluate(
 
 
 def _evaluate(asked: Evaluation, folder: RunFolder, stop: Stop, progress: Progress) -> Result:
-    held_against = scorecard.read(asked.recipe, asked.scorecard)
+    held_against = scorecards.ready(asked.recipe, asked.scorecard)
     place = machine(asked.runtime)
     log.info("run %s on %s with %d threads", folder.id, place.device, place.threads)
     run = Run(asked, stop, _Recording(folder, progress), Outcome(Store(asked.paths.store, asked.store.verify)))
@@ -162,6 +161,7 @@ def plan(asked: Evaluation, progress: Progress | None = None) -> Planned:
     Raises:
         PipelineError: as :func:`evaluate`, before any compute.
     """
+    scorecards.ready(asked.recipe, asked.scorecard)
     place = machine(asked.runtime)
     run, graph = _graph(asked, place, progress)
     return Planned(tuple(standing(graph.tasks, run.outcome)), tuple(dict.fromkeys([*graph.notes, *graph.limits])))

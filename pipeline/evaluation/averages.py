@@ -70,6 +70,9 @@ def _variant(row: Row) -> str:
 
 def speakers(data: Prepared, name: str) -> frozenset[str]:
     """The speakers of a trial set, on both sides."""
+    if data.given:
+        table = next(one.table for one in data.given if one.of.subset == name)
+        return frozenset(map(str, (*table["model_speaker"].unique(), *table["speaker"].unique())))
     tried = data.trials[name]
     listed = data.manifest
     spoken = listed[(listed["set"] == name) & listed["utterance"].isin(tried.trials["utterance"])]

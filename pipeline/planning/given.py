@@ -9,6 +9,7 @@ from pipeline.datasets.prepare import Prepared
 from pipeline.datasets.scores.given import ScoreSet
 from pipeline.engine.task import Given, Task
 from pipeline.errors import ConfigError, Fault
+from pipeline.planning import averages
 from pipeline.planning.attacks import ordered
 from pipeline.planning.extractors import Trainings
 from pipeline.planning.features import Features
@@ -41,6 +42,7 @@ def graph(evaluation: Evaluation, data: Prepared, machine: Machine) -> Graph:
             chosen = family if not one.no_speakers else _without_speakers(family)
             plan.measure(cell, name, chosen, context, {"scores": scores.ref()})
         ordered(plan, cell, scores)
+    made.notes += averages.unformed(evaluation, data.trials)
     return made
 
 

@@ -507,7 +507,7 @@ def test_sets_of_both_sexes_are_pooled(tmp_path: Path, prepare: Command) -> None
     for one in pooled:
         parts = [other for other in found.sets if other.of.attack[1:] == one.of.attack[1:] and other is not one]
         assert sorted(one.table["score"]) == sorted(x for part in parts for x in part.table["score"])
-    assert found.trials["libri_test (pooled f and m)"].n_target == 24
+    assert found.trials["libri_test (pooled)"].n_target == 24
     status, _, err = prepare("dataset.pool=[libri_dev]")
     assert status == 3 and "libri_dev_trials_f" in err and "those of libri_test" in err
 

@@ -15,6 +15,7 @@ import pytest
 
 from pipeline import cli, metrics
 from pipeline import read as read_run
+from pipeline.tables import published
 from tests.datasets.test_scores import override, scores, vpc2024
 from tests.toy import HANGS
 
@@ -87,7 +88,7 @@ def test_values_are_those_of_the_metric_core(place: Path) -> None:
     for attacker, where in PLACES.items():
         both = {sex: classes(place / "given", where.format(sex=sex), sex) for sex in "fm"}
         of = {f"libri_test_trials_{sex}": one for sex, one in both.items()}
-        of["libri_test (pooled f and m)"] = tuple(np.concatenate(side) for side in zip(*both.values()))
+        of["libri_test (pooled)"] = tuple(np.concatenate(side) for side in zip(*both.values()))
         for subset, (target, nontarget) in of.items():
             mine = rows[(rows["subset"] == subset) & (rows["attacker"] == attacker)].set_index(["metric", "variant"])
             for variant in ("rocch", "kaldi", "speechbrain"):
@@ -98,6 +99,26 @@ def test_values_are_those_of_the_metric_core(place: Path) -> None:
             assert mine.loc[("l_w", ""), "value"] == pytest.approx(found.l_w, abs=1e-12)
             assert mine.loc[("tag", ""), "label"] == found.tag
             assert set(mine["n_target"]) == {len(target)} and set(mine["n_nontarget"]) == {len(nontarget)}
+
+
+def test_published_numbers_of_score_files_are_reproduced(place: Path, command: Command) -> None:
+    """A table of one's own with what the metric core finds in the files, printed with two decimals: of a set, of the mean of f and m, of both
+    pooled; the last names no definition, as Wang & Miao 2026 do not."""
+    of = {sex: classes(place / "given", PLACES["semi_informed"].format(sex=sex), sex) for sex in "fm"}
+    each = [metrics.eer(*of[sex], variant="speechbrain") for sex in "fm"]
+    both = metrics.eer(*map(np.concatenate, zip(*of.values())), variant="speechbrain")
+    assert each[0] != pytest.approx(each[1], abs=0.005)
+    printed = [
+        ("libri_test_trials_f", "speechbrain", 100 * each[0]), ("libri_test (mean of f and m)", "speechbrain", 50 * sum(each)),
+        ("libri_test (pooled)", "", 100 * both), ("libri_test_trials_m", "speechbrain", 100 * each[0]),
+    ]  # fmt: skip
+    words = {"source": "Me", "table": "1", "condition": "PP", "system": "mcadams", "attacker": "semi_informed", "extractor": "ecapa",
+             "trained_on": "anonymised", "backend": "cosine", "metric": "eer", "unit": "%", "rounding": "rounded"}  # fmt: skip
+    lines = [{**words, "subset": name, "variant": variant, "value": f"{value:.2f}"} for name, variant, value in printed]
+    pd.DataFrame(lines, columns=list(published.COLUMNS)).to_csv("own.csv", index=False)
+    status, out, err = command("compare", "recipe=bring_your_scores", str(folder(place)), "scorecard.tables=[own.csv]")
+    assert status == 0, err
+    assert "4 published cells: 3 reproduced, 1 differs" in out or "3 reproduced, 1 within interval" in out
 
 
 def test_values_and_intervals_are_those_of_from_scores(place: Path, capfd: pytest.CaptureFixture[str]) -> None:

@@ -220,7 +220,7 @@ def test_a_row_that_is_not_whole_is_said_beside_the_verdict() -> None:
     none = eer("b2", "libri_test_trials_m", np.nan, status="incomplete", reason="3 recordings are missing", n_used=97)
     found = made("vpc2024", part, none)
     one, other = (line(found, "B2", f"libri_test_trials_{sex}") for sex in "fm")
-    assert (one.verdict, one.note) == (verdicts.REPRODUCED, "partial, 90 of 100 used")
+    assert (one.verdict, one.note) == (verdicts.PARTIAL, "partial, 90 of 100 used")
     assert (other.verdict, other.note) == (
         verdicts.NOT_RUN, "incomplete, 97 of 100 used: 3 recordings are missing",
     )  # fmt: skip

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -12,7 +13,7 @@ from typing import Any
 from pipeline.errors import ConfigError, DataError, Fault
 from pipeline.report import glossary
 from pipeline.report.scorecard import follows, verdicts
-from pipeline.report.scorecard.match import Row, Rows
+from pipeline.report.scorecard.match import Row, Rows, of_metric
 from pipeline.report.scorecard.settings import Scorecard, Table
 from pipeline.tables import published
 from pipeline.tables.published import COLUMNS, Printed
@@ -87,7 +88,9 @@ def of(settings: Scorecard, rows: Iterable[Row] | None) -> Card:
         settings: the recipe's.
         rows: results rows; None without a run.
     """
-    own = cells(settings.tables)
+    asked = {name for name in settings.variants if "variant" in of_metric(settings.ours, name)}
+    variants = {name: one for name, one in settings.variants.items() if name not in asked}
+    own = [_varied(cell, variants) for cell in cells(settings.tables)]
     checks = follows.checked(own, [*own, *cells(settings.witnesses)], settings.names)
     if rows is None:
         return Card(settings, tuple(Line(one.cell, one.verdict, one.said) for one in checks), checks)
@@ -105,6 +108,10 @@ def _why_not(cell: Printed, rows: Rows) -> str:
     """Why no row of the run stands for a cell."""
     if cell.metric not in glossary.metrics():
         return "not measured here"
+    others = rows.others(cell)
+    if others:
+        taken = f"'scorecard.ours.{cell.metric}.variant=\"{others[0]}\"' takes it"
+        return f"the print names no definition, and the run has {', '.join(map(repr, others))}: {taken}"
     return "no such row" if rows.has(cell) else "no such system"
 
 
@@ -126,14 +133,15 @@ def _line(check: follows.Check, found: list[Row], why_not: str, settings: Scorec
 
 def _compared(cell: Printed, row: Row, settings: Scorecard) -> Line:
     """A cell beside the one row that stands for it."""
-    said = _incomplete(row)
+    said = "; ".join(filter(None, [_incomplete(row), _levels(row, settings)]))
     ends, text = cell.ends, str(row["label"])
     if ends is None:
         if cell.value in published.UNPRINTED:
             return Line(cell, verdicts.NOT_RUN, "nothing is printed here", row)
         if not text:
             return Line(cell, verdicts.NOT_RUN, said or "the row has no label", row)
-        return Line(cell, verdicts.REPRODUCED if text == cell.value else verdicts.DIFFERS, said, row, label=text)
+        same = verdicts.REPRODUCED if text == cell.value else verdicts.DIFFERS
+        return Line(cell, _of_whole(same, row), said, row, label=text)
     scale = verdicts.factor(str(row["unit"]), cell.unit)
     if scale is None:
         return Line(cell, verdicts.NOT_RUN, f"ours is in {row['unit'] or 'no unit'}, the print in {cell.unit}", row)
@@ -143,17 +151,37 @@ def _compared(cell: Printed, row: Row, settings: Scorecard) -> Line:
     low, high = _number(row["low"]), _number(row["high"])
     interval = None if low is None or high is None else (scale * low, scale * high)
     tolerance = _tolerance(cell, settings)
-    verdict = verdicts.judge(ends, scale * value, interval, tolerance)
+    verdict = _of_whole(verdicts.judge(ends, scale * value, interval, tolerance), row)
     shown = interval or (None, None)
     return Line(cell, verdict, said, row, scale * value, "", shown[0], shown[1], tolerance)
 
 
 def _tolerance(cell: Printed, settings: Scorecard) -> float:
     given = settings.tolerances.get(cell.metric)
-    if given is None:
+    if given is None or not all(getattr(cell, name) in words for name, words in given.where.items()):
         return 0.0
     scale = verdicts.factor(given.unit, cell.unit) if given.unit else 1.0
     return 0.0 if scale is None else scale * given.value
+
+
+def _of_whole(verdict: str, row: Row) -> str:
+    """No verdict but that it is partial, where a row does not stand on everything."""
+    return verdict if row["status"] in ("ok", "undefined") else verdicts.PARTIAL
+
+
+def _levels(row: Row, settings: Scorecard) -> str:
+    """Where a run gives pseudo-voices otherwise than the published systems."""
+    protected = str(row["system_level"]).partition(",")[0]
+    learnt = re.search(r"^anonymised \((\w+)", str(row["trained_on"]))
+    pairs = (
+        ("pseudo-voices", "" if protected in ("none", "not stated") else protected, settings.levels.system),
+        ("pseudo-voices of the training speech", learnt[1] if learnt else "", settings.levels.training),
+    )
+    return "; ".join(
+        f"{what}: {ours}, published: {' or '.join(theirs)}"
+        for what, ours, theirs in pairs
+        if ours and theirs and ours not in theirs
+    )
 
 
 def _incomplete(row: Row) -> str:
@@ -197,10 +225,11 @@ def _several(cell: Printed, found: list[Row], settings: Scorecard) -> Fault:
     name, values = next(iter(told.items()))
     asked = getattr(cell, name) if name in MAPPED else ""
     asked = settings.names.get(asked, asked) if name == "system" else asked
-    given = f"scorecard.{MAPPED[name]}.{asked}" if asked else f"scorecard.ours.{name}"
+    given = f"scorecard.{MAPPED[name]}.{asked}" if asked else f"scorecard.ours.{cell.metric}.{name}"
+    word = f'"{values[0]}"' if not re.fullmatch(r"[\w.-]+", values[0]) else values[0]
     listed = "; ".join(f"{key}: {', '.join(map(repr, one))}" for key, one in told.items())
     return Fault(
-        f"{listed}; say which: '{given}={values[0]}'",
+        f"{listed}; say which: '{given}={word}'",
         f"{cell.file}, {cell.metric} of {settings.names.get(cell.system, cell.system)}",
     )
 

@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from pipeline.report.scorecard.settings import EXACTLY, Scorecard
+from pipeline.report.scorecard.follows import NORMALISED
+from pipeline.report.scorecard.settings import EXACTLY, Ours, Scorecard
 from pipeline.tables.published import Printed
 
 Row = Mapping[str, Any]
+NAMED = ("eer", "d_sys", "c_ece", "cllr_l_phi", *NORMALISED)
+"""Metrics of which each row names its definition: of the others a row without a variant is the one that a print means by the name."""
 
 
 class Rows:
@@ -16,7 +19,7 @@ class Rows:
 
     def __init__(self, rows: Iterable[Row], card: Scorecard) -> None:
         self.card = card
-        self.rows = [row for row in rows if all(str(row[name]) in ("", *given) for name, given in card.ours.items())]
+        self.rows = [row for row in rows if _counts(row, card.ours)]
         self._index: dict[tuple[str, str, str], list[Row]] = {}
         self._systems = {str(row["system"]) for row in self.rows}
         for row in self.rows:
@@ -30,12 +33,20 @@ class Rows:
     def of(self, cell: Printed) -> list[Row]:
         """The rows that say the same as a cell. More than one is a fault of the mapping.
 
-        A print that names no variant is the plain one, where a run has that beside others.
+        A print that names no variant is the plain one: another is another definition, unless the scorecard takes it.
         """
-        among = self._index.get(_key(cell.subset, cell.condition, cell.metric), [])
-        found = [row for row in among if self._same(cell, row)]
+        found = self._alike(cell)
         plain = [row for row in found if not str(row["variant"])]
-        return plain if plain and not cell.variant else found
+        named = cell.metric in NAMED or "variant" in of_metric(self.card.ours, cell.metric)
+        return found if cell.variant or (named and not plain) else plain
+
+    def others(self, cell: Printed) -> list[str]:
+        """The variants of rows that would stand for a cell if it named one of them."""
+        return [] if cell.variant else sorted({str(row["variant"]) for row in self._alike(cell)} - {""})
+
+    def _alike(self, cell: Printed) -> list[Row]:
+        among = self._index.get(_key(cell.subset, cell.condition, cell.metric), [])
+        return [row for row in among if self._same(cell, row)]
 
     def _same(self, cell: Printed, row: Row) -> bool:
         card = self.card
@@ -50,6 +61,22 @@ class Rows:
             and _fits(cell.estimator, str(row["estimator"]), {})
             and _fits(cell.input_unit, str(row["input_unit"]), {})
         )
+
+
+def of_metric(ours: Ours, metric: str) -> Mapping[str, list[str]]:
+    """What is asked of the rows of one metric alone."""
+    found = ours.get(metric, {})
+    return found if isinstance(found, Mapping) else {}
+
+
+def _counts(row: Row, ours: Ours) -> bool:
+    """Whether a row has the words that are asked for. A column that a metric leaves empty keeps no row out, unless it is asked for
+    of that very metric."""
+    own = of_metric(ours, str(row["metric"]))
+    of_all = ((name, given) for name, given in ours.items() if not isinstance(given, Mapping) and name not in own)
+    return all(str(row[name]) in ("", *given) for name, given in of_all) and all(
+        str(row[name]) in given for name, given in own.items()
+    )
 
 
 def _key(subset: Any, condition: Any, metric: Any) -> tuple[str, str, str]:

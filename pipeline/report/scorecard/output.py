@@ -14,7 +14,8 @@ from pipeline.files import write_atomically
 from pipeline.report import tables
 from pipeline.report.scorecard import views
 from pipeline.report.scorecard.card import Card, Line, plain
-from pipeline.report.scorecard.verdicts import CONSISTENT, NOT_RUN
+from pipeline.report.scorecard.settings import Tolerance
+from pipeline.report.scorecard.verdicts import CONSISTENT, NOT_RUN, PARTIAL
 from pipeline.tables import csv, written
 from pipeline.tables.published import decimals
 
@@ -80,10 +81,21 @@ def notes(card: Card, run: bool) -> list[str]:
         return said
     used = {one.cell.metric for one in card.lines if one.row is not None}
     given = [(metric, one) for metric, one in card.settings.tolerances.items() if metric in used]
+    partial = "partial: ours does not stand on everything, so that it is not that number, near as it may be."
     return [
         "reproduced: ours lies within what may have been printed so, and the tolerance; within interval: our 95 % interval meets it.",
-        *(f"Tolerance of {metric}: {one.value:g} {one.unit} ({one.reason.rstrip('.')})." for metric, one in given),
+        *([partial] if any(one.verdict == PARTIAL for one in card.lines) else []),
+        *(
+            f"Tolerance of {metric}{_where(one)}: {one.value:g} {one.unit} ({one.reason.rstrip('.')})."
+            for metric, one in given
+        ),
     ]
+
+
+def _where(tolerance: Tolerance) -> str:
+    """Of which cells alone it is."""
+    said = "; ".join(f"{' or '.join(words)} alone" for words in tolerance.where.values())
+    return f" ({said})" if said else ""
 
 
 def to_text(card: Card, limits: Sequence[str] = (), run: bool = True) -> str:

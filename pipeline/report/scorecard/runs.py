@@ -8,6 +8,7 @@ from pydantic import ValidationError
 
 from pipeline.report.scorecard import card, output
 from pipeline.report.scorecard.settings import Changes, Scorecard
+from pipeline.report.scorecard.settings import read as settings_of
 from pipeline.tables import limits, results
 from pipeline.tables import written as files
 
@@ -15,6 +16,19 @@ from pipeline.tables import written as files
 def of_run(folder: Path, settings: Scorecard) -> card.Card:
     """The card of a run folder."""
     return card.of(settings, results.records(results.read(folder)))
+
+
+def ready(recipe: str, changes: Changes) -> Scorecard | None:
+    """The scorecard of a recipe, once all its tables can be read: before anything is computed that would be held against them.
+
+    Raises:
+        ConfigError: a setting is at fault, or there is no such table.
+        DataError: a table is none.
+    """
+    found = settings_of(recipe, changes)
+    if found is not None:
+        card.cells([*found.tables, *found.witnesses])
+    return found
 
 
 def recorded(folder: Path) -> Changes:

@@ -13,6 +13,7 @@ from pipeline.assets import assets
 from pipeline.contracts import ComponentSettings, runtime
 from pipeline.errors import ConfigError, Fault
 from pipeline.tables.published import COLUMNS
+from pipeline.tables.results import IDENTITY
 
 FILE = "scorecard.yaml"
 
@@ -30,6 +31,8 @@ def _columns(where: Mapping[str, Any]) -> Mapping[str, Any]:
 
 Some = Annotated[dict[str, list[str]], AfterValidator(_columns)]
 One = Annotated[dict[str, str], AfterValidator(_columns)]
+Ours = Mapping[str, list[str] | dict[str, list[str]]]
+"""Words that rows must have, by column; or by metric and column."""
 
 
 class Table(_Part):
@@ -44,11 +47,23 @@ class Table(_Part):
 
 
 class Tolerance(_Part):
-    """How far a number may lie from the print and still be called reproduced, in a unit of print, and why so far."""
+    """How far a number may lie from the print and still be called reproduced, in a unit of print, and why so far.
+
+    ``where``: of which cells, by column; of the others only what may have been printed so.
+    """
 
     value: float = Field(ge=0)
     unit: str = ""
+    where: Some = {}
     reason: str = Field(min_length=10)
+
+
+class Levels(_Part):
+    """Who has a pseudo-voice in published speech (``speaker``, ``utterance``, ``fixed``): in the sets that are evaluated, and in the speech
+    that an attacker learnt from. Empty where nobody says."""
+
+    system: list[str] = []
+    training: list[str] = []
 
 
 class Column(_Part):
@@ -82,21 +97,25 @@ class Scorecard(_Part):
     Attributes:
         tables: whose cells are the rows of the card.
         witnesses: further tables, from whose cells others follow, or that print the same cell.
+        variants: by metric, the definition that stands for a print without one, where its table says none.
         names: what a source calls a system, and how it is called here.
         systems, extractors, backends: for each name of a source, the labels of a run that stand for it beside the name itself.
-        ours: of a run only rows with these words stand for printed cells.
+        ours: of a run only rows with these words stand for printed cells: by column, or by metric and column, for that metric alone.
         tolerances: by metric.
+        levels: who has a pseudo-voice there; a note says where a run has it otherwise.
     """
 
     title: str
     tables: list[Table]
     witnesses: list[Table] = []
+    variants: dict[str, str] = {}
     names: dict[str, str] = {}
     systems: dict[str, list[str]] = {}
     extractors: dict[str, list[str]] = {}
     backends: dict[str, list[str]] = {}
-    ours: dict[str, list[str]] = {}
+    ours: dict[str, list[str] | dict[str, list[str]]] = {}
     tolerances: dict[str, Tolerance] = {}
+    levels: Levels = Levels()
     views: list[View] = []
 
 
@@ -104,17 +123,30 @@ class Changes(ComponentSettings):
     """What is changed of the recipe's scorecard: which labels of the run stand for the published names.
 
     ``systems``, ``extractors``, ``backends``: by the published name, a label or several with commas; ``ours``: by a column of the
-    results, what rows must have; ``tolerances``: by metric, in the unit that is printed; ``tables``: files instead of the recipe's.
+    results, what rows must have, or by a metric and a column (``scorecard.ours.max_d.variant``); ``tolerances``: by metric, in the unit that is printed; ``tables``: files instead of the recipe's.
     """
 
     systems: dict[str, str] = runtime({})
     extractors: dict[str, str] = runtime({})
     backends: dict[str, str] = runtime({})
-    ours: dict[str, str] = runtime({})
+    ours: dict[str, list[str] | dict[str, list[str]]] = runtime({})
     tolerances: dict[str, float] = runtime({})
     tables: list[str] = runtime([])
 
-    @field_validator("systems", "extractors", "backends", "ours", mode="before")
+    @field_validator("ours", mode="before")
+    @classmethod
+    def _words(cls, value: Any) -> Any:
+        """One word is a list of one: a variant may have commas in it."""
+        if not isinstance(value, Mapping):
+            return {} if value is None else value
+        return {
+            str(name): {str(column): _several(word) for column, word in one.items()}
+            if isinstance(one, Mapping)
+            else _several(one)
+            for name, one in value.items()
+        }
+
+    @field_validator("systems", "extractors", "backends", mode="before")
     @classmethod
     def _listed(cls, value: Any) -> Any:
         """Lists and numbers as Hydra reads them, as text."""
@@ -186,11 +218,33 @@ def _changed(card: Scorecard, changes: Changes) -> Scorecard:
             "systems": labels(card.systems, changes.systems),
             "extractors": labels(card.extractors, changes.extractors),
             "backends": labels(card.backends, changes.backends),
-            "ours": {**card.ours, **{name: _parts(text) for name, text in changes.ours.items()}},
+            "ours": {**card.ours, **_columned(changes.ours)},
             "tolerances": tolerances,
             "tables": [Table(file=name) for name in changes.tables] or card.tables,
         }
     )
+
+
+def _several(given: Any) -> list[str]:
+    return [str(one) for one in given] if isinstance(given, (list, tuple)) else [str(given)]
+
+
+def _columned(ours: Ours) -> Ours:
+    """What rows must have, where columns are columns.
+
+    Raises:
+        ConfigError: the results have no such column.
+    """
+    columns = [name for name, given in ours.items() if not isinstance(given, Mapping)]
+    columns += [name for given in ours.values() if isinstance(given, Mapping) for name in given]
+    unknown = [name for name in columns if name not in IDENTITY]
+    if unknown:
+        raise ConfigError(
+            f"the results have no column {', '.join(unknown)}",
+            where="scorecard.ours",
+            remedy=f"give one of {', '.join(IDENTITY)}: scorecard.ours.COLUMN=WORD, or scorecard.ours.METRIC.COLUMN=WORD",
+        )
+    return ours
 
 
 EXACTLY = "="

@@ -9,11 +9,13 @@ from pipeline.tables.published import Ends
 REPRODUCED = "reproduced"
 WITHIN = "within interval"
 DIFFERS = "differs"
+PARTIAL = "partial"
+"""A number of ours that does not stand on everything: near the print or not, it is not that number."""
 NOT_RUN = "not run"
 CANNOT = "cannot follow from the printed inputs"
 DISAGREE = "sources disagree"
 SEVERAL = "several of ours match"
-VERDICTS = (REPRODUCED, WITHIN, DIFFERS, NOT_RUN, CANNOT, DISAGREE, SEVERAL)
+VERDICTS = (REPRODUCED, WITHIN, DIFFERS, PARTIAL, NOT_RUN, CANNOT, DISAGREE, SEVERAL)
 
 FOLLOWS = "follows"
 CONSISTENT = "consistent"

@@ -15,6 +15,7 @@ from pipeline.tables.published import Printed, decimals
 
 OURS = "ours: "
 ORIGINAL = "original"
+PARTLY = " †"
 
 
 @dataclass(frozen=True)
@@ -70,12 +71,13 @@ def _of_print(cell: Printed) -> _Shown:
 
 
 def _with_means(view: View, found: dict[str, _Shown]) -> None:
-    """Add the means of printed cells where all of them are printed, with as many decimals."""
+    """Add the means of cells where all of them are there and the mean is not, with as many decimals."""
     for column in view.columns:
         parts = [found[head] for head in column.mean if head in found and not math.isnan(found[head].value)]
         if column.mean and len(parts) == len(column.mean) and column.head not in found:
             value, digits = sum(part.value for part in parts) / len(parts), max(part.digits for part in parts)
-            found[column.head] = _Shown(value, f"{value:.{digits}f}", digits)
+            mark = PARTLY if any(part.text.endswith(PARTLY) for part in parts) else ""
+            found[column.head] = _Shown(value, f"{value:.{digits}f}{mark}", digits)
 
 
 def _ours(view: View, cells: list[Printed], card: Card) -> dict[str, dict[str, _Shown]]:
@@ -88,6 +90,8 @@ def _ours(view: View, cells: list[Printed], card: Card) -> dict[str, dict[str, _
             rows = [row for row in alone.of(example) if row["system"] == system] if example is not None else []
             if example is not None and len(rows) == 1 and (shown := _of_row(rows[0], example)) is not None:
                 found.setdefault(system, {})[column.head] = shown
+    for shown_of in found.values():
+        _with_means(view, shown_of)
     return found
 
 
@@ -129,7 +133,7 @@ def _of_row(row: Row, example: Printed) -> _Shown | None:
     if scale is None or row["value"] != row["value"]:
         return None
     value, digits = scale * float(row["value"]), decimals(example.value)
-    mark = " †" if row["status"] != "ok" else ""
+    mark = PARTLY if row["status"] != "ok" else ""
     return _Shown(value, f"{value:.{digits}f}{mark}", digits)
 
 
