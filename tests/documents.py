@@ -37,6 +37,8 @@ DOCUMENTS = (
     "pipeline/metrics/README.md",
     "recipes/demo/README.md",
     "recipes/kaldi/README.md",
+    "recipes/vpc2020/README.md",
+    "recipes/vpc2022/README.md",
     "tests/README.md",
     "tests/golden/README.md",
 )

@@ -62,7 +62,9 @@ def test_each_command_is_understood(
         return
     if "--config-dir" in words:
         own_options(tmp_path)
-    assert cli.run(["validate", *words[verb in words :]]) == 0
+    status = cli.run(["validate", *words[verb in words :]])
+    # What takes systems from a challenge's folder is understood, and refused because the folder is not there.
+    assert status == 0 or (status == 3 and "is not that of a VoicePrivacy Challenge" in capfd.readouterr().err)
 
 
 def own_options(folder: Path) -> None:
