@@ -40,6 +40,8 @@ DOCUMENTS = (
     "recipes/kaldi/README.md",
     "recipes/srd2026/README.md",
     "recipes/vpac/README.md",
+    "recipes/vpc2020/README.md",
+    "recipes/vpc2022/README.md",
     "recipes/vpc2024/README.md",
     "tests/README.md",
     "tests/golden/README.md",
