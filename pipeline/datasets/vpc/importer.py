@@ -49,7 +49,7 @@ def add(settings: DatasetSettings, root: Path, listing: Listing) -> None:
     faults = listing.faults
     found = _layout(settings, root, faults)
     protocol = protocols.read(found.edition)
-    _say(found, listing)
+    _say(found, settings.edition, listing)
     available = _available(found)
     names = _evaluated(settings, available, protocol, listing)
     chosen = _chosen(found, available, names, faults)
@@ -110,18 +110,18 @@ def _layout(settings: DatasetSettings, root: Path, faults: Faults) -> Layout:
     return found
 
 
-def _say(found: Layout, listing: Listing) -> None:
+def _say(found: Layout, asked: str, listing: Listing) -> None:
     """Which edition it is, and what lies there beside the sets that are evaluated."""
     title = protocols.TITLES[found.edition]
-    if found.edition != found.recognised:
+    if found.edition != found.recognised or (asked != "auto" and not found.is_sure):
         by = f", as dataset.edition={found.edition} says"
     elif found.is_sure:
         by = f", recognised by {found.marks}"
     else:
-        others = ("2020",) if found.edition == "2022" else ("2020", "2022")
-        choice = " or ".join(f"dataset.edition={one}" for one in others)
+        alike = ["2020"] if found.edition == "2022" else ["2020", "2022"]
+        choice = " or ".join(f"dataset.edition={one}" for one in alike)
         by = (
-            f"; nothing here tells it from {' and '.join(others)}, whose sets are called alike: {choice} if it is that "
+            f"; nothing here tells it from {' and '.join(alike)}, whose sets are called alike: {choice} if it is that "
             "(where a pseudo-voice is that of a speaker; in later editions it is that of an utterance)"
         )
     listing.notes.append(f"the data are those of {title}{by}")
