@@ -1015,6 +1015,14 @@ class MetricFamily(Component):
         return RankInputs()
 
     @classmethod
+    def definition(cls, settings: Any) -> tuple[str, ...]:
+        """By which definition its metrics are, in words that rows have in ``variant``: none where it is the usual one.
+
+        Rows that :meth:`measure` itself names need none.
+        """
+        return ()
+
+    @classmethod
     @abstractmethod
     def measure(cls, settings: Any, data: Any) -> Measured:
         """Rows and figure tables of scores.

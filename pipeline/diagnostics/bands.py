@@ -15,7 +15,7 @@ from pipeline.tables import written
 TABLE = "bands.parquet"
 STRONGEST = "strongest attack"
 COLUMNS = (
-    "dataset", "subset", "system", "ranked_by", "attack", "variant", "value", "low", "high", "met", "least", "most", "edges",
+    "dataset", "subset", "system", "ranked_by", "attack", "variant", "value", "low", "high", "met", "least", "most", "edges", "status",
 )  # fmt: skip
 
 
@@ -40,7 +40,7 @@ def rank(
 
     Returns:
         Columns :data:`COLUMNS`. ``met`` is the highest condition whose limit the EER reaches, 0 for none; ``least`` and ``most``
-        are those of the ends of its interval (those of the value where it has none).
+        are those of the ends of its interval (those of the value where it has none). ``status`` is that of the EER.
     """
     variant = variant or strongest.definition(rows)
     wanted = (rows["metric"] == "eer") & (rows["variant"] == variant) & (rows["subset"] == subset)
@@ -63,6 +63,7 @@ def _ranked(row: dict[Any, Any], variant: str, edges: Sequence[float]) -> Iterat
     for end in (value, value if np.isnan(low) else low, value if np.isnan(high) else high):
         yield sum(end >= edge for edge in edges)
     yield ",".join(f"{edge:.9g}" for edge in edges)
+    yield row["status"]
 
 
 def write(table: pd.DataFrame, folder: Path) -> None:
@@ -73,4 +74,6 @@ def write(table: pd.DataFrame, folder: Path) -> None:
 def read(folder: Path) -> pd.DataFrame:
     """The conditions of a run folder; none where there is no such file."""
     path = folder / TABLE
-    return written.parquet(path) if path.is_file() else pd.DataFrame(columns=list(COLUMNS))
+    if not path.is_file():
+        return pd.DataFrame(columns=list(COLUMNS))
+    return written.parquet(path).reindex(columns=list(COLUMNS), fill_value="ok")

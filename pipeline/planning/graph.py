@@ -24,7 +24,7 @@ class Source:
         note: what the reader of its values must know.
         partial: whether something is left out that the counts of its rows do not show (``allow_partial``).
         fits: the back ends behind it that the run trains.
-        apart: what is added to the variant of its rows, where several labels are of one metric family.
+        apart: what is added to the variant of its rows: an unusual definition, and the label where several are of one metric family.
     """
 
     ref: Ref

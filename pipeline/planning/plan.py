@@ -446,12 +446,17 @@ class Plan:
                 f"{len(by.lacks)} training utterances were left out, so the attacker has learnt from less: {few(by.lacks)}"
             )
         partial, note = bool(thinned or by.lacks), "; ".join(filter(None, notes))
-        apart = self._apart(name, family)
+        told = apart(name, family, self.evaluation.metrics)
         self.graph.sources.append(
-            Source(task.ref(), identity, parameters, reads, by.weights, note, partial, by.fits, apart)
+            Source(task.ref(), identity, parameters, reads, by.weights, note, partial, by.fits, told)
         )
 
-    def _apart(self, label: str, family: Chosen[MetricFamily]) -> str:
-        """What tells the rows of a family under one label from those under another: the label, unless it is the family's name."""
-        several = sum(one.name == family.name for one in self.evaluation.metrics.values()) > 1
-        return label if several and label != family.name else ""
+
+def apart(label: str, family: Chosen[MetricFamily], chosen: Mapping[str, Chosen[MetricFamily]]) -> str:
+    """What rows of a family under a label add to their variant: by which definition they are, where it is not the usual one, and the
+    label, unless it is the family's name or the definition says it already."""
+    alike = [one for one in chosen.values() if one.name == family.name]
+    words = family.component.definition(family.settings)
+    same = [one for one in alike if one.component.definition(one.settings) == words]
+    needless = len(alike) == 1 or label == family.name or (label in words and len(same) == 1)
+    return ", ".join([*words, *([] if needless else [label])])

@@ -24,6 +24,7 @@ HEADS = (
 NUMBERS = (3, 4)
 """Columns that hold numbers; the others are text."""
 NONE = "none"
+PARTLY = " †"
 
 
 def lines(conditions: pd.DataFrame, systems: Sequence[str] = ()) -> list[list[str]]:
@@ -41,7 +42,7 @@ def _line(row: dict[Any, Any]) -> list[str]:
         str(row["subset"]),
         str(row["system"]),
         str(row["ranked_by"]),
-        _percent(row["value"]),
+        _percent(row["value"]) + (PARTLY if row["status"] != "ok" else ""),
         interval,
         ", ".join(str(level) for level in range(1, met + 1)) or NONE,
         ", ".join(_condition(level) for level in others),
@@ -63,6 +64,8 @@ def notes(conditions: pd.DataFrame) -> list[str]:
         "A system is ranked by the lowest EER that an attacker has on it, as the challenges do; beside it stands our strongest "
         "attack. Cannot be told from: the 95 % interval of the EER reaches that condition too."
     )
+    if (conditions["status"] != "ok").any():
+        found.append("†: the EER does not stand on everything, so that the condition is not the system's.")
     return found
 
 

@@ -19,7 +19,7 @@ MEAN = "libri_test (mean of f and m)"
 def row(system: str, attacker: str, value: float, low: float, high: float, **more: Any) -> dict[str, Any]:
     """An EER of an attack on a subset, in two definitions."""
     return {"dataset": "d", "subset": MEAN, "system": system, "attacker": attacker, "extractor": "ecapa", "trained_on": "t",
-            "backend": "cosine", "metric": "eer", "variant": "speechbrain", "value": value, "low": low, "high": high, **more}  # fmt: skip
+            "backend": "cosine", "status": "ok", "metric": "eer", "variant": "speechbrain", "value": value, "low": low, "high": high, **more}  # fmt: skip
 
 
 ROWS = results.frame([
@@ -65,6 +65,22 @@ def test_the_definition_and_the_subset_are_those_that_are_asked_for() -> None:
     assert ranked(subset="libri_test_trials_f")["value"].tolist() == [0.02]
     assert ranked(attackers=["nobody"])["ranked_by"].unique().tolist() == [bands.STRONGEST]
     assert ranked(edges=(0.15, 0.2, 0.25, 0.3))["met"].tolist() == [0, 0, 3, 2, 4]
+
+
+def test_a_partial_eer_is_marked_with_the_condition_that_it_meets(tmp_path: Path) -> None:
+    part = results.frame(
+        [row("b2", "semi_informed", 0.31, 0.3, 0.35, status="partial"), row("b9", "semi_informed", 0.4, 0.39, 0.41)]
+    )
+    asked: dict[str, Any] = {"subset": MEAN, "edges": EDGES, "attackers": ["semi_informed"], "variant": "speechbrain"}
+    found = bands.rank(part, CHOICE, **asked)
+    assert dict(zip(found["system"], found["status"])) == {"b2": "partial", "b9": "ok"}
+    assert [line[3] for line in table.lines(found, ["b2", "b9"]) if line[2] == "semi_informed"] == ["31.00 †", "40.00"]
+    for write in (table.to_text, table.to_markdown, table.to_latex):
+        assert "does not stand on everything" in write(found, [])
+        assert "does not stand on everything" not in write(found[found["status"] == "ok"], [])
+    # A table of an earlier version says nothing of it.
+    found.drop(columns="status").to_parquet(tmp_path / bands.TABLE, index=False)
+    assert set(bands.read(tmp_path)["status"]) == {"ok"}
 
 
 @pytest.mark.parametrize("write", [table.to_text, table.to_markdown, table.to_latex])

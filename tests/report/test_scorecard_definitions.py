@@ -10,6 +10,9 @@ import pytest
 
 from pipeline import cli
 from pipeline.errors import ConfigError
+from pipeline.families import vsm
+from pipeline.planning.plan import apart
+from pipeline.planning.settings import Chosen
 from pipeline.report.scorecard import card, output, settings, verdicts, views
 from pipeline.tables import published
 from tests.report.test_scorecard import RUN, eer, line, made
@@ -151,3 +154,50 @@ def test_what_a_scorecard_cannot_read_is_said_before_anything_is_computed(
     assert cli.run(asked) == wanted
     err = capfd.readouterr().err
     assert said in err and "no folder 'nowhere'" not in err
+
+
+@pytest.mark.parametrize(
+    ("chosen", "variants"),
+    [
+        ({"vsm": {}}, [""]),
+        ({"vsm": {"similarity": "sigmoid_mean", "pairing": "vpc2020"}}, ["noe2020, half"]),
+        ({"vsm": {}, "noe2020": {"similarity": "sigmoid_mean"}}, ["", "noe2020"]),
+        ({"vsm": {}, "half": {"similarity": "sigmoid_mean", "pairing": "vpc2020"}}, ["", "noe2020, half"]),
+        ({"vsm": {"pairing": "vpc2020"}, "half": {"pairing": "vpc2020"}}, ["half", "half, half"]),
+        ({"vsm": {}, "mine": {"interval": "none"}}, ["", "mine"]),
+        ({"mine": {"self_pairs": "keep"}}, ["self pairs"]),
+    ],
+)
+def test_rows_of_similarity_matrices_name_their_definition(
+    chosen: dict[str, dict[str, str]], variants: list[str]
+) -> None:
+    families = {
+        label: Chosen("vsm", vsm.MetricFamily, vsm.VsmSettings.model_validate(given)) for label, given in chosen.items()
+    }
+    assert [apart(label, one, families) for label, one in families.items()] == variants
+
+
+def test_a_definition_is_held_against_the_print_that_has_it() -> None:
+    """Noé 2020 prints Eq. 2 of all pairs, Noé 2022 Eq. 6, the challenge of 2022 Eq. 2 of half of them: one cell, three numbers."""
+    row = {
+        **RUN, "condition": "PP", "system": "b2", "attacker": "", "extractor": "xvector",
+        "trained_on": "original", "backend": "plda", "metric": "g_vd", "unit": "dB",
+    }  # fmt: skip
+    rows = [
+        {**row, "subset": f"libri_{part}_trials_f", "variant": name, "value": value}
+        for part in ("dev", "test")  # Noé 2020 prints dev sets alone
+        for name, value in (("", -1.0), ("noe2020", -2.0), ("noe2020, half", -3.0))
+    ]
+    of = {
+        one.cell.file: one.value
+        for one in (*made("vpc2020", *rows).lines, *made("vpc2022", *rows).lines)
+        if one.value is not None
+    }
+    assert of == {
+        "noe2020_table2": -2.0,
+        "noe2022_table2": -1.0,
+        "noe2022_table4": -1.0,
+        "vpc2022_results": -3.0,
+        "vpc2022_results_summary": -3.0,
+    }
+    assert {one.value for one in made("vpc2022", rows[3]).lines} == {None}

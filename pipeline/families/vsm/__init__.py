@@ -164,6 +164,15 @@ class MetricFamily(contracts.MetricFamily):
     )
 
     @classmethod
+    def definition(cls, settings: VsmSettings) -> tuple[str, ...]:
+        words = {
+            "noe2020": settings.similarity == "sigmoid_mean",
+            "half": settings.pairing == "vpc2020",
+            "self pairs": settings.self_pairs == "keep",
+        }
+        return tuple(word for word, meant in words.items() if meant)
+
+    @classmethod
     def measure(cls, settings: VsmSettings, data: Pairs) -> Measured:
         """D_diag of OO, OP and PP, DeID, G_VD and the normalised measures on all pairs, with tables for the figures.
 
