@@ -55,8 +55,9 @@ def compose(given: Sequence[str]) -> tuple[Evaluation, dict[str, Any]]:
     ):
         composed = hydra_compose("config", changed, return_hydra_config=True)
     values = _plain(OmegaConf.masked_copy(composed, [str(key) for key in composed if key != "hydra"]), given)
-    values = given_scores.settled(values, given)
-    return _validated(values, given, composed.hydra.runtime.choices), values
+    choices = composed.hydra.runtime.choices
+    values = _without_unchosen(given_scores.settled(values, given), given, str(choices.get("recipe")))
+    return _validated(values, given, choices), values
 
 
 def _refuse_flags(given: Sequence[str]) -> None:
@@ -166,8 +167,36 @@ def _act(
 ) -> int:
     from hydra.core.hydra_config import HydraConfig
 
+    choices = HydraConfig.get().runtime.choices
     values = given_scores.settled(_plain(composed, arguments), arguments)
-    return action(_validated(values, arguments, HydraConfig.get().runtime.choices), values)
+    values = _without_unchosen(values, arguments, str(choices.get("recipe")))
+    return action(_validated(values, arguments, choices), values)
+
+
+def _without_unchosen(values: dict[str, Any], arguments: Sequence[str], recipe: str) -> dict[str, Any]:
+    """Without the fields that a recipe of the project sets of a component which the command line has replaced by others.
+
+    ``extractor=[campplus]`` needs nothing of what the recipe says of ``ecapa``. A field that the command line itself sets stays, and is
+    at fault where its component is not chosen.
+    """
+    from omegaconf import OmegaConf
+
+    if recipe not in recipes():
+        return values
+    own: Any = OmegaConf.load(assets("recipes") / recipe / "config.yaml")
+    kept = dict(values)
+    for group in ("extractor", "backend", "metric"):
+        entries = kept.get(group)
+        if isinstance(entries, Mapping):
+            spare = {
+                label
+                for label in own.get(group) or {}
+                if isinstance(entries.get(label), Mapping)
+                and "name" not in entries[label]
+                and not any(one.lstrip("+").startswith(f"{group}.{label}.") for one in arguments)
+            }
+            kept[group] = {label: entry for label, entry in entries.items() if label not in spare}
+    return kept
 
 
 def forced(arguments: Sequence[str]) -> list[str]:

@@ -78,6 +78,20 @@ def test_both_tables_have_a_verdict_in_every_row(tmp_path: Path, capfd: pytest.C
     assert "several rows stand" not in said
 
 
+def test_other_components_replace_those_that_the_recipe_sets_fields_of() -> None:
+    from pipeline.cli.compose import compose
+    from pipeline.errors import ConfigError
+
+    given = ["recipe=srd2026", "train=none", "attacker=[lazy_informed]", "system=[original]", "extractor=[f0]",
+             "metric=[srd]"]  # fmt: skip
+    asked, values = compose(given)
+    assert list(asked.extractors) == list(values["extractor"]) == ["f0"]
+    assert list(values["metric"]) == ["srd"] and list(values["metric"]["srd"]["pools"]) == [POOLED]
+    with pytest.raises(ConfigError) as caught:
+        compose([*given, "extractor.ecapa.trim_zeros=false"])
+    assert "no extractor of this label is chosen" in caught.value.faults[0].what
+
+
 @pytest.mark.slow
 def test_the_command_as_it_stands_with_all_systems(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     """Phones are trained, and the systems of the paper lie beside the sets."""
