@@ -25,7 +25,7 @@ OPTIONS = [
     for group in composition.GROUPS
     for path in sorted((composition.assets("conf") / group).glob("*.yaml"))
 ]
-IN_A_CHALLENGES_FOLDER = [("system", "found"), ("train", "found")]
+IN_A_CHALLENGES_FOLDER = [("system", "found"), ("train", "found"), ("extractor", "found"), ("backend", "found")]
 """What means something only where there is a folder to look in: tests/e2e/test_found.py."""
 
 

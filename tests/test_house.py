@@ -111,6 +111,7 @@ MENTIONS: dict[tuple[Kind, str], dict[str, str]] = {
         "pipeline/datasets/scores/folders.py": SCRIPTS,
         "pipeline/datasets/vpc/vectors.py": f"{WORD}: a file of Kaldi",
         "pipeline/evaluation/application.py": MESSAGE,
+        "pipeline/evaluation/found_models.py": MESSAGE,
         "pipeline/extractors/campplus/network.py": f"{WORD}: a part of 3D-Speaker's network, by its name there",
     },
     ("extractors", "phones"): {"pipeline/evaluation/application.py": MESSAGE},
@@ -174,6 +175,7 @@ MENTIONS: dict[tuple[Kind, str], dict[str, str]] = {
         "pipeline/datasets/scores/folders.py": SCRIPTS,
         "pipeline/datasets/vpc/layout.py": f"{WORD}: a file of Kaldi",
         "pipeline/datasets/vpc/vectors.py": f"{WORD}: a file of Kaldi",
+        "pipeline/evaluation/found_models.py": MESSAGE,
     },
     ("executors", "local"): {
         "pipeline/datasets/vpc/layout.py": f"{WORD}: a folder of Kaldi's recipes",

@@ -13,6 +13,7 @@ from pipeline.datasets.vpc.models import Checkpoint
 from pipeline.errors import Fault
 from pipeline.evaluation import found
 from pipeline.planning.settings import Chosen, Evaluation, FoundModels
+from pipeline.protocol.attackers import AttackerSettings
 
 
 class FoundTraining(ComponentSettings):
@@ -173,7 +174,7 @@ def read_from(
     backends: Mapping[str, Chosen[Backend]],
     systems: Mapping[str, Chosen[Anonymiser]],
     dataset: DatasetSettings,
-    adapts: bool = False,
+    attackers: Mapping[str, AttackerSettings],
 ) -> tuple[dict[str, Any], dict[str, Any], FoundModels, list[Fault]]:
     """Extractors and back ends with the files that lie in the folder of the data set, where they ask for what is found there.
 
@@ -182,7 +183,7 @@ def read_from(
     Args:
         extractors, backends, systems: by label.
         dataset: the folder.
-        adapts: whether there are attackers who train on anonymised speech: theirs are the vectors of the model that did.
+        attackers: by label; of those who train on anonymised speech are the vectors of the model that did.
 
     Raises:
         DataError: the folder of the data set is no challenge's.
@@ -208,8 +209,11 @@ def read_from(
     layout = found.layout_of(dataset)
     vectors_of, known, faults = _vectors(layout, reading, extractors, systems)
     parameters, more = _parameters(layout, fitted, backends, known)
+    others = [label for label, one in attackers.items() if not one.adapts]
     adapted, theirs, lacking = (
-        _of_adapted(layout, reading, fitted, extractors, backends, systems) if adapts else ({}, {}, [])
+        _of_adapted(layout, reading, fitted, extractors, backends, systems, others)
+        if len(others) < len(attackers)
+        else ({}, {}, [])
     )
     # What vectors cannot do another extractor may; it is said where a plan leaves one out.
     alone = len(reading) == len(extractors)
@@ -287,8 +291,15 @@ def _of_adapted(
     extractors: Mapping[str, Chosen[Extractor]],
     backends: Mapping[str, Chosen[Backend]],
     systems: Mapping[str, Chosen[Anonymiser]],
+    others: list[str],
 ) -> tuple[dict[tuple[str, str], Any], dict[tuple[str, str], Any], list[Fault]]:
     """For attackers who train on a system's speech: vectors of the model that did, and the parameters that go with them.
+
+    Args:
+        layout: of the folder.
+        reading, fitted: labels of the extractors and back ends that take what is found.
+        extractors, backends, systems: by label.
+        others: labels of the attackers who need none of it.
 
     Returns:
         Extractors and back ends by their label and that of the system, and what is not there.
@@ -298,7 +309,8 @@ def _of_adapted(
     faults = []
     suffixes = _suffixes(layout, systems)
     original = [name for name, one in systems.items() if one.component.unchanged]
-    remedy = "without them leave the attackers with training=anonymised out: 'attacker=[ignorant,lazy_informed]'"
+    without = f": 'attacker=[{','.join(others)}]'" if others else ""
+    remedy = f"without them leave the attackers with training=anonymised out{without}"
     for label in reading:
         one = extractors[label]
         if one.component.trained_on(one.settings) != "original":

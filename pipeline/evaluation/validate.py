@@ -100,9 +100,8 @@ def validate(values: Mapping[str, Any], recipe: str) -> Evaluation:
             )
             faults += more
         several["extractors"], several["backends"], read, more = found_models.read_from(
-            several["extractors"], several["backends"], several["anonymisers"], dataset,
-            any(one.adapts for one in attackers.values()),
-        )  # fmt: skip
+            several["extractors"], several["backends"], several["anonymisers"], dataset, attackers
+        )
         models = replace(models, adapted={**models.adapted, **read.adapted}, backends=read.backends)
         faults += more
     if not faults and not given:
