@@ -202,7 +202,7 @@ def read_from(
     if fitted and strangers:
         text = (
             f"its parameters are those of the challenge's x-vectors, and {', '.join(strangers)} gives other vectors: set "
-            f"extractor.{{}}.source=trained, or choose 'extractor=[precomputed]' extractor.precomputed.vectors=found"
+            f"extractor.{{}}.source=trained, or choose 'extractor=[found]'"
         )
         faults = [Fault(text.replace("extractor.{}", f"backend.{label}"), f"backend.{label}") for label in fitted]
         return dict(extractors), dict(backends), FoundModels(), faults
