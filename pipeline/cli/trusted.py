@@ -17,6 +17,7 @@ from typing import Any
 from hydra._internal import hydra as entry
 from hydra._internal.config_loader_impl import ConfigLoaderImpl
 from omegaconf import DictConfig, OmegaConf
+from omegaconf.errors import OmegaConfBaseException
 
 from pipeline.cli import option_files, overrides
 from pipeline.errors import ConfigError, Fault
@@ -176,7 +177,10 @@ def _of_launcher(composed: DictConfig, raw: Mapping[str, Any], arguments: Sequen
 
 def _of_commands(composed: DictConfig, arguments: Sequence[str]) -> list[Fault]:
     """Systems whose program a file names: a run would start it, so one's own command line has to say it."""
-    systems = OmegaConf.to_container(composed.get("system") or OmegaConf.create({}), resolve=True)
+    try:
+        systems = OmegaConf.to_container(composed.get("system") or OmegaConf.create({}), resolve=True)
+    except (OmegaConfBaseException, ConfigError):
+        return []  # What cannot be resolved ends the composition, with all such keys at once.
     found = []
     for label, settings in systems.items() if isinstance(systems, dict) else ():
         command = settings.get("command") if isinstance(settings, dict) else None

@@ -223,8 +223,9 @@ def published() -> dict[str, dict[str, float]]:
     found: dict[str, dict[str, float]] = {}
     with (GOLDEN / "srd2026_table1.csv").open(newline="") as file:
         for row in csv.DictReader(file):
-            if row["metric"] in ("EER", "ET_anon/MeanD", "ET_anon/IdR"):
-                found.setdefault(row["system"], {})[row["metric"].split("/")[-1]] = float(row["value"])
+            name = {"eer": "EER", "mean_d": "MeanD", "idr": "IdR"}.get(row["metric"])
+            if name and (name == "EER" or (row["extractor"], row["trained_on"]) == ("ecapa", "anonymised")):
+                found.setdefault(row["system"], {})[name] = float(row["value"])
     return {system: values for system, values in found.items() if len(values) == 3}
 
 
