@@ -15,6 +15,7 @@ from tests import toy
 from tests.datasets.conftest import Tiny
 from tests.datasets.test_kaldi import BROKEN_FILES, FAULTS, USED_FILES
 from tests.datasets.test_training_sets import tree
+from tests.sampled import mostly_slow
 
 
 @pytest.fixture
@@ -43,7 +44,7 @@ def test_a_sound_set_is_printed(small: Tiny, command: Callable[..., tuple[int, s
     assert "t_trials_f  trials  4 target  8 non-target" in out
 
 
-@pytest.mark.parametrize("name", FAULTS)
+@pytest.mark.parametrize("name", mostly_slow(FAULTS))
 def test_each_fault_of_the_lists(small: Tiny, command: Callable[..., tuple[int, str, str]], name: str) -> None:
     change, _, said, place = FAULTS[name]
     change(small)
@@ -53,7 +54,7 @@ def test_each_fault_of_the_lists(small: Tiny, command: Callable[..., tuple[int, 
     assert "Likely cause:" in err and "To mend it:" in err and "Traceback" not in err
 
 
-@pytest.mark.parametrize("name", BROKEN_FILES)
+@pytest.mark.parametrize("name", mostly_slow(BROKEN_FILES))
 def test_each_fault_of_the_audio(small: Tiny, command: Callable[..., tuple[int, str, str]], name: str) -> None:
     spoil, _, said = BROKEN_FILES[name]
     spoil(small.save().wav("b-t1"))
@@ -63,7 +64,7 @@ def test_each_fault_of_the_audio(small: Tiny, command: Callable[..., tuple[int, 
     assert "allow_partial=true" in err
 
 
-@pytest.mark.parametrize("name", BROKEN_FILES)
+@pytest.mark.parametrize("name", mostly_slow(BROKEN_FILES))
 def test_each_fault_of_the_audio_is_left_out_on_request(
     small: Tiny, command: Callable[..., tuple[int, str, str]], name: str
 ) -> None:
@@ -74,7 +75,7 @@ def test_each_fault_of_the_audio_is_left_out_on_request(
     assert "left out" in err and "b-t1" in err and said in err
 
 
-@pytest.mark.parametrize("name", USED_FILES)
+@pytest.mark.parametrize("name", mostly_slow(USED_FILES))
 def test_each_other_kind_of_audio(small: Tiny, command: Callable[..., tuple[int, str, str]], name: str) -> None:
     replace, _, note = USED_FILES[name]
     replace(small.save().wav("b-t1"))

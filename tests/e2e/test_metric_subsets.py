@@ -152,6 +152,7 @@ def test_what_no_chosen_system_makes_is_said(toys: Path, capfd: pytest.CaptureFi
     assert "metric.p0p1: it compares two runs of a random system, and no chosen system has two" in said
 
 
+@pytest.mark.slow
 def test_runs_of_different_metrics_have_one_report(toys: Path, evaluate: Evaluate, capfd: pytest.CaptureFixture[str]) -> None:  # fmt: skip
     """A speaker table with ranks beside one without."""
     for chosen in (("vsm",), ("vsm", "srd")):

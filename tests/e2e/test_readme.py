@@ -93,6 +93,7 @@ def test_make_targets_exist() -> None:
             assert f"\n{command.split()[1]}:" in makefile
 
 
+@pytest.mark.slow
 def test_the_kaldi_command_evaluates_a_folder(tmp_path: Path, models: Path) -> None:
     """The main command of the README as printed, on a small folder."""
     assert "python -m pipeline recipe=kaldi dataset.root=DIR" in COMMANDS["README.md"]

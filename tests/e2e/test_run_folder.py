@@ -25,6 +25,7 @@ from pipeline.extractors import ge2e
 from pipeline.tables import signed
 from pipeline.tables import status as status_files
 from tests.datasets.conftest import Tiny
+from tests.sampled import mostly_slow
 
 Command = Callable[..., tuple[int, str, str]]
 
@@ -152,7 +153,9 @@ def test_a_file_that_is_gone_is_named_and_what_people_edit_is_not_looked_at(run:
     assert status == 3 and f"limits.json of run {run.name} is not what was written" in err
 
 
-@pytest.mark.parametrize("name", [one for one in DATA if one not in ("digests.json", "overrides.txt", "store.json")])
+@pytest.mark.parametrize(
+    "name", mostly_slow(one for one in DATA if one not in ("digests.json", "overrides.txt", "store.json"))
+)
 def test_a_run_without_digests_is_read_and_what_cannot_be_parsed_is_named(
     name: str, run: Path, command: Command
 ) -> None:

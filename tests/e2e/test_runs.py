@@ -72,6 +72,7 @@ def copied(first: tuple[Path, Path, subprocess.CompletedProcess[str]], tmp_path:
     return tmp_path / "home", tmp_path / "home" / "toy"
 
 
+@pytest.mark.slow
 def test_adding_a_system_extracts_that_system_only(first, tmp_path: Path) -> None:
     home, root = copied(first, tmp_path)
     before = made(home / "exp")
@@ -82,6 +83,7 @@ def test_adding_a_system_extracts_that_system_only(first, tmp_path: Path) -> Non
     assert reused == toy.counts(first[2])[1] and computed > 0
 
 
+@pytest.mark.slow
 def test_one_added_utterance_touches_one_shard(first, tmp_path: Path) -> None:
     home, root = copied(first, tmp_path)
     before = made(home / "exp")
@@ -119,6 +121,7 @@ def test_the_same_bytes_in_another_place_and_in_another_order(first, tmp_path: P
     assert digests(tmp_path / "exp") == digests(first[0] / "exp")
 
 
+@pytest.mark.slow
 def test_somebody_elses_wavs_get_the_numbers_of_the_system_that_made_them(first, tmp_path: Path) -> None:
     home, root = copied(first, tmp_path)
     for record in (home / "exp" / "store" / "anonymise").glob("*/*/record.json"):
