@@ -176,7 +176,7 @@ def test_the_right_form_is_said_and_is_right(call: Call, name: str) -> None:
 
 def test_flags_may_stand_between_overrides(call: Call) -> None:
     status, out, _ = call("extractor=[ge2e]", "-m", "system=b2,b2r")
-    assert status == 0 and len(out.splitlines()) == 2
+    assert status == 0 and out.count("valid: ") == 2
 
 
 @pytest.mark.parametrize(
