@@ -282,6 +282,23 @@ def test_swapped_enrolment_and_trials_are_put_back_by_the_command(
     assert evaluated(out) == LIBRI_TRIALS
 
 
+def test_sets_of_the_sexes_exchanged_are_put_back_by_the_command(vpc2024: Challenge, prepare: Prepare) -> None:
+    f, m = "libri_test_trials_f", "libri_test_trials_m"
+    vpc2024.save()
+    for one, other in ((f, "aside"), (m, f), ("aside", m)):
+        (vpc2024.data / one).rename(vpc2024.data / other)
+    status, out, err = prepare(vpc2024.root, "dataset.protocol=reported")
+    assert (status, out) == (3, "") and f"{f} holds 3 men and {m} 3 women: the sets are exchanged: mv " in err
+    (command,) = re.findall(r": (mv .*)$", err, re.MULTILINE)
+    subprocess.run(["sh", "-c", command], check=True)
+    one = vpc2024.data / f / "spk2gender"
+    one.write_text(one.read_text().replace("ltfc f", "ltfc m"))
+    status, _, err = prepare(vpc2024.root)
+    assert status == 3 and f"{f} holds 1 man beside 2 of its own sex" in err
+    status, _, err = prepare(vpc2024.root, "dataset.protocol=reported")
+    assert status == 0 and f"deviates from the protocol: {f} holds 1 man beside 2 of its own sex" in err
+
+
 def test_an_interrupted_anonymisation_names_its_sets(vpc2024: Challenge, prepare: Prepare, tmp_path: Path) -> None:
     files = vpc2024.save().copy("_mine", tmp_path / "theirs")
     lost = files[len(files) // 2 :]
