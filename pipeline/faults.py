@@ -73,6 +73,10 @@ KINDS = {
         "two sets that were renamed or copied into each other's place",
         "put each in its own place with the command given with it",
     ),
+    "another-set": (
+        "a set that was copied or renamed into the place of another, such as one of dev for one of test",
+        "restore the set from where the data come from, or choose others by dataset.sets=[…]; no list needs a change",
+    ),
     "edition": (
         "sets of several editions in one folder, or another edition than was asked for",
         "set dataset.edition to that of the data, or dataset.sets=[…] to the sets that are meant, as the line says; "

@@ -6,6 +6,7 @@ import errno
 import hashlib
 import os
 import re
+import shlex
 import stat
 import uuid
 from collections.abc import Callable, Sequence
@@ -148,3 +149,9 @@ def sweep(path: Path) -> None:
     """Remove what a kill has left of :func:`write_atomically` beside a file that nobody is writing now."""
     for left in path.parent.glob(f".{path.name}.{'[0-9a-f]' * 32}"):
         left.unlink(missing_ok=True)
+
+
+def exchange(one: Path, other: Path) -> str:
+    """The command that puts two files or folders into each other's place."""
+    first, second, between = (shlex.quote(str(path)) for path in (one, other, f"{other}.swap"))
+    return f"mv {first} {between} && mv {second} {first} && mv {between} {second}"

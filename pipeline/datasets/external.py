@@ -22,8 +22,11 @@ from pipeline.datasets.known import NOTHING_KNOWN, KnownFiles
 from pipeline.datasets.sameness import Doubt, Sameness
 from pipeline.errors import DataError
 from pipeline.faults import AGAIN, KINDS, Faults
+from pipeline.files import exchange
 from pipeline.names import Pattern, legal_id
 from pipeline.tables import manifest as manifests
+
+PARTIAL = "allow_partial=true leaves the utterances out of every system and marks the results"
 
 Row = dict[str, Any]
 """A row of a manifest."""
@@ -102,22 +105,21 @@ class Copy:
     def kinds(self) -> dict[str, tuple[str, str]]:
         """Likely cause and remedy of each kind of fault, with this system's settings."""
         looked = " ".join(audio.EXTENSIONS)
-        partial = "allow_partial=true leaves the utterances out of every system and marks the results"
         return {
             **KINDS,
             "root": ("a misspelt or unmounted folder", f"set {self.key()}=DIR to the folder of the anonymised audio"),
             "missing-audio": (
                 f"an incomplete copy, another folder, or files of another name than UTTERANCE.ext (looked for: {looked})",
-                f"restore the files, or set {self.key()}=DIR to the folder that holds them; {partial}",
+                f"restore the files, or set {self.key()}=DIR to the folder that holds them; {PARTIAL}",
             ),
-            "bad-audio": (KINDS["bad-audio"][0], f"{AGAIN}, or make them again; {partial}"),
+            "bad-audio": (KINDS["bad-audio"][0], f"{AGAIN}, or make them again; {PARTIAL}"),
             "cancelling": (
                 KINDS["cancelling"][0],
-                f"keep one channel with the command given with each file, or make them again; {partial}",
+                f"keep one channel with the command given with each file, or make them again; {PARTIAL}",
             ),
             "no-speech": (
                 "a failed recording, or an anonymiser that gave nothing back",
-                f"make the files again; {partial}",
+                f"make the files again; {PARTIAL}",
             ),
             "leaves-root": (
                 "links to where the audio lies",
@@ -236,7 +238,7 @@ def _listed(
     files = {place: _Files(place, copy.pattern) for place in set(places.values())}
     chosen = list(_chosen(manifest, folder, places, files, copy, lost))
     unused = _unused(files, {path for _, path in chosen})
-    _name_missing(lost, unused, not chosen, copy, places, files)
+    _name_missing(lost, unused, chosen, copy, places, files)
     return places, chosen, unused
 
 
@@ -313,41 +315,115 @@ def _chosen(
 def _name_missing(
     lost: _Lost,
     unused: Sequence[Path],
-    nothing: bool,
+    chosen: Sequence[tuple[Row, Path]],
     copy: Copy,
     places: Mapping[str, Path],
     files: Mapping[Path, _Files],
 ) -> None:
-    """Say of the utterances without a file what there is instead: files of another name first, as the root of it.
+    """Say of the utterances without a file what there is instead: folders in each other's place and files of another name first, as
+    the root of it.
 
     The kinds of faults get the remedy for names. Under ``allow_partial``, names are a fault only where there is nothing else.
     """
     if not lost.missing:
         return
-    kinds = lost.faults.kinds
-    guess = names.guess([row for row, _ in lost.missing], [path.stem for path in unused])
-    if unused and (nothing or not lost.allow_partial) and (guess is not None or nothing):
+    kinds, nothing = lost.faults.kinds, not chosen
+    elsewhere = elsewhere_of(lost.missing, unused, copy.pattern)
+    settled = _exchanged(lost, elsewhere, {row["set"] for row, _ in chosen}, places)
+    missing = [one for one in lost.missing if one[0]["set"] not in settled]
+    unused = [path for path in unused if not any(places[name] in path.parents for name in settled)]
+    if not missing:
+        return
+    guess = names.guess([row for row, _ in missing], [path.stem for path in unused])
+    if guess is not None and guess.pattern in (Pattern(), copy.pattern):
+        said = "; ".join(said_of_elsewhere(missing, elsewhere))
+        kinds["missing-audio"] = (
+            f"{said}: files that were copied into the folder of another set, or an incomplete copy",
+            f"move each file into the folder of its set, or restore it; {PARTIAL}",
+        )
+    elif unused and (nothing or not lost.allow_partial) and (guess is not None or nothing):
         few = ", ".join(path.name for path in unused[:3])
         said = guess.said if guess is not None else "they hold no id of an utterance"
         kinds["names"] = ("files that were named by a tool", _renaming(copy, guess))
         lost.faults.add(
             "names",
-            f"{len(unused)} files match no utterance, e.g. {few}; {said}; {len(lost.missing)} utterances have no file, "
-            f"e.g. {lost.missing[0][0]['utterance']}",
+            f"{len(unused)} files match no utterance, e.g. {few}; {said}; {len(missing)} utterances have no file, "
+            f"e.g. {missing[0][0]['utterance']}",
             os.path.commonpath(list(places.values())),
         )
-        if guess is not None and guess.files == len(lost.missing):
+        if guess is not None and guess.files == len(missing):
             return
     elif unused and not lost.allow_partial:
         cause, remedy = kinds["missing-audio"]
         few = ", ".join(path.name for path in unused[:3])
         kinds["missing-audio"] = (f"{cause}; {len(unused)} files there match no utterance, e.g. {few}", remedy)
-    for place in sorted({place for _, place in lost.missing if not files[place].all}):
+    for place in sorted({place for _, place in missing if not files[place].all}):
         others = Counter(Path(name).suffix.lower() for _, _, several in os.walk(place) for name in several)
         for ending, count in sorted(others.items()):
             lost.faults.add("missing-audio", f"no audio file, but {count} files '*{ending}'", place)
-    for row, place in lost.missing:
-        lost.add(row, f"no file {copy.pattern.wanted(row)}.ext under {place}", "missing-audio", place)
+    for row, place in missing:
+        there = "".join(
+            f"; one lies in {folder}" for folder in elsewhere.get((str(row["set"]), str(row["utterance"])), [])[:1]
+        )
+        lost.add(row, f"no file {copy.pattern.wanted(row)}.ext under {place}{there}", "missing-audio", place)
+
+
+def elsewhere_of(
+    missing: Sequence[tuple[Row, Path]], unused: Sequence[Path], pattern: Pattern
+) -> dict[tuple[str, str], list[Path]]:
+    """The folders with a file, used by nobody, of the name that is looked for, by set and utterance of a row without one."""
+    folders: dict[str, list[Path]] = defaultdict(list)
+    for path in unused:
+        folders[pattern.found(path.stem) or ""].append(path.parent)
+    found = {(str(row["set"]), str(row["utterance"])): folders.get(pattern.wanted(row), []) for row, _ in missing}
+    return {key: several for key, several in found.items() if several}
+
+
+def said_of_elsewhere(
+    missing: Sequence[tuple[Row, Path]], elsewhere: Mapping[tuple[str, str], Sequence[Path]]
+) -> Iterator[str]:
+    """Where files lie that sets lack, a sentence for each set and folder."""
+    moved = Counter(
+        (str(row["set"]), str(folder))
+        for row, _ in missing
+        for folder in set(elsewhere.get((str(row["set"]), str(row["utterance"])), ()))
+    )
+    for (name, place), count in sorted(moved.items()):
+        yield f"{count} files that {name} lacks lie in {place}"
+
+
+def _exchanged(
+    lost: _Lost,
+    elsewhere: Mapping[tuple[str, str], Sequence[Path]],
+    having: Collection[str],
+    places: Mapping[str, Path],
+) -> set[str]:
+    """Report pairs of sets whose folders stand in each other's place, with the commands that put them back; their sets."""
+    lies: dict[str, Counter[str]] = defaultdict(Counter)
+    lacking = Counter(str(row["set"]) for row, _ in lost.missing)
+    owners = {place: name for name, place in places.items()}
+    for (name, _), folders in elsewhere.items():
+        lies[name].update({owners[up] for folder in folders for up in (folder, *folder.parents) if up in owners})
+    wholly = {
+        name: other
+        for name, count in lacking.items()
+        for other, there in lies[name].most_common(1)
+        if name not in having and 2 * there > count
+    }
+    commands = []
+    for one, other in sorted(wholly.items()):
+        if wholly.get(other) != one or one > other:
+            continue
+        commands.append(exchange(places[one], places[other]))
+        what = (
+            f"the folders of two sets are exchanged: {lies[one][other]} files that {one} lacks lie in {places[other].name}, and "
+            f"{lies[other][one]} that {other} lacks in {places[one].name}"
+        )
+        lost.faults.add("swapped", what, places[one])
+    if commands:
+        cause = lost.faults.kinds["swapped"][0]
+        lost.faults.kinds["swapped"] = (cause, f"put each in its own place: {' && '.join(commands)}")
+    return {name for name, other in wholly.items() if wholly.get(other) == name}
 
 
 def _renaming(copy: Copy, guess: names.Guess | None) -> str:

@@ -7,8 +7,12 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
+from pipeline.datasets import external
 from pipeline.submission.findings import Check, Named, judged
 from pipeline.submission.side import Side
+
+_ROOTS = ("root", "swapped", "names")
+"""Kinds of faults from which missing files follow."""
 
 
 def checks(side: Side) -> list[Check]:
@@ -36,24 +40,18 @@ def _said_of_missing(side: Side, lacking: Counter[str]) -> Iterator[str]:
     wanted = Counter(str(row["set"]) for row in side.wanted)
     for name, count in sorted(lacking.items()):
         yield f"all {count} of {name}" if count == wanted[name] else f"{count} of {wanted[name]} of {name}"
-    yield from (fault.what for fault in listed.faults.found if fault.kind in ("root", "names"))
-    elsewhere: dict[str, set[Path]] = {}
-    for path in listed.unused:
-        elsewhere.setdefault(side.copy.pattern.found(path.stem) or "", set()).add(path.parent)
-    moved: Counter[tuple[str, str]] = Counter()
-    for row, _ in listed.missing:
-        for folder in elsewhere.get(side.copy.pattern.wanted(row), ()):
-            moved[str(row["set"]), str(folder)] += 1
-    for (name, place), count in sorted(moved.items()):
-        yield f"{count} files that {name} lacks lie in {place}: the folders are swapped, or hold another set"
+    yield from (fault.what for fault in listed.faults.found if fault.kind in _ROOTS)
+    if not listed.faults.has("swapped"):
+        elsewhere = external.elsewhere_of(listed.missing, listed.unused, side.copy.pattern)
+        yield from external.said_of_elsewhere(listed.missing, elsewhere)
 
 
 def _mend_missing(side: Side) -> str:
     kinds = side.files.faults
-    for kind in ("root", "names"):
-        if kinds.has(kind):
-            return kinds.kinds[kind][1]
-    return ""
+    said = [kinds.kinds[kind][1] for kind in _ROOTS if kinds.has(kind)]
+    if not said and external.elsewhere_of(side.files.missing, side.files.unused, side.copy.pattern):
+        said = [kinds.kinds["missing-audio"][1]]
+    return "; ".join(said)
 
 
 def extra(side: Side) -> Check:

@@ -367,7 +367,14 @@ def test_swapped_folders_are_named(folder: Folder, validate: Callable[..., Said]
     said = validate(folder)
     text = " ".join(said.out.split())
     assert said.status == 3 and "all 24 of toy_enrolls; all 12 of toy_trials_m" in text
-    assert f"12 files that toy_trials_m lacks lie in {one}/wav: the folders are swapped" in text
+    assert (
+        "12 that toy_trials_m lacks in toy_enrolls_anon" in text
+        and "exchanged: 24 files that toy_enrolls lacks lie in" in text
+    )
+    remedy = re.search(r"put each in its own place: (mv .*)", said.out)
+    assert remedy is not None
+    subprocess.run(remedy[1], shell=True, check=True)
+    assert validate(folder).last == "verdict: nothing wrong"
 
 
 def test_a_set_that_is_not_there_and_half_of_another(folder: Folder, validate: Callable[..., Said]) -> None:

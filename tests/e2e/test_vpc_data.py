@@ -282,6 +282,36 @@ def test_swapped_enrolment_and_trials_are_put_back_by_the_command(
     assert evaluated(out) == LIBRI_TRIALS
 
 
+def test_sets_of_the_sexes_exchanged_are_put_back_by_the_command(vpc2024: Challenge, prepare: Prepare) -> None:
+    f, m = "libri_test_trials_f", "libri_test_trials_m"
+    vpc2024.save()
+    for one, other in ((f, "aside"), (m, f), ("aside", m)):
+        (vpc2024.data / one).rename(vpc2024.data / other)
+    status, out, err = prepare(vpc2024.root, "dataset.protocol=reported")
+    assert (status, out) == (3, "") and f"{f} holds 3 men and {m} 3 women: the sets are exchanged: mv " in err
+    (command,) = re.findall(r": (mv .*)$", err, re.MULTILINE)
+    subprocess.run(["sh", "-c", command], check=True)
+    one = vpc2024.data / f / "spk2gender"
+    assert "ltfc f" in one.read_text()
+    one.write_text(one.read_text().replace("ltfc f", "ltfc m"))
+    status, _, err = prepare(vpc2024.root, "dataset.protocol=reported")
+    assert status == 0 and f"deviates from the protocol: {f} holds 1 man beside 2 of its own sex" in err
+
+
+def test_exchanged_folders_of_a_copy_are_put_back_by_the_command(vpc2024: Challenge, prepare: Prepare) -> None:
+    enrolled, tried = (vpc2024.data / f"libri_test_{role}_mcadams" for role in ("enrolls", "trials_f"))
+    vpc2024.save().copy("_mcadams")
+    enrolled.rename(vpc2024.data / "aside")
+    tried.rename(enrolled)
+    (vpc2024.data / "aside").rename(tried)
+    status, _, err = prepare(vpc2024.root, "system=found", "allow_partial=true")
+    assert status == 3 and "8 files that libri_test_enrolls lacks lie in libri_test_trials_f_mcadams" in err
+    (command,) = re.findall(r"put each in its own place: (mv .*)$", err, re.MULTILINE)
+    subprocess.run(["sh", "-c", command], check=True)
+    status, _, err = prepare(vpc2024.root, "system=found")
+    assert status == 0, err
+
+
 def test_an_interrupted_anonymisation_names_its_sets(vpc2024: Challenge, prepare: Prepare, tmp_path: Path) -> None:
     files = vpc2024.save().copy("_mine", tmp_path / "theirs")
     lost = files[len(files) // 2 :]

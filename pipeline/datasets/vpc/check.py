@@ -15,6 +15,7 @@ from pipeline.datasets.corpus import Listing, TrialList
 from pipeline.datasets.vpc import protocols
 from pipeline.datasets.vpc.layout import Layout, is_raw
 from pipeline.datasets.vpc.protocols import Expected
+from pipeline.files import exchange
 from pipeline.names import composed, few
 
 _TABLES = "wav.scp utt2spk spk2utt spk2gender utt2dur text"
@@ -25,10 +26,8 @@ def swapped(enrolment: Path, trials: Path) -> str:
     holds = [(folder / name).exists() for folder in (enrolment, trials) for name in ("enrolls", "trials")]
     if holds != [False, True, True, False]:
         return ""
-    one, other, between = (shlex.quote(str(path)) for path in (enrolment, trials, f"{trials}.swap"))
     return (
-        f"{enrolment.name} holds the list of trials and {trials.name} that of enrolment: "
-        f"mv {one} {between} && mv {other} {one} && mv {between} {other}"
+        f"{enrolment.name} holds the list of trials and {trials.name} that of enrolment: {exchange(enrolment, trials)}"
     )
 
 
@@ -76,6 +75,7 @@ def counts(found: Layout, protocol: Mapping[str, Expected], strict: bool, listin
     sizes = {name: (len(speakers[name]), len(utterances[name])) for name in utterances}
     for made in listing.lists:
         _sizes_swapped(found, made, sizes, protocol, listing)
+    _sexes(found, sizes, protocol, strict, listing)
     if listing.faults.has("swapped"):
         return
     for name, size in sizes.items():
@@ -141,6 +141,61 @@ def _whose(name: str) -> str:
 def _where(found: Layout, name: str) -> Path:
     raw = re.sub(r"_(enrolls|trials_\w+)$", "", name)
     return found.sets.get(name, found.sets.get(raw, found.data))
+
+
+# Of which sex --------------------------------------------------------------------------------------------------------
+
+
+def _sexes(
+    found: Layout,
+    sizes: Mapping[str, tuple[int, int]],
+    protocol: Mapping[str, Expected],
+    strict: bool,
+    listing: Listing,
+) -> None:
+    """Report sets of one sex that hold speakers of the other: where nobody is of the set's own, it is another set, which no setting
+    excuses."""
+    of_set: dict[str, dict[str, str]] = {}
+    for row in listing.utterances:
+        if row.sex in ("f", "m"):
+            of_set.setdefault(row.set, {})[row.speaker] = row.sex
+    due = {name: protocol[name].sex for name in of_set if name in protocol and protocol[name].sex in ("f", "m")}
+    wrong = {name: sum(sex != due[name] for sex in of_set[name].values()) for name in due}
+    others = [name for name, count in wrong.items() if count == len(of_set[name])]
+    for name in [name for name, count in wrong.items() if count]:
+        what = f"{name} holds {_people(wrong[name], due[name])}"
+        if name not in others:
+            what += f" beside {len(of_set[name]) - wrong[name]} of its own sex"
+            _report("protocol", what, _where(found, name), strict, listing)
+            continue
+        twin = re.sub("_trials_[fm]", f"_trials_{_OTHER[due[name]]}", name)
+        kind = "another-set"
+        if twin in protocol and _fits(sizes[name], protocol[name]) and not _fits(sizes[name], protocol[twin]):
+            what += f", but has the speakers and utterances of {name}: correct the sexes in its spk2gender"
+        elif twin not in others:
+            what += f" alone: another set stands in its place, perhaps {twin}"
+        elif due[name] == "f":
+            what += f" and {twin} {_people(wrong[twin], due[twin])}: the sets are exchanged"
+            if name in found.sets and twin in found.sets:
+                kind, what = "swapped", f"{what}: {exchange(found.sets[name], found.sets[twin])}"
+            else:
+                what += ", or the lists that they are cut by"
+        else:
+            continue  # said of its twin
+        listing.faults.add(kind, what, _where(found, name))
+
+
+_OTHER = {"f": "m", "m": "f"}
+
+
+def _people(count: int, due: str) -> str:
+    """How many speakers who are not of the sex that is due, in words."""
+    one, many = ("man", "men") if due == "f" else ("woman", "women")
+    return f"{count} {one if count == 1 else many}"
+
+
+def _fits(size: tuple[int, int], expected: Expected) -> bool:
+    return size == (expected.speakers, expected.utterances)
 
 
 # How many ------------------------------------------------------------------------------------------------------------
