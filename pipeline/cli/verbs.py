@@ -20,6 +20,7 @@ from pipeline.errors import ConfigError, DataError, PipelineError
 from pipeline.evaluation import Result
 from pipeline.planning import Evaluation
 from pipeline.report.scorecard import settings as scorecards
+from pipeline.report.scorecard.settings import Changes
 
 log = logging.getLogger(__name__)
 
@@ -202,7 +203,12 @@ def scorecard(runs: Sequence[Result], recipe: str, asked: Evaluation, values: di
             where=", ".join(str(one.folder) for one in runs),
             remedy=f"python -m pipeline compare recipe={recipe} {shlex.quote(str(runs[0].folder))}",
         )
-    settings = scorecards.read(recipe, *([of_runs.recorded(runs[0].folder)] if runs else []), asked.scorecard)
+    another = bool(runs) and of_runs.is_of_another(runs[0].folder, recipe)
+    recorded = of_runs.recorded(runs[0].folder) if runs else Changes()
+    if another and recipe in scorecards.names():
+        # The tables that it was held against are not those of this recipe; what its labels stand for is.
+        recorded = recorded.model_copy(update={"tables": [], "ours": {}, "tolerances": {}})
+    settings = scorecards.read(recipe, recorded, asked.scorecard)
     if settings is None:
         near = difflib.get_close_matches(recipe, scorecards.names(), n=1)
         raise ConfigError(
@@ -218,7 +224,7 @@ def scorecard(runs: Sequence[Result], recipe: str, asked: Evaluation, values: di
     made = of_runs.of_run(folder, settings)
     card.refuse(made, folder)
     print(output.to_text(made, limits.read(folder)))
-    for path in output.write(folder, made, limits.read(folder)):
+    for path in output.write(folder, made, limits.read(folder), recipe if another else ""):
         print(path)
     return 0
 

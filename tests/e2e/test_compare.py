@@ -80,6 +80,19 @@ def test_a_run_is_held_against_the_published_cells(command: Command, tmp_path: P
     assert again == (status, out, err)
 
 
+def test_a_card_of_another_recipe_leaves_the_runs_own_as_they_are(command: Command, tmp_path: Path) -> None:
+    folder = run_of(tmp_path / "run", *ROWS, config={"scorecard": {"tables": ["vpc2024_results"]}})
+    (folder / "overrides.txt").write_text("recipe=vpc2024\n", encoding="utf-8")
+    assert command("compare", "recipe=vpc2024", str(folder))[0] == 0
+    own = {path.name: path.read_bytes() for path in folder.iterdir()}
+    status, out, _ = command("compare", "recipe=vpac", str(folder))
+    named = [f"scorecard-vpac.{kind}" for kind in ("csv", "md", "tex")]
+    assert status == 0 and out.splitlines()[-3:] == [str(folder.resolve() / name) for name in named]
+    assert {name for name in own if name.startswith("scorecard")} == {"scorecard.csv", "scorecard.md", "scorecard.tex"}
+    assert {name: (folder / name).read_bytes() for name in own} == own
+    assert "133 published cells" in out, "the tables are those of the recipe that is asked for"
+
+
 def read(folder: Path) -> list[dict[str, str]]:
     with (folder / "scorecard.csv").open(newline="", encoding="utf-8") as file:
         return list(csv.DictReader(file))
@@ -186,3 +199,4 @@ def test_a_run_with_a_scorecard_writes_it_before_it_is_sealed(command: Command, 
     own_table(tmp_path / "own.csv", subset=row["subset"], value=f"{100 * row['value']:.2f}", **cell)
     status, out, _ = command("compare", "recipe=mine", str(folder))
     assert status == 0 and "1 published cells: 1 reproduced" in out and "PARTIAL" not in out
+    assert out.splitlines()[-1] == str(folder / "scorecard-mine.tex")

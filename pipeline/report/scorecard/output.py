@@ -10,7 +10,7 @@ from typing import Any
 
 import pandas as pd
 
-from pipeline.files import write_atomically
+from pipeline.files import name_of, write_atomically
 from pipeline.report import tables
 from pipeline.report.scorecard import views
 from pipeline.report.scorecard.card import Card, Line, plain
@@ -177,12 +177,16 @@ def _views(card: Card) -> list[views.Table]:
 WRITERS: dict[str, Callable[[Card, Sequence[str]], str]] = {"md": to_markdown, "tex": to_latex}
 
 
-def write(folder: Path, card: Card, limits: Sequence[str] = ()) -> list[Path]:
-    """Write ``scorecard.csv``, ``.md`` and ``.tex`` into a run folder; the paths."""
+def write(folder: Path, card: Card, limits: Sequence[str] = (), of: str = "") -> list[Path]:
+    """Write ``scorecard.csv``, ``.md`` and ``.tex`` into a run folder; the paths.
+
+    A card ``of`` another recipe than the run's is ``scorecard-RECIPE.csv``, so that the run's own stays.
+    """
+    name = f"{NAME}-{name_of(of)}" if of else NAME
     made = {"csv": to_csv(card), **{kind: writer(card, limits) for kind, writer in WRITERS.items()}}
     for kind, text in made.items():
-        write_atomically(folder / f"{NAME}.{kind}", text.encode("utf-8", errors="replace"))
-    return [folder / f"{NAME}.{kind}" for kind in made]
+        write_atomically(folder / f"{name}.{kind}", text.encode("utf-8", errors="replace"))
+    return [folder / f"{name}.{kind}" for kind in made]
 
 
 def keep(folder: Path, card: Card) -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
+from pipeline.errors import os_error
 from pipeline.report.scorecard import card, output
 from pipeline.report.scorecard.settings import Changes, Scorecard
 from pipeline.report.scorecard.settings import read as settings_of
@@ -40,6 +41,19 @@ def recorded(folder: Path) -> Changes:
         return Changes.model_validate(given or {})
     except ValidationError as error:
         raise files.changed(folder, [path.name]) from error
+
+
+def is_of_another(folder: Path, recipe: str) -> bool:
+    """Whether a run is of another recipe; False where its folder does not tell."""
+    path = folder / "overrides.txt"
+    if not path.is_file():
+        return False
+    try:
+        lines = path.read_text(encoding="utf-8", errors="surrogateescape").splitlines()
+    except OSError as error:
+        raise os_error(error, "a file of a run cannot be read", path) from error
+    given = [one.partition("=")[2] for one in lines if one.lstrip("+").startswith("recipe=")]
+    return not given or given[-1] != recipe
 
 
 def written(folder: Path, settings: Scorecard) -> card.Card:
