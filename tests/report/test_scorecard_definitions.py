@@ -14,7 +14,7 @@ from pipeline.families import vsm
 from pipeline.planning.plan import apart
 from pipeline.planning.settings import Chosen
 from pipeline.report.scorecard import card, output, settings, verdicts, views
-from pipeline.tables import published
+from pipeline.tables import published, results
 from tests.report.test_scorecard import RUN, eer, line, made
 
 POOLED = "libri_test (pooled)"
@@ -81,7 +81,13 @@ def test_a_column_that_results_lack_is_refused() -> None:
 def test_a_tolerance_is_of_the_cells_that_it_names() -> None:
     """Two trainings of an attacker of SRD 2026 differ; one extractor on original speech does not."""
     subset = "libri_test (mean of f and m)"
-    found = made("srd2026", eer("b3", subset, 0.281), eer("original", subset, 0.054))
+    one_point = settings.Tolerance(
+        value=1.0, unit="%", where={"condition": ["PP"]}, reason="two trainings of an attacker differ"
+    )
+    asked = settings.read("srd2026")
+    assert asked is not None
+    rows = results.records(results.frame([eer("b3", subset, 0.281), eer("original", subset, 0.054)]))
+    found = card.of(asked.model_copy(update={"tolerances": {"eer": one_point}}), rows)
     near, far = line(found, "B3", subset, metric="eer"), line(found, "original", subset, metric="eer")
     assert (near.verdict, near.tolerance) == (verdicts.REPRODUCED, 1.0)
     assert far.row is not None and (far.verdict, far.tolerance) == (verdicts.DIFFERS, 0.0)
