@@ -206,12 +206,13 @@ KINDS = {
     ),
     "duplicate-trial": (
         "lists joined twice",
-        "keep one line of each pair, with the command given with the list or sort -u trials -o trials",
+        "keep one line of each pair: the command given with the first of a list takes out lines that repeat another; of two that "
+        "contradict each other the right one stays",
     ),
     "label": (
         "a mistake in the list or in utt2spk: a trial is a target if and only if model and speaker are the same",
-        "correct the label, or leave the third column out everywhere, with the command given with the list: labels then follow from "
-        "the speakers",
+        "correct the label, or leave the third column out everywhere, with the command given with the first of a list: labels "
+        "then follow from the speakers",
     ),
     "no-class": (
         "a list cut down too far, or a set of a single speaker",

@@ -45,7 +45,7 @@ def check(made: TrialList, known: Mapping[tuple[str, str], Listed], faults: Faul
         return
     if not tried or _swapped(made, models, tried, faults):
         return
-    _check_ids(made, models, tried, faults)
+    _check_ids(made, models, tried, known, faults)
     _check_labels(made, models, known, faults)
 
 
@@ -219,7 +219,13 @@ def _swapped(made: TrialList, models: Collection[str], tried: Collection[str], f
     return True
 
 
-def _check_ids(made: TrialList, models: Collection[str], tried: Collection[str], faults: Faults) -> None:
+def _check_ids(
+    made: TrialList,
+    models: Collection[str],
+    tried: Collection[str],
+    known: Mapping[tuple[str, str], Listed],
+    faults: Faults,
+) -> None:
     strange: dict[tuple[str, str], list[Trial]] = defaultdict(list)
     first: dict[tuple[str, str], Trial] = {}
     again: list[tuple[Trial, Trial]] = []
@@ -236,8 +242,10 @@ def _check_ids(made: TrialList, models: Collection[str], tried: Collection[str],
         "unknown-model": _all_alike(made, "model", [trial.model for trial in made.trials], models, faults),
         "unknown-utterance": _all_alike(made, "utterance", [trial.utterance for trial in made.trials], tried, faults),
     }
+    lacking = {name for kind, name in strange if kind == "unknown-model"}
+    other = not alike["unknown-model"] and _other_pair(made, lacking, known, faults)
     for number, ((kind, name), several) in enumerate(strange.items()):
-        if alike[kind]:
+        if alike[kind] or (other and kind == "unknown-model"):
             continue
         is_model = kind == "unknown-model"
         if invisible("model" if is_model else "utterance", name, several[0].where, faults):
@@ -249,11 +257,41 @@ def _check_ids(made: TrialList, models: Collection[str], tried: Collection[str],
         faults.add(kind, f"{what} ({count}){hint}", several[0].where)
 
 
+def _other_pair(
+    made: TrialList, lacking: Collection[str], known: Mapping[tuple[str, str], Listed], faults: Faults
+) -> bool:
+    """Whether most models of a list are enrolled nowhere beside it, as one fault, which is then reported: a set of another pair stands
+    there, and to mend lists or sets by hand would make a protocol that nobody has."""
+    asked = {trial.model for trial in made.trials}
+    if len(asked) < _ALIKE or 2 * len(lacking) <= len(asked):
+        return False
+    speakers: dict[str, set[str]] = defaultdict(set)
+    for row in known.values():
+        if row.role == "enrolment" and row.set != made.enrolment_set:
+            speakers[row.set].add(row.speaker)
+    meant = [name for name, held in sorted(speakers.items()) if lacking <= held]
+    hint = f"; they are speakers of {' and of '.join(meant)}" if meant else ""
+    count = "none" if len(lacking) == len(asked) else f"only {len(asked) - len(lacking)}"
+    faults.add(
+        "another-set",
+        f"{count} of the {len(asked)} models of the list of {made.name} are enrolled in {made.enrolment_set}, e.g. not {min(lacking)}{hint}: "
+        f"{made.enrolment_set} and {made.name} are not of one pair, and another set stands in the place of one of them",
+        made.where,
+    )
+    return True
+
+
 def _report_repeated(made: TrialList, again: Sequence[tuple[Trial, Trial]], faults: Faults) -> None:
     """Report trials that stand again, each with its first: one by one, or many of them as one fault of the list."""
     if len(again) < FEW:
+        # A line that repeats another may go; which of two that contradict each other is right, no command can know.
+        command = ": " + rewritten(made.where, '!seen[$1 " " $2 " " $3]++')
         for trial, before in again:
-            what = f"the trial {trial.model} {trial.utterance} stands twice, first in {before.where}"
+            what = f"the trial {trial.model} {trial.utterance} stands twice"
+            if trial.target != before.target:
+                what += f" with both labels, first in {before.where}: keep the line whose label is right"
+            else:
+                what, command = f"{what}, first in {before.where}{command}", ""
             faults.add("duplicate-trial", what, trial.where)
         return
     trial, before = again[0]
@@ -323,14 +361,16 @@ def _check_labels(
             trial.where,
         )
         return
+    leave = "; this leaves all labels to follow from the speakers: " + rewritten(made.where, "{ print $1, $2 }")
     for trial, speaker in wrong:
         given, right = ("target", "nontarget") if trial.target else ("nontarget", "target")
         faults.add(
             "label",
             f"the trial {trial.model} {trial.utterance} is labelled {given}, but the speaker of the "
-            f"utterance is '{speaker}', so it is {right}",
+            f"utterance is '{speaker}', so it is {right}{leave}",
             trial.where,
         )
+        leave = ""
 
 
 def rewritten(file: str, program: str) -> str:

@@ -312,6 +312,36 @@ def test_exchanged_folders_of_a_copy_are_put_back_by_the_command(vpc2024: Challe
     assert status == 0, err
 
 
+def test_a_dev_set_in_place_of_the_test_set_is_told_and_nothing_is_to_be_edited(
+    vpc2024: Challenge, prepare: Prepare
+) -> None:
+    vpc2024.tables["libri_test_trials_f"] = vpc2024.tables["libri_dev_trials_f"]
+    status, _, err = prepare(vpc2024.save().root, "dataset.protocol=reported")
+    assert (
+        status == 3
+        and "none of the 2 models of the list of libri_test_trials_f are enrolled in libri_test_enrolls" in err
+    )
+    assert "they are speakers of libri_dev_enrolls" in err and "are not of one pair" in err
+    assert "add the models' utterances" not in err
+
+
+def test_few_faulty_lines_get_a_real_command(vpc2024: Challenge, prepare: Prepare) -> None:
+    lines = vpc2024.tables["libri_dev_trials_f"]["trials"]
+    lines += [lines[0], lines[1], lines[2].replace("nontarget", "target")]
+    path = vpc2024.save().data / "libri_dev_trials_f" / "trials"
+    status, _, err = prepare(vpc2024.root)
+    assert (
+        status == 3 and f"stands twice with both labels, first in {path}:3: keep the line whose label is right" in err
+    )
+    repeated, labels = re.findall(r": (awk .*)$", err, re.MULTILINE)
+    whole = path.read_text().splitlines()
+    subprocess.run(["sh", "-c", repeated], check=True)
+    assert path.read_text().splitlines() == [*whole[:12], whole[14]]
+    for command in (labels, repeated):
+        subprocess.run(["sh", "-c", command], check=True)
+    assert path.read_text().splitlines() == [" ".join(line.split()[:2]) for line in whole[:12]]
+
+
 def test_an_interrupted_anonymisation_names_its_sets(vpc2024: Challenge, prepare: Prepare, tmp_path: Path) -> None:
     files = vpc2024.save().copy("_mine", tmp_path / "theirs")
     lost = files[len(files) // 2 :]
