@@ -111,7 +111,8 @@ def test_the_keys_that_move_are_those_whose_code_imports_what_was_raised(
     )
     reached = {name for found in expected.values() for name in found}
     stages = {name for name in sources.modules() if name.startswith("pipeline.stages.")}
-    assert stages <= reached, "the evaluation has a task of every stage"
+    # Scores that are given are read where there is no audio: tests/datasets/test_scores.py.
+    assert stages - {"pipeline.stages.given"} <= reached, "the evaluation has a task of every stage"
 
 
 def moved_by(module: str, tasks: list[Task], monkeypatch: pytest.MonkeyPatch) -> set[str]:
