@@ -362,6 +362,11 @@ class Extractor(Component):
         return False
 
     @classmethod
+    def takes_found(cls, settings: Any) -> bool:
+        """Whether its weights are to be those that a challenge's own training left, where ``train=found`` asks for them."""
+        return False
+
+    @classmethod
     def found(cls, settings: Any, folder: Path, beside: Path) -> Any | None:
         """The settings with weights that a challenge's own training left in a folder, where ``train=found`` asks for them.
 

@@ -104,24 +104,29 @@ def _is_of_composition(error: BaseException) -> bool:
     return name.startswith(("hydra._internal.defaults_list", "hydra._internal.config_", "hydra.core.", "omegaconf."))
 
 
-def _validated(values: dict[str, Any], arguments: Sequence[str], choices: Mapping[Any, Any]) -> Evaluation:
+def _validated(
+    values: dict[str, Any], arguments: Sequence[str], choices: Mapping[Any, Any], without_models: bool = False
+) -> Evaluation:
     """The evaluation of a configuration; faults name the option file that they stand in."""
     options = {str(group): [str(choices[group])] for group in choices if choices[group] is not None}
     chosen = {**options, **overrides.chosen(arguments)}
     names.refuse(values)
     option_files.refuse_empty(arguments, chosen)
     try:
-        return validate(values, str(choices.get("recipe") or "custom"))
+        return validate(values, str(choices.get("recipe") or "custom"), without_models)
     except ConfigError as error:
         raise option_files.located(error, arguments, chosen) from None
 
 
-def enter(arguments: Sequence[str], action: Callable[[Evaluation, dict[str, Any]], int]) -> int:
+def enter(
+    arguments: Sequence[str], action: Callable[[Evaluation, dict[str, Any]], int], without_models: bool = False
+) -> int:
     """Compose the configuration of a command line and call ``action`` with it; under ``-m`` once for each combination.
 
     Args:
         arguments: Hydra flags and overrides.
         action: gets the checked evaluation and the composed configuration as plain values; gives the exit status.
+        without_models: the action looks at data alone, so that no model or vector has to be there.
 
     Returns:
         The exit status; of a sweep the highest of its jobs.
@@ -140,7 +145,7 @@ def enter(arguments: Sequence[str], action: Callable[[Evaluation, dict[str, Any]
     _store_copies(arguments)
     _install_launchers()
     given = forced(option_files.absolute(read))
-    jobs = Jobs(functools.partial(_act, action, tuple(arguments)), given)
+    jobs = Jobs(functools.partial(_act, action, tuple(arguments), without_models), given)
     before = sys.argv
     sys.argv = [before[0], *given]
     try:
@@ -163,14 +168,18 @@ def _install_launchers() -> None:
 
 
 def _act(
-    action: Callable[[Evaluation, dict[str, Any]], int], arguments: Sequence[str], composed: Any, recipe: str
+    action: Callable[[Evaluation, dict[str, Any]], int],
+    arguments: Sequence[str],
+    without_models: bool,
+    composed: Any,
+    recipe: str,
 ) -> int:
     from hydra.core.hydra_config import HydraConfig
 
     choices = HydraConfig.get().runtime.choices
     values = given_scores.settled(_plain(composed, arguments), arguments)
     values = _without_unchosen(values, arguments, str(choices.get("recipe")))
-    return action(_validated(values, arguments, choices), values)
+    return action(_validated(values, arguments, choices, without_models), values)
 
 
 def _without_unchosen(values: dict[str, Any], arguments: Sequence[str], recipe: str) -> dict[str, Any]:

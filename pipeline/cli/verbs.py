@@ -65,7 +65,7 @@ def act(verb: str, arguments: Sequence[str], folders: Sequence[str]) -> int:
             keep_all(error, asked.paths.runs.parent)
             raise
 
-    return compose.enter(arguments, once)
+    return compose.enter(arguments, once, without_models=verb in ("validate", "prepare"))
 
 
 def run(arguments: Sequence[str], asked: Evaluation, values: dict[str, Any]) -> int:
@@ -103,7 +103,14 @@ def prepare(asked: Evaluation, values: dict[str, Any]) -> int:
         print(f"{name}  {role}  {rows['speaker'].nunique()} speakers  {len(rows)} utterances  {minutes:.1f} min")
     for trials in data.trials.values():
         print(f"{trials.name}  trials  {trials.n_target} target  {trials.n_nontarget} non-target")
+    for line in [*evaluation.said(asked), *_needed(asked)]:
+        print(line)
     return 0
+
+
+def _needed(asked: Evaluation) -> list[str]:
+    """What of models and vectors is not there: nothing that the data lack."""
+    return [f"a run would also need: what {fault.where} asks for; {fault.what}" for fault in asked.models.lacking]
 
 
 def train(asked: Evaluation, values: dict[str, Any]) -> int:
@@ -138,6 +145,8 @@ def validate(options: submission.Options, asked: Evaluation, values: dict[str, A
         f"valid: dataset {asked.dataset.name}, systems {', '.join(asked.systems)}, "
         f"extractors {', '.join(asked.extractors)}, attackers {', '.join(asked.attackers)}"
     )
+    for line in _needed(asked):
+        print(line)
     found = evaluation.submission(asked, options.training)
     if isinstance(found, str):
         if options.asks:

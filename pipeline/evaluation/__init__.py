@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pipeline.evaluation.application import Planned, Trained, evaluate, plan, prepare, train_extractors
+from pipeline.evaluation.found_models import said
 from pipeline.evaluation.result import Result, SimilarityMatrices, read
 from pipeline.evaluation.submissions import submission
 
@@ -15,6 +16,7 @@ __all__ = [
     "plan",
     "prepare",
     "read",
+    "said",
     "submission",
     "train_extractors",
 ]

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from pipeline.datasets.settings import DatasetSettings
-from pipeline.datasets.vpc import copies
+from pipeline.datasets.vpc import copies, models, protocols
 from pipeline.datasets.vpc.copies import Offered
 from pipeline.datasets.vpc.importer import originals
 from pipeline.datasets.vpc.layout import Layout, look
@@ -21,6 +21,8 @@ SEVERAL = "found:"
 """What comes before the suffix of one copy in a list of systems."""
 KIND = "external"
 """The component that a copy becomes."""
+RECIPES = {"vpc2020": "2020", "vpc2022": "2022", "vpc2024": "2024", "vpac": "attacker"}
+"""The recipes that are of one edition."""
 UNPROTECTED = {"original": {"name": "original"}}
 
 
@@ -100,6 +102,26 @@ def look_at(dataset: DatasetSettings) -> Layout | None:
     return look(Path(dataset.root).expanduser().absolute(), dataset.edition, originals(dataset))
 
 
+def of_another_edition(dataset: DatasetSettings, recipe: str) -> list[Fault]:
+    """The fault of a folder that is of another edition than a challenge's recipe asks for: whatever else lacks follows from it.
+
+    What a folder is called is no such mark, and without a recipe the edition is what the user says.
+    """
+    layout = look_at(dataset) if dataset.edition != "auto" and recipe in RECIPES else None
+    if (
+        layout is None
+        or not layout.is_sure
+        or layout.recognised == layout.edition
+        or layout.marks.startswith("the name ")
+    ):
+        return []
+    titles, recognised = protocols.TITLES, layout.recognised
+    others = [name for name, edition in RECIPES.items() if edition == recognised]
+    mended = f"recipe={others[0]}, or dataset.edition={recognised}" if others else f"dataset.edition={recognised}"
+    text = f"the folder is one of {titles[recognised]} (by {layout.marks}), and recipe={recipe} asks for {titles[layout.edition]}"
+    return [Fault(f"{text}: set {mended} if that is meant", "dataset.root")]
+
+
 def layout_of(dataset: DatasetSettings) -> Layout:
     """The folder of the data set as a challenge's.
 
@@ -121,7 +143,7 @@ def _chosen(key: str, suffix: Any, there: Mapping[str, Offered], layout: Layout,
     """The copies that an entry stands for: those of a suffix or of several, all without one."""
     where = f"system.{key}"
     if not there:
-        faults.append(Fault(f"there are no anonymised copies: {looked_for(layout)}", where))
+        faults.append(Fault(f"there are no anonymised copies: {looked_for(layout)}; {_without_copies(layout)}", where))
         return []
     if suffix is None:
         return list(there.values())
@@ -138,6 +160,16 @@ def _chosen(key: str, suffix: Any, there: Mapping[str, Offered], layout: Layout,
         else:
             found.append(one)
     return found
+
+
+def _without_copies(layout: Layout) -> str:
+    """What can be evaluated of a folder that holds original speech alone."""
+    more = "" if models.of_original(layout) is not None or layout.edition in ("2020", "2022") else " train=default"
+    which = " by a public model" if more else ""
+    return (
+        f"evaluate the original speech alone{which}: system=original{more} (attackers of anonymised speech have nothing to do then), "
+        f"or name a folder of copies: '+system.NAME={{name: {KIND}, root: DIR}}' system=original"
+    )
 
 
 def looked_for(layout: Layout) -> str:

@@ -8,7 +8,7 @@ from typing import Any, Literal
 from pipeline.contracts import Anonymiser, Backend, ComponentSettings, Extractor, Training, numeric
 from pipeline.datasets.settings import DatasetSettings
 from pipeline.datasets.vpc import copies, models, vectors
-from pipeline.datasets.vpc.layout import Layout
+from pipeline.datasets.vpc.layout import TRAINING, Layout
 from pipeline.datasets.vpc.models import Checkpoint
 from pipeline.errors import Fault
 from pipeline.evaluation import found
@@ -72,10 +72,15 @@ def used(
                 taken[f"{label} on {system}"] = checkpoint
         if own is not None or any(name == label for name, _ in adapted):
             kinds.append(label)
-    faults = _lacking(layout, kinds, changed, extractors, systems, suffixes, adapted, trains, adapts)
+    wanting = [
+        label
+        for label, one in extractors.items()
+        if "trials" in one.component.compared_as or one.component.takes_found(one.settings)
+    ]
+    faults = [] if trains else _lacking(layout, kinds, wanting, changed, extractors, systems, suffixes, adapted, adapts)
     lines = tuple(f"extractor {label}: trained by the challenge's own code, {one.said}" for label, one in taken.items())
     original = tuple(label for label in kinds if changed[label] is not extractors[label])
-    return changed, FoundModels(original, adapted, said=lines), faults
+    return changed, FoundModels(original, adapted, said=lines, lacking=tuple(faults)), []
 
 
 def said(asked: Evaluation) -> list[str]:
@@ -125,23 +130,25 @@ def _suffixes(layout: Layout, systems: Mapping[str, Chosen[Anonymiser]]) -> dict
 def _lacking(
     layout: Layout,
     kinds: list[str],
+    wanting: list[str],
     changed: Mapping[str, Any],
-    extractors: Mapping[str, Any],
+    extractors: Mapping[str, Chosen[Extractor]],
     systems: Mapping[str, Chosen[Anonymiser]],
     suffixes: Mapping[str, str],
     adapted: Mapping[tuple[str, str], Any],
-    trains: bool,
     adapts: bool,
 ) -> list[Fault]:
     """What is not there, where nothing trains it: an attack without it would be a weaker one than was asked for."""
-    if not kinds and not trains:
+    name = TRAINING if TRAINING in layout.sets else "DIR"
+    remedy = f"name the training set by dataset.train={name}, so that train.otherwise trains it"
+    if not kinds and wanting:
         looked = ", ".join([str(models.place(layout, "asv_orig")), *_places(layout, suffixes.values())])
-        text = f"no trained model of a chosen extractor ({', '.join(extractors)}) is there: looked for CKPT+N with "
-        remedy = "choose extractor=[ecapa], or name the training set by dataset.train=train-clean-360 (or DIR)"
-        return [Fault(f"{text}{models.FILES[0]} in {looked}; {remedy}", "train")]
-    if trains:
-        return []
-    remedy = "name the training set by dataset.train=train-clean-360 (or DIR), so that train.otherwise trains it"
+        text = f"no trained model of a chosen extractor ({', '.join(wanting)}) is there: looked for CKPT+N with "
+        trained = models.of_original(layout) is not None and not any(one.name == "ecapa" for one in extractors.values())
+        others = "choose extractor=[ecapa], whose models are there, or " if trained else ""
+        public = f"or {PUBLIC}" if not any(not one.component.unchanged for one in systems.values()) else ""
+        text = f"{text}{models.FILES[0]} in {looked}; {others}{remedy}"
+        return [Fault(f"{text}; {public}" if public else text, "train")]
     faults = []
     for label in kinds:
         if changed[label] is extractors[label]:
@@ -160,6 +167,10 @@ def _lacking(
                 Fault(f"{text}: {remedy}, leave the system out, or the attackers with training=anonymised", "train")
             )
     return faults
+
+
+PUBLIC = "train=default takes a public model, which is another attacker than the challenge's"
+"""What to do where original speech alone is evaluated."""
 
 
 def _places(layout: Layout, suffixes: Any) -> list[str]:
@@ -218,7 +229,8 @@ def read_from(
     # What vectors cannot do another extractor may; it is said where a plan leaves one out.
     alone = len(reading) == len(extractors)
     faults += [*more, *(lacking if alone and not faults else [])]
-    return {**extractors, **vectors_of}, {**backends, **parameters}, FoundModels((), adapted, theirs), faults
+    models_found = FoundModels((), adapted, theirs, lacking=tuple(faults))
+    return {**extractors, **vectors_of}, {**backends, **parameters}, models_found, []
 
 
 def _vectors(

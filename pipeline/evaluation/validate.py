@@ -54,8 +54,13 @@ class _NoTraining(ComponentSettings):
     name: Literal["none"] = numeric("none")
 
 
-def validate(values: Mapping[str, Any], recipe: str) -> Evaluation:
+def validate(values: Mapping[str, Any], recipe: str, without_models: bool = False) -> Evaluation:
     """Check a composed configuration and make the evaluation of it.
+
+    Args:
+        values: as composed.
+        recipe: its name.
+        without_models: what of models and vectors is not there is no fault: nothing is to be computed with them.
 
     Raises:
         ConfigError: with every fault of the configuration.
@@ -76,6 +81,8 @@ def validate(values: Mapping[str, Any], recipe: str) -> Evaluation:
     paths, runtime = checked.part(Paths, "paths"), checked.part(Runtime, "runtime")
     store, scorecard = checked.part(Storage, "store"), checked.part(Changes, "scorecard")
     dataset, executor = checked.part(DatasetSettings, "dataset"), checked.one("executors", "executor", "local")
+    if dataset is not None and not faults:
+        _refuse(found.of_another_edition(dataset, recipe))
     given = dataset is not None and dataset.is_given
     train, theirs = (None, None) if given else (checked.training(), checked.found_training())
     if not given:
@@ -102,17 +109,19 @@ def validate(values: Mapping[str, Any], recipe: str) -> Evaluation:
         several["extractors"], several["backends"], read, more = found_models.read_from(
             several["extractors"], several["backends"], several["anonymisers"], dataset, attackers
         )
-        models = replace(models, adapted={**models.adapted, **read.adapted}, backends=read.backends)
+        models = replace(
+            models,
+            adapted={**models.adapted, **read.adapted},
+            backends=read.backends,
+            lacking=models.lacking + read.lacking,
+        )
         faults += more
-    if not faults and not given:
+    if not without_models:
+        faults += models.lacking
+    if not faults and not given and not models.lacking:
         several["extractors"] = _resolved(several["extractors"], train, dataset)
         faults += _without_trainer(several["extractors"], train, attackers, several["backends"], models)
-    if faults:
-        raise ConfigError(
-            f"the configuration has {len(faults)} fault{'s' if len(faults) > 1 else ''}",
-            remedy="see `python -m pipeline --cfg job` for all keys",
-            faults=faults,
-        )
+    _refuse(faults)
     return Evaluation(
         recipe=recipe,
         paths=paths,
@@ -135,6 +144,15 @@ def validate(values: Mapping[str, Any], recipe: str) -> Evaluation:
         models=models,
         scorecard=scorecard,
     )
+
+
+def _refuse(faults: Sequence[Fault]) -> None:
+    if faults:
+        raise ConfigError(
+            f"the configuration has {len(faults)} fault{'s' if len(faults) > 1 else ''}",
+            remedy="see `python -m pipeline --cfg job` for all keys",
+            faults=faults,
+        )
 
 
 class _Checked:

@@ -23,6 +23,7 @@ from pipeline.contracts import (
     runtime,
 )
 from pipeline.datasets.settings import DatasetSettings
+from pipeline.errors import Fault
 from pipeline.protocol.attackers import AttackerSettings
 from pipeline.report.scorecard.settings import Changes
 from pipeline.stages.fuse import Kind
@@ -179,12 +180,14 @@ class FoundModels:
             extractor, label of system).
         backends: back ends with the parameters that go with such vectors, by (label of back end, label of system).
         said: which of them is what.
+        lacking: what a run needs and is not there, such as vectors: of a run these are faults.
     """
 
     original: tuple[str, ...] = ()
     adapted: Mapping[tuple[str, str], Chosen[Extractor]] = field(default_factory=dict)
     backends: Mapping[tuple[str, str], Chosen[Backend]] = field(default_factory=dict)
     said: tuple[str, ...] = ()
+    lacking: tuple[Fault, ...] = ()
 
 
 @dataclass(frozen=True)

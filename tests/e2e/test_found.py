@@ -153,6 +153,7 @@ def test_without_copies_it_is_said_where_they_were_looked_for(tmp_path: Path, co
     assert status == 2
     assert f"there are no anonymised copies: looked for folders SET_SUFFIX in {tmp_path}/vpc/data" in err
     assert "libri_dev_enrolls" in err and err.count("  - ") == 1
+    assert "system=original train=default (" in err and command("prepare", "system=original", "train=default")[0] == 0
 
 
 def test_another_data_set_has_none(root: Path, command: Command) -> None:
@@ -291,6 +292,43 @@ def test_without_any_model_all_are_trained_where_there_is_speech_or_the_remedy_s
 def test_what_cannot_be_used_is_refused(trained: Path, command: Command, given: tuple[str, ...], said: str) -> None:
     status, _, err = command("plan", *ATTACK, *given)
     assert (status, said in err) == (2, True), err
+
+
+def test_data_are_looked_at_where_models_are_not_there(root: Path, command: Command) -> None:
+    """An organiser gets audio alone. What a run needs is said, and the exit status is that of the check."""
+    given = (*ATTACK, "system=[original,found:_mcadams]")
+    for verb in ("prepare", "validate"):
+        status, out, err = command(verb, *given)
+        assert status == 0, err
+        assert "a run would also need: what train asks for; no trained model of a chosen extractor (ecapa)" in out
+    assert "verdict: nothing wrong" in out
+    next((root / "data" / "libri_dev_trials_f_mcadams" / "wav").iterdir()).unlink()
+    assert command("validate", *given)[0] == 3
+    status, out, _ = command("prepare", "system=original", *READ[:2], "backend=[plda]", "backend.plda.source=found")
+    assert status == 0 and "what extractor.precomputed asks for; no vectors of original are there" in out
+    assert "what backend.plda asks for; no folder with plda" in out
+
+
+def test_a_missing_model_is_asked_for_where_one_is_used_and_its_remedy_is_no_circle(
+    root: Path, command: Command
+) -> None:
+    status, _, err = command("plan", *ATTACK, "system=original")
+    assert status == 2 and "(ecapa) is there" in err
+    assert "extractor=[ecapa]" not in err and "dataset.train=DIR" in err and "train=default takes a public" in err
+    status, out, err = command(
+        "plan", *QUICK, "train=found", "attacker=[ignorant]", "diagnostics=false", "system=found:_mcadams"
+    )
+    assert status == 0 and "measure: " in out, err
+
+
+def test_a_folder_of_another_edition_is_named_before_models_are_missed(root: Path, command: Command) -> None:
+    (root / "exp" / "models" / "asv_eval" / "xvect_01709_1" / "plda").mkdir(parents=True)
+    for recipe, asked in (("vpc2024", "2024"), ("vpc2020", "2020")):
+        status, _, err = command("prepare", f"recipe={recipe}")
+        assert status == 2 and "one of VoicePrivacy 2022 (by " in err, err
+        assert f"recipe={recipe} asks for VoicePrivacy {asked}: set recipe=vpc2022, or dataset.edition=2022" in err
+        assert "model" not in err.partition("asks for")[2]
+    assert command("prepare", "recipe=vpc2022", "system=found:_mcadams")[0] == 0
 
 
 def test_models_at_hand_are_said(trained: Path, command: Command) -> None:

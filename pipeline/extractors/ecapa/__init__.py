@@ -39,9 +39,13 @@ class Extractor(SpeechBrainExtractor):
         return settings.source not in ("trained", "auto")
 
     @classmethod
+    def takes_found(cls, settings: EcapaSettings) -> bool:
+        return settings.source in ("auto", "trained")
+
+    @classmethod
     def found(cls, settings: EcapaSettings, folder: Path, beside: Path) -> EcapaSettings | None:
         """The attacker of the VoicePrivacy Challenge 2024; that of 2026, which hears WavLM too, is another network."""
-        if settings.source not in ("auto", "trained") or embedding_file(folder) is None:
+        if not cls.takes_found(settings) or embedding_file(folder) is None:
             return None
         if any((place / "WavLM-Large.pt").is_file() for place in (folder, folder.parent, beside, beside.parent)):
             return None

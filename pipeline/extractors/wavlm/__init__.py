@@ -150,9 +150,13 @@ class Extractor(EmbeddingExtractor, Finetunable):
             ) from error
 
     @classmethod
+    def takes_found(cls, settings: WavlmSettings) -> bool:
+        return settings.source == HUB
+
+    @classmethod
     def found(cls, settings: WavlmSettings, folder: Path, beside: Path) -> WavlmSettings | None:
         """The attacker of the VoicePrivacy Challenge 2026, its branches on the WavLM of ``exp/asv_ssl``."""
-        if settings.source != HUB or first_file(folder, layouts.BRANCHES) is None:
+        if not cls.takes_found(settings) or first_file(folder, layouts.BRANCHES) is None:
             return None
         for place in (folder, beside, folder.parent, beside.parent):
             if first_file(place, layouts.MICROSOFT) is not None:
