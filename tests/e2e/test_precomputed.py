@@ -50,6 +50,7 @@ def kaldi_plda(place: Path) -> Path:
     return place
 
 
+@pytest.mark.slow
 def test_kaldi_vectors_and_plda_give_rows_without_any_extraction(tmp_path: Path) -> None:
     root = toy.corpus(tmp_path / "data")
     original, protected = written(root, tmp_path / "xo", 1), written(root, tmp_path / "xp", 2)

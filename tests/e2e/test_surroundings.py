@@ -416,6 +416,7 @@ def largest(size: int) -> Iterator[None]:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
+@pytest.mark.slow
 def test_a_file_that_may_not_grow_is_one_plain_error_wherever_it_happens(
     sound: list[str], command: Command, tmp_path: Path
 ) -> None:

@@ -126,6 +126,7 @@ def test_nothing_to_train_says_what_to_add(tmp_path: Path, command: Callable[...
     assert "'extractor=[ecapa]'" in err
 
 
+@pytest.mark.slow
 def test_somebody_elses_anonymised_training_set_makes_a_semi_informed_attacker(tmp_path: Path) -> None:
     """An external system with ``TRAINSET_suffix``; without it, the run is refused before any compute, by name."""
     root = toy.corpus(tmp_path / "data", speakers=8, utterances=4)
