@@ -7,6 +7,7 @@ from pathlib import Path
 import kaldiio
 import numpy as np
 import pandas as pd
+import pytest
 
 from pipeline.metrics import trial_metrics
 from pipeline.tables import results
