@@ -202,7 +202,7 @@ def scorecard(runs: Sequence[Result], recipe: str, asked: Evaluation, values: di
     Raises:
         ConfigError: the recipe has no scorecard, there are several runs, or several rows stand for one cell.
     """
-    from pipeline.report.scorecard import card, output
+    from pipeline.report.scorecard import card, labels, output
     from pipeline.report.scorecard import runs as of_runs
     from pipeline.tables import limits
 
@@ -226,12 +226,15 @@ def scorecard(runs: Sequence[Result], recipe: str, asked: Evaluation, values: di
             remedy=(f"did you mean recipe={near[0]}? " if near else "")
             + f"known: {', '.join(scorecards.names())}; a published table of your own: scorecard.tables=[FILE.csv]",
         )
+    labels.refuse_unknown(asked.scorecard, settings, card.cells(settings.tables))
     if not runs:
         print(output.to_text(card.of(settings, None), run=False))
         return 0
     folder = runs[0].folder
     made = of_runs.of_run(folder, settings)
     card.refuse(made, folder)
+    for said in labels.unmatched(asked.scorecard, runs[0].rows.to_dict("records")):
+        log.warning("%s", said)
     print(output.to_text(made, limits.read(folder)))
     for path in output.write(folder, made, limits.read(folder), recipe if another else ""):
         print(path)

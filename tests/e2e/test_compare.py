@@ -126,6 +126,23 @@ def test_labels_and_tolerances_of_the_command_line_and_of_the_run(command: Comma
     assert status == 2 and "scorecard.system" in err and "did you mean systems" in err
 
 
+def test_mistyped_labels_and_names_are_said(command: Command, tmp_path: Path) -> None:
+    folder = run_of(tmp_path / "run", *ROWS)
+    status, out, err = command("compare", "recipe=vpc2024", str(folder), "scorecard.systems.B1=mcadam")
+    assert status == 0 and "published cells" in out
+    assert "warning: scorecard.systems.B1=mcadam: the run has no system of this label; it has b2, mine, original" in err
+    wrong = ("scorecard.systems.B9=mine", "scorecard.extractors.ecapo=x")
+    before = {path.name: path.read_bytes() for path in folder.iterdir()}
+    for verb in (
+        ("compare", "recipe=vpc2024", str(folder)),
+        ("validate", "recipe=vpc2024", "system=[original,b2]", "train=default"),
+    ):
+        status, _, err = command(*verb, *wrong)
+        assert status == 2 and "scorecard.systems.B9: no published name" in err and "B1, B2, B3, B4, B5, B6" in err
+        assert "scorecard.extractors.ecapo: no published name: did you mean ecapa?" in err
+    assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
+
+
 def test_a_table_of_ones_own_is_a_csv_and_no_code(command: Command, tmp_path: Path) -> None:
     folder = run_of(tmp_path / "run", *ROWS)
     cell = {"condition": "PP", "system": "mine", "metric": "eer", "variant": "speechbrain", "unit": "%"}

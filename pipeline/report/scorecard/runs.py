@@ -7,7 +7,7 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from pipeline.errors import os_error
-from pipeline.report.scorecard import card, output
+from pipeline.report.scorecard import card, labels, output
 from pipeline.report.scorecard.settings import Changes, Scorecard
 from pipeline.report.scorecard.settings import read as settings_of
 from pipeline.tables import limits, results
@@ -23,12 +23,13 @@ def ready(recipe: str, changes: Changes) -> Scorecard | None:
     """The scorecard of a recipe, once all its tables can be read: before anything is computed that would be held against them.
 
     Raises:
-        ConfigError: a setting is at fault, or there is no such table.
+        ConfigError: a setting is at fault, names what is not published, or there is no such table.
         DataError: a table is none.
     """
     found = settings_of(recipe, changes)
     if found is not None:
-        card.cells([*found.tables, *found.witnesses])
+        card.cells(found.witnesses)
+        labels.refuse_unknown(changes, found, card.cells(found.tables))
     return found
 
 
