@@ -204,7 +204,7 @@ def scorecard(runs: Sequence[Result], recipe: str, asked: Evaluation, values: di
     """
     from pipeline.report.scorecard import card, labels, output
     from pipeline.report.scorecard import runs as of_runs
-    from pipeline.tables import limits
+    from pipeline.tables import limits, results
 
     if len(runs) > 1:
         raise ConfigError(
@@ -233,7 +233,7 @@ def scorecard(runs: Sequence[Result], recipe: str, asked: Evaluation, values: di
     folder = runs[0].folder
     made = of_runs.of_run(folder, settings)
     card.refuse(made, folder)
-    for said in labels.unmatched(asked.scorecard, runs[0].rows.to_dict("records")):
+    for said in labels.unmatched(asked.scorecard, results.records(runs[0].rows)):
         log.warning("%s", said)
     print(output.to_text(made, limits.read(folder)))
     for path in output.write(folder, made, limits.read(folder), recipe if another else ""):

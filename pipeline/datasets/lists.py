@@ -269,7 +269,7 @@ def _other_pair(
     for row in known.values():
         if row.role == "enrolment" and row.set != made.enrolment_set:
             speakers[row.set].add(row.speaker)
-    meant = [name for name, held in sorted(speakers.items()) if lacking <= held]
+    meant = [name for name, held in sorted(speakers.items()) if held.issuperset(lacking)]
     hint = f"; they are speakers of {' and of '.join(meant)}" if meant else ""
     count = "none" if len(lacking) == len(asked) else f"only {len(asked) - len(lacking)}"
     faults.add(

@@ -35,7 +35,7 @@ from pipeline.report import render
 from pipeline.report.drawn import Drawn
 from pipeline.report.scorecard import labels
 from pipeline.report.scorecard import runs as scorecards
-from pipeline.tables import limits, records, status, written
+from pipeline.tables import limits, records, results, status, written
 
 T = TypeVar("T")
 
@@ -85,7 +85,7 @@ def _evaluate(asked: Evaluation, folder: RunFolder, stop: Stop, progress: Progre
     run.execute(graph.tasks)
     trained, gathered = run.reading(graph.tasks, lambda: _gathered(graph, data, run, folder, place))
     if held_against is not None:
-        for said in labels.unmatched(asked.scorecard, gathered.rows.to_dict("records")):
+        for said in labels.unmatched(asked.scorecard, results.records(gathered.rows)):
             log.warning("%s", said)
         for fault in scorecards.written(folder.path, held_against).faults:
             log.warning("scorecard: several rows stand for one published cell: %s", fault)
