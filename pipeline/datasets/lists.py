@@ -257,9 +257,7 @@ def _check_ids(
         faults.add(kind, f"{what} ({count}){hint}", several[0].where)
 
 
-def _other_pair(
-    made: TrialList, lacking: Collection[str], known: Mapping[tuple[str, str], Listed], faults: Faults
-) -> bool:
+def _other_pair(made: TrialList, lacking: set[str], known: Mapping[tuple[str, str], Listed], faults: Faults) -> bool:
     """Whether most models of a list are enrolled nowhere beside it, as one fault, which is then reported: a set of another pair stands
     there, and to mend lists or sets by hand would make a protocol that nobody has."""
     asked = {trial.model for trial in made.trials}
