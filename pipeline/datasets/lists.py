@@ -269,6 +269,9 @@ def _other_pair(made: TrialList, lacking: set[str], known: Mapping[tuple[str, st
             speakers[row.set].add(row.speaker)
     meant = [name for name, held in sorted(speakers.items()) if lacking <= held]
     hint = f"; they are speakers of {' and of '.join(meant)}" if meant else ""
+    enrolled = {line.model for line in made.enrolment}
+    if not meant and (same := [name for name, held in sorted(speakers.items()) if enrolled <= held]):
+        hint = f"; {made.enrolment_set} has the speakers of {' and of '.join(same)}"
     count = "none" if len(lacking) == len(asked) else f"only {len(asked) - len(lacking)}"
     faults.add(
         "another-set",
