@@ -30,7 +30,7 @@ log = logging.getLogger(__name__)
 
 MOST_NAMED = 10
 """So many names stand in a message; the others are counted."""
-_EMPTYING = {"unknown-model", "unknown-utterance", "columns", "labels", "label", "malformed", "encoding", "not-a-file",
+_EMPTYING = {"another-set", "unknown-model", "unknown-utterance", "columns", "labels", "label", "malformed", "encoding", "not-a-file",
              "too-large", "missing-table", "empty", "bad-id"}  # fmt: skip
 """Kinds of faults that leave a trial set without trials: that it has none is then no news."""
 

@@ -257,9 +257,7 @@ def _check_ids(
         faults.add(kind, f"{what} ({count}){hint}", several[0].where)
 
 
-def _other_pair(
-    made: TrialList, lacking: Collection[str], known: Mapping[tuple[str, str], Listed], faults: Faults
-) -> bool:
+def _other_pair(made: TrialList, lacking: set[str], known: Mapping[tuple[str, str], Listed], faults: Faults) -> bool:
     """Whether most models of a list are enrolled nowhere beside it, as one fault, which is then reported: a set of another pair stands
     there, and to mend lists or sets by hand would make a protocol that nobody has."""
     asked = {trial.model for trial in made.trials}
@@ -271,6 +269,9 @@ def _other_pair(
             speakers[row.set].add(row.speaker)
     meant = [name for name, held in sorted(speakers.items()) if held.issuperset(lacking)]
     hint = f"; they are speakers of {' and of '.join(meant)}" if meant else ""
+    enrolled = {line.model for line in made.enrolment}
+    if not meant and (same := [name for name, held in sorted(speakers.items()) if enrolled <= held]):
+        hint = f"; {made.enrolment_set} has the speakers of {' and of '.join(same)}"
     count = "none" if len(lacking) == len(asked) else f"only {len(asked) - len(lacking)}"
     faults.add(
         "another-set",

@@ -57,8 +57,8 @@ def _mend_missing(side: Side) -> str:
 def extra(side: Side) -> Check:
     """Audio files that belong to no utterance of the sets that are looked at."""
     folder, pattern = side.files.folder, side.copy.pattern
-    # Several files of one utterance are none too many but unclear.
-    meant = {pattern.wanted(row) for row, _ in side.files.refused}
+    # Several files of one utterance are none too many but unclear, and one in the folder of another set is missing in its own.
+    meant = {pattern.wanted(row) for row, _ in (*side.files.refused, *side.files.missing)}
     found = [
         Named(os.path.relpath(path, folder), _set_of(side, path), "belongs to no utterance")
         for path in side.files.unused
