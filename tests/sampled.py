@@ -10,6 +10,7 @@ import pytest
 
 def mostly_slow(cases: Iterable[Any], every: int = 5) -> list[Any]:
     """The cases as parameters, all but the first of ``every`` marked slow."""
+    several = [case if isinstance(case, tuple) else (case,) for case in cases]
     return [
-        case if place % every == 0 else pytest.param(case, marks=pytest.mark.slow) for place, case in enumerate(cases)
+        pytest.param(*one, marks=() if place % every == 0 else pytest.mark.slow) for place, one in enumerate(several)
     ]

@@ -18,6 +18,7 @@ from pipeline.contracts import ComponentSettings
 from pipeline.errors import ConfigError
 from pipeline.planning import Evaluation
 from pipeline.registry import component, names
+from tests.sampled import mostly_slow
 
 LISTS = ("system", "extractor", "attacker", "backend", "metric")
 OPTIONS = [
@@ -62,7 +63,9 @@ def test_there_are_options_to_compose() -> None:
     assert {"bring_your_scores", "demo", "kaldi"} <= {*composition.recipes()}
 
 
-@pytest.mark.parametrize(("group", "option"), [one for one in OPTIONS if one not in IN_A_CHALLENGES_FOLDER])
+@pytest.mark.parametrize(
+    ("group", "option"), mostly_slow((one for one in OPTIONS if one not in IN_A_CHALLENGES_FOLDER), 3)
+)
 def test_every_option_of_every_group_composes_and_validates(group: str, option: str) -> None:
     chosen = f"[original,{option}]" if (group, option) != ("system", "original") and group == "system" else option
     evaluation = compose(f"{group}={chosen}", *(["extractor=[ecapa]"] if option == "semi_informed" else []))

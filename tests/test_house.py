@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,6 +21,11 @@ TREES = {path: ast.parse((ROOT / path).read_text(encoding="utf-8")) for path in 
 CLI = Path("pipeline/cli")
 ENTRANCE = Path("pipeline/__main__.py")
 """The process of the command line: it flushes the streams before it ends."""
+
+
+@functools.cache
+def imported(tree: ast.Module) -> tuple[str, ...]:
+    return tuple(imports(tree))
 
 
 def imports(tree: ast.Module) -> Iterator[str]:
@@ -209,8 +215,13 @@ def options(kind: Kind, name: str) -> set[Path]:
     return found
 
 
-def texts(tree: ast.Module) -> Iterator[str]:
+@functools.cache
+def texts(tree: ast.Module) -> tuple[str, ...]:
     """Texts of the code that are no docstrings."""
+    return tuple(_texts(tree))
+
+
+def _texts(tree: ast.Module) -> Iterator[str]:
     documents = {
         id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
     }
@@ -229,7 +240,7 @@ def mentions(kind: Kind, name: str) -> set[str]:
         if path == file or folder in path.parents:
             continue
         said = any(text == name if name in ORDINARY else word.search(text) for text in texts(tree))
-        if any(f"{one}.".startswith(f"{module}.") for one in imports(tree)) or (said and name not in NOT_MEANT):
+        if any(f"{one}.".startswith(f"{module}.") for one in imported(tree)) or (said and name not in NOT_MEANT):
             found.add(str(path))
     for path in sorted((ROOT / "conf").rglob("*.yaml")):
         here = path.relative_to(ROOT)

@@ -74,6 +74,7 @@ def test_simulated_trials_have_the_marginals_that_the_population_values_assume()
         assert (pooled.mean(), pooled.std()) == pytest.approx((mean, 1.0), abs=0.05)
 
 
+@pytest.mark.slow
 def test_the_gpu_script_runs_in_rehearsal() -> None:
     """All of it but the device: a machine lent for minutes is no place to find a misspelt name."""
     script = Path(__file__).with_name("gpu.sh")

@@ -312,6 +312,7 @@ def test_models_that_are_utterances_are_mapped_to_their_speakers(call: Call) -> 
 # How files can be written --------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_every_way_to_write_a_file_gives_the_same_bytes(call: Call) -> None:
     scores, trials, _ = small()
     plain = "".join(f"{a} {b} {c}\n" for a, b, c in scores)

@@ -144,6 +144,7 @@ def test_speakers_with_one_utterance_are_refused_by_name() -> None:
     assert "speaker 'a'" in str(caught.value) and "speaker 'b'" in str(caught.value) and "'c'" not in str(caught.value)
 
 
+@pytest.mark.slow
 def test_the_pooled_real_sets_give_20_inputs_of_20_speakers(speech) -> None:
     root = speech / "librispeech-dev-clean-mp3" / "kaldi"
     manifest = importers.read(DatasetSettings(name="kaldi", root=str(root)), threads=2).manifest

@@ -65,6 +65,7 @@ def test_a_system_is_attacked_in_each_way_and_held_out_speakers_choose(root: Pat
     assert toy.counts(again)[1] == 0
 
 
+@pytest.mark.slow
 def test_weaker_attacks_than_those_at_hand_are_said_to_be(root: Path, tmp_path: Path) -> None:
     given = ("recipe=kaldi", f"dataset.root={root}", "system=b2", "extractor=[ge2e]", "attacker=[lazy_informed]", *FEW)
     done = toy.run(*given, cwd=tmp_path, check=True)

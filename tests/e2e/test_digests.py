@@ -171,6 +171,7 @@ def renamed(root: Path, ids: dict[str, str]) -> Path:
     return root
 
 
+@pytest.mark.slow
 def test_ids_that_no_file_name_holds_or_tells_apart_are_anonymised(
     data: Path, command: Command, tmp_path: Path
 ) -> None:

@@ -109,6 +109,7 @@ def test_within_python(root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPat
     }
 
 
+@pytest.mark.slow
 def test_a_sweep_over_copies(root: Path, command: Command) -> None:
     status, out, err = command("plan", "-m", *QUICK, "system=found:_mcadams,found:_T8-5")
     assert status == 0, err
@@ -197,6 +198,7 @@ def trained(root: Path) -> Path:
     return root
 
 
+@pytest.mark.slow
 def test_attacks_with_the_challenges_checkpoints_are_those_of_the_folders(
     trained: Path, command: Command, tmp_path: Path
 ) -> None:

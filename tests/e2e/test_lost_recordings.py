@@ -109,6 +109,7 @@ def measured(command: Command, data: Path, vectors: Path, root: Path, *metrics: 
     return status, table(root)
 
 
+@pytest.mark.slow
 def test_a_partial_value_says_which_reference_it_lacks(
     data: Path, vectors: Path, command: Command, tmp_path: Path
 ) -> None:

@@ -120,6 +120,7 @@ def _holds(report: Path, had: list[str]) -> None:
         ("histogram", [("asv",), ("vsm", "p0p1"), ("srd",), ALL]),
     ],
 )
+@pytest.mark.slow
 def test_a_cover_of_the_subsets_ends_with_a_report(
     kind: str, subsets: list[tuple[str, ...]], evaluate: Evaluate
 ) -> None:

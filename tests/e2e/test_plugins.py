@@ -57,6 +57,7 @@ def run(python: Path, home: Path, *arguments: str) -> subprocess.CompletedProces
     )
 
 
+@pytest.mark.slow
 def test_one_component_of_each_kind_runs_to_rows_in_a_report(python: Path, tmp_path: Path) -> None:
     data = tmp_path / "data"
     data.mkdir()

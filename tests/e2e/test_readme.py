@@ -18,6 +18,7 @@ from pipeline.tables import results
 from tests import toy
 from tests.documents import DOCUMENTS, ROOT
 from tests.e2e.conftest import Demo
+from tests.sampled import mostly_slow
 
 README = ROOT / "README.md"
 
@@ -44,7 +45,14 @@ def test_there_are_commands() -> None:
     assert {"make demo", "make test"} <= {*COMMANDS["README.md"]}
 
 
-@pytest.mark.parametrize("command", [one for one in ALL if one.startswith("python")])
+FIRST = {one for one in COMMANDS["README.md"] if one.startswith("python")}
+"""What everybody reads is tried at once; of the rest a few, and all in ``make test-all``."""
+
+
+@pytest.mark.parametrize(
+    "command",
+    [*sorted(FIRST), *mostly_slow(one for one in ALL if one.startswith("python") and one not in FIRST)],
+)
 def test_each_command_is_understood(
     command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -129,6 +137,7 @@ def test_the_notebook_script_has_ten_statements() -> None:
     assert isinstance(tree.body[0], ast.Import) and tree.body[0].names[0].name == "pipeline"
 
 
+@pytest.mark.slow
 def test_the_notebook_script_runs_as_it_stands(tmp_path: Path, models: Path) -> None:
     """But for the folder of the data. It prints the tables, LaTeX, a signature and the path of the report, and draws a figure."""
     if not (models / "ge2e" / "pretrained.pt").is_file():

@@ -13,6 +13,7 @@ from pipeline.tables import results
 from tests import challenge
 
 
+@pytest.mark.slow
 def test_printed_cells_stand_beside_pooled_scores_and_means(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     challenge.write("2024", tmp_path / "checkout", None, 0.08, ["B3"], 0.0, models=False)
     bare = [f"metric.{name}.{field}" for name in ("asv", "zebra") for field in ("interval=none", "replicates=0")]

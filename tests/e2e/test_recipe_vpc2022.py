@@ -25,6 +25,7 @@ def run(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> Ran:
     return runner(tmp_path, capfd)
 
 
+@pytest.mark.slow
 def test_the_semi_informed_attacker_has_the_model_that_was_trained_on_anonymised_speech(root: Path, run: Ran) -> None:
     """Its numbers are those of a run with that model's vectors and PLDA alone; the others' are of the downloaded one."""
     first = words(commands(RECIPE)[0], root)

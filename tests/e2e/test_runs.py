@@ -143,6 +143,7 @@ def test_somebody_elses_wavs_get_the_numbers_of_the_system_that_made_them(first,
     pd.testing.assert_frame_equal(ours, theirs)
 
 
+@pytest.mark.slow
 def test_a_set_with_a_broken_file_needs_leave_and_is_marked(first, tmp_path: Path) -> None:
     home, root = copied(first, tmp_path)
     victim = sorted((root / "wav").glob("*.wav"))[-1]
@@ -279,6 +280,7 @@ def test_plan_says_what_a_run_would_do_and_prepare_what_the_data_hold(first, tmp
     assert "toy_enrolls  enrolment  8 speakers  24 utterances" in done.stdout
 
 
+@pytest.mark.slow
 def test_a_library_tree_without_lists(speech: Path, tmp_path: Path, models: Path) -> None:
     done = toy.run(
         "dataset=librispeech", f"dataset.root={speech / 'librispeech' / 'test-other'}", "system=[original,b2]",
@@ -291,6 +293,7 @@ def test_a_library_tree_without_lists(speech: Path, tmp_path: Path, models: Path
     assert rows.loc[("eer", "test-other_trials_f", "original"), "value"] < 0.05
 
 
+@pytest.mark.slow
 def test_hidden_devices_and_threads_are_runtime_only(first, tmp_path: Path) -> None:
     """Neither the device nor the number of threads enters keys."""
     home, root, _ = first

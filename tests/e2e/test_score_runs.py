@@ -166,6 +166,7 @@ def test_the_report_says_what_the_numbers_stand_on(place: Path) -> None:
     assert (folder(place) / "report.html").stat().st_size > 10_000
 
 
+@pytest.mark.slow
 def test_a_finished_run_computes_nothing_again_and_another_score_moves_one_attack(
     place: Path, tmp_path: Path, command: Command
 ) -> None:
@@ -185,6 +186,7 @@ def test_a_finished_run_computes_nothing_again_and_another_score_moves_one_attac
     assert command(*asked)[1].startswith("score: 10 reused, 2 to compute\n"), "the f set, and the pooled one"
 
 
+@pytest.mark.slow
 def test_distances_are_refused_until_somebody_says_so(tmp_path: Path, command: Command) -> None:
     root = vpc2024(tmp_path / "given")
     scores(tmp_path / "given" / "exp" / PLACES["unprotected"].format(sex="f") / "scores", "f", -8.0)

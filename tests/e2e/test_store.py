@@ -175,6 +175,7 @@ def test_what_is_found_and_gathered_is_looked_at_too(
     assert again().computed == 0
 
 
+@pytest.mark.slow
 def test_what_is_kept_beside_the_results_is_dropped_where_it_does_not_check(
     finished: Finished, store: Path, again: Callable[..., Ended]
 ) -> None:
@@ -285,6 +286,7 @@ def hashed(monkeypatch: pytest.MonkeyPatch) -> set[str]:
 
 
 @pytest.mark.parametrize("forgotten", [False, pytest.param(True, marks=pytest.mark.slow)])
+@pytest.mark.slow
 def test_a_rendered_data_set_is_read_when_it_is_decoded_and_made_again_where_it_is_damaged(
     tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, forgotten: bool
 ) -> None:

@@ -20,5 +20,6 @@ def test_jobs_beside_each_other_share_a_store(tmp_path: Path) -> None:
     sweeps.check(sweeps.sweep("submitit_local", toy.corpus(tmp_path / "toy"), tmp_path))
 
 
+@pytest.mark.slow
 def test_the_status_of_a_sweep_is_the_highest_of_its_jobs(tmp_path: Path) -> None:
     sweeps.check_failures("submitit_local", toy.corpus(tmp_path / "toy"), tmp_path)

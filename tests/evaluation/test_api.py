@@ -139,6 +139,7 @@ def test_faults_are_raised_all_at_once(toys: Toys) -> None:
         vp.evaluate(*toys.given(f"dataset.root={toys.home / 'gone'}"))
 
 
+@pytest.mark.slow
 def test_what_does_not_stand_on_everything_is_told_by_the_result(toys: Toys, result: vp.Result) -> None:
     ranked = result.ranks(system="b2", extractor="other").index.get_level_values("input")
     lost = next(name for name in toys.speakers("toy_trials_f") if name in ranked)
@@ -362,6 +363,7 @@ def without_store(toys: Toys, result: vp.Result) -> Iterator[None]:
     aside.rename(store)
 
 
+@pytest.mark.slow
 def test_a_removed_store_is_said_and_all_but_the_scores_is_there(
     without_store: None, result: vp.Result, tmp_path: Path
 ) -> None:

@@ -460,6 +460,7 @@ def units(features: list[Feature]) -> np.ndarray:
     return np.asarray(made / np.linalg.norm(made, axis=1, keepdims=True))
 
 
+@pytest.mark.slow
 def test_equal_error_rate_on_test_other(speech: Path, extractor: campplus.Extractor) -> None:
     paths = sorted((speech / "librispeech" / "test-other").rglob("*.flac"))
     waves = [audio.load(path)[0] for path in paths]

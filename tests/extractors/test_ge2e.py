@@ -182,6 +182,7 @@ def test_very_short_audio_gives_a_finite_vector(n: int, extractor: ge2e.Extracto
     assert (feature.weight == 0) == bool(feature.reason)
 
 
+@pytest.mark.slow
 def test_equal_error_rate_on_test_other(speech: Path, weights: Path) -> None:
     paths = sorted((speech / "librispeech" / "test-other").rglob("*.flac"))
     waves = [audio.load(path)[0] for path in paths]

@@ -318,6 +318,7 @@ def test_missing_tables_leave_their_blocks_out(make_run: MakeRun, tmp_path: Path
     assert "21.73" in page.text
 
 
+@pytest.mark.slow
 def test_same_input_same_bytes(make_run: MakeRun, tmp_path: Path, built: tuple[Path, Path]) -> None:
     again = render([make_run(tmp_path / "elsewhere")], tmp_path / "other" / "report.html")
     assert again.read_bytes() == built[1].read_bytes()

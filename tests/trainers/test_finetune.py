@@ -370,6 +370,7 @@ Trainer.train({"last": SMALL, "all": ALL}[layers], AUDIO, Path(folder), pretrain
 
 
 @pytest.mark.parametrize("layers", ["last", pytest.param("all", marks=pytest.mark.slow)])
+@pytest.mark.slow
 def test_a_kill_changes_no_byte(tmp_path: Path, begun: Pretrained, layers: str) -> None:
     settings = {"last": SMALL, "all": ALL}[layers]
     tuned(tmp_path / "whole", begun, settings)

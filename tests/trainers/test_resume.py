@@ -85,6 +85,7 @@ def attempt() -> Iterator[Attempt]:
 
 
 @pytest.mark.parametrize("architecture", ["ecapa", pytest.param("xvector", marks=pytest.mark.slow)])
+@pytest.mark.slow
 def test_kills_do_not_change_a_byte(attempt: Attempt, tmp_path: Path, architecture: str) -> None:
     assert attempt(architecture, tmp_path / "whole", tmp_path / "unused", -1) == 0
     random = np.random.default_rng(5)
