@@ -111,7 +111,7 @@ def test_the_keys_that_move_are_those_whose_code_imports_what_was_raised(
     )
     reached = {name for found in expected.values() for name in found}
     stages = {name for name in sources.modules() if name.startswith("pipeline.stages.")}
-    # Scores that are given are read where there is no audio: tests/datasets/test_scores.py.
+    # Scores that are given are read where there is no audio: tests/e2e/test_score_runs.py raises the version of that stage.
     assert stages - {"pipeline.stages.given"} <= reached, "the evaluation has a task of every stage"
 
 

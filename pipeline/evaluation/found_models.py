@@ -211,12 +211,12 @@ def read_from(
         label for label, one in extractors.items() if label not in reading and "trials" in one.component.compared_as
     ]
     if fitted and strangers:
-        text = (
-            f"its parameters are those of the challenge's x-vectors, and {', '.join(strangers)} gives other vectors: set "
-            f"extractor.{{}}.source=trained, or choose 'extractor=[found]'"
-        )
-        faults = [Fault(text.replace("extractor.{}", f"backend.{label}"), f"backend.{label}") for label in fitted]
-        return dict(extractors), dict(backends), FoundModels(), faults
+        text = f"its parameters are those of the challenge's x-vectors, and {', '.join(strangers)} gives other vectors"
+        refused = [
+            Fault(f"{text}: set backend.{label}.source=trained, or choose 'extractor=[found]'", f"backend.{label}")
+            for label in fitted
+        ]
+        return dict(extractors), dict(backends), FoundModels(), refused
     layout = found.layout_of(dataset)
     vectors_of, known, faults = _vectors(layout, reading, extractors, systems)
     parameters, more = _parameters(layout, fitted, backends, known)

@@ -110,13 +110,9 @@ def _holds(report: Path, had: list[str]) -> None:
 @pytest.mark.parametrize(
     ("kind", "subsets"),
     [
-        pytest.param(
-            "vectors, utterances",
-            [*((name,) for name in ALL), *(s for s in EVERY if len(s) == 5)],
-            marks=pytest.mark.slow,
-        ),
+        ("vectors, utterances", [*((name,) for name in ALL), *(s for s in EVERY if len(s) == 5)]),
         ("vectors", [("srd",), ("vsm", "srd")]),
-        pytest.param("embedding", [("asv", "zebra", "vsm"), ALL], marks=pytest.mark.slow),
+        ("embedding", [("asv", "zebra", "vsm"), ALL]),
         ("histogram", [("asv",), ("vsm", "p0p1"), ("srd",), ALL]),
     ],
 )
