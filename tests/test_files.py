@@ -51,7 +51,8 @@ def test_what_a_kill_has_left_is_swept_away_and_nothing_else(tmp_path: Path) -> 
 
     def killed(part: Path) -> None:
         part.write_text("half")
-        left.append(part.rename(part.with_name(f"{part.name[:-1]}0")))
+        another = f"{int(part.name[-1], 16) ^ 1:x}"
+        left.append(part.rename(part.with_name(f"{part.name[:-1]}{another}")))
         part.write_text("whole")
 
     others = [tmp_path / name for name in (".a.json", ".a.json.bak", ".b.json." + 32 * "0")]
