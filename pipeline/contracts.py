@@ -1056,8 +1056,15 @@ class Executor(Component):
     def __init__(self, settings: Any) -> None:
         self.settings = settings
 
+    def threads(self, cores: int) -> int:
+        """How many threads each process that performs tasks has, where all of them together may use so many cores, and the user
+        asked for no number."""
+        return cores
+
     @abstractmethod
-    def execute(self, tasks: Sequence[Task], stop: Stop, outcome: Outcome, progress: Progress) -> None:
+    def execute(
+        self, tasks: Sequence[Task], stop: Stop, outcome: Outcome, progress: Progress, fail_fast: bool = False
+    ) -> None:
         """Run tasks, given sources first, and add what they made to the outcome.
 
         A failed task does not end the run: what does not stand on it is still computed, then all failures are reported.
@@ -1066,7 +1073,8 @@ class Executor(Component):
             tasks: the graph.
             stop: looked at between tasks.
             outcome: what is made already, and the store where artefacts are found and put; it is added to.
-            progress: told of tasks that begin and end.
+            progress: told of tasks that begin, end and fail.
+            fail_fast: after the first failure nothing more is begun.
 
         Raises:
             Stopped: a signal arrived; what is finished stays.

@@ -79,6 +79,7 @@ def leaves(evaluation: Evaluation) -> Iterator[tuple[str, Any]]:
                 yield f"{path}.{name}", other
     yield "diagnostics", False
     yield "allow_partial", True
+    yield "fail_fast", True
     yield "fusion", ["logistic"]
 
 

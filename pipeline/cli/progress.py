@@ -5,12 +5,14 @@ from __future__ import annotations
 import logging
 import sys
 import threading
+from collections.abc import Sequence
 
 from rich.console import Console
 from rich.progress import BarColumn, SpinnerColumn, TextColumn, TimeRemainingColumn
 from rich.progress import Progress as Bar
 
 from pipeline.engine.progress import Progress
+from pipeline.engine.task import Task
 
 LINE_SECONDS = 30.0
 
@@ -25,8 +27,8 @@ class Meter(Progress):
         self._ended = threading.Event()
         self._bar: Bar | None = None
 
-    def start(self, tasks: int, seconds: float) -> None:
-        super().start(tasks, seconds)
+    def start(self, tasks: Sequence[Task]) -> None:
+        super().start(tasks)
         self._ended = threading.Event()
         if sys.stderr.isatty():
             self._bar = Bar(
@@ -38,7 +40,7 @@ class Meter(Progress):
                 console=Console(stderr=True),
                 transient=True,
             )
-            self._row = self._bar.add_task("", total=tasks)
+            self._row = self._bar.add_task("", total=len(tasks))
             self._bar.start()
         else:
             threading.Thread(target=self._lines, args=(self._ended,), daemon=True).start()

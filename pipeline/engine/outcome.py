@@ -92,6 +92,24 @@ class Outcome:
                     found[name] = self.artefacts[task.id, name] = artefact
         return found
 
+    def recall(self, task: Task) -> bool:
+        """Take the sources of a task from the store, and theirs, as far as they are not done; whether all are there.
+
+        For a process that performs a part of a graph: what others have made, it finds by its key.
+
+        Raises:
+            Damaged: what had to be read for this is damaged.
+        """
+        for ref in task.sources():
+            if not self.has(ref):
+                if not self.recall(ref.task):
+                    return False
+                self.find(ref.task)
+                if not self.has(ref):
+                    return False
+                self.finished(ref.task)
+        return True
+
     def _select(self, value: Derived) -> Given:
         return value.select([self.artefact(ref) for ref in value.sources])
 

@@ -170,4 +170,4 @@ class _Work:
         self.notes.setdefault(output, {}).update(notes)
 
     def advance(self, seconds: float) -> None:
-        self.progress.advance(seconds)
+        self.progress.advance(self.task, seconds)

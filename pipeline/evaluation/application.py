@@ -18,8 +18,9 @@ from pipeline.datasets.known import KnownFiles
 from pipeline.datasets.prepare import Prepared
 from pipeline.diagnostics import bands, judge, strongest
 from pipeline.engine import code
+from pipeline.engine.journal import Journal
 from pipeline.engine.outcome import Outcome, standing
-from pipeline.engine.progress import Progress
+from pipeline.engine.progress import Progress, Several
 from pipeline.engine.sound import Damaged
 from pipeline.engine.stop import Stop, Stopped, listening
 from pipeline.engine.store import Store
@@ -75,7 +76,8 @@ def _evaluate(asked: Evaluation, folder: RunFolder, stop: Stop, progress: Progre
     held_against = scorecards.ready(asked.recipe, asked.scorecard)
     place = machine(asked.runtime)
     log.info("run %s on %s with %d threads", folder.id, place.device, place.threads)
-    run = Run(asked, stop, _Recording(folder, progress), Outcome(Store(asked.paths.store, asked.store.verify)))
+    told = Several(_Recording(folder), Journal(folder.path, folder.path / status.LOG), progress)
+    run = Run(asked, stop, told, Outcome(Store(asked.paths.store, asked.store.verify)))
     run.outcome.store.sweep()
     data = run.data(place)
     graph = planning.graph(asked, data, place)
@@ -249,7 +251,7 @@ class Run:
     def _execute(self, tasks: Sequence[Task]) -> None:
         chosen = self.asked.executor
         executor: Executor = chosen.component(chosen.settings)
-        executor.execute(tasks, self.stop, self.outcome, self.progress)
+        executor.execute(tasks, self.stop, self.outcome, self.progress, self.asked.fail_fast)
 
     def _rendered_again(self) -> bool:
         """Whether the data set that was rendered is damaged; it is then rendered once more, to the same bytes."""
@@ -352,29 +354,14 @@ STATUS_SECONDS = 0.5
 
 
 class _Recording(Progress):
-    """Writes into ``status.json`` which task goes on, and passes everything on."""
+    """Writes into ``status.json`` which task goes on."""
 
-    def __init__(self, folder: RunFolder, shown: Progress) -> None:
+    def __init__(self, folder: RunFolder) -> None:
         super().__init__()
-        self.folder, self.shown = folder, shown
+        self.folder = folder
         self._written = 0.0
 
-    def start(self, tasks: int, seconds: float) -> None:
-        super().start(tasks, seconds)
-        self.shown.start(tasks, seconds)
-
-    def begin(self, label: str) -> None:
+    def begin(self, task: Task, where: str = "") -> None:
         if time.monotonic() - self._written > STATUS_SECONDS:
             self._written = time.monotonic()
-            self.folder.status(task=label, tasks_done=self.tasks_done, tasks_total=self.tasks)
-        self.shown.begin(label)
-
-    def advance(self, seconds: float) -> None:
-        self.shown.advance(seconds)
-
-    def end(self, seconds: float) -> None:
-        super().end(seconds)
-        self.shown.end(seconds)
-
-    def finish(self) -> None:
-        self.shown.finish()
+            self.folder.status(task=task.label, tasks_done=self.tasks_done, tasks_total=self.tasks)

@@ -37,6 +37,7 @@ KNOWN = {
     "store",
     "diagnostics",
     "allow_partial",
+    "fail_fast",
     "averages",
     "bands",
     "derived",
@@ -68,7 +69,7 @@ def validate(values: Mapping[str, Any], recipe: str, without_models: bool = Fals
     faults = [_unknown(str(key), "", sorted(KNOWN)) for key in values if key not in KNOWN]
     if values.get("config_version") != 1:
         faults.append(Fault("config_version must be 1", "config_version"))
-    for name in ("diagnostics", "allow_partial"):
+    for name in ("diagnostics", "allow_partial", "fail_fast"):
         if not isinstance(values.get(name), bool):
             faults.append(Fault("must be true or false", name))
     fusion = values.get("fusion") or []
@@ -138,6 +139,7 @@ def validate(values: Mapping[str, Any], recipe: str, without_models: bool = Fals
         fusion=tuple(fusion),
         diagnostics=values["diagnostics"],
         allow_partial=values["allow_partial"],
+        fail_fast=values["fail_fast"],
         averages=averages,
         derived=tuple(dict.fromkeys(derived)),
         bands=bands,

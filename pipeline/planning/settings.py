@@ -209,6 +209,7 @@ class Evaluation:
     fusion: tuple[Kind, ...]
     diagnostics: bool
     allow_partial: bool
+    fail_fast: bool = False
     averages: Mapping[str, Average] = field(default_factory=dict)
     derived: tuple[Derived, ...] = ()
     bands: Bands | None = None

@@ -20,6 +20,7 @@ GOOD: dict[str, Any] = {
     "runtime": {"device": "cpu", "threads": 2},
     "diagnostics": True,
     "allow_partial": False,
+    "fail_fast": False,
     "dataset": {"name": "kaldi", "root": "/data"},
     "train": {"name": "none"},
     "executor": {"name": "local"},
@@ -136,7 +137,7 @@ def test_every_fault_at_once() -> None:
 def test_an_empty_configuration_lacks_every_group() -> None:
     error = refused({})
     assert {fault.where for fault in error.faults} >= {
-        "config_version", "diagnostics", "allow_partial", "system", "extractor", "attacker", "backend", "metric", "dataset.name",
+        "config_version", "diagnostics", "allow_partial", "fail_fast", "system", "extractor", "attacker", "backend", "metric", "dataset.name",
     }  # fmt: skip
 
 

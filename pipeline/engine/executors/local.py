@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import traceback
 from collections.abc import Sequence
 from typing import ClassVar, Literal
 
@@ -30,32 +31,37 @@ class Executor(contracts.Executor):
 
     Settings: ClassVar[type[ComponentSettings]] = Settings
 
-    def execute(self, tasks: Sequence[Task], stop: Stop, outcome: Outcome, progress: Progress) -> None:
+    def execute(
+        self, tasks: Sequence[Task], stop: Stop, outcome: Outcome, progress: Progress, fail_fast: bool = False
+    ) -> None:
         """Run tasks in the given order, which must put sources first; see :meth:`pipeline.contracts.Executor.execute`."""
         failed: dict[Task, PipelineError] = {}
-        progress.start(len(tasks), sum(task.resources.seconds for task in tasks))
+        progress.start(tasks)
         try:
             for task in tasks:
                 stop.check()
-                if any(ref.task in failed for ref in task.sources()):
+                if any(ref.task in failed for ref in task.sources()) or (failed and fail_fast):
                     failed[task] = failures.not_run(task)
+                    progress.skip(task)
                     continue
-                progress.begin(task.label)
+                progress.begin(task)
                 try:
                     computed = perform(task, outcome, progress, stop)
                 except PipelineError as error:
                     failed[task] = error
                     log.error("%s failed: %s", task.label, error)
+                    progress.fail(task, error)
                     continue
                 except Stopped:
                     raise
                 except Exception as error:
                     log.exception("%s failed", task.label)
                     failed[task] = failures.unexpected(task, error)
+                    progress.fail(task, failed[task], traceback.format_exc())
                     continue
                 outcome.computed += computed
                 outcome.reused += not computed
-                progress.end(task.resources.seconds)
+                progress.end(task, computed)
         finally:
             progress.finish()
         failures.raise_for(failed)

@@ -22,15 +22,15 @@ class Counting(Executor):
 
     Settings = Settings
 
-    def execute(self, tasks: Sequence[Any], stop: Any, outcome: Any, progress: Any) -> None:
-        progress.start(len(tasks), 0.0)
+    def execute(self, tasks: Sequence[Any], stop: Any, outcome: Any, progress: Any, fail_fast: bool = False) -> None:
+        progress.start(tasks)
         for task in tasks:
             stop.check()
-            progress.begin(task.label)
+            progress.begin(task)
             computed = perform(task, outcome, progress, stop)
             outcome.computed += computed
             outcome.reused += not computed
-            progress.end(0.0)
+            progress.end(task, computed)
         progress.finish()
         with Path(self.settings.file).open("a") as stream:
             stream.write(f"{len(tasks)}\n")
