@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from pipeline.engine.task import Task
-from pipeline.errors import FailedTask, Fault, PipelineError, StageFailed, system
+from pipeline.errors import ConfigError, DataError, FailedTask, Fault, ModelMissing, PipelineError, StageFailed, system
 from pipeline.names import few
 
 
@@ -56,35 +56,46 @@ def unexpected(task: Task, error: Exception) -> StageFailed:
 
 
 def raise_for(failed: Mapping[Task, PipelineError], logs: Mapping[Task, str] | None = None) -> None:
-    """Raise one error for all failures, with a table of them where there are several; nothing if there is none.
+    """Raise one error for all failures, with a table of them where there are several; nothing if there is none. Its ``failed`` has
+    each of them by its task.
 
     Args:
         failed: what failed, and what was not run because of it.
         logs: the file with the messages of whoever performed a task, where it is not that of the run.
 
     Raises:
-        PipelineError: of the class of all roots; StageFailed where they are of several.
+        PipelineError: of the class that all roots have, where that says who has to mend it (configuration, data, a model that is
+            missing); else StageFailed.
     """
-    if not failed:
-        return
-    roots = {task: error for task, error in failed.items() if not isinstance(error, NotRun)}
-    task, first = next(iter((roots or failed).items()))
+    if failed:
+        error = _joined(failed, logs or {})
+        error.failed = dict(failed)
+        raise error
+
+
+def roots(failed: Mapping[Task, PipelineError]) -> dict[Task, PipelineError]:
+    """The tasks that failed themselves."""
+    return {task: error for task, error in failed.items() if not isinstance(error, NotRun)}
+
+
+def _joined(failed: Mapping[Task, PipelineError], logs: Mapping[Task, str]) -> PipelineError:
+    first_ones = roots(failed)
+    task, first = next(iter((first_ones or failed).items()))
     if len(failed) == 1:
-        raise first
+        return first
     faults = list(first.faults)
-    if len(roots) > 1:
-        stood = standing_on(roots, failed)
-        files = logs or {}
-        faults += [_row(one, error, stood[one], files.get(one, "")) for one, error in roots.items()]
+    if len(first_ones) > 1:
+        stood = standing_on(first_ones, failed)
+        faults += [_row(one, error, stood[one], logs.get(one, "")) for one, error in first_ones.items()]
+    waited = [one.label for one, error in failed.items() if isinstance(error, NotBegun)]
     down = [one.label for one, error in failed.items() if isinstance(error, NotRun) and not isinstance(error, NotBegun)]
     if down:
         faults.append(Fault("not run, because a task that it stands on failed", where=few(down, 3)))
-    waited = [one.label for one, error in failed.items() if isinstance(error, NotBegun)]
     if waited:
         faults.append(
             Fault("not begun, because fail_fast=true ends a run with its first failure", where=few(waited, 3))
         )
-    raise _class(list(roots.values()) or [first])(
+    return _class(list(first_ones.values()))(
         first.what,
         where=first.where or task.label,
         cause=first.cause,
@@ -93,13 +104,7 @@ def raise_for(failed: Mapping[Task, PipelineError], logs: Mapping[Task, str] | N
     )
 
 
-def among(error: PipelineError, kind: type[PipelineError]) -> bool:
-    """Whether an error is of a kind, or stands for several of which one is."""
-    rows = [fault for fault in error.faults if isinstance(fault, FailedTask)]
-    return isinstance(error, kind) or any(row.status == kind.status for row in rows)
-
-
-def standing_on(roots: Mapping[Task, PipelineError], failed: Mapping[Task, PipelineError]) -> dict[Task, int]:
+def standing_on(first_ones: Mapping[Task, PipelineError], failed: Mapping[Task, PipelineError]) -> dict[Task, int]:
     """How many tasks were not run because they stand on each of these, directly or through others; one may stand on several."""
     found: dict[Task, set[Task]] = {}
 
@@ -107,15 +112,15 @@ def standing_on(roots: Mapping[Task, PipelineError], failed: Mapping[Task, Pipel
         if task not in found:
             found[task] = set()
             for source in {ref.task for ref in task.sources()}:
-                if source in roots:
+                if source in first_ones:
                     found[task].add(source)
                 elif source in failed:
                     found[task] |= below(source)
         return found[task]
 
-    counts = dict.fromkeys(roots, 0)
+    counts = dict.fromkeys(first_ones, 0)
     for task, error in failed.items():
-        if task not in roots and not isinstance(error, NotBegun):
+        if task not in first_ones and not isinstance(error, NotBegun):
             for root in below(task):
                 counts[root] += 1
     return counts
@@ -128,9 +133,8 @@ def _row(task: Task, error: PipelineError, stood: int, log_file: str) -> FailedT
     )  # fmt: skip
 
 
-def _class(roots: list[PipelineError]) -> type[PipelineError]:
-    """The class of the error that stands for these: theirs, or that of a stage that failed."""
-    first = type(roots[0])
-    if all(type(one) is first for one in roots):
-        return first
-    return first if all(one.status == first.status for one in roots) else StageFailed
+def _class(errors: Sequence[PipelineError]) -> type[PipelineError]:
+    for kind in (ConfigError, DataError, ModelMissing):
+        if errors and all(isinstance(error, kind) for error in errors):
+            return kind
+    return StageFailed

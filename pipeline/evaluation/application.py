@@ -239,13 +239,12 @@ class Run:
         try:
             self._execute(tasks)
         except PipelineError as error:
-            if not failures.among(error, DataError):
-                raise
             # What is said of a file that was found to be another one must not be believed by the next run.
-            self.known().doubt(
-                Path(where) for where in (error.where, *(fault.where for fault in error.faults)) if where
-            )
-            if not self._rendered_again():
+            said = list(failures.roots(error.failed).values()) or [error]
+            doubted = [one for one in said if isinstance(one, DataError)]
+            places = [where for one in doubted for where in (one.where, *(fault.where for fault in one.faults))]
+            self.known().doubt(Path(where) for where in places if where)
+            if not doubted or not self._rendered_again():
                 raise
             self.outcome.reused -= self.outcome.computed - counted
             self._execute(tasks)

@@ -96,7 +96,7 @@ def test_the_class_is_that_of_all_roots(
     roots = [failing(number, error) for number, error in enumerate(errors)]
     error = error_of([*roots, *([on(*roots, label="join")] if stood else [])], tmp_path)
     assert type(error) is expected
-    assert failures.among(error, DataError) is any(isinstance(one, DataError) for one in errors)
+    assert list(failures.roots(error.failed)) == roots
 
 
 def test_what_was_not_begun_is_told_from_what_could_not_be_run(tmp_path: Path) -> None:
