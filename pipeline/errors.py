@@ -10,9 +10,10 @@ import errno
 import re
 import shlex
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 
 @dataclass(frozen=True)
@@ -47,6 +48,8 @@ class PipelineError(Exception):
         self.faults = tuple(faults)
         self.listed_in = ""
         """The file that has all faults, where there are too many to be said."""
+        self.failed: Mapping[Any, PipelineError] = {}
+        """Of an error that ends several tasks: each that failed or was not run, with its own (pipeline.engine.failures)."""
         super().__init__(what)
 
     def __str__(self) -> str:

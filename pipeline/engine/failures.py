@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from pipeline.engine.task import Task
-from pipeline.errors import Fault, PipelineError, StageFailed, system
+from pipeline.errors import ConfigError, DataError, Fault, ModelMissing, PipelineError, StageFailed, system
 from pipeline.names import few
 
 
@@ -31,25 +31,43 @@ def unexpected(task: Task, error: Exception) -> StageFailed:
 
 
 def raise_for(failed: Mapping[Task, PipelineError]) -> None:
-    """Raise the first failure with all others as its faults; nothing if there is none.
+    """Raise the first failure with all others as its faults; nothing if there is none. Its ``failed`` has each of them by its task.
 
     Raises:
-        PipelineError: of the class of the first root.
+        PipelineError: of the class that all roots have, where that says who has to mend it (configuration, data, a model that is
+            missing); else StageFailed.
     """
-    if not failed:
-        return
-    roots = [(task, error) for task, error in failed.items() if not isinstance(error, NotRun)]
-    task, first = roots[0]
+    if failed:
+        error = _joined(failed)
+        error.failed = dict(failed)
+        raise error
+
+
+def roots(failed: Mapping[Task, PipelineError]) -> dict[Task, PipelineError]:
+    """The tasks that failed themselves."""
+    return {task: error for task, error in failed.items() if not isinstance(error, NotRun)}
+
+
+def _joined(failed: Mapping[Task, PipelineError]) -> PipelineError:
+    first_ones = list(roots(failed).items())
+    task, first = first_ones[0]
     if len(failed) == 1:
-        raise first
-    others = [Fault(error.what, where=error.where or other.label) for other, error in roots[1:]]
+        return first
+    others = [Fault(error.what, where=error.where or other.label) for other, error in first_ones[1:]]
     down = [task.label for task, error in failed.items() if isinstance(error, NotRun)]
     if down:
         others.append(Fault("not run, because a task that it stands on failed", where=few(down, 3)))
-    raise type(first)(
+    return _class([error for _, error in first_ones])(
         first.what,
         where=first.where or task.label,
         cause=first.cause,
         remedy=first.remedy,
         faults=[*first.faults, *others],
     )
+
+
+def _class(errors: Sequence[PipelineError]) -> type[PipelineError]:
+    for kind in (ConfigError, DataError, ModelMissing):
+        if all(isinstance(error, kind) for error in errors):
+            return kind
+    return StageFailed
