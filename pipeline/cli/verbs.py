@@ -186,6 +186,10 @@ def compare(runs: Sequence[Result], asked: Evaluation, values: dict[str, Any]) -
             remedy="python -m pipeline compare exp/runs/RUN exp/runs/RUN, or "
             f"python -m pipeline compare recipe=NAME [exp/runs/RUN] with one of {', '.join(scorecards.names())}",
         )
+    for one, other in (runs, runs[::-1]):
+        for said in one.limits:
+            if said not in other.limits:
+                log.warning("%s alone: %s", one.folder.name, said)
     print(comparison.to_text(runs[0].folder, runs[1].folder))
     return 0
 

@@ -28,8 +28,9 @@ from pipeline.engine.task import Task
 from pipeline.errors import ConfigError, DataError, PipelineError, system
 from pipeline.evaluation import found_models, gather
 from pipeline.evaluation.machine import machine, threads
-from pipeline.evaluation.result import Result, shortfall
+from pipeline.evaluation.result import Result, shortfall, with_failures
 from pipeline.evaluation.runfolder import RunFolder, utc
+from pipeline.evaluation.whole import whole
 from pipeline.planning import Evaluation, Graph, Machine
 from pipeline.planning.averages import rankers
 from pipeline.report import render
@@ -58,10 +59,11 @@ def evaluate(
         progress: told how far it is.
 
     Returns:
-        The result in its run folder. Where values do not stand on everything that was expected, ``result.error`` says so.
+        The result in its run folder. Where values do not stand on everything that was expected, ``result.error`` says so, and
+        where tasks failed: then the systems behind whose numbers they stand have no row.
 
     Raises:
-        PipelineError: it cannot be done; the run folder says why.
+        PipelineError: it cannot be done, or tasks failed and no system is whole; the run folder says why.
         Stopped: a signal arrived; what is finished stays.
     """
     for said in status.killed(asked.paths.runs, asked.paths.store / "files" / status.ENDED):
@@ -84,7 +86,7 @@ def _evaluate(asked: Evaluation, folder: RunFolder, stop: Stop, progress: Progre
     for note in (*graph.notes, *(limit for limit in graph.limits if limit not in graph.notes)):
         log.info("%s", note)
     log.info("%d tasks over %s", len(graph.tasks), data.size)
-    run.execute(graph.tasks)
+    graph, failure = _whole(run, graph)
     trained, gathered = run.reading(graph.tasks, lambda: _gathered(graph, data, run, folder, place))
     if held_against is not None:
         for said in labels.unmatched(asked.scorecard, results.records(gathered.rows)):
@@ -92,12 +94,13 @@ def _evaluate(asked: Evaluation, folder: RunFolder, stop: Stop, progress: Progre
         for fault in scorecards.written(folder.path, held_against).faults:
             log.warning("scorecard: several rows stand for one published cell: %s", fault)
     page = render.render([folder.path], folder.path / "report.html", Drawn(run.outcome.store))
-    error = shortfall(gathered, data, asked.allow_partial, page)
+    error = with_failures(failure, shortfall(gathered, data, asked.allow_partial, page), page)
     counts = f"tasks: {run.outcome.reused} reused, {run.outcome.computed} computed"
     written.seal(folder.path)
     folder.status(
-        state="partial" if error else "done",
+        state="failed" if failure else "partial" if error else "done",
         exit_status=error.status if error else 0,
+        **({"reasons": [error.paragraph(most=10**9)]} if failure and error else {}),
         tasks=counts,
         training=trained,
         ended=utc(),
@@ -108,13 +111,31 @@ def _evaluate(asked: Evaluation, folder: RunFolder, stop: Stop, progress: Progre
     return Result(folder.path, run.outcome.reused, run.outcome.computed, error)
 
 
+def _whole(run: Run, graph: Graph) -> tuple[Graph, PipelineError | None]:
+    """Run the tasks of a graph; what of it is whole, and what failed.
+
+    Raises:
+        PipelineError: nothing of it is whole.
+    """
+    try:
+        run.execute(graph.tasks)
+    except PipelineError as error:
+        rest = whole(graph, error.failed)
+        if not error.failed or not rest.sources:
+            raise
+        for said in rest.left_out:
+            log.warning("%s", said)
+        return rest, error
+    return graph, None
+
+
 def _gathered(
     graph: Graph, data: Prepared, run: Run, folder: RunFolder, place: Machine
 ) -> tuple[dict[str, str], gather.Gathered]:
     """Gather and judge, into the run folder; what the trainings say of themselves, and the results. It can be done again."""
     trained = summaries(graph.tasks, run.outcome)
     gathered = gather.gather(graph, data, run.outcome, folder.path, folder.id, place.device, run.asked)
-    limits.write(folder.path, [*data.limits, *graph.limits, *gathered.limits(run.asked.allow_partial)])
+    limits.write(folder.path, [*graph.left_out, *data.limits, *graph.limits, *gathered.limits(run.asked.allow_partial)])
     judge.run(graph.diagnoses, graph.heard, gathered.measured, run.outcome, folder.path, graph.findings, graph.orders)
     tried = [(one.identity, records.read(run.outcome.artefact(one.check).folder)) for one in graph.candidates]
     choice = strongest.choose(tried, gathered.measured)
