@@ -18,7 +18,7 @@ VERBS = {
     "run": "evaluate: prepare, anonymise, extract, train, score, measure, report (the default)",
     "prepare": "read and check the data set, print what it holds",
     "train": "train the extractors whose source is `trained`, print where the weights are",
-    "plan": "print what a run would reuse and compute",
+    "plan": "print what a run would reuse and compute, why, and how much time and room it takes: [--tasks]",
     "validate": "check the configuration, and the audio of external systems: [--html FILE] [--csv FILE] [--training]",
     "report": "report RUN...: one report of one or more finished runs",
     "compare": "compare RUN RUN: equal signatures side by side; compare recipe=NAME [RUN]: its scorecard",
