@@ -1061,6 +1061,10 @@ class Executor(Component):
         asked for no number."""
         return cores
 
+    def at_once(self) -> int:
+        """How many tasks are performed at once on this machine, for estimates."""
+        return 1
+
     @abstractmethod
     def execute(
         self, tasks: Sequence[Task], stop: Stop, outcome: Outcome, progress: Progress, fail_fast: bool = False

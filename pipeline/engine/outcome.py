@@ -121,3 +121,9 @@ def standing(tasks: Sequence[Task], outcome: Outcome) -> list[tuple[Task, bool]]
             return [(task, len(outcome.find(task)) == len(task.outputs)) for task in tasks]
         except Damaged:  # it is set aside, so another look finds it missing
             continue
+
+
+def missing(tasks: Sequence[Task], outcome: Outcome) -> dict[Task, list[Name]]:
+    """The outputs that would be computed, by task, as :func:`standing` tells it; what it finds is taken."""
+    lacking = [task for task, reused in standing(tasks, outcome) if not reused]
+    return {task: [name for name in task.outputs if not outcome.has(Ref(task, name))] for task in lacking}

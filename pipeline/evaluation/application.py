@@ -17,10 +17,11 @@ from pipeline.datasets import probe
 from pipeline.datasets.known import KnownFiles
 from pipeline.datasets.prepare import Prepared
 from pipeline.diagnostics import bands, judge, strongest
-from pipeline.engine import code, failures
+from pipeline.engine import code, failures, room
 from pipeline.engine.journal import Journal
-from pipeline.engine.outcome import Outcome, standing
+from pipeline.engine.outcome import Outcome
 from pipeline.engine.progress import Progress, Several
+from pipeline.engine.rates import Measuring, Rates
 from pipeline.engine.sound import Damaged
 from pipeline.engine.stop import Stop, Stopped, listening
 from pipeline.engine.store import Store
@@ -28,6 +29,7 @@ from pipeline.engine.task import Task
 from pipeline.errors import ConfigError, DataError, PipelineError, system
 from pipeline.evaluation import found_models, gather
 from pipeline.evaluation.machine import machine, threads
+from pipeline.evaluation.planned import Planned, planned
 from pipeline.evaluation.result import Result, shortfall, with_failures
 from pipeline.evaluation.runfolder import RunFolder, utc
 from pipeline.evaluation.whole import whole
@@ -78,14 +80,17 @@ def _evaluate(asked: Evaluation, folder: RunFolder, stop: Stop, progress: Progre
     held_against = scorecards.ready(asked.recipe, asked.scorecard)
     place = machine(asked.runtime)
     log.info("run %s on %s with %d threads", folder.id, place.device, place.threads)
-    told = Several(_Recording(folder), Journal(folder.path, folder.path / status.LOG), progress)
-    run = Run(asked, stop, told, Outcome(Store(asked.paths.store, asked.store.verify)))
+    outcome = Outcome(Store(asked.paths.store, asked.store.verify))
+    measuring = Measuring(Rates.read(asked.paths.store.parent, place.device, place.threads), outcome)
+    told = Several(_Recording(folder), Journal(folder.path, folder.path / status.LOG), measuring, progress)
+    run = Run(asked, stop, told, outcome)
     run.outcome.store.sweep()
     data = run.data(place)
     graph = planning.graph(asked, data, place)
     for note in (*graph.notes, *(limit for limit in graph.limits if limit not in graph.notes)):
         log.info("%s", note)
     log.info("%d tasks over %s", len(graph.tasks), data.size)
+    room.check(graph.tasks, outcome, measuring.rates)
     graph, failure = _whole(run, graph)
     trained, gathered = run.reading(graph.tasks, lambda: _gathered(graph, data, run, folder, place))
     if held_against is not None:
@@ -155,42 +160,19 @@ def _gathered(
     return trained, gathered
 
 
-@dataclass(frozen=True)
-class Planned:
-    """What a run would do.
-
-    Attributes:
-        tasks: each with whether it would be reused; what stands on work not yet done counts as to compute.
-        notes: what a reader should know of the attacks.
-    """
-
-    tasks: tuple[tuple[Task, bool], ...]
-    notes: tuple[str, ...]
-
-    def counts(self) -> dict[str, tuple[int, int]]:
-        """By stage, tasks reused and to compute."""
-        counted: dict[str, tuple[int, int]] = {}
-        for task, reused in self.tasks:
-            done, missing = counted.get(task.name, (0, 0))
-            counted[task.name] = (done + reused, missing + (not reused))
-        return counted
-
-    def __str__(self) -> str:
-        return "\n".join(
-            f"{name}: {reused} reused, {missing} to compute" for name, (reused, missing) in self.counts().items()
-        )
-
-
 def plan(asked: Evaluation, progress: Progress | None = None) -> Planned:
-    """What a run would reuse and compute. Synthetic speech is made, for there is no data set to plan over before.
+    """What a run would reuse and compute, why, and what that takes. Synthetic speech is made, for there is no data set to plan over
+    before.
 
     Raises:
         PipelineError: as :func:`evaluate`, before any compute.
     """
     scorecards.ready(asked.recipe, asked.scorecard)
     place = machine(asked.runtime)
-    run, graph = _graph(asked, place, progress)
-    return Planned(tuple(standing(graph.tasks, run.outcome)), tuple(dict.fromkeys([*graph.notes, *graph.limits])))
+    with _running(asked, progress) as run:
+        graph = planning.graph(asked, run.data(place), place)
+        notes = tuple(dict.fromkeys([*graph.notes, *graph.limits]))
+        return planned(graph.tasks, run.outcome, run.rates(place), run.executor().at_once(), notes)
 
 
 def prepare(asked: Evaluation, progress: Progress | None = None) -> Prepared:
@@ -270,10 +252,18 @@ class Run:
             self.outcome.reused -= self.outcome.computed - counted
             self._execute(tasks)
 
-    def _execute(self, tasks: Sequence[Task]) -> None:
+    def executor(self) -> Executor:
+        """What performs tasks."""
         chosen = self.asked.executor
-        executor: Executor = chosen.component(chosen.settings)
-        executor.execute(tasks, self.stop, self.outcome, self.progress, self.asked.fail_fast)
+        made: Executor = chosen.component(chosen.settings)
+        return made
+
+    def rates(self, place: Machine) -> Rates:
+        """What earlier runs under the same ``paths.root`` measured on this machine."""
+        return Rates.read(self.asked.paths.store.parent, place.device, place.threads)
+
+    def _execute(self, tasks: Sequence[Task]) -> None:
+        self.executor().execute(tasks, self.stop, self.outcome, self.progress, self.asked.fail_fast)
 
     def _rendered_again(self) -> bool:
         """Whether the data set that was rendered is damaged; it is then rendered once more, to the same bytes."""
@@ -318,11 +308,6 @@ class Run:
         for limit in data.limits:
             log.warning("%s", limit)
         return data
-
-
-def _graph(asked: Evaluation, place: Machine, progress: Progress | None) -> tuple[Run, Graph]:
-    with _running(asked, progress) as run:
-        return run, planning.graph(asked, run.data(place), place)
 
 
 @contextmanager
