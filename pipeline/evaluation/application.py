@@ -7,7 +7,7 @@ import time
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -28,7 +28,7 @@ from pipeline.engine.store import Store
 from pipeline.engine.task import Task
 from pipeline.errors import ConfigError, DataError, PipelineError, system
 from pipeline.evaluation import found_models, gather
-from pipeline.evaluation.machine import machine, threads
+from pipeline.evaluation.machine import cores, machine, threads
 from pipeline.evaluation.planned import Planned, planned
 from pipeline.evaluation.result import Result, shortfall, with_failures
 from pipeline.evaluation.runfolder import RunFolder, utc
@@ -300,7 +300,9 @@ class Run:
 
         def read() -> Prepared:
             made = [self.outcome.artefact(task.ref()) for task in tasks]
-            return planning.prepared(self.asked, made, place, self.known(), training_alone)
+            # No task goes on beside it, so that it may have all cores.
+            whole = replace(place, threads=cores())
+            return planning.prepared(self.asked, made, whole, self.known(), training_alone)
 
         data = self.reading(tasks, read)
         for note in (*found_models.said(self.asked), *data.notes):

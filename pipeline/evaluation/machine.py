@@ -8,6 +8,7 @@ import re
 import sys
 from pathlib import Path
 
+from pipeline import host
 from pipeline.errors import ConfigError
 from pipeline.planning.settings import Machine, Runtime
 
@@ -19,6 +20,12 @@ log = logging.getLogger(__name__)
 def threads(runtime: Runtime) -> int:
     """``runtime.threads``, else what Slurm gave, else the cores that this process may use."""
     return runtime.threads or _given() or len(os.sched_getaffinity(0))
+
+
+def cores() -> int:
+    """All cores that this process may use, whatever ``runtime.threads`` says of the processes that perform tasks: those that it may
+    run on and has time for, and no more than Slurm gave."""
+    return min(host.cores(), _given() or host.cores())
 
 
 def _given() -> int:
