@@ -95,8 +95,9 @@ def line(seen: Seen) -> str:
     if not seen.look.tasks:
         return f"{at} its tasks are not known yet"
     parts = [f"{done} of {len(seen.look.tasks)} tasks done ({counts['reused']} reused)"]
-    named = (("running", "running"), ("failed", "failed"), ("skipped", "not run"), ("lost", "interrupted"))
-    parts += [f"{counts[state]} {name}" for state, name in named if counts[state]]
+    for name in ("running", "failed", "not run", "interrupted"):
+        number = sum(counts[state] for state in COLUMNS[name])
+        parts += [f"{number} {name}"] if number else []
     running = seen.look.of("running")
     if running:
         parts.append(_name(running[0]) + (f" and {len(running) - 1} more" if len(running) > 1 else ""))

@@ -22,6 +22,7 @@ from pipeline.processes import Owner, from_token, is_dead
 
 State = Literal["waiting", "running", "done", "reused", "failed", "skipped", "lost"]
 """``skipped``: not run, because one that it stands on failed. ``lost``: begun by a process that ended before it was done."""
+_ENDS: dict[str, State] = {"done": "done", "reused": "reused", "failed": "failed", "skipped": "skipped"}
 WINDOW_SECONDS = 300.0
 """Over these last seconds the rate is taken."""
 
@@ -243,6 +244,7 @@ class _Journal:
     def _forget(self) -> None:
         self.offset = 0
         self._told: dict[str, float] = {}
+        self._made: dict[str, TaskState] = {}
         self.tasks: dict[str, TaskState] = {}
         self.gains: list[tuple[float, float, float]] = []
         self.host, self.pid, self.job, self.ended = "", 0, "", False
@@ -328,8 +330,8 @@ class _Journal:
             task.state, task.where, task.at, task.took = "running", str(event.get("where", "")), at, 0.0
             task.advanced, self._told[name] = 0.0, at
             task.host, task.pid = self.host, self.pid
-        elif what in ("done", "reused", "failed", "skipped"):
-            self._ended_so(task, what, event, at)
+        elif what in _ENDS:
+            self._ended_so(task, _ENDS[what], event, at)
 
     def _ended_so(self, task: TaskState, what: State, event: dict[str, Any], at: float) -> None:
         took = max(0.0, float(event.get("took", 0.0)))
@@ -337,11 +339,14 @@ class _Journal:
             # The process counts by a clock that nobody sets: of a begin that lies too early or too late, this is the better one.
             self._told.setdefault(task.id, at - took)
             self._gain(task, task.seconds, at)
-        if what == "reused" and task.state == "done":  # it was made by this process, and is asked for again
+        if what == "reused" and task.id in self._made:  # by this process, and it is only asked for again
+            self.tasks[task.id] = self._made[task.id]
             return
         task.state, task.at, task.took = what, at, took
         task.host, task.pid = self.host, self.pid
         task.error, task.trace, task.log = (str(event.get(name, "")) for name in ("error", "trace", "log"))
+        if what == "done":
+            self._made[task.id] = replace(task)
 
     def _gain(self, task: TaskState, advanced: float, at: float) -> None:
         gained = min(advanced, task.seconds) - task.advanced
