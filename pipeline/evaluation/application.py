@@ -74,10 +74,10 @@ def evaluate(
 
 def _evaluate(asked: Evaluation, folder: RunFolder, stop: Stop, progress: Progress) -> Result:
     held_against = scorecards.ready(asked.recipe, asked.scorecard)
-    place = machine(asked.runtime)
+    place = placed(asked)
     log.info("run %s on %s with %d threads", folder.id, place.device, place.threads)
     told = Several(_Recording(folder), Journal(folder.path, folder.path / status.LOG), progress)
-    run = Run(asked, stop, told, Outcome(Store(asked.paths.store, asked.store.verify)))
+    run = Run(asked, stop, told, Outcome(Store(asked.paths.store, asked.store.verify)), place.device)
     run.outcome.store.sweep()
     data = run.data(place)
     graph = planning.graph(asked, data, place)
@@ -167,9 +167,26 @@ def plan(asked: Evaluation, progress: Progress | None = None) -> Planned:
         PipelineError: as :func:`evaluate`, before any compute.
     """
     scorecards.ready(asked.recipe, asked.scorecard)
-    place = machine(asked.runtime)
+    place = placed(asked)
     run, graph = _graph(asked, place, progress)
     return Planned(tuple(standing(graph.tasks, run.outcome)), tuple(dict.fromkeys([*graph.notes, *graph.limits])))
+
+
+def placed(asked: Evaluation) -> Machine:
+    """The device, and the threads that each task has: where the user asked for no number, as the executor shares out the cores.
+
+    Raises:
+        ConfigError: a device is asked for that is not there.
+    """
+    whole = machine(asked.runtime)
+    each = asked.runtime.threads or executor(asked, whole.device).threads(whole.threads)
+    return Machine(whole.device, each, cores=whole.threads)
+
+
+def executor(asked: Evaluation, device: str) -> Executor:
+    """The executor that is asked for, for tasks that were planned for a device."""
+    chosen: Executor = asked.executor.component(asked.executor.settings, device)
+    return chosen
 
 
 def prepare(asked: Evaluation, progress: Progress | None = None) -> Prepared:
@@ -197,8 +214,8 @@ def train_extractors(asked: Evaluation, progress: Progress | None = None) -> Tra
     Raises:
         ConfigError: none is trained.
     """
-    place = machine(asked.runtime)
-    with _running(asked, progress) as run:
+    place = placed(asked)
+    with _running(asked, progress, place.device) as run:
         run.outcome.store.sweep()
         data = run.data(place, training_alone=bool(asked.dataset.train))
         tasks = planning.trainings(asked, planning.SpeechSets(asked, data, place)).tasks
@@ -232,6 +249,7 @@ class Run:
     stop: Stop
     progress: Progress
     outcome: Outcome
+    device: str = "cpu"
 
     def execute(self, tasks: Sequence[Task]) -> None:
         """Run tasks by the executor that is asked for."""
@@ -249,9 +267,8 @@ class Run:
             self._execute(tasks)
 
     def _execute(self, tasks: Sequence[Task]) -> None:
-        chosen = self.asked.executor
-        executor: Executor = chosen.component(chosen.settings)
-        executor.execute(tasks, self.stop, self.outcome, self.progress, self.asked.fail_fast)
+        chosen = executor(self.asked, self.device)
+        chosen.execute(tasks, self.stop, self.outcome, self.progress, self.asked.fail_fast)
 
     def _rendered_again(self) -> bool:
         """Whether the data set that was rendered is damaged; it is then rendered once more, to the same bytes."""
@@ -299,15 +316,15 @@ class Run:
 
 
 def _graph(asked: Evaluation, place: Machine, progress: Progress | None) -> tuple[Run, Graph]:
-    with _running(asked, progress) as run:
+    with _running(asked, progress, place.device) as run:
         return run, planning.graph(asked, run.data(place), place)
 
 
 @contextmanager
-def _running(asked: Evaluation, progress: Progress | None) -> Iterator[Run]:
+def _running(asked: Evaluation, progress: Progress | None, device: str = "cpu") -> Iterator[Run]:
     """For what makes no run folder."""
     with listening() as stop:
-        yield Run(asked, stop, progress or Progress(), Outcome(Store(asked.paths.store, asked.store.verify)))
+        yield Run(asked, stop, progress or Progress(), Outcome(Store(asked.paths.store, asked.store.verify)), device)
 
 
 @contextmanager

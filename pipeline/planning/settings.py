@@ -134,10 +134,17 @@ Derived = Literal["normalised"]
 
 @dataclass(frozen=True)
 class Machine:
-    """The device and threads of this process."""
+    """What work is done on.
+
+    Attributes:
+        device: of the tasks.
+        threads: of each task.
+        cores: of all that goes on at once; 0 is as many as a task has threads.
+    """
 
     device: str
     threads: int
+    cores: int = 0
 
 
 @dataclass(frozen=True)

@@ -202,7 +202,7 @@ def prepared(
             rendered,
             copies,
             evaluation.allow_partial,
-            machine.threads,
+            machine.cores or machine.threads,
             known,
             training_alone,
             evaluation.paths.store / "recordings",
