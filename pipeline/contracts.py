@@ -1051,10 +1051,15 @@ class MetricFamily(Component):
 
 
 class Executor(Component):
-    """Runs tasks: each is found in the store or computed, and committed before anything that stands on it begins."""
+    """Runs tasks: each is found in the store or computed, and committed before anything that stands on it begins.
 
-    def __init__(self, settings: Any) -> None:
-        self.settings = settings
+    Args:
+        settings: of this executor.
+        device: that the tasks were planned for: ``cpu``, ``cuda`` or ``cuda:N``.
+    """
+
+    def __init__(self, settings: Any, device: str = "cpu") -> None:
+        self.settings, self.device = settings, device
 
     def threads(self, cores: int) -> int:
         """How many threads each process that performs tasks has, where all of them together may use so many cores, and the user

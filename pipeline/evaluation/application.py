@@ -78,12 +78,12 @@ def evaluate(
 
 def _evaluate(asked: Evaluation, folder: RunFolder, stop: Stop, progress: Progress) -> Result:
     held_against = scorecards.ready(asked.recipe, asked.scorecard)
-    place = machine(asked.runtime)
+    place = placed(asked)
     log.info("run %s on %s with %d threads", folder.id, place.device, place.threads)
     outcome = Outcome(Store(asked.paths.store, asked.store.verify))
     measuring = Measuring(Rates.read(asked.paths.store.parent, place.device, place.threads), outcome)
     told = Several(_Recording(folder), Journal(folder.path, folder.path / status.LOG), measuring, progress)
-    run = Run(asked, stop, told, outcome)
+    run = Run(asked, stop, told, outcome, place.device)
     run.outcome.store.sweep()
     data = run.data(place)
     graph = planning.graph(asked, data, place)
@@ -168,11 +168,29 @@ def plan(asked: Evaluation, progress: Progress | None = None) -> Planned:
         PipelineError: as :func:`evaluate`, before any compute.
     """
     scorecards.ready(asked.recipe, asked.scorecard)
-    place = machine(asked.runtime)
-    with _running(asked, progress) as run:
+    place = placed(asked)
+    with _running(asked, progress, place.device) as run:
         graph = planning.graph(asked, run.data(place), place)
         notes = tuple(dict.fromkeys([*graph.notes, *graph.limits]))
-        return planned(graph.tasks, run.outcome, run.rates(place), run.executor().at_once(), notes)
+        rates = Rates.read(asked.paths.store.parent, place.device, place.threads)
+        return planned(graph.tasks, run.outcome, rates, executor(asked, place.device).at_once(), notes)
+
+
+def placed(asked: Evaluation) -> Machine:
+    """The device, and the threads that each task has: where the user asked for no number, as the executor shares out the cores.
+
+    Raises:
+        ConfigError: a device is asked for that is not there.
+    """
+    whole = machine(asked.runtime)
+    each = asked.runtime.threads or executor(asked, whole.device).threads(whole.threads)
+    return Machine(whole.device, each)
+
+
+def executor(asked: Evaluation, device: str) -> Executor:
+    """The executor that is asked for, for tasks that were planned for a device."""
+    chosen: Executor = asked.executor.component(asked.executor.settings, device)
+    return chosen
 
 
 def prepare(asked: Evaluation, progress: Progress | None = None) -> Prepared:
@@ -200,8 +218,8 @@ def train_extractors(asked: Evaluation, progress: Progress | None = None) -> Tra
     Raises:
         ConfigError: none is trained.
     """
-    place = machine(asked.runtime)
-    with _running(asked, progress) as run:
+    place = placed(asked)
+    with _running(asked, progress, place.device) as run:
         run.outcome.store.sweep()
         data = run.data(place, training_alone=bool(asked.dataset.train))
         tasks = planning.trainings(asked, planning.SpeechSets(asked, data, place)).tasks
@@ -235,6 +253,7 @@ class Run:
     stop: Stop
     progress: Progress
     outcome: Outcome
+    device: str = "cpu"
 
     def execute(self, tasks: Sequence[Task]) -> None:
         """Run tasks by the executor that is asked for."""
@@ -252,18 +271,9 @@ class Run:
             self.outcome.reused -= self.outcome.computed - counted
             self._execute(tasks)
 
-    def executor(self) -> Executor:
-        """What performs tasks."""
-        chosen = self.asked.executor
-        made: Executor = chosen.component(chosen.settings)
-        return made
-
-    def rates(self, place: Machine) -> Rates:
-        """What earlier runs under the same ``paths.root`` measured on this machine."""
-        return Rates.read(self.asked.paths.store.parent, place.device, place.threads)
-
     def _execute(self, tasks: Sequence[Task]) -> None:
-        self.executor().execute(tasks, self.stop, self.outcome, self.progress, self.asked.fail_fast)
+        chosen = executor(self.asked, self.device)
+        chosen.execute(tasks, self.stop, self.outcome, self.progress, self.asked.fail_fast)
 
     def _rendered_again(self) -> bool:
         """Whether the data set that was rendered is damaged; it is then rendered once more, to the same bytes."""
@@ -313,10 +323,10 @@ class Run:
 
 
 @contextmanager
-def _running(asked: Evaluation, progress: Progress | None) -> Iterator[Run]:
+def _running(asked: Evaluation, progress: Progress | None, device: str = "cpu") -> Iterator[Run]:
     """For what makes no run folder."""
     with listening() as stop:
-        yield Run(asked, stop, progress or Progress(), Outcome(Store(asked.paths.store, asked.store.verify)))
+        yield Run(asked, stop, progress or Progress(), Outcome(Store(asked.paths.store, asked.store.verify)), device)
 
 
 @contextmanager
