@@ -188,6 +188,7 @@ MENTIONS: dict[tuple[Kind, str], dict[str, str]] = {
         "pipeline/extractors/campplus/packed.py": f"{WORD}: a part of 3D-Speaker's network, by its name there",
         "pipeline/evaluation/validate.py": "where the configuration names none",
     },
+    ("executors", "processes"): {"pipeline/cli/status_text.py": f"{WORD}: a key of what --json prints"},
 }
 """Files that mention a component by name and are neither its own nor its options, with the reason."""
 ORDINARY = {"original", "external", "embedding", "local", "processes", "text", "command", "linkability"}

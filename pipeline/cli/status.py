@@ -51,7 +51,7 @@ def main(arguments: Sequence[str]) -> int:
         return 0
     others = {}
     if not wanted:
-        others = status.going(root / "runs", root / "store" / "files" / status.ENDED)
+        others = status.in_progress(root / "runs", root / "store" / "files" / status.ENDED)
         others.pop(folder, None)
     print("\n".join([*status_text.lines(seen), *status_text.others(others)]))
     return 0

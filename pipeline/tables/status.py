@@ -152,17 +152,21 @@ def is_over(folder: Path, record: Mapping[str, Any]) -> bool:
     return (folder / SEAL).exists() if state == GARBLED else state in OVER
 
 
-def going(runs: Path, memory: Path) -> dict[Path, dict[str, Any]]:
+def in_progress(runs: Path, memory: Path) -> dict[Path, dict[str, Any]]:
     """Runs that go on, with their records, the newest first; those that are found to have been killed are marked.
 
     Args:
-        runs, memory: as :func:`killed` has them; the memory is read alone.
+        runs, memory: as :func:`killed` has them; nothing is added to the memory.
     """
-    records = {runs / name: read(runs / name) for name in sorted(_listed(runs) - _remembered(memory), reverse=True)}
-    running = {folder: record for folder, record in records.items() if record and not is_over(folder, record)}
-    for folder in _over(running):
-        _marked(folder, running.pop(folder))
-    return running
+    found = {}
+    for name in sorted(_listed(runs) - _remembered(memory), reverse=True):
+        folder = runs / name
+        record = read(folder)
+        if record and not is_over(folder, record):
+            record = settle(folder)
+            if not is_over(folder, record):
+                found[folder] = record
+    return found
 
 
 def _listed(runs: Path) -> set[str]:
