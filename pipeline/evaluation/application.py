@@ -25,6 +25,7 @@ from pipeline.engine.sound import Damaged
 from pipeline.engine.stop import Stop, Stopped, listening
 from pipeline.engine.store import Store
 from pipeline.engine.task import Task
+from pipeline.engine.used import Used
 from pipeline.errors import ConfigError, DataError, PipelineError, system
 from pipeline.evaluation import found_models, gather
 from pipeline.evaluation.machine import machine, threads
@@ -73,11 +74,13 @@ def evaluate(
 
 
 def _evaluate(asked: Evaluation, folder: RunFolder, stop: Stop, progress: Progress) -> Result:
+    outcome = Outcome(Store(asked.paths.store, asked.store.verify))
+    used = Used(folder.path, outcome)
     held_against = scorecards.ready(asked.recipe, asked.scorecard)
     place = machine(asked.runtime)
     log.info("run %s on %s with %d threads", folder.id, place.device, place.threads)
-    told = Several(_Recording(folder), Journal(folder.path, folder.path / status.LOG), progress)
-    run = Run(asked, stop, told, Outcome(Store(asked.paths.store, asked.store.verify)))
+    told = Several(_Recording(folder), Journal(folder.path, folder.path / status.LOG), used, progress)
+    run = Run(asked, stop, told, outcome)
     run.outcome.store.sweep()
     data = run.data(place)
     graph = planning.graph(asked, data, place)
@@ -91,7 +94,10 @@ def _evaluate(asked: Evaluation, folder: RunFolder, stop: Stop, progress: Progre
             log.warning("%s", said)
         for fault in scorecards.written(folder.path, held_against).faults:
             log.warning("scorecard: several rows stand for one published cell: %s", fault)
-    page = render.render([folder.path], folder.path / "report.html", Drawn(run.outcome.store))
+    drawn = Drawn(run.outcome.store)
+    page = render.render([folder.path], folder.path / "report.html", drawn)
+    used.finish()
+    used.add(drawn.used)
     error = shortfall(gathered, data, asked.allow_partial, page)
     counts = f"tasks: {run.outcome.reused} reused, {run.outcome.computed} computed"
     written.seal(folder.path)
