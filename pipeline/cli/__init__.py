@@ -26,6 +26,7 @@ VERBS = {
     "doctor": "say what this machine has",
     "fetch-models": "get the weights of the chosen extractors (the only verb that downloads)",
     "check-plugin": "check-plugin NAME: whether a component keeps its contract (see check-plugin --help)",
+    "store": "store ls|du|why|verify|gc|export|import: look after stored results, carry them elsewhere (see store --help)",
     "from-scores": "metrics of score files alone: trials, vsm, srd, normalised, cece, paired (see from-scores --help)",
 }
 
@@ -101,6 +102,10 @@ def _dispatch(arguments: list[str]) -> int:
         from pipeline.cli.status import main as tell
 
         return tell(arguments[1:])
+    if arguments[:1] == ["store"]:
+        from pipeline.cli.store import main as look_after
+
+        return look_after(arguments[1:])
     if any(argument in ("-h", "--help") for argument in arguments):
         print(HELP, end="")
         return 0

@@ -26,6 +26,7 @@ from pipeline.engine.sound import Damaged
 from pipeline.engine.stop import Stop, Stopped, listening
 from pipeline.engine.store import Store
 from pipeline.engine.task import Task
+from pipeline.engine.used import Used
 from pipeline.errors import ConfigError, DataError, PipelineError, system
 from pipeline.evaluation import found_models, gather
 from pipeline.evaluation.machine import cores, machine, threads
@@ -77,13 +78,14 @@ def evaluate(
 
 
 def _evaluate(asked: Evaluation, folder: RunFolder, stop: Stop, progress: Progress) -> Result:
+    outcome = Outcome(Store(asked.paths.store, asked.store.verify))
+    used = Used(folder.path, outcome)
     held_against = scorecards.ready(asked.recipe, asked.scorecard)
     place = placed(asked)
     log.info("run %s on %s with %d threads", folder.id, place.device, place.threads)
-    outcome = Outcome(Store(asked.paths.store, asked.store.verify))
     measuring = Measuring(Rates.read(asked.paths.store.parent, place.device, place.threads), outcome)
     journal = Journal(folder.path, folder.path / status.LOG, measuring.rates.seconds)
-    told = Several(_Recording(folder), journal, measuring, progress)
+    told = Several(_Recording(folder), journal, measuring, used, progress)
     run = Run(asked, stop, told, outcome, place.device)
     run.outcome.store.sweep()
     data = run.data(place)
@@ -99,7 +101,10 @@ def _evaluate(asked: Evaluation, folder: RunFolder, stop: Stop, progress: Progre
             log.warning("%s", said)
         for fault in scorecards.written(folder.path, held_against).faults:
             log.warning("scorecard: several rows stand for one published cell: %s", fault)
-    page = render.render([folder.path], folder.path / "report.html", Drawn(run.outcome.store))
+    drawn = Drawn(run.outcome.store)
+    page = render.render([folder.path], folder.path / "report.html", drawn)
+    used.finish()
+    used.add(drawn.used)
     error = with_failures(failure, shortfall(gathered, data, asked.allow_partial, page), page)
     counts = f"tasks: {run.outcome.reused} reused, {run.outcome.computed} computed"
     written.seal(folder.path)
