@@ -23,7 +23,7 @@ VERBS = {
     "validate": "check the configuration, and the audio of external systems: [--html FILE] [--csv FILE] [--training]",
     "report": "report RUN...: one report of one or more finished runs",
     "compare": "compare RUN RUN: equal signatures side by side; compare recipe=NAME [RUN]: its scorecard",
-    "doctor": "say what this machine has",
+    "doctor": "whether this machine will do: versions, devices, disks, models, data, Slurm; each finding with its remedy",
     "fetch-models": "get the weights of the chosen extractors (the only verb that downloads)",
     "check-plugin": "check-plugin NAME: whether a component keeps its contract (see check-plugin --help)",
     "store": "store ls|du|why|verify|gc|export|import: look after stored results, carry them elsewhere (see store --help)",

@@ -68,7 +68,8 @@ def act(verb: str, arguments: Sequence[str], folders: Sequence[str]) -> int:
             keep_all(error, asked.paths.runs.parent)
             raise
 
-    return compose.enter(arguments, once, without_models=verb in ("validate", "prepare"))
+    without_models = verb in ("validate", "prepare", "doctor")
+    return compose.enter(arguments, once, without_models, without_data=verb == "doctor")
 
 
 def run(arguments: Sequence[str], asked: Evaluation, values: dict[str, Any]) -> int:
@@ -256,12 +257,10 @@ def scorecard(runs: Sequence[Result], recipe: str, asked: Evaluation, values: di
 
 
 def doctor(asked: Evaluation, values: dict[str, Any]) -> int:
-    """Say what this machine has."""
-    from pipeline.cli.examine import lines
+    """Whether this machine and what is on it will do for the configuration."""
+    from pipeline.cli.doctor import doctor as printed
 
-    for line in lines(asked):
-        print(line)
-    return 0
+    return printed(asked)
 
 
 def fetch_models(asked: Evaluation, values: dict[str, Any]) -> int:
