@@ -396,7 +396,7 @@ class _Reading:
         """The next member; None after the last."""
         with self.refusing():
             info = self.tar.next()
-            self.tar.members.clear()  # or they would all be kept
+            self.tar.members.clear()  # type: ignore[attr-defined]  # or they would all be kept
         if info is None:
             return None
         if info.type not in (tarfile.REGTYPE, tarfile.AREGTYPE) or info.issparse():

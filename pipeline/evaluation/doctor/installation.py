@@ -11,7 +11,6 @@ from collections.abc import Iterator
 from importlib import metadata
 from pathlib import Path
 
-import pipeline
 from pipeline.evaluation.doctor.finding import CONFIG, Finding, fault, ok, warning
 from pipeline.planning import Evaluation
 from pipeline.version import __version__
@@ -131,7 +130,7 @@ def _declared() -> tuple[list[str], str]:
 
 def _place() -> Path:
     """The folder of the package that runs."""
-    return Path(str(pipeline.__file__)).resolve().parent
+    return Path(__file__).resolve().parents[2]
 
 
 def _places() -> list[Path]:
