@@ -54,6 +54,7 @@ def screenshot(page: Path, scratch: Path, height: int) -> np.ndarray:
 
 def figures_show_data(pictures: Sequence[dict[str, str]], scratch: Path) -> None:
     """Each figure in a box of its own: part of the canvas is not white, and there are pixels of strong colour."""
+    assert pictures, "there is no figure"
     height = 800
     stack = scratch / "stack.html"
     stack.write_text(

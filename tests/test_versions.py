@@ -16,10 +16,11 @@ import grimp
 import pytest
 
 from pipeline.contracts import Component
-from pipeline.engine import code, keys
+from pipeline.engine import keys
 from pipeline.engine.task import Name, Task, planned_digest
 from pipeline.registry import component
 from tests import key_table, sources
+from tests.raised import raised
 
 HERE = Path(__file__).parent
 Place = tuple[str, Name]
@@ -88,24 +89,17 @@ def versions(tasks: list[Task]) -> dict[Place, Any]:
 
 
 def test_the_keys_that_move_are_those_whose_code_imports_what_was_raised(
-    tasks: list[Task], imports: grimp.ImportGraph, monkeypatch: pytest.MonkeyPatch
+    tasks: list[Task], imports: grimp.ImportGraph
 ) -> None:
     expected, before = makers(tasks, imports), versions(tasks)
-    declared = code.declared
     wrong = {}
     for module in sources.modules():
-        monkeypatch.setattr(
-            code,
-            "declared",
-            lambda name, module=module: (declared(name) or 1) + 1 if name == module else declared(name),
-        )
-        code._versions.cache_clear()
-        moved = {place for place, found in versions(tasks).items() if found != before[place]}
+        with raised(module):
+            now = versions(tasks)
+        moved = {place for place, found in now.items() if found != before[place]}
         should = {place for place, found in expected.items() if module in found}
         if moved != should:
             wrong[module] = len(moved - should), len(should - moved)
-    monkeypatch.undo()
-    code._versions.cache_clear()
     assert not wrong, (
         "modules with the outputs that moved though they do not import it, and that did not though they do"
     )
@@ -115,15 +109,11 @@ def test_the_keys_that_move_are_those_whose_code_imports_what_was_raised(
     assert stages - {"pipeline.stages.given"} <= reached, "the evaluation has a task of every stage"
 
 
-def moved_by(module: str, tasks: list[Task], monkeypatch: pytest.MonkeyPatch) -> set[str]:
+def moved_by(module: str, tasks: list[Task]) -> set[str]:
     """Labels of the tasks whose planned keys move, also by what they stand on, when the version of a module is raised."""
     before = {task.label: dict(task.planned) for task in tasks}
-    declared = code.declared
-    with monkeypatch.context() as patch:
-        patch.setattr(code, "declared", lambda name: (declared(name) or 1) + 1 if name == module else declared(name))
-        code._versions.cache_clear()
+    with raised(module):
         again = {task.label: dict(task.planned) for task in key_table.tasks()}
-    code._versions.cache_clear()
     assert list(before) == list(again)
     return {label for label in before if before[label] != again[label]}
 
@@ -141,9 +131,9 @@ def moved_by(module: str, tasks: list[Task], monkeypatch: pytest.MonkeyPatch) ->
     ],
 )
 def test_a_raised_version_reaches_the_numbers_that_stand_on_it(
-    module: str, words: tuple[str, ...], tasks: list[Task], monkeypatch: pytest.MonkeyPatch
+    module: str, words: tuple[str, ...], tasks: list[Task]
 ) -> None:
     """The cases in which numbers were once reused after the code that made them had changed."""
-    moved = moved_by(module, tasks, monkeypatch)
+    moved = moved_by(module, tasks)
     for word in words:
         assert any(label.startswith(word) for label in moved), word

@@ -59,6 +59,10 @@ def content(separated: bool = False) -> tuple[list[dict], dict[str, pd.DataFrame
     return rows, {name: pd.concat(parts, ignore_index=True) for name, parts in figures.items()}
 
 
+FIGURES = ("Empirical cross-entropy", "Voice similarity matrices")
+"""How the description of each figure begins."""
+
+
 def made(make_run: MakeRun, folder: Path, separated: bool = False) -> tuple[Path, str, list[dict]]:
     rows, figures = content(separated)
     run = make_run(folder / "run", change=lambda old: old.__setitem__(slice(None), rows), tables=figures)
@@ -194,4 +198,8 @@ def test_long_titles_of_panels_take_two_lines(parts: list[str], want: str) -> No
 
 
 def test_two_runs_in_a_browser(built: tuple[Path, str, list[dict]], tmp_path: Path) -> None:
-    browser.figures_show_data(browser.pictures(built[1]), tmp_path)
+    """Each set of data has its figure, and each figure shows it."""
+    pictures = browser.pictures(built[1])
+    kinds = [next(one for one in FIGURES if picture["alt"].startswith(one)) for picture in pictures]
+    assert sorted(kinds) == sorted(FIGURES)
+    browser.figures_show_data(pictures, tmp_path)
