@@ -1090,7 +1090,7 @@ class Executor(Component):
 
         Raises:
             Stopped: a signal arrived; what is finished stays.
-            PipelineError: one or more tasks failed; the status is that of the first.
+            PipelineError: one or more tasks failed; the status is that of all of them, or 5 where they have several.
         """
 
     def require(self) -> None:

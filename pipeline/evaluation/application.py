@@ -17,7 +17,7 @@ from pipeline.datasets import probe
 from pipeline.datasets.known import KnownFiles
 from pipeline.datasets.prepare import Prepared
 from pipeline.diagnostics import bands, judge, strongest
-from pipeline.engine import code
+from pipeline.engine import code, failures
 from pipeline.engine.journal import Journal
 from pipeline.engine.outcome import Outcome, standing
 from pipeline.engine.progress import Progress, Several
@@ -238,12 +238,13 @@ class Run:
         counted = self.outcome.computed
         try:
             self._execute(tasks)
-        except DataError as error:
+        except PipelineError as error:
             # What is said of a file that was found to be another one must not be believed by the next run.
-            self.known().doubt(
-                Path(where) for where in (error.where, *(fault.where for fault in error.faults)) if where
-            )
-            if not self._rendered_again():
+            said = list(failures.roots(error.failed).values()) or [error]
+            doubted = [one for one in said if isinstance(one, DataError)]
+            places = [where for one in doubted for where in (one.where, *(fault.where for fault in one.faults))]
+            self.known().doubt(Path(where) for where in places if where)
+            if not doubted or not self._rendered_again():
                 raise
             self.outcome.reused -= self.outcome.computed - counted
             self._execute(tasks)
