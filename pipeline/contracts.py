@@ -1128,7 +1128,7 @@ class Executor(Component):
             name: of the jobs, for those who look at the queue.
             shared: what :meth:`shared_out` gave.
             calls: by wave, what each job does: small things that pickle and hold no work.
-            others: by wave, jobs of other runs that have to end before.
+            others: by wave, jobs of other runs that have to end before; then those that have to end before the last one.
             last: what is done when all jobs have ended, however they did.
             folder: for what it writes, and what jobs print.
 
@@ -1144,6 +1144,6 @@ class Executor(Component):
         """Of one that sends: the command that ends these jobs."""
         raise NotImplementedError
 
-    def living(self, sent: Sequence[str]) -> set[str]:
-        """Of one that sends: those of these jobs that have not ended, as far as it can be told."""
+    def states(self, sent: Sequence[str]) -> dict[str, tuple[bool, str]]:
+        """Of one that sends: whether each of these jobs goes on, and its state in words; without those of which nothing is known."""
         raise NotImplementedError

@@ -5,11 +5,13 @@ from __future__ import annotations
 from pipeline.evaluation.application import Planned, Trained, evaluate, plan, prepare, train_extractors
 from pipeline.evaluation.found_models import said
 from pipeline.evaluation.result import Result, SimilarityMatrices, read
+from pipeline.evaluation.sending import Sent
 from pipeline.evaluation.submissions import submission
 
 __all__ = [
     "Planned",
     "Result",
+    "Sent",
     "SimilarityMatrices",
     "Trained",
     "evaluate",

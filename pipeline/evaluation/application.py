@@ -18,6 +18,7 @@ from pipeline.datasets.known import KnownFiles
 from pipeline.datasets.prepare import Prepared
 from pipeline.diagnostics import bands, judge, strongest
 from pipeline.engine import code, failures
+from pipeline.engine.executors import local
 from pipeline.engine.journal import Journal
 from pipeline.engine.outcome import Outcome, standing
 from pipeline.engine.progress import Progress, Several
@@ -26,16 +27,18 @@ from pipeline.engine.stop import Stop, Stopped, listening
 from pipeline.engine.store import Store
 from pipeline.engine.task import Task
 from pipeline.errors import ConfigError, DataError, PipelineError, system
-from pipeline.evaluation import found_models, gather
+from pipeline.evaluation import found_models, gather, sending
 from pipeline.evaluation.machine import machine, threads
 from pipeline.evaluation.result import Result, shortfall
 from pipeline.evaluation.runfolder import RunFolder, utc
+from pipeline.evaluation.sending import Sent
 from pipeline.planning import Evaluation, Graph, Machine
 from pipeline.planning.averages import rankers
 from pipeline.report import render
 from pipeline.report.drawn import Drawn
 from pipeline.report.scorecard import labels
 from pipeline.report.scorecard import runs as scorecards
+from pipeline.report.scorecard.settings import Scorecard
 from pipeline.tables import limits, records, results, status, written
 
 T = TypeVar("T")
@@ -48,7 +51,7 @@ def evaluate(
     values: Mapping[str, Any] | None = None,
     arguments: Sequence[str] = (),
     progress: Progress | None = None,
-) -> Result:
+) -> Result | Sent:
     """Evaluate: prepare, plan, compute what is missing, gather, judge, report.
 
     Args:
@@ -59,6 +62,7 @@ def evaluate(
 
     Returns:
         The result in its run folder. Where values do not stand on everything that was expected, ``result.error`` says so.
+        Where the executor has others do the work, what was sent to them: they write the result into the run folder.
 
     Raises:
         PipelineError: it cannot be done; the run folder says why.
@@ -66,24 +70,84 @@ def evaluate(
     """
     for said in status.killed(asked.paths.runs, asked.paths.store / "files" / status.ENDED):
         log.warning("%s", said)
+    elsewhere = asked.executor.component.elsewhere
+    if elsewhere:
+        sending.require(asked, can_be_read_again=bool(values))
     folder = RunFolder(asked.paths.runs, asked.recipe)
-    with _recorded(folder) as stop:
+    with recorded(folder) as stop:
         folder.describe(values or {}, arguments)
-        return _evaluate(asked, folder, stop, progress or Progress())
+        # Of the device that jobs have, this machine knows nothing.
+        place = Machine("cpu", threads(asked.runtime)) if elsewhere else machine(asked.runtime)
+        begun = begin(asked, folder, stop, progress or Progress(), place)
+        return (_sent(begun, folder) if elsewhere else None) or concluded(begun, folder)
 
 
-def _evaluate(asked: Evaluation, folder: RunFolder, stop: Stop, progress: Progress) -> Result:
+@dataclass(frozen=True)
+class Begun:
+    """A run that is planned.
+
+    Attributes:
+        held_against: its scorecard, if it has one.
+    """
+
+    run: Run
+    data: Prepared
+    graph: Graph
+    place: Machine
+    held_against: Scorecard | None
+
+
+def begin(
+    asked: Evaluation, folder: RunFolder, stop: Stop, progress: Progress, place: Machine, journals: bool = True
+) -> Begun:
+    """Prepare and plan.
+
+    Args:
+        journals: whether what becomes of the tasks is written into the run folder.
+    """
     held_against = scorecards.ready(asked.recipe, asked.scorecard)
-    place = machine(asked.runtime)
     log.info("run %s on %s with %d threads", folder.id, place.device, place.threads)
-    told = Several(_Recording(folder), Journal(folder.path, folder.path / status.LOG), progress)
+    journal = [Journal(folder.path, folder.path / status.LOG)] if journals else []
+    told = Several(_Recording(folder), *journal, progress)
     run = Run(asked, stop, told, Outcome(Store(asked.paths.store, asked.store.verify)))
     run.outcome.store.sweep()
+    data, graph = planned(run, place)
+    return Begun(run, data, graph, place, held_against)
+
+
+def planned(run: Run, place: Machine) -> tuple[Prepared, Graph]:
+    """The data set and what is to be done with it."""
     data = run.data(place)
-    graph = planning.graph(asked, data, place)
+    graph = planning.graph(run.asked, data, place)
     for note in (*graph.notes, *(limit for limit in graph.limits if limit not in graph.notes)):
         log.info("%s", note)
     log.info("%d tasks over %s", len(graph.tasks), data.size)
+    return data, graph
+
+
+def _sent(begun: Begun, folder: RunFolder) -> Sent | None:
+    """What is missing, sent to those who do it; None if nothing is."""
+    run, tasks = begun.run, begun.graph.tasks
+    run.progress.start(tasks)
+    missing = []
+    for task, there in standing(tasks, run.outcome):
+        run.stop.check()
+        if there:
+            run.progress.end(task, computed=False)
+        else:
+            missing.append(task)
+    run.progress.finish()
+    if not missing:
+        return None
+    # Before they are sent: they may begin, and end, at once.
+    folder.status(state=status.SUBMITTED)
+    return sending.send(run.asked, tasks, missing, folder.path, sending.Round())
+
+
+def concluded(begun: Begun, folder: RunFolder) -> Result:
+    """Run the tasks, gather, judge, report."""
+    run, data, graph, place, held_against = begun.run, begun.data, begun.graph, begun.place, begun.held_against
+    asked = run.asked
     run.execute(graph.tasks)
     trained, gathered = run.reading(graph.tasks, lambda: _gathered(graph, data, run, folder, place))
     if held_against is not None:
@@ -197,6 +261,12 @@ def train_extractors(asked: Evaluation, progress: Progress | None = None) -> Tra
     Raises:
         ConfigError: none is trained.
     """
+    if asked.executor.component.elsewhere:
+        raise ConfigError(
+            f"executor={asked.executor.name} sends whole evaluations, and `train` is none",
+            where="executor",
+            remedy="evaluate with it: what is trained is then trained by jobs; or train here with executor=local",
+        )
     place = machine(asked.runtime)
     with _running(asked, progress) as run:
         run.outcome.store.sweep()
@@ -232,6 +302,8 @@ class Run:
     stop: Stop
     progress: Progress
     outcome: Outcome
+    executor: Executor | None = None
+    """Another one than is asked for."""
 
     def execute(self, tasks: Sequence[Task]) -> None:
         """Run tasks by the executor that is asked for."""
@@ -251,7 +323,9 @@ class Run:
 
     def _execute(self, tasks: Sequence[Task]) -> None:
         chosen = self.asked.executor
-        executor: Executor = chosen.component(chosen.settings)
+        # What is needed to plan, and what is mended while results are gathered, is done by this process in any case.
+        here = local.Executor(local.Settings()) if chosen.component.elsewhere else chosen.component(chosen.settings)
+        executor = self.executor or here
         executor.execute(tasks, self.stop, self.outcome, self.progress, self.asked.fail_fast)
 
     def _rendered_again(self) -> bool:
@@ -312,7 +386,7 @@ def _running(asked: Evaluation, progress: Progress | None) -> Iterator[Run]:
 
 
 @contextmanager
-def _recorded(folder: RunFolder) -> Iterator[Stop]:
+def recorded(folder: RunFolder) -> Iterator[Stop]:
     """Have the run folder say how a run ended, whatever happens."""
     try:
         with listening(lambda number: folder.last_status(**_stopped(Stopped(number)))) as stop:

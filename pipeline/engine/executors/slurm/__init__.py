@@ -137,7 +137,7 @@ class Executor(contracts.Executor):
         """See :meth:`pipeline.contracts.Executor.send`."""
         sent: list[list[str]] = []
         try:
-            for wave, work, elsewhere in zip(shared, calls, others):
+            for wave, work, elsewhere in zip(shared, calls, others[:-1], strict=True):
                 after = [job for place in wave.after for job in sent[place]]
                 sent.append(jobs.send(name, work, self._options(wave.ask), [*after, *elsewhere], folder))
             ask = self._ask(REPORT, False, time=min(LAST_MINUTES, self.settings.time))
@@ -152,10 +152,10 @@ class Executor(contracts.Executor):
         """See :meth:`pipeline.contracts.Executor.cancelling`."""
         return f"scancel {' '.join(jobs.mains(sent))}"
 
-    def living(self, sent: Sequence[str]) -> set[str]:
-        """See :meth:`pipeline.contracts.Executor.living`."""
-        answer = slurm.ask(sent, accounts=False) if sent else slurm.Answer()
-        return {job for job, (state, _) in answer.states.items() if state not in slurm.ENDED}
+    def states(self, sent: Sequence[str]) -> dict[str, tuple[bool, str]]:
+        """See :meth:`pipeline.contracts.Executor.states`."""
+        answer = slurm.ask(sent) if sent else slurm.Answer()
+        return {job: (state not in slurm.ENDED, state) for job, (state, _) in answer.states.items()}
 
     def execute(
         self, tasks: Sequence[Task], stop: Stop, outcome: Outcome, progress: Progress, fail_fast: bool = False
@@ -168,7 +168,9 @@ class Executor(contracts.Executor):
         own = self.settings.stages.get(stage, Amounts())
         gpus = self.settings.gpus if self.settings.gpu.gpus is None else self.settings.gpu.gpus
         gpus = own.gpus if own.gpus is not None else gpus * device
-        asked = {name: getattr(self.settings, name) for name in ("partition", "account", "time", "cpus", "mem_gb")} | fields
+        asked = {
+            name: getattr(self.settings, name) for name in ("partition", "account", "time", "cpus", "mem_gb")
+        } | fields
         extra = dict(self.settings.extra)
         for amounts in [*([self.settings.gpu] if gpus else []), own]:
             given = amounts.model_dump(exclude_none=True)
