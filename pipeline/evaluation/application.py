@@ -17,8 +17,7 @@ from pipeline.datasets import probe
 from pipeline.datasets.known import KnownFiles
 from pipeline.datasets.prepare import Prepared
 from pipeline.diagnostics import bands, judge, strongest
-from pipeline.engine import code, failures
-from pipeline.engine.executors import local
+from pipeline.engine import code, failures, in_turn
 from pipeline.engine.journal import Journal
 from pipeline.engine.outcome import Outcome, standing
 from pipeline.engine.progress import Progress, Several
@@ -322,11 +321,12 @@ class Run:
             self._execute(tasks)
 
     def _execute(self, tasks: Sequence[Task]) -> None:
-        chosen = self.asked.executor
-        # What is needed to plan, and what is mended while results are gathered, is done by this process in any case.
-        here = local.Executor(local.Settings()) if chosen.component.elsewhere else chosen.component(chosen.settings)
-        executor = self.executor or here
-        executor.execute(tasks, self.stop, self.outcome, self.progress, self.asked.fail_fast)
+        chosen, fail_fast = self.asked.executor, self.asked.fail_fast
+        if self.executor is not None or not chosen.component.elsewhere:
+            executor = self.executor or chosen.component(chosen.settings)
+            executor.execute(tasks, self.stop, self.outcome, self.progress, fail_fast)
+        else:  # what is needed to plan is made by this process in any case
+            failures.raise_for(in_turn.performed(tasks, self.stop, self.outcome, self.progress, fail_fast))
 
     def _rendered_again(self) -> bool:
         """Whether the data set that was rendered is damaged; it is then rendered once more, to the same bytes."""

@@ -84,7 +84,7 @@ def read(run: Path, number: int) -> Order:
         raise ConfigError(
             f"there is no order of round {number} in this run folder ({error.strerror})",
             where=str(path),
-            remedy="name the folder of a run that was sent by executor=slurm",
+            remedy="name the folder of a run that was sent to a cluster",
         ) from error
     except (ValueError, KeyError, TypeError) as error:
         raise DataError(

@@ -15,8 +15,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from pipeline import contracts
-from pipeline.engine import failures
-from pipeline.engine.executors import local
+from pipeline.engine import failures, in_turn
 from pipeline.engine.journal import Journal
 from pipeline.engine.outcome import Outcome, standing
 from pipeline.engine.progress import Progress, Several
@@ -49,7 +48,7 @@ def perform(run: Path, number: int, part: int | None) -> int:
         The exit status.
 
     Raises:
-        PipelineError: the order cannot be read.
+        PipelineError: the order cannot be read, it cannot be done, or no result came of it.
     """
     logging.getLogger("pipeline").setLevel(logging.INFO)
     run = run.expanduser().resolve()
@@ -60,8 +59,6 @@ def perform(run: Path, number: int, part: int | None) -> int:
             return _report(run, order)
         return _part(run, order, part)
     except Stopped as error:
-        return error.status
-    except PipelineError as error:
         return error.status
 
 
@@ -95,7 +92,7 @@ def _part(run: Path, order: Order, part: int) -> int:
             told.places = {task: spot for spot, task in enumerate(graph.tasks)}
             tasks = [graph.tasks[spot] for spot in order.parts[part]]
             progress = Several(told, Journal(run, log_file))
-            failed = local.performed(tasks, stop, performer.outcome, progress, asked.fail_fast)
+            failed = in_turn.performed(tasks, stop, performer.outcome, progress, asked.fail_fast)
             told.tell()
             return max((error.status for error in failed.values()), default=0)
         except Stopped as error:
@@ -288,7 +285,7 @@ class Collected(contracts.Executor):
             elif any(ref.task in failed for ref in task.sources()):
                 failed[task] = failures.not_run(task)
                 self.journal.skip(task)
-        more = local.performed([task for task in tasks if task not in failed], stop, outcome, progress)
+        more = in_turn.performed([task for task in tasks if task not in failed], stop, outcome, progress)
         outcome.computed, outcome.reused = outcome.computed + self.computed, outcome.reused - self.computed
         self.computed = 0
         failures.raise_for({**failed, **more}, self.logs)

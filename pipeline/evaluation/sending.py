@@ -66,7 +66,11 @@ class Part:
         """Do it; a process that fails ends with the exit status."""
         from pipeline.evaluation import parts
 
-        code = parts.perform(Path(self.run), self.number, self.part)
+        try:
+            code = parts.perform(Path(self.run), self.number, self.part)
+        except PipelineError as error:
+            log.error("%s", error)  # with no other handler left, this is what the job prints
+            code = error.status
         if code:
             sys.exit(code)
 

@@ -107,14 +107,13 @@ class Executor(contracts.Executor):
     Settings: ClassVar[type[ComponentSettings]] = Settings
     elsewhere: ClassVar[bool] = True
 
+    def __init__(self, settings: Any) -> None:
+        super().__init__(settings)
+        self.retries = settings.retries
+
     def require(self) -> None:
         """See :meth:`pipeline.contracts.Executor.require`."""
         jobs.require()
-
-    @property
-    def retries(self) -> int:
-        """See :meth:`pipeline.contracts.Executor.retries`."""
-        return int(self.settings.retries)
 
     def shared_out(
         self, tasks: Sequence[Task], device: str, seconds: Callable[[Task], float], alone: bool = False
