@@ -14,6 +14,7 @@ import pytest
 from pipeline import slurm
 from pipeline.engine.executors.slurm import jobs
 from pipeline.errors import ConfigError
+from pipeline.evaluation.sending import Part
 
 
 @dataclass
@@ -28,8 +29,15 @@ class Job:
     code: int = 0
 
     @property
+    def part(self) -> Part:
+        """What it was sent."""
+        made = pickle.loads(self.call)
+        assert isinstance(made, Part)
+        return made
+
+    @property
     def reports(self) -> bool:
-        return pickle.loads(self.call).part is None
+        return self.part.part is None
 
 
 @dataclass

@@ -94,7 +94,8 @@ def _part(run: Path, order: Order, part: int) -> int:
             progress = Several(told, Journal(run, log_file))
             failed = in_turn.performed(tasks, stop, performer.outcome, progress, asked.fail_fast)
             told.tell()
-            return max((error.status for error in failed.values()), default=0)
+            # That others were lost is no fault of this job, which Slurm would call failed.
+            return max((error.status for error in failures.roots(failed).values()), default=0)
         except Stopped as error:
             log.warning("%s: what is finished stays, what is left is sent again", error)
             raise
@@ -216,9 +217,8 @@ def _sent_again(
     fruitless = 0 if missing < order.missing else order.fruitless + 1
     executor: contracts.Executor = asked.executor.component(asked.executor.settings)
     states = executor.states(sent.jobs(folder.path)[:-1]).values()
-    ends = ", ".join(
-        f"{count} {state}" for state, count in Counter(word for goes_on, word in states if not goes_on).items()
-    )
+    ended = Counter(word for goes_on, word in states if not goes_on and word != "COMPLETED")
+    ends = ", ".join(f"{count} {word}" for word, count in ended.items())
     if fruitless > executor.retries:
         return f"in {fruitless} rounds on end nothing was finished" + (
             f"; its last jobs ended as {ends}" if ends else ""

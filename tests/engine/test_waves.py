@@ -125,8 +125,8 @@ EXTRACT, SCORE = task("e", stage="extract", device=True), task("s", stage="score
 def test_a_task_that_uses_a_gpu_asks_for_one_unless_there_is_none_or_none_is_wanted() -> None:
     assert asked({}, EXTRACT)["gpus_per_node"] == 1 and asked({}, EXTRACT)["device"] is True
     assert asked({}, EXTRACT, "cuda:0")["device"] is True
-    for given, device in (({"gpus": 0}, "auto"), ({}, "cpu")):
-        found = asked(given, EXTRACT, device)
+    for settings_, device in (({"gpus": 0}, "auto"), ({}, "cpu")):
+        found = asked(settings_, EXTRACT, device)
         assert "gpus_per_node" not in found and found["device"] is False
     assert "gpus_per_node" not in asked({}, SCORE)
     # A program of the user's may use one, of which the pipeline knows nothing.
