@@ -1057,6 +1057,11 @@ class Executor(Component):
     One that has others do the work, later and on other machines, says :attr:`elsewhere`. It is not asked to ``execute`` but to share
     out what is missing and to send it; whoever started it does not wait.
 
+
+    Args:
+        settings: of this executor.
+        device: that the tasks were planned for: ``cpu``, ``cuda`` or ``cuda:N``.
+
     Attributes:
         elsewhere: whether it sends the work.
         retries: of one that sends: how often what was lost is sent again although nothing was finished in the round before.
@@ -1065,13 +1070,17 @@ class Executor(Component):
     elsewhere: ClassVar[bool] = False
     retries: int = 0
 
-    def __init__(self, settings: Any) -> None:
-        self.settings = settings
+    def __init__(self, settings: Any, device: str = "cpu") -> None:
+        self.settings, self.device = settings, device
 
     def threads(self, cores: int) -> int:
         """How many threads each process that performs tasks has, where all of them together may use so many cores, and the user
         asked for no number."""
         return cores
+
+    def at_once(self) -> int:
+        """How many tasks are performed at once on this machine, for estimates."""
+        return 1
 
     @abstractmethod
     def execute(

@@ -192,10 +192,11 @@ MENTIONS: dict[tuple[Kind, str], dict[str, str]] = {
         "pipeline/extractors/campplus/packed.py": f"{WORD}: a part of 3D-Speaker's network, by its name there",
         "pipeline/evaluation/validate.py": "where the configuration names none",
     },
+    ("executors", "processes"): {"pipeline/cli/status_text.py": f"{WORD}: a key of what --json prints"},
     ("executors", "slurm"): {"pipeline/cli/compose.py": f"{WORD}: the extra that brings what speaks to a cluster"},
 }
 """Files that mention a component by name and are neither its own nor its options, with the reason."""
-ORDINARY = {"original", "external", "embedding", "local", "text", "command", "linkability"}
+ORDINARY = {"original", "external", "embedding", "local", "processes", "text", "command", "linkability"}
 """Ordinary words: they count where a text is nothing but the name, so that something could hang on it."""
 NOT_MEANT = {
     "original": "what is not protected: a value of enrolment, trial and trained_on, and the label of that speech in every table"

@@ -18,13 +18,15 @@ VERBS = {
     "run": "evaluate: prepare, anonymise, extract, train, score, measure, report (the default)",
     "prepare": "read and check the data set, print what it holds",
     "train": "train the extractors whose source is `trained`, print where the weights are",
-    "plan": "print what a run would reuse and compute",
+    "status": "how far a run is, where, and what failed: status [RUN] [--follow] (see status --help)",
+    "plan": "print what a run would reuse and compute, why, and how much time and room it takes: [--tasks]",
     "validate": "check the configuration, and the audio of external systems: [--html FILE] [--csv FILE] [--training]",
     "report": "report RUN...: one report of one or more finished runs",
     "compare": "compare RUN RUN: equal signatures side by side; compare recipe=NAME [RUN]: its scorecard",
-    "doctor": "say what this machine has",
+    "doctor": "whether this machine will do: versions, devices, disks, models, data, Slurm; each finding with its remedy",
     "fetch-models": "get the weights of the chosen extractors (the only verb that downloads)",
     "check-plugin": "check-plugin NAME: whether a component keeps its contract (see check-plugin --help)",
+    "store": "store ls|du|why|verify|gc|export|import: look after stored results, carry them elsewhere (see store --help)",
     "from-scores": "metrics of score files alone: trials, vsm, srd, normalised, cece, paired (see from-scores --help)",
 }
 
@@ -100,6 +102,14 @@ def _dispatch(arguments: list[str]) -> int:
         from pipeline.cli.part import main as part
 
         return part(arguments[1:])
+    if arguments[:1] == ["status"]:
+        from pipeline.cli.status import main as tell
+
+        return tell(arguments[1:])
+    if arguments[:1] == ["store"]:
+        from pipeline.cli.store import main as look_after
+
+        return look_after(arguments[1:])
     if any(argument in ("-h", "--help") for argument in arguments):
         print(HELP, end="")
         return 0

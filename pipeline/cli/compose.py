@@ -17,7 +17,7 @@ from pipeline.assets import assets as assets
 from pipeline.cli import environment, given_scores, names, option_files, overrides
 from pipeline.cli.overrides import GROUPS
 from pipeline.cli.sweeps import Jobs
-from pipeline.errors import ConfigError, PipelineError
+from pipeline.errors import ConfigError, DataError, PipelineError
 from pipeline.evaluation import found
 from pipeline.evaluation.validate import validate
 from pipeline.planning.settings import Evaluation
@@ -105,21 +105,34 @@ def _is_of_composition(error: BaseException) -> bool:
 
 
 def _validated(
-    values: dict[str, Any], arguments: Sequence[str], choices: Mapping[Any, Any], without_models: bool = False
+    values: dict[str, Any],
+    arguments: Sequence[str],
+    choices: Mapping[Any, Any],
+    without_models: bool = False,
+    without_data: bool = False,
 ) -> Evaluation:
     """The evaluation of a configuration; faults name the option file that they stand in."""
     options = {str(group): [str(choices[group])] for group in choices if choices[group] is not None}
     chosen = {**options, **overrides.chosen(arguments)}
     names.refuse(values)
     option_files.refuse_empty(arguments, chosen)
+    recipe = str(choices.get("recipe") or "custom")
     try:
-        return validate(values, str(choices.get("recipe") or "custom"), without_models)
+        try:
+            return validate(values, recipe, without_models)
+        except DataError:
+            if not without_data:
+                raise
+            return validate(values, recipe, without_models, without_data)
     except ConfigError as error:
         raise option_files.located(error, arguments, chosen) from None
 
 
 def enter(
-    arguments: Sequence[str], action: Callable[[Evaluation, dict[str, Any]], int], without_models: bool = False
+    arguments: Sequence[str],
+    action: Callable[[Evaluation, dict[str, Any]], int],
+    without_models: bool = False,
+    without_data: bool = False,
 ) -> int:
     """Compose the configuration of a command line and call ``action`` with it; under ``-m`` once for each combination.
 
@@ -127,6 +140,7 @@ def enter(
         arguments: Hydra flags and overrides.
         action: gets the checked evaluation and the composed configuration as plain values; gives the exit status.
         without_models: the action looks at data alone, so that no model or vector has to be there.
+        without_data: where the folder of the data set is not what it should be, the action gets what can be told without it.
 
     Returns:
         The exit status; of a sweep the highest of its jobs.
@@ -145,7 +159,7 @@ def enter(
     _store_copies(arguments)
     _install_launchers()
     given = forced(option_files.absolute(read))
-    jobs = Jobs(functools.partial(_act, action, tuple(arguments), without_models), given)
+    jobs = Jobs(functools.partial(_act, action, tuple(arguments), without_models, without_data), given)
     before = sys.argv
     sys.argv = [before[0], *given]
     try:
@@ -171,6 +185,7 @@ def _act(
     action: Callable[[Evaluation, dict[str, Any]], int],
     arguments: Sequence[str],
     without_models: bool,
+    without_data: bool,
     composed: Any,
     recipe: str,
 ) -> int:
@@ -179,7 +194,7 @@ def _act(
     choices = HydraConfig.get().runtime.choices
     values = given_scores.settled(_plain(composed, arguments), arguments)
     values = _without_unchosen(values, arguments, str(choices.get("recipe")))
-    return action(_validated(values, arguments, choices, without_models), values)
+    return action(_validated(values, arguments, choices, without_models, without_data), values)
 
 
 def _without_unchosen(values: dict[str, Any], arguments: Sequence[str], recipe: str) -> dict[str, Any]:

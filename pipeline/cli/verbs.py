@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from pipeline import evaluation
-from pipeline.cli import compose, output, submission
+from pipeline.cli import compose, output, planning, submission
 from pipeline.cli.listed import keep_all
 from pipeline.cli.logs import log_to_stderr
 from pipeline.cli.progress import Meter
@@ -36,6 +36,9 @@ def act(verb: str, arguments: Sequence[str], folders: Sequence[str]) -> int:
     options = submission.Options()
     if verb == "validate":
         options, arguments = submission.taken(arguments)
+    each = False
+    if verb == "plan":
+        each, arguments = planning.taken(arguments)
     if verb in ("report", "compare"):
         runs = [evaluation.read(folder) for folder in folders]
         action: Action = (
@@ -48,7 +51,7 @@ def act(verb: str, arguments: Sequence[str], folders: Sequence[str]) -> int:
             "run": functools.partial(run, arguments),
             "prepare": prepare,
             "train": train,
-            "plan": plan,
+            "plan": functools.partial(plan, each),
             "validate": functools.partial(validate, options),
             "doctor": doctor,
             "fetch-models": fetch_models,
@@ -65,7 +68,8 @@ def act(verb: str, arguments: Sequence[str], folders: Sequence[str]) -> int:
             keep_all(error, asked.paths.runs.parent)
             raise
 
-    return compose.enter(arguments, once, without_models=verb in ("validate", "prepare"))
+    without_models = verb in ("validate", "prepare", "doctor")
+    return compose.enter(arguments, once, without_models, without_data=verb == "doctor")
 
 
 def run(arguments: Sequence[str], asked: Evaluation, values: dict[str, Any]) -> int:
@@ -138,9 +142,16 @@ def train(asked: Evaluation, values: dict[str, Any]) -> int:
     return 0
 
 
-def plan(asked: Evaluation, values: dict[str, Any]) -> int:
-    """Print what a run would do, stage by stage; what stands on work not yet done counts as to compute."""
-    print(evaluation.plan(asked, Meter()))
+def plan(each: bool, asked: Evaluation, values: dict[str, Any]) -> int:
+    """Print what a run would do, stage by stage, and why; what stands on work not yet done counts as to compute.
+
+    Raises:
+        StageFailed: what is known to be needed does not fit on the disk; all else is printed before.
+    """
+    planned = evaluation.plan(asked, Meter())
+    for line in planning.lines(planned, each):
+        print(line)
+    planned.refuse()
     return 0
 
 
@@ -201,6 +212,10 @@ def compare(runs: Sequence[Result], asked: Evaluation, values: dict[str, Any]) -
             remedy="python -m pipeline compare exp/runs/RUN exp/runs/RUN, or "
             f"python -m pipeline compare recipe=NAME [exp/runs/RUN] with one of {', '.join(scorecards.names())}",
         )
+    for one, other in (runs, runs[::-1]):
+        for said in one.limits:
+            if said not in other.limits:
+                log.warning("%s alone: %s", one.folder.name, said)
     print(comparison.to_text(runs[0].folder, runs[1].folder))
     return 0
 
@@ -257,12 +272,10 @@ def scorecard(runs: Sequence[Result], recipe: str, asked: Evaluation, values: di
 
 
 def doctor(asked: Evaluation, values: dict[str, Any]) -> int:
-    """Say what this machine has."""
-    from pipeline.cli.examine import lines
+    """Whether this machine and what is on it will do for the configuration."""
+    from pipeline.cli.doctor import doctor as printed
 
-    for line in lines(asked):
-        print(line)
-    return 0
+    return printed(asked)
 
 
 def fetch_models(asked: Evaluation, values: dict[str, Any]) -> int:

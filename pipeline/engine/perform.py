@@ -15,7 +15,7 @@ from pipeline.engine.outcome import Outcome
 from pipeline.engine.progress import Progress
 from pipeline.engine.sound import Damaged, gone
 from pipeline.engine.stop import Stop
-from pipeline.engine.task import Name, Ref, Task
+from pipeline.engine.task import Name, Ref, Task, refs
 from pipeline.errors import PipelineError, os_error
 from pipeline.seeds import digest
 
@@ -126,12 +126,20 @@ def _compute(task: Task, outcome: Outcome, work: _Work, made: Mapping[Name, str]
     seconds = time.monotonic() - start
     for name in work.missing:
         notes = {**work.notes.get(name, {}), "label": task.label, "seconds": round(seconds, 3)}
+        notes["sources"] = _sources(task, name, outcome)
         folder = work.folders.pop(name)
         try:
             outcome.artefacts[task.id, name] = store.commit(task.name, made[name], folder, parts[name], notes)
         except BaseException:
             store.discard(folder)
             raise
+
+
+def _sources(task: Task, output: Name, outcome: Outcome) -> dict[str, list[str]]:
+    """The keys of the artefacts that an output was made from, by input: its parts say the digests of what was taken of them."""
+    inputs = {**task.inputs, **task.outputs[output].inputs}
+    found = {name: [outcome.artefact(ref).key for ref in refs(value)] for name, value in inputs.items()}
+    return {name: several for name, several in found.items() if several}
 
 
 class _Work:

@@ -180,7 +180,7 @@ class Task:
         asked = [output for name, output in self.outputs.items() if outputs is None or name in outputs]
         for inputs in [self.inputs, *(output.inputs for output in asked)]:
             for value in inputs.values():
-                found += _sources(value)
+                found += refs(value)
         return found
 
     def __eq__(self, other: object) -> bool:
@@ -201,7 +201,8 @@ def planned_digest(value: Input) -> str:
     return digest([value.what, *several]) if isinstance(value, Derived) else digest(several)
 
 
-def _sources(value: Input) -> Sequence[Ref]:
+def refs(value: Input) -> Sequence[Ref]:
+    """The outputs that an input is, or is taken from."""
     if isinstance(value, Ref):
         return [value]
     if isinstance(value, Derived):

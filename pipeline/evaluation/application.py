@@ -7,7 +7,7 @@ import time
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -17,20 +17,24 @@ from pipeline.datasets import probe
 from pipeline.datasets.known import KnownFiles
 from pipeline.datasets.prepare import Prepared
 from pipeline.diagnostics import bands, judge, strongest
-from pipeline.engine import code, failures, in_turn
+from pipeline.engine import code, failures, in_turn, room
 from pipeline.engine.journal import Journal
-from pipeline.engine.outcome import Outcome, standing
+from pipeline.engine.outcome import Outcome, missing
 from pipeline.engine.progress import Progress, Several
+from pipeline.engine.rates import Measuring, Rates
 from pipeline.engine.sound import Damaged
 from pipeline.engine.stop import Stop, Stopped, listening
 from pipeline.engine.store import Store
 from pipeline.engine.task import Task
+from pipeline.engine.used import Used
 from pipeline.errors import ConfigError, DataError, PipelineError, system
 from pipeline.evaluation import found_models, gather, sending
-from pipeline.evaluation.machine import machine, threads
-from pipeline.evaluation.result import Result, shortfall
+from pipeline.evaluation.machine import cores, machine, threads
+from pipeline.evaluation.planned import Planned, planned
+from pipeline.evaluation.result import Result, shortfall, with_failures
 from pipeline.evaluation.runfolder import RunFolder, utc
 from pipeline.evaluation.sending import Sent
+from pipeline.evaluation.whole import whole
 from pipeline.planning import Evaluation, Graph, Machine
 from pipeline.planning.averages import rankers
 from pipeline.report import render
@@ -60,11 +64,12 @@ def evaluate(
         progress: told how far it is.
 
     Returns:
-        The result in its run folder. Where values do not stand on everything that was expected, ``result.error`` says so.
+        The result in its run folder. Where values do not stand on everything that was expected, ``result.error`` says so, and
+        where tasks failed: then the systems behind whose numbers they stand have no row.
         Where the executor has others do the work, what was sent to them: they write the result into the run folder.
 
     Raises:
-        PipelineError: it cannot be done; the run folder says why.
+        PipelineError: it cannot be done, or tasks failed and no system is whole; the run folder says why.
         Stopped: a signal arrived; what is finished stays.
     """
     for said in status.killed(asked.paths.runs, asked.paths.store / "files" / status.ENDED):
@@ -75,9 +80,7 @@ def evaluate(
     folder = RunFolder(asked.paths.runs, asked.recipe)
     with recorded(folder) as stop:
         folder.describe(values or {}, arguments)
-        # Of the device that jobs have, this machine knows nothing.
-        place = Machine("cpu", threads(asked.runtime)) if elsewhere else machine(asked.runtime)
-        begun = begin(asked, folder, stop, progress or Progress(), place)
+        begun = begin(asked, folder, stop, progress or Progress(), placed(asked))
         return (_sent(begun, folder) if elsewhere else None) or concluded(begun, folder)
 
 
@@ -86,6 +89,7 @@ class Begun:
     """A run that is planned.
 
     Attributes:
+        used: writes which artefacts it uses.
         held_against: its scorecard, if it has one.
     """
 
@@ -93,6 +97,7 @@ class Begun:
     data: Prepared
     graph: Graph
     place: Machine
+    used: Used
     held_against: Scorecard | None
 
 
@@ -103,18 +108,25 @@ def begin(
 
     Args:
         journals: whether what becomes of the tasks is written into the run folder.
+
+    Raises:
+        PipelineError: it cannot be done.
     """
+    outcome = Outcome(Store(asked.paths.store, asked.store.verify))
+    used = Used(folder.path, outcome)
     held_against = scorecards.ready(asked.recipe, asked.scorecard)
     log.info("run %s on %s with %d threads", folder.id, place.device, place.threads)
-    journal = [Journal(folder.path, folder.path / status.LOG)] if journals else []
-    told = Several(_Recording(folder), *journal, progress)
-    run = Run(asked, stop, told, Outcome(Store(asked.paths.store, asked.store.verify)))
+    measuring = Measuring(Rates.read(asked.paths.store.parent, place.device, place.threads), outcome)
+    journal = Journal(folder.path, folder.path / status.LOG, measuring.rates.seconds) if journals else Progress()
+    told = Several(_Recording(folder), journal, measuring, used, progress)
+    run = Run(asked, stop, told, outcome, place.device)
     run.outcome.store.sweep()
-    data, graph = planned(run, place)
-    return Begun(run, data, graph, place, held_against)
+    data, graph = prepared_graph(run, place)
+    room.check(graph.tasks, outcome, measuring.rates)
+    return Begun(run, data, graph, place, used, held_against)
 
 
-def planned(run: Run, place: Machine) -> tuple[Prepared, Graph]:
+def prepared_graph(run: Run, place: Machine) -> tuple[Prepared, Graph]:
     """The data set and what is to be done with it."""
     data = run.data(place)
     graph = planning.graph(run.asked, data, place)
@@ -128,39 +140,41 @@ def _sent(begun: Begun, folder: RunFolder) -> Sent | None:
     """What is missing, sent to those who do it; None if nothing is."""
     run, tasks = begun.run, begun.graph.tasks
     run.progress.start(tasks)
-    missing = []
-    for task, there in standing(tasks, run.outcome):
-        run.stop.check()
-        if there:
+    lacking = missing(tasks, run.outcome)
+    for task in tasks:
+        if task not in lacking:
             run.progress.end(task, computed=False)
-        else:
-            missing.append(task)
     run.progress.finish()
-    if not missing:
+    run.stop.check()
+    if not lacking:
         return None
     # Before they are sent: they may begin, and end, at once.
     folder.status(state=status.SUBMITTED)
-    return sending.send(run.asked, tasks, missing, folder.path, sending.Round())
+    return sending.send(run.asked, tasks, list(lacking), folder.path, sending.Round())
 
 
 def concluded(begun: Begun, folder: RunFolder) -> Result:
     """Run the tasks, gather, judge, report."""
-    run, data, graph, place, held_against = begun.run, begun.data, begun.graph, begun.place, begun.held_against
+    run, data, place, held_against, used = begun.run, begun.data, begun.place, begun.held_against, begun.used
     asked = run.asked
-    run.execute(graph.tasks)
+    graph, failure = _whole(run, begun.graph)
     trained, gathered = run.reading(graph.tasks, lambda: _gathered(graph, data, run, folder, place))
     if held_against is not None:
         for said in labels.unmatched(asked.scorecard, results.records(gathered.rows)):
             log.warning("%s", said)
         for fault in scorecards.written(folder.path, held_against).faults:
             log.warning("scorecard: several rows stand for one published cell: %s", fault)
-    page = render.render([folder.path], folder.path / "report.html", Drawn(run.outcome.store))
-    error = shortfall(gathered, data, asked.allow_partial, page)
+    drawn = Drawn(run.outcome.store)
+    page = render.render([folder.path], folder.path / "report.html", drawn)
+    used.finish()
+    used.add(drawn.used)
+    error = with_failures(failure, shortfall(gathered, data, asked.allow_partial, page), page)
     counts = f"tasks: {run.outcome.reused} reused, {run.outcome.computed} computed"
     written.seal(folder.path)
     folder.status(
-        state="partial" if error else "done",
+        state="failed" if failure else "partial" if error else "done",
         exit_status=error.status if error else 0,
+        **({"reasons": [error.paragraph(most=10**9)]} if failure and error else {}),
         tasks=counts,
         training=trained,
         ended=utc(),
@@ -171,13 +185,31 @@ def concluded(begun: Begun, folder: RunFolder) -> Result:
     return Result(folder.path, run.outcome.reused, run.outcome.computed, error)
 
 
+def _whole(run: Run, graph: Graph) -> tuple[Graph, PipelineError | None]:
+    """Run the tasks of a graph; what of it is whole, and what failed.
+
+    Raises:
+        PipelineError: nothing of it is whole.
+    """
+    try:
+        run.execute(graph.tasks)
+    except PipelineError as error:
+        rest = whole(graph, error.failed)
+        if not error.failed or not rest.sources:
+            raise
+        for said in rest.left_out:
+            log.warning("%s", said)
+        return rest, error
+    return graph, None
+
+
 def _gathered(
     graph: Graph, data: Prepared, run: Run, folder: RunFolder, place: Machine
 ) -> tuple[dict[str, str], gather.Gathered]:
     """Gather and judge, into the run folder; what the trainings say of themselves, and the results. It can be done again."""
     trained = summaries(graph.tasks, run.outcome)
     gathered = gather.gather(graph, data, run.outcome, folder.path, folder.id, place.device, run.asked)
-    limits.write(folder.path, [*data.limits, *graph.limits, *gathered.limits(run.asked.allow_partial)])
+    limits.write(folder.path, [*graph.left_out, *data.limits, *graph.limits, *gathered.limits(run.asked.allow_partial)])
     judge.run(graph.diagnoses, graph.heard, gathered.measured, run.outcome, folder.path, graph.findings, graph.orders)
     tried = [(one.identity, records.read(run.outcome.artefact(one.check).folder)) for one in graph.candidates]
     choice = strongest.choose(tried, gathered.measured)
@@ -197,42 +229,39 @@ def _gathered(
     return trained, gathered
 
 
-@dataclass(frozen=True)
-class Planned:
-    """What a run would do.
-
-    Attributes:
-        tasks: each with whether it would be reused; what stands on work not yet done counts as to compute.
-        notes: what a reader should know of the attacks.
-    """
-
-    tasks: tuple[tuple[Task, bool], ...]
-    notes: tuple[str, ...]
-
-    def counts(self) -> dict[str, tuple[int, int]]:
-        """By stage, tasks reused and to compute."""
-        counted: dict[str, tuple[int, int]] = {}
-        for task, reused in self.tasks:
-            done, missing = counted.get(task.name, (0, 0))
-            counted[task.name] = (done + reused, missing + (not reused))
-        return counted
-
-    def __str__(self) -> str:
-        return "\n".join(
-            f"{name}: {reused} reused, {missing} to compute" for name, (reused, missing) in self.counts().items()
-        )
-
-
 def plan(asked: Evaluation, progress: Progress | None = None) -> Planned:
-    """What a run would reuse and compute. Synthetic speech is made, for there is no data set to plan over before.
+    """What a run would reuse and compute, why, and what that takes. Synthetic speech is made, for there is no data set to plan over
+    before.
 
     Raises:
         PipelineError: as :func:`evaluate`, before any compute.
     """
     scorecards.ready(asked.recipe, asked.scorecard)
-    place = machine(asked.runtime)
-    run, graph = _graph(asked, place, progress)
-    return Planned(tuple(standing(graph.tasks, run.outcome)), tuple(dict.fromkeys([*graph.notes, *graph.limits])))
+    place = placed(asked)
+    with _running(asked, progress, place.device) as run:
+        graph = planning.graph(asked, run.data(place), place)
+        notes = tuple(dict.fromkeys([*graph.notes, *graph.limits]))
+        rates = Rates.read(asked.paths.store.parent, place.device, place.threads)
+        return planned(graph.tasks, run.outcome, rates, executor(asked, place.device).at_once(), notes)
+
+
+def placed(asked: Evaluation) -> Machine:
+    """The device, and the threads that each task has: where the user asked for no number, as the executor shares out the cores.
+
+    Raises:
+        ConfigError: a device is asked for that is not there.
+    """
+    if asked.executor.component.elsewhere:  # of the device that jobs have, this machine knows nothing
+        return Machine("cpu", threads(asked.runtime))
+    whole = machine(asked.runtime)
+    each = asked.runtime.threads or executor(asked, whole.device).threads(whole.threads)
+    return Machine(whole.device, each)
+
+
+def executor(asked: Evaluation, device: str) -> Executor:
+    """The executor that is asked for, for tasks that were planned for a device."""
+    chosen: Executor = asked.executor.component(asked.executor.settings, device)
+    return chosen
 
 
 def prepare(asked: Evaluation, progress: Progress | None = None) -> Prepared:
@@ -266,8 +295,8 @@ def train_extractors(asked: Evaluation, progress: Progress | None = None) -> Tra
             where="executor",
             remedy="evaluate with it: what is trained is then trained by jobs; or train here with executor=local",
         )
-    place = machine(asked.runtime)
-    with _running(asked, progress) as run:
+    place = placed(asked)
+    with _running(asked, progress, place.device) as run:
         run.outcome.store.sweep()
         data = run.data(place, training_alone=bool(asked.dataset.train))
         tasks = planning.trainings(asked, planning.SpeechSets(asked, data, place)).tasks
@@ -301,6 +330,7 @@ class Run:
     stop: Stop
     progress: Progress
     outcome: Outcome
+    device: str = "cpu"
     executor: Executor | None = None
     """Another one than is asked for."""
 
@@ -321,12 +351,12 @@ class Run:
             self._execute(tasks)
 
     def _execute(self, tasks: Sequence[Task]) -> None:
-        chosen, fail_fast = self.asked.executor, self.asked.fail_fast
-        if self.executor is not None or not chosen.component.elsewhere:
-            executor = self.executor or chosen.component(chosen.settings)
-            executor.execute(tasks, self.stop, self.outcome, self.progress, fail_fast)
-        else:  # what is needed to plan is made by this process in any case
-            failures.raise_for(in_turn.performed(tasks, self.stop, self.outcome, self.progress, fail_fast))
+        given = self.stop, self.outcome, self.progress, self.asked.fail_fast
+        if self.executor is None and self.asked.executor.component.elsewhere:
+            # What is needed to plan is made by this process in any case.
+            failures.raise_for(in_turn.performed(tasks, *given))
+        else:
+            (self.executor or executor(self.asked, self.device)).execute(tasks, *given)
 
     def _rendered_again(self) -> bool:
         """Whether the data set that was rendered is damaged; it is then rendered once more, to the same bytes."""
@@ -363,7 +393,9 @@ class Run:
 
         def read() -> Prepared:
             made = [self.outcome.artefact(task.ref()) for task in tasks]
-            return planning.prepared(self.asked, made, place, self.known(), training_alone)
+            # No task goes on beside it, so that it may have all cores.
+            whole = replace(place, threads=cores())
+            return planning.prepared(self.asked, made, whole, self.known(), training_alone)
 
         data = self.reading(tasks, read)
         for note in (*found_models.said(self.asked), *data.notes):
@@ -373,16 +405,11 @@ class Run:
         return data
 
 
-def _graph(asked: Evaluation, place: Machine, progress: Progress | None) -> tuple[Run, Graph]:
-    with _running(asked, progress) as run:
-        return run, planning.graph(asked, run.data(place), place)
-
-
 @contextmanager
-def _running(asked: Evaluation, progress: Progress | None) -> Iterator[Run]:
+def _running(asked: Evaluation, progress: Progress | None, device: str = "cpu") -> Iterator[Run]:
     """For what makes no run folder."""
     with listening() as stop:
-        yield Run(asked, stop, progress or Progress(), Outcome(Store(asked.paths.store, asked.store.verify)))
+        yield Run(asked, stop, progress or Progress(), Outcome(Store(asked.paths.store, asked.store.verify)), device)
 
 
 @contextmanager

@@ -74,6 +74,13 @@ def systems(entries: Any, dataset: DatasetSettings | None, faults: list[Fault]) 
     return made
 
 
+def left_out(entries: Any) -> Any:
+    """The systems of a configuration without those that stand for copies, where no copies can be looked for."""
+    if not isinstance(entries, Mapping) or not any(_is_named(one) and one["name"] == NAME for one in entries.values()):
+        return entries
+    return {key: one for key, one in entries.items() if _is_named(one) and one["name"] != NAME} or UNPROTECTED
+
+
 def _taken(one: Offered, key: str, others: Mapping[str, Any]) -> Fault:
     """A copy whose label is that of another system: rows of one would be taken for the other's."""
     values = _values(one)

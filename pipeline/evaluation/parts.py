@@ -17,11 +17,13 @@ from pathlib import Path
 from pipeline import contracts
 from pipeline.engine import failures, in_turn
 from pipeline.engine.journal import Journal
-from pipeline.engine.outcome import Outcome, standing
+from pipeline.engine.outcome import Outcome, missing
 from pipeline.engine.progress import Progress, Several
+from pipeline.engine.rates import Measuring, Rates
 from pipeline.engine.stop import Stop, Stopped, listening
 from pipeline.engine.store import Store
 from pipeline.engine.task import Task
+from pipeline.engine.used import Used
 from pipeline.errors import ConfigError, PipelineError, StageFailed, system
 from pipeline.evaluation import application, orders, runfolder, sending
 from pipeline.evaluation.application import Begun, Run
@@ -83,16 +85,18 @@ def _part(run: Path, order: Order, part: int) -> int:
             log.info("part %d of round %d on %s with %d threads", part, order.number, place.device, place.threads)
             if order.on_device[part] and place.device == "cpu" and asked.runtime.device != "cpu":
                 log.warning("this job was to have a GPU, and torch sees none: its tasks run on the CPU")
-            performer = Run(asked, stop, Progress(), Outcome(Store(asked.paths.store, asked.store.verify)))
-            _, graph = application.planned(performer, place)
+            outcome = Outcome(Store(asked.paths.store, asked.store.verify))
+            _, graph = application.prepared_graph(Run(asked, stop, Progress(), outcome), place)
             _refuse_another(order, graph.tasks)
             if asked.fail_fast and orders.told(run).failed:
                 log.info("another task has failed, and fail_fast=true begins nothing more")
                 return 0
             told.places = {task: spot for spot, task in enumerate(graph.tasks)}
             tasks = [graph.tasks[spot] for spot in order.parts[part]]
-            progress = Several(told, Journal(run, log_file))
-            failed = in_turn.performed(tasks, stop, performer.outcome, progress, asked.fail_fast)
+            measuring = Measuring(Rates.read(asked.paths.store.parent, place.device, place.threads), outcome)
+            journal = Journal(run, log_file, measuring.rates.seconds)
+            progress = Several(told, journal, measuring, Used(run, outcome))
+            failed = in_turn.performed(tasks, stop, outcome, progress, asked.fail_fast)
             told.tell()
             # That others were lost is no fault of this job, which Slurm would call failed.
             return max((error.status for error in failures.roots(failed).values()), default=0)
@@ -180,16 +184,16 @@ def _report(run: Path, order: Order) -> int:
         begun = application.begin(asked, folder, stop, Progress(), place, journals=False)
         _refuse_another(order, begun.graph.tasks)
         tasks = begun.graph.tasks
-        missing = [task for task, there in standing(tasks, begun.run.outcome) if not there]
-        failed = {tasks[spot]: error for spot, error in told.failed.items() if tasks[spot] in set(missing)}
-        lost = _lost(missing, failed)
+        lacking = missing(tasks, begun.run.outcome)
+        failed = {tasks[spot]: error for spot, error in told.failed.items() if tasks[spot] in lacking}
+        lost = _lost(list(lacking), failed)
         why = ""
         if lost and not (asked.fail_fast and failed):
-            why = _sent_again(asked, begun, lost, len(missing), order, folder)
+            why = _sent_again(asked, begun, lost, len(lacking), order, folder)
             if not why:
                 return 0
         gone = {task: _was_lost(task, why, run) if why else failures.not_begun(task) for task in lost}
-        collected = Collected(failed, gone, _logs(tasks, told), order.first_missing - len(missing))
+        collected = Collected(failed, gone, _logs(tasks, told), order.first_missing - len(lacking))
         collected.journal = Journal(run, run / status.LOG)
         device = next((one for one in sorted(told.devices, reverse=True) if one != "cpu"), "cpu")
         begun = replace(begun, run=replace(begun.run, executor=collected), place=replace(place, device=device))
@@ -198,11 +202,11 @@ def _report(run: Path, order: Order) -> int:
         return result.error.status if result.error else 0
 
 
-def _lost(missing: Sequence[Task], failed: Mapping[Task, PipelineError]) -> list[Task]:
+def _lost(lacking: Sequence[Task], failed: Mapping[Task, PipelineError]) -> list[Task]:
     """What is neither done nor failed, and stands on nothing that failed."""
     down: set[Task] = set()
     lost = []
-    for task in missing:
+    for task in lacking:
         if task in failed or any(ref.task in down for ref in task.sources()):
             down.add(task)
         else:
@@ -211,10 +215,10 @@ def _lost(missing: Sequence[Task], failed: Mapping[Task, PipelineError]) -> list
 
 
 def _sent_again(
-    asked: Evaluation, begun: Begun, lost: Sequence[Task], missing: int, order: Order, folder: RunFolder
+    asked: Evaluation, begun: Begun, lost: Sequence[Task], lacking: int, order: Order, folder: RunFolder
 ) -> str:
     """Send what was lost once more; '' or why it is not."""
-    fruitless = 0 if missing < order.missing else order.fruitless + 1
+    fruitless = 0 if lacking < order.missing else order.fruitless + 1
     executor: contracts.Executor = asked.executor.component(asked.executor.settings)
     states = executor.states(sent.jobs(folder.path)[:-1]).values()
     ended = Counter(word for goes_on, word in states if not goes_on and word != "COMPLETED")

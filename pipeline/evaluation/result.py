@@ -241,7 +241,7 @@ def read(run: Path | str) -> Result:
         raise ConfigError(
             f"'{run}' is no finished run: it has no results.parquet",
             cause=state,
-            remedy="name folders under paths.root/runs whose status.json says done",
+            remedy="name folders under paths.root/runs that hold results.parquet",
         )
     if record.get("state") == status.GARBLED:
         raise written.changed(folder, [status.FILE])
@@ -274,6 +274,17 @@ def shortfall(gathered: Gathered, data: Prepared, allow_partial: bool, page: Pat
         **_remedy(bool(data.dropped or gathered.lost)),
         faults=faults,
     )
+
+
+def with_failures(failure: PipelineError | None, short: PipelineError | None, page: Path) -> PipelineError | None:
+    """What is to be said where tasks failed beside the results that are whole; else what there is to be said of these."""
+    if failure is None:
+        return short
+    faults = [*failure.faults, Fault("the results of the systems that ended well are written, and no other", str(page))]
+    if short is not None:
+        faults.append(Fault(short.what))
+    failure.faults = tuple(faults)
+    return failure
 
 
 def _matching(table: pd.DataFrame, identity: Mapping[str, str]) -> pd.DataFrame:

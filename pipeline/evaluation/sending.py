@@ -105,8 +105,13 @@ def send(asked: Evaluation, tasks: Sequence[Task], missing: Sequence[Task], fold
     device = asked.runtime.device
     taken = _with_others(asked, folder, executor)
     own = [task for task in missing if short(task) not in taken]
-    rates = Rates.read(asked.paths.store.parent, "cpu" if device == "cpu" else "cuda")
-    shared = executor.shared_out(own, device, lambda task: _seconds(task, rates), alone=this.fruitless > 0)
+    rates = [Rates.read(asked.paths.store.parent, one, host=None) for one in ("cuda", "cpu")]
+    shared = executor.shared_out(
+        own,
+        device,
+        lambda task: _seconds(task, rates[device == "cpu" or not task.resources.device :]),
+        this.fruitless > 0,
+    )
     cells = [part for wave in shared for part in wave.parts]
     place = {task: number for number, task in enumerate(tasks)}
     orders.write(
@@ -169,10 +174,11 @@ def require(asked: Evaluation, can_be_read_again: bool = True) -> None:
     _executor(asked).require()
 
 
-def _seconds(task: Task, rates: Rates) -> float:
-    known = rates.seconds(task)
+def _seconds(task: Task, rates: Sequence[Rates]) -> float:
+    """How long a task will take, as the first says that knows: any machine's measurements are better than a guess."""
     by_audio, least = GUESSED
-    return max(least, by_audio * task.resources.seconds) if known is None else known
+    known = (one.seconds(task) for one in rates)
+    return next((found for found in known if found is not None), max(least, by_audio * task.resources.seconds))
 
 
 def _with_others(asked: Evaluation, folder: Path, executor: Executor) -> dict[str, str]:

@@ -55,16 +55,20 @@ class _NoTraining(ComponentSettings):
     name: Literal["none"] = numeric("none")
 
 
-def validate(values: Mapping[str, Any], recipe: str, without_models: bool = False) -> Evaluation:
+def validate(
+    values: Mapping[str, Any], recipe: str, without_models: bool = False, without_data: bool = False
+) -> Evaluation:
     """Check a composed configuration and make the evaluation of it.
 
     Args:
         values: as composed.
         recipe: its name.
         without_models: what of models and vectors is not there is no fault: nothing is to be computed with them.
+        without_data: the folder of the data set is not looked at. What is found in it is left out: copies, models and vectors.
 
     Raises:
         ConfigError: with every fault of the configuration.
+        DataError: copies or models are to be found in the folder of the data set, and it is no challenge's.
     """
     faults = [_unknown(str(key), "", sorted(KNOWN)) for key in values if key not in KNOWN]
     if values.get("config_version") != 1:
@@ -82,12 +86,14 @@ def validate(values: Mapping[str, Any], recipe: str, without_models: bool = Fals
     paths, runtime = checked.part(Paths, "paths"), checked.part(Runtime, "runtime")
     store, scorecard = checked.part(Storage, "store"), checked.part(Changes, "scorecard")
     dataset, executor = checked.part(DatasetSettings, "dataset"), checked.one("executors", "executor", "local")
-    if dataset is not None and not faults:
+    if dataset is not None and not faults and not without_data:
         _refuse(found.of_another_edition(dataset, recipe))
     given = dataset is not None and dataset.is_given
     train, theirs = (None, None) if given else (checked.training(), checked.found_training())
     if not given:
-        checked.values = {**values, "system": found.systems(values.get("system"), dataset, faults)}
+        systems = values.get("system")
+        named = found.left_out(systems) if without_data else found.systems(systems, dataset, faults)
+        checked.values = {**values, "system": named}
     # Score files say themselves who attacks what: of components, metrics alone are chosen.
     kinds: list[Kind] = ["families"] if given else [kind for kind, room in ROOMS.items() if room.several]
     several: dict[str, dict[str, Any]] = {kind: {} for kind, room in ROOMS.items() if room.several}
@@ -99,7 +105,7 @@ def validate(values: Mapping[str, Any], recipe: str, without_models: bool = Fals
     models = FoundModels()
     if given and fusion:
         faults.append(Fault("nothing is joined where score files are evaluated: leave it out", "fusion"))
-    if not faults and not given:
+    if not faults and not given and not without_data:
         several["anonymisers"] = _with_original(several["anonymisers"])
         if theirs is not None:
             adapts = any(one.adapts for one in attackers.values())
@@ -119,7 +125,7 @@ def validate(values: Mapping[str, Any], recipe: str, without_models: bool = Fals
         faults += more
     if not without_models:
         faults += models.lacking
-    if not faults and not given and not models.lacking:
+    if not faults and not given and not without_data and not models.lacking:
         several["extractors"] = _resolved(several["extractors"], train, dataset)
         faults += _without_trainer(several["extractors"], train, attackers, several["backends"], models)
     _refuse(faults)

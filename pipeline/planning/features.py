@@ -43,14 +43,19 @@ class Features:
     _vectors: dict[tuple[SpeechKey, ExtractorKey, Hashable], Input] = field(default_factory=dict)
 
     def extract(self, needs: Sequence[Need], cut: Cut = Whole()) -> None:  # noqa: B008 (a frozen value)
-        """One task a shard of a speech, over all extractors that are needed of it; what is there already is left alone."""
-        wanted: dict[SpeechKey, tuple[SpeechSet, dict[ExtractorKey, LoadedExtractor]]] = {}
+        """One task a shard of a speech, over all extractors that are needed of it; what is there already is left alone.
+
+        Extractors that another system has trained have tasks of their own: a system that fails must not take this speech with it.
+        """
+        wanted: dict[tuple[SpeechKey, str], tuple[SpeechSet, dict[ExtractorKey, LoadedExtractor]]] = {}
         for speech, extractor in needs:
             if extractor.tables is None and (speech.key, extractor.key, cut) not in self._refs:
-                wanted.setdefault(speech.key, (speech, {}))[1][extractor.key] = extractor
-        for speech, several in wanted.values():
+                of = "" if extractor.system == speech.system else extractor.system
+                wanted.setdefault((speech.key, of), (speech, {}))[1][extractor.key] = extractor
+        for (_, of), (speech, several) in wanted.items():
+            label = f"{speech.label}, as learnt from {of}," if of else speech.label
             tasks = [
-                self._task(f"{speech.label} {number}/{len(speech.audio)}", audio, several, cut, seconds)
+                self._task(f"{label} {number}/{len(speech.audio)}", audio, several, cut, seconds)
                 for number, (audio, seconds) in enumerate(zip(speech.audio, speech.seconds), 1)
             ]
             for key in several:

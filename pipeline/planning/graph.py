@@ -64,6 +64,7 @@ class Graph:
         orders: how the scores of each attack order the classes, by the identity of its results.
         notes: what a reader should know of the attacks that were planned, and of those that were not.
         limits: what was asked for and gives no row (:mod:`pipeline.tables.limits`).
+        left_out: of systems that are left out because tasks failed: that they are, and why.
     """
 
     tasks: list[Task] = field(default_factory=list)
@@ -75,6 +76,7 @@ class Graph:
     orders: list[tuple[Mapping[str, str], Ref]] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     limits: list[str] = field(default_factory=list)
+    left_out: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self._known: set[str] = set()

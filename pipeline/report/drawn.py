@@ -39,10 +39,14 @@ class Drawn:
 
     Args:
         store: where figures are kept; None keeps none.
+
+    Attributes:
+        used: (stage, key) of the kept figures that were asked for.
     """
 
     def __init__(self, store: Store | None) -> None:
         self.store = store
+        self.used: set[tuple[str, str]] = set()
 
     def plots(self, drawing: str, table: pd.DataFrame, series: Sequence[str]) -> list[Plot]:
         """The plots of a table.
@@ -68,6 +72,7 @@ class Drawn:
             return draw()(table, series)
         store, key = self.store, digest(parts)
         assert store is not None
+        self.used.add((STAGE, key))
         found = store.find(STAGE, key)
         if found is not None:
             try:
@@ -85,6 +90,7 @@ class Drawn:
         except OSError as error:
             log.warning("figures cannot be kept in %s (%s): they are drawn again", store.root, error.strerror or error)
             self.store = None
+            self.used.discard((STAGE, key))
         return plots
 
 

@@ -27,6 +27,8 @@ SUBMITTED = "submitted"
 GOING = ("running", SUBMITTED)
 GARBLED = "garbled"
 """The state of a run whose record is not what was written."""
+OVER = ("done", "partial", "failed", "stopped", "killed")
+"""The states of a run that has ended."""
 ENDED = "runs-that-ended.txt"
 """A file of ids, in what the store knows of files: runs whose records need not be opened again."""
 QUIET_SECONDS = 600.0
@@ -158,6 +160,29 @@ def killed(runs: Path, memory: Path) -> list[str]:
             memory.parent.mkdir(parents=True, exist_ok=True)
             with memory.open("a", encoding="utf-8") as stream:
                 stream.write("\n".join(["", *seen, ""]))
+    return found
+
+
+def is_over(folder: Path, record: Mapping[str, Any]) -> bool:
+    """Whether a run has ended, as its record says."""
+    state = record.get("state")
+    return (folder / SEAL).exists() if state == GARBLED else state in OVER
+
+
+def in_progress(runs: Path, memory: Path) -> dict[Path, dict[str, Any]]:
+    """Runs that go on, with their records, the newest first; those that are found to have been killed are marked.
+
+    Args:
+        runs, memory: as :func:`killed` has them; nothing is added to the memory.
+    """
+    found = {}
+    for name in sorted(_listed(runs) - _remembered(memory), reverse=True):
+        folder = runs / name
+        record = read(folder)
+        if record and not is_over(folder, record):
+            record = settle(folder)
+            if not is_over(folder, record):
+                found[folder] = record
     return found
 
 

@@ -13,11 +13,12 @@ from typing import ClassVar
 
 import pytest
 
+from pipeline.engine import failures
 from pipeline.engine.outcome import Outcome, standing
 from pipeline.engine.stop import Stop, Stopped
 from pipeline.engine.store import Store
 from pipeline.engine.task import Artefact, Derived, Given, Output, Task, Work
-from pipeline.errors import DataError, StageFailed
+from pipeline.errors import DataError, ModelMissing, PipelineError, StageFailed
 from pipeline.seeds import digest
 from tests.running import execute
 from tests.toy import HANGS
@@ -160,6 +161,35 @@ def test_an_error_of_the_data_keeps_its_status(tmp_path: Path) -> None:
 
     with pytest.raises(DataError, match="too few speakers"):
         execute([Task("bad", "bad", fails)], Store(tmp_path), Stop())
+
+
+@pytest.mark.parametrize(
+    ("roots", "kind"),
+    [
+        ((DataError, DataError), DataError),
+        ((DataError, ValueError), StageFailed),
+        ((ModelMissing, DataError), StageFailed),
+        ((ModelMissing, ModelMissing), ModelMissing),
+    ],
+)
+def test_several_failures_have_the_status_that_all_have(
+    tmp_path: Path, roots: tuple[type[Exception], ...], kind: type[PipelineError]
+) -> None:
+    """And each of them is there by its task, for those who take what is whole."""
+
+    def fails(number: int) -> Callable[[Work], None]:
+        def function(work: Work) -> None:
+            raise roots[number]("no good")
+
+        return function
+
+    bad = [Task("bad", f"bad {number}", fails(number), {"n": number}) for number in range(len(roots))]
+    on_it = Task("join", "on it", writes(read), inputs={"sources": (bad[1].ref(),)})
+    with pytest.raises(PipelineError) as caught:
+        execute([*bad, on_it, Task("leaf", "good", writes("fine"))], Store(tmp_path), Stop())
+    assert type(caught.value) is kind
+    assert list(caught.value.failed) == [*bad, on_it]
+    assert list(failures.roots(caught.value.failed)) == bad
 
 
 def test_planned_keys_change_where_and_only_where_settings_reach() -> None:

@@ -1,0 +1,461 @@
+"""The verb ``store``: what lies in a store, whether it is whole, what may go, and carrying it elsewhere.
+
+Nothing heavy is imported here: the verb answers at once.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shlex
+import sys
+import time
+from collections import Counter, deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, NoReturn
+
+from pipeline.cli.logs import log_to_stderr
+from pipeline.engine import bundles, collect, inventory, leftovers, used
+from pipeline.engine.inventory import ENOUGH, Found
+from pipeline.errors import ConfigError, StageFailed
+from pipeline.faults import shown
+from pipeline.names import few
+
+TELL_SECONDS = 5.0
+"""Between two lines of progress."""
+YOUNGER_HOURS = 24.0
+
+_RUN = "a run folder, or the name of one below ROOT/runs"
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Carry out ``store`` with its arguments; the exit status.
+
+    Raises:
+        PipelineError: usage; a store, run, artefact or bundle that is not there or not sound.
+    """
+    log_to_stderr()
+    parser = _parser()
+    options = parser.parse_args([_readable(one) for one in arguments])
+    root = Path(options.root or os.environ.get("VOICE_PRIVACY_ROOT") or "exp").expanduser()
+    if options.action not in ("import", "export"):
+        _refuse_absent(root)
+    actions: dict[str, Callable[[argparse.Namespace, Path], int]] = {
+        "ls": _ls, "du": _du, "why": _why, "verify": _verify, "gc": _gc, "export": _export, "import": _import,
+    }  # fmt: skip
+    status = actions[options.action](options, root)
+    sys.stdout.flush()
+    return status
+
+
+def _readable(argument: str) -> str:
+    """Whoever comes from a run writes ``paths.root=DIR``."""
+    return argument.replace("paths.root=", "--root=", 1) if argument.startswith("paths.root=") else argument
+
+
+def _refuse_absent(root: Path) -> None:
+    store = root / "store"
+    if store.is_dir():
+        return
+    inside = root.name == "store" and root.is_dir()
+    raise ConfigError(
+        f"there is no store in {root}" if not store.exists() else f"{store} is no folder",
+        where=str(store),
+        cause="--root (or VOICE_PRIVACY_ROOT) is the folder above the store: what paths.root is to a run, by default ./exp",
+        remedy=f"--root {shlex.quote(str(root.parent))}"
+        if inside
+        else "give the paths.root of your runs with --root DIR",
+    )
+
+
+# Looking -------------------------------------------------------------------------------------------------------------
+
+
+def _ls(options: argparse.Namespace, root: Path) -> int:
+    store = root / "store"
+    if options.stage is not None and options.stage not in inventory.stages(store):
+        known = inventory.stages(store)
+        raise ConfigError(f"the store has nothing of stage '{options.stage}'", where=str(store), remedy=f"its stages: {', '.join(known) or 'none'}")  # fmt: skip
+    found = sorted(inventory.artefacts(store, options.stage), key=lambda one: (one.stage, one.label, one.made, one.key))
+    odd = [one for one in found if one.problem or one.unread]
+    if options.json:
+        for one in found:
+            _json({**_plain(one), "bytes": one.bytes})
+    else:
+        _table(
+            [one.stage, one.key[:ENOUGH], size(one.bytes), one.made or "?", one.host or "?", _labelled(one)]
+            for one in found
+        )
+        if not found:
+            print(f"the store {root / 'store'} holds no artefacts")
+    for one in odd:
+        _say(f"warning: {one.stage} {one.key[:ENOUGH]}: {one.problem or one.unread}")
+    if any(one.problem for one in odd):
+        _say(
+            f"warning: {_command(root)} verify sets damaged artefacts aside; the next run that needs them makes them again"
+        )
+    return 0
+
+
+def _labelled(one: Found) -> str:
+    return one.label + ("  DAMAGED" if one.problem else "  UNREADABLE" if one.unread else "")
+
+
+def _plain(one: Found) -> dict[str, Any]:
+    return {
+        "stage": one.stage, "key": one.key, "digest": one.digest, "label": one.label, "made": one.made, "host": one.host,
+        "files": len(one.files), "path": str(one.folder), "damaged": one.problem, "unreadable": one.unread,
+    }  # fmt: skip
+
+
+def _du(options: argparse.Namespace, root: Path) -> int:
+    found = inventory.usage(root / "store")
+    runs = inventory.Room()
+    for folder in used.folders(root):
+        runs.add(1, inventory.weight(folder)[1])
+    if options.json:
+        rooms = {
+            kind: {name: vars(room) for name, room in several.items()}
+            for kind, several in (("stages", found.stages), ("others", found.others))
+        }
+        _json({**rooms, "runs": vars(runs), "total": found.total, "free": found.free})
+        return 0
+    rows = [[name, f"{room.count} artefacts", size(room.bytes)] for name, room in found.stages.items()]
+    for name, room in found.others.items():
+        if room.count:
+            rows.append([name, str(room.count), size(room.bytes), inventory.BESIDE.get(name, "")])
+    _table([*rows, ["total", "", size(found.total)], ["free", "", size(found.free)]])
+    if runs.count:
+        print(f"beside the store: {runs.count} run folders, {size(runs.bytes)}")
+    return 0
+
+
+# One artefact --------------------------------------------------------------------------------------------------------
+
+
+def _why(options: argparse.Namespace, root: Path) -> int:
+    store = root / "store"
+    found = inventory.by_prefix(store, options.key)
+    if found.problem or found.unread:
+        remedy = f"{_command(root)} verify sets it aside; the next run that needs it makes it again"
+        raise StageFailed(
+            f"{found.stage} {found.key} {'is damaged' if found.problem else 'cannot be read'}: {found.problem or found.unread}",
+            where=str(found.folder),
+            remedy=remedy if found.problem else "give yourself the permission to read it",
+        )
+    web = inventory.Web.of(inventory.artefacts(store))
+    above, users = web.standing_on(found.key), inventory.users(root, found.key)
+    if options.json:
+        said = {name: found.record[name] for name in ("parts", "notes", "files")}
+        _json({**_plain(found), **said, "sources": web.sources[found.key], "read_by": above, "runs": users})
+        return 0
+    parts, notes = found.record["parts"], found.record["notes"]
+    print(shown(f"{found.stage} {found.key}"))
+    took = f", in {notes['seconds']} s" if "seconds" in notes else ""
+    print(shown(f"  {found.label}, made {found.made or '?'} on {found.host or '?'}{took}"))
+    print(shown(f"  {found.folder}"))
+    output = parts.get("output")
+    own = output.get("settings") if isinstance(output, dict) else {}
+    _block("settings", _flat({**_mapping(parts.get("settings")), **_mapping(own)}))
+    _block("inputs", _inputs(found, web))
+    _block("code, by the versions that its files declare", _flat(_mapping(parts.get("code"))))
+    _block("libraries", _flat(_mapping(parts.get("libraries"))))
+    known = {"key_version", "stage", "settings", "inputs", "output", "code", "libraries"}
+    _block("of which it is made besides", _flat({name: value for name, value in parts.items() if name not in known}))
+    _block("notes, which enter no key", _flat({name: value for name, value in notes.items() if name not in ("label", "seconds", "sources")}))  # fmt: skip
+    _block("files", [[name, size(entry["bytes"]), entry["sha256"][:ENOUGH]] for name, entry in found.files.items()])
+    _block("read for", [_named(key, web) for key in above] or [["nothing in this store"]])
+    _block("used by", [[name] for name in users] or [["no run in this root that says so"]])
+    return 0
+
+
+def _inputs(found: Found, web: inventory.Web) -> list[list[str]]:
+    """Each input with the artefacts that it was taken from, a line each; of one that was given, its digest."""
+    rows = []
+    for name, keys in web.sources[found.key].items():
+        digest = inventory.inputs(found)[name]
+        for place, key in enumerate(keys):
+            gone = [f"{key[:ENOUGH]}, which is not in this store"] if key != digest else [f"given: what has the digest {key[:ENOUGH]}"]  # fmt: skip
+            rows.append([name if place == 0 else "", *(_named(key, web) if key in web.known else gone)])
+    return rows
+
+
+def _named(key: str, web: inventory.Web) -> list[str]:
+    stage, label = web.known[key]
+    return [stage, key[:ENOUGH], label]
+
+
+def _block(title: str, rows: Sequence[Sequence[str]]) -> None:
+    if rows:
+        print(f"{title}:")
+        _table([["  " + str(row[0]), *row[1:]] for row in rows])
+
+
+def _mapping(value: object) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def _flat(values: dict[str, Any], above: str = "") -> list[list[str]]:
+    rows = []
+    for name, value in sorted(values.items()):
+        if isinstance(value, dict) and value:
+            rows += _flat(value, f"{above}{name}.")
+        else:
+            text = json.dumps(value, ensure_ascii=False)
+            rows.append([f"{above}{name}", text if len(text) <= 200 else f"{text[:200]}… ({len(text)} characters)"])
+    return rows
+
+
+# Whether it is whole -------------------------------------------------------------------------------------------------
+
+
+def _verify(options: argparse.Namespace, root: Path) -> int:
+    store = root / "store"
+    tell, total = _Told("hashed"), sum(inventory.weight(place)[1] for place in inventory.places(store))
+    done = count = kept = 0
+    wrong: Counter[str] = Counter()
+    for found in _checked(store):
+        count, done = count + 1, done + sum(entry["bytes"] for entry in found.files.values())
+        tell(done, total)
+        if not (found.problem or found.unread):
+            continue
+        wrong["damaged" if found.problem else "unreadable"] += 1
+        print(shown(f"{found.stage} {found.key}: {found.problem or found.unread}"), flush=True)
+        if found.problem and not options.dry_run:
+            refused = inventory.set_aside(found)
+            if refused:
+                kept += 1
+                _say(f"warning: {refused}")
+    if not wrong:
+        print(f"{count} artefacts are whole ({size(done)})")
+        return 0
+    damaged, unread = wrong["damaged"], wrong["unreadable"]
+    said = " and ".join([*([f"{damaged} damaged"] if damaged else []), *([f"{unread} unreadable"] if unread else [])])
+    again = (
+        "run the commands again whose results stand on them (`store why KEY` lists the runs): they are computed again"
+    )
+    aside = (
+        f"{_command(root)} verify sets them aside; then {again}" if options.dry_run else f"they are set aside; {again}"
+    )
+    if kept:
+        aside = f"make the store one that you can write (`chmod -R u+rwX {shlex.quote(str(store))}`), and then the same again"
+    raise StageFailed(
+        f"of {count} artefacts {said}",
+        where=str(store),
+        cause="a disk or a copy that changed bytes, or a file that was edited" if damaged else "permissions, or a disk that fails",
+        remedy=aside if damaged else f"give yourself the permission (`chmod -R u+rwX {shlex.quote(str(store))}`), or see whether the disk is well",
+    )  # fmt: skip
+
+
+def _checked(store: Path) -> Iterator[Found]:
+    """All artefacts, hashed by as many threads as there are cores; by stage and key."""
+    workers = min(16, len(os.sched_getaffinity(0)))
+    with ThreadPoolExecutor(workers) as pool:
+        waiting: deque[Future[Found | None]] = deque()
+        try:
+            for found in inventory.artefacts(store):
+                waiting.append(pool.submit(inventory.checked, found))
+                if len(waiting) > 4 * workers:
+                    yield from _there(waiting.popleft())
+            while waiting:
+                yield from _there(waiting.popleft())
+        finally:
+            pool.shutdown(wait=True, cancel_futures=True)
+
+
+def _there(future: Future[Found | None]) -> Iterator[Found]:
+    found = future.result()
+    if found is not None:
+        yield found
+
+
+# Removing ------------------------------------------------------------------------------------------------------------
+
+
+def _gc(options: argparse.Namespace, root: Path) -> int:
+    keep = [used.folder(root, name) for name in options.keep]
+    plan = collect.plan(root, keep, options.younger, options.idle_weights)
+    stages: dict[str, inventory.Room] = {}
+    for found in plan.goes:
+        stages.setdefault(found.stage, inventory.Room()).add(1, found.bytes)
+    _table([name, f"{room.count} artefacts", size(room.bytes)] for name, room in stages.items())
+    runs = [run.name for run in keep]
+    print(shown(f"kept: {plan.kept} artefacts that {few(runs, 5)} used" + (f"; {plan.young} younger than {options.younger:g} hours" if plan.young else "")))  # fmt: skip
+    if plan.idle:
+        print(f"kept: {plan.idle} trained weights that no run has used yet; --idle-weights lets them go too")
+    if plan.going:
+        print(shown(f"{few(list(plan.going), 5)} still {'goes' if len(plan.going) == 1 else 'go'} on: what was used so far is kept; what it asks for later and finds gone, it computes again"))  # fmt: skip
+    if plan.losing:
+        print(shown(f"lose results in the store (run folders and their reports stay): {few(list(plan.losing), 10)}"))
+    if plan.silent:
+        print(shown(f"do not say what they used, and may lose some: {few(list(plan.silent), 10)}"))
+    print("not touched: recordings, files and selections of the store, which runs share, checkpoints, and what is set aside or being written")  # fmt: skip
+    if not plan.goes:
+        print("nothing is to be removed")
+    elif not options.yes:
+        print(f"would remove {len(plan.goes)} artefacts, {size(plan.bytes)}; nothing was removed: --yes does it")
+    else:
+        count, freed = collect.remove(plan)
+        print(f"removed {count} artefacts, {size(freed)}")
+    if options.yes:
+        leftovers.sweep(root / "store")
+    return 0
+
+
+# Carrying ------------------------------------------------------------------------------------------------------------
+
+
+def _export(options: argparse.Namespace, root: Path) -> int:
+    run = used.folder(root, options.run)
+    store = _store_of(run, root, given=options.root is not None)
+    what: bundles.What = "weights" if options.weights else "results" if options.results else "everything"
+    chosen = bundles.contents(run, store, what)
+    for one in chosen.left_out:
+        _say(f"warning: left out of the bundle: {one}")
+    out = Path(options.output).expanduser()
+    bundles.write(chosen, out, _Told("written"))
+    print(f"run {chosen.run}: {len(chosen.entries)} files, {chosen.artefacts} artefacts, {size(chosen.bytes)}")
+    print(shown(f"on the other machine: python -m pipeline store --root DIR import {shlex.quote(out.name)}"))
+    print(shown(str(out)))
+    return 0
+
+
+def _store_of(run: Path, root: Path, given: bool) -> Path:
+    """The store that a run used: the one that is asked for, the one beside its ``runs``, or the one that it names."""
+    beside = run.resolve().parent.parent / "store"
+    if given or not beside.parent.joinpath("runs").is_dir():
+        if given:
+            return root / "store"
+        try:
+            named = json.loads((run / "store.json").read_bytes())["store"]
+        except (OSError, ValueError, LookupError, TypeError):
+            return root / "store"
+        return Path(str(named)) if Path(str(named)).is_dir() else root / "store"
+    return beside
+
+
+def _import(options: argparse.Namespace, root: Path) -> int:
+    taken = bundles.take(Path(options.file).expanduser(), root, _Told("read"))
+    print(f"run {taken.run}: {taken.new} artefacts came, {taken.there} were there already")
+    for one in taken.other:
+        _say(f"warning: {one} is there with other bytes; what was there is kept")
+    if taken.kept_folder:
+        _say(f"warning: {taken.folder} is there with other files; what was there is kept")
+    if taken.folder is not None:
+        print(f"its report is made again by: {_report(taken.folder)}")
+        print(shown(str(taken.folder)))
+    return 0
+
+
+def _report(folder: Path) -> str:
+    return shown(f"python -m pipeline report {shlex.quote(str(folder))}")
+
+
+# Printing ------------------------------------------------------------------------------------------------------------
+
+
+def size(count: int) -> str:
+    """Bytes as people read them."""
+    if count < 1000:
+        return f"{count} B"
+    value = float(count)
+    for unit in ("kB", "MB", "GB", "TB"):
+        value /= 1000
+        if value < 999.95 or unit == "TB":
+            break
+    return f"{value:.1f} {unit}"
+
+
+def _table(rows: Iterator[list[str]] | Sequence[list[str]] | Any) -> None:
+    """Rows in columns."""
+    texts = [[shown(str(cell)) for cell in row] for row in rows]
+    widths = [max(len(row[place]) for row in texts if len(row) > place) for place in range(max(map(len, texts), default=0))]  # fmt: skip
+    for row in texts:
+        print("  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip())
+
+
+def _json(record: dict[str, Any]) -> None:
+    print(json.dumps(record))
+
+
+def _say(line: str) -> None:
+    print(shown(line), file=sys.stderr)
+
+
+def _command(root: Path) -> str:
+    return f"python -m pipeline store --root {shlex.quote(str(root))}"
+
+
+class _Told:
+    """Says on standard error how far long work is."""
+
+    def __init__(self, verb: str) -> None:
+        self.verb, self.last = verb, time.monotonic()
+
+    def __call__(self, done: int, total: int) -> None:
+        if time.monotonic() - self.last > TELL_SECONDS:
+            self.last = time.monotonic()
+            _say(f"{self.verb} {size(done)} of {size(total)}")
+
+
+# Usage ---------------------------------------------------------------------------------------------------------------
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        raise ConfigError(message, remedy=f"`{self.prog} --help` shows the options")
+
+
+def _hours(text: str) -> float:
+    value = float(text)
+    if not 0 <= value < float("inf"):
+        raise argparse.ArgumentTypeError("a number of hours, 0 or more")
+    return value
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = _Parser(
+        prog="python -m pipeline store",
+        description="Looks after the store: results by key, which runs share. Only gc, verify and import change anything.",
+        epilog="exit status: 0 done, 2 usage, 3 a bundle or a list that is not what was written, 5 damaged artefacts, or a disk that refuses",
+    )  # fmt: skip
+    parser.add_argument("--root", help="paths.root of the runs (default: VOICE_PRIVACY_ROOT, else ./exp)")
+    common = _Parser(add_help=False)
+    common.add_argument("--root", default=argparse.SUPPRESS, help="paths.root of the runs")
+    actions = parser.add_subparsers(dest="action", required=True, metavar="ls|du|why|verify|gc|export|import")
+
+    def action(name: str, text: str) -> argparse.ArgumentParser:
+        return actions.add_parser(name, parents=[common], help=text, description=f"{text[0].upper()}{text[1:]}.")
+
+    ls = action("ls", "list artefacts: stage, key, size, date, host, label")
+    ls.add_argument("stage", nargs="?", help="only of this stage")
+    du = action("du", "say how much room the stages and the other things in the store take")
+    why = action("why", "say what an artefact is made of, what was made from it, and which runs used it")
+    why.add_argument("key", help="the first digits of its key, as many as tell it apart")
+    for one in (ls, du, why):
+        one.add_argument("--json", action="store_true", help="JSON, a line an artefact")
+    verify = action(
+        "verify", "hash every artefact; set aside what is damaged, so that the next run makes it again (exit 5)"
+    )
+    verify.add_argument("--dry-run", action="store_true", help="set nothing aside")
+    gc = action("gc", "remove the artefacts that no kept run used; without --yes only say which")
+    gc.add_argument("--keep", nargs="+", action="extend", required=True, metavar="RUN", help=_RUN)
+    gc.add_argument(
+        "--younger", type=_hours, default=YOUNGER_HOURS, metavar="HOURS", help="keep what is younger (default 24)"
+    )
+    gc.add_argument("--idle-weights", action="store_true", help="let trained weights go too that no run has used yet")
+    gc.add_argument("--yes", action="store_true", help="remove them")
+    export = action("export", "write a run and the artefacts that it used into one file, with checksums")
+    export.add_argument("run", metavar="RUN", help=_RUN)
+    export.add_argument(
+        "-o", "--output", required=True, metavar="FILE", help="FILE.tar, or FILE.tar.gz to have it compressed"
+    )
+    parts = export.add_mutually_exclusive_group()
+    parts.add_argument("--weights", action="store_true", help="only the weights that the run trained")
+    parts.add_argument("--results", action="store_true", help="only the run folder")
+    take = action("import", "check a bundle, and take its run and its artefacts")
+    take.add_argument("file", metavar="FILE", help="what export wrote")
+    return parser

@@ -1,0 +1,159 @@
+"""Removing from a store what no run needs: artefacts that none of the kept runs used.
+
+Nothing is removed that a run which goes on has used so far, or that is younger than some hours: a run that has just begun may be about
+to use it, and a bundle that was just imported is there to be used. What is removed is renamed first, to the name of something that is
+being written, and then deleted: at every instant a reader finds all of an artefact or nothing, and what a kill leaves the next run sweeps.
+A run that misses an artefact computes it again.
+
+Trained weights that no run has used yet are kept, unless they are asked for: the verb ``train`` makes them, and no run folder.
+
+Not touched: what is being written, checkpoints and what was set aside (:mod:`pipeline.engine.leftovers` has their rules); ``recordings``
+and ``files``, which the next run over the same data reads whatever its settings, and of which no run says what it used; ``selections``,
+notes of a hundred bytes.
+"""
+
+from __future__ import annotations
+
+import shutil
+import time
+import uuid
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from pipeline.engine import inventory, leftovers, used
+from pipeline.engine.inventory import Found
+from pipeline.errors import ConfigError, DataError, os_error
+from pipeline.names import few
+from pipeline.processes import mine
+from pipeline.tables import status
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What would be removed.
+
+    Attributes:
+        goes: artefacts that no kept run used.
+        kept, young: how many artefacts stay because a kept run used them, and because they are too young.
+        idle: how many trained weights stay because no run has used them.
+        going: names of the runs that go on, whose artefacts are kept as far as they got.
+        losing: names of other runs that used what goes.
+        silent: names of other runs that do not say what they used.
+    """
+
+    goes: tuple[Found, ...]
+    kept: int
+    young: int
+    idle: int
+    going: tuple[str, ...]
+    losing: tuple[str, ...]
+    silent: tuple[str, ...]
+
+    @property
+    def bytes(self) -> int:
+        return sum(one.bytes for one in self.goes)
+
+
+def plan(root: Path, keep: Sequence[Path], younger_hours: float, idle_weights: bool = False) -> Plan:
+    """What to remove from the store below ``paths.root``.
+
+    Args:
+        keep: folders of the runs to keep, wherever they lie.
+        younger_hours: artefacts that were made, or came, within so many hours stay.
+        idle_weights: whether trained weights go that no run has used.
+
+    Raises:
+        ConfigError: a run to keep, or one that goes on, does not say what it used.
+        DataError: a list of what a run used is damaged.
+    """
+    others = [run for run in used.folders(root) if run.resolve() not in {one.resolve() for one in keep}]
+    going = [run for run in others if used.goes_on(run)]
+    lists = {run: used.read(run) for run in (*keep, *going)}
+    _refuse_silent(
+        [run for run in keep if lists[run] is None], [run for run in going if lists[run] is None and not _waits(run)]
+    )
+    needed = {key for keys in lists.values() for key in keys or ()}
+    ended = {run: _said(run) for run in others if run not in going}
+    asked_for = needed.union(*(keys for keys in ended.values() if keys is not None))
+    goes, counts = [], Counter[str]()
+    for found in inventory.artefacts(root / "store"):
+        key = (found.stage, found.key)
+        if key in needed:
+            counts["kept"] += 1
+        elif found.unread or _age(found.folder) < younger_hours * 3600:  # of what may not be read nothing is removed
+            counts["young"] += not found.unread
+        elif found.stage == inventory.WEIGHTS and key not in asked_for and not idle_weights:
+            counts["idle"] += 1
+        else:
+            goes.append(found)
+    lost = {(one.stage, one.key) for one in goes}
+    return Plan(
+        tuple(goes),
+        counts["kept"],
+        counts["young"],
+        counts["idle"],
+        going=tuple(run.name for run in going),
+        losing=tuple(run.name for run, keys in ended.items() if keys is not None and keys & lost),
+        silent=tuple(run.name for run, keys in ended.items() if keys is None),
+    )
+
+
+def _said(run: Path) -> set[used.Key] | None:
+    """What a run that is not kept used; None where that cannot be told."""
+    try:
+        return used.read(run)
+    except DataError:
+        return None
+
+
+def _waits(run: Path) -> bool:
+    """Whether a run has not begun: it waits for its cluster, and has used nothing."""
+    return status.read(run).get("state") == "submitted"
+
+
+def _refuse_silent(keep: Sequence[Path], going: Sequence[Path]) -> None:
+    if keep:
+        raise ConfigError(
+            f"what {'run' if len(keep) == 1 else 'runs'} {few([run.name for run in keep], 5)} used cannot be told, so nothing is removed",
+            where=str(keep[0]),
+            cause="it was made by an earlier version, or ended before it used anything",
+            remedy=f"leave it out of --keep if its results need not be kept in the store, or {used.again(keep[0])}",
+        )
+    if going:
+        raise ConfigError(
+            f"{few([run.name for run in going], 5)} may still go on, and what it uses cannot be told, so nothing is removed",
+            where=str(going[0]),
+            cause="it is a run of an earlier version, or one that has just begun",
+            remedy="wait until it has ended, and run the same command again",
+        )
+
+
+def _age(folder: Path) -> float:
+    """Seconds since it came into the store; one of a clock that was ahead is new."""
+    try:
+        return time.time() - folder.stat().st_mtime
+    except OSError:
+        return 0.0
+
+
+def remove(chosen: Plan) -> tuple[int, int]:
+    """Remove what a plan says; how many artefacts, and their bytes.
+
+    Raises:
+        StageFailed: one may not be removed. What was removed before stays so.
+    """
+    count = size = 0
+    for found in chosen.goes:
+        name = f"{found.key}{leftovers.WRITTEN}{mine().token()}-{uuid.uuid4().hex[:8]}"
+        weighs = found.bytes
+        try:
+            doomed = found.folder.rename(found.folder.with_name(name))
+            shutil.rmtree(doomed)
+        except FileNotFoundError:  # another process was faster
+            continue
+        except OSError as error:
+            raise os_error(error, "an artefact cannot be removed from the store", found.folder) from error
+        count, size = count + 1, size + weighs
+    return count, size

@@ -1,0 +1,389 @@
+"""What lies in a store: artefacts and whether they are whole, how much room things take, what an artefact is made of and stands under.
+
+Nothing is changed here, but that :func:`set_aside` takes a damaged artefact out of the way, as a run that reads it does.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import re
+import shlex
+import shutil
+import stat
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from pipeline.engine import leftovers, sound, used
+from pipeline.engine.sound import RECORD, Wrong, read_record
+from pipeline.errors import ConfigError, PipelineError, StageFailed, os_error
+from pipeline.files import file_digest
+
+BESIDE = {
+    "recordings": "utterances that were cut out of recordings or taken out of archives",
+    "files": "what is known of audio files",
+    "selections": "digests of what was taken of artefacts",
+}
+"""Folders of a store that hold no artefacts."""
+WEIGHTS = "train"
+"""The stage whose artefacts are trained weights."""
+STAGE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}")
+KEY = re.compile("[0-9a-f]{64}")
+ENOUGH = 12
+"""Digits of a key that people are shown: 48 bits."""
+_GONE = (FileNotFoundError, NotADirectoryError)
+
+
+@dataclass(frozen=True)
+class Found:
+    """An artefact as it lies in a store.
+
+    Attributes:
+        record: what the store says of it; empty where that cannot be told.
+        problem: why it is damaged, as far as its record and the sizes of its files say; '' if it is not.
+        unread: why it could not be looked at; '' if it could.
+        inode: of its folder as it was found.
+    """
+
+    stage: str
+    key: str
+    folder: Path
+    record: Mapping[str, Any] = field(default_factory=dict)
+    problem: str = ""
+    unread: str = ""
+    inode: int = 0
+
+    @property
+    def files(self) -> Mapping[str, Mapping[str, Any]]:
+        return self.record.get("files", {})  # type: ignore[no-any-return]
+
+    @property
+    def digest(self) -> str:
+        return str(self.record.get("digest", ""))
+
+    @property
+    def label(self) -> str:
+        return str(self.record.get("notes", {}).get("label", ""))
+
+    @property
+    def made(self) -> str:
+        return self._made("utc")
+
+    @property
+    def host(self) -> str:
+        return self._made("host")
+
+    def _made(self, what: str) -> str:
+        made = self.record.get("made")
+        return str(made.get(what, "")) if isinstance(made, dict) else ""
+
+    @functools.cached_property
+    def bytes(self) -> int:
+        """Of all its files, as they lie there."""
+        return weight(self.folder)[1]
+
+
+def artefacts(store: Path, stage: str | None = None) -> Iterator[Found]:
+    """The artefacts of a store, or of a stage, by stage and key.
+
+    Raises:
+        StageFailed: a folder may not be listed.
+    """
+    for place in places(store, stage):
+        found = look(place)
+        if found is not None:
+            yield found
+
+
+def places(store: Path, stage: str | None = None) -> Iterator[Path]:
+    """The folders of the artefacts of a store, or of a stage, by stage and key."""
+    for name in stages(store) if stage is None else [stage]:
+        for shelf in _listed(store / name):
+            if re.fullmatch("[0-9a-f]{2}", shelf.name):
+                yield from (path for path in _listed(shelf) if KEY.fullmatch(path.name))
+
+
+def stages(store: Path) -> list[str]:
+    """The stages that a store has artefacts of, by name."""
+    return [path.name for path in _listed(store) if path.name not in BESIDE and STAGE.fullmatch(path.name) and path.is_dir()]  # fmt: skip
+
+
+def look(folder: Path) -> Found | None:
+    """An artefact by its record and the sizes of its files; None where it is gone."""
+    found = functools.partial(Found, folder.parent.parent.name, folder.name, folder)
+    inode = 0
+    try:
+        inode = folder.stat().st_ino
+        record = read_record(record_of(folder), folder.parent.parent.name, folder.name)
+        for name, entry in record["files"].items():
+            size = _size(folder, name)
+            if size != entry["bytes"]:
+                return found(record, f"its file {name} has {size} bytes instead of {entry['bytes']}", inode=inode)
+    except Wrong as error:
+        return found(problem=str(error), inode=inode)
+    except _GONE:
+        return None
+    except OSError as error:
+        return found(unread=f"{error.filename or folder}: {error.strerror or error}", inode=inode)
+    return found(record, inode=inode)
+
+
+def record_of(folder: Path) -> bytes:
+    """The bytes of a record.
+
+    Raises:
+        Wrong: there is none, though the folder is there.
+    """
+    try:
+        return (folder / RECORD).read_bytes()
+    except (*_GONE, IsADirectoryError) as error:
+        if not folder.is_dir():
+            raise
+        raise Wrong(f"its record cannot be read ({error.strerror})") from error
+
+
+def _size(folder: Path, name: str) -> int:
+    try:
+        return (folder / name).stat().st_size
+    except _GONE as error:
+        if not folder.is_dir():
+            raise
+        raise Wrong(f"its file {name} is gone") from error
+
+
+def checked(found: Found) -> Found | None:
+    """The artefact after all of its bytes have been hashed; None where it is gone meanwhile."""
+    if found.problem or found.unread:
+        return found
+    about = functools.partial(Found, found.stage, found.key, found.folder, found.record, inode=found.inode)
+    for name, entry in found.files.items():
+        try:
+            if file_digest(found.folder / name) != entry["sha256"]:
+                return about(f"the bytes of its file {name} are not those that were written")
+        except (*_GONE, IsADirectoryError):
+            return about(f"its file {name} is gone") if found.folder.is_dir() else None
+        except OSError as error:
+            return about(unread=f"{found.folder / name}: {error.strerror or error}")
+    return found
+
+
+def set_aside(found: Found) -> str:
+    """Take a damaged artefact out of the store, so that the next run makes it again; why not, '' if it is out of the way."""
+    try:
+        sound.set_aside(found.folder, found.problem, found.inode)
+    except StageFailed as error:
+        return error.what
+    return ""
+
+
+# One artefact --------------------------------------------------------------------------------------------------------
+
+
+def by_prefix(store: Path, text: str) -> Found:
+    """The artefact that somebody means by the first digits of its key, in upper or lower case, or by its folder.
+
+    Raises:
+        ConfigError: none has such a key, or several have.
+    """
+    start = text.strip().rstrip("/").rpartition("/")[2].lower()
+    if not re.fullmatch("[0-9a-f]{1,64}", start):
+        raise ConfigError(
+            f"'{text}' is no key",
+            cause="a key is written with the digits 0-9 and a-f, 64 of them; the first few are enough",
+            remedy=f"{_ls(store)} lists the keys",
+        )
+    several = [place for place in _places_of(store, start) if place.name.startswith(start)]
+    if len(several) > 1:
+        shown = [f"{one.parent.parent.name} {one.name[: max(ENOUGH, len(start) + 4)]}" for one in several]
+        more = f", and {len(shown) - 10} more" if len(shown) > 10 else ""
+        raise ConfigError(f"{len(several)} artefacts have keys that begin with {start}: {', '.join(shown[:10])}{more}", remedy="give more digits of the key")  # fmt: skip
+    found = look(several[0]) if several else None
+    if found is not None:
+        return found
+    aside = [path for path in _places_of(store, start, leftovers.DAMAGED) if path.name.startswith(start)]
+    if aside:
+        raise ConfigError(
+            f"the artefact {start} was found damaged, and is set aside",
+            where=str(aside[0]),
+            remedy="run the command again that made it: it is computed again",
+        )
+    raise ConfigError(f"no artefact has a key that begins with {start}", where=str(store), remedy=f"{_ls(store)} lists the keys")  # fmt: skip
+
+
+def _ls(store: Path) -> str:
+    return f"python -m pipeline store --root {shlex.quote(str(store.parent))} ls"
+
+
+def _places_of(store: Path, start: str, marked: str = "") -> Iterator[Path]:
+    """Folders on the shelves on which a key with such a beginning can lie; with a mark, those that have it in their names."""
+    for stage in stages(store):
+        for shelf in _listed(store / stage):
+            if re.fullmatch("[0-9a-f]{2}", shelf.name) and shelf.name.startswith(start[:2]):
+                for path in _listed(shelf):
+                    if marked in path.name if marked else KEY.fullmatch(path.name):
+                        yield path
+
+
+@dataclass(frozen=True)
+class Web:
+    """What artefacts are made of, over a whole store.
+
+    Attributes:
+        known: (stage, label) by key.
+        by_digest: keys of the artefacts whose content has a digest.
+        sources: by key, the keys that it says it was made from, by input; digests of inputs by name where it does not say.
+    """
+
+    known: Mapping[str, tuple[str, str]]
+    by_digest: Mapping[str, list[str]]
+    sources: Mapping[str, Mapping[str, list[str]]]
+
+    @classmethod
+    def of(cls, all_found: Iterable[Found]) -> Web:
+        known: dict[str, tuple[str, str]] = {}
+        by_digest: dict[str, list[str]] = defaultdict(list)
+        sources: dict[str, dict[str, list[str]]] = {}
+        for found in all_found:
+            if found.record:
+                known[found.key] = (found.stage, found.label)
+                by_digest[found.digest].append(found.key)
+                sources[found.key] = said_sources(found)
+        # Only now is it known which digests are those of artefacts.
+        for said in sources.values():
+            for name, value in said.items():
+                said[name] = [key for one in value for key in ([one] if one in known else by_digest.get(one, [one]))]
+        return cls(known, by_digest, sources)
+
+    def standing_on(self, key: str) -> list[str]:
+        """Keys of the artefacts that one was read for."""
+        return [one for one, said in self.sources.items() if any(key in keys for keys in said.values())]
+
+
+def said_sources(found: Found) -> dict[str, list[str]]:
+    """By input, the keys of the artefacts that it was made from, or the digest of the input where its record does not say."""
+    said = found.record["notes"].get("sources")
+    kept = said if isinstance(said, dict) else {}
+    return {
+        name: [str(one) for one in kept[name]] if isinstance(kept.get(name), list) else [str(value)]
+        for name, value in inputs(found).items()
+    }
+
+
+def inputs(found: Found) -> dict[str, str]:
+    """Digests of the inputs, those of the output beside those of the task."""
+    parts = found.record["parts"]
+    output = parts.get("output")
+    own = output.get("inputs") if isinstance(output, dict) else None
+    given = parts.get("inputs")
+    return {**(given if isinstance(given, dict) else {}), **(own if isinstance(own, dict) else {})}
+
+
+def users(root: Path, key: str) -> list[str]:
+    """The runs below ``paths.root`` that used an artefact. A list that cannot be read says nothing here."""
+    names = []
+    for run in used.folders(root):
+        try:
+            keys = used.read(run) or set()
+        except PipelineError:
+            continue
+        if any(one == key for _, one in keys):
+            names.append(run.name)
+    return names
+
+
+# Room ----------------------------------------------------------------------------------------------------------------
+
+
+@dataclass
+class Room:
+    """What a kind of thing takes."""
+
+    count: int = 0
+    bytes: int = 0
+
+    def add(self, count: int, size: int) -> None:
+        self.count += count
+        self.bytes += size
+
+
+@dataclass(frozen=True)
+class Usage:
+    """What a store takes.
+
+    Attributes:
+        stages: by stage, artefacts and their bytes.
+        others: by name, what is no artefact; of folders beside the stages the count is of files.
+        free: bytes that are free on its disk.
+    """
+
+    stages: Mapping[str, Room]
+    others: Mapping[str, Room]
+    free: int
+
+    @property
+    def total(self) -> int:
+        return sum(room.bytes for room in (*self.stages.values(), *self.others.values()))
+
+
+def usage(store: Path) -> Usage:
+    """How much room the things in a store take: bytes as files have them."""
+    by_stage: dict[str, Room] = {name: Room() for name in stages(store)}
+    others: dict[str, Room] = {
+        name: Room() for name in (*BESIDE, "damaged, set aside", "being written", "checkpoints", "other")
+    }
+    for name in by_stage:
+        for shelf in _listed(store / name):
+            for path in _listed(shelf) if shelf.is_dir() and re.fullmatch("[0-9a-f]{2}", shelf.name) else [shelf]:
+                kind = _kind(path)
+                (others[kind] if kind else by_stage[name]).add(1, weight(path)[1])
+    for path in _listed(store):
+        if path.name not in by_stage:
+            count, size = weight(path)
+            others[path.name if path.name in BESIDE else "other"].add(count, size)
+    return Usage({name: room for name, room in by_stage.items() if room.count}, others, shutil.disk_usage(store).free)
+
+
+def _kind(path: Path) -> str:
+    """What a thing on a shelf is; '' for an artefact."""
+    if KEY.fullmatch(path.name):
+        return ""
+    if leftovers.DAMAGED in path.name:
+        return "damaged, set aside"
+    if leftovers.WRITTEN in path.name:
+        return "being written"
+    return "checkpoints" if path.name.endswith(leftovers.SCRATCH) else "other"
+
+
+def weight(path: Path) -> tuple[int, int]:
+    """How many files a file or folder is, and their bytes; links are not followed, and what is gone weighs nothing."""
+    count = size = 0
+    waiting = [path]
+    while waiting:
+        one = waiting.pop()
+        try:
+            found = one.lstat()
+            if stat.S_ISDIR(found.st_mode):
+                waiting += [one / name for name in os.listdir(one)]  # noqa: PTH208
+            else:
+                count, size = count + 1, size + found.st_size
+        except OSError:
+            continue
+    return count, size
+
+
+def _listed(folder: Path) -> list[Path]:
+    """What lies in a folder, by name; nothing where it is gone, or is no folder.
+
+    Raises:
+        StageFailed: it may not be listed.
+    """
+    try:
+        with os.scandir(folder) as found:
+            return sorted(folder / one.name for one in found)
+    except _GONE:
+        return []
+    except OSError as error:
+        raise os_error(error, "the store cannot be listed", folder) from error

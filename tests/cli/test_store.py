@@ -1,0 +1,801 @@
+"""The verb ``store`` over small stores whose artefacts are texts: what it lists, finds, removes, and carries elsewhere."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import io
+import json
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import tarfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pipeline import cli
+from pipeline.engine import bundles, collect
+from pipeline.engine.outcome import Outcome
+from pipeline.engine.sound import RECORD, signed
+from pipeline.engine.store import Store
+from pipeline.engine.task import Given, Task, Work
+from pipeline.engine.used import Used
+from pipeline.evaluation.runfolder import RunFolder
+from pipeline.seeds import digest
+from pipeline.tables import signed as signed_records
+from tests.running import execute
+
+ROOT = Path(__file__).resolve().parents[2]
+Command = Callable[..., tuple[int, str, str]]
+
+
+def writes(work: Work) -> None:
+    given = work.input("text")
+    above = work.input("above").path("value").read_text() if work.has("above") else ""
+    (work.folder() / "value").write_text(above + given)
+    (work.folder() / "deep").mkdir()
+    (work.folder() / "deep" / "er").write_text(given)
+
+
+def task(text: str, stage: str = "extract", above: Task | None = None) -> Task:
+    inputs: dict[str, Any] = {"text": Given(digest(text), text)}
+    if above is not None:
+        inputs["above"] = above.ref()
+    return Task(stage, f"{stage} {text}", writes, settings={"size": 3, "deep": {"er": [1, 2]}}, inputs=inputs)
+
+
+def a_run(root: Path, *tasks: Task, state: str = "done") -> Path:
+    """The folder of a run that performed some tasks."""
+    folder = RunFolder(root / "runs", "kaldi")
+    folder.describe({}, ["recipe=kaldi", "system=[original]"])
+    outcome = execute(tasks, Store(root / "store"))
+    used = Used(folder.path, outcome)
+    for one in tasks:
+        used.end(one, True)
+    used.finish()
+    folder.status(state=state)
+    folder.close()
+    return folder.path
+
+
+def key(root: Path, label: str) -> str:
+    (record,) = [one for one in map(_record, root.glob("store/*/*/*/record.json")) if one["notes"]["label"] == label]
+    return str(record["key"])
+
+
+def _record(path: Path) -> dict[str, Any]:
+    return json.loads(path.read_text())  # type: ignore[no-any-return]
+
+
+def place(root: Path, label: str) -> Path:
+    (found,) = root.glob(f"store/*/*/{key(root, label)}")
+    return found
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    return tmp_path / "exp"
+
+
+@pytest.fixture
+def command(root: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Command:
+    """``store`` with these arguments, over ``root`` unless another is given; exit status, output, errors."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("VOICE_PRIVACY_ROOT", raising=False)
+
+    def call(*arguments: str) -> tuple[int, str, str]:
+        capfd.readouterr()
+        status = cli.run(["store", *arguments])
+        out, err = capfd.readouterr()
+        assert "Traceback" not in err and "bug of the pipeline" not in err, err
+        return status, out, err
+
+    return call
+
+
+@dataclass(frozen=True)
+class Made:
+    """A root with two runs that share an artefact (``shared`` is read for ``one`` and for ``two``), and a bundle of the first."""
+
+    root: Path
+    runs: tuple[str, str]
+    bundle: bytes
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Made:
+    home = tmp_path_factory.mktemp("made")
+    root, shared = home / "exp", task("shared")
+    runs = [a_run(root, shared, task(text, "score", shared)).name for text in ("one", "two")]
+    assert cli.run(["store", "--root", str(root), "export", runs[0], "-o", str(home / "one.tar")]) == 0
+    return Made(root, (runs[0], runs[1]), (home / "one.tar").read_bytes())
+
+
+@pytest.fixture
+def two(made: Made, root: Path) -> tuple[Path, Path]:
+    """The two runs, in a copy of their root."""
+    shutil.copytree(made.root, root)
+    return root / "runs" / made.runs[0], root / "runs" / made.runs[1]
+
+
+def listing(folder: Path) -> dict[str, bytes]:
+    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+# Looking -------------------------------------------------------------------------------------------------------------
+
+
+def test_nothing_heavy_is_imported() -> None:
+    said = subprocess.run(
+        [sys.executable, "-c", "import sys; from pipeline import cli; cli.run(['store', '--root', '/nowhere', 'ls']);"
+         "print([name for name in ('torch', 'pandas', 'pyarrow', 'hydra', 'pydantic', 'scipy') if name in sys.modules])"],
+        capture_output=True, text=True, cwd=ROOT, check=True, timeout=300,
+    )  # fmt: skip
+    assert said.stdout == "[]\n"
+    assert "there is no store in /nowhere" in said.stderr
+
+
+def test_artefacts_are_listed_by_stage_and_label(root: Path, two: tuple[Path, Path], command: Command) -> None:
+    status, out, _ = command("ls")
+    rows = [line.split() for line in out.splitlines()]
+    assert status == 0
+    assert [(row[0], " ".join(row[6:])) for row in rows] == [
+        ("extract", "extract shared"), ("score", "score one"), ("score", "score two"),
+    ]  # fmt: skip
+    assert [row[1] for row in rows] == [key(root, " ".join(row[6:]))[:12] for row in rows]
+    assert [json.loads(line)["label"] for line in command("ls", "score", "--json")[1].splitlines()] == [
+        "score one", "score two",
+    ]  # fmt: skip
+    status, _, err = command("ls", "scores")
+    assert status == 2 and "its stages: extract, score" in err
+
+
+def test_room_is_counted_by_stage_and_kind(root: Path, two: tuple[Path, Path], command: Command) -> None:
+    store = root / "store"
+    for name, size in (
+        (f"extract/ab/{'ab' * 32}.tmp-1~2@3~4-5", 10), (f"extract/ab/{'ab' * 32}.damaged-20200101-1", 100),
+        (f"extract/ab/{'ab' * 32}.scratch", 1000), ("recordings/ab/one", 10_000), ("files/one", 100_000), ("mine", 1_000_000),
+    ):  # fmt: skip
+        (store / name).mkdir(parents=True)
+        (store / name / "bytes").write_bytes(bytes(size))
+    said = json.loads(command("du", "--json")[1])
+    assert {name: room["bytes"] for name, room in said["others"].items() if room["count"]} == {
+        "being written": 10, "damaged, set aside": 100, "checkpoints": 1000, "recordings": 10_000, "files": 100_000, "other": 1_000_000,
+    }  # fmt: skip
+    assert {name: room["count"] for name, room in said["stages"].items()} == {"extract": 1, "score": 2}
+    assert said["total"] == sum(len(content) for content in listing(store).values())
+    assert said["free"] > 0 and said["runs"]["count"] == 2
+    status, out, _ = command("du")
+    assert status == 0 and re.search(r"^score +2 artefacts", out, re.MULTILINE)
+
+
+def test_why_an_artefact_is_what_it_is(root: Path, two: tuple[Path, Path], command: Command) -> None:
+    shared, one = key(root, "extract shared"), key(root, "score one")
+    status, out, _ = command("why", one[:12].upper())
+    assert status == 0
+    assert f"score {one}\n" in out and re.search(r"size +3\n", out) and re.search(r"deep\.er +\[1, 2\]\n", out)
+    assert re.search(rf"above +extract +{shared[:12]} +extract shared\n", out)
+    assert re.search(rf"text +given: what has the digest {digest('one')[:12]}\n", out)
+    assert two[0].name in out and two[1].name not in out
+    status, out, _ = command("why", str(place(root, "extract shared")))
+    assert f"  score  {one[:12]}  score one\n" in out and f"  score  {key(root, 'score two')[:12]}  score two\n" in out
+    assert two[0].name in out and two[1].name in out
+    said = json.loads(command("why", one, "--json")[1])
+    assert said["sources"] == {"text": [digest("one")], "above": [shared]} and said["runs"] == [two[0].name]
+
+
+def test_a_record_that_does_not_say_its_sources_is_told_by_digests(
+    root: Path, two: tuple[Path, Path], command: Command
+) -> None:
+    record = _record(place(root, "score one") / RECORD)
+    del record["check"], record["notes"]["sources"]
+    (place(root, "score one") / RECORD).write_text(signed(record))
+    assert re.search(rf"above +extract +{key(root, 'extract shared')[:12]} ", command("why", record["key"])[1])
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [("xyz", "is no key"), ("", "is no key"), ("0" * 64, "no artefact has a key that begins with"), ("0" * 65, "is no key")],
+)  # fmt: skip
+def test_a_key_that_is_none(two: tuple[Path, Path], command: Command, asked: str, said: str) -> None:
+    status, _, err = command("why", asked)
+    assert status == 2 and said in err and "ls lists the keys" in err
+
+
+def test_a_key_that_several_have(root: Path, command: Command) -> None:
+    # Among 17 artefacts two begin with the same digit.
+    a_run(root, *(task(str(number)) for number in range(17)))
+    first = [found.name[0] for found in root.glob("store/extract/*/*")]
+    twice = next(digit for digit in first if first.count(digit) > 1)
+    status, _, err = command("why", twice)
+    assert status == 2 and f"have keys that begin with {twice}" in err and "give more digits" in err
+
+
+@pytest.mark.parametrize("action", [["ls"], ["du"], ["verify"], ["why", "ab"], ["gc", "--keep", "x"]])
+def test_a_store_that_is_not_there_or_empty(root: Path, command: Command, action: list[str]) -> None:
+    status, _, err = command(*action)
+    assert status == 2 and "there is no store in exp" in err
+    (root / "store").mkdir(parents=True)
+    status, _, err = command(*action)
+    assert status == (0 if action[0] in ("ls", "du", "verify") else 2), err
+    # One level too deep: the remedy is an option, ready to paste.
+    status, _, err = command(*action, "--root", str(root / "store"))
+    assert status == 2 and f"--root {shlex.quote(str(root))}" in err
+    shutil.rmtree(root)
+    root.mkdir()
+    (root / "store").write_text("")
+    assert "is no folder" in command(*action)[2]
+
+
+def test_the_root_comes_from_an_option_an_override_or_the_environment(
+    root: Path, two: tuple[Path, Path], command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    expected = command("ls")
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    assert command("--root", str(root), "ls") == command("ls", "--root", str(root)) == expected
+    assert command("ls", f"paths.root={root}") == expected
+    monkeypatch.setenv("VOICE_PRIVACY_ROOT", str(root))
+    assert command("ls") == expected
+    assert command("lss")[0] == 2
+
+
+# Damage --------------------------------------------------------------------------------------------------------------
+
+
+def damage(where: Path, how: str) -> None:
+    record = where / RECORD
+    if how == "bit":
+        content = bytearray((where / "value").read_bytes())
+        content[0] ^= 1
+        (where / "value").write_bytes(content)
+    elif how == "size":
+        (where / "deep" / "er").write_text("longer than it was")
+    elif how == "gone":
+        (where / "value").unlink()
+    else:
+        record.write_text(
+            {"empty": "", "list": "[]", "other": record.read_text().replace('"size": 3', '"size": 4')}[how]
+        )
+
+
+@pytest.mark.parametrize("how", ["bit", "size", "gone", "empty", "list", "other"])
+def test_what_is_damaged_is_found_set_aside_and_made_again(
+    root: Path, two: tuple[Path, Path], command: Command, how: str
+) -> None:
+    where = place(root, "score one")
+    name = where.name
+    damage(where, how)
+    assert command("ls")[0] == command("du")[0] == 0
+    if how != "bit":
+        assert name[:12] in command("ls")[2]
+        status, _, err = command("why", name[:12])
+        assert status == 5 and "is damaged" in err
+    status, out, err = command("verify", "--dry-run")
+    assert status == 5 and out.startswith(f"score {name}: ") and "of 3 artefacts 1 damaged" in err
+    assert where.is_dir()
+    # The remedy is the command without its option.
+    status, out, err = command("verify")
+    assert status == 5 and out.startswith(f"score {name}: ") and not where.exists()
+    assert "set aside" in command("why", name)[2]
+    status, out, _ = command("verify")
+    assert (status, out.split(" (")[0]) == (0, "2 artefacts are whole")
+    shared = task("shared")
+    assert execute([shared, task("one", "score", shared)], Store(root / "store")).computed == 1
+    assert command("verify")[0] == 0
+
+
+def test_what_cannot_be_read_is_said_and_stays(
+    root: Path, two: tuple[Path, Path], command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    where = place(root, "score one")
+    real = bundles.inventory.file_digest
+
+    def fails(path: Path) -> str:
+        if path.resolve().is_relative_to(where):
+            raise OSError(13, "Permission denied", str(path))
+        return real(path)
+
+    monkeypatch.setattr(bundles.inventory, "file_digest", fails)
+    status, out, err = command("verify")
+    assert status == 5 and "Permission denied" in out and "1 unreadable" in err and "chmod -R u+rwX" in err
+    assert where.is_dir()
+
+
+def test_a_name_that_a_terminal_would_obey_is_printed_in_its_escape_form(root: Path, command: Command) -> None:
+    a_run(root, task("\x1b]0;owned\x07"))
+    name = next(root.glob("store/extract/*/*")).name
+    for arguments in (["ls"], ["why", name]):
+        out = command(*arguments)[1]
+        assert "\x1b" not in out and "\\x1b]0;owned" in out
+
+
+# What a run used -----------------------------------------------------------------------------------------------------
+
+
+def test_a_run_says_what_it_used_as_it_goes_and_a_line_cut_off_by_a_kill_is_none(root: Path, command: Command) -> None:
+    first, second = task("first"), task("second")
+    run = a_run(root, first)
+    execute([second], Store(root / "store"))
+    (said,) = (run / "used").iterdir()
+    assert said.read_text().splitlines()[1:] == [f"extract {key(root, 'extract first')}"]
+    said.write_text(said.read_text() + f"extract {key(root, 'extract second')}")  # no end of line
+    assert "would remove 1 artefacts" in command("gc", "--keep", run.name, "--younger", "0")[1]
+
+
+def test_a_list_that_could_not_be_written_is_written_whole_later(
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tasks = [task(text) for text in "abc"]
+    outcome = execute(tasks, Store(root / "store"))
+    used = Used(tmp_path, outcome)
+    used.end(tasks[0], True)
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "open", _full)
+        used.end(tasks[1], True)
+        assert not used.path.exists(), "half a list would let results be removed"
+    used.end(tasks[2], True)
+    assert sorted(used.path.read_text().splitlines()[1:]) == sorted(
+        f"extract {key(root, f'extract {text}')}" for text in "abc"
+    )
+
+
+def _full(*_: Any, **__: Any) -> Any:
+    raise OSError(28, "No space left on device")
+
+
+# Removing ------------------------------------------------------------------------------------------------------------
+
+
+def labels(root: Path) -> set[str]:
+    return {_record(path)["notes"]["label"] for path in root.glob("store/*/*/*/record.json")}
+
+
+def test_what_no_kept_run_used_goes_when_it_is_said_twice(root: Path, two: tuple[Path, Path], command: Command) -> None:
+    one, other = two
+    status, out, _ = command("gc", "--keep", one.name)
+    assert status == 0 and "nothing is to be removed" in out and "1 younger than 24 hours" in out
+    status, out, _ = command("gc", "--keep", one.name, "--younger", "0")
+    assert status == 0 and "would remove 1 artefacts" in out and "--yes does it" in out and other.name in out
+    assert labels(root) == {"extract shared", "score one", "score two"}
+    status, out, _ = command("gc", "--keep", str(one), str(other), "--younger", "0", "--yes")
+    assert status == 0 and "nothing is to be removed" in out
+    status, out, _ = command("gc", "--keep", one.name, "--younger", "0", "--yes")
+    assert status == 0 and "removed 1 artefacts" in out
+    assert labels(root) == {"extract shared", "score one"}
+    assert not list(root.glob("store/*/*/*.tmp-*")) and other.is_dir()
+
+
+def test_a_run_that_was_moved_is_kept_by_its_path(
+    root: Path, two: tuple[Path, Path], command: Command, tmp_path: Path
+) -> None:
+    moved = two[0].rename(tmp_path / "my run")
+    two[1].rename(tmp_path / "another")
+    assert command("gc", "--keep", str(moved), "--younger", "0", "--yes")[0] == 0
+    assert labels(root) == {"extract shared", "score one"}
+    status, _, err = command("gc", "--keep", two[0].name)
+    assert status == 2 and "there is no run" in err
+
+
+def test_what_a_run_that_goes_on_has_used_stays(root: Path, two: tuple[Path, Path], command: Command) -> None:
+    going = a_run(root, task("going"), state="running")  # this process is alive
+    status, out, _ = command("gc", "--keep", two[0].name, "--younger", "0", "--yes")
+    assert status == 0 and f"{going.name} still goes on" in out
+    assert labels(root) == {"extract shared", "score one", "extract going"}
+    # One that does not say what it uses may use anything.
+    shutil.rmtree(going / "used")
+    status, _, err = command("gc", "--keep", two[0].name, "--younger", "0", "--yes")
+    assert status == 2 and "may still go on" in err
+    assert labels(root) == {"extract shared", "score one", "extract going"}
+
+
+def test_a_run_that_does_not_say_what_it_used_stops_the_removal(
+    root: Path, two: tuple[Path, Path], command: Command
+) -> None:
+    shutil.rmtree(two[0] / "used")
+    status, _, err = command("gc", "--keep", *(one.name for one in two), "--younger", "0", "--yes")
+    assert status == 2 and "python -m pipeline recipe=kaldi 'system=[original]'" in err
+    status, out, _ = command("gc", "--keep", two[1].name, "--younger", "0")
+    assert status == 0 and f"may lose some: {two[0].name}" in out
+    (said,) = (two[1] / "used").iterdir()
+    said.write_text(said.read_text().replace("score ", "sc?re "))
+    status, _, err = command("gc", "--keep", two[1].name, "--younger", "0", "--yes")
+    assert status == 3 and "not what was written" in err
+    assert labels(root) == {"extract shared", "score one", "score two"}
+
+
+def test_weights_that_no_run_has_used_stay_until_they_are_asked_for(
+    root: Path, two: tuple[Path, Path], command: Command
+) -> None:
+    execute([task("night", "train")], Store(root / "store"))
+    keep = ["gc", "--keep", *(one.name for one in two), "--younger", "0", "--yes"]
+    assert "1 trained weights that no run has used" in command(*keep)[1]
+    assert "train night" in labels(root)
+    assert command(*keep, "--idle-weights")[0] == 0
+    assert "train night" not in labels(root)
+
+
+def test_what_others_write_and_what_runs_share_is_not_touched(
+    root: Path, two: tuple[Path, Path], command: Command
+) -> None:
+    store = Store(root / "store")
+    written, checkpoints = store.begin("score", digest("new")), store.scratch("train", digest("new"))
+    for name in ("recordings/ab/one.wav", "files/one/two", "selections/ab/one"):
+        (store.root / name).parent.mkdir(parents=True)
+        (store.root / name).write_text("kept")
+    assert command("gc", "--keep", two[0].name, "--younger", "0", "--yes")[0] == 0
+    assert written.is_dir() and checkpoints.is_dir()
+    assert len([path for path in store.root.rglob("*") if path.is_file() and path.read_text() == "kept"]) == 3
+
+
+def test_two_that_clean_at_once_do_not_meet(root: Path, two: tuple[Path, Path]) -> None:
+    first, second = (collect.plan(root, [two[0]], 0) for _ in range(2))
+    assert collect.remove(first)[0] == 1
+    assert collect.remove(second)[0] == 0
+
+
+# Carrying ------------------------------------------------------------------------------------------------------------
+
+
+def test_a_bundle_carries_a_run_and_what_it_used(
+    root: Path, two: tuple[Path, Path], command: Command, tmp_path: Path
+) -> None:
+    status, out, _ = command("export", two[0].name, "-o", "one.tar")
+    assert status == 0 and out.splitlines()[-1] == "one.tar"
+    shutil.copytree(root, tmp_path / "copy")
+    for path in (tmp_path / "copy").rglob("*"):
+        os.utime(path, (1, 1))
+    assert command("export", str(tmp_path / "copy" / "runs" / two[0].name), "-o", "again.tar")[0] == 0
+    assert Path("one.tar").read_bytes() == Path("again.tar").read_bytes(), "the same content has the same bytes"
+    for name in ("one.tar.gz", "again.tgz"):
+        assert command("export", two[0].name, "-o", name)[0] == 0
+    assert Path("one.tar.gz").read_bytes() == Path("again.tgz").read_bytes()
+    assert gzip.decompress(Path("one.tar.gz").read_bytes()) == Path("one.tar").read_bytes()
+    for bundle, new in (("one.tar", 2), ("one.tar.gz", 0)):
+        status, out, err = command("--root", "new", "import", bundle)
+        assert (status, err) == (0, "") and f"{new} artefacts came, {2 - new} were there already" in out
+        assert listing(tmp_path / "new" / "runs") == {
+            name: content for name, content in listing(root / "runs").items() if name.startswith(two[0].name)
+        }
+        assert labels(tmp_path / "new") == {"extract shared", "score one"}
+    shared = task("shared")
+    assert execute([shared, task("one", "score", shared)], Store(tmp_path / "new" / "store")).computed == 0
+    assert command("--root", "new", "verify")[0] == 0
+    assert not list((tmp_path / "new").rglob("*.tmp-*")) and not list((tmp_path / "new").rglob("*.import-*"))
+
+
+def test_weights_or_results_alone(root: Path, command: Command, tmp_path: Path) -> None:
+    run = a_run(root, task("night", "train"), task("x"))
+    assert command("export", run.name, "-o", "w.tar", "--weights")[0] == 0
+    assert command("export", run.name, "-o", "r.tar", "--results")[0] == 0
+    assert command("--root", "new", "import", "w.tar")[0] == 0
+    assert labels(tmp_path / "new") == {"train night"} and not (tmp_path / "new" / "runs").exists()
+    assert command("--root", "other", "import", "r.tar")[0] == 0
+    assert labels(tmp_path / "other") == set() and (tmp_path / "other" / "runs" / run.name / "status.json").is_file()
+    plain = a_run(root, task("x"))
+    status, _, err = command("export", plain.name, "-o", "p.tar", "--weights")
+    assert status == 2 and "trained nothing" in err
+
+
+def test_what_is_there_with_other_content_is_kept_and_said(
+    root: Path, two: tuple[Path, Path], command: Command, tmp_path: Path
+) -> None:
+    command("export", two[0].name, "-o", "one.tar")
+    store, where = Store(root / "store"), place(root, "score one")
+    record = _record(where / RECORD)
+    shutil.rmtree(where)
+    folder = store.begin("score", record["key"])
+    (folder / "value").write_text("another")
+    store.commit("score", record["key"], folder, record["parts"], {"label": "score one"})
+    (two[0] / "run.log").write_text("mine")
+    status, out, err = command("import", "one.tar")
+    assert status == 0 and "0 artefacts came, 1 were there already" in out
+    assert f"score {record['key']} is there with other bytes" in err and "is there with other files" in err
+    assert (where / "value").read_text() == "another" and (two[0] / "run.log").read_text() == "mine"
+
+
+def test_a_damaged_artefact_that_is_there_is_replaced(root: Path, two: tuple[Path, Path], command: Command) -> None:
+    command("export", two[0].name, "-o", "one.tar")
+    damage(place(root, "score one"), "gone")
+    status, out, _ = command("import", "one.tar")
+    assert status == 0 and "1 artefacts came, 1 were there already" in out
+    assert command("verify")[0] == 0
+
+
+def test_what_cannot_be_exported(root: Path, two: tuple[Path, Path], command: Command) -> None:
+    one, other = two
+    damage(place(root, "score one"), "bit")
+    status, _, err = command("export", one.name, "-o", "b.tar")
+    assert status == 5 and "the bytes of value are not those that were written" in err and "store verify" in err
+    damage(place(root, "score one"), "gone")
+    assert command("export", one.name, "-o", "b.tar")[0] == 5
+    shutil.rmtree(place(root, "score two"))
+    status, _, err = command("export", other.name, "-o", "b.tar")
+    assert status == 5 and "1 of 2 artefacts" in err and "--results" in err
+    assert command("export", other.name, "-o", "b.tar", "--results")[0] == 0
+    status, _, err = command("export", other.name, "-o", "b.tar", "--results")
+    assert status == 2 and "is there already" in err
+    assert command("export", other.name, "-o", "no/b.tar", "--results")[0] == 2
+    going = a_run(root, task("x"), state="running")
+    status, _, err = command("export", going.name, "-o", "c.tar")
+    assert status == 2 and "may still go on" in err
+    (one / "link").symlink_to("/etc/passwd")
+    status, _, err = command("export", one.name, "-o", "c.tar", "--results")
+    assert status == 0 and "left out of the bundle: link: it is a link" in err
+    assert sorted(path.name for path in Path().glob("*.tar")) == ["b.tar", "c.tar"]
+    assert not list(Path().glob(".*"))
+
+
+def test_a_disk_that_fills_leaves_no_half(
+    root: Path, two: tuple[Path, Path], command: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    command("export", two[0].name, "-o", "one.tar")
+    before = sorted(tmp_path.iterdir())
+    with monkeypatch.context() as patch:
+        patch.setattr(bundles.tarfile.TarFile, "addfile", _full)
+        status, _, err = command("export", two[0].name, "-o", "two.tar")
+        assert status == 5 and "nothing is left" in err and sorted(tmp_path.iterdir()) == before
+    with monkeypatch.context() as patch:
+        patch.setattr(bundles.os, "fsync", _full)
+        status, _, err = command("--root", "new", "import", "one.tar")
+        assert status == 5 and "nothing of the bundle was taken" in err and listing(tmp_path / "new") == {}
+    with monkeypatch.context() as patch:
+        patch.setattr(bundles.shutil, "disk_usage", lambda _: shutil._ntuple_diskusage(10, 9, 1))
+        assert "and 1 are free" in command("--root", "new", "import", "one.tar")[2]
+        assert "and 1 are free" in command("export", two[0].name, "-o", "two.tar")[2]
+    assert command("--root", "new", "import", "one.tar")[0] == 0
+
+
+def test_a_read_only_store_is_one_plain_error(
+    root: Path, two: tuple[Path, Path], command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As the system says it, whoever this process is."""
+    command("export", two[0].name, "-o", "one.tar")
+    damage(place(root, "score one"), "bit")
+
+    def refused(self: Path, *_: Any, **__: Any) -> Any:
+        raise OSError(30, "Read-only file system", str(self))
+
+    for name in ("rename", "replace", "mkdir"):
+        monkeypatch.setattr(Path, name, refused)
+    status, out, err = command("verify")
+    assert status == 5 and "value are not those" in out and "cannot be set aside" in err
+    status, _, err = command("gc", "--keep", two[1].name, "--younger", "0", "--yes")
+    assert status == 5 and "Read-only file system" in err
+    status, _, err = command("--root", "new", "import", "one.tar")
+    assert status == 5 and "Read-only file system" in err
+
+
+# Hostile bundles -----------------------------------------------------------------------------------------------------
+
+Member = tuple[tarfile.TarInfo, bytes]
+
+
+def members(bundle: Path) -> list[Member]:
+    with tarfile.open(bundle) as tar:
+        return [(info, tar.extractfile(info).read()) for info in tar]  # type: ignore[union-attr]
+
+
+def put(bundle: Path, content: list[Member], manifest: bool = True) -> None:
+    """Write a bundle by hand; its manifest says what it holds, unless it is told to stay."""
+    if manifest:
+        said = signed_records.read(content[0][1])
+        said["files"] = {
+            info.name: {"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()} for info, data in content[1:]
+        }
+        text = signed_records.text(said).encode()
+        info = tarfile.TarInfo("manifest.json")
+        info.size = len(text)
+        content = [(info, text), *content[1:]]
+    with tarfile.open(bundle, "w", format=tarfile.PAX_FORMAT) as tar:
+        for info, data in content:
+            tar.addfile(info, io.BytesIO(data))
+
+
+def member(name: str, data: bytes = b"x", kind: bytes = tarfile.REGTYPE, link: str = "") -> Member:
+    info = tarfile.TarInfo(name)
+    info.type, info.linkname = kind, link
+    info.size = len(data) if kind == tarfile.REGTYPE else 0
+    return info, data if kind == tarfile.REGTYPE else b""
+
+
+KEY = "ab" * 32
+NAMES = {
+    "../evil": "leads out", "/etc/evil": "absolute", "runs/RUN/../../evil": "leads out", "runs/RUN/./x": "no plain path",
+    "runs/other/x": "another run", "runs/RUN": "neither", "evil": "neither", "store/extract/x": "neither", "runs/RUN/a\\b": "no plain path",
+    "runs/RUN/a\nb": "no plain path", "runs/RUN/" + "n" * 300: "too long", "store/../ab/" + KEY + "/record.json": "leads out",
+    f"store/extract/ab/{KEY[:-1]}/record.json": "no key", f"store/extract/ab/{KEY.upper()}/record.json": "no key",
+    f"store/extract/ab/{KEY}.tmp-1/record.json": "no key", f"store/extract/cd/{KEY}/record.json": "another shelf",
+    f"store/recordings/ab/{KEY}/record.json": "no stage", f"store/.hidden/ab/{KEY}/record.json": "no stage",
+    f"store/extract/ab/{KEY}/value": "has no record", "runs/RUN/status.json/x": "both a file and a folder",
+}  # fmt: skip
+
+
+@pytest.fixture
+def bundle(made: Made, tmp_path: Path) -> Path:
+    (tmp_path / "one.tar").write_bytes(made.bundle)
+    return tmp_path / "one.tar"
+
+
+@pytest.fixture
+def refused(command: Command, tmp_path: Path) -> Callable[[Path, str], None]:
+    """The bundle is refused with these words, and nothing of it is anywhere."""
+
+    def check(bundle: Path, said: str) -> None:
+        outside = {path for path in tmp_path.rglob("*") if "new" not in path.parts}
+        status, _, err = command("--root", "new", "import", str(bundle))
+        assert status == 3 and "the bundle is refused" in err and said in err, err
+        assert listing(tmp_path / "new") == {} if (tmp_path / "new").exists() else True
+        assert outside == {path for path in tmp_path.rglob("*") if "new" not in path.parts}
+
+    return check
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_name_that_leads_elsewhere_is_refused(
+    made: Made, bundle: Path, refused: Callable[[Path, str], None], name: str
+) -> None:
+    put(bundle, [*members(bundle), member(name.replace("RUN", made.runs[0]))])
+    refused(bundle, NAMES[name])
+
+
+@pytest.mark.parametrize(
+    ("kind", "said"),
+    [(tarfile.SYMTYPE, "a link"), (tarfile.LNKTYPE, "a link"), (tarfile.FIFOTYPE, "a named pipe"), (tarfile.CHRTYPE, "a device"),
+     (tarfile.BLKTYPE, "a device"), (tarfile.DIRTYPE, "a folder"), (tarfile.GNUTYPE_SPARSE, "no plain file"), (b"Z", "no plain file")],
+)  # fmt: skip
+def test_what_is_no_plain_file_is_refused(
+    bundle: Path, refused: Callable[[Path, str], None], kind: bytes, said: str
+) -> None:
+    content = members(bundle)
+    odd, _ = member(content[-1][0].name, kind=kind, link="/etc/passwd")
+    put(bundle, [*content[:-1], (odd, b"")], manifest=False)
+    refused(bundle, said)
+
+
+def changed(content: list[Member], label: str, change: Callable[[dict[str, Any]], object]) -> list[Member]:
+    """The members with the record of an artefact changed, and signed again."""
+    made = []
+    for info, data in content:
+        if info.name.endswith("record.json") and json.loads(data)["notes"]["label"] == label:
+            record = json.loads(data)
+            record.pop("check")
+            change(record)
+            info, data = member(info.name, signed(record).encode())
+        made.append((info, data))
+    return made
+
+
+RECORDS: dict[str, tuple[Callable[[dict[str, Any]], object], str]] = {
+    "another key": (lambda record: record.update(key="ab" * 32), "of another artefact"),
+    "another stage": (lambda record: record.update(stage="train"), "of another artefact"),
+    "other settings": (lambda record: record["parts"].update(settings={"size": 4}), "its key is not that of what it was made of"),
+    "no number": (lambda record: record["parts"].update(settings=float("nan")), "its key is not that of what it was made of"),
+    "another digest": (lambda record: record.update(digest="ab" * 32), "the digest in its record"),
+    "more files": (lambda record: record["files"].update({"../../evil": {"bytes": 1, "sha256": "ab" * 32}}), "the digest in its record"),
+    "no fields": (lambda record: record.clear(), "other fields"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", RECORDS)
+def test_a_record_that_does_not_agree_is_refused(bundle: Path, refused: Callable[[Path, str], None], what: str) -> None:
+    change, said = RECORDS[what]
+    put(bundle, changed(members(bundle), "score one", change))
+    refused(bundle, said)
+
+
+def test_files_that_a_record_does_not_name_are_refused(bundle: Path, refused: Callable[[Path, str], None]) -> None:
+    content = members(bundle)
+    above = next(info.name for info, _ in content if info.name.endswith("record.json")).rpartition("/")[0]
+    put(bundle, [*content, member(f"{above}/more")])
+    refused(bundle, "names other files")
+
+
+def test_a_member_that_is_not_what_the_manifest_says_is_refused(
+    bundle: Path, refused: Callable[[Path, str], None]
+) -> None:
+    content = members(bundle)
+    (last, data), rest = content[-1], content[:-1]
+    put(bundle, [*rest, (last, bytes(len(data)))], manifest=False)
+    refused(bundle, "are not those that were written")
+    put(bundle, [*rest, member(last.name, data + b"more")], manifest=False)
+    refused(bundle, f"has {len(data) + 4} bytes instead of {len(data)}")
+    put(bundle, rest, manifest=False)
+    refused(bundle, "files are missing")
+    put(bundle, [*content, (last, data)], manifest=False)
+    refused(bundle, "twice")
+    put(bundle, [*content, member("runs/x/y")], manifest=False)
+    refused(bundle, "says nothing")
+    put(bundle, content[1:], manifest=False)
+    refused(bundle, "does not begin with")
+
+
+@pytest.mark.parametrize(
+    "manifest",
+    [b"", b"[]", b"{", b'{"bundle": 1}', b'{"bundle": 2, "run": "r", "files": {"x": 1}}', b'{"bundle": 1, "run": "../r", "files": {"x": 1}}',
+     b'{"bundle": 1, "run": "r", "files": {"runs/r/x": {"bytes": -1, "sha256": "%s"}}}' % (b"ab" * 32),
+     b'{"bundle": 1, "run": "r", "files": {"runs/r/x": {"bytes": true, "sha256": "%s"}}}' % (b"ab" * 32),
+     b'{"bundle": 1, "run": "r", "files": {"runs/r/x": {"bytes": 1, "sha256": "x"}}}', b"[" * 100_000],
+)  # fmt: skip
+def test_a_manifest_of_another_kind_is_refused(
+    bundle: Path, refused: Callable[[Path, str], None], manifest: bytes
+) -> None:
+    put(bundle, [member("manifest.json", manifest), *members(bundle)[1:]], manifest=False)
+    refused(bundle, "the bundle is refused")
+
+
+def test_a_bundle_that_is_cut_off_or_none_is_refused(
+    bundle: Path, refused: Callable[[Path, str], None], command: Command, tmp_path: Path
+) -> None:
+    whole = bundle.read_bytes()
+    zipped = gzip.compress(whole, mtime=0)
+    for content in (b"", b"no tar at all" * 100, whole[:100], whole[:2000], whole[: len(whole) // 2], zipped[: len(zipped) // 2],
+                    zipped[:5], b"\x1f\x8b" + bytes(100), b"BZh9" + bytes(100)):  # fmt: skip
+        bundle.write_bytes(content)
+        refused(bundle, "the bundle is refused")
+    assert command("import", "nothing.tar")[0] == 2
+    os.mkfifo(tmp_path / "pipe")
+    status, _, err = command("import", "pipe")
+    assert status == 2 and "named pipe" in err
+
+
+def test_a_bomb_is_refused_before_it_goes_off(bundle: Path, refused: Callable[[Path, str], None]) -> None:
+    """A header that asks for a gigabyte to be read, and members of other sizes than they say, squeezed into little."""
+    name = tarfile.TarInfo("././@LongLink")
+    name.type, name.size = tarfile.GNUTYPE_LONGNAME, 1 << 30
+    header = name.tobuf(tarfile.GNU_FORMAT)
+    bundle.write_bytes(gzip.compress(header + bytes(1 << 22)))
+    refused(bundle, "larger than any name")
+    data = bytes(1 << 22)
+    files = {"runs/r/x": {"bytes": 1, "sha256": hashlib.sha256(data).hexdigest()}}
+    text = signed_records.text({"bundle": 1, "run": "r", "what": "results", "files": files}).encode()
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w") as tar:
+        for info, each in (member("manifest.json", text), member("runs/r/x", data)):
+            tar.addfile(info, io.BytesIO(each))
+    bundle.write_bytes(gzip.compress(out.getvalue()))
+    refused(bundle, "instead of 1")
+
+
+def test_a_folder_that_is_a_link_is_not_followed_out_of_the_bundle(
+    bundle: Path, command: Command, tmp_path: Path
+) -> None:
+    """What stands in the place of an artefact's file beforehand cannot be written through: an import makes new folders."""
+    assert command("--root", "new", "import", str(bundle))[0] == 0
+    victim = tmp_path / "victim"
+    victim.write_text("mine")
+    where = place(tmp_path / "new", "score one")
+    (where / "value").unlink()
+    (where / "value").symlink_to(victim)
+    assert command("--root", "new", "import", str(bundle))[0] == 0
+    assert victim.read_text() == "mine"
+
+
+def test_what_a_killed_import_left_goes_with_the_next(bundle: Path, command: Command, tmp_path: Path) -> None:
+    dead = subprocess.run(
+        [sys.executable, "-c", "from pipeline.processes import mine; print(mine().token())"],
+        capture_output=True, text=True, check=True, cwd=ROOT,
+    ).stdout.strip()  # fmt: skip
+    left = tmp_path / "new" / "runs" / f".import-{dead}-01234567"
+    left.mkdir(parents=True)
+    assert command("--root", "new", "import", str(bundle))[0] == 0
+    assert not left.exists()
+
+
+def test_outcomes_are_what_lists_are_made_of(tmp_path: Path) -> None:
+    """What was recalled from the store is in the list too, though no task of it ended here."""
+    above = task("above")
+    store = Store(tmp_path / "store")
+    execute([above], store)
+    outcome = Outcome(store)
+    assert outcome.recall(task("below", "score", above))
+    used = Used(tmp_path, outcome)
+    used.finish()
+    assert used.path.read_text().splitlines()[1:] == [f"extract {key(tmp_path, 'extract above')}"]
