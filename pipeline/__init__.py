@@ -16,10 +16,10 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from pipeline import contracts, errors, metrics
-    from pipeline.evaluation import Planned, Result
+    from pipeline.evaluation import Planned, Result, Sent
 
 
-def evaluate(*overrides: str) -> Result:
+def evaluate(*overrides: str) -> Result | Sent:
     """Evaluate, as ``python -m pipeline`` does with these overrides.
 
     Args:
@@ -28,6 +28,7 @@ def evaluate(*overrides: str) -> Result:
 
     Returns:
         The result; where values do not stand on everything that was expected, ``result.error`` says so.
+        With ``executor=slurm`` what was sent: its jobs write the result into ``folder``, from where :func:`read` has it.
 
     Raises:
         PipelineError: what, where, likely cause and what mends it.

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from pipeline.engine.progress import Progress
     from pipeline.engine.stop import Stop
     from pipeline.engine.task import Task
+    from pipeline.engine.waves import Wave
     from pipeline.nets.waveforms import Waveforms
 
 
@@ -1053,10 +1054,21 @@ class MetricFamily(Component):
 class Executor(Component):
     """Runs tasks: each is found in the store or computed, and committed before anything that stands on it begins.
 
+    One that has others do the work, later and on other machines, says :attr:`elsewhere`. It is not asked to ``execute`` but to share
+    out what is missing and to send it; whoever started it does not wait.
+
+
     Args:
         settings: of this executor.
         device: that the tasks were planned for: ``cpu``, ``cuda`` or ``cuda:N``.
+
+    Attributes:
+        elsewhere: whether it sends the work.
+        retries: of one that sends: how often what was lost is sent again although nothing was finished in the round before.
     """
+
+    elsewhere: ClassVar[bool] = False
+    retries: int = 0
 
     def __init__(self, settings: Any, device: str = "cpu") -> None:
         self.settings, self.device = settings, device
@@ -1089,3 +1101,58 @@ class Executor(Component):
             Stopped: a signal arrived; what is finished stays.
             PipelineError: one or more tasks failed; the status is that of all of them, or 5 where they have several.
         """
+
+    def require(self) -> None:
+        """Of one that sends: that it can be done from here; asked before anything is computed.
+
+        Raises:
+            ConfigError: it cannot.
+        """
+
+    def shared_out(
+        self, tasks: Sequence[Task], device: str, seconds: Callable[[Task], float], alone: bool = False
+    ) -> list[Wave]:
+        """Of one that sends: what its jobs are.
+
+        Args:
+            tasks: those that are missing, sources first.
+            device: ``cpu``, or anything else where tasks that can use an accelerator are to have one.
+            seconds: how long a task will take, as far as it can be told.
+            alone: each task is to have a job of its own.
+        """
+        raise NotImplementedError
+
+    def send(
+        self,
+        name: str,
+        shared: Sequence[Wave],
+        calls: Sequence[Sequence[Callable[[], Any]]],
+        others: Sequence[Sequence[str]],
+        last: Callable[[], Any],
+        folder: Path,
+    ) -> list[list[str]]:
+        """Of one that sends: send it all, or nothing.
+
+        Args:
+            name: of the jobs, for those who look at the queue.
+            shared: what :meth:`shared_out` gave.
+            calls: by wave, what each job does: small things that pickle and hold no work.
+            others: by wave, jobs of other runs that have to end before; then those that have to end before the last one.
+            last: what is done when all jobs have ended, however they did.
+            folder: for what it writes, and what jobs print.
+
+        Returns:
+            The ids of the jobs of each wave, then that of the last one.
+
+        Raises:
+            ConfigError: they are not taken.
+        """
+        raise NotImplementedError
+
+    def cancelling(self, sent: Sequence[str]) -> str:
+        """Of one that sends: the command that ends these jobs."""
+        raise NotImplementedError
+
+    def states(self, sent: Sequence[str]) -> dict[str, tuple[bool, str]]:
+        """Of one that sends: whether each of these jobs goes on, and its state in words; without those of which nothing is known."""
+        raise NotImplementedError

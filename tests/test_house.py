@@ -79,6 +79,10 @@ def test_printing_is_found(line: str) -> None:
     assert list(prints(ast.parse(line)))
 
 
+SENDS = "pipeline/engine/executors/slurm/jobs.py"
+"""It knows submitit, and nothing of Hydra."""
+
+
 # Hydra ---------------------------------------------------------------------------------------------------------------
 
 
@@ -89,7 +93,7 @@ def test_only_the_command_line_knows_hydra() -> None:
         if any(name.split(".")[0] in ("hydra", "omegaconf", "submitit") for name in imports(tree))
     }
     known = ("compose", "environment", "launchers", "option_files", "overrides", "sweeps", "trusted")
-    assert knows == {str(CLI / f"{name}.py") for name in known}
+    assert knows == {str(CLI / f"{name}.py") for name in known} | {SENDS}
 
 
 def test_nothing_below_reaches_up_to_the_command_line() -> None:
@@ -189,6 +193,12 @@ MENTIONS: dict[tuple[Kind, str], dict[str, str]] = {
         "pipeline/evaluation/validate.py": "where the configuration names none",
     },
     ("executors", "processes"): {"pipeline/cli/status_text.py": f"{WORD}: a key of what --json prints"},
+    ("executors", "slurm"): {
+        "pipeline/cli/compose.py": f"{WORD}: the extra that brings what speaks to a cluster",
+        "pipeline/evaluation/doctor/__init__.py": f"{WORD}: what of this machine is looked at",
+        "pipeline/evaluation/doctor/cluster.py": "whether jobs could be sent from here",
+        "pipeline/evaluation/doctor/installation.py": f"{WORD}: the extra that brings what speaks to a cluster",
+    },
 }
 """Files that mention a component by name and are neither its own nor its options, with the reason."""
 ORDINARY = {"original", "external", "embedding", "local", "processes", "text", "command", "linkability"}

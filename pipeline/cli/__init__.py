@@ -98,6 +98,10 @@ def _dispatch(arguments: list[str]) -> int:
         from pipeline.cli.check_plugin import main as check
 
         return check(arguments[1:])
+    if arguments[:1] == ["part"]:
+        from pipeline.cli.part import main as part
+
+        return part(arguments[1:])
     if arguments[:1] == ["status"]:
         from pipeline.cli.status import main as tell
 

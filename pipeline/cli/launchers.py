@@ -29,6 +29,7 @@ from pipeline.cli import queue
 from pipeline.cli.sweeps import Ended, Jobs
 from pipeline.engine.stop import Stopped
 from pipeline.errors import ConfigError
+from pipeline.registry import component, names
 
 log = logging.getLogger(__name__)
 
@@ -61,6 +62,7 @@ class _Waiting(submitit_launcher.BaseSubmititLauncher):  # type: ignore[misc]
         jobs = self.task_function
         jobs.collected = True
         self.require()
+        _refuse_senders(job_overrides)
         numbers = [initial_job_idx + place for place in range(len(job_overrides))]
         sent = self._send(job_overrides, numbers)
         waiting = {
@@ -133,6 +135,22 @@ class _Waiting(submitit_launcher.BaseSubmititLauncher):  # type: ignore[misc]
     @abstractmethod
     def listening(self, sent: Sequence[submitit.Job[JobReturn]]) -> Any:
         """What a signal to this process does to the jobs, while the body runs."""
+
+
+def _refuse_senders(job_overrides: Sequence[Sequence[str]]) -> None:
+    """That no job would do nothing but send jobs.
+
+    Raises:
+        ConfigError: one would.
+    """
+    chosen = {one.partition("=")[2] for overrides in job_overrides for one in overrides if one.startswith("executor=")}
+    for name in sorted(chosen & set(names("executors"))):
+        if component("executors", name).elsewhere:
+            raise ConfigError(
+                f"executor={name} sends the work of each run to the cluster itself, and a job that only sends jobs is one too many",
+                where="hydra/launcher",
+                remedy=f"leave out hydra/launcher=…: `-m executor={name}` sends all combinations from here; or leave out executor={name}",
+            )
 
 
 class Local(_Waiting, submitit_launcher.LocalLauncher):  # type: ignore[misc]

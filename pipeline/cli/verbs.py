@@ -73,12 +73,15 @@ def act(verb: str, arguments: Sequence[str], folders: Sequence[str]) -> int:
 
 
 def run(arguments: Sequence[str], asked: Evaluation, values: dict[str, Any]) -> int:
-    """Evaluate and report. The last line of standard output is the report's path, the one before it counts the tasks.
+    """Evaluate and report. The last line of standard output is the report's path, the one before it counts the tasks. Of a run that
+    is sent elsewhere the last line is its folder.
 
     Raises:
         PipelineError: it could not be done, or values do not stand on everything that was expected.
     """
     result = evaluation.evaluate(asked, values, arguments, Meter())
+    if isinstance(result, evaluation.Sent):
+        return _say_sent(result)
     print(result.summary())
     counted = _scored(result)
     if counted:
@@ -88,6 +91,18 @@ def run(arguments: Sequence[str], asked: Evaluation, values: dict[str, Any]) -> 
     sys.stdout.flush()
     if result.error:
         raise result.error
+    return 0
+
+
+def _say_sent(sent: evaluation.Sent) -> int:
+    """Say where a run goes on that was sent elsewhere; the exit status."""
+    folder = shlex.quote(str(sent.folder))
+    others = f", {sent.shared} are done by jobs of other runs" if sent.shared else ""
+    print(f"tasks: {sent.reused} reused, {sent.missing} sent in {sent.parts} jobs{others}")
+    print(f"jobs: {' '.join(sent.jobs)} (the last one gathers and reports)")
+    print(f"how it goes: python -m pipeline status {folder}")
+    print(f"to end it: {sent.cancelling}")
+    print(sent.folder)
     return 0
 
 

@@ -6,11 +6,13 @@ from pipeline.evaluation.application import Trained, evaluate, plan, prepare, tr
 from pipeline.evaluation.found_models import said
 from pipeline.evaluation.planned import Planned
 from pipeline.evaluation.result import Result, SimilarityMatrices, read
+from pipeline.evaluation.sending import Sent
 from pipeline.evaluation.submissions import submission
 
 __all__ = [
     "Planned",
     "Result",
+    "Sent",
     "SimilarityMatrices",
     "Trained",
     "evaluate",

@@ -17,9 +17,9 @@ from pipeline.datasets import probe
 from pipeline.datasets.known import KnownFiles
 from pipeline.datasets.prepare import Prepared
 from pipeline.diagnostics import bands, judge, strongest
-from pipeline.engine import code, failures, room
+from pipeline.engine import code, failures, in_turn, room
 from pipeline.engine.journal import Journal
-from pipeline.engine.outcome import Outcome
+from pipeline.engine.outcome import Outcome, missing
 from pipeline.engine.progress import Progress, Several
 from pipeline.engine.rates import Measuring, Rates
 from pipeline.engine.sound import Damaged
@@ -28,11 +28,12 @@ from pipeline.engine.store import Store
 from pipeline.engine.task import Task
 from pipeline.engine.used import Used
 from pipeline.errors import ConfigError, DataError, PipelineError, system
-from pipeline.evaluation import found_models, gather
+from pipeline.evaluation import found_models, gather, sending
 from pipeline.evaluation.machine import cores, machine, threads
 from pipeline.evaluation.planned import Planned, planned
 from pipeline.evaluation.result import Result, shortfall, with_failures
 from pipeline.evaluation.runfolder import RunFolder, utc
+from pipeline.evaluation.sending import Sent
 from pipeline.evaluation.whole import whole
 from pipeline.planning import Evaluation, Graph, Machine
 from pipeline.planning.averages import rankers
@@ -40,6 +41,7 @@ from pipeline.report import render
 from pipeline.report.drawn import Drawn
 from pipeline.report.scorecard import labels
 from pipeline.report.scorecard import runs as scorecards
+from pipeline.report.scorecard.settings import Scorecard
 from pipeline.tables import limits, records, results, status, written
 
 T = TypeVar("T")
@@ -52,7 +54,7 @@ def evaluate(
     values: Mapping[str, Any] | None = None,
     arguments: Sequence[str] = (),
     progress: Progress | None = None,
-) -> Result:
+) -> Result | Sent:
     """Evaluate: prepare, plan, compute what is missing, gather, judge, report.
 
     Args:
@@ -64,6 +66,7 @@ def evaluate(
     Returns:
         The result in its run folder. Where values do not stand on everything that was expected, ``result.error`` says so, and
         where tasks failed: then the systems behind whose numbers they stand have no row.
+        Where the executor has others do the work, what was sent to them: they write the result into the run folder.
 
     Raises:
         PipelineError: it cannot be done, or tasks failed and no system is whole; the run folder says why.
@@ -71,30 +74,90 @@ def evaluate(
     """
     for said in status.killed(asked.paths.runs, asked.paths.store / "files" / status.ENDED):
         log.warning("%s", said)
+    elsewhere = asked.executor.component.elsewhere
+    if elsewhere:
+        sending.require(asked, can_be_read_again=bool(values))
     folder = RunFolder(asked.paths.runs, asked.recipe)
-    with _recorded(folder) as stop:
+    with recorded(folder) as stop:
         folder.describe(values or {}, arguments)
-        return _evaluate(asked, folder, stop, progress or Progress())
+        begun = begin(asked, folder, stop, progress or Progress(), placed(asked))
+        return (_sent(begun, folder) if elsewhere else None) or concluded(begun, folder)
 
 
-def _evaluate(asked: Evaluation, folder: RunFolder, stop: Stop, progress: Progress) -> Result:
+@dataclass(frozen=True)
+class Begun:
+    """A run that is planned.
+
+    Attributes:
+        used: writes which artefacts it uses.
+        held_against: its scorecard, if it has one.
+    """
+
+    run: Run
+    data: Prepared
+    graph: Graph
+    place: Machine
+    used: Used
+    held_against: Scorecard | None
+
+
+def begin(
+    asked: Evaluation, folder: RunFolder, stop: Stop, progress: Progress, place: Machine, journals: bool = True
+) -> Begun:
+    """Prepare and plan.
+
+    Args:
+        journals: whether what becomes of the tasks is written into the run folder.
+
+    Raises:
+        PipelineError: it cannot be done.
+    """
     outcome = Outcome(Store(asked.paths.store, asked.store.verify))
     used = Used(folder.path, outcome)
     held_against = scorecards.ready(asked.recipe, asked.scorecard)
-    place = placed(asked)
     log.info("run %s on %s with %d threads", folder.id, place.device, place.threads)
     measuring = Measuring(Rates.read(asked.paths.store.parent, place.device, place.threads), outcome)
-    journal = Journal(folder.path, folder.path / status.LOG, measuring.rates.seconds)
+    journal = Journal(folder.path, folder.path / status.LOG, measuring.rates.seconds) if journals else Progress()
     told = Several(_Recording(folder), journal, measuring, used, progress)
     run = Run(asked, stop, told, outcome, place.device)
     run.outcome.store.sweep()
+    data, graph = prepared_graph(run, place)
+    room.check(graph.tasks, outcome, measuring.rates)
+    return Begun(run, data, graph, place, used, held_against)
+
+
+def prepared_graph(run: Run, place: Machine) -> tuple[Prepared, Graph]:
+    """The data set and what is to be done with it."""
     data = run.data(place)
-    graph = planning.graph(asked, data, place)
+    graph = planning.graph(run.asked, data, place)
     for note in (*graph.notes, *(limit for limit in graph.limits if limit not in graph.notes)):
         log.info("%s", note)
     log.info("%d tasks over %s", len(graph.tasks), data.size)
-    room.check(graph.tasks, outcome, measuring.rates)
-    graph, failure = _whole(run, graph)
+    return data, graph
+
+
+def _sent(begun: Begun, folder: RunFolder) -> Sent | None:
+    """What is missing, sent to those who do it; None if nothing is."""
+    run, tasks = begun.run, begun.graph.tasks
+    run.progress.start(tasks)
+    lacking = missing(tasks, run.outcome)
+    for task in tasks:
+        if task not in lacking:
+            run.progress.end(task, computed=False)
+    run.progress.finish()
+    run.stop.check()
+    if not lacking:
+        return None
+    # Before they are sent: they may begin, and end, at once.
+    folder.status(state=status.SUBMITTED)
+    return sending.send(run.asked, tasks, list(lacking), folder.path, sending.Round())
+
+
+def concluded(begun: Begun, folder: RunFolder) -> Result:
+    """Run the tasks, gather, judge, report."""
+    run, data, place, held_against, used = begun.run, begun.data, begun.place, begun.held_against, begun.used
+    asked = run.asked
+    graph, failure = _whole(run, begun.graph)
     trained, gathered = run.reading(graph.tasks, lambda: _gathered(graph, data, run, folder, place))
     if held_against is not None:
         for said in labels.unmatched(asked.scorecard, results.records(gathered.rows)):
@@ -188,6 +251,8 @@ def placed(asked: Evaluation) -> Machine:
     Raises:
         ConfigError: a device is asked for that is not there.
     """
+    if asked.executor.component.elsewhere:  # of the device that jobs have, this machine knows nothing
+        return Machine("cpu", threads(asked.runtime))
     whole = machine(asked.runtime)
     each = asked.runtime.threads or executor(asked, whole.device).threads(whole.threads)
     return Machine(whole.device, each)
@@ -224,6 +289,12 @@ def train_extractors(asked: Evaluation, progress: Progress | None = None) -> Tra
     Raises:
         ConfigError: none is trained.
     """
+    if asked.executor.component.elsewhere:
+        raise ConfigError(
+            f"executor={asked.executor.name} sends whole evaluations, and `train` is none",
+            where="executor",
+            remedy="evaluate with it: what is trained is then trained by jobs; or train here with executor=local",
+        )
     place = placed(asked)
     with _running(asked, progress, place.device) as run:
         run.outcome.store.sweep()
@@ -260,6 +331,8 @@ class Run:
     progress: Progress
     outcome: Outcome
     device: str = "cpu"
+    executor: Executor | None = None
+    """Another one than is asked for."""
 
     def execute(self, tasks: Sequence[Task]) -> None:
         """Run tasks by the executor that is asked for."""
@@ -278,8 +351,12 @@ class Run:
             self._execute(tasks)
 
     def _execute(self, tasks: Sequence[Task]) -> None:
-        chosen = executor(self.asked, self.device)
-        chosen.execute(tasks, self.stop, self.outcome, self.progress, self.asked.fail_fast)
+        given = self.stop, self.outcome, self.progress, self.asked.fail_fast
+        if self.executor is None and self.asked.executor.component.elsewhere:
+            # What is needed to plan is made by this process in any case.
+            failures.raise_for(in_turn.performed(tasks, *given))
+        else:
+            (self.executor or executor(self.asked, self.device)).execute(tasks, *given)
 
     def _rendered_again(self) -> bool:
         """Whether the data set that was rendered is damaged; it is then rendered once more, to the same bytes."""
@@ -336,7 +413,7 @@ def _running(asked: Evaluation, progress: Progress | None, device: str = "cpu") 
 
 
 @contextmanager
-def _recorded(folder: RunFolder) -> Iterator[Stop]:
+def recorded(folder: RunFolder) -> Iterator[Stop]:
     """Have the run folder say how a run ended, whatever happens."""
     try:
         with listening(lambda number: folder.last_status(**_stopped(Stopped(number)))) as stop:

@@ -11,8 +11,8 @@ import sys
 import threading
 import time
 import uuid
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -52,14 +52,22 @@ log = logging.getLogger(__name__)
 
 
 class RunFolder:
-    """``ROOT/runs/<UTC>-<recipe>-<Slurm job id or 6 hex>/`` with its log and its status."""
+    """``ROOT/runs/<UTC>-<recipe>-<Slurm job id or 6 hex>/`` with its log and its status.
 
-    def __init__(self, runs: Path, recipe: str) -> None:
-        self.id = f"{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime())}-{name_of(recipe)}-{job() or uuid.uuid4().hex[:6]}"
+    Args:
+        runs: the folder of runs.
+        recipe: its name.
+        known: the folder of a run that another process began, and that goes on here.
+    """
+
+    def __init__(self, runs: Path, recipe: str, known: str = "") -> None:
+        self.id = known or (
+            f"{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime())}-{name_of(recipe)}-{job() or uuid.uuid4().hex[:6]}"
+        )
         try:
             runs.mkdir(parents=True, exist_ok=True)
             try:
-                (runs / self.id).mkdir(exist_ok=False)
+                (runs / self.id).mkdir(exist_ok=bool(known))
             except FileExistsError:  # two runs of one job in one second
                 self.id += f"-{uuid.uuid4().hex[:6]}"
                 (runs / self.id).mkdir(exist_ok=False)
@@ -74,16 +82,16 @@ class RunFolder:
                 where=str(runs),
                 remedy="set paths.root to a folder that is yours",
             ) from error
+        before = status.read(self.path) if known else {}
         self._status: dict[str, Any] = {
+            "started": utc(),
+            **before,
             "run_id": self.id,
             "state": "running",
-            "started": utc(),
             "process": mine().plain(),
             "slurm_job": job(),
         }
-        self._handler.setFormatter(
-            _Utc(f"%(asctime)s {socket.gethostname()} {job() or '-'} %(levelname)s %(name)s: %(message)s")
-        )
+        self._handler.setFormatter(_formatter())
         logging.getLogger("pipeline").addHandler(self._handler)
         self._ended = threading.Event()
         threading.Thread(target=self._beat, name="signs of life", daemon=True).start()
@@ -167,6 +175,23 @@ class _Log(logging.FileHandler):
     def close(self) -> None:
         with suppress(OSError):  # what was left in its buffer, of which handleError has told
             super().close()
+
+
+@contextmanager
+def logging_to(path: Path) -> Iterator[None]:
+    """Have the messages of this process written into a file too."""
+    handler = _Log(path)
+    handler.setFormatter(_formatter())
+    logging.getLogger("pipeline").addHandler(handler)
+    try:
+        yield
+    finally:
+        logging.getLogger("pipeline").removeHandler(handler)
+        handler.close()
+
+
+def _formatter() -> logging.Formatter:
+    return _Utc(f"%(asctime)s {socket.gethostname()} {job() or '-'} %(levelname)s %(name)s: %(message)s")
 
 
 def _version(library: str) -> str:

@@ -1,6 +1,7 @@
 """How a run went, as its folder says: ``status.json``.
 
-A run that is killed cannot say so itself. Its folder names the process that writes it, so that others can tell.
+A run that is killed cannot say so itself. Its folder names the process that writes it, so that others can tell; of a run that was
+sent to a cluster it has the jobs, and it goes on as long as one of them does.
 """
 
 from __future__ import annotations
@@ -16,11 +17,14 @@ from pipeline import slurm
 from pipeline.errors import FULL
 from pipeline.files import write_atomically
 from pipeline.processes import from_plain, is_dead
-from pipeline.tables import signed
+from pipeline.tables import sent, signed
 
 FILE, LOG = "status.json", "run.log"
 SEAL = "digests.json"
 """Written by a run that has results, before it says so; see :mod:`pipeline.tables.written`."""
+SUBMITTED = "submitted"
+"""The state of a run that was sent to a cluster, before the first of its jobs begins."""
+GOING = ("running", SUBMITTED)
 GARBLED = "garbled"
 """The state of a run whose record is not what was written."""
 OVER = ("done", "partial", "failed", "stopped", "killed")
@@ -85,6 +89,8 @@ def in_words(record: Mapping[str, Any]) -> str:
     owner = from_plain(record.get("process"))
     if state == "running":
         return f"it is running since {record.get('started', 'some time')}" + (f" ({owner})" if owner else "")
+    if state == SUBMITTED:
+        return f"it was sent to a cluster ({record.get('started', 'some time ago')}), and none of its jobs has begun"
     if state == GARBLED:
         return f"its {FILE} is not what was written"
     if state == "killed" and first:
@@ -108,7 +114,18 @@ def settle(folder: Path) -> dict[str, Any]:
     record = read(folder)
     if record.get("state") == GARBLED:
         return _silent(folder)
-    return _marked(folder, record) if _over({folder: record}) else record
+    over = _over({folder: record})
+    return _marked(folder, record, over[folder]) if over else record
+
+
+def going(runs: Path, memory: Path) -> list[Path]:
+    """The folders of runs that say that they go on.
+
+    Args:
+        runs, memory: see :func:`killed`.
+    """
+    names = sorted(_listed(runs) - _remembered(memory))
+    return [runs / name for name in names if read(runs / name).get("state") in GOING]
 
 
 def killed(runs: Path, memory: Path) -> list[str]:
@@ -120,11 +137,11 @@ def killed(runs: Path, memory: Path) -> list[str]:
         memory: a file of the ids of runs that have ended, which are not opened again. It is made, and grows, where it can be written.
     """
     ended, seen, garbled = _remembered(memory), [], []
-    going: dict[Path, dict[str, Any]] = {}
+    on: dict[Path, dict[str, Any]] = {}
     for name in sorted(_listed(runs) - ended):
         record = read(runs / name)
-        if record.get("state") == "running":
-            going[runs / name] = record
+        if record.get("state") in GOING:
+            on[runs / name] = record
         elif record.get("state") == GARBLED and not (runs / name / SEAL).exists():
             garbled.append(runs / name)
         elif record.get("state"):
@@ -134,9 +151,9 @@ def killed(runs: Path, memory: Path) -> list[str]:
         record = _silent(folder)
         said = f"was {record['reasons'][0]}" if "reasons" in record else f"may still go on: {in_words(record)}"
         found.append(f"run {folder.name} {said}")
-    for folder in sorted(_over(going)):
-        record = _marked(folder, going[folder])
-        if record.get("state") == "killed":
+    for folder, jobs in sorted(_over(on).items()):
+        record = _marked(folder, on[folder], jobs)
+        if record.get("state") not in GOING and record.get("reasons"):
             found.append(f"run {folder.name} was {record['reasons'][0]}")
     if seen:
         with suppress(OSError):  # they are opened again next time
@@ -183,14 +200,21 @@ def _remembered(memory: Path) -> set[str]:
         return set()
 
 
-def _marked(folder: Path, record: Mapping[str, Any]) -> dict[str, Any]:
-    """The record of a run whose process is dead, as it is from now on."""
+def _marked(folder: Path, record: Mapping[str, Any], jobs: str) -> dict[str, Any]:
+    """The record of a run whose process is dead, or whose jobs have ended, as it is from now on."""
     last = _utc(alive(folder))
-    owner = from_plain(record.get("process"))
-    who = f"{owner}" if owner else "its process"
-    reason = f"killed at {last} or within a minute after: {who} ended without a word; the same command again goes on"
-    marked = {**record, "state": "killed", "ended": last, "reasons": [reason]}
-    if read(folder).get("state") != "running":  # it ended by itself in between
+    again = "the same command again goes on"
+    if jobs:
+        state = "stopped" if jobs == "CANCELLED" else "killed"
+        reason = (
+            f"{state} after {last}: its jobs have ended ({jobs}), and the last one, which reports, did not; {again}"
+        )
+    else:
+        owner = from_plain(record.get("process"))
+        who = f"{owner}" if owner else "its process"
+        state, reason = "killed", f"killed at {last} or within a minute after: {who} ended without a word; {again}"
+    marked = {**record, "state": state, "ended": last, "reasons": [reason]}
+    if read(folder).get("state") not in GOING:  # it ended by itself in between
         return read(folder)
     with suppress(OSError):  # somebody else's run: it is said, and stays as it is
         write(folder, marked)
@@ -216,27 +240,38 @@ def _utc(seconds: float) -> str:
     return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(seconds))
 
 
-def _over(records: Mapping[Path, Mapping[str, Any]]) -> set[Path]:
-    """The folders of runs that say that they are running, and whose process is known to have ended. Slurm is asked once, if at all."""
-    over, asked = set(), {}
+def _over(records: Mapping[Path, Mapping[str, Any]]) -> dict[Path, str]:
+    """The folders of runs that say that they go on, and whose process or jobs are known to have ended; how the jobs ended, '' where it
+    is a process. Slurm is asked once, if at all."""
+    over: dict[Path, str] = {}
+    asked: dict[Path, list[str]] = {}
     for folder, record in records.items():
         owner = from_plain(record.get("process"))
-        if record.get("state") != "running" or owner is None:
+        if record.get("state") not in GOING:
             continue
-        job = str(record.get("slurm_job") or "")
-        if is_dead(owner):
-            over.add(folder)
+        jobs, job = sent.jobs(folder), str(record.get("slurm_job") or "")
+        if jobs:
+            asked[folder] = jobs
+        elif owner is None:
+            continue
+        elif is_dead(owner):
+            over[folder] = ""
         elif job and not owner.here and time.time() - alive(folder) > QUIET_SECONDS:
-            asked[folder] = job
+            asked[folder] = [job]
     if not asked:
         return over
     newest = sorted(asked, key=lambda folder: folder.name)[-MOST_ASKED:]
-    answer = slurm.ask([asked[folder] for folder in newest], seconds=20, accounts=False)
+    answer = slurm.ask([job for folder in newest for job in asked[folder]], seconds=20, accounts=False)
     if answer.refusal:  # also where there is no Slurm
         return over
     for folder in newest:
-        job = asked[folder]
-        parts = [state for one, (state, _) in answer.states.items() if one == job or one.startswith(f"{job}+")]
-        if all(state in slurm.ENDED for state in parts):  # of a job that is long over it says nothing
-            over.add(folder)
+        jobs = asked[folder]
+        states = {
+            one: state
+            for one, (state, _) in answer.states.items()
+            if one in jobs or any(one.startswith(f"{job}+") for job in jobs)
+        }
+        if all(state in slurm.ENDED for state in states.values()):  # of a job that is long over it says nothing
+            words = ", ".join(sorted(set(states.values()))) or "Slurm knows nothing of them any more"
+            over[folder] = words if sent.jobs(folder) == jobs else ""
     return over

@@ -4,30 +4,20 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from tests import sweeps, toy
+from tests.cluster.common import until
 
 pytestmark = pytest.mark.cluster
 SETTINGS = (
     "hydra.launcher.timeout_min=10", "hydra.launcher.cpus_per_task=1", "hydra.launcher.mem_gb=3",
     "hydra.launcher.array_parallelism=2",
 )  # fmt: skip
-
-
-@pytest.fixture(scope="module")
-def cluster() -> None:
-    if shutil.which("sbatch") is None:
-        pytest.skip("no Slurm on this machine")
-    if subprocess.run(["sinfo", "-h", "-o", "%T"], capture_output=True, check=False).returncode:
-        pytest.skip("Slurm is installed, but no controller answers")
 
 
 def test_a_sweep_runs_as_a_job_array_and_runs_are_named_after_the_job(cluster: None, tmp_path: Path) -> None:
@@ -57,15 +47,6 @@ if "SLURM_JOB_ID" in os.environ:
         return commit(self, *arguments)
     Store.commit = held
 """
-
-
-def until(condition: Callable[[], object]) -> None:
-    """Wait for something that happens, or that never will."""
-    for _ in range(10 * toy.HANGS):
-        if condition():
-            return
-        time.sleep(0.1)
-    raise AssertionError("it never happened")
 
 
 def test_cancelled_and_killed_jobs_are_said_as_what_they_are_and_the_others_go_on(

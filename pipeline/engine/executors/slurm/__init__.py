@@ -1,0 +1,202 @@
+"""Jobs of a Slurm cluster: each performs a part of the graph, a last one gathers and reports.
+
+The login node composes, validates, surveys, plans and sends. A job reads the run's configuration from its folder, plans again from
+disk and performs its part (pipeline/evaluation/parts.py). All that jobs know of each other lies in the store and in the run folder.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, Literal
+
+from pydantic import Field, field_validator
+
+from pipeline import contracts, slurm
+from pipeline.contracts import ComponentSettings, runtime
+from pipeline.engine.executors.slurm import jobs
+from pipeline.engine.outcome import Outcome
+from pipeline.engine.progress import Progress
+from pipeline.engine.stop import Stop
+from pipeline.engine.task import Task
+from pipeline.engine.waves import Ask, Wave, waves
+
+EXTRA = frozenset(
+    ("begin", "comment", "constraint", "cores-per-socket", "cpu-freq", "deadline", "exclude", "exclusive", "gpu-freq", "gres",
+     "gres-flags", "hint", "licenses", "mail-type", "mail-user", "mem-per-cpu", "mem-per-gpu", "nice", "nodelist", "no-requeue",
+     "prefer", "priority", "qos", "reservation", "switches", "threads-per-core", "time-min", "tmp", "wckey")
+)  # fmt: skip
+"""Options of sbatch that a configuration may give. The rest names files or shell lines, or is set by other fields; whoever needs it
+gives it in the environment (``SBATCH_…``, see man sbatch)."""
+SIGNAL_SECONDS = 60
+"""So long before its time limit a job is told to end; the shard in flight has 20 seconds (pipeline/engine/stop.py)."""
+LAST_MINUTES = 60
+REPORT = "report"
+"""The name of the last job where ``executor.stages`` speaks of it."""
+
+Word = Annotated[str, Field(pattern=r"^[A-Za-z0-9_.,:/@%+=*()\[\]|&!-]*$")]
+"""A text that stands in a line of a job's script: no blanks, quotes or line ends."""
+Value = bool | int | float | Word
+
+
+class Amounts(ComponentSettings):
+    """What the jobs of some tasks ask for, where it is another thing than what stands above; null is as above."""
+
+    partition: Word | None = runtime(None)
+    account: Word | None = runtime(None)
+    time: int | None = runtime(None, ge=1)
+    cpus: int | None = runtime(None, ge=1)
+    mem_gb: float | None = runtime(None, gt=0)
+    gpus: int | None = runtime(None, ge=0)
+    extra: dict[str, Value] = runtime({})
+
+    _known = field_validator("extra")(classmethod(lambda cls, value: known(value)))
+
+
+class Settings(ComponentSettings):
+    """What jobs ask for.
+
+    Attributes:
+        partition: of the cluster; '' is its default.
+        account: that pays; '' is the user's default.
+        time: minutes after which a job is ended; what is lost by that is sent once more.
+        cpus: cores of a job.
+        mem_gb: memory of a job.
+        gpus: of a job whose tasks use one: those of extract and train, and of systems that run on a GPU. 0: the cluster has none.
+            No job asks for one with runtime.device=cpu.
+        gpu: what else jobs with a GPU ask for instead, as in {partition: gpu}.
+        stages: what the jobs of a stage ask for instead, as in {train: {time: 600}}; report is the job that gathers.
+        extra: further options of sbatch, as in {qos: long, constraint: a100}.
+        max_jobs: of one array that go on at once.
+        chunk_minutes: work of a job, as far as it can be told: less waits in the queue too often, more loses time at a limit.
+        retries: how often what was lost (scancel, a time limit, a node) is sent again although nothing of it was finished.
+    """
+
+    name: Literal["slurm"] = runtime("slurm")
+    partition: Word = runtime("")
+    account: Word = runtime("")
+    time: int = runtime(240, ge=1)
+    cpus: int = runtime(4, ge=1)
+    mem_gb: float = runtime(16, gt=0)
+    gpus: int = runtime(1, ge=0)
+    gpu: Amounts = runtime(Amounts())
+    stages: dict[str, Amounts] = runtime({})
+    extra: dict[str, Value] = runtime({})
+    max_jobs: int = runtime(100, ge=1)
+    chunk_minutes: float = runtime(20, gt=0)
+    retries: int = runtime(2, ge=0)
+
+    _known = field_validator("extra")(classmethod(lambda cls, value: known(value)))
+
+
+def known(extra: Mapping[str, Value]) -> Mapping[str, Value]:
+    """Options of sbatch that may be given, with dashes."""
+    plain = {name.lstrip("-").replace("_", "-"): value for name, value in extra.items()}
+    wrong = sorted(plain.keys() - EXTRA)
+    if wrong:
+        raise ValueError(
+            f"{', '.join(wrong)} may not stand here: of sbatch's options these may: {', '.join(sorted(EXTRA))}; "
+            "others are given in the environment, as SBATCH_… (man sbatch)"
+        )
+    return plain
+
+
+class Executor(contracts.Executor):
+    """Sends the work to a cluster."""
+
+    Settings: ClassVar[type[ComponentSettings]] = Settings
+    elsewhere: ClassVar[bool] = True
+
+    def __init__(self, settings: Any) -> None:
+        super().__init__(settings)
+        self.retries = settings.retries
+
+    def require(self) -> None:
+        """See :meth:`pipeline.contracts.Executor.require`."""
+        jobs.require()
+
+    def shared_out(
+        self, tasks: Sequence[Task], device: str, seconds: Callable[[Task], float], alone: bool = False
+    ) -> list[Wave]:
+        """See :meth:`pipeline.contracts.Executor.shared_out`."""
+        chunk = 0.0 if alone else 60.0 * self.settings.chunk_minutes
+        return waves(
+            tasks, lambda task: self._ask(task.name, device != "cpu" and task.resources.device), seconds, chunk
+        )
+
+    def send(
+        self,
+        name: str,
+        shared: Sequence[Wave],
+        calls: Sequence[Sequence[Callable[[], Any]]],
+        others: Sequence[Sequence[str]],
+        last: Callable[[], Any],
+        folder: Path,
+    ) -> list[list[str]]:
+        """See :meth:`pipeline.contracts.Executor.send`."""
+        sent: list[list[str]] = []
+        try:
+            for wave, work, elsewhere in zip(shared, calls, others[:-1], strict=True):
+                after = [job for place in wave.after for job in sent[place]]
+                sent.append(jobs.send(name, work, self._options(wave.ask), [*after, *elsewhere], folder))
+            ask = self._ask(REPORT, False, time=min(LAST_MINUTES, self.settings.time))
+            every = [job for one in [*sent, *others] for job in one]
+            sent.append(jobs.send(f"{name}-report", [last], self._options(ask), every, folder))
+        except BaseException:
+            jobs.cancel([job for one in sent for job in one])
+            raise
+        return sent
+
+    def cancelling(self, sent: Sequence[str]) -> str:
+        """See :meth:`pipeline.contracts.Executor.cancelling`."""
+        return f"scancel {' '.join(jobs.mains(sent))}"
+
+    def states(self, sent: Sequence[str]) -> dict[str, tuple[bool, str]]:
+        """See :meth:`pipeline.contracts.Executor.states`."""
+        answer = slurm.ask(sent) if sent else slurm.Answer()
+        return {job: (state not in slurm.ENDED, state) for job, (state, _) in answer.states.items()}
+
+    def execute(
+        self, tasks: Sequence[Task], stop: Stop, outcome: Outcome, progress: Progress, fail_fast: bool = False
+    ) -> None:
+        """It performs nothing in this process."""
+        raise NotImplementedError("the tasks of this executor are performed by the jobs that it sends")
+
+    def _ask(self, stage: str, device: bool, **fields: Any) -> Ask:
+        """What the jobs of a stage ask for, which may use a GPU or not."""
+        own = self.settings.stages.get(stage, Amounts())
+        gpus = self.settings.gpus if self.settings.gpu.gpus is None else self.settings.gpu.gpus
+        gpus = own.gpus if own.gpus is not None else gpus * device
+        asked = {
+            name: getattr(self.settings, name) for name in ("partition", "account", "time", "cpus", "mem_gb")
+        } | fields
+        extra = dict(self.settings.extra)
+        for amounts in [*([self.settings.gpu] if gpus else []), own]:
+            given = amounts.model_dump(exclude_none=True)
+            extra |= given.pop("extra")
+            asked |= given
+        options = {**asked, "gpus": gpus, **{f"--{name}": value for name, value in extra.items()}}
+        return Ask(gpus > 0, tuple(sorted(options.items())))
+
+    def _options(self, ask: Ask) -> dict[str, Any]:
+        """As submitit has them."""
+        given = dict(ask.options)
+        extra = {name.removeprefix("--"): value for name, value in given.items() if name.startswith("--")}
+        seconds = 60 * int(given["time"])
+        options = {
+            "timeout_min": given["time"],
+            "cpus_per_task": given["cpus"],
+            "mem_gb": given["mem_gb"],
+            "slurm_array_parallelism": self.settings.max_jobs,
+            # The scheduler looks twice a minute; a signal at the very start would find nobody who listens.
+            "slurm_signal_delay_s": min(SIGNAL_SECONDS, seconds // 4),
+            "slurm_additional_parameters": {"requeue": True, **{n: v for n, v in extra.items() if v is not False}},
+        }
+        if "no-requeue" in extra:
+            del options["slurm_additional_parameters"]["requeue"]
+        if given["gpus"] and "gres" not in extra:
+            options["gpus_per_node"] = given["gpus"]
+        for name in ("partition", "account"):
+            if given[name]:
+                options[f"slurm_{name}"] = given[name]
+        return options

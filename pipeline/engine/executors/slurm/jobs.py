@@ -1,0 +1,123 @@
+"""Jobs are handed to Slurm by submitit. This module is imported only where something is sent."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from pipeline.errors import ConfigError
+
+COMMANDS = ("sbatch", "srun", "squeue", "scancel")
+MOST = 1000
+"""Jobs of one array; Slurm's own limit (MaxArraySize) is 1001 unless a cluster says otherwise."""
+KEPT = ("SLURM_CONF", "SLURM_CLUSTERS", "SLURM_TIME_FORMAT")
+"""What of Slurm's variables is of the cluster; all else is of the job in which this process runs, if any."""
+
+
+def require() -> None:
+    """That jobs can be sent from here.
+
+    Raises:
+        ConfigError: they cannot.
+    """
+    try:
+        import submitit  # noqa: F401
+    except ImportError as error:
+        raise ConfigError(
+            "executor=slurm needs submitit, which is not installed with this Python",
+            where="executor",
+            cause=str(error),
+            remedy=f"{shlex.quote(sys.executable)} -m pip install 'voice-privacy-pipeline[slurm]'",
+        ) from error
+    absent = [command for command in COMMANDS if shutil.which(command) is None]
+    if absent:
+        raise ConfigError(
+            f"there is no Slurm here: {', '.join(absent)} not found on the PATH",
+            where="executor=slurm",
+            cause="this machine is no node of a cluster, or the module that holds its commands is not loaded",
+            remedy="run the same command on a login node, or with executor=local: all is then computed here",
+        )
+
+
+def send(
+    name: str, calls: Sequence[Callable[[], Any]], options: Mapping[str, Any], after: Sequence[str], folder: Path
+) -> list[str]:
+    """Hand calls to Slurm, a job each.
+
+    Args:
+        name: of the jobs.
+        calls: small things that pickle.
+        options: of submitit's.
+        after: ids of jobs that have to end before, however they end.
+        folder: where submitit keeps what it needs, and what the jobs print.
+
+    Returns:
+        The ids of the jobs, parts of an array as ARRAY_PART.
+
+    Raises:
+        ConfigError: Slurm does not take them; what it took of these is cancelled.
+    """
+    import submitit
+
+    sent: list[str] = []
+    executor = submitit.AutoExecutor(folder / "%j", cluster="slurm")
+    more = {"slurm_dependency": f"afterany:{':'.join(mains(after))}"} if after else {}
+    executor.update_parameters(name=name, **options, **more)
+    try:
+        with _outside():
+            for start in range(0, len(calls), MOST):
+                some = calls[start : start + MOST]
+                sent += [str(job.job_id) for job in executor.map_array(_called, some)]
+    except (submitit.core.utils.FailedJobError, submitit.core.utils.FailedSubmissionError) as error:
+        cancel(sent)
+        raise ConfigError(
+            f"Slurm did not take the jobs: {_last_line(error)}",
+            where="executor",
+            cause="a partition, an account or an amount that this cluster does not have, or no controller that answers",
+            remedy="give what sinfo and sacctmgr show by executor.partition=…, .account=…, .time=MINUTES, .mem_gb=…, .cpus=… and .gpus=… "
+            "(0: no job asks for a GPU); executor.stages={train: {partition: …}} for one stage",
+        ) from error
+    except BaseException:
+        cancel(sent)
+        raise
+    return sent
+
+
+def mains(jobs: Sequence[str]) -> list[str]:
+    """The ids of jobs, of the parts of an array that of the array, each once."""
+    return sorted({job.partition("_")[0] for job in jobs}, key=int)
+
+
+def cancel(jobs: Sequence[str]) -> None:
+    """End jobs, as far as Slurm can be reached."""
+    if jobs:
+        with suppress(OSError, subprocess.SubprocessError):
+            subprocess.run(["scancel", *mains(jobs)], capture_output=True, timeout=60, check=False)
+
+
+def _called(call: Callable[[], Any]) -> Any:
+    return call()
+
+
+@contextmanager
+def _outside() -> Iterator[None]:
+    """Without what Slurm says to the job in which this process runs: jobs that are sent must not take it for their own."""
+    held = {name: value for name, value in os.environ.items() if name.startswith("SLURM_") and name not in KEPT}
+    for name in held:
+        del os.environ[name]
+    try:
+        yield
+    finally:
+        os.environ.update(held)
+
+
+def _last_line(error: Exception) -> str:
+    lines = [line.strip() for line in str(error).splitlines() if line.strip(" -")]
+    return lines[-1] if lines else type(error).__name__

@@ -1,0 +1,162 @@
+"""What jobs elsewhere are told, and what they tell: JSON in ``RUN/jobs/``, with a digest over each file.
+
+``ROUND.order.json`` is an order: what the graph is and which tasks each job has (``ROUND.sent.json``: pipeline/tables/sent.py). A job
+writes ``ROUND-PART.told.json``: the tasks that failed in it, with their errors. What is done, the store says.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import Any
+
+from pipeline.engine.journal import short
+from pipeline.engine.task import Task
+from pipeline.errors import ConfigError, DataError, Fault, ModelMissing, PartialResult, PipelineError, StageFailed
+from pipeline.files import write_atomically
+from pipeline.seeds import digest
+from pipeline.tables import signed
+from pipeline.tables.sent import FOLDER
+
+CLASSES = {one.status: one for one in (ConfigError, DataError, ModelMissing, StageFailed, PartialResult)}
+
+
+@dataclass(frozen=True)
+class Order:
+    """What the jobs of a round are told.
+
+    Attributes:
+        number: of the round, from 1.
+        graph: digest of the graph: the ids of its tasks, in order.
+        config: sha256 of ``config.yaml``.
+        recipe: its name.
+        cwd: the folder from which relative paths go.
+        device: what the tasks are to have that can use an accelerator: ``cpu``, or what ``runtime.device`` says.
+        parts: the tasks of each job, by their place in the graph.
+        on_device: whether each job has an accelerator.
+        ordered: the tasks by their short names, for other runs that need the same.
+        missing: tasks of the graph that the store did not have when this round was sent.
+        first_missing: the same of the first round.
+        fruitless: rounds on end in which nothing was finished.
+    """
+
+    number: int
+    graph: str
+    config: str
+    recipe: str
+    cwd: str
+    device: str
+    parts: list[list[int]]
+    on_device: list[bool]
+    ordered: list[list[str]]
+    missing: int
+    first_missing: int
+    fruitless: int = 0
+
+
+def plan_digest(tasks: Sequence[Task]) -> str:
+    """What two plans of the same graph have in common."""
+    return digest("graph", [task.id for task in tasks])
+
+
+def write(run: Path, order: Order) -> None:
+    """Write an order into the run folder."""
+    folder = run / FOLDER
+    folder.mkdir(exist_ok=True)
+    write_atomically(folder / f"{order.number}.order.json", signed.text(asdict(order)))
+
+
+def read(run: Path, number: int) -> Order:
+    """The order of a round.
+
+    Raises:
+        ConfigError: there is none.
+        DataError: it is not what was written.
+    """
+    path = run / FOLDER / f"{number}.order.json"
+    try:
+        found = signed.read(path.read_bytes())
+        return Order(**{field.name: found[field.name] for field in fields(Order)})
+    except OSError as error:
+        raise ConfigError(
+            f"there is no order of round {number} in this run folder ({error.strerror})",
+            where=str(path),
+            remedy="name the folder of a run that was sent to a cluster",
+        ) from error
+    except (ValueError, KeyError, TypeError) as error:
+        raise DataError(
+            "the order of a run is not what was written",
+            where=str(path),
+            cause=str(error),
+            remedy="run the same evaluation again; what is in the store is reused",
+        ) from error
+
+
+def tell(run: Path, number: int, part: int, failed: Mapping[int, PipelineError], log_file: Path, device: str) -> None:
+    """Write what failed in a part.
+
+    Args:
+        failed: errors by the place of the task in the graph.
+        log_file: where the messages of the job stand.
+        device: on which its tasks were performed.
+    """
+    rows = [{"task": place, "error": _plain(error)} for place, error in failed.items()]
+    told = {"failed": rows, "log": str(log_file), "device": device, "at": round(time.time(), 3)}
+    write_atomically(run / FOLDER / f"{number}-{part}.told.json", signed.text(told))
+
+
+@dataclass(frozen=True)
+class Told:
+    """What the parts of all rounds have told.
+
+    Attributes:
+        failed: errors by the place of the task in the graph.
+        logs: where the messages of the job stand, by the same.
+        devices: on which tasks were performed.
+    """
+
+    failed: Mapping[int, PipelineError]
+    logs: Mapping[int, str]
+    devices: frozenset[str]
+
+
+def told(run: Path) -> Told:
+    """What the parts have told; a file that cannot be read tells nothing: its tasks count as lost, and are sent again."""
+    failed: dict[int, PipelineError] = {}
+    logs: dict[int, str] = {}
+    devices = set()
+    for path in sorted((run / FOLDER).glob("*.told.json")):
+        with suppress(OSError, ValueError, KeyError, TypeError):
+            found = signed.read(path.read_bytes())
+            devices.add(str(found["device"]))
+            for row in found["failed"]:
+                failed[int(row["task"])] = _error(row["error"])
+                logs[int(row["task"])] = str(found["log"])
+    return Told(failed, logs, frozenset(devices))
+
+
+def _plain(error: PipelineError) -> dict[str, Any]:
+    return {
+        "status": error.status,
+        "what": error.what,
+        "where": error.where,
+        "cause": error.cause,
+        "remedy": error.remedy,
+        "faults": [[fault.what, fault.where, fault.kind] for fault in error.faults],
+    }
+
+
+def _error(plain: Mapping[str, Any]) -> PipelineError:
+    kind = CLASSES.get(plain["status"], StageFailed)
+    faults = [Fault(*map(str, fault)) for fault in plain["faults"]]
+    return kind(
+        plain["what"], where=plain["where"], cause=plain["cause"], remedy=plain["remedy"], faults=faults
+    )  # fmt: skip
+
+
+def names(tasks: Sequence[Task]) -> list[str]:
+    """The short names of tasks."""
+    return [short(task) for task in tasks]

@@ -1,0 +1,179 @@
+"""``executor=slurm`` on a real Slurm: the same values, nothing done twice, and what becomes of jobs that do not end by themselves."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from pipeline import evaluation
+from pipeline.tables import sent, status
+from tests import paper, sweeps, toy
+from tests.cluster.common import hooked, until, values
+
+pytestmark = [pytest.mark.cluster, pytest.mark.usefixtures("cluster")]
+SENT = ("executor=slurm", "executor.gpus=0", "executor.cpus=1", "executor.mem_gb=3")
+EACH = "executor.chunk_minutes=0.001"
+"""A task a job."""
+LAUNCHED = (
+    "hydra/launcher=submitit_slurm", "hydra.launcher.timeout_min=10", "hydra.launcher.cpus_per_task=1", "hydra.launcher.mem_gb=3",
+    "hydra.launcher.array_parallelism=1",
+)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return toy.corpus(tmp_path_factory.mktemp("data") / "one", speakers=4, utterances=2)
+
+
+def start(home: Path, data: Path, *more: str, **environment: str) -> Path:
+    """Send a run over original speech and b2; its folder."""
+    done = toy.run(
+        *sweeps.QUICK, *SENT, f"dataset.root={data}", "system=[original,b2]", *more, cwd=home, check=True, **environment
+    )
+    run = Path(done.stdout.splitlines()[-1])
+    assert f"python -m pipeline status {run}" in done.stdout
+    return run
+
+
+def ended(run: Path) -> bool:
+    """Whether a run has ended; one whose jobs are gone is marked."""
+    return status.is_over(run, status.settle(run))
+
+
+def states(run: Path) -> str:
+    return " ".join((run / status.LOG).read_text().split())
+
+
+def test_a_sweep_gives_the_same_values_in_all_ways_and_does_nothing_twice(data: Path, tmp_path: Path) -> None:
+    other = toy.corpus(tmp_path / "two", speakers=4, utterances=4)
+    swept = ("-m", *sweeps.QUICK, f"dataset.root={data},{other}", "system=original,b2,b2r")
+    ways = {"here": (), "sent": SENT, "launched": LAUNCHED}
+    runs = {}
+    for name, way in ways.items():
+        (tmp_path / name).mkdir()
+        toy.run(*swept, *way, cwd=tmp_path / name, check=True)
+        runs[name] = sorted((tmp_path / name / "exp" / "runs").iterdir())
+        until(lambda name=name: all(ended(run) for run in runs[name]))
+        assert [status.read(run)["state"] for run in runs[name]] == ["done"] * 6
+    assert values(runs["sent"]) == values(runs["here"]) == values(runs["launched"]) != set()
+    computed = {
+        name: Counter(one["task"] for run in of for one in paper.events(run) if one["event"] == "done")
+        for name, of in runs.items()
+    }
+    assert computed["sent"] == computed["here"] == computed["launched"]
+    assert set(computed["sent"].values()) == {1}
+
+
+def test_waves_of_arrays_wait_for_each_other(data: Path, tmp_path: Path) -> None:
+    run = start(tmp_path, data, EACH)
+    jobs = sent.jobs(run)
+    assert len({job.partition("_")[0] for job in jobs}) > 2 and any("_" in job for job in jobs)
+    until(lambda: ended(run))
+    assert status.read(run)["state"] == "done", states(run)
+    done = paper.done([run])
+    assert len(done) == len(set(done)) == len(jobs) - 1
+    assert len(list((run / "tasks").glob("*.jsonl"))) == len(jobs), (
+        "each job has written of its own, and so has the sender"
+    )
+    assert "results.parquet" in {path.name for path in run.iterdir()}
+
+
+def test_a_task_that_is_cancelled_costs_no_more_than_itself(data: Path, tmp_path: Path) -> None:
+    run = start(tmp_path, data, **hooked(tmp_path, HOLDS="anonymise b2 1/"))
+    until(lambda: list(tmp_path.glob("held-*")))
+    (job,) = (path.name.removeprefix("held-") for path in tmp_path.glob("held-*"))
+    before = set(paper.done([run]))
+    subprocess.run(["scancel", job], check=True)
+    log = run / sent.FOLDER / "1-0.log"
+    until(lambda: "SIGTERM" in log.read_text())
+    (tmp_path / "gate").touch()
+    until(lambda: ended(run))
+    assert status.read(run)["state"] == "done", states(run)
+    assert "were lost" in states(run) and "they are sent again" in states(run) and sent.last(run) == 2
+    done = paper.done([run])
+    assert before < set(done) and len(done) == len(set(done))
+
+
+def test_a_job_that_is_requeued_starts_again_by_itself(data: Path, tmp_path: Path) -> None:
+    run = start(tmp_path, data, **hooked(tmp_path, HOLDS="anonymise b2 1/"))
+    until(lambda: list(tmp_path.glob("held-*")))
+    (job,) = (path.name.removeprefix("held-") for path in tmp_path.glob("held-*"))
+    subprocess.run(["scontrol", "requeue", job], check=True)
+    (tmp_path / "gate").touch()
+    # The cluster would have it wait for two minutes.
+    until(
+        lambda: (
+            subprocess.run(["scontrol", "update", f"JobId={job}", "StartTime=now"], capture_output=True).returncode == 0
+        )
+    )
+    until(lambda: ended(run))
+    assert status.read(run)["state"] == "done", states(run)
+    assert sent.last(run) == 1
+    assert (run / sent.FOLDER / "1-0.log").read_text().count("part 0 of round 1 on") == 2
+    done = paper.done([run])
+    assert len(done) == len(set(done))
+
+
+def test_a_time_limit_costs_no_more_than_the_task_in_flight(data: Path, tmp_path: Path) -> None:
+    run = start(tmp_path, data, "executor.time=1", **hooked(tmp_path, HOLDS="anonymise b2 1/"))
+    until(lambda: list(tmp_path.glob("held-*")))
+    log = run / sent.FOLDER / "1-0.log"
+    until(lambda: "SIGUSR2" in log.read_text())  # Slurm's signal before the limit
+    (tmp_path / "gate").touch()
+    until(lambda: ended(run))
+    assert status.read(run)["state"] == "done", states(run)
+    assert sent.last(run) == 2
+    done = paper.done([run])
+    assert len(done) == len(set(done))
+
+
+def test_a_system_that_fails_is_told_with_its_traceback_and_the_others_end_well(data: Path, tmp_path: Path) -> None:
+    run = start(tmp_path, data, "system=[original,b2,b2r]", **hooked(tmp_path, FAILS="anonymise b2r"))
+    until(lambda: ended(run))
+    record = status.read(run)
+    assert (record["state"], record["exit_status"]) == ("failed", 5) and sent.last(run) == 1
+    told = toy.run("status", str(run), cwd=tmp_path).stdout
+    assert "RuntimeError: the vocoder fell over" in told and "hooked" in told and "anonymise b2r" in told
+    assert set(evaluation.read(run).rows["system"]) == {"original", "b2"}
+    alone = tmp_path / "alone"
+    alone.mkdir()
+    toy.run(*sweeps.QUICK, f"dataset.root={data}", "system=[original,b2]", cwd=alone, check=True)
+    assert values([run]) == values(list((alone / "exp" / "runs").iterdir()))
+
+
+def test_a_run_of_which_all_is_cancelled_is_stopped_and_the_same_command_goes_on(data: Path, tmp_path: Path) -> None:
+    held = hooked(tmp_path, HOLDS="anonymise b2 1/")
+    run = start(tmp_path, data, **held)
+    until(lambda: list(tmp_path.glob("held-*")))
+    done = toy.run("status", str(run), cwd=tmp_path).stdout
+    assert "running" in done
+    (command,) = re.findall(r"scancel [\d ]+", "scancel " + " ".join({job.partition("_")[0] for job in sent.jobs(run)}))
+    subprocess.run(command.split(), check=True)
+    (tmp_path / "gate").touch()
+    until(lambda: ended(run))
+    assert status.read(run)["state"] == "stopped"
+    again = start(tmp_path, data, **held)
+    until(lambda: ended(again))
+    assert status.read(again)["state"] == "done"
+    computed = paper.done([run, again])
+    assert len(computed) == len(set(computed))
+
+
+@pytest.mark.parametrize(
+    ("override", "said"), [("executor.partition=gold", "gold"), ("executor.mem_gb=90000", "configuration")]
+)
+def test_what_slurm_refuses_is_said_in_its_words(data: Path, tmp_path: Path, override: str, said: str) -> None:
+    done = toy.run(*sweeps.QUICK, *SENT, f"dataset.root={data}", "system=original", override, cwd=tmp_path)
+    assert done.returncode == 2 and "Slurm did not take the jobs" in done.stderr and said in done.stderr
+    (run,) = (tmp_path / "exp" / "runs").iterdir()
+    assert status.read(run)["state"] == "failed"
+
+
+def test_both_ways_at_once_are_one_too_many(data: Path, tmp_path: Path) -> None:
+    done = toy.run("-m", *sweeps.QUICK, *SENT, *LAUNCHED, f"dataset.root={data}", "system=original,b2", cwd=tmp_path)
+    assert done.returncode == 2 and "leave out hydra/launcher=" in done.stderr
+    assert not (tmp_path / "exp" / "runs").exists()
