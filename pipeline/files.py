@@ -7,11 +7,17 @@ import hashlib
 import os
 import re
 import shlex
+import shutil
 import stat
+import tempfile
+import time
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
+
+from pipeline.errors import AGAIN, FULL, StageFailed, why
 
 _KINDS = {
     stat.S_IFIFO: "a named pipe",
@@ -145,10 +151,49 @@ def write_atomically(path: Path, content: str | bytes | Callable[[Path], object]
         temporary.unlink(missing_ok=True)
 
 
+def now(folder: Path) -> float:
+    """Seconds since 1970 by the clock that gives the files of a folder their times: of a file server its own, whatever the clock of
+    this machine says. Ages of what others write are told by it. Where nothing can be written, it is this machine's."""
+    try:
+        with tempfile.TemporaryFile(dir=folder) as stream:
+            return os.fstat(stream.fileno()).st_mtime
+    except OSError:
+        return time.time()
+
+
 def sweep(path: Path) -> None:
     """Remove what a kill has left of :func:`write_atomically` beside a file that nobody is writing now."""
     for left in path.parent.glob(f".{path.name}.{'[0-9a-f]' * 32}"):
         left.unlink(missing_ok=True)
+
+
+@contextmanager
+def temporary(prefix: str) -> Iterator[Path]:
+    """A folder of its own among the temporary files (``TMPDIR``), for what programs outside read and write; it goes at the end.
+
+    Raises:
+        StageFailed: there is no such folder, or no more room in it.
+    """
+    try:
+        folder = tempfile.mkdtemp(prefix=prefix)
+    except OSError as error:
+        raise _no_temporary(str(error.strerror or error), "") from error
+    try:
+        yield Path(folder)
+    except OSError as error:
+        if error.errno not in FULL:
+            raise
+        raise _no_temporary(why(error.errno, folder)[0], str(Path(folder).parent)) from error
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _no_temporary(reason: str, place: str) -> StageFailed:
+    return StageFailed(
+        f"temporary files cannot be written: {reason}",
+        where=place or f"TMPDIR={os.environ.get('TMPDIR', '')}",
+        remedy=f"free space there, or name a folder on another disk: export TMPDIR=DIR, {AGAIN}",
+    )
 
 
 def exchange(one: Path, other: Path) -> str:

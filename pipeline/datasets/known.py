@@ -124,6 +124,7 @@ class KnownFiles:
         self._folder = folder
         self._rules = digest("known files", LAYOUT, probing.rules(), dict(versions or {}))[:16]
         self._keeps = folder is not None
+        self._after = 0
         self._known: pa.Table | None = None
         self._new: list[tuple[_State, Probe, int]] = []
 
@@ -139,8 +140,10 @@ class KnownFiles:
         doubted = list(self._recalled(list(dict.fromkeys(paths))))
         if self._folder is None or not doubted:
             return
-        self._look(doubted, 1, {})
         try:
+            known = self._table(self._folder).read(["looked_ns"])["looked_ns"]
+            self._after = 1 + max(pc.max(known).as_py() or 0, 0)  # also where the clock was set back since
+            self._look(doubted, 1, {})
             # Of two answers to one question a merge keeps the newer.
             self._table(self._folder).merge()
         except OSError as error:
@@ -184,7 +187,7 @@ class KnownFiles:
                         found[path] = probe
                         kept += 1
                         if state is not None and self._keeps:
-                            self._new.append((state, probe, looked_ns))
+                            self._new.append((state, probe, max(looked_ns, self._after)))
                         if time.monotonic() - last > KEEP_SECONDS:
                             log.info("looked at %d of %d audio files", kept, len(paths))
                             self._keep()
