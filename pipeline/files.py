@@ -14,7 +14,7 @@ import time
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import BinaryIO
 
 from pipeline.errors import AGAIN, FULL, StageFailed, why
@@ -67,6 +67,28 @@ def read_regular(path: Path, most: int) -> bytes:
     with open_regular(path, most) as stream:
         # No more than its size: what the system only shows as a file (/proc) has none, and may never end.
         return stream.read(os.fstat(stream.fileno()).st_size)
+
+
+class Outside(ValueError):
+    """A name in somebody's manifest that leads out of the folder that the manifest is of."""
+
+
+def is_below(name: str) -> bool:
+    """Whether a name of a file stays below its folder as it is written: no absolute path, and no ``..``."""
+    path = PurePosixPath(name)
+    return bool(path.parts) and not path.is_absolute() and ".." not in path.parts and "\0" not in name
+
+
+def inside(folder: Path, name: str) -> Path:
+    """The file that a manifest names by its path below a folder.
+
+    Raises:
+        Outside: the path is absolute, has ``..``, or leads out of the folder by a link.
+    """
+    path = folder / name
+    if not is_below(name) or not Path(os.path.realpath(path)).is_relative_to(os.path.realpath(folder)):
+        raise Outside(f"'{name}' leads out of {folder}")
+    return path
 
 
 def memory() -> int:

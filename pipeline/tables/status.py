@@ -14,7 +14,7 @@ from typing import Any
 
 from pipeline import slurm
 from pipeline.errors import FULL
-from pipeline.files import write_atomically
+from pipeline.files import memory, read_regular, write_atomically
 from pipeline.processes import from_plain, is_dead
 from pipeline.tables import signed
 
@@ -36,7 +36,7 @@ MOST_ASKED = 1000
 def read(folder: Path) -> dict[str, Any]:
     """The record; empty where there is none that may be read, and with the state ``garbled`` alone where it is not what was written."""
     try:
-        return signed.read((folder / FILE).read_bytes())
+        return signed.read(read_regular(folder / FILE, memory()))
     except OSError:
         return {}
     except ValueError:
@@ -109,15 +109,15 @@ def settle(folder: Path) -> dict[str, Any]:
     return _marked(folder, record) if _over({folder: record}) else record
 
 
-def killed(runs: Path, memory: Path) -> list[str]:
+def killed(runs: Path, remembered: Path) -> list[str]:
     """Runs that are found to have been killed, each once: (id of the run) was (reason). One whose record cannot be
     read, and which may still go on, is named each time.
 
     Args:
         runs: the folder of runs.
-        memory: a file of the ids of runs that have ended, which are not opened again. It is made, and grows, where it can be written.
+        remembered: a file of the ids of runs that have ended, which are not opened again. It is made, and grows, where it can be written.
     """
-    ended, seen, garbled = _remembered(memory), [], []
+    ended, seen, garbled = _remembered(remembered), [], []
     going: dict[Path, dict[str, Any]] = {}
     for name in sorted(_listed(runs) - ended):
         record = read(runs / name)
@@ -138,8 +138,8 @@ def killed(runs: Path, memory: Path) -> list[str]:
             found.append(f"run {folder.name} was {record['reasons'][0]}")
     if seen:
         with suppress(OSError):  # they are opened again next time
-            memory.parent.mkdir(parents=True, exist_ok=True)
-            with memory.open("a", encoding="utf-8") as stream:
+            remembered.parent.mkdir(parents=True, exist_ok=True)
+            with remembered.open("a", encoding="utf-8") as stream:
                 stream.write("\n".join(["", *seen, ""]))
     return found
 
@@ -151,9 +151,9 @@ def _listed(runs: Path) -> set[str]:
         return set()
 
 
-def _remembered(memory: Path) -> set[str]:
+def _remembered(ended: Path) -> set[str]:
     try:
-        return set(memory.read_text(encoding="utf-8", errors="replace").split("\n"))
+        return set(read_regular(ended, memory()).decode("utf-8", "replace").split("\n"))
     except OSError:
         return set()
 
