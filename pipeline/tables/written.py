@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import shlex
 from collections.abc import Sequence
@@ -80,8 +79,8 @@ def _inside(folder: Path, name: str) -> Path:
 
 def _is(path: Path, digest: str) -> bool:
     try:
-        with open_regular(path) as stream:
-            return hashlib.file_digest(stream, "sha256").hexdigest() == digest
+        open_regular(path).close()  # a pipe would be waited for
+        return file_digest(path) == digest
     except (FileNotFoundError, NotADirectoryError, IsADirectoryError, NotRegular):
         return False
     except OSError as error:

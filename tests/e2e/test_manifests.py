@@ -182,10 +182,15 @@ def test_a_pipe_in_a_run_folder_is_named_and_nobody_waits_for_it(name: str, run:
     (run / name).unlink()
     os.mkfifo(run / name)
     done = _ended("report", str(run), cwd=tmp_path)
-    assert done.returncode in (2, 3) and name in done.stderr and "Traceback" not in done.stderr, done.stderr
+    assert "Traceback" not in done.stderr, done.stderr
+    if name == "status.json":  # what it says of how the run went is not there; the results are
+        assert done.returncode == 0
+    else:
+        assert done.returncode in (2, 3) and name in done.stderr, done.stderr
     # Neither does a run that begins beside it.
     exp = tmp_path / "exp"
-    shutil.move(run, exp / "runs" / run.name)
+    (exp / "runs").mkdir(parents=True)
+    run.rename(exp / "runs" / run.name)
     _scores(tmp_path / "given")
     assert _ended(*_command(tmp_path / "given", exp), cwd=tmp_path).returncode == 0
 
