@@ -43,6 +43,11 @@ KINDS = {
         "a slip in scores.csv",
         "correct the line (recipes/bring_your_scores/README.md has the columns)",
     ),
+    "leaves-table": (
+        "an absolute path, a path with '..', or a link that points elsewhere",
+        "copy the file below the folder of the table, or move the table into a folder above all files; "
+        "dataset.follow_links=true takes links that are yours (regular files alone are read)",
+    ),
     "results": (
         "results of several evaluations under names without a date",
         "set dataset.results=NAME to the name of the folder results-… to read",

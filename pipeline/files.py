@@ -7,11 +7,17 @@ import hashlib
 import os
 import re
 import shlex
+import shutil
 import stat
+import tempfile
+import time
 import uuid
-from collections.abc import Callable, Sequence
-from pathlib import Path
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path, PurePosixPath
 from typing import BinaryIO
+
+from pipeline.errors import AGAIN, FULL, StageFailed, why
 
 _KINDS = {
     stat.S_IFIFO: "a named pipe",
@@ -61,6 +67,28 @@ def read_regular(path: Path, most: int) -> bytes:
     with open_regular(path, most) as stream:
         # No more than its size: what the system only shows as a file (/proc) has none, and may never end.
         return stream.read(os.fstat(stream.fileno()).st_size)
+
+
+class Outside(ValueError):
+    """A name in somebody's manifest that leads out of the folder that the manifest is of."""
+
+
+def is_below(name: str) -> bool:
+    """Whether a name of a file stays below its folder as it is written: no absolute path, and no ``..``."""
+    path = PurePosixPath(name)
+    return bool(path.parts) and not path.is_absolute() and ".." not in path.parts and "\0" not in name
+
+
+def inside(folder: Path, name: str) -> Path:
+    """The file that a manifest names by its path below a folder.
+
+    Raises:
+        Outside: the path is absolute, has ``..``, or leads out of the folder by a link.
+    """
+    path = folder / name
+    if not is_below(name) or not Path(os.path.realpath(path)).is_relative_to(os.path.realpath(folder)):
+        raise Outside(f"'{name}' leads out of {folder}")
+    return path
 
 
 def memory() -> int:
@@ -145,10 +173,49 @@ def write_atomically(path: Path, content: str | bytes | Callable[[Path], object]
         temporary.unlink(missing_ok=True)
 
 
+def now(folder: Path) -> float:
+    """Seconds since 1970 by the clock that gives the files of a folder their times: of a file server its own, whatever the clock of
+    this machine says. Ages of what others write are told by it. Where nothing can be written, it is this machine's."""
+    try:
+        with tempfile.TemporaryFile(dir=folder) as stream:
+            return os.fstat(stream.fileno()).st_mtime
+    except OSError:
+        return time.time()
+
+
 def sweep(path: Path) -> None:
     """Remove what a kill has left of :func:`write_atomically` beside a file that nobody is writing now."""
     for left in path.parent.glob(f".{path.name}.{'[0-9a-f]' * 32}"):
         left.unlink(missing_ok=True)
+
+
+@contextmanager
+def temporary(prefix: str) -> Iterator[Path]:
+    """A folder of its own among the temporary files (``TMPDIR``), for what programs outside read and write; it goes at the end.
+
+    Raises:
+        StageFailed: there is no such folder, or no more room in it.
+    """
+    try:
+        folder = tempfile.mkdtemp(prefix=prefix)
+    except OSError as error:
+        raise _no_temporary(str(error.strerror or error), "") from error
+    try:
+        yield Path(folder)
+    except OSError as error:
+        if error.errno not in FULL:
+            raise
+        raise _no_temporary(why(error.errno, folder)[0], str(Path(folder).parent)) from error
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _no_temporary(reason: str, place: str) -> StageFailed:
+    return StageFailed(
+        f"temporary files cannot be written: {reason}",
+        where=place or f"TMPDIR={os.environ.get('TMPDIR', '')}",
+        remedy=f"free space there, or name a folder on another disk: export TMPDIR=DIR, {AGAIN}",
+    )
 
 
 def exchange(one: Path, other: Path) -> str:

@@ -8,6 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from pipeline import caches
+
+# As the command line does it: what is compiled for one test is there for the next.
+caches.use(caches.default())
+
 # Beside another worker, torch's threads would wait for each other inside every small operation.
 if "PYTEST_XDIST_WORKER" in os.environ:
     os.environ.setdefault("OMP_NUM_THREADS", "1")

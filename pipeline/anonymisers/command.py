@@ -18,7 +18,6 @@ from __future__ import annotations
 import os
 import shlex
 import shutil
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal
@@ -30,7 +29,7 @@ from pydantic import field_validator, model_validator
 from pipeline import audio, contracts, programs
 from pipeline.contracts import Anonymised, ComponentSettings, Utterance, Weights, numeric, runtime
 from pipeline.errors import DataError, StageFailed
-from pipeline.files import file_digest
+from pipeline.files import file_digest, temporary
 from pipeline.seeds import digest
 
 VERSION = 1
@@ -150,12 +149,12 @@ class Anonymiser(contracts.Anonymiser):
             StageFailed: it failed, took too long, or left an output out.
             DataError: what it wrote is no sound file.
         """
-        with tempfile.TemporaryDirectory(prefix="voice-privacy-") as made:
-            places = [(Path(made) / f"{n}.wav", Path(made) / f"{n}.out.wav") for n in range(len(waves))]
+        with temporary("voice-privacy-") as made:
+            places = [(made / f"{n}.wav", made / f"{n}.out.wav") for n in range(len(waves))]
             for (source, _), (wave, rate, _) in zip(places, waves):
                 audio.write(source, np.clip(wave, -1.0, 1.0 - 1.0 / 32768), rate, "PCM_16")
             if self.settings.takes_a_list:
-                self._listed(Path(made) / "list.txt", places, waves)
+                self._listed(made / "list.txt", places, waves)
             else:
                 for (source, target), (_, _, utterance) in zip(places, waves):
                     self._run({**self._fields(utterance), "input": str(source), "output": str(target)}, 1)

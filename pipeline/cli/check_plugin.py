@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 
 import yaml
 
-from pipeline import conformance
+from pipeline import caches, conformance
 from pipeline.errors import ConfigError, Fault
 from pipeline.registry import ROOMS, Kind, component, names
 from pipeline.weights.find import default_models
@@ -23,6 +23,7 @@ def main(arguments: Sequence[str]) -> int:
         ConfigError: usage, or a contract that is not kept, with all faults.
     """
     options = _parser().parse_args(arguments)
+    caches.use(caches.default())
     kinds = [kind for kind in ROOMS if options.name in _names(kind) and options.kind in (None, kind)]
     if not kinds:
         known = sorted({name for kind in ROOMS for name in _names(kind)})

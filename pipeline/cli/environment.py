@@ -19,7 +19,7 @@ from pipeline.errors import ConfigError, Fault
 ALLOWED = ("VOICE_PRIVACY_", "SLURM_")
 _SECRET = re.compile("SLURM_.*(JWT|TOKEN|KEY|SECRET|PASS)")
 """Slurm's variables that nobody else may know (SLURM_JWT is a password)."""
-PATHS = {"VOICE_PRIVACY_ROOT": "paths.root", "VOICE_PRIVACY_DATA": "paths.data", "VOICE_PRIVACY_MODELS": "paths.models"}
+PATHS = {f"VOICE_PRIVACY_{name.upper()}": f"paths.{name}" for name in ("root", "data", "models", "cache")}
 
 log = logging.getLogger(__name__)
 

@@ -33,9 +33,9 @@ FLAGS = {
 """Hydra's flags. It takes them before the overrides alone."""
 DASHES = "\u2010\u2011\u2012\u2013\u2014\u2015\u2212"
 """What editors and web pages make of one hyphen or two."""
-DEFAULTS = {"paths.root": "./exp", "paths.data": "./data", "paths.models": "null"}
+DEFAULTS = {"paths.root": "./exp", "paths.data": "./data", "paths.models": "null", "paths.cache": "null"}
 """What an empty one would hide: the current folder in place of these."""
-_PATH_FIELD = re.compile(r"(\w+_)?(root|path|source|folder|file)|data|models|train|vectors")
+_PATH_FIELD = re.compile(r"(\w+_)?(root|path|source|folder|file)|cache|data|models|train|vectors")
 _PLAIN_KEY = re.compile(r"[\x21-\x7e]+")
 _CLOSERS = {"[": "]", "{": "}"}
 

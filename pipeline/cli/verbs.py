@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import errno
 import functools
 import logging
 import shlex
@@ -16,7 +17,7 @@ from pipeline.cli import compose, output, planning, submission
 from pipeline.cli.listed import keep_all
 from pipeline.cli.logs import log_to_stderr
 from pipeline.cli.progress import Meter
-from pipeline.errors import ConfigError, DataError, PipelineError
+from pipeline.errors import FULL, ConfigError, DataError, PipelineError
 from pipeline.evaluation import Result
 from pipeline.planning import Evaluation
 from pipeline.report.scorecard import settings as scorecards
@@ -197,8 +198,14 @@ def report(runs: Sequence[Result], asked: Evaluation, values: dict[str, Any]) ->
 
     if not runs:
         raise ConfigError("report needs run folders", remedy="python -m pipeline report exp/runs/RUN [RUN ...]")
-    name = "report.html" if len(runs) == 1 else "report-merged.html"
-    print(render.render([one.folder for one in runs], runs[0].folder / name).resolve())
+    page = runs[0].folder / ("report.html" if len(runs) == 1 else "report-merged.html")
+    try:
+        print(render.render([one.folder for one in runs], page).resolve())
+    except OSError as error:
+        if error.errno not in (*FULL, errno.EACCES) or len(runs) > 1 or not page.is_file():
+            raise
+        log.warning("%s cannot be written anew (%s): it is as the run wrote it", page, error.strerror)
+        print(page.resolve())
     return 0
 
 

@@ -307,7 +307,7 @@ def _home(folder: Path, kind: str, sha256: str) -> Path:
     home.mkdir(parents=True, exist_ok=True)
     for left in home.glob(".*"):
         with suppress(OSError):
-            if time.time() - left.stat().st_mtime > _STALE_SECONDS:
+            if files.now(home) - left.stat().st_mtime > _STALE_SECONDS:
                 left.unlink()
     return home
 

@@ -28,6 +28,7 @@ import shutil
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -108,6 +109,7 @@ class KnownFiles:
         self._folder = folder
         self._rules = digest("known files", LAYOUT, probing.rules(), dict(versions or {}))[:16]
         self._keeps = folder is not None
+        self._after = 0
         self._known: pa.Table | None = None
         self._new: list[Look] = []
         self._shared: SharedTable | None = None
@@ -124,8 +126,10 @@ class KnownFiles:
         doubted = list(self._recalled(list(dict.fromkeys(paths))))
         if self._folder is None or not doubted:
             return
-        self._look(doubted, 1, {})
         try:
+            known = self._table(self._folder).read(["looked_ns"])["looked_ns"]
+            self._after = 1 + max(pc.max(known).as_py() or 0, 0)  # also where the clock was set back since
+            self._look(doubted, 1, {})
             # Of two answers to one question a merge keeps the newer.
             self._table(self._folder).merge()
         except OSError as error:
@@ -152,7 +156,7 @@ class KnownFiles:
                 for one in looks:
                     found[one.path] = one.probe
                     if one.state is not None and self._keeps:
-                        self._new.append(one)
+                        self._new.append(replace(one, looked_ns=max(one.looked_ns, self._after)))
                 now = time.monotonic()
                 if now - said > SAID_SECONDS:
                     said = now

@@ -10,17 +10,20 @@
 
 from __future__ import annotations
 
+import functools
 import logging
+import math
 import os
 import re
 import shlex
 import shutil
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from pipeline.files import now
 from pipeline.processes import Owner, from_token, is_dead, mine
 
 WRITTEN, SCRATCH, DAMAGED = ".tmp-", ".scratch", ".damaged-"
@@ -53,8 +56,9 @@ class Swept:
 def sweep(root: Path) -> Swept:
     """Remove what processes that have ended left in a store, and say so. What cannot be removed stays."""
     removed, damaged = 0, 0
+    time_there = functools.cache(lambda: now(root))
     for path in _left(root):
-        if _is_over(path):
+        if _is_over(path, time_there):
             _remove(path)
             removed += 1
         elif DAMAGED in path.name:
@@ -117,7 +121,7 @@ def _is_free(left: Path, final: Path) -> bool:
     owner = from_token(token)
     if not token or (owner is not None and is_dead(owner)):
         return True
-    return (owner is None or not owner.here) and time.time() - _written(left) > SILENT_SECONDS
+    return (owner is None or not owner.here) and now(final.parent) - _written(left) > SILENT_SECONDS
 
 
 def _left(root: Path) -> Iterator[Path]:
@@ -136,16 +140,16 @@ def _listed(folder: Path) -> list[Path]:
         return []
 
 
-def _is_over(path: Path) -> bool:
-    """Whether nobody needs it any more."""
+def _is_over(path: Path, time_there: Callable[[], float]) -> bool:
+    """Whether nobody needs it any more; ``time_there`` is the time by the clock of the store's file system."""
     name = path.name
     if DAMAGED in name:
-        return time.time() - _set_aside_at(path) > KEPT_DAYS * 24 * 3600
+        return time_there() - _set_aside_at(path) > KEPT_DAYS * 24 * 3600
     if WRITTEN in name:
         owner: Owner | None = from_token(name.partition(WRITTEN)[2].rpartition("-")[0])
         if owner is not None and owner.here:
             return is_dead(owner)
-    return time.time() - _written(path) > STALE_SECONDS
+    return time_there() - _written(path) > STALE_SECONDS
 
 
 def _set_aside_at(path: Path) -> float:
@@ -160,15 +164,15 @@ def _changed(path: Path) -> float:
     try:
         return path.stat().st_ctime
     except OSError:
-        return time.time()
+        return math.inf
 
 
 def _written(path: Path) -> float:
-    """When something in a folder was written last; now where it is gone."""
+    """When something in a folder was written last; never ago where it is gone."""
     try:
         return max(one.stat().st_mtime for one in [path, *_listed(path)])
     except OSError:
-        return time.time()
+        return math.inf
 
 
 def _remove(path: Path) -> None:

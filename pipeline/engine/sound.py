@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 from pipeline.engine.task import Artefact
 from pipeline.errors import StageFailed, os_error
-from pipeline.files import file_digest
+from pipeline.files import file_digest, is_below
 from pipeline.seeds import digest
 
 RECORD = "record.json"
@@ -177,6 +177,8 @@ def read_record(content: bytes, stage: str, key: str) -> dict[str, Any]:
             isinstance(entry, dict) and isinstance(entry.get("sha256"), str) and isinstance(entry.get("bytes"), int)
         ):
             raise Wrong(f"its record does not say what {name} holds")
+        if not is_below(name):
+            raise Wrong(f"its record names a file that is none of its own ({name})")
         listed.append([name, entry["sha256"]])
     # In the order in which a walk over the folders meets them.
     if found["digest"] != digest(sorted(listed, key=lambda each: each[0].split("/"))):

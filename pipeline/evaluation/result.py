@@ -13,6 +13,7 @@ import pandas as pd
 from pipeline.diagnostics import bands, grouping, judge, strongest
 from pipeline.engine.store import Store
 from pipeline.errors import ConfigError, DataError, Fault, PartialResult, PipelineError
+from pipeline.files import is_below
 from pipeline.report import bands as conditions
 from pipeline.report import render, tables
 from pipeline.report import strongest as first
@@ -162,8 +163,9 @@ class Result:
         page = self.folder / "report.html"
         if path is None and page.is_file():
             return page.resolve()
-        kept = artefacts.store(self.folder) if (self.folder / artefacts.STORE).is_file() else None
-        drawn = Drawn(Store(kept)) if kept is not None and kept.is_dir() else NOT_KEPT
+        # Figures are kept in the store of this folder alone: what is written nowhere else is up to whoever made the run.
+        kept = artefacts.beside(self.folder)
+        drawn = Drawn(Store(kept)) if kept.is_dir() else NOT_KEPT
         made: Path = render.render([self.folder], Path(path) if path is not None else page, drawn)
         return made.resolve()
 
@@ -186,6 +188,8 @@ class Result:
                 where=", ".join(f"{name}: {', '.join(sorted(set(found[name])))}" for name in apart),
             )
         store, place = artefacts.store(self.folder), Path(str(places[0]))
+        if not is_below(str(place)) or len(place.parts) != 3:
+            raise written.changed(self.folder, [artefacts.FILE])
         artefact = Store(store).find(place.parts[0], place.name)
         if artefact is None:
             raise DataError(

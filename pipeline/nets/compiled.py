@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import functools
+import os
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, TypeVar, cast
 
 import numba
+
+from pipeline import caches
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -13,12 +18,20 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 def compiled(function: Function) -> Function:
     """Compile a kernel at its first call.
 
-    Sums may be reordered, so that they are vectorised; NaN and infinity keep their meaning. The cache lies beside the
-    module, else (a read-only installation) in numba's user cache or ``NUMBA_CACHE_DIR``; where nothing can be
-    written the kernel is compiled in each process.
+    Sums may be reordered, so that they are vectorised; NaN and infinity keep their meaning. Where nothing can be kept
+    (:mod:`pipeline.caches`) the kernel is compiled in each process.
     """
     options: dict[str, Any] = {"nogil": True, "error_model": "numpy", "fastmath": {"reassoc", "contract"}}
     try:
-        return cast(Function, numba.njit(cache=True, **options)(function))
+        return cast(Function, numba.njit(cache=_is_kept(os.environ.get("NUMBA_CACHE_DIR", "")), **options)(function))
     except RuntimeError:
         return cast(Function, numba.njit(**options)(function))
+
+
+@functools.cache
+def _is_kept(folder: str) -> bool:
+    """Whether kernels can be kept in the folder for them. numba would take another one, beside the source file for instance."""
+    if not folder or not caches.takes(Path(folder)):
+        return False
+    numba.config.CACHE_DIR = folder  # type: ignore[attr-defined]  # numba may have been loaded before the folder was named
+    return True

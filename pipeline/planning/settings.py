@@ -9,6 +9,7 @@ from typing import Annotated, Any, Generic, Literal, TypeVar
 
 from pydantic import Field, field_validator
 
+from pipeline import caches
 from pipeline.contracts import (
     Anonymiser,
     Backend,
@@ -41,6 +42,7 @@ class Paths(ComponentSettings):
     root: str = runtime("./exp")
     data: str = runtime("./data")
     models: str | None = runtime(None)
+    cache: str | None = runtime(None)
 
     @field_validator("*")
     @classmethod
@@ -64,6 +66,10 @@ class Paths(ComponentSettings):
         if self.models:
             return Path(self.models).expanduser().resolve()
         return Path.home() / ".cache" / "voice-privacy" / "models"
+
+    @property
+    def compiled(self) -> Path:
+        return Path(self.cache).expanduser().resolve() if self.cache else caches.default()
 
 
 class Runtime(ComponentSettings):

@@ -85,7 +85,7 @@ def _scores(
 ) -> np.ndarray:
     """Scores of the pairs, float64 [p]."""
     vectors = several[0].vectors[compared.rows]
-    with tempfile.TemporaryDirectory() as made:
+    with tempfile.TemporaryDirectory(dir=work.folder()) as made:  # in the store: no other place need have room
         if work.has("backend") or not backend.is_fitted(settings):
             scorer = fit.load(backend, settings, work)
         else:

@@ -46,15 +46,19 @@ def read(folder: Path) -> pd.DataFrame:
     return written.parquet(folder / FILE)
 
 
+def beside(folder: Path) -> Path:
+    """Where the store of a run folder lies that is still where it was made."""
+    return folder.parent.parent / "store"
+
+
 def store(folder: Path) -> Path:
     """The store of a run folder: the one beside its ``runs``, or the one that it was made with.
 
     Raises:
         DataError: it says none.
     """
-    beside = folder.parent.parent / "store"
-    if beside.is_dir():
-        return beside
+    if beside(folder).is_dir():
+        return beside(folder)
     found = written.json_of(folder / STORE)
     if not isinstance(found, dict) or not isinstance(found.get("store"), str):
         raise written.changed(folder, [STORE])

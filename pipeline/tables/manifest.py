@@ -6,6 +6,7 @@ Row identity is (set, utterance): the same utterance may stand in several sets (
 from __future__ import annotations
 
 import functools
+import shlex
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,8 @@ from typing import Any
 import pandas as pd
 import pandera.pandas as pa
 
+from pipeline.errors import DataError
+from pipeline.files import is_below
 from pipeline.seeds import digest as digest_of
 
 FILE = "manifest.parquet"
@@ -99,6 +102,14 @@ def _kept(folder: Path, content: str) -> pd.DataFrame:
 
 def _read(folder: Path) -> pd.DataFrame:
     rows = pd.read_parquet(folder / FILE)
+    away = [path for path in rows["path"] if not is_below(path)]
+    if away:
+        raise DataError(
+            f"a manifest of the store names a file that is none of its own: {away[0]}",
+            where=str(folder / FILE),
+            cause="it was brought in from somebody else's store, who wrote it by hand",
+            remedy=f"remove the folder, and run the same command again: rm -r {shlex.quote(str(folder))}",
+        )
     rows["path"] = [str(folder / path) for path in rows["path"]]
     return rows
 

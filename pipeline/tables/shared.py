@@ -12,7 +12,6 @@ import errno
 import hashlib
 import logging
 import re
-import time
 from collections.abc import Collection, Sequence
 from pathlib import Path
 
@@ -21,7 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from pipeline.files import write_atomically
+from pipeline.files import now, write_atomically
 
 MOST_PIECES = 16
 """So many are merged into one."""
@@ -183,8 +182,8 @@ def _remove(path: Path) -> None:
 
 
 def age(path: Path) -> float:
-    """Seconds since a file or folder was written to; 0 where it is gone."""
+    """Seconds since a file or folder was written to, by the clock of its file system; 0 where it is gone."""
     try:
-        return time.time() - path.stat().st_mtime
+        return now(path.parent) - path.stat().st_mtime
     except OSError:
         return 0.0

@@ -15,7 +15,7 @@ from typing import Any
 
 from pipeline import slurm
 from pipeline.errors import FULL
-from pipeline.files import write_atomically
+from pipeline.files import memory, read_regular, write_atomically
 from pipeline.processes import from_plain, is_dead
 from pipeline.tables import sent, signed
 
@@ -42,7 +42,7 @@ MOST_ASKED = 1000
 def read(folder: Path) -> dict[str, Any]:
     """The record; empty where there is none that may be read, and with the state ``garbled`` alone where it is not what was written."""
     try:
-        return signed.read((folder / FILE).read_bytes())
+        return signed.read(read_regular(folder / FILE, memory()))
     except OSError:
         return {}
     except ValueError:
@@ -118,25 +118,25 @@ def settle(folder: Path) -> dict[str, Any]:
     return _marked(folder, record, over[folder]) if over else record
 
 
-def going(runs: Path, memory: Path) -> list[Path]:
+def going(runs: Path, remembered: Path) -> list[Path]:
     """The folders of runs that say that they go on.
 
     Args:
-        runs, memory: see :func:`killed`.
+        runs, remembered: see :func:`killed`.
     """
-    names = sorted(_listed(runs) - _remembered(memory))
+    names = sorted(_listed(runs) - _remembered(remembered))
     return [runs / name for name in names if read(runs / name).get("state") in GOING]
 
 
-def killed(runs: Path, memory: Path) -> list[str]:
+def killed(runs: Path, remembered: Path) -> list[str]:
     """Runs that are found to have been killed, each once: (id of the run) was (reason). One whose record cannot be
     read, and which may still go on, is named each time.
 
     Args:
         runs: the folder of runs.
-        memory: a file of the ids of runs that have ended, which are not opened again. It is made, and grows, where it can be written.
+        remembered: a file of the ids of runs that have ended, which are not opened again. It is made, and grows, where it can be written.
     """
-    ended, seen, garbled = _remembered(memory), [], []
+    ended, seen, garbled = _remembered(remembered), [], []
     on: dict[Path, dict[str, Any]] = {}
     for name in sorted(_listed(runs) - ended):
         record = read(runs / name)
@@ -157,8 +157,8 @@ def killed(runs: Path, memory: Path) -> list[str]:
             found.append(f"run {folder.name} was {record['reasons'][0]}")
     if seen:
         with suppress(OSError):  # they are opened again next time
-            memory.parent.mkdir(parents=True, exist_ok=True)
-            with memory.open("a", encoding="utf-8") as stream:
+            remembered.parent.mkdir(parents=True, exist_ok=True)
+            with remembered.open("a", encoding="utf-8") as stream:
                 stream.write("\n".join(["", *seen, ""]))
     return found
 
@@ -169,14 +169,14 @@ def is_over(folder: Path, record: Mapping[str, Any]) -> bool:
     return (folder / SEAL).exists() if state == GARBLED else state in OVER
 
 
-def in_progress(runs: Path, memory: Path) -> dict[Path, dict[str, Any]]:
+def in_progress(runs: Path, remembered: Path) -> dict[Path, dict[str, Any]]:
     """Runs that go on, with their records, the newest first; those that are found to have been killed are marked.
 
     Args:
-        runs, memory: as :func:`killed` has them; nothing is added to the memory.
+        runs, remembered: as :func:`killed` has them; nothing is added to what is remembered.
     """
     found = {}
-    for name in sorted(_listed(runs) - _remembered(memory), reverse=True):
+    for name in sorted(_listed(runs) - _remembered(remembered), reverse=True):
         folder = runs / name
         record = read(folder)
         if record and not is_over(folder, record):
@@ -193,9 +193,9 @@ def _listed(runs: Path) -> set[str]:
         return set()
 
 
-def _remembered(memory: Path) -> set[str]:
+def _remembered(ended: Path) -> set[str]:
     try:
-        return set(memory.read_text(encoding="utf-8", errors="replace").split("\n"))
+        return set(read_regular(ended, memory()).decode("utf-8", "replace").split("\n"))
     except OSError:
         return set()
 

@@ -15,7 +15,16 @@ import pandas as pd
 import yaml
 
 from pipeline.errors import DataError, PipelineError, os_error
-from pipeline.files import file_digest, write_atomically
+from pipeline.files import (
+    NotRegular,
+    Outside,
+    file_digest,
+    inside,
+    memory,
+    open_regular,
+    read_regular,
+    write_atomically,
+)
 from pipeline.tables import signed, status
 
 FILE = status.SEAL
@@ -42,22 +51,37 @@ def check(folder: Path) -> None:
     """
     path = folder / FILE
     try:
-        kept = signed.read(path.read_bytes())["sha256"].items()
+        kept = signed.read(read_regular(path, memory()))["sha256"].items()
     except (FileNotFoundError, NotADirectoryError):
         return
+    except NotRegular as error:
+        raise changed(folder, [FILE]) from error
     except OSError as error:
         raise os_error(error, "a file of a run cannot be read", path) from error
     except (ValueError, LookupError, AttributeError) as error:
         raise changed(folder, [FILE]) from error
-    wrong = [name for name, digest in kept if not _is(folder / name, digest)]
+    wrong = [name for name, digest in kept if not _is(_inside(folder, name), digest)]
     if wrong:
         raise changed(folder, wrong)
 
 
+def _inside(folder: Path, name: str) -> Path:
+    try:
+        return inside(folder, name)
+    except Outside as error:
+        raise DataError(
+            f"{FILE} of run {folder.resolve().name} names a file that is none of the run: {error}",
+            where=str(folder / FILE),
+            cause="somebody wrote it by hand, or put a link in the place of a file of the run",
+            remedy=_again(folder),
+        ) from error
+
+
 def _is(path: Path, digest: str) -> bool:
     try:
+        open_regular(path).close()  # a pipe would be waited for
         return file_digest(path) == digest
-    except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
+    except (FileNotFoundError, NotADirectoryError, IsADirectoryError, NotRegular):
         return False
     except OSError as error:
         raise os_error(error, "a file of a run cannot be read", path) from error
@@ -81,7 +105,8 @@ def parquet(path: Path) -> pd.DataFrame:
         StageFailed: it may not be read.
     """
     try:
-        return pd.read_parquet(path)
+        with open_regular(path) as stream:
+            return pd.read_parquet(stream)
     except Exception as error:  # a damaged file lets errors of many kinds through, of several libraries
         raise _unread(path, error) from error
 
@@ -94,7 +119,7 @@ def json_of(path: Path) -> Any:
         StageFailed: it may not be read.
     """
     try:
-        return json.loads(path.read_bytes().decode("utf-8"))
+        return json.loads(read_regular(path, memory()).decode("utf-8"))
     except (OSError, ValueError, RecursionError) as error:
         raise _unread(path, error) from error
 
@@ -107,13 +132,13 @@ def yaml_of(path: Path) -> Any:
         StageFailed: it may not be read.
     """
     try:
-        return yaml.safe_load(path.read_bytes().decode("utf-8"))
+        return yaml.safe_load(read_regular(path, memory()).decode("utf-8"))
     except (OSError, ValueError, RecursionError, yaml.YAMLError) as error:
         raise _unread(path, error) from error
 
 
 def _unread(path: Path, error: Exception) -> PipelineError:
-    if isinstance(error, OSError) and error.errno is not None:
+    if isinstance(error, OSError) and error.errno is not None and not isinstance(error, NotRegular):
         return os_error(error, "a file of a run cannot be read", path)
     folder = path.parent.parent if path.parent.name == _FIGURES else path.parent
     said = (str(error).strip().splitlines() or [type(error).__name__])[0]
@@ -129,7 +154,7 @@ def _again(folder: Path, known: bool = True) -> str:
     """How a run folder with the same content is had."""
     words = "run the same evaluation again and name its new folder; what is in the store is reused"
     try:
-        given = (folder / _OVERRIDES).read_text(encoding="utf-8").splitlines() if known else []
+        given = read_regular(folder / _OVERRIDES, memory()).decode("utf-8").splitlines() if known else []
     except (OSError, ValueError):
         given = []
     return f"{words}: {shlex.join(['python', '-m', 'pipeline', *given])}" if given else words

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import base64
+import errno
+import os
 import sys
+import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -14,7 +17,7 @@ import pytest
 import soundfile
 from pydantic import ValidationError
 
-from pipeline import cli
+from pipeline import audio, cli
 from pipeline.anonymisers.command import Anonymiser, CommandSettings
 from pipeline.contracts import Utterance
 from pipeline.errors import StageFailed
@@ -222,3 +225,39 @@ def test_soundfile_reads_what_the_program_gets(tmp_path: Path) -> None:
     found = soundfile.info(tmp_path / "kept.wav")
     assert (found.subtype, found.channels, found.samplerate) == ("PCM_16", 1, rate)
     assert np.array_equal(soundfile.read(tmp_path / "kept.wav", dtype="float32")[0], wave)
+
+
+@pytest.mark.parametrize(
+    "number", [errno.ENOSPC, *(pytest.param(one, marks=pytest.mark.slow) for one in (errno.EDQUOT, errno.EROFS))]
+)
+def test_temporary_files_that_find_no_room_are_said_with_the_variable_that_moves_them(
+    number: int, command: Callable, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where no folder can be made, and where one was and the recordings find no room in it."""
+    given = [
+        "system=[original]",
+        f"+system.mine={{name: command, command: '{sys.executable} {PROGRAM} {{input}} {{output}}'}}",
+    ]
+    (tmp_path / "room").mkdir()
+    write = audio.write
+
+    def full(*_: object, **__: object) -> None:
+        raise OSError(number, os.strerror(number))
+
+    def into_temporary(path: Path, *rest: object, **named: object) -> None:
+        if "voice-privacy-" in str(path):
+            full()
+        write(path, *rest, **named)
+
+    for patched in (
+        lambda m: m.setattr(tempfile, "mkdtemp", full),
+        lambda m: m.setattr(audio, "write", into_temporary),
+    ):
+        with monkeypatch.context() as patch:
+            patched(patch)
+            status, _, err = command(*given)
+        assert status == 5 and "temporary files cannot be written" in err and "export TMPDIR=DIR" in err, err
+    monkeypatch.setenv("TMPDIR", str(tmp_path / "room"))  # what the message says
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    assert command(*given)[0] == 0
+    assert not list((tmp_path / "room").iterdir())

@@ -6,6 +6,7 @@ import sys
 import time
 from collections.abc import Callable
 
+from pipeline import caches
 from tests.benchmark import audio, demo, embeddings, extraction, harness, plda, scores, simulation, surveying, training
 from tests.benchmark.harness import Row, Skipped
 
@@ -42,6 +43,7 @@ def main(names: list[str]) -> int:
     if unknown:
         print(f"no benchmark {', '.join(unknown)}; there are {', '.join(known)}", file=sys.stderr)
         return 2
+    caches.use(caches.default())
     missed = 0
     for name in names or BENCHMARKS:
         where, begin = harness.machine(), time.perf_counter()

@@ -107,7 +107,11 @@ def _found(settings: DatasetSettings, root: Path, faults: Faults) -> folders.Fou
         return folders.Found(())
     table = root if root.is_file() else root / tables.FILE
     try:
-        found = tables.read(table, faults) if table.is_file() else folders.look(root, settings.results or "")
+        found = (
+            tables.read(table, faults, settings.follow_links)
+            if table.is_file()
+            else folders.look(root, settings.results or "")
+        )
     except folders.Ambiguous as error:
         faults.add("results", str(error), root)
         return folders.Found(())

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import csv
+import os
 from collections.abc import Mapping
 from pathlib import Path
 
+from pipeline.datasets.corpus import Fence
 from pipeline.datasets.scores.folders import CONDITIONS, IGNORANT, LAZY, ORIGINAL, SEMI, UNPROTECTED, Found, ScoreFile
 from pipeline.faults import Faults
 from pipeline.tables import text
@@ -22,8 +24,8 @@ _KNOWS = {IGNORANT: ORIGINAL, LAZY: ORIGINAL, SEMI: "anonymised"}
 _YES_NO = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
 
 
-def read(path: Path, faults: Faults) -> Found:
-    """The files that a table names; paths are relative to its folder. Faults are added for each line.
+def read(path: Path, faults: Faults, follow_links: bool = False) -> Found:
+    """The files that a table names; paths are relative to its folder, and lead to files below it. Faults are added for each line.
 
     Columns are parted by commas, semicolons or tabs; ``file`` and ``subset`` are needed. ``condition`` follows from the attacker,
     the attacker of OO is the unprotected one. ``llr`` says whether scores are natural-log likelihood ratios (Cllr is defined for
@@ -46,18 +48,26 @@ def read(path: Path, faults: Faults) -> Found:
         what = "; ".join(filter(None, said)) or "a column stands twice"
         faults.add("score-table", f"columns: {what}; known are {', '.join(COLUMNS)}", path)
         return Found(())
-    made = []
+    made, fence = [], Fence(path.parent, follow_links)
     for row in rows:
         where = f"{path}:{rows.line_num}"
         if None in row or None in row.values():
             faults.add("score-table", f"a line of another number of fields than the header's {len(known)}", where)
             continue
         one = _of({name: value.strip() for name, value in row.items()}, path.parent, where, faults)
-        if one is not None:
+        if one is not None and _holds(fence, one, where, faults):
             made.append(one)
     if not made and not faults.found:
         faults.add("score-table", "it names no file", path)
     return Found(tuple(made))
+
+
+def _holds(fence: Fence, one: ScoreFile, where: str, faults: Faults) -> bool:
+    """Whether what a line names lies below the table's folder."""
+    away = [path for path in (one.path, one.trials) if path is not None and not fence.holds(path)]
+    for path in away:
+        faults.add("leaves-table", f"'{path}' leads out of the table's folder, to {os.path.realpath(path)}", where)
+    return not away
 
 
 def _of(row: Mapping[str, str], folder: Path, where: str, faults: Faults) -> ScoreFile | None:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pipeline.datasets.vpc.layout import Layout
+from pipeline.files import read_regular
 
 FILES = ("embedding_model.ckpt", "embedding_model.safetensors")
 LOG = "train_log.txt"
@@ -80,9 +81,7 @@ def _number(checkpoint: Path) -> tuple[int, str]:
 def _lowest_loss(log: Path, checkpoints: list[Path]) -> tuple[Path | None, str]:
     """Of the checkpoints that are there, that of the epoch with the lowest valid loss; None where the log does not tell."""
     try:
-        if log.stat().st_size > _LARGEST_LOG:
-            return None, ""
-        text = log.read_text(encoding="utf-8", errors="replace")
+        text = read_regular(log, _LARGEST_LOG).decode("utf-8", "replace")
     except OSError:
         return None, ""
     losses = {int(epoch): _loss(loss) for epoch, loss in _EPOCH.findall(text)}
