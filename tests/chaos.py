@@ -32,8 +32,8 @@ from tests.toy import HANGS
 EVALUATION = (
     "recipe=demo", "dataset.speakers=4", "dataset.utterances=4", "dataset.seconds=0.8", "dataset.train_speakers=12",
     "system=[original,b2]", "extractor=[ecapa]", "backend=[cosine,wccn]", "attacker=[ignorant,semi_informed]", "metric=[asv,vsm]",
-    "metric.asv.interval=none", "backend.wccn.as_norm=null", "train.channels=[16,16,16]", "train.aggregation=24", "train.embedding=16", "train.attention=8",
-    "train.batch=8", "train.crop_seconds=0.5", "train.steps=24", "train.verify_every=6", "runtime.device=cpu", "runtime.threads=1",
+    "metric.asv.interval=none", "backend.wccn.as_norm=null", "train.channels=[16,16,16]", "train.aggregation=24",
+    "train.embedding=16", "train.attention=8", "train.batch=8", "train.crop_seconds=0.5", "train.steps=24", "train.verify_every=6", "runtime.device=cpu", "runtime.threads=1",
 )  # fmt: skip
 STAGES = {"synthesise", "anonymise", "pack", "train", "extract", "fit", "score", "measure", "check"}
 ARTEFACT = re.compile("[0-9a-f]{64}")
@@ -124,7 +124,7 @@ class Chaos:
             times = tuple(event["at"] - began for event in events(run))
             found, faults = artefacts(exp / "store")
             assert not faults
-            assert {stage for stage, _ in found} == STAGES, "a kill can fall into every stage"
+            assert {stage for stage, _ in found} >= STAGES, "a kill can fall into every stage"
             self._whole[way] = Whole(values(run), found, (*times, time.time() - began))
         return self._whole[way]
 
