@@ -1051,15 +1051,24 @@ class MetricFamily(Component):
 
 
 class Executor(Component):
-    """Runs tasks: each is found in the store or computed, and committed before anything that stands on it begins."""
+    """Runs tasks: each is found in the store or computed, and committed before anything that stands on it begins.
 
-    def __init__(self, settings: Any) -> None:
-        self.settings = settings
+    Args:
+        settings: of this executor.
+        device: that the tasks were planned for: ``cpu``, ``cuda`` or ``cuda:N``.
+    """
+
+    def __init__(self, settings: Any, device: str = "cpu") -> None:
+        self.settings, self.device = settings, device
 
     def threads(self, cores: int) -> int:
         """How many threads each process that performs tasks has, where all of them together may use so many cores, and the user
         asked for no number."""
         return cores
+
+    def at_once(self) -> int:
+        """How many tasks are performed at once on this machine, for estimates."""
+        return 1
 
     @abstractmethod
     def execute(
@@ -1078,5 +1087,5 @@ class Executor(Component):
 
         Raises:
             Stopped: a signal arrived; what is finished stays.
-            PipelineError: one or more tasks failed; the status is that of the first.
+            PipelineError: one or more tasks failed; the status is that of all of them, or 5 where they have several.
         """

@@ -28,6 +28,29 @@ class Fault:
         return f"{self.where}: {self.what}" if self.where else self.what
 
 
+@dataclass(frozen=True)
+class FailedTask(Fault):
+    """One of several tasks that failed: a row of the table of failures.
+
+    Attributes:
+        stage: of the task.
+        label: its name for people.
+        status: the exit status of a run in which it alone fails.
+        stood: how many tasks were not run because they stand on it.
+        log_file: with the messages of whoever performed it; '' where that is the log of the run.
+    """
+
+    stage: str = ""
+    label: str = ""
+    status: int = 5
+    stood: int = 0
+    log_file: str = ""
+
+
+_SAID = 120
+"""Characters of what happened that stand in the table; the log has all of them."""
+
+
 class PipelineError(Exception):
     """An error with its explanation. ``str()`` of it is one paragraph for people."""
 
@@ -67,7 +90,13 @@ class PipelineError(Exception):
             # No full stop: a remedy often ends in a command, which is copied with what stands behind it.
             parts.append(f"To mend it: {self.remedy}")
         text = " ".join(parts)
-        lines = [f"  - {line}" for line in _folded(self.faults, most)]
+        rows = [fault for fault in self.faults if isinstance(fault, FailedTask)]
+        plain = [fault for fault in self.faults if not isinstance(fault, FailedTask)]
+        # What else is said of the first failure stands before the table, what followed from all of them behind it.
+        before = self.faults.index(rows[0]) if rows else len(plain)
+        lines = [f"  - {line}" for line in _folded(plain[:before], most)]
+        lines += [f"  {line}" for line in _table(rows, most, self.listed_in)]
+        lines += [f"  - {line}" for line in plain[before:]]
         if len(self.faults) > most:
             lines.append(
                 f"  all {len(self.faults)} of them: {self.listed_in}"
@@ -94,6 +123,25 @@ def _folded(faults: Sequence[Fault], most: int) -> list[str]:
         if len(mine) > share[kind]:
             lines.append(f"and {len(mine) - share[kind]} more{f' [{kind}]' if kind else ''}")
     return lines
+
+
+def _table(rows: Sequence[FailedTask], most: int, log_file: str) -> list[str]:
+    """Failed tasks as the lines of a table in plain text, the first ``most`` of them."""
+    if not rows:
+        return []
+    logs = list(dict.fromkeys(row.log_file or log_file for row in rows))
+    table: list[tuple[str, ...]] = [("stage", "task", "stood on it", "what happened", "log")]
+    for row in rows[:most]:
+        what = f"{row.what} ({row.where})" if row.where not in ("", row.label) else row.what
+        said = " ".join(what.removeprefix(row.label).split())
+        said = said if len(said) <= _SAID else f"{said[:_SAID]} ..."
+        table.append((row.stage, row.label, str(row.stood), said, row.log_file or log_file))
+    if len(logs) == 1:
+        table = [row[:-1] for row in table]
+    widths = [max(map(len, column)) for column in zip(*table)]
+    lines = [f"{len(rows)} tasks failed" + (f" (all of it in {logs[0]}):" if len(logs) == 1 and logs[0] else ":")]
+    lines += ["  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip() for row in table]
+    return lines + ([f"and {len(rows) - most} more"] if len(rows) > most else [])
 
 
 def _rebuild(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import re
 import subprocess
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
@@ -23,6 +25,17 @@ class Answer:
 
     states: dict[str, tuple[str, int]] = field(default_factory=dict)
     refusal: str = ""
+
+
+def job() -> str:
+    """The job of this process, with the task of an array; '' outside Slurm. What is no number is no job of Slurm's."""
+    array, task = _given("SLURM_ARRAY_JOB_ID"), _given("SLURM_ARRAY_TASK_ID")
+    return f"{array}_{task or 0}" if array else _given("SLURM_JOB_ID")
+
+
+def _given(name: str) -> str:
+    value = os.environ.get(name, "").strip()
+    return value if re.fullmatch("[0-9]{1,12}", value) else ""
 
 
 def ask(jobs: Collection[str], seconds: float = 60.0, accounts: bool = True) -> Answer:

@@ -190,7 +190,7 @@ MENTIONS: dict[tuple[Kind, str], dict[str, str]] = {
     },
 }
 """Files that mention a component by name and are neither its own nor its options, with the reason."""
-ORDINARY = {"original", "external", "embedding", "local", "text", "command", "linkability"}
+ORDINARY = {"original", "external", "embedding", "local", "processes", "text", "command", "linkability"}
 """Ordinary words: they count where a text is nothing but the name, so that something could hang on it."""
 NOT_MEANT = {
     "original": "what is not protected: a value of enrolment, trial and trained_on, and the label of that speech in every table"

@@ -18,7 +18,8 @@ VERBS = {
     "run": "evaluate: prepare, anonymise, extract, train, score, measure, report (the default)",
     "prepare": "read and check the data set, print what it holds",
     "train": "train the extractors whose source is `trained`, print where the weights are",
-    "plan": "print what a run would reuse and compute",
+    "status": "how far a run is, where, and what failed: status [RUN] [--follow] (see status --help)",
+    "plan": "print what a run would reuse and compute, why, and how much time and room it takes: [--tasks]",
     "validate": "check the configuration, and the audio of external systems: [--html FILE] [--csv FILE] [--training]",
     "report": "report RUN...: one report of one or more finished runs",
     "compare": "compare RUN RUN: equal signatures side by side; compare recipe=NAME [RUN]: its scorecard",
@@ -96,6 +97,10 @@ def _dispatch(arguments: list[str]) -> int:
         from pipeline.cli.check_plugin import main as check
 
         return check(arguments[1:])
+    if arguments[:1] == ["status"]:
+        from pipeline.cli.status import main as tell
+
+        return tell(arguments[1:])
     if any(argument in ("-h", "--help") for argument in arguments):
         print(HELP, end="")
         return 0

@@ -35,12 +35,12 @@ class Meter(Progress):
                 SpinnerColumn("dots" if "utf" in (sys.stderr.encoding or "").lower() else "line"),
                 TextColumn("{task.description}"),
                 BarColumn(),
-                TextColumn("{task.completed:.0f}/{task.total:.0f} tasks"),
+                TextColumn("{task.completed:.0f}/{task.total:.0f} tasks{task.fields[failed]}"),
                 TimeRemainingColumn(),
                 console=Console(stderr=True),
                 transient=True,
             )
-            self._row = self._bar.add_task("", total=len(tasks))
+            self._row = self._bar.add_task("", total=len(tasks), failed="")
             self._bar.start()
         else:
             threading.Thread(target=self._lines, args=(self._ended,), daemon=True).start()
@@ -53,7 +53,8 @@ class Meter(Progress):
 
     def show(self) -> None:
         if self._bar is not None:
-            self._bar.update(self._row, completed=self.tasks_done, description=self.label)
+            failed = f", {self.tasks_failed} failed" if self.tasks_failed else ""
+            self._bar.update(self._row, completed=self.tasks_done, description=self.label, failed=failed)
 
     def _lines(self, ended: threading.Event) -> None:
         # A clock of its own: a training that reports no audio must not look dead for minutes.

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from pipeline import evaluation
-from pipeline.cli import compose, output, submission
+from pipeline.cli import compose, output, planning, submission
 from pipeline.cli.listed import keep_all
 from pipeline.cli.logs import log_to_stderr
 from pipeline.cli.progress import Meter
@@ -36,6 +36,9 @@ def act(verb: str, arguments: Sequence[str], folders: Sequence[str]) -> int:
     options = submission.Options()
     if verb == "validate":
         options, arguments = submission.taken(arguments)
+    each = False
+    if verb == "plan":
+        each, arguments = planning.taken(arguments)
     if verb in ("report", "compare"):
         runs = [evaluation.read(folder) for folder in folders]
         action: Action = (
@@ -48,7 +51,7 @@ def act(verb: str, arguments: Sequence[str], folders: Sequence[str]) -> int:
             "run": functools.partial(run, arguments),
             "prepare": prepare,
             "train": train,
-            "plan": plan,
+            "plan": functools.partial(plan, each),
             "validate": functools.partial(validate, options),
             "doctor": doctor,
             "fetch-models": fetch_models,
@@ -123,9 +126,16 @@ def train(asked: Evaluation, values: dict[str, Any]) -> int:
     return 0
 
 
-def plan(asked: Evaluation, values: dict[str, Any]) -> int:
-    """Print what a run would do, stage by stage; what stands on work not yet done counts as to compute."""
-    print(evaluation.plan(asked, Meter()))
+def plan(each: bool, asked: Evaluation, values: dict[str, Any]) -> int:
+    """Print what a run would do, stage by stage, and why; what stands on work not yet done counts as to compute.
+
+    Raises:
+        StageFailed: what is known to be needed does not fit on the disk; all else is printed before.
+    """
+    planned = evaluation.plan(asked, Meter())
+    for line in planning.lines(planned, each):
+        print(line)
+    planned.refuse()
     return 0
 
 

@@ -27,7 +27,8 @@ import numpy as np
 from pipeline import audio, files
 from pipeline.audio.opening import blocks, opened
 from pipeline.datasets.corpus import Listed, Listing
-from pipeline.datasets.known import RACY_NS, KnownFiles
+from pipeline.datasets.known import KnownFiles
+from pipeline.datasets.looking import RACY_NS
 from pipeline.names import few
 from pipeline.seeds import digest
 

@@ -8,45 +8,50 @@ this changes: a disk that decays, a clock that the administrator set back to the
 file finds another digest, and has it looked at again (:meth:`KnownFiles.doubt`). On a network file system
 a change made by another host is seen when its attributes are, after a minute at most by default.
 
-A file system tells two writes apart only if its clock ticked between them. What was changed less than :data:`RACY_NS`
+A file system tells two writes apart only if its clock ticked between them. What was changed less than :data:`looking.RACY_NS`
 before it was looked at is therefore answered and not kept. Faults are kept where they are in the content
 (:attr:`Probe.lasting`).
+
+Several starts at the same moment, on any hosts, share the looking: each keeps what it found every few seconds, takes over what the
+others have kept, and leaves that out (:class:`looking.Left`). There is no lock and no claim, so a kill leaves nothing behind; at
+worst a file is looked at twice.
 
 Another version of the code that gives the answers starts with an empty folder, ``FOLDER/<rules>``.
 """
 
 from __future__ import annotations
 
-import hashlib
 import logging
 import math
-import os
 import re
 import shutil
-import stat
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from pipeline.datasets import looking
 from pipeline.datasets import probe as probing
+from pipeline.datasets.looking import IDENTITY_BYTES, TOGETHER, Left, Look, as_bytes, state
 from pipeline.datasets.probe import Probe
 from pipeline.seeds import digest
 from pipeline.tables.shared import SharedTable, age
 
-RACY_NS = 2_000_000_000
-"""No file system in use has a coarser clock (FAT: 2 s); it also forgives hosts whose clocks differ a little."""
-KEEP_SECONDS = 20.0
-"""A kill costs what was decoded in this time."""
+KEEP_SECONDS = 2.0
+"""Between two times that what was found is kept, and that what other starts found meanwhile is taken over. A kill costs what was
+decoded in this time."""
+PATIENCE = 10
+"""What others found is not asked for again before so many times as long as it took."""
+SAID_SECONDS = 20.0
+"""Between two words on how far it is."""
 FORGOTTEN_SECONDS = 90 * 24 * 3600
 """Folders of other versions that nobody wrote to for so long are removed."""
 
 LAYOUT = 2
-_IDENTITY = pa.binary(16)
+_IDENTITY = pa.binary(IDENTITY_BYTES)
 SCHEMA = pa.schema(
     {
         "identity": _IDENTITY,
@@ -87,27 +92,6 @@ _RULES = re.compile(r"[0-9a-f]{16}")
 log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class _State:
-    """By what a file is told to be as it was."""
-
-    path: str
-    size: int
-    mtime_ns: int
-    ctime_ns: int
-    inode: int
-
-    @property
-    def identity(self) -> bytes:
-        """Of 128 bits, so that a large table is found in fast and takes little memory."""
-        text = f"{self.size} {self.mtime_ns} {self.ctime_ns} {self.inode} ".encode()
-        return hashlib.blake2b(text + _bytes(self.path), digest_size=_IDENTITY.byte_width).digest()
-
-    @property
-    def changed_ns(self) -> int:
-        return max(self.mtime_ns, self.ctime_ns)
-
-
 class KnownFiles:
     """What earlier looks at audio files found.
 
@@ -125,10 +109,11 @@ class KnownFiles:
         self._rules = digest("known files", LAYOUT, probing.rules(), dict(versions or {}))[:16]
         self._keeps = folder is not None
         self._known: pa.Table | None = None
-        self._new: list[tuple[_State, Probe, int]] = []
+        self._new: list[Look] = []
+        self._shared: SharedTable | None = None
 
     def probes(self, paths: Iterable[Path], threads: int = 1) -> dict[Path, Probe]:
-        """Each path once, as :func:`probing.probe` finds it: recalled, or looked at in so many threads."""
+        """Each path once, as :func:`probing.probe` finds it: recalled, or looked at on so many cores."""
         unique = list(dict.fromkeys(paths))
         found = self._recalled(unique)
         self._look([path for path in unique if path not in found], threads, found)
@@ -151,52 +136,54 @@ class KnownFiles:
             return {}
         if self._known is None:
             self._known = self._read(self._folder)
-        if not len(self._known):
-            return {}
-        identities = pa.array([state.identity if state else None for state in _states(paths)], _IDENTITY)
-        rows = pc.index_in(identities, value_set=self._known["identity"])
-        places = [place for place, row in enumerate(rows.to_pylist()) if row is not None]
-        answers = self._known.take(rows.drop_null()).drop_columns("identity").to_pydict()
-        return {
-            paths[place]: Probe(
-                rate,
-                samples,
-                sha256.hex(),
-                kind,
-                _text(problem),
-                channels,
-                clipped,
-                sound=sound.hex(),
-                silence_ms=silence,
-            )
-            for place, rate, samples, channels, clipped, sha256, kind, problem, sound, silence in zip(
-                places, *answers.values()
-            )
-        }
+        self._known = self._known.combine_chunks()
+        return _answers(paths, self._known)
 
-    def _look(self, paths: Sequence[Path], threads: int, found: dict[Path, Probe]) -> None:
-        kept, last = 0, time.monotonic()
-        with ThreadPoolExecutor(max(1, threads)) as pool:
-            try:
-                for start in range(0, len(paths), _BLOCK):
-                    block = paths[start : start + _BLOCK]
-                    for path, (probe, state, looked_ns) in zip(block, pool.map(self._look_at, block), strict=True):
-                        found[path] = probe
-                        kept += 1
-                        if state is not None and self._keeps:
-                            self._new.append((state, probe, looked_ns))
-                        if time.monotonic() - last > KEEP_SECONDS:
-                            log.info("looked at %d of %d audio files", kept, len(paths))
-                            self._keep()
-                            last = time.monotonic()
-            except BaseException:
-                pool.shutdown(wait=False, cancel_futures=True)
-                raise
-            finally:
-                self._keep()
+    def _look(self, paths: Sequence[Path], workers: int, found: dict[Path, Probe]) -> None:
+        if not paths:
+            return
+        left = Left(paths, TOGETHER if looking.is_many(len(paths), workers) else 1)
+        others = _Others()
+        begun = time.monotonic()
+        done, kept, said, asked, pause = 0, begun, begun, begun, KEEP_SECONDS
+        try:
+            for looks in looking.looked(left, len(paths), workers, self._longest):
+                done += len(looks)
+                for one in looks:
+                    found[one.path] = one.probe
+                    if one.state is not None and self._keeps:
+                        self._new.append(one)
+                now = time.monotonic()
+                if now - said > SAID_SECONDS:
+                    said = now
+                    log.info("looked at %d of %d audio files", len(found), len(found) + len(left.paths()))
+                if now - kept > KEEP_SECONDS:
+                    self._keep()
+                    kept = time.monotonic()
+                if now - asked > pause:
+                    theirs = others.answers(left, self._news())
+                    found.update(theirs)
+                    left.drop(theirs)
+                    asked = time.monotonic()
+                    pause = max(KEEP_SECONDS, PATIENCE * (asked - now))
+        finally:
+            self._keep()
+        if others.taken:
+            log.info("looked at %d audio files; %d were looked at by another start meanwhile", done, others.taken)
 
-    def _look_at(self, path: Path) -> tuple[Probe, _State | None, int]:
-        return _look(path, self._longest)
+    def _news(self) -> pa.Table:
+        """What other starts have kept since it was last asked."""
+        empty = SCHEMA.empty_table().select(_ANSWER)
+        if self._folder is None or self._known is None or not self._keeps:
+            return empty
+        try:
+            news = self._table(self._folder).news(_ANSWER)
+        except OSError as error:
+            self._give_up(error)
+            return empty
+        if len(news):
+            self._known = pa.concat_tables([self._known, news])
+        return news
 
     def _read(self, folder: Path) -> pa.Table:
         try:
@@ -210,7 +197,7 @@ class KnownFiles:
         if self._folder is None or self._known is None or not new:
             return
         rows = _rows(new)
-        self._known = pa.concat_tables([self._known, rows.select(_ANSWER)]).combine_chunks()
+        self._known = pa.concat_tables([self._known, rows.select(_ANSWER)])
         try:
             self._table(self._folder).add(rows)
             self._forget_others(self._folder)
@@ -227,7 +214,9 @@ class KnownFiles:
         )
 
     def _table(self, folder: Path) -> SharedTable:
-        return SharedTable(folder / self._rules, SCHEMA, "identity", "looked_ns")
+        if self._shared is None:
+            self._shared = SharedTable(folder / self._rules, SCHEMA, "identity", "looked_ns")
+        return self._shared
 
     def _forget_others(self, folder: Path) -> None:
         for other in folder.iterdir():
@@ -239,75 +228,84 @@ NOTHING_KNOWN = KnownFiles(None)
 """Looks at every file, and keeps nothing."""
 
 
-def _states(paths: Sequence[Path]) -> list[_State | None]:
+class _Others:
+    """What other starts find of files that this one has not yet looked at."""
+
+    def __init__(self) -> None:
+        self.taken = 0
+        self._identities: dict[bytes, Path] | None = None
+
+    def answers(self, left: Left, news: pa.Table) -> dict[Path, Probe]:
+        """What the news say of files that are left; each is held against the file as it is now."""
+        if not len(news):
+            return {}
+        if self._identities is None:
+            # Asked of all files, which takes a while on a network file system: once, and only where there are others.
+            paths = left.paths()
+            self._identities = {one.identity: path for path, one in zip(paths, _states(paths)) if one}
+        wanted = [self._identities.pop(one, None) for one in news["identity"].to_pylist()]
+        found = _answers([path for path in wanted if path is not None], news)
+        self.taken += len(found)
+        return found
+
+
+def _answers(paths: Sequence[Path], known: pa.Table) -> dict[Path, Probe]:
+    """What a table knows of files as they are now."""
+    if not len(known) or not paths:
+        return {}
+    identities = pa.array([one.identity if one else None for one in _states(paths)], _IDENTITY)
+    rows = pc.index_in(identities, value_set=known["identity"])
+    places = [place for place, row in enumerate(rows.to_pylist()) if row is not None]
+    answers = known.take(rows.drop_null()).drop_columns("identity").to_pydict()
+    return {
+        paths[place]: Probe(
+            rate,
+            samples,
+            sha256.hex(),
+            kind,
+            _text(problem),
+            channels,
+            clipped,
+            sound=sound.hex(),
+            silence_ms=silence,
+        )
+        for place, rate, samples, channels, clipped, sha256, kind, problem, sound, silence in zip(
+            places, *answers.values()
+        )
+    }
+
+
+def _states(paths: Sequence[Path]) -> list[looking.State | None]:
     blocks = [paths[start : start + _BLOCK // _ASKED] for start in range(0, len(paths), _BLOCK // _ASKED)]
     with ThreadPoolExecutor(_ASKED) as pool:
-        return [state for block in pool.map(lambda block: [_state(path) for path in block], blocks) for state in block]
-
-
-def _state(path: Path) -> _State | None:
-    """The state of a regular file with an absolute path, else None."""
-    try:
-        return _as_state(path, path.stat()) if path.is_absolute() else None
-    except (OSError, ValueError):
-        return None
-
-
-def _opened_state(path: Path) -> _State | None:
-    """The state by way of opening the file, for which a network file system asks its server."""
-    try:
-        with path.open("rb") as stream:
-            return _as_state(path, os.fstat(stream.fileno()))
-    except OSError:
-        return None
-
-
-def _as_state(path: Path, found: os.stat_result) -> _State | None:
-    if not stat.S_ISREG(found.st_mode):
-        return None
-    return _State(str(path), found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino)
-
-
-def _look(path: Path, longest_seconds: float) -> tuple[Probe, _State | None, int]:
-    """What a file turns out to be, its state where that may be kept, and when it was looked at."""
-    now = time.time_ns()
-    before = _state(path)
-    found = probing.probe(path, longest_seconds)
-    settled = before is not None and now - before.changed_ns >= RACY_NS
-    if not (found.lasting and settled and _opened_state(path) == before):
-        return found, None, now
-    return found, before, now
-
-
-def _bytes(text: str) -> bytes:
-    # Names of files may hold anything; Python stands in lone surrogates for what is not UTF-8.
-    return text.encode("utf-8", "surrogatepass")
+        return [one for block in pool.map(lambda block: [state(path) for path in block], blocks) for one in block]
 
 
 def _text(content: bytes) -> str:
     return content.decode("utf-8", "surrogatepass")
 
 
-def _rows(new: Sequence[tuple[_State, Probe, int]]) -> pa.Table:
+def _rows(new: Sequence[Look]) -> pa.Table:
     rows = [
         {
-            "identity": state.identity,
-            "path": _bytes(state.path),
-            "size": state.size,
-            "mtime_ns": state.mtime_ns,
-            "ctime_ns": state.ctime_ns,
-            "inode": state.inode,
-            "sample_rate": probe.sample_rate,
-            "samples": probe.samples,
-            "channels": probe.channels,
-            "clipped": probe.clipped,
-            "sha256": bytes.fromhex(probe.sha256),
-            "kind": probe.kind,
-            "problem": _bytes(probe.problem),
-            "sound": bytes.fromhex(probe.sound),
-            "silence_ms": probe.silence_ms,
-            "looked_ns": looked_ns,
+            "identity": of.identity,
+            "path": as_bytes(of.path),
+            "size": of.size,
+            "mtime_ns": of.mtime_ns,
+            "ctime_ns": of.ctime_ns,
+            "inode": of.inode,
+            "sample_rate": one.probe.sample_rate,
+            "samples": one.probe.samples,
+            "channels": one.probe.channels,
+            "clipped": one.probe.clipped,
+            "sha256": bytes.fromhex(one.probe.sha256),
+            "kind": one.probe.kind,
+            "problem": as_bytes(one.probe.problem),
+            "sound": bytes.fromhex(one.probe.sound),
+            "silence_ms": one.probe.silence_ms,
+            "looked_ns": one.looked_ns,
         }
-        for state, probe, looked_ns in new
+        for one in new
+        if (of := one.state) is not None
     ]
     return pa.Table.from_pylist(rows, SCHEMA)

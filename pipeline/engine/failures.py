@@ -1,11 +1,11 @@
-"""Several failures of one run as one error: the roots by name, what they took down in a line."""
+"""Several failures of one run as one error: a table of the roots, then what they took down in a line."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
 from pipeline.engine.task import Task
-from pipeline.errors import ConfigError, DataError, Fault, ModelMissing, PipelineError, StageFailed, system
+from pipeline.errors import ConfigError, DataError, FailedTask, Fault, ModelMissing, PipelineError, StageFailed, system
 from pipeline.names import few
 
 
@@ -13,9 +13,34 @@ class NotRun(StageFailed):
     """A task that stands on a failed one."""
 
 
+class NotBegun(NotRun):
+    """A task that nothing kept from being run, but that the run was to end with its first failure."""
+
+
 def not_run(task: Task) -> NotRun:
     """That a task was not run because one that it stands on failed."""
     return NotRun(f"{task.label} was not run", cause="a task that it stands on failed")
+
+
+def not_begun(task: Task) -> NotBegun:
+    """That a task was not begun because another one failed and ``fail_fast=true`` was asked for."""
+    return NotBegun(
+        f"{task.label} was not begun",
+        cause="another task failed, and fail_fast=true ends a run with its first failure",
+        remedy="fail_fast=false goes on with whatever does not stand on a failed task",
+    )
+
+
+def left_out(task: Task, failed: Mapping[Task, PipelineError], fail_fast: bool) -> NotRun | None:
+    """Why a task is not to be begun any more, as things stand; None where it may be.
+
+    Args:
+        failed: what failed or was left out before.
+        fail_fast: whether nothing more is begun after the first failure.
+    """
+    if any(ref.task in failed and not isinstance(failed[ref.task], NotBegun) for ref in task.sources()):
+        return not_run(task)
+    return not_begun(task) if failed and fail_fast else None
 
 
 def unexpected(task: Task, error: Exception) -> StageFailed:
@@ -30,15 +55,20 @@ def unexpected(task: Task, error: Exception) -> StageFailed:
     )
 
 
-def raise_for(failed: Mapping[Task, PipelineError]) -> None:
-    """Raise the first failure with all others as its faults; nothing if there is none. Its ``failed`` has each of them by its task.
+def raise_for(failed: Mapping[Task, PipelineError], logs: Mapping[Task, str] | None = None) -> None:
+    """Raise one error for all failures, with a table of them where there are several; nothing if there is none. Its ``failed`` has
+    each of them by its task.
+
+    Args:
+        failed: what failed, and what was not run because of it.
+        logs: the file with the messages of whoever performed a task, where it is not that of the run.
 
     Raises:
         PipelineError: of the class that all roots have, where that says who has to mend it (configuration, data, a model that is
             missing); else StageFailed.
     """
     if failed:
-        error = _joined(failed)
+        error = _joined(failed, logs or {})
         error.failed = dict(failed)
         raise error
 
@@ -48,26 +78,63 @@ def roots(failed: Mapping[Task, PipelineError]) -> dict[Task, PipelineError]:
     return {task: error for task, error in failed.items() if not isinstance(error, NotRun)}
 
 
-def _joined(failed: Mapping[Task, PipelineError]) -> PipelineError:
-    first_ones = list(roots(failed).items())
-    task, first = first_ones[0]
+def _joined(failed: Mapping[Task, PipelineError], logs: Mapping[Task, str]) -> PipelineError:
+    first_ones = roots(failed)
+    task, first = next(iter((first_ones or failed).items()))
     if len(failed) == 1:
         return first
-    others = [Fault(error.what, where=error.where or other.label) for other, error in first_ones[1:]]
-    down = [task.label for task, error in failed.items() if isinstance(error, NotRun)]
+    faults = list(first.faults)
+    if len(first_ones) > 1:
+        stood = standing_on(first_ones, failed)
+        faults += [_row(one, error, stood[one], logs.get(one, "")) for one, error in first_ones.items()]
+    waited = [one.label for one, error in failed.items() if isinstance(error, NotBegun)]
+    down = [one.label for one, error in failed.items() if isinstance(error, NotRun) and not isinstance(error, NotBegun)]
     if down:
-        others.append(Fault("not run, because a task that it stands on failed", where=few(down, 3)))
-    return _class([error for _, error in first_ones])(
+        faults.append(Fault("not run, because a task that it stands on failed", where=few(down, 3)))
+    if waited:
+        faults.append(
+            Fault("not begun, because fail_fast=true ends a run with its first failure", where=few(waited, 3))
+        )
+    return _class(list(first_ones.values()))(
         first.what,
         where=first.where or task.label,
         cause=first.cause,
         remedy=first.remedy,
-        faults=[*first.faults, *others],
+        faults=faults,
     )
+
+
+def standing_on(first_ones: Mapping[Task, PipelineError], failed: Mapping[Task, PipelineError]) -> dict[Task, int]:
+    """How many tasks were not run because they stand on each of these, directly or through others; one may stand on several."""
+    found: dict[Task, set[Task]] = {}
+
+    def below(task: Task) -> set[Task]:
+        if task not in found:
+            found[task] = set()
+            for source in {ref.task for ref in task.sources()}:
+                if source in first_ones:
+                    found[task].add(source)
+                elif source in failed:
+                    found[task] |= below(source)
+        return found[task]
+
+    counts = dict.fromkeys(first_ones, 0)
+    for task, error in failed.items():
+        if task not in first_ones and not isinstance(error, NotBegun):
+            for root in below(task):
+                counts[root] += 1
+    return counts
+
+
+def _row(task: Task, error: PipelineError, stood: int, log_file: str) -> FailedTask:
+    return FailedTask(
+        error.what, where=error.where or task.label, stage=task.name, label=task.label, status=error.status, stood=stood,
+        log_file=log_file,
+    )  # fmt: skip
 
 
 def _class(errors: Sequence[PipelineError]) -> type[PipelineError]:
     for kind in (ConfigError, DataError, ModelMissing):
-        if all(isinstance(error, kind) for error in errors):
+        if errors and all(isinstance(error, kind) for error in errors):
             return kind
     return StageFailed

@@ -6,15 +6,18 @@ done, the store says. A line that a kill has cut off is no event.
 ====================== =====================================================================================================
 ``event``              what else stands in the line
 ====================== =====================================================================================================
-``planned``            ``tasks``: a list of [task, stage, label, seconds of audio, whether it uses an accelerator]
+``planned``            ``tasks``: a list of [task, stage, label, seconds of audio, whether it uses an accelerator, seconds it is expected
+                       to take or null]; ``job`` (of Slurm; '' outside)
 ``begin``              ``task``, ``where`` (what works on it: a worker and its device; '' is the process itself)
+``advanced``           ``task``, ``seconds`` of its audio that are done; not more often than every 10 s
 ``reused`` ``done``    ``task``; ``took``: seconds since it began
 ``failed``             ``task``, ``took``, ``error`` (in words), ``trace`` (the traceback; '' where the words say it all), ``log`` (a file)
 ``skipped``            ``task``: one that it stands on failed
-``end``                nothing: this process begins nothing more
+``end``                nothing: what this process had begun is over, and it begins nothing more unless a ``planned`` follows
 ====================== =====================================================================================================
 
 All have ``at`` (seconds since 1970), ``host`` and ``pid``. A task is named by the first 16 digits of its id.
+:mod:`pipeline.engine.followed` reads them.
 """
 
 from __future__ import annotations
@@ -25,10 +28,11 @@ import os
 import socket
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from pipeline import slurm
 from pipeline.engine.progress import Progress
 from pipeline.engine.task import Task
 from pipeline.errors import PipelineError
@@ -36,6 +40,8 @@ from pipeline.processes import mine
 
 FOLDER = "tasks"
 DIGITS = 16
+ADVANCED_SECONDS = 10.0
+"""Between two lines that say how far a task is."""
 
 log = logging.getLogger(__name__)
 
@@ -51,28 +57,34 @@ class Journal(Progress):
     Args:
         run: the run folder.
         log_file: where the messages of this process stand, for those who read of a failure.
+        expected: how many seconds a task will take, where that is known.
     """
 
-    def __init__(self, run: Path, log_file: Path) -> None:
+    def __init__(self, run: Path, log_file: Path, expected: Callable[[Task], float | None] = lambda task: None) -> None:
         super().__init__()
         self.path = run / FOLDER / f"{mine().token()}.jsonl"
         self.log_file = log_file
+        self.expected = expected
+        self._told: dict[str, float] = {}
         self._began: dict[str, float] = {}
         self._writes = threading.Lock()
         self._fails = False
 
     def start(self, tasks: Sequence[Task]) -> None:
         super().start(tasks)
-        rows = [
-            [short(task), task.name, task.label, round(task.resources.seconds, 3), task.resources.device]
-            for task in tasks
-        ]
-        self._write("planned", tasks=rows)
+        self._write("planned", tasks=[self._row(task) for task in tasks], job=slurm.job())
 
     def begin(self, task: Task, where: str = "") -> None:
         super().begin(task, where)
-        self._began[task.id] = time.monotonic()
+        self._began[task.id] = self._told[task.id] = time.monotonic()
         self._write("begin", task=short(task), where=where)
+
+    def advance(self, task: Task, seconds: float) -> None:
+        super().advance(task, seconds)
+        now = time.monotonic()
+        if now - self._told.get(task.id, now) >= ADVANCED_SECONDS:
+            self._told[task.id] = now
+            self._write("advanced", task=short(task), seconds=round(self._within.get(task.id, 0.0), 3))
 
     def end(self, task: Task, computed: bool) -> None:
         super().end(task, computed)
@@ -89,6 +101,12 @@ class Journal(Progress):
 
     def finish(self) -> None:
         self._write("end")
+
+    def _row(self, task: Task) -> list[Any]:
+        expected = self.expected(task)
+        takes = None if expected is None else round(expected, 3)
+        resources = task.resources
+        return [short(task), task.name, task.label, round(resources.seconds, 3), resources.device, takes]
 
     def _took(self, task: Task) -> float:
         return round(time.monotonic() - self._began.pop(task.id, time.monotonic()), 3)

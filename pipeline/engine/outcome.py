@@ -59,14 +59,26 @@ class Outcome:
             return value.digest
         if isinstance(value, Ref):
             return self.artefact(value).digest
-        sources = value.sources if isinstance(value, Derived) else value
-        digests = [self.artefact(ref).digest for ref in sources]
         if not isinstance(value, Derived):
-            return digest(digests)
-        choice = digest("selection", value.what, digests)
+            return digest([self.artefact(ref).digest for ref in value])
+        known = self._known(value)
+        if known is None:
+            choice = self._choice(value)
+            known = self._digests[choice] = self.store.remember(choice, self._select(value).digest)
+        return known
+
+    def _known(self, value: Derived) -> str | None:
+        """Content digest of a part whose sources are done, as it was found earlier; None if it was not."""
+        choice = self._choice(value)
         if choice not in self._digests:
-            self._digests[choice] = self.store.recall(choice) or self.store.remember(choice, self._select(value).digest)
+            found = self.store.recall(choice)
+            if found is None:
+                return None
+            self._digests[choice] = found
         return self._digests[choice]
+
+    def _choice(self, value: Derived) -> str:
+        return digest("selection", value.what, [self.artefact(ref).digest for ref in value.sources])
 
     def value(self, value: Input) -> Any:
         """The value of an input whose sources are done: of a Ref its artefact."""
@@ -91,6 +103,14 @@ class Outcome:
                 if artefact is not None:
                     found[name] = self.artefacts[task.id, name] = artefact
         return found
+
+    def told(self, task: Task) -> bool:
+        """Whether the keys of a task can be told without reading artefacts: its sources are done, and what it takes of them is
+        known from earlier."""
+        if not all(self.has(ref) for ref in task.sources()):
+            return False
+        inputs = [*task.inputs.values(), *(value for one in task.outputs.values() for value in one.inputs.values())]
+        return all(self._known(value) is not None for value in inputs if isinstance(value, Derived))
 
     def recall(self, task: Task) -> bool:
         """Take the sources of a task from the store, and theirs, as far as they are not done; whether all are there.
@@ -121,3 +141,9 @@ def standing(tasks: Sequence[Task], outcome: Outcome) -> list[tuple[Task, bool]]
             return [(task, len(outcome.find(task)) == len(task.outputs)) for task in tasks]
         except Damaged:  # it is set aside, so another look finds it missing
             continue
+
+
+def missing(tasks: Sequence[Task], outcome: Outcome) -> dict[Task, list[Name]]:
+    """The outputs that would be computed, by task, as :func:`standing` tells it; what it finds is taken."""
+    lacking = [task for task, reused in standing(tasks, outcome) if not reused]
+    return {task: [name for name in task.outputs if not outcome.has(Ref(task, name))] for task in lacking}

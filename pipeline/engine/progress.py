@@ -21,8 +21,9 @@ class Progress:
     def __init__(self) -> None:
         self.tasks, self.seconds = 0, 0.0
         self.tasks_done, self.tasks_failed, self.seconds_done, self.seconds_computed = 0, 0, 0.0, 0.0
-        self.label = ""
         self._begun = time.monotonic()
+        self._running: dict[str, str] = {}
+        self._last = ""
         self._within: dict[str, float] = {}
         self._lock = threading.Lock()
 
@@ -31,6 +32,16 @@ class Progress:
         self.tasks, self.seconds = len(tasks), sum(task.resources.seconds for task in tasks)
         self.tasks_done, self.tasks_failed, self.seconds_done, self.seconds_computed = 0, 0, 0.0, 0.0
         self._begun = time.monotonic()
+        self._running, self._within = {}, {}
+
+    @property
+    def label(self) -> str:
+        """What is worked on: the task that was begun first, and how many others."""
+        with self._lock:
+            running = list(self._running.values())
+        if not running:
+            return self._last
+        return running[0] + (f" and {len(running) - 1} more at once" if len(running) > 1 else "")
 
     def begin(self, task: Task, where: str = "") -> None:
         """A task begins.
@@ -38,7 +49,8 @@ class Progress:
         Args:
             where: what works on it, for those who read: a worker and its device.
         """
-        self.label = task.label
+        with self._lock:
+            self._running[task.id] = self._last = task.label
         self.show()
 
     def advance(self, task: Task, seconds: float) -> None:
@@ -54,6 +66,7 @@ class Progress:
             self.tasks_done += 1
             self.seconds_done += task.resources.seconds
             self._within.pop(task.id, None)
+            self._running.pop(task.id, None)
         self.show()
 
     def fail(self, task: Task, error: PipelineError, trace: str = "") -> None:
@@ -65,6 +78,7 @@ class Progress:
         with self._lock:
             self.tasks_failed += 1
             self._within.pop(task.id, None)
+            self._running.pop(task.id, None)
         self.show()
 
     def skip(self, task: Task) -> None:

@@ -1,7 +1,11 @@
 """How long tasks of a kind take on this machine and how much room their results need, as earlier runs found: ``ROOT/rates.jsonl``.
 
-A line of JSON for each kind of task of each run: host, device, kind, tasks, seconds of audio, seconds of work, bytes. A kind is a stage
-with the modules of its components and its outputs' components. Nothing of it enters a key; losing it costs only the estimates.
+A run appends a line of JSON for each kind of work that it did: host, device, threads, and ``of``, what was made, by exact and by
+similar kind; tasks, seconds of audio, seconds of work, and bytes of each output. Machines, devices and numbers of threads are never
+mixed. The exact kind of an output is its stage with the modules of its components and all settings; the similar kind leaves the
+settings out, and is asked where the exact one was never measured. A task that makes several outputs is measured as one; where outputs
+were never made together, each counts as an even part of what it was made with. Lines that cannot be read are passed over. Nothing of
+this enters a key; losing it costs only the estimates.
 """
 
 from __future__ import annotations
@@ -9,39 +13,69 @@ from __future__ import annotations
 import json
 import logging
 import socket
-from collections import defaultdict
-from collections.abc import Iterable
+import time
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
-from pipeline.engine.task import Task
+from pipeline.engine.outcome import Outcome
+from pipeline.engine.progress import Progress
+from pipeline.engine.task import Name, Task
+from pipeline.errors import PipelineError
+from pipeline.files import write_atomically
 from pipeline.seeds import digest
 
 FILE = "rates.jsonl"
+LARGEST = 1_000_000
+"""Bytes from which on the lines of one kind are added up."""
+BLOCK = 4096
+DIGITS = 16
+
+Kind = tuple[str, str]
+"""Of an output: the exact kind, and the similar one."""
 
 log = logging.getLogger(__name__)
 
 
 @dataclass
 class Total:
-    """What was measured of one kind of task."""
+    """What was measured of one kind of work; ``bytes`` are of each output that it makes."""
 
     tasks: int = 0
-    audio_seconds: float = 0.0
-    work_seconds: float = 0.0
-    bytes: int = 0
+    audio: float = 0.0
+    work: float = 0.0
+    bytes: list[int] = field(default_factory=list)
 
-    def add(self, tasks: int, audio: float, work: float, size: int) -> None:
+    def add(self, tasks: int, audio: float, work: float, sizes: Sequence[int]) -> None:
         self.tasks += tasks
-        self.audio_seconds += audio
-        self.work_seconds += work
-        self.bytes += size
+        self.audio += audio
+        self.work += work
+        self.bytes = [old + new for old, new in zip(self.bytes or [0] * len(sizes), sizes, strict=True)]
+
+    def scaled(self, value: float, task: Task) -> float:
+        """What a sum over the measured tasks comes to for another one: by its audio where tasks have any, else as their mean."""
+        if task.resources.seconds and self.audio:
+            return value * task.resources.seconds / self.audio
+        return value / self.tasks
 
 
-def kind(task: Task) -> str:
-    """What tasks of one rate have in common: the stage and the components, with their settings."""
-    outputs = [[sorted(one.code), dict(one.settings)] for one in task.outputs.values()]
-    return digest("kind", task.name, sorted(task.code), dict(task.settings), outputs)[:16]
+@dataclass(frozen=True)
+class _Where:
+    """On what was measured."""
+
+    host: str
+    device: str
+    threads: int
+
+
+def kind(task: Task, output: Name) -> Kind:
+    """What outputs of one rate have in common."""
+    made = task.outputs[output]
+    names = [dict(task.settings).get("name"), dict(made.settings).get("name")]
+    similar = ["kind", task.name, sorted({*task.code, *made.code}), names]
+    exact = [*similar, dict(task.settings), dict(made.settings)]
+    return digest(*exact)[:DIGITS], digest(*similar)[:DIGITS]
 
 
 @dataclass
@@ -49,66 +83,187 @@ class Rates:
     """What is known, and what this run adds.
 
     Attributes:
-        known: by kind, of this host and device.
+        place: the file.
+        here: host, device and threads of this run.
+        known: what was measured of outputs that were made together, by their exact kinds, then by their similar ones.
+        single: the share of each output, by either kind.
+        new: what this run measured.
     """
 
     place: Path
-    device: str
-    known: dict[str, Total] = field(default_factory=lambda: defaultdict(Total))
-    new: dict[str, Total] = field(default_factory=lambda: defaultdict(Total))
+    here: _Where
+    known: dict[tuple[str, ...], Total] = field(default_factory=dict)
+    single: dict[str, Total] = field(default_factory=dict)
+    new: dict[tuple[Kind, ...], Total] = field(default_factory=dict)
 
     @classmethod
-    def read(cls, root: Path, device: str) -> Rates:
-        """What earlier runs under ``paths.root`` measured on this host with this device; empty where there is nothing."""
-        rates = cls(root / FILE, device)
-        try:
-            lines = rates.place.read_text(encoding="utf-8", errors="replace").splitlines()
-        except OSError:
-            return rates
-        for line in lines:
-            try:
-                one = json.loads(line)
-                if (one["host"], one["device"]) == (socket.gethostname(), device):
-                    rates.known[one["kind"]].add(one["tasks"], one["audio"], one["work"], one["bytes"])
-            except (ValueError, KeyError, TypeError):  # cut off by a kill
-                continue
+    def read(cls, root: Path, device: str, threads: int | None = None, host: str | None = "") -> Rates:
+        """What earlier runs under ``paths.root`` measured; nothing where there is nothing.
+
+        Args:
+            root: ``paths.root``.
+            device: of the tasks that are asked about; devices of one kind are as fast (``cuda:1`` is ``cuda``).
+            threads: of each process; None for any number, where an order is all that is wanted.
+            host: '' is this one; None is any, where nothing better is to be had.
+        """
+        here = socket.gethostname() if host == "" else host
+        rates = cls(root / FILE, _Where(socket.gethostname(), device.split(":")[0], threads or 0))
+        for where, of, total in _lines(rates.place):
+            if where.device == rates.here.device and here in (None, where.host) and threads in (None, where.threads):
+                rates._learn(of, total)
         return rates
 
-    def seconds(self, task: Task) -> float | None:
-        """How long a task will take in one process; None where nothing of its kind was measured."""
-        total = self.known.get(kind(task))
-        if total is None or not total.tasks:
-            return None
-        if task.resources.seconds and total.audio_seconds:
-            return total.work_seconds * task.resources.seconds / total.audio_seconds
-        return total.work_seconds / total.tasks
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing is known."""
+        return not self.known
 
-    def bytes(self, task: Task) -> float | None:
-        """How much room its results will need; None where nothing of its kind was measured."""
-        total = self.known.get(kind(task))
-        if total is None or not total.tasks:
-            return None
-        if task.resources.seconds and total.audio_seconds:
-            return total.bytes * task.resources.seconds / total.audio_seconds
-        return total.bytes / total.tasks
+    def _learn(self, of: Sequence[Kind], total: Total) -> None:
+        for level in (0, 1):
+            names = tuple(kinds[level] for kinds in of)
+            self.known.setdefault(names, Total()).add(total.tasks, total.audio, total.work, total.bytes)
+            for name, size in zip(names, total.bytes, strict=True):
+                share = total.work / len(names)
+                self.single.setdefault(name, Total()).add(total.tasks, total.audio, share, [size])
 
-    def measured(self, task: Task, work_seconds: float, size: int) -> None:
-        """Keep what a task took."""
-        self.new[kind(task)].add(1, task.resources.seconds, work_seconds, size)
+    def seconds(self, task: Task, outputs: Collection[Name] | None = None) -> float | None:
+        """How long a task will take in one process, to make all of its outputs or these; None where nothing like it was measured."""
+        kinds = _kinds(task, outputs)
+        for level in (0, 1):
+            total = self.known.get(tuple(one[level] for one in kinds))
+            if total is not None:
+                return total.scaled(total.work, task)
+        found = [self._single(one) for one in kinds]
+        if not found or None in found:
+            return None
+        return sum(total.scaled(total.work, task) for total in found if total is not None)
+
+    def bytes(self, task: Task, outputs: Collection[Name] | None = None) -> float | None:
+        """How much room its results will need, all of them or these; None where nothing like them was measured."""
+        found = [self._single(one) for one in _kinds(task, outputs)]
+        if not found or None in found:
+            return None
+        return sum(total.scaled(total.bytes[0], task) for total in found if total is not None)
+
+    def _single(self, kinds: Kind) -> Total | None:
+        return self.single.get(kinds[0]) or self.single.get(kinds[1])
+
+    def measured(self, task: Task, work_seconds: float, sizes: Mapping[Name, int]) -> None:
+        """Keep what a task took to make so many bytes of each of these outputs."""
+        if not sizes:
+            return
+        of = sorted((kind(task, name), size) for name, size in sizes.items())
+        total = self.new.setdefault(tuple(kinds for kinds, _ in of), Total())
+        total.add(1, task.resources.seconds, work_seconds, [size for _, size in of])
 
     def write(self) -> None:
         """Append what this run measured. Where it cannot be written, estimates do without."""
-        lines = list(self._lines(self.new.items()))
+        lines = [_line(self.here, of, total) for of, total in self.new.items()]
         self.new.clear()
         try:
             if lines:
+                # A line that a kill has cut off ends here.
+                begun = self.place.exists() and not self.place.read_bytes().endswith(b"\n")
                 with self.place.open("a", encoding="utf-8") as stream:
-                    stream.write("".join(lines))
+                    stream.write("\n" * begun + "".join(lines))
+                if self.place.stat().st_size > LARGEST:
+                    _compact(self.place)
         except OSError as error:
             log.debug("%s is not kept: %s", self.place, error)
 
-    def _lines(self, totals: Iterable[tuple[str, Total]]) -> Iterable[str]:
-        for name, one in totals:
-            said = {"host": socket.gethostname(), "device": self.device, "kind": name, "tasks": one.tasks,
-                    "audio": round(one.audio_seconds, 3), "work": round(one.work_seconds, 3), "bytes": one.bytes}  # fmt: skip
-            yield json.dumps(said) + "\n"
+
+def _kinds(task: Task, outputs: Collection[Name] | None) -> list[Kind]:
+    """The kinds of some outputs, in one order."""
+    return sorted(kind(task, name) for name in task.outputs if outputs is None or name in outputs)
+
+
+def _line(where: _Where, of: Sequence[Kind], total: Total) -> str:
+    said: dict[str, Any] = {"host": where.host, "device": where.device, "threads": where.threads, "of": of}
+    said |= {"tasks": total.tasks, "audio": round(total.audio, 3), "work": round(total.work, 3), "bytes": total.bytes}
+    return json.dumps(said) + "\n"
+
+
+def _lines(place: Path) -> Iterator[tuple[_Where, tuple[Kind, ...], Total]]:
+    """The lines that can be read."""
+    try:
+        text = place.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return
+    for line in text.splitlines():
+        try:
+            one = json.loads(line)
+            where = _Where(str(one["host"]), str(one["device"]), int(one["threads"]))
+            of = tuple((str(exact), str(similar)) for exact, similar in one["of"])
+            sizes = [int(size) for size in one["bytes"]]
+            total = Total(int(one["tasks"]), float(one["audio"]), float(one["work"]), sizes)
+        except (ValueError, KeyError, TypeError, RecursionError, OverflowError):
+            continue
+        numbers = (total.audio, total.work, *sizes)
+        if of and len(of) == len(sizes) and total.tasks > 0 and all(0 <= value < 1e18 for value in numbers):
+            yield where, of, total
+
+
+def _compact(place: Path) -> None:
+    """Add up the lines of one kind; of those that then are too many, the ones that were measured last stay."""
+    totals: dict[tuple[_Where, tuple[Kind, ...]], Total] = {}
+    for where, of, total in _lines(place):
+        held = totals.pop((where, of), Total())
+        held.add(total.tasks, total.audio, total.work, total.bytes)
+        totals[where, of] = held
+    lines = [_line(where, of, total).encode() for (where, of), total in totals.items()]
+    kept, size = [], 0
+    for line in reversed(lines):
+        size += len(line)
+        if size > LARGEST // 2:
+            break
+        kept.append(line)
+    write_atomically(place, b"".join(reversed(kept)))
+
+
+class Measuring(Progress):
+    """Measures each task that is computed, from its beginning to its end; what was measured is written when nothing more is done.
+
+    Args:
+        rates: gets it.
+        outcome: has the artefacts.
+    """
+
+    def __init__(self, rates: Rates, outcome: Outcome) -> None:
+        super().__init__()
+        self.rates, self.outcome = rates, outcome
+        self._since = _now()
+        self._began: dict[str, float] = {}
+        self._took: list[tuple[Task, float]] = []
+
+    def begin(self, task: Task, where: str = "") -> None:
+        self._began[task.id] = time.monotonic()
+
+    def advance(self, task: Task, seconds: float) -> None:
+        pass
+
+    def end(self, task: Task, computed: bool) -> None:
+        began = self._began.pop(task.id, None)
+        if computed and began is not None:
+            self._took.append((task, time.monotonic() - began))
+
+    def fail(self, task: Task, error: PipelineError, trace: str = "") -> None:
+        self._began.pop(task.id, None)
+
+    def finish(self) -> None:
+        for task, seconds in self._took:
+            self.rates.measured(task, seconds, dict(self._made(task)))
+        self._took.clear()
+        self.rates.write()
+
+    def _made(self, task: Task) -> Iterable[tuple[Name, int]]:
+        """The outputs that this run made, with their bytes; others of the task were there."""
+        for name in task.outputs:
+            artefact = self.outcome.artefacts.get((task.id, name))
+            if artefact is not None and artefact.record["made"]["utc"] >= self._since:
+                # Whole blocks, and one for the record, as the disk counts them.
+                yield name, sum(-(-one["bytes"] // BLOCK) * BLOCK for one in artefact.record["files"].values()) + BLOCK
+
+
+def _now() -> str:
+    """The time as records have it."""
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from pipeline.evaluation.application import Planned, Trained, evaluate, plan, prepare, train_extractors
+from pipeline.evaluation.application import Trained, evaluate, plan, prepare, train_extractors
 from pipeline.evaluation.found_models import said
+from pipeline.evaluation.planned import Planned
 from pipeline.evaluation.result import Result, SimilarityMatrices, read
 from pipeline.evaluation.submissions import submission
 

@@ -7,7 +7,7 @@ import time
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -17,17 +17,19 @@ from pipeline.datasets import probe
 from pipeline.datasets.known import KnownFiles
 from pipeline.datasets.prepare import Prepared
 from pipeline.diagnostics import bands, judge, strongest
-from pipeline.engine import code, failures
+from pipeline.engine import code, failures, room
 from pipeline.engine.journal import Journal
-from pipeline.engine.outcome import Outcome, standing
+from pipeline.engine.outcome import Outcome
 from pipeline.engine.progress import Progress, Several
+from pipeline.engine.rates import Measuring, Rates
 from pipeline.engine.sound import Damaged
 from pipeline.engine.stop import Stop, Stopped, listening
 from pipeline.engine.store import Store
 from pipeline.engine.task import Task
 from pipeline.errors import ConfigError, DataError, PipelineError, system
 from pipeline.evaluation import found_models, gather
-from pipeline.evaluation.machine import machine, threads
+from pipeline.evaluation.machine import cores, machine, threads
+from pipeline.evaluation.planned import Planned, planned
 from pipeline.evaluation.result import Result, shortfall, with_failures
 from pipeline.evaluation.runfolder import RunFolder, utc
 from pipeline.evaluation.whole import whole
@@ -76,16 +78,19 @@ def evaluate(
 
 def _evaluate(asked: Evaluation, folder: RunFolder, stop: Stop, progress: Progress) -> Result:
     held_against = scorecards.ready(asked.recipe, asked.scorecard)
-    place = machine(asked.runtime)
+    place = placed(asked)
     log.info("run %s on %s with %d threads", folder.id, place.device, place.threads)
-    told = Several(_Recording(folder), Journal(folder.path, folder.path / status.LOG), progress)
-    run = Run(asked, stop, told, Outcome(Store(asked.paths.store, asked.store.verify)))
+    outcome = Outcome(Store(asked.paths.store, asked.store.verify))
+    measuring = Measuring(Rates.read(asked.paths.store.parent, place.device, place.threads), outcome)
+    told = Several(_Recording(folder), Journal(folder.path, folder.path / status.LOG), measuring, progress)
+    run = Run(asked, stop, told, outcome, place.device)
     run.outcome.store.sweep()
     data = run.data(place)
     graph = planning.graph(asked, data, place)
     for note in (*graph.notes, *(limit for limit in graph.limits if limit not in graph.notes)):
         log.info("%s", note)
     log.info("%d tasks over %s", len(graph.tasks), data.size)
+    room.check(graph.tasks, outcome, measuring.rates)
     graph, failure = _whole(run, graph)
     trained, gathered = run.reading(graph.tasks, lambda: _gathered(graph, data, run, folder, place))
     if held_against is not None:
@@ -155,42 +160,37 @@ def _gathered(
     return trained, gathered
 
 
-@dataclass(frozen=True)
-class Planned:
-    """What a run would do.
-
-    Attributes:
-        tasks: each with whether it would be reused; what stands on work not yet done counts as to compute.
-        notes: what a reader should know of the attacks.
-    """
-
-    tasks: tuple[tuple[Task, bool], ...]
-    notes: tuple[str, ...]
-
-    def counts(self) -> dict[str, tuple[int, int]]:
-        """By stage, tasks reused and to compute."""
-        counted: dict[str, tuple[int, int]] = {}
-        for task, reused in self.tasks:
-            done, missing = counted.get(task.name, (0, 0))
-            counted[task.name] = (done + reused, missing + (not reused))
-        return counted
-
-    def __str__(self) -> str:
-        return "\n".join(
-            f"{name}: {reused} reused, {missing} to compute" for name, (reused, missing) in self.counts().items()
-        )
-
-
 def plan(asked: Evaluation, progress: Progress | None = None) -> Planned:
-    """What a run would reuse and compute. Synthetic speech is made, for there is no data set to plan over before.
+    """What a run would reuse and compute, why, and what that takes. Synthetic speech is made, for there is no data set to plan over
+    before.
 
     Raises:
         PipelineError: as :func:`evaluate`, before any compute.
     """
     scorecards.ready(asked.recipe, asked.scorecard)
-    place = machine(asked.runtime)
-    run, graph = _graph(asked, place, progress)
-    return Planned(tuple(standing(graph.tasks, run.outcome)), tuple(dict.fromkeys([*graph.notes, *graph.limits])))
+    place = placed(asked)
+    with _running(asked, progress, place.device) as run:
+        graph = planning.graph(asked, run.data(place), place)
+        notes = tuple(dict.fromkeys([*graph.notes, *graph.limits]))
+        rates = Rates.read(asked.paths.store.parent, place.device, place.threads)
+        return planned(graph.tasks, run.outcome, rates, executor(asked, place.device).at_once(), notes)
+
+
+def placed(asked: Evaluation) -> Machine:
+    """The device, and the threads that each task has: where the user asked for no number, as the executor shares out the cores.
+
+    Raises:
+        ConfigError: a device is asked for that is not there.
+    """
+    whole = machine(asked.runtime)
+    each = asked.runtime.threads or executor(asked, whole.device).threads(whole.threads)
+    return Machine(whole.device, each)
+
+
+def executor(asked: Evaluation, device: str) -> Executor:
+    """The executor that is asked for, for tasks that were planned for a device."""
+    chosen: Executor = asked.executor.component(asked.executor.settings, device)
+    return chosen
 
 
 def prepare(asked: Evaluation, progress: Progress | None = None) -> Prepared:
@@ -218,8 +218,8 @@ def train_extractors(asked: Evaluation, progress: Progress | None = None) -> Tra
     Raises:
         ConfigError: none is trained.
     """
-    place = machine(asked.runtime)
-    with _running(asked, progress) as run:
+    place = placed(asked)
+    with _running(asked, progress, place.device) as run:
         run.outcome.store.sweep()
         data = run.data(place, training_alone=bool(asked.dataset.train))
         tasks = planning.trainings(asked, planning.SpeechSets(asked, data, place)).tasks
@@ -253,6 +253,7 @@ class Run:
     stop: Stop
     progress: Progress
     outcome: Outcome
+    device: str = "cpu"
 
     def execute(self, tasks: Sequence[Task]) -> None:
         """Run tasks by the executor that is asked for."""
@@ -271,9 +272,8 @@ class Run:
             self._execute(tasks)
 
     def _execute(self, tasks: Sequence[Task]) -> None:
-        chosen = self.asked.executor
-        executor: Executor = chosen.component(chosen.settings)
-        executor.execute(tasks, self.stop, self.outcome, self.progress, self.asked.fail_fast)
+        chosen = executor(self.asked, self.device)
+        chosen.execute(tasks, self.stop, self.outcome, self.progress, self.asked.fail_fast)
 
     def _rendered_again(self) -> bool:
         """Whether the data set that was rendered is damaged; it is then rendered once more, to the same bytes."""
@@ -310,7 +310,9 @@ class Run:
 
         def read() -> Prepared:
             made = [self.outcome.artefact(task.ref()) for task in tasks]
-            return planning.prepared(self.asked, made, place, self.known(), training_alone)
+            # No task goes on beside it, so that it may have all cores.
+            whole = replace(place, threads=cores())
+            return planning.prepared(self.asked, made, whole, self.known(), training_alone)
 
         data = self.reading(tasks, read)
         for note in (*found_models.said(self.asked), *data.notes):
@@ -320,16 +322,11 @@ class Run:
         return data
 
 
-def _graph(asked: Evaluation, place: Machine, progress: Progress | None) -> tuple[Run, Graph]:
-    with _running(asked, progress) as run:
-        return run, planning.graph(asked, run.data(place), place)
-
-
 @contextmanager
-def _running(asked: Evaluation, progress: Progress | None) -> Iterator[Run]:
+def _running(asked: Evaluation, progress: Progress | None, device: str = "cpu") -> Iterator[Run]:
     """For what makes no run folder."""
     with listening() as stop:
-        yield Run(asked, stop, progress or Progress(), Outcome(Store(asked.paths.store, asked.store.verify)))
+        yield Run(asked, stop, progress or Progress(), Outcome(Store(asked.paths.store, asked.store.verify)), device)
 
 
 @contextmanager

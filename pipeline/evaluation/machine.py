@@ -4,38 +4,37 @@ from __future__ import annotations
 
 import logging
 import os
-import re
 import sys
 from pathlib import Path
 
+from pipeline import cores as given_cores
+from pipeline import host
 from pipeline.errors import ConfigError
 from pipeline.planning.settings import Machine, Runtime
-
-CPUS = "SLURM_CPUS_PER_TASK"
 
 log = logging.getLogger(__name__)
 
 
 def threads(runtime: Runtime) -> int:
     """``runtime.threads``, else what Slurm gave, else the cores that this process may use."""
-    return runtime.threads or _given() or len(os.sched_getaffinity(0))
-
-
-def _given() -> int:
-    """What Slurm gave a task; 0 if it says nothing, or nothing that is a number of cores."""
-    value = os.environ.get(CPUS, "").strip()
-    number = re.fullmatch(r"([0-9]{1,6})(\(x[0-9]+\))?", value)  # 2(x3): two on each of three nodes
-    if number and int(number[1]):
-        return int(number[1])
-    if value:
+    value = os.environ.get(given_cores.CPUS, "").strip()
+    if value and not runtime.threads and not given_cores.given():
         log.warning(
-            "%s='%s' is no number of cores, and is ignored: runtime.threads=N says how many to use", CPUS, value
+            "%s='%s' is no number of cores, and is ignored: runtime.threads=N says how many to use",
+            given_cores.CPUS,
+            value,
         )
-    return 0
+    return runtime.threads or given_cores.cores()
+
+
+def cores() -> int:
+    """All cores that this process may use, whatever ``runtime.threads`` says of the processes that perform tasks: those that it may
+    run on and has time for, and no more than Slurm gave."""
+    return min(host.cores(), given_cores.cores())
 
 
 def machine(runtime: Runtime) -> Machine:
-    """The device and the number of threads.
+    """The device and the number of threads, all for one process.
 
     Raises:
         ConfigError: a device is asked for that is not there.

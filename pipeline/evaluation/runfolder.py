@@ -6,7 +6,6 @@ import json
 import logging
 import os
 import platform
-import re
 import socket
 import sys
 import threading
@@ -23,6 +22,7 @@ import yaml
 from pipeline.errors import ConfigError, PipelineError, no_room
 from pipeline.files import name_of
 from pipeline.processes import mine
+from pipeline.slurm import job
 from pipeline.tables import status
 from pipeline.version import __version__
 
@@ -174,17 +174,6 @@ def _version(library: str) -> str:
         return version(library)
     except PackageNotFoundError:
         return "absent"
-
-
-def job() -> str:
-    """The Slurm job, with the task of an array; '' outside Slurm. What is no number is no job of Slurm's."""
-    array, task = _number("SLURM_ARRAY_JOB_ID"), _number("SLURM_ARRAY_TASK_ID")
-    return f"{array}_{task or 0}" if array else _number("SLURM_JOB_ID")
-
-
-def _number(name: str) -> str:
-    value = os.environ.get(name, "").strip()
-    return value if re.fullmatch("[0-9]{1,12}", value) else ""
 
 
 def utc() -> str:

@@ -23,6 +23,8 @@ SEAL = "digests.json"
 """Written by a run that has results, before it says so; see :mod:`pipeline.tables.written`."""
 GARBLED = "garbled"
 """The state of a run whose record is not what was written."""
+OVER = ("done", "partial", "failed", "stopped", "killed")
+"""The states of a run that has ended."""
 ENDED = "runs-that-ended.txt"
 """A file of ids, in what the store knows of files: runs whose records need not be opened again."""
 QUIET_SECONDS = 600.0
@@ -142,6 +144,25 @@ def killed(runs: Path, memory: Path) -> list[str]:
             with memory.open("a", encoding="utf-8") as stream:
                 stream.write("\n".join(["", *seen, ""]))
     return found
+
+
+def is_over(folder: Path, record: Mapping[str, Any]) -> bool:
+    """Whether a run has ended, as its record says."""
+    state = record.get("state")
+    return (folder / SEAL).exists() if state == GARBLED else state in OVER
+
+
+def going(runs: Path, memory: Path) -> dict[Path, dict[str, Any]]:
+    """Runs that go on, with their records, the newest first; those that are found to have been killed are marked.
+
+    Args:
+        runs, memory: as :func:`killed` has them; the memory is read alone.
+    """
+    records = {runs / name: read(runs / name) for name in sorted(_listed(runs) - _remembered(memory), reverse=True)}
+    running = {folder: record for folder, record in records.items() if record and not is_over(folder, record)}
+    for folder in _over(running):
+        _marked(folder, running.pop(folder))
+    return running
 
 
 def _listed(runs: Path) -> set[str]:

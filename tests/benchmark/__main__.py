@@ -6,7 +6,7 @@ import sys
 import time
 from collections.abc import Callable
 
-from tests.benchmark import audio, demo, embeddings, extraction, harness, plda, scores, simulation, training
+from tests.benchmark import audio, demo, embeddings, extraction, harness, plda, scores, simulation, surveying, training
 from tests.benchmark.harness import Row, Skipped
 
 BENCHMARKS: dict[str, Callable[[], list[Row]]] = {
@@ -24,6 +24,7 @@ BENCHMARKS: dict[str, Callable[[], list[Row]]] = {
     "training": training.training,
     "together": extraction.together,
     "memory": extraction.memory,
+    "survey": surveying.survey,
     "demo": demo.demo,
 }
 # Many minutes each: run when named.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import logging
 import math
 import os
@@ -18,7 +19,7 @@ import pytest
 import soundfile
 
 from pipeline import audio
-from pipeline.datasets import external, importers, known
+from pipeline.datasets import external, importers, known, looking
 from pipeline.datasets import probe as probing
 from pipeline.datasets.known import NOTHING_KNOWN, KnownFiles
 from pipeline.datasets.probe import Probe
@@ -51,7 +52,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Path]]:
 @pytest.fixture
 def settles_soon(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
     """Files settle in a moment; the function waits for it."""
-    monkeypatch.setattr(known, "RACY_NS", TICK_NS)
+    monkeypatch.setattr(looking, "RACY_NS", TICK_NS)
     return lambda: time.sleep(1.5e-9 * TICK_NS)
 
 
@@ -196,7 +197,7 @@ def test_what_changed_a_moment_ago_is_answered_and_not_kept(
         KnownFiles(folder).probes([path])
     assert asked == [path, path] and not folder.exists()
     plain = time.time_ns
-    monkeypatch.setattr(known.time, "time_ns", lambda: plain() + known.RACY_NS)
+    monkeypatch.setattr(known.time, "time_ns", lambda: plain() + looking.RACY_NS)
     for _ in range(2):
         KnownFiles(folder).probes([path])
     assert asked == [path, path, path]
@@ -354,8 +355,8 @@ class _Refuses:
 START = """
 import sys
 from pathlib import Path
-from pipeline.datasets import known
-known.RACY_NS, known.KEEP_SECONDS = int(sys.argv[1]), 0.0
+from pipeline.datasets import known, looking
+looking.RACY_NS, known.KEEP_SECONDS = int(sys.argv[1]), 0.0
 class Said(dict):
     def __setitem__(self, path, probe):
         super().__setitem__(path, probe)
@@ -430,3 +431,124 @@ def test_a_second_start_decodes_nothing_and_reads_the_same_corpus(
     assert again.manifest.equals(plain.manifest) and again.notes == plain.notes
     copy = external.read(external.Copy(str(copies)), plain.manifest, known=KnownFiles(folder))
     assert copy.manifest.equals(plain_copy.manifest) and copy.notes == plain_copy.notes
+
+
+def test_many_files_are_looked_at_by_processes_with_the_same_answers(
+    tmp_path: Path, folder: Path, settles_soon: Callable[[], None], asked: list[Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = list(zoo(tmp_path / "zoo").values())
+    paths = [*files, *data(tmp_path / "data", 40)]
+    settles_soon()
+    fresh = {path: probing.probe(path) for path in paths}
+    monkeypatch.setattr(looking, "MANY", 1)
+    monkeypatch.setattr(looking, "TOGETHER", 3)
+    monkeypatch.setattr(looking, "_AHEAD", 1)
+    asked.clear()
+    assert KnownFiles(None).probes(paths, threads=2) == fresh
+    assert not asked  # by this process
+
+
+@pytest.mark.parametrize("broken", ["no semaphores", "one dies"])
+def test_where_processes_cannot_look_threads_do(
+    tmp_path: Path, asked: list[Path], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, broken: str
+) -> None:
+    paths = data(tmp_path / "data", 12)
+    fresh = {path: probing.probe(path) for path in paths}
+    monkeypatch.setattr(looking, "MANY", 1)
+    monkeypatch.setattr(looking, "TOGETHER", 2)
+    if broken == "no semaphores":
+        monkeypatch.setattr(looking, "ProcessPoolExecutor", _refused)
+    else:
+        monkeypatch.setattr(looking.processes, "end_with_parent", os.abort)
+    asked.clear()
+    with caplog.at_level(logging.WARNING, "pipeline"):
+        assert KnownFiles(None).probes(paths, threads=2) == fresh
+    assert sorted(asked) == paths
+    assert len([said for said in caplog.messages if "threads do" in said]) == 1
+
+
+def _refused(*_: object) -> None:
+    raise OSError(28, "No space left on device", "/dev/shm")
+
+
+TAKING_TURNS = """
+import sys
+import time
+from pathlib import Path
+from pipeline.datasets import known, looking
+me, other = sys.argv[4], sys.argv[5]
+turns = Path(sys.argv[6])
+looking.RACY_NS, known.KEEP_SECONDS, known.PATIENCE, looking._AHEAD = int(sys.argv[1]), -1.0, 0, 1
+looking.Left.__init__.__defaults__ = (1, me)
+plain, count = looking.look, 0
+def look(path, longest):
+    # A look at a time in each of both, as if they had started together and were equally fast.
+    global count
+    (turns / f"{me}-{count}").touch()
+    while not ((turns / f"{other}-{count}").exists() or (turns / f"{other}-ended").exists()):
+        time.sleep(0.001)
+    count += 1
+    return plain(path, longest)
+looking.look = look
+found = known.KnownFiles(Path(sys.argv[2])).probes(sorted(Path(sys.argv[3]).glob("*.wav")))
+(turns / f"{me}-ended").touch()
+print(count)
+for path, probe in found.items():
+    print(path, probe)
+"""
+
+
+def test_two_starts_at_the_same_moment_share_the_files(
+    tmp_path: Path, folder: Path, settles_soon: Callable[[], None]
+) -> None:
+    paths = data(tmp_path / "data", 60)
+    (tmp_path / "turns").mkdir()
+    settles_soon()
+
+    def start(me: str, other: str) -> subprocess.Popen[str]:
+        given = [str(TICK_NS), str(folder), str(tmp_path / "data"), me, other, str(tmp_path / "turns")]
+        return subprocess.Popen([sys.executable, "-c", TAKING_TURNS, *given], stdout=subprocess.PIPE, text=True)
+
+    both = [start("one", "two"), start("two", "one")]
+    said = [one.communicate()[0].splitlines() for one in both]
+    looks = [int(lines[0]) for lines in said]
+    # Each sees what the other has kept, but for the file that it looks at meanwhile.
+    assert len(paths) <= sum(looks) <= 1.15 * len(paths) and min(looks) >= 20
+    assert said[0][1:] == said[1][1:] == [f"{path} {probing.probe(path)}" for path in paths]
+
+
+def test_what_a_killed_start_had_begun_is_looked_at_by_the_other(
+    tmp_path: Path, folder: Path, settles_soon: Callable[[], None], asked: list[Path]
+) -> None:
+    """There are no claims: what it kept is taken over, and nothing that it had begun is waited for."""
+    paths = data(tmp_path / "data", 60)
+    (tmp_path / "turns").mkdir()
+    settles_soon()
+    given = [str(TICK_NS), str(folder), str(tmp_path / "data"), "one", "two", str(tmp_path / "turns")]
+    for turn in range(20):
+        (tmp_path / "turns" / f"two-{turn}").touch()
+    killed = subprocess.Popen([sys.executable, "-c", TAKING_TURNS, *given], stdout=subprocess.PIPE, text=True)
+    while not (tmp_path / "turns" / "one-20").exists():
+        assert killed.poll() is None
+    killed.kill()
+    killed.communicate()
+    found = KnownFiles(folder).probes(paths)
+    assert len(asked) == len(set(asked)) == 40
+    assert found == {path: probing.probe(path) for path in paths}
+
+
+def test_files_that_are_left_are_taken_once_and_in_their_order() -> None:
+    paths = [Path(f"/{number}") for number in range(100)]
+    left = looking.Left(paths, 7, "any")
+    taken = [left.take(), left.take()]
+    left.drop(paths[40:60])
+    left.give_back(taken.pop())
+    taken += iter(left.take, [])
+    flat = [path for more in taken for path in more]
+    assert len(flat) == len(set(flat)) and set(paths) - set(paths[40:60]) <= set(flat)
+    onward = [
+        one[0] == paths[paths.index(before[-1]) + 1]
+        for before, one in itertools.pairwise(taken)
+        if before[-1] != paths[-1]
+    ]
+    assert sum(onward) > len(onward) / 2 and not left.paths()

@@ -14,7 +14,7 @@ import pytest
 import soundfile
 
 from pipeline import cli
-from pipeline.datasets import known
+from pipeline.datasets import looking
 from pipeline.engine.executors import local
 from pipeline.files import file_digest
 from pipeline.tables import results, vectors
@@ -122,9 +122,9 @@ def test_what_is_known_of_a_file_is_not_believed_for_ever(
     data: Path, command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Bytes that change and leave no trace, as on a disk that decays: the decoder finds it, and the next run knows."""
-    real = known._as_state
+    real = looking.as_state
     monkeypatch.setattr(
-        known, "_as_state", lambda path, found: (s := real(path, found)) and known._State(s.path, s.size, 0, 0, 0)
+        looking, "as_state", lambda path, found: (s := real(path, found)) and looking.State(s.path, s.size, 0, 0, 0)
     )
     root = Path(shutil.copytree(data, tmp_path / "toy"))
     given = (*QUICK, f"dataset.root={root}", "system=[original]", f"paths.root={tmp_path / 'exp'}")

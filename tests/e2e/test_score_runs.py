@@ -176,20 +176,21 @@ def test_a_finished_run_computes_nothing_again_and_another_score_moves_one_attac
     status, out, _ = command(*asked)
     assert (status, out) == (
         0,
-        "score: 12 reused, 0 to compute\nmeasure: 24 reused, 0 to compute\ncheck: 12 reused, 0 to compute\n",
+        "score: 12 reused, 0 to compute\nmeasure: 24 reused, 0 to compute\ncheck: 12 reused, 0 to compute\n"
+        "in all: 48 tasks, nothing to compute\n",
     )
     declared = code.declared
     with monkeypatch.context() as patch:
         patch.setattr(code, "declared", lambda name: 99 if name == "pipeline.stages.given" else declared(name))
         code._versions.cache_clear()
-        assert command(*asked)[1].startswith("score: 0 reused, 12 to compute\n"), "what reads the scores has a version"
+        assert command(*asked)[1].startswith("score: 0 reused, 12 to compute; "), "what reads the scores has a version"
     code._versions.cache_clear()
     path = tmp_path / "given" / "exp" / PLACES["ignorant"].format(sex="f") / "scores"
     lines = path.read_text().splitlines()
     path.write_text("\n".join(reversed(lines)) + "\n")
     assert command(*asked)[1] == out, "the order of lines is no content"
     path.write_text("\n".join([*lines[1:], f"{lines[0].rsplit(' ', 1)[0]} 0.5"]) + "\n")
-    assert command(*asked)[1].startswith("score: 10 reused, 2 to compute\n"), "the f set, and the pooled one"
+    assert command(*asked)[1].startswith("score: 10 reused, 2 to compute; "), "the f set, and the pooled one"
 
 
 @pytest.mark.slow

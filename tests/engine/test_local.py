@@ -146,7 +146,11 @@ def test_a_failure_names_what_it_takes_down_and_the_rest_is_still_done(tmp_path:
     several = [Task("join", f"on it {n}", writes(read), {"n": n}, {"sources": (bad.ref(),)}) for n in range(90)]
     with pytest.raises(StageFailed) as caught:
         execute([bad, *several, Task("bad", "another", fails, {"n": 1})], store, Stop())
-    assert [fault.where for fault in caught.value.faults] == ["another", "on it 0, on it 1, on it 2 and 87 more"]
+    assert [fault.where for fault in caught.value.faults] == [
+        "the bad one",
+        "another",
+        "on it 0, on it 1, on it 2 and 87 more",
+    ]
     assert execute([good], store, Stop()).reused == 1
     assert not list(tmp_path.rglob("half"))
 

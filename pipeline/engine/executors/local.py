@@ -40,9 +40,11 @@ class Executor(contracts.Executor):
         try:
             for task in tasks:
                 stop.check()
-                if any(ref.task in failed for ref in task.sources()) or (failed and fail_fast):
-                    failed[task] = failures.not_run(task)
-                    progress.skip(task)
+                left_out = failures.left_out(task, failed, fail_fast)
+                if left_out is not None:
+                    failed[task] = left_out
+                    if not isinstance(left_out, failures.NotBegun):
+                        progress.skip(task)
                     continue
                 progress.begin(task)
                 try:
@@ -55,8 +57,8 @@ class Executor(contracts.Executor):
                 except Stopped:
                     raise
                 except Exception as error:
-                    log.exception("%s failed", task.label)
                     failed[task] = failures.unexpected(task, error)
+                    log.exception("%s", failed[task].what)
                     progress.fail(task, failed[task], traceback.format_exc())
                     continue
                 outcome.computed += computed

@@ -1,0 +1,20 @@
+"""How many cores this process and all that it starts may use."""
+
+from __future__ import annotations
+
+import os
+import re
+
+CPUS = "SLURM_CPUS_PER_TASK"
+
+
+def cores() -> int:
+    """What Slurm gave, else the cores that this process may run on."""
+    return given() or len(os.sched_getaffinity(0))
+
+
+def given() -> int:
+    """What Slurm gave a task; 0 if it says nothing, or nothing that is a number of cores."""
+    value = os.environ.get(CPUS, "").strip()
+    number = re.fullmatch(r"([0-9]{1,6})(\(x[0-9]+\))?", value)  # 2(x3): two on each of three nodes
+    return int(number[1]) if number else 0

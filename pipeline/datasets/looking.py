@@ -1,0 +1,209 @@
+"""Looking at many audio files on all cores.
+
+Where there are many, processes look: of decoding and hashing a part holds the interpreter's lock (two threads on two cores
+are 1.2 to 1.7 times one, two processes twice, and the more cores, the further apart). A few files do not pay for processes. Where
+none can be started, or one dies, threads go on.
+"""
+
+from __future__ import annotations
+
+import bisect
+import hashlib
+import logging
+import os
+import random
+import stat
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import dataclass
+from multiprocessing import get_context
+from pathlib import Path
+
+from pipeline import processes
+from pipeline.datasets import probe as probing
+from pipeline.datasets.probe import Probe
+
+MANY = 500
+"""So many files are looked at by processes: they take as long to start as one of them takes for a hundred files."""
+TOGETHER = 16
+"""Files that a process is given at a time."""
+RACY_NS = 2_000_000_000
+"""No file system in use has a coarser clock (FAT: 2 s); it also forgives hosts whose clocks differ a little."""
+IDENTITY_BYTES = 16
+# In flight for each worker, so that none waits for the next.
+_AHEAD = 2
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """By what a file is told to be as it was."""
+
+    path: str
+    size: int
+    mtime_ns: int
+    ctime_ns: int
+    inode: int
+
+    @property
+    def identity(self) -> bytes:
+        """Of 128 bits, so that a large table is found in fast and takes little memory."""
+        text = f"{self.size} {self.mtime_ns} {self.ctime_ns} {self.inode} ".encode()
+        return hashlib.blake2b(text + as_bytes(self.path), digest_size=IDENTITY_BYTES).digest()
+
+    @property
+    def changed_ns(self) -> int:
+        return max(self.mtime_ns, self.ctime_ns)
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """What a file turned out to be, its state where that may be kept, and when it was looked at."""
+
+    path: Path
+    probe: Probe
+    state: State | None
+    looked_ns: int
+
+
+class Left:
+    """Files that are still to be looked at, a few at a time.
+
+    Several starts may look at the same files at once. Each begins somewhere and goes on from there; where it comes to files that
+    another has looked at, it goes on somewhere else.
+    """
+
+    def __init__(self, paths: Sequence[Path], together: int = 1, seed: str | None = None) -> None:
+        self._chunks = [paths[start : start + together] for start in range(0, len(paths), together)]
+        self._open = list(range(len(self._chunks)))
+        self._random = random.Random(seed)
+        self._next = self._random.randrange(max(1, len(self._chunks)))
+        self._gone: set[Path] = set()
+
+    def take(self) -> list[Path]:
+        """The next files; empty where there are none."""
+        while self._open:
+            place = bisect.bisect_left(self._open, self._next)
+            if place == len(self._open) or self._open[place] != self._next:
+                place = self._random.randrange(len(self._open))
+            number = self._open.pop(place)
+            self._next = number + 1
+            wanted = [path for path in self._chunks[number] if path not in self._gone]
+            if wanted:
+                return wanted
+            # All of it has been looked at by another, who goes on behind it.
+            self._next = -1
+        return []
+
+    def give_back(self, paths: Sequence[Path]) -> None:
+        """Files that were taken, and that nobody has looked at."""
+        self._open.append(len(self._chunks))
+        self._chunks.append(paths)
+
+    def drop(self, paths: Iterable[Path]) -> None:
+        """Another has looked at these."""
+        self._gone.update(paths)
+
+    def paths(self) -> list[Path]:
+        """All of them."""
+        return [path for number in self._open for path in self._chunks[number] if path not in self._gone]
+
+
+def looked(left: Left, count: int, workers: int, longest_seconds: float) -> Iterator[list[Look]]:
+    """Look at files until none is left, with so many workers; what was found, as it is found.
+
+    Args:
+        left: the files; others may be dropped from it in between.
+        count: of the files.
+        workers: processes or threads.
+        longest_seconds: longer files are faults.
+    """
+    if is_many(count, workers):
+        try:
+            with ProcessPoolExecutor(
+                min(workers, -(-count // TOGETHER)), get_context("spawn"), processes.end_with_parent
+            ) as pool:
+                yield from _by(pool, workers, left, longest_seconds)
+            return
+        except (OSError, BrokenProcessPool) as error:
+            log.warning(
+                "processes that look at audio files cannot go on (%s): threads do", error or type(error).__name__
+            )
+    with ThreadPoolExecutor(max(1, workers)) as pool:
+        yield from _by(pool, workers, left, longest_seconds)
+
+
+def is_many(count: int, workers: int) -> bool:
+    """Whether processes are to look at so many files."""
+    return count >= MANY and workers > 1 and processes.can_start()
+
+
+def _by(pool: Executor, workers: int, left: Left, longest_seconds: float) -> Iterator[list[Look]]:
+    going: dict[Future[list[Look]], list[Path]] = {}
+    try:
+        while True:
+            while len(going) < max(1, workers) * _AHEAD and (paths := left.take()):
+                try:
+                    going[pool.submit(look_at, paths, longest_seconds)] = paths
+                except BaseException:
+                    left.give_back(paths)
+                    raise
+            if not going:
+                return
+            for done in wait(going, return_when=FIRST_COMPLETED).done:
+                found = done.result()
+                del going[done]
+                yield found
+    except BaseException:
+        for paths in going.values():
+            left.give_back(paths)
+        pool.shutdown(wait=False, cancel_futures=True)
+        raise
+
+
+def look_at(paths: Sequence[Path], longest_seconds: float) -> list[Look]:
+    """Look at some files in turn."""
+    return [look(path, longest_seconds) for path in paths]
+
+
+def look(path: Path, longest_seconds: float) -> Look:
+    """Look at a file."""
+    now = time.time_ns()
+    before = state(path)
+    found = probing.probe(path, longest_seconds)
+    settled = before is not None and now - before.changed_ns >= RACY_NS
+    if not (found.lasting and settled and _opened_state(path) == before):
+        return Look(path, found, None, now)
+    return Look(path, found, before, now)
+
+
+def state(path: Path) -> State | None:
+    """The state of a regular file with an absolute path, else None."""
+    try:
+        return as_state(path, path.stat()) if path.is_absolute() else None
+    except (OSError, ValueError):
+        return None
+
+
+def _opened_state(path: Path) -> State | None:
+    """The state by way of opening the file, for which a network file system asks its server."""
+    try:
+        with path.open("rb") as stream:
+            return as_state(path, os.fstat(stream.fileno()))
+    except OSError:
+        return None
+
+
+def as_state(path: Path, found: os.stat_result) -> State | None:
+    """What the system says of a file as its state; None of anything that is no regular file."""
+    if not stat.S_ISREG(found.st_mode):
+        return None
+    return State(str(path), found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino)
+
+
+def as_bytes(text: str) -> bytes:
+    """The bytes of a text. Names of files may hold anything; Python stands in lone surrogates for what is not UTF-8."""
+    return text.encode("utf-8", "surrogatepass")

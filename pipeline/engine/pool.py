@@ -1,0 +1,154 @@
+"""A worker process as its parent sees it: a pool of one, so that a death costs exactly the task in flight, and a channel beside it."""
+
+from __future__ import annotations
+
+import multiprocessing
+import signal
+import sys
+from collections.abc import Iterator
+from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager, suppress
+from multiprocessing.process import BaseProcess
+from types import ModuleType
+from typing import Any
+
+from pipeline.engine import worker
+from pipeline.engine.seats import Seat
+from pipeline.engine.stop import ASKING
+from pipeline.engine.worker import Result, Terms
+
+END_SECONDS = 2.0
+"""So long a worker that is to end at once is waited for, before it is killed."""
+
+
+class Died(Exception):
+    """A worker process ended in the middle of a task; the message says how."""
+
+
+class Worker:
+    """A process in a seat. It starts with its first task.
+
+    Args:
+        graph: the pickled tasks.
+
+    Raises:
+        OSError: no process, or none of what belongs to it, can be made.
+    """
+
+    def __init__(self, seat: Seat, graph: bytes, terms: Terms) -> None:
+        self.seat = seat
+        self.task: int | None = None
+        self.silent = False
+        """Whether nothing more will be heard of it."""
+        self._graph = graph
+        # A process that is forked, or a thread's lock in it, does not get on with CUDA and torch.
+        context = multiprocessing.get_context("spawn")
+        self.channel, self._theirs = context.Pipe()
+        self._process: BaseProcess | None = None
+        self._future: Future[Result] | None = None
+        try:
+            with _signals_held_back():
+                self._pool = ProcessPoolExecutor(1, context, worker.begin, (self._theirs, terms))
+        except BaseException:
+            self.channel.close()
+            self._theirs.close()
+            raise
+
+    def give(self, number: int, epoch: int) -> None:
+        """Have it do a task."""
+        if self._process is not None:
+            self._future = None
+            with suppress(BrokenProcessPool):  # it died while it was idle, and will be found to be silent
+                self._future = self._pool.submit(worker.work, number, epoch)
+        else:
+            before = set(multiprocessing.active_children())
+            try:
+                with _signals_held_back(), _without_main():
+                    self._future = self._pool.submit(worker.work, number, epoch)
+            finally:
+                self._theirs.close()
+            self._process = next(iter(set(multiprocessing.active_children()) - before), None)
+        self.task = number
+
+    def heard(self) -> Iterator[tuple[str, Any]]:
+        """What it said, as far as it is there."""
+        try:
+            while not self.silent and self.channel.poll():
+                word, what = self.channel.recv()
+                if word == worker.GRAPH:
+                    self._say(worker.GRAPH, self._graph)
+                else:
+                    yield word, what
+        except (OSError, EOFError):
+            self.silent = True
+
+    def result(self) -> Result:
+        """What became of its task; for when it said that it is over, or nothing more.
+
+        Raises:
+            Died: the process ended first.
+            ConfigError: it could not read the tasks.
+        """
+        self.task = None
+        try:
+            if self._future is None:
+                raise BrokenProcessPool
+            return self._future.result()
+        except BrokenProcessPool:
+            self.silent = True
+            self._pool.shutdown()
+            raise Died(self._ending()) from None
+
+    def stop(self, number: int) -> None:
+        """Tell it that a signal has arrived."""
+        self._say(worker.STOP, number)
+
+    def close(self) -> None:
+        """End it: as soon as it is idle, which it is as a rule; at once if it works."""
+        if self.task is not None:
+            self.channel.close()
+            if self._process is not None:
+                self._process.join(END_SECONDS)
+                self._process.kill()
+        self._pool.shutdown()
+        self.channel.close()
+        self._theirs.close()
+
+    def _say(self, word: str, what: Any) -> None:
+        try:
+            self.channel.send((word, what))
+        except OSError:
+            self.silent = True
+
+    def _ending(self) -> str:
+        code = self._process.exitcode if self._process is not None else None
+        if code is None:
+            return "was killed"
+        if code >= 0:
+            return f"ended with status {code}"
+        with suppress(ValueError):
+            return f"was killed by {signal.Signals(-code).name}"
+        return f"was killed by signal {-code}"
+
+
+@contextmanager
+def _signals_held_back() -> Iterator[None]:
+    """A process that is started inherits what is held back, until it turns deaf; this one hears of it a moment later."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, ASKING)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+@contextmanager
+def _without_main() -> Iterator[None]:
+    """A process that is spawned runs the main script again, but for what stands under ``if __name__ == "__main__"``. It needs nothing of
+    it here; and a script without that line, or one that came through standard input, has none that could be run again."""
+    main = sys.modules["__main__"]
+    sys.modules["__main__"] = ModuleType("__main__")
+    try:
+        yield
+    finally:
+        sys.modules["__main__"] = main

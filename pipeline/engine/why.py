@@ -1,0 +1,238 @@
+"""Why a task's result is not in the store: the first field in which it differs from the nearest result that is.
+
+The nearest is the result of the same stage, component and modules with the fewest other fields; of several, one with the label of the
+task, then the newest. At most :data:`LOOKED_AT` results of a stage are looked at, the newest of them, so that a store of any size
+answers soon: in a large one a nearer result may go unseen.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from pipeline.engine import keys
+from pipeline.engine.outcome import Outcome
+from pipeline.engine.sound import RECORD
+from pipeline.engine.task import Name, Task
+
+LOOKED_AT = 400
+"""Records of a stage that are read."""
+LISTED = 50_000
+"""Folders of a stage that are asked for their age; keys are spread evenly, so any so many stand for all."""
+_KEY_DIGITS = 64
+_SHOWN = 48
+_DIGEST_DIGITS = 12
+
+Form = tuple[tuple[str, str], ...]
+"""All fields of a key but its inputs, as (name, value in JSON), in the order in which they are compared."""
+
+
+@dataclass(frozen=True)
+class Reason:
+    """Why something has to be computed.
+
+    Attributes:
+        said: in words; equal for all that have it for one reason; '' of what waits.
+        than: the label of the nearest result, or of the task that it stands on; '' where there is none.
+        waits: whether it stands on a task that is to be computed, and nothing more can be said yet.
+    """
+
+    said: str
+    than: str = ""
+    waits: bool = False
+
+    def __str__(self) -> str:
+        if self.waits:
+            return f"stands on {self.than}, which is to be computed"
+        return f"{self.said} (nearest: {self.than})" if self.than else self.said
+
+
+NOTHING = Reason("nothing of this kind is stored")
+
+
+@dataclass(frozen=True)
+class _Stored:
+    """A result in the store, as far as it is compared."""
+
+    inputs: tuple[tuple[str, str], ...]
+    label: str
+    age: int
+
+
+@dataclass
+class _Shelf:
+    """What is stored of one stage, by form; ``at`` are the places in a form's results with an input."""
+
+    forms: dict[Form, list[_Stored]] = field(default_factory=dict)
+    at: dict[Form, dict[tuple[str, str], list[int]]] = field(default_factory=dict)
+
+
+class Reasons:
+    """Answers for many tasks, over what their executor would find.
+
+    Args:
+        outcome: with all that is done taken from the store (:func:`pipeline.engine.outcome.standing`).
+    """
+
+    def __init__(self, outcome: Outcome) -> None:
+        self.outcome = outcome
+        self._shelves: dict[str, _Shelf] = {}
+        self._distances: dict[tuple[str, Form, frozenset[str]], list[tuple[int, Form]]] = {}
+
+    def of(self, task: Task, missing: Sequence[Name]) -> Reason:
+        """Why outputs of a task have to be computed: of the first of them, which is named where the task has several."""
+        for ref in task.sources():
+            if not self.outcome.has(ref):
+                return Reason("", ref.task.label, waits=True)
+        name = missing[0]
+        parts = keys.parts(task, name, self.outcome.digest)
+        made = frozenset(one for one in keys.makers(task, name) if one in _mapping(parts["code"]))
+        reason = self._nearest(task, parts, made)
+        return reason if len(task.outputs) == 1 else Reason(f"{name}: {reason.said}", reason.than)
+
+    def _nearest(self, task: Task, parts: Mapping[str, Any], modules: frozenset[str]) -> Reason:
+        form, inputs = _form(parts), _inputs(parts)
+        shelf = self._shelves.get(task.name)
+        if shelf is None:
+            shelf = self._shelves[task.name] = _shelf(self.outcome.store.root / task.name)
+        best: tuple[tuple[int, bool, int], Form, _Stored] | None = None
+        for distance, other in self._ordered(task.name, shelf, form, modules):
+            if best is not None and distance > best[0][0]:
+                break
+            for more, stored in _closest(shelf, other, inputs, task.label):
+                rank = (distance + more, stored.label != task.label, stored.age)
+                if best is None or rank < best[0]:
+                    best = rank, other, stored
+        return NOTHING if best is None else _difference(form, inputs, best[1], best[2], best[0][0], task.label)
+
+    def _ordered(self, stage: str, shelf: _Shelf, form: Form, modules: frozenset[str]) -> list[tuple[int, Form]]:
+        """The stored forms of the same component, with the number of fields that differ, nearest first."""
+        asked = (stage, form, modules)
+        if asked not in self._distances:
+            near = [other for other in shelf.forms if _is_alike(form, other, modules)]
+            self._distances[asked] = sorted((_distance(form, other), other) for other in near)
+        return self._distances[asked]
+
+
+def _closest(
+    shelf: _Shelf, form: Form, inputs: tuple[tuple[str, str], ...], label: str
+) -> Iterator[tuple[int, _Stored]]:
+    """Of the results of a form, those with the most equal inputs and that with this label, with the number of other inputs."""
+    several, equal = shelf.forms[form], defaultdict[int, int](int)
+    for one in inputs:
+        for place in shelf.at[form].get(one, ()):
+            equal[place] += 1
+    most = max(equal.values(), default=0)
+    for place, stored in enumerate(several):
+        if equal.get(place, 0) == most:
+            yield max(len(inputs), len(stored.inputs)) - most, stored
+
+
+def _shelf(folder: Path) -> _Shelf:
+    made = _Shelf()
+    for age, place in enumerate(_newest(folder)):
+        try:
+            record = json.loads((place / RECORD).read_bytes())
+            parts, label = record["parts"], str(record["notes"].get("label", ""))
+            form, stored = _form(parts), _Stored(_inputs(parts), label, age)
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
+            continue  # `store verify` is there to say so
+        several = made.forms.setdefault(form, [])
+        at = made.at.setdefault(form, defaultdict(list))
+        for one in stored.inputs:
+            at[one].append(len(several))
+        several.append(stored)
+    return made
+
+
+def _newest(folder: Path) -> list[Path]:
+    """The newest results of a stage, the newest first."""
+    found: list[tuple[int, str]] = []
+    try:
+        for prefix in sorted(folder.iterdir()):
+            with os.scandir(prefix) as entries:
+                found += [(one.stat().st_mtime_ns, one.path) for one in entries if len(one.name) == _KEY_DIGITS]
+            if len(found) >= LISTED:
+                break
+    except OSError:  # nothing of the stage is stored, or another process is at work in it
+        pass
+    return [Path(path) for _, path in sorted(found, reverse=True)[:LOOKED_AT]]
+
+
+def _mapping(value: Any) -> Mapping[str, Any]:
+    if not isinstance(value, Mapping):
+        raise TypeError(f"{value!r} is no mapping")
+    return value
+
+
+def _form(parts: Mapping[str, Any]) -> Form:
+    own = _mapping(parts["output"])
+    several = {
+        "setting": _mapping(parts["settings"]),
+        "output setting": _mapping(own["settings"]),
+        "code": _mapping(parts["code"]),
+        "library": _mapping(parts["libraries"]),
+    }
+    found = [(f"{of} {name}", _json(value)) for of, group in several.items() for name, value in sorted(group.items())]
+    return (*found, ("version of keys", _json(parts["key_version"])))
+
+
+def _inputs(parts: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
+    own = _mapping(_mapping(parts["output"])["inputs"])
+    return tuple((str(name), str(value)) for name, value in sorted({**_mapping(parts["inputs"]), **own}.items()))
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, sort_keys=True, ensure_ascii=False)
+
+
+_NAMES = ("setting name", "output setting name", "setting kind", "setting cut")
+"""Settings that say which kind of work it is, rather than how it is done."""
+
+
+def _is_alike(form: Form, other: Form, modules: frozenset[str]) -> bool:
+    """Whether two forms are of one component, and made by the same modules."""
+    one, two = dict(form), dict(other)
+    return all(one.get(name) == two.get(name) for name in _NAMES) and all(f"code {name}" in two for name in modules)
+
+
+def _distance(form: Form, other: Form) -> int:
+    """The number of fields that differ, or that one of the two lacks."""
+    return len({name for name, _ in set(form) ^ set(other)})
+
+
+def _difference(
+    form: Form, inputs: tuple[tuple[str, str], ...], other: Form, stored: _Stored, count: int, label: str
+) -> Reason:
+    """The first field that differs from the nearest result, with both values, and how many more."""
+    said = next(_differing(form, other), "")
+    if not said:
+        there = dict(stored.inputs)
+        said = next((f"input {name} differs" for name, value in inputs if there.get(name) != value), "")
+    if not said:
+        said = "an input less" if len(inputs) < len(stored.inputs) else "it cannot be used as it is stored"
+    more = f", and {count - 1} more field{'s' if count > 2 else ''}" if count > 1 else ""
+    return Reason(said + more, "" if stored.label == label else stored.label)
+
+
+def _differing(form: Form, other: Form) -> Iterator[str]:
+    one, two = dict(form), dict(other)
+    for name in dict.fromkeys([*one, *two]):
+        if one.get(name) != two.get(name):
+            what = f"{name} VERSION" if name.startswith("code ") else name.removeprefix("output ")
+            yield f"{what} {_shown(one.get(name))}, stored: {_shown(two.get(name))}"
+
+
+def _shown(value: str | None) -> str:
+    """A value in a line."""
+    if value is None:
+        return "none"
+    plain = value.strip('"')
+    if len(plain) == _KEY_DIGITS and set(plain) <= set("0123456789abcdef"):
+        return f"{plain[:_DIGEST_DIGITS]}…"
+    return value if len(value) <= _SHOWN else f"{value[: _SHOWN - 1]}…"
