@@ -33,7 +33,8 @@ EVALUATION = (
     "recipe=demo", "dataset.speakers=4", "dataset.utterances=4", "dataset.seconds=0.8", "dataset.train_speakers=12",
     "system=[original,b2]", "extractor=[ecapa]", "backend=[cosine,wccn]", "attacker=[ignorant,semi_informed]", "metric=[asv,vsm]",
     "metric.asv.interval=none", "backend.wccn.as_norm=null", "train.channels=[16,16,16]", "train.aggregation=24",
-    "train.embedding=16", "train.attention=8", "train.batch=8", "train.crop_seconds=0.5", "train.steps=24", "train.verify_every=6", "runtime.device=cpu", "runtime.threads=1",
+    "train.embedding=16", "train.attention=8", "train.batch=8", "train.crop_seconds=0.5",
+    "train.steps=24", "train.verify_every=6", "runtime.device=cpu", "runtime.threads=1",
 )  # fmt: skip
 STAGES = {"synthesise", "anonymise", "pack", "train", "extract", "fit", "score", "measure", "check"}
 ARTEFACT = re.compile("[0-9a-f]{64}")
