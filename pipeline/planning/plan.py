@@ -319,7 +319,7 @@ class Plan:
 
         def rows() -> pd.DataFrame:
             listed = self.data.manifest
-            return listed[(listed["set"] == name) & listed["utterance"].isin(table["utterance"])]
+            return listed[(listed["set"] == name) & listed["utterance"].isin(set(table["utterance"]))]
 
         return self.features.vectors(speech, extractor, rows, (trial_set.name, side))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -12,6 +13,10 @@ from pipeline.engine.task import Artefact, Given
 from pipeline.seeds import digest
 from pipeline.stages.extract import FEATURES
 from pipeline.tables import manifest, vectors
+from pipeline.tables.kept import Kept
+
+_plain = Kept(lambda table: table.to_numpy().tolist(), 512)
+"""Rows as plain values."""
 
 
 def rows(table: pd.DataFrame, columns: Sequence[str] = ()) -> Given:
@@ -36,9 +41,13 @@ class Choice:
 
     def digest(self) -> str:
         """Digest of all that the choice depends on beside the artefacts."""
-        listed = None if self.listed is None else manifest.matching(self.listed, self.wanted)["sha256"].tolist()
+        return self._digest
+
+    @functools.cached_property
+    def _digest(self) -> str:
+        listed = None if self.listed is None else manifest.digests(self.listed, self.wanted)
         which = (type(self).__name__, self.manifests)
-        return digest(*which, code.versions((__name__,)), listed, self.wanted.to_numpy().tolist())
+        return digest(*which, code.versions((__name__,)), listed, _plain(self.wanted))
 
     def chosen(self, artefacts: Sequence[Artefact]) -> pd.DataFrame:
         """The wanted rows as the system has them."""
