@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import pandas as pd
@@ -39,10 +39,10 @@ class Spoken:
     seconds: float
 
 
-def _speakers(halves: Halves, rates: pd.Series) -> list[Spoken]:
+def _speakers(halves: Halves, manifest: pd.DataFrame) -> list[Spoken]:
     """The input halves of all speakers, in order."""
     counts, pieces = halves.inputs["speaker"].value_counts(), halves.pieces
-    lengths = (pieces["stop"] - pieces["start"]) / rates[pieces["row"]].to_numpy()
+    lengths = (pieces["stop"] - pieces["start"]) / manifest["sample_rate"][pieces["row"]].to_numpy()
     found = []
     for speaker, own in pieces.groupby("speaker", sort=True):
         joined = own.drop_duplicates(["set", "utterance"])[NAMED]
@@ -64,8 +64,11 @@ class Features:
     _refs: dict[tuple[SpeechKey, ExtractorKey, Cut], tuple[Ref, ...]] = field(default_factory=dict)
     _vectors: dict[tuple[SpeechKey, ExtractorKey, Hashable], Input] = field(default_factory=dict)
     _wanted: dict[Hashable, pd.DataFrame] = field(default_factory=dict)
+    _together: dict[tuple[ExtractorKey, ...], tuple[Mapping[Name, extract.ExtractorSpec], Mapping[Name, Output]]] = (
+        field(default_factory=dict)
+    )
     _selects: dict[tuple[SpeechKey, Hashable], SelectVectors] = field(default_factory=dict)
-    _spoken: Kept[[Halves, pd.Series], list[Spoken]] = field(default_factory=lambda: Kept(_speakers, 8))
+    _spoken: Kept[[Halves, pd.DataFrame], list[Spoken]] = field(default_factory=lambda: Kept(_speakers, 8))
 
     def extract(self, needs: Sequence[Need], cut: Cut = Whole()) -> None:  # noqa: B008 (a frozen value)
         """One task a shard of a speech, over all extractors that are needed of it; what is there already is left alone."""
@@ -115,20 +118,21 @@ class Features:
         return Derived((*speech.manifests, *refs), select)
 
     def segments(
-        self, speech: SpeechSet, extractors: Sequence[LoadedExtractor], halves: Halves, rates: pd.Series
+        self, speech: SpeechSet, extractors: Sequence[LoadedExtractor], halves: Halves, manifest: pd.DataFrame
     ) -> dict[ExtractorKey, Input]:
         """The vectors of the joined input half of each speaker, cut into uniform segments, by extractor.
 
         Args:
-            rates: sampling rate of each row of the manifest that the halves were made of.
+            manifest: that the halves were made of.
         """
         if not extractors:
             return {}
         several = {extractor.key: extractor for extractor in extractors}
         refs: dict[ExtractorKey, list[Ref]] = {key: [] for key in several}
-        spoken = self._spoken(halves, rates)
+        spoken = self._spoken(halves, manifest)
         for one in spoken:
-            audio = Derived(speech.manifests, SelectAudio(speech.rows, len(speech.manifests), one.wanted))
+            select = SelectAudio(speech.rows, len(speech.manifests), one.wanted)
+            audio = Derived(speech.manifests, select, select.content())
             label = f"segments of {speech.label} {one.speaker}"
             task = self._task(label, audio, several, Segments(one.count), one.seconds)
             for key in several:
@@ -139,19 +143,29 @@ class Features:
     def _task(
         self, what: str, audio: Input, several: dict[ExtractorKey, LoadedExtractor], cut: Cut, seconds: float
     ) -> Task:
-        specs: dict[Name, extract.ExtractorSpec] = {key: extractor.spec() for key, extractor in several.items()}
+        specs, outputs = self._made(several)
         return self.graph.add(
             Task(
                 name="extract",
                 label=f"extract {what}",
                 settings=cut.numeric(),
                 inputs={"audio": audio},
-                outputs={key: _output(extractor) for key, extractor in several.items()},
+                outputs=outputs,
                 function=functools.partial(extract.run, specs, cut, self.machine.device, self.machine.threads),
                 libraries=LIBRARIES,
                 resources=Resources(seconds, device=True),
             )
         )
+
+    def _made(
+        self, several: dict[ExtractorKey, LoadedExtractor]
+    ) -> tuple[Mapping[Name, extract.ExtractorSpec], Mapping[Name, Output]]:
+        """How the extract stage builds extractors, and what it makes of them: one value for all tasks that have the same."""
+        which = tuple(several)
+        if which not in self._together:
+            specs = {key: extractor.spec() for key, extractor in several.items()}
+            self._together[which] = specs, {key: _output(extractor) for key, extractor in several.items()}
+        return self._together[which]
 
     def _selected(self, speech: SpeechSet, extractor: LoadedExtractor, name: Hashable) -> Given | Derived:
         wanted = self._wanted[name]

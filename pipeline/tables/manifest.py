@@ -159,5 +159,5 @@ def _keys(rows: pd.DataFrame) -> list[tuple[str, str]]:
 
 
 _index = Kept(_indexed, 8)
-_places = Kept(_found, 512)
+_places = Kept(_found, 4096)
 _digests = Kept(lambda rows: rows["sha256"].to_numpy(object), 8)
