@@ -69,6 +69,8 @@ class Outcome:
 
     def _known(self, value: Derived) -> str | None:
         """Content digest of a part whose sources are done, as it was found earlier; None if it was not."""
+        if value.content:
+            return value.content
         choice = self._choice(value)
         if choice not in self._digests:
             found = self.store.recall(choice)

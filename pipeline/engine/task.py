@@ -91,11 +91,18 @@ class Derived:
 
     sources: tuple[Ref, ...]
     select: Selection
+    content: str = ""
+    """Its content digest, where that can be told without the outputs; else ''."""
 
     @functools.cached_property
     def what(self) -> str:
         """Digest of the choice; before anything runs it stands in for the content of the part."""
         return self.select.digest()
+
+    @functools.cached_property
+    def planned(self) -> str:
+        """What stands in for the content of this part of these outputs before anything runs."""
+        return digest([self.what, *(ref.task.planned[ref.output] for ref in self.sources)])
 
 
 Input = Ref | Given | Derived | tuple[Ref, ...]
@@ -167,7 +174,13 @@ class Task:
     def planned(self) -> Mapping[Name, str]:
         """The keys of the outputs as far as they can be told before anything runs: the key of a source stands in for its
         content digest. They are not the keys of the store, but they change exactly when those can change."""
-        return {name: digest(keys.parts(self, name, planned_digest)) for name in self.outputs}
+        # What all outputs read is asked for once.
+        known = {id(value): planned_digest(value) for value in self.inputs.values()}
+
+        def found(value: Input) -> str:
+            return known.get(id(value)) or planned_digest(value)
+
+        return {name: digest(keys.parts(self, name, found)) for name in self.outputs}
 
     @functools.cached_property
     def id(self) -> str:
@@ -196,9 +209,7 @@ def planned_digest(value: Input) -> str:
         return value.digest
     if isinstance(value, Ref):
         return value.task.planned[value.output]
-    refs = value.sources if isinstance(value, Derived) else value
-    several = [ref.task.planned[ref.output] for ref in refs]
-    return digest([value.what, *several]) if isinstance(value, Derived) else digest(several)
+    return value.planned if isinstance(value, Derived) else digest([ref.task.planned[ref.output] for ref in value])
 
 
 def refs(value: Input) -> Sequence[Ref]:

@@ -57,14 +57,12 @@ def _compare(
     """A family on the pairs of each trial set, by each back end."""
     for trial_set in plan.data.trials.values():
         subset = trial_set.name
-        rows = plan.data.manifest[plan.data.manifest["set"] == subset]
-        expected = len(rows) + sum(entry.set == subset for entry in plan.data.dropped)
+        expected, protocol = plan.paired(subset)
         for _, scorer in plan.with_back_ends(extractor):
             inputs: dict[str, Input] = {
                 block: plan.pair_scores(first, second, extractor, scorer, subset).ref()
                 for block, (first, second) in blocks.items()
             }
-            protocol = digest(sorted(rows["utterance"]))
             cell = Cell(subset, condition, system, "", Comparer.of(extractor, scorer), protocol)
             plan.measure(cell, name, family, measure.Context(expected, scorer.gives_llrs), inputs)
 
@@ -98,12 +96,14 @@ def ranks(plan: Plan) -> None:
                     f"{name} of {pool.name} stands on {halves.references['speaker'].nunique()} speakers: "
                     f"{len(halves.left_out)} have a single chapter and are left out: {few(halves.left_out)}"
                 )
+            pieces = halves.pieces[["set", "utterance"]].to_numpy().tolist()
+            protocol = digest(halves.references.to_numpy().tolist(), pieces)
             for label, system in plan.evaluated.items():
                 adapted = plan.adapted(label) if label != plan.evaluation.original else []
                 ranked = [*plan.plain("ranks"), *(one for one in adapted if "ranks" in one.component.compared_as)]
                 if halves.unit == "segment":
                     ranked = [one for one in ranked if one.tables is None]
-                _rank(plan, name, family, pool, halves, system, ranked)
+                _rank(plan, name, family, pool, halves, protocol, system, ranked)
 
 
 def _pools(plan: Plan, name: str, inputs: RankInputs) -> Iterator[Pool]:
@@ -150,15 +150,14 @@ def _rank(
     family: Chosen[MetricFamily],
     pool: Pool,
     halves: srd.Halves,
+    protocol: str,
     system: SpeechSet,
     ranked: Sequence[LoadedExtractor],
 ) -> None:
     """One family on one pool of one system, by each extractor."""
-    manifest = plan.data.manifest
     inputs: dict[ExtractorKey, Input] = {}
     if halves.unit == "segment":
-        inputs = plan.features.segments(system, ranked, halves, manifest["sample_rate"])
-    protocol = digest(halves.references.to_numpy().tolist(), halves.pieces[["set", "utterance"]].to_numpy().tolist())
+        inputs = plan.features.segments(system, ranked, halves, plan.data.manifest)
     # Any utterance that is left out changes the halves of its speaker, so the inputs do not stand on all speech.
     gone = len({entry.utterance for entry in plan.data.dropped if entry.set in set(pool.rows["set"])})
     for extractor in ranked:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import pandas as pd
@@ -20,12 +20,34 @@ from pipeline.protocol.cuts import Cut, Pieces, Segments, Whole
 from pipeline.protocol.halves import Halves
 from pipeline.stages import extract
 from pipeline.tables import vectors
+from pipeline.tables.kept import Kept
 
 LIBRARIES = ("soundfile", "soxr", "numpy")
 NAMED = ["set", "utterance", "speaker"]
 
 Need = tuple[SpeechSet, LoadedExtractor]
 """That the features of an extractor are needed from a speech."""
+
+
+@dataclass(frozen=True, eq=False)
+class Spoken:
+    """The input half of a speaker: which utterances, how many segments they are cut into, and seconds of audio."""
+
+    speaker: str
+    wanted: pd.DataFrame
+    count: int
+    seconds: float
+
+
+def _speakers(halves: Halves, manifest: pd.DataFrame) -> list[Spoken]:
+    """The input halves of all speakers, in order."""
+    counts, pieces = halves.inputs["speaker"].value_counts(), halves.pieces
+    lengths = (pieces["stop"] - pieces["start"]) / manifest["sample_rate"][pieces["row"]].to_numpy()
+    found = []
+    for speaker, own in pieces.groupby("speaker", sort=True):
+        joined = own.drop_duplicates(["set", "utterance"])[NAMED]
+        found.append(Spoken(str(speaker), joined, int(counts[speaker]), float(lengths[own.index].sum())))
+    return found
 
 
 @dataclass
@@ -41,6 +63,12 @@ class Features:
     graph: Graph
     _refs: dict[tuple[SpeechKey, ExtractorKey, Cut], tuple[Ref, ...]] = field(default_factory=dict)
     _vectors: dict[tuple[SpeechKey, ExtractorKey, Hashable], Input] = field(default_factory=dict)
+    _wanted: dict[Hashable, pd.DataFrame] = field(default_factory=dict)
+    _together: dict[tuple[ExtractorKey, ...], tuple[Mapping[Name, extract.ExtractorSpec], Mapping[Name, Output]]] = (
+        field(default_factory=dict)
+    )
+    _selects: dict[tuple[SpeechKey, Hashable], SelectVectors] = field(default_factory=dict)
+    _spoken: Kept[[Halves, pd.DataFrame], list[Spoken]] = field(default_factory=lambda: Kept(_speakers, 8))
 
     def extract(self, needs: Sequence[Need], cut: Cut = Whole()) -> None:  # noqa: B008 (a frozen value)
         """One task a shard of a speech, over all extractors that are needed of it; what is there already is left alone.
@@ -82,7 +110,9 @@ class Features:
         """
         key = (speech.key, extractor.key, name)
         if key not in self._vectors:
-            self._vectors[key] = self._selected(speech, extractor, rows()[NAMED].reset_index(drop=True))
+            if name not in self._wanted:
+                self._wanted[name] = rows()[NAMED].reset_index(drop=True)
+            self._vectors[key] = self._selected(speech, extractor, name)
         return self._vectors[key]
 
     def pieces(self, speech: SpeechSet, extractor: LoadedExtractor, seconds: float) -> Input:
@@ -93,53 +123,64 @@ class Features:
         return Derived((*speech.manifests, *refs), select)
 
     def segments(
-        self, speech: SpeechSet, extractors: Sequence[LoadedExtractor], halves: Halves, rates: pd.Series
+        self, speech: SpeechSet, extractors: Sequence[LoadedExtractor], halves: Halves, manifest: pd.DataFrame
     ) -> dict[ExtractorKey, Input]:
         """The vectors of the joined input half of each speaker, cut into uniform segments, by extractor.
 
         Args:
-            rates: sampling rate of each row of the manifest that the halves were made of.
+            manifest: that the halves were made of.
         """
         if not extractors:
             return {}
         several = {extractor.key: extractor for extractor in extractors}
         refs: dict[ExtractorKey, list[Ref]] = {key: [] for key in several}
-        speakers = tuple(str(name) for name in sorted(halves.pieces["speaker"].unique()))
-        for speaker in speakers:
-            own = halves.pieces[halves.pieces["speaker"] == speaker]
-            joined = own.drop_duplicates(["set", "utterance"])
-            count = int((halves.inputs["speaker"] == speaker).sum())
-            audio = Derived(speech.manifests, SelectAudio(speech.rows, len(speech.manifests), joined[NAMED]))
-            seconds = float(((own["stop"] - own["start"]) / rates[own["row"]].to_numpy()).sum())
-            task = self._task(f"segments of {speech.label} {speaker}", audio, several, Segments(count), seconds)
+        spoken = self._spoken(halves, manifest)
+        for one in spoken:
+            select = SelectAudio(speech.rows, len(speech.manifests), one.wanted)
+            audio = Derived(speech.manifests, select, select.content())
+            label = f"segments of {speech.label} {one.speaker}"
+            task = self._task(label, audio, several, Segments(one.count), one.seconds)
             for key in several:
                 refs[key].append(task.ref(key))
+        speakers = tuple(one.speaker for one in spoken)
         return {key: Derived(tuple(found), SelectSegments(speakers)) for key, found in refs.items()}
 
     def _task(
         self, what: str, audio: Input, several: dict[ExtractorKey, LoadedExtractor], cut: Cut, seconds: float
     ) -> Task:
-        specs: dict[Name, extract.ExtractorSpec] = {key: extractor.spec() for key, extractor in several.items()}
+        specs, outputs = self._made(several)
         return self.graph.add(
             Task(
                 name="extract",
                 label=f"extract {what}",
                 settings=cut.numeric(),
                 inputs={"audio": audio},
-                outputs={key: _output(extractor) for key, extractor in several.items()},
+                outputs=outputs,
                 function=functools.partial(extract.run, specs, cut, self.machine.device, self.machine.threads),
                 libraries=LIBRARIES,
                 resources=Resources(seconds, device=True),
             )
         )
 
-    def _selected(self, speech: SpeechSet, extractor: LoadedExtractor, wanted: pd.DataFrame) -> Given | Derived:
+    def _made(
+        self, several: dict[ExtractorKey, LoadedExtractor]
+    ) -> tuple[Mapping[Name, extract.ExtractorSpec], Mapping[Name, Output]]:
+        """How the extract stage builds extractors, and what it makes of them: one value for all tasks that have the same."""
+        which = tuple(several)
+        if which not in self._together:
+            specs = {key: extractor.spec() for key, extractor in several.items()}
+            self._together[which] = specs, {key: _output(extractor) for key, extractor in several.items()}
+        return self._together[which]
+
+    def _selected(self, speech: SpeechSet, extractor: LoadedExtractor, name: Hashable) -> Given | Derived:
+        wanted = self._wanted[name]
         if extractor.tables is not None:
-            name = speech.key.file_label
-            found = extractor.tables.select(name, wanted, allow_partial=extractor.allow_partial)
+            found = extractor.tables.select(speech.key.file_label, wanted, allow_partial=extractor.allow_partial)
             return Given(vectors.content(found), found)
-        select = SelectVectors(speech.rows, len(speech.manifests), wanted)
-        return Derived((*speech.manifests, *self._refs[speech.key, extractor.key, Whole()]), select)
+        if (speech.key, name) not in self._selects:
+            self._selects[speech.key, name] = SelectVectors(speech.rows, len(speech.manifests), wanted)
+        refs = self._refs[speech.key, extractor.key, Whole()]
+        return Derived((*speech.manifests, *refs), self._selects[speech.key, name])
 
 
 def _output(extractor: LoadedExtractor) -> Output:

@@ -22,6 +22,7 @@ from pipeline.planning.settings import ORACLE, Chosen, Evaluation
 from pipeline.planning.speech import SpeechSet, TrainingSet
 from pipeline.protocol.attackers import AttackerSettings
 from pipeline.protocol.trials import TrialSet
+from pipeline.seeds import digest
 from pipeline.stages import fuse, measure, score
 from pipeline.tables import limits
 
@@ -241,6 +242,7 @@ class Plan:
     other: dict[str, SpeechSet] = field(default_factory=dict)
     scorers: dict[tuple[str, ExtractorKey, TrainingKey | None], Scorer] = field(default_factory=dict)
     answered: set[str] = field(default_factory=set)
+    _paired: dict[str, tuple[int, str]] = field(default_factory=dict)
 
     @property
     def original(self) -> SpeechSet:
@@ -306,6 +308,14 @@ class Plan:
         """The extractors that were trained on a system's anonymised speech."""
         return [one for one in self.extractors if one.is_adapted and one.system in ("", system)]
 
+    def paired(self, subset: str) -> tuple[int, str]:
+        """Of the utterances of a trial set that are compared in pairs: how many are expected, and the digest of their names."""
+        if subset not in self._paired:
+            rows = self.data.manifest[self.data.manifest["set"] == subset]
+            expected = len(rows) + sum(entry.set == subset for entry in self.data.dropped)
+            self._paired[subset] = expected, digest(sorted(rows["utterance"]))
+        return self._paired[subset]
+
     def level(self, system: str) -> str:
         """At which level a system gives pseudo-voices, as its settings say it."""
         chosen = self.evaluation.systems[system]
@@ -319,7 +329,7 @@ class Plan:
 
         def rows() -> pd.DataFrame:
             listed = self.data.manifest
-            return listed[(listed["set"] == name) & listed["utterance"].isin(table["utterance"])]
+            return listed[(listed["set"] == name) & listed["utterance"].isin(set(table["utterance"]))]
 
         return self.features.vectors(speech, extractor, rows, (trial_set.name, side))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -9,14 +10,18 @@ import pandas as pd
 
 from pipeline.engine import code
 from pipeline.engine.task import Artefact, Given
-from pipeline.seeds import digest
+from pipeline.seeds import canonical, digest, digest_of_texts
 from pipeline.stages.extract import FEATURES
 from pipeline.tables import manifest, vectors
+from pipeline.tables.kept import Kept
+
+_text = Kept(lambda table: canonical(table.to_numpy().tolist()), 4096)
+"""Rows as canonical JSON."""
 
 
 def rows(table: pd.DataFrame, columns: Sequence[str] = ()) -> Given:
     """Rows of a manifest; what enters keys is the audio's digests and the named columns, in row order, never a path."""
-    return Given(digest(table[["sha256", *columns]].to_numpy().tolist()), table)
+    return Given(digest(list(zip(*(table[name].tolist() for name in ("sha256", *columns))))), table)
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,9 +41,14 @@ class Choice:
 
     def digest(self) -> str:
         """Digest of all that the choice depends on beside the artefacts."""
-        listed = None if self.listed is None else manifest.matching(self.listed, self.wanted)["sha256"].tolist()
+        return self._digest
+
+    @functools.cached_property
+    def _digest(self) -> str:
+        listed = None if self.listed is None else manifest.digests(self.listed, self.wanted)
         which = (type(self).__name__, self.manifests)
-        return digest(*which, code.versions((__name__,)), listed, self.wanted.to_numpy().tolist())
+        said = map(canonical, (*which, code.versions((__name__,)), listed))
+        return digest_of_texts(*said, _text(self.wanted))
 
     def chosen(self, artefacts: Sequence[Artefact]) -> pd.DataFrame:
         """The wanted rows as the system has them."""
@@ -49,6 +59,12 @@ class Choice:
 @dataclass(frozen=True, eq=False)
 class SelectAudio(Choice):
     """The audio of rows."""
+
+    def content(self) -> str:
+        """Digest of what is chosen, where the rows are given; else ''."""
+        if self.listed is None:
+            return ""
+        return digest([[sha256] for sha256 in manifest.digests(self.listed, self.wanted)])
 
     def __call__(self, artefacts: Sequence[Artefact]) -> Given:
         return rows(self.chosen(artefacts))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -156,6 +157,10 @@ class Chosen(Generic[C]):
 
     def numeric(self) -> dict[str, Any]:
         """The numeric settings."""
+        return dict(self._numeric)
+
+    @functools.cached_property
+    def _numeric(self) -> dict[str, Any]:
         return self.settings.numeric()  # type: ignore[no-any-return]
 
     def weights(self, models: Path) -> Weights | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import pandas as pd
 
@@ -24,6 +24,7 @@ from pipeline.protocol.shards import shards
 from pipeline.seeds import digest
 from pipeline.stages import anonymise, cut, synthesise
 from pipeline.tables import manifest
+from pipeline.tables.kept import Kept
 
 NAMED = ("set", "utterance", "speaker")
 
@@ -71,7 +72,7 @@ class SpeechSet:
         """Digest of the original audio of these sets, with names and speakers."""
         return selections.rows(self.listed, NAMED).digest
 
-    @property
+    @functools.cached_property
     def manifests(self) -> tuple[Ref, ...]:
         """The artefacts that hold its manifest; none where its rows are given."""
         return tuple(entry for entry in self.audio if isinstance(entry, Ref))
@@ -235,7 +236,7 @@ def training_rows(data: Prepared) -> pd.DataFrame:
 
 def seconds(rows: pd.DataFrame) -> float:
     """Length of the audio of some rows together."""
-    return float((rows["samples"] / rows["sample_rate"]).sum())
+    return float((rows["samples"].to_numpy() / rows["sample_rate"].to_numpy()).sum())
 
 
 def one_recording_each(rows: pd.DataFrame) -> bool:
@@ -257,6 +258,33 @@ class Part:
     audio: Input
     rows: pd.DataFrame
     seconds: float
+    _read: dict[tuple[str, ...], Given] = field(default_factory=dict)
+
+    def read(self, columns: tuple[str, ...]) -> Input:
+        """The files with these columns, for those who read them: what a task makes has all."""
+        if isinstance(self.audio, Ref):
+            return self.audio
+        if columns not in self._read:
+            self._read[columns] = selections.rows(self.rows, columns)
+        return self._read[columns]
+
+
+@dataclass(frozen=True, eq=False)
+class Parts:
+    """Rows in parts.
+
+    Attributes:
+        listed: all of them, ordered by set and utterance.
+    """
+
+    several: tuple[Part, ...]
+    listed: pd.DataFrame
+
+    @classmethod
+    def of(cls, several: Sequence[Part], none: pd.DataFrame) -> Parts:
+        """Parts together; ``none`` is a table without rows, for no parts."""
+        listed = pd.concat([part.rows for part in several], ignore_index=True) if several else none
+        return cls(tuple(several), listed.sort_values(["set", "utterance"], kind="stable").reset_index(drop=True))
 
 
 @dataclass(frozen=True)
@@ -266,15 +294,25 @@ class SpeechSets:
     evaluation: Evaluation
     data: Prepared
     machine: Machine
+    _of_rows: Kept[[pd.DataFrame], Parts] = field(init=False, compare=False)
+    """The rows of which systems make their copies, in shards."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_of_rows", Kept(self._parts, 8))
+
+    @functools.cached_property
+    def evaluated_rows(self) -> pd.DataFrame:
+        """The rows that are enrolled and tried."""
+        return evaluated_rows(self.data)
 
     def evaluated(self, label: str) -> SpeechSet:
         """The evaluation sets of a system."""
-        return self._of(SpeechKey(label), self.evaluation.systems[label], evaluated_rows(self.data))
+        return self._of(SpeechKey(label), self.evaluation.systems[label], self.evaluated_rows)
 
     def second_run(self, label: str) -> SpeechSet | None:
         """The evaluation sets of a random system under other random numbers; None for a deterministic one."""
         key, system = SpeechKey(label, run=2), self.evaluation.systems[label]
-        rows = evaluated_rows(self.data)
+        rows = self.evaluated_rows
         if system.component.copies(system.settings) is not None:
             return self._of(key, system, rows) if key in self.data.external else None
         again = system.component.rerun(system.settings, 1)
@@ -312,7 +350,7 @@ class SpeechSets:
         level = component.level(settings)
         count = attacker.training_draws or (DRAWS if one_each else 1)
         drawn = [settings, *(component.rerun(settings, number) for number in range(1, count))]
-        parts, cuts = self._pieces(rows) if one_each else (self._parts(rows), ())
+        parts, cuts = self._pieces(rows) if one_each else (self._of_rows(rows), ())
         draws = [
             self._anonymised(
                 SpeechKey(label, "training", run=number, level=level), level, Chosen(system.name, component, one), parts
@@ -336,10 +374,11 @@ class SpeechSets:
         kept = place < (share * order.groupby("speaker")["utterance"].transform("size")).apply(math.ceil).clip(lower=2)
         return rows.loc[order.index[kept].sort_values()]
 
-    def _parts(self, rows: pd.DataFrame) -> list[Part]:
-        return [Part(selections.rows(part, NAMED), part, seconds(part)) for part in shards(rows)]
+    def _parts(self, rows: pd.DataFrame) -> Parts:
+        made = [Part(selections.rows(part, NAMED), part, seconds(part)) for part in shards(rows)]
+        return Parts.of(made, self.data.manifest[:0])
 
-    def _pieces(self, rows: pd.DataFrame) -> tuple[list[Part], tuple[Task, ...]]:
+    def _pieces(self, rows: pd.DataFrame) -> tuple[Parts, tuple[Task, ...]]:
         """Pieces of recordings, a shard a task."""
         tasks, parts = [], []
         several = shards(rows)
@@ -355,7 +394,7 @@ class SpeechSets:
             )
             tasks.append(task)
             parts.append(Part(task.ref(), cut_rows(part, PIECES), seconds(part)))
-        return parts, tuple(tasks)
+        return Parts.of(parts, self.data.manifest[:0]), tuple(tasks)
 
     def _of(self, key: SpeechKey, system: Chosen[Anonymiser], rows: pd.DataFrame, level: str = "") -> SpeechSet:
         """A speech set whose files are given, or are made; ``level`` where it is not the one that tables print."""
@@ -364,7 +403,7 @@ class SpeechSets:
             return self._given(key, shown, rows, rows)
         if system.component.copies(system.settings) is not None:
             return self._given(key, shown, rows, self.data.external[key])
-        return self._anonymised(key, shown, system, self._parts(rows))
+        return self._anonymised(key, shown, system, self._of_rows(rows))
 
     def _theirs(self, key: SpeechKey, system: Chosen[Anonymiser], rows: pd.DataFrame, there: pd.DataFrame) -> SpeechSet:
         """Those rows of a training set of which somebody has an anonymised copy; all of them, unless a part may be missing."""
@@ -379,28 +418,25 @@ class SpeechSets:
         audio = tuple(selections.rows(part) for part in parts)
         return SpeechSet(key, level, audio, tuple(map(seconds, parts)), listed, rows)
 
-    def _anonymised(self, key: SpeechKey, level: str, system: Chosen[Anonymiser], parts: Sequence[Part]) -> SpeechSet:
+    def _anonymised(self, key: SpeechKey, level: str, system: Chosen[Anonymiser], parts: Parts) -> SpeechSet:
         component, machine = system.component, self.machine
         weights = system.weights(self.evaluation.paths.weights)
         folder = weights.folder if weights else None
         work = functools.partial(anonymise.run, component, system.settings, folder, machine.device, machine.threads)
-        reads = component.reads(system.settings)
+        reads, several = component.reads(system.settings), parts.several
         tasks = [
             Task(
                 name="anonymise",
-                label=f"anonymise {key.label} {number}/{len(parts)}",
+                label=f"anonymise {key.label} {number}/{len(several)}",
                 settings={**system.numeric(), "weights": weights.digest if weights else ""},
-                inputs={
-                    "audio": part.audio if isinstance(part.audio, Ref) else selections.rows(part.rows, (*NAMED, *reads))
-                },
+                inputs={"audio": part.read((*NAMED, *reads))},
                 function=work,
                 code=(system.module,),
                 libraries=("soundfile", "numpy", *component.libraries),
                 resources=Resources(part.seconds, component.on_device),
             )
-            for number, part in enumerate(parts, 1)
+            for number, part in enumerate(several, 1)
         ]
         refs = tuple(task.ref() for task in tasks)
-        listed = pd.concat([part.rows for part in parts], ignore_index=True) if parts else self.data.manifest[:0]
-        listed = listed.sort_values(["set", "utterance"], kind="stable").reset_index(drop=True)
-        return SpeechSet(key, level, refs, tuple(part.seconds for part in parts), listed, None, tuple(tasks))
+        lengths = tuple(part.seconds for part in several)
+        return SpeechSet(key, level, refs, lengths, parts.listed, None, tuple(tasks))

@@ -144,16 +144,17 @@ def halves(
     references, inputs, pieces = [], [], []
     for speaker, group in speakers.items():
         known, ranked = (halve_chapters if apart == "chapter" else halve)(group.index, seed)
-        references += [(speaker, group["set"][name], name) for name in known]
+        of, samples, rates = (dict(zip(group.index, group[name])) for name in ("set", "samples", "sample_rate"))
+        references += [(speaker, of[name], name) for name in known]
         if unit == "segment":
-            files = [(int(group["samples"][name]), int(group["sample_rate"][name])) for name in ranked]
+            files = [(int(samples[name]), int(rates[name])) for name in ranked]
             cuts = audio.segment_borders(files, segment_count(files, seconds))
         else:
-            cuts = [[(place, 0, int(group["samples"][name]))] for place, name in enumerate(ranked[:INPUTS])]
+            cuts = [[(place, 0, int(samples[name]))] for place, name in enumerate(ranked[:INPUTS])]
         for number, cut in enumerate(cuts):
             inputs.append((speaker, number, 1.0 / (len(speakers) * len(cuts))))
             pieces += [
-                (speaker, number, group["set"][ranked[place]], ranked[place], labels[ranked[place]], start, stop)
+                (speaker, number, of[ranked[place]], ranked[place], labels[ranked[place]], start, stop)
                 for place, start, stop in cut
             ]
     return Halves(

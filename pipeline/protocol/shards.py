@@ -28,19 +28,27 @@ def shards(manifest: pd.DataFrame) -> list[pd.DataFrame]:
 
     Row labels are renumbered from 0 in each shard.
     """
-    order = manifest.assign(band=band(manifest["samples"].to_numpy(), manifest["sample_rate"].to_numpy()))
-    order = order.sort_values(["band", "sha256", "set", "utterance"], kind="stable")
-    digests = order["sha256"].to_numpy(str)
-    bands = order.pop("band").to_numpy()
-    last = np.array([digest.endswith("00") for digest in digests], bool)
+    bands = band(manifest["samples"].to_numpy(), manifest["sample_rate"].to_numpy())
+    digests = manifest["sha256"].to_numpy(object)
+    places = _ordered(manifest, bands, digests)
+    order, bands, digests = manifest.iloc[places], bands[places], digests[places]
+    last = np.array([digest.endswith("00") for digest in digests.tolist()], bool)
     # The last of a run of equal digests.
-    last &= np.append(digests[1:] != digests[:-1], True) if len(digests) else last
+    last[:-1] &= digests[1:] != digests[:-1]
     # A small corpus may have no such digest at all; bands cut it too, and keep each shard's padding and memory even.
     last[:-1] |= bands[1:] != bands[:-1]
     borders = [0, *(np.flatnonzero(last) + 1).tolist()]
     if borders[-1] < len(order):
         borders.append(len(order))
     return [order.iloc[start:stop].reset_index(drop=True) for start, stop in pairwise(borders)]
+
+
+def _ordered(manifest: pd.DataFrame, bands: np.ndarray, digests: np.ndarray) -> np.ndarray:
+    """The places of the rows in the order of (band, digest, set, utterance)."""
+    if len(set(digests)) < len(digests):
+        keys = manifest[["sha256", "set", "utterance"]].assign(band=bands, place=np.arange(len(manifest)))
+        return keys.sort_values(["band", "sha256", "set", "utterance"], kind="stable")["place"].to_numpy()
+    return np.lexsort((digests.astype(bytes), bands))
 
 
 def runs(sizes: Iterable[float], limit: float) -> list[slice]:

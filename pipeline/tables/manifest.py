@@ -8,15 +8,18 @@ from __future__ import annotations
 import functools
 import shlex
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pandera.pandas as pa
 
 from pipeline.errors import DataError
 from pipeline.files import is_below
 from pipeline.seeds import digest as digest_of
+from pipeline.tables.kept import Kept
 
 FILE = "manifest.parquet"
 IDENTITY = ["set", "utterance"]
@@ -128,10 +131,44 @@ def matching(rows: pd.DataFrame, wanted: pd.DataFrame) -> pd.DataFrame:
     Raises:
         LookupError: rows are not there.
     """
-    there = {key: place for place, key in enumerate(zip(*(rows[name].tolist() for name in IDENTITY)))}
-    asked = list(zip(*(wanted[name].tolist() for name in IDENTITY)))
-    places = [there.get(key, -1) for key in asked]
+    return rows.iloc[_places(_index(rows), wanted)].reset_index(drop=True)
+
+
+def digests(rows: pd.DataFrame, wanted: pd.DataFrame) -> list[str]:
+    """The ``sha256`` of the rows that :func:`matching` gives."""
+    found: list[str] = _digests(rows)[_places(_index(rows), wanted)].tolist()
+    return found
+
+
+@dataclass(frozen=True, eq=False)
+class _Index:
+    """Where each (set, utterance) stands in a manifest, and in those of other systems that have the same rows in the same order."""
+
+    identity: pd.DataFrame
+    there: dict[tuple[str, str], int]
+
+
+def _indexed(rows: pd.DataFrame) -> _Index:
+    identity = rows[IDENTITY]
+    for one in _index.answers():
+        if len(one.identity) == len(identity) and one.identity.equals(identity):
+            return one
+    return _Index(identity, {key: place for place, key in enumerate(_keys(rows))})
+
+
+def _found(index: _Index, wanted: pd.DataFrame) -> np.ndarray:
+    asked = _keys(wanted)
+    places = [index.there.get(key, -1) for key in asked]
     if -1 in places:
         lost = [utterance for (_, utterance), place in zip(asked, places) if place < 0]
         raise LookupError(f"{len(lost)} utterances are not in the manifest of the system, first {lost[:3]}")
-    return rows.iloc[places].reset_index(drop=True)
+    return np.array(places, int)
+
+
+def _keys(rows: pd.DataFrame) -> list[tuple[str, str]]:
+    return list(zip(*(rows[name].tolist() for name in IDENTITY)))
+
+
+_index = Kept(_indexed, 8)
+_places = Kept(_found, 4096)
+_digests = Kept(lambda rows: rows["sha256"].to_numpy(object), 8)
