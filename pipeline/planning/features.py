@@ -19,6 +19,7 @@ from pipeline.planning.speech import SpeechSet
 from pipeline.protocol.cuts import Cut, Pieces, Segments, Whole
 from pipeline.protocol.halves import Halves
 from pipeline.stages import extract
+from pipeline.stages.extract import ExtractorSpec
 from pipeline.tables import vectors
 from pipeline.tables.kept import Kept
 
@@ -64,8 +65,8 @@ class Features:
     _refs: dict[tuple[SpeechKey, ExtractorKey, Cut], tuple[Ref, ...]] = field(default_factory=dict)
     _vectors: dict[tuple[SpeechKey, ExtractorKey, Hashable], Input] = field(default_factory=dict)
     _wanted: dict[Hashable, pd.DataFrame] = field(default_factory=dict)
-    _together: dict[tuple[ExtractorKey, ...], tuple[Mapping[Name, extract.ExtractorSpec], Mapping[Name, Output]]] = (
-        field(default_factory=dict)
+    _together: dict[tuple[ExtractorKey, ...], tuple[Mapping[Name, ExtractorSpec], Mapping[Name, Output]]] = field(
+        default_factory=dict
     )
     _selects: dict[tuple[SpeechKey, Hashable], SelectVectors] = field(default_factory=dict)
     _spoken: Kept[[Halves, pd.DataFrame], list[Spoken]] = field(default_factory=lambda: Kept(_speakers, 8))
@@ -164,12 +165,13 @@ class Features:
 
     def _made(
         self, several: dict[ExtractorKey, LoadedExtractor]
-    ) -> tuple[Mapping[Name, extract.ExtractorSpec], Mapping[Name, Output]]:
+    ) -> tuple[Mapping[Name, ExtractorSpec], Mapping[Name, Output]]:
         """How the extract stage builds extractors, and what it makes of them: one value for all tasks that have the same."""
         which = tuple(several)
         if which not in self._together:
-            specs = {key: extractor.spec() for key, extractor in several.items()}
-            self._together[which] = specs, {key: _output(extractor) for key, extractor in several.items()}
+            specs: dict[Name, ExtractorSpec] = {key: extractor.spec() for key, extractor in several.items()}
+            outputs: dict[Name, Output] = {key: _output(extractor) for key, extractor in several.items()}
+            self._together[which] = specs, outputs
         return self._together[which]
 
     def _selected(self, speech: SpeechSet, extractor: LoadedExtractor, name: Hashable) -> Given | Derived:
