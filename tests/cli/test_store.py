@@ -679,7 +679,8 @@ RECORDS: dict[str, tuple[Callable[[dict[str, Any]], object], str]] = {
     "other settings": (lambda record: record["parts"].update(settings={"size": 4}), "its key is not that of what it was made of"),
     "no number": (lambda record: record["parts"].update(settings=float("nan")), "its key is not that of what it was made of"),
     "another digest": (lambda record: record.update(digest="ab" * 32), "the digest in its record"),
-    "more files": (lambda record: record["files"].update({"../../evil": {"bytes": 1, "sha256": "ab" * 32}}), "the digest in its record"),
+    "more files": (lambda record: record["files"].update({"../../evil": {"bytes": 1, "sha256": "ab" * 32}}), "a file that is none of its own"),
+    "more files of its own": (lambda record: record["files"].update({"more": {"bytes": 1, "sha256": "ab" * 32}}), "the digest in its record"),
     "no fields": (lambda record: record.clear(), "other fields"),
 }  # fmt: skip
 
