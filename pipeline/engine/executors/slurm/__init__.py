@@ -149,7 +149,7 @@ class Executor(contracts.Executor):
 
     def cancelling(self, sent: Sequence[str]) -> str:
         """See :meth:`pipeline.contracts.Executor.cancelling`."""
-        return f"scancel {' '.join(jobs.mains(sent))}"
+        return f"scancel {' '.join(slurm.mains(sent))}"
 
     def states(self, sent: Sequence[str]) -> dict[str, tuple[bool, str]]:
         """See :meth:`pipeline.contracts.Executor.states`."""
