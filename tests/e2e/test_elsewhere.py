@@ -129,6 +129,9 @@ def test_what_is_lost_is_sent_again_and_the_rest_is_not_done_twice(
     assert status.read(run)["state"] == "done" and values(run) == values(here)
     assert sorted(paper.done([run])) == sorted(paper.done([here]))
     assert sent.last(run) == 2
+    # A job that Slurm starts anew after it has sent the next round sends no other.
+    (report, _) = [job for job in done if job.reports]
+    assert cluster.do(report) == 0 and not cluster.waiting() and status.read(run)["state"] == "done"
 
 
 @pytest.mark.slow
@@ -220,6 +223,37 @@ def test_runs_that_need_the_same_share_it(cluster: Paper, command: Command, data
     assert [status.read(run)["state"] for run in (first, second)] == ["done", "done"]
     done = paper.done([first, second])
     assert len(done) == len(set(done)) and any("original" in label for label in done)
+
+
+@pytest.mark.slow
+def test_the_same_command_while_its_jobs_wait_sends_one_that_reports(
+    cluster: Paper, command: Command, data: Path
+) -> None:
+    first = start(command, data)
+    parts = len(cluster.jobs) - 1
+    code, out, err = command(*EACH, f"dataset.root={data}", "system=[original,b2]")
+    assert code == 0 and f"0 sent in 0 jobs, {parts} are done by jobs of other runs" in out, err
+    assert len(cluster.jobs) == parts + 2
+    cluster.all()
+    second = Path(out.splitlines()[-1])
+    assert [status.read(run)["state"] for run in (first, second)] == ["done", "done"]
+    assert len(paper.done([first, second])) == parts and values(first) == values(second)
+
+
+@pytest.mark.slow
+def test_where_the_job_that_reports_is_killed_the_same_command_reports(
+    cluster: Paper, command: Command, data: Path
+) -> None:
+    run = start(command, data)
+    *parts, last = cluster.waiting()
+    for job in parts:
+        cluster.do(job)
+    last.state = "OUT_OF_MEMORY"
+    told = command("status", str(run), plain=True)[1]
+    assert told.startswith(f"run {run.name}: killed") and "OUT_OF_MEMORY" in told
+    assert "the last one, which reports, did not; the same command again goes on" in told
+    code, out, _ = command(*EACH, f"dataset.root={data}", "system=[original,b2]")
+    assert code == 0 and f"tasks: {len(parts)} reused, 0 computed" in out and not cluster.waiting()
 
 
 @pytest.mark.slow

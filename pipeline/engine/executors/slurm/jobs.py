@@ -81,9 +81,10 @@ def send(
         raise ConfigError(
             f"Slurm did not take the jobs: {_last_line(error)}",
             where="executor",
-            cause="a partition, an account or an amount that this cluster does not have, or no controller that answers",
+            cause="a partition, an account or an amount that this cluster does not have, more jobs than you may send at once, "
+            "or no controller that answers",
             remedy="give what sinfo and sacctmgr show by executor.partition=…, .account=…, .time=MINUTES, .mem_gb=…, .cpus=… and .gpus=… "
-            "(0: no job asks for a GPU); executor.stages={train: {partition: …}} for one stage",
+            "(0: no job asks for a GPU), executor.stages={train: {partition: …}} for one stage; fewer, longer jobs by executor.chunk_minutes=…",
         ) from error
     except BaseException:
         cancel(sent)
