@@ -38,6 +38,11 @@ def _given(name: str) -> str:
     return value if re.fullmatch("[0-9]{1,12}", value) else ""
 
 
+def mains(jobs: Collection[str]) -> list[str]:
+    """The ids of jobs, of the parts of an array that of the array, each once."""
+    return sorted({job.partition("_")[0] for job in jobs}, key=lambda job: (len(job), job))
+
+
 def ask(jobs: Collection[str], seconds: float = 60.0, accounts: bool = True) -> Answer:
     """State and exit status of jobs, all at once.
 
@@ -46,9 +51,9 @@ def ask(jobs: Collection[str], seconds: float = 60.0, accounts: bool = True) -> 
         seconds: so long each of its commands is waited for.
         accounts: whether what the queue does not have is looked for in the accounts.
     """
-    mains = ",".join(sorted({job.partition("_")[0] for job in jobs}))
+    asked = ",".join(mains(jobs))
     lines, refusal = _lines(
-        ["squeue", "--noheader", "--array", "--states=all", f"--jobs={mains}", f"--Format={COLUMNS}"], seconds
+        ["squeue", "--noheader", "--array", "--states=all", f"--jobs={asked}", f"--Format={COLUMNS}"], seconds
     )
     found = {}
     for line in lines:
@@ -62,7 +67,7 @@ def ask(jobs: Collection[str], seconds: float = 60.0, accounts: bool = True) -> 
             "--allocations",
             "--noheader",
             "--parsable2",
-            f"--jobs={mains}",
+            f"--jobs={asked}",
             "--format=JobID,State,ExitCode",
         ]
         for line in _lines(told, seconds)[0]:

@@ -71,7 +71,7 @@ class Paper:
             raise ConfigError(f"Slurm did not take the jobs: {self.refuses}")
         number = 1 + max((int(job.partition("_")[0]) for job in self.jobs), default=0)
         ids = [f"{number}_{place}" if len(calls) > 1 else str(number) for place in range(len(calls))]
-        self.jobs |= {one: Job(one, pickle.dumps(call), options, jobs.mains(after)) for one, call in zip(ids, calls)}
+        self.jobs |= {one: Job(one, pickle.dumps(call), options, slurm.mains(after)) for one, call in zip(ids, calls)}
         return ids
 
     def _ask(self, asked: Collection[str], seconds: float = 60.0, accounts: bool = True) -> slurm.Answer:

@@ -23,7 +23,7 @@ from pipeline.cli.status_text import Seen
 from pipeline.engine.followed import Journals
 from pipeline.engine.journal import FOLDER
 from pipeline.errors import ConfigError
-from pipeline.tables import status
+from pipeline.tables import sent, status
 
 EVERY_SECONDS = 2.0
 """Between two looks of ``--follow``."""
@@ -140,31 +140,29 @@ class Watch:
 
     folder: Path
     _asked: float = float("-inf")
-    _jobs: slurm.Answer = field(default_factory=slurm.Answer)
+    _answer: slurm.Answer = field(default_factory=slurm.Answer)
 
     def __post_init__(self) -> None:
         self.journals = Journals(self.folder)
 
     def look(self) -> Seen:
         """How it stands now."""
-        record = status.settle(self.folder)
-        over = status.is_over(self.folder, record)
-        self._ask(record)
-        ended = [job for job, (state, _) in self._jobs.states.items() if state in slurm.ENDED]
-        return Seen(self.folder, record, over, self.journals.look(over, ended), self._jobs, status.alive(self.folder))
-
-    def _ask(self, record: dict[str, Any]) -> None:
-        jobs = jobs_of(record)
-        if jobs and time.monotonic() - self._asked > SLURM_SECONDS:
+        record = status.read(self.folder)
+        jobs = jobs_of(self.folder, record)
+        if not jobs or time.monotonic() - self._asked > SLURM_SECONDS:
+            record = status.settle(self.folder)  # which asks Slurm, where there are jobs
             self._asked = time.monotonic()
-            self._jobs = slurm.ask(jobs, seconds=10, accounts=False)
+            self._answer = slurm.ask(jobs, seconds=10, accounts=False) if jobs else slurm.Answer()
+        over = status.is_over(self.folder, record)
+        ended = [job for job, (state, _) in self._answer.states.items() if state in slurm.ENDED]
+        look = self.journals.look(over, ended)
+        return Seen(self.folder, record, over, look, self._answer, status.alive(self.folder), tuple(jobs))
 
 
-def jobs_of(record: dict[str, Any]) -> list[str]:
-    """The jobs of Slurm that a run has: the one that it is, and those that it has submitted (``slurm_jobs``)."""
-    given = record.get("slurm_jobs", [])
-    several = [*given] if isinstance(given, list | dict) else []
-    return [str(job) for job in [record.get("slurm_job"), *several] if re.fullmatch(r"\d{1,12}(_\d{1,12})?", str(job))]
+def jobs_of(run: Path, record: dict[str, Any]) -> list[str]:
+    """The jobs of Slurm that a run has: those that it has sent, else the one that it is."""
+    given = sent.jobs(run) or [record.get("slurm_job")]
+    return [str(job) for job in given if re.fullmatch(r"\d{1,12}(_\d{1,12})?", str(job))]
 
 
 def follow(watch: Watch, as_json: bool) -> int:

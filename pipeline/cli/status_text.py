@@ -35,6 +35,7 @@ class Seen:
         over: whether it has ended.
         jobs: what Slurm says of its jobs.
         alive: when it gave its last sign of life, in seconds since 1970.
+        sent: the ids of its jobs, of those that it has sent the one that reports last.
     """
 
     folder: Path
@@ -43,6 +44,7 @@ class Seen:
     look: Look
     jobs: slurm.Answer
     alive: float
+    sent: tuple[str, ...] = ()
 
     def changing(self) -> object:
         """What differs if and only if there is something new to say."""
@@ -132,6 +134,7 @@ def plain(seen: Seen) -> dict[str, Any]:
         "seconds_left": left,
         "stages_without_estimate": list(unknown),
         "processes": [asdict(one) for one in seen.look.processes],
+        "sent": list(seen.sent),
         "jobs": {job: {"state": state, "exit_status": code} for job, (state, code) in seen.jobs.states.items()},
         "tasks": [asdict(task) for task in seen.look.tasks],
     }
@@ -144,7 +147,8 @@ def _state(seen: Seen) -> str:
     if not state:
         return "it begins; its record is not written yet"
     if not seen.over:
-        owner = from_plain(record.get("process"))
+        # Of a run that was sent it is whoever sent it.
+        owner = None if state == status.SUBMITTED or len(seen.sent) > 1 else from_plain(record.get("process"))
         since = f" since {record['started']}{time_of}" if "started" in record else ""
         return (
             f"{status.in_words(record)}"
@@ -235,15 +239,17 @@ def _hosts(seen: Seen) -> list[str]:
             if any(counts[state] for state in states)
         ]
         at_work = [] if seen.over else [f"{alive} process{'' if alive == 1 else 'es'} at work"]
-        said.append(f"  {shown(host)}: {', '.join([*at_work, *named]) or 'nothing'}")
-    return said
+        if named or alive:
+            said.append(f"  {shown(host)}: {', '.join([*at_work, *named])}")
+    return said if len(said) > 1 else []
 
 
 def _jobs(seen: Seen) -> list[str]:
-    given = seen.record.get("slurm_jobs") or ([seen.record["slurm_job"]] if seen.record.get("slurm_job") else [])
-    if not given:
+    if not seen.sent:
         return []
-    said = [f"jobs of Slurm: {', '.join(map(str, given))}"]
+    mains = slurm.mains(seen.sent)
+    last = f" ({mains[-1]} gathers and reports when the others have ended)" if len(mains) > 1 and not seen.over else ""
+    said = [f"jobs of Slurm: {' '.join(mains)}{last}"]
     if seen.jobs.refusal:
         return [*said, f"  Slurm does not answer here ({shown(seen.jobs.refusal)})"]
     arrays: dict[str, Counter[str]] = {}
@@ -251,7 +257,8 @@ def _jobs(seen: Seen) -> list[str]:
         arrays.setdefault(job.partition("_")[0], Counter())[state] += 1
     for job, states in list(arrays.items())[:MOST_JOBS]:
         said.append(f"  {job}: " + ", ".join(f"{count} {state}" for state, count in sorted(states.items())))
-    return said + ([f"  and {len(arrays) - MOST_JOBS} more"] if len(arrays) > MOST_JOBS else [])
+    said += [f"  and {len(arrays) - MOST_JOBS} more"] if len(arrays) > MOST_JOBS else []
+    return said if seen.over else [*said, f"to end it: scancel {' '.join(mains)}"]
 
 
 def _failures(seen: Seen, most: int) -> list[str]:

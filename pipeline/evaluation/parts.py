@@ -176,6 +176,11 @@ def _refuse_another(order: Order, tasks: Sequence[Task]) -> None:
 
 
 def _report(run: Path, order: Order) -> int:
+    if sent.last(run) > order.number:
+        log.info(
+            "round %d is sent already: its last job reports", sent.last(run)
+        )  # this one was started anew after that
+        return 0
     folder = RunFolder(run.parent, order.recipe, known=run.name)
     with application.recorded(folder) as stop:
         asked = _asked(run, order)

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from pipeline import slurm
 from pipeline.contracts import Executor
 from pipeline.engine.journal import short
 from pipeline.engine.rates import Rates
@@ -141,7 +142,7 @@ def send(asked: Evaluation, tasks: Sequence[Task], missing: Sequence[Task], fold
     made = executor.send(name, shared, calls, others, Part(str(folder), this.number, None), folder / sent.FOLDER)
     every = [job for one in made for job in one]
     sent.write(folder, this.number, every)
-    mains = tuple(dict.fromkeys(job.partition("_")[0] for job in every))
+    mains = tuple(slurm.mains(every))
     log.info("%d tasks in %d jobs are sent: %s", len(own), len(cells), ", ".join(mains))
     return Sent(
         folder,

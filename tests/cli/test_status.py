@@ -23,6 +23,7 @@ from pipeline.engine.store import Store
 from pipeline.engine.task import Resources, Task, Work
 from pipeline.errors import DataError, PipelineError
 from pipeline.evaluation.runfolder import RunFolder
+from pipeline.tables import sent
 from tests.toy import HANGS
 
 Command = Callable[..., tuple[int, str, str]]
@@ -237,11 +238,14 @@ def test_slurm_is_asked_about_the_jobs_of_a_run(
     )
     program.chmod(0o755)
     folder = start("kaldi")
-    folder.status(slurm_jobs=["12", "13"])
+    (folder.path / sent.FOLDER).mkdir()
+    sent.write(folder.path, 1, [job for job, _ in rows])
     monkeypatch.setenv("PATH", str(program.parent))
     status, out, _ = command("status")
     assert status == 0
-    assert "jobs of Slurm: 12, 13\n  12: 1 COMPLETED, 2 RUNNING\n  13: 1 PENDING\n" in out
+    said = "jobs of Slurm: 12 13 (13 gathers and reports when the others have ended)"
+    assert f"{said}\n  12: 1 COMPLETED, 2 RUNNING\n  13: 1 PENDING\nto end it: scancel 12 13\n" in out
+    assert json.loads(command("status", "--json")[1])["sent"] == [job for job, _ in rows]
     program.unlink()
     assert "  Slurm does not answer here (" in command("status")[1]
 

@@ -48,8 +48,8 @@ def command(tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pyte
     """A command line in this process; exit status, standard output and standard error."""
     monkeypatch.chdir(tmp_path)
 
-    def call(*arguments: str) -> tuple[int, str, str]:
-        code = cli.run([*QUICK, *arguments])
+    def call(*arguments: str, plain: bool = False) -> tuple[int, str, str]:
+        code = cli.run(arguments if plain else [*QUICK, *arguments])
         out, err = capfd.readouterr()
         return code, out, err
 
@@ -99,10 +99,16 @@ def test_what_is_sent_and_what_is_said_of_it(cluster: Paper, command: Command, d
     first, *_, last = cluster.jobs.values()
     assert (first.after, last.after) == ([], ids[:-1])
     assert not list((run.parents[1] / "store").glob("extract/*")), "nothing is computed on the login node"
+    told = command("status", str(run), plain=True)[1]
+    assert told.startswith(f"run {run.name}: submitted since ") and lines[-2] in told.splitlines()
+    assert f"  {ids[0]}: {sum(job.id.startswith(f'{ids[0]}_') for job in cluster.waiting())} PENDING" in told
     cluster.do(first)
     assert status.read(run)["state"] == "running"
+    assert f"  {ids[0]}: 1 COMPLETED, " in command("status", str(run), plain=True)[1]
     cluster.all()
     assert status.read(run)["state"] == "done"
+    told = command("status", str(run), plain=True)[1]
+    assert f"  {ids[-1]}: 1 COMPLETED" in told and "scancel" not in told
     assert values(run) == values(here) and len(values(run)) > 0
     assert evaluation.read(run).rows["run_id"].unique().tolist() == [run.name]
     assert sorted(paper.done([run])) == sorted(paper.done([here])), "each task once"
@@ -123,8 +129,12 @@ def test_what_is_lost_is_sent_again_and_the_rest_is_not_done_twice(
     assert status.read(run)["state"] == "done" and values(run) == values(here)
     assert sorted(paper.done([run])) == sorted(paper.done([here]))
     assert sent.last(run) == 2
+    # A job that Slurm starts anew after it has sent the next round sends no other.
+    (report, _) = [job for job in done if job.reports]
+    assert cluster.do(report) == 0 and not cluster.waiting() and status.read(run)["state"] == "done"
 
 
+@pytest.mark.slow
 def test_what_is_lost_again_and_again_is_named(cluster: Paper, command: Command, data: Path) -> None:
     run = start(command, data, "executor.retries=1")
     (never,) = ordered(run, cluster.waiting()[0])
@@ -148,6 +158,7 @@ def ordered(run: Path, job: Job) -> list[str]:
     return [] if job.part.part is None else order.ordered[job.part.part]
 
 
+@pytest.mark.slow
 def test_a_task_that_fails_is_not_sent_again_and_the_others_end_well(
     cluster: Paper, command: Command, data: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -176,6 +187,7 @@ def store(run: Path) -> Path:
     return run.parents[1] / "store"
 
 
+@pytest.mark.slow
 def test_a_job_that_plans_other_work_refuses(cluster: Paper, command: Command, data: Path, tmp_path: Path) -> None:
     own = shutil.copytree(data, tmp_path / "data")
     run = start(command, own)
@@ -200,6 +212,7 @@ def test_a_configuration_that_is_edited_after_it_was_sent_is_refused(
     assert "config.yaml" in status.read(run)["reasons"][0]
 
 
+@pytest.mark.slow
 def test_runs_that_need_the_same_share_it(cluster: Paper, command: Command, data: Path) -> None:
     first = start(command, data)
     code, out, err = command(*EACH, f"dataset.root={data}", "system=[original,b2r]")
@@ -212,6 +225,38 @@ def test_runs_that_need_the_same_share_it(cluster: Paper, command: Command, data
     assert len(done) == len(set(done)) and any("original" in label for label in done)
 
 
+@pytest.mark.slow
+def test_the_same_command_while_its_jobs_wait_sends_one_that_reports(
+    cluster: Paper, command: Command, data: Path
+) -> None:
+    first = start(command, data)
+    parts = len(cluster.jobs) - 1
+    code, out, err = command(*EACH, f"dataset.root={data}", "system=[original,b2]")
+    assert code == 0 and f"0 sent in 0 jobs, {parts} are done by jobs of other runs" in out, err
+    assert len(cluster.jobs) == parts + 2
+    cluster.all()
+    second = Path(out.splitlines()[-1])
+    assert [status.read(run)["state"] for run in (first, second)] == ["done", "done"]
+    assert len(paper.done([first, second])) == parts and values(first) == values(second)
+
+
+@pytest.mark.slow
+def test_where_the_job_that_reports_is_killed_the_same_command_reports(
+    cluster: Paper, command: Command, data: Path
+) -> None:
+    run = start(command, data)
+    *parts, last = cluster.waiting()
+    for job in parts:
+        cluster.do(job)
+    last.state = "OUT_OF_MEMORY"
+    told = command("status", str(run), plain=True)[1]
+    assert told.startswith(f"run {run.name}: killed") and "OUT_OF_MEMORY" in told
+    assert "the last one, which reports, did not; the same command again goes on" in told
+    code, out, _ = command(*EACH, f"dataset.root={data}", "system=[original,b2]")
+    assert code == 0 and f"tasks: {len(parts)} reused, 0 computed" in out and not cluster.waiting()
+
+
+@pytest.mark.slow
 def test_what_another_run_was_to_do_and_lost_is_done(cluster: Paper, command: Command, data: Path) -> None:
     first = start(command, data)
     theirs = {job.id for job in cluster.waiting()}
@@ -243,6 +288,7 @@ def test_jobs_that_are_refused_leave_a_run_that_says_why(cluster: Paper, command
     assert status.read(run)["state"] == "failed"
 
 
+@pytest.mark.slow
 def test_a_round_that_cannot_be_sent_again_names_what_is_lost(cluster: Paper, command: Command, data: Path) -> None:
     run = start(command, data)
     cluster.waiting()[0].state = "NODE_FAIL"
@@ -254,6 +300,7 @@ def test_a_round_that_cannot_be_sent_again_names_what_is_lost(cluster: Paper, co
     )
 
 
+@pytest.mark.slow
 def test_synthetic_speech_is_made_before_the_work_is_sent(cluster: Paper, command: Command) -> None:
     code, out, err = command(
         *EACH, "dataset=synthetic", "dataset.speakers=4", "dataset.utterances=2", "system=[original]"
@@ -264,6 +311,7 @@ def test_synthetic_speech_is_made_before_the_work_is_sent(cluster: Paper, comman
     assert not any(job.code for job in cluster.all()) and status.read(run)["state"] == "done"
 
 
+@pytest.mark.slow
 def test_fail_fast_begins_and_sends_nothing_more(
     cluster: Paper, command: Command, data: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -278,6 +326,7 @@ def test_fail_fast_begins_and_sends_nothing_more(
 
 
 @pytest.mark.parametrize("programs", [(), ("sbatch",)])
+@pytest.mark.slow
 def test_without_slurm_it_is_said_before_anything_is_done(
     command: Command, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, programs: tuple[str, ...]
 ) -> None:
@@ -304,6 +353,7 @@ def test_a_part_asks_for_what_it_needs(capfd: pytest.CaptureFixture[str], given:
     assert "python -m pipeline part RUN ROUND NUMBER" in capfd.readouterr().err
 
 
+@pytest.mark.slow
 def test_a_part_can_be_done_by_hand(cluster: Paper, command: Command, data: Path) -> None:
     run = start(command, data)
     assert cli.run(["part", str(run), "1", "0"]) == 0

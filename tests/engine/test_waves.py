@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from pipeline.engine.executors.slurm import Executor, Settings
 from pipeline.engine.task import Given, Resources, Task, Work
 from pipeline.engine.waves import Ask, Wave, waves
+from pipeline.errors import ConfigError
 from pipeline.seeds import digest
 
 CPU, GPU = Ask(False), Ask(True)
@@ -128,7 +129,9 @@ def test_a_task_that_uses_a_gpu_asks_for_one_unless_there_is_none_or_none_is_wan
     for settings_, device in (({"gpus": 0}, "auto"), ({}, "cpu")):
         found = asked(settings_, EXTRACT, device)
         assert "gpus_per_node" not in found and found["device"] is False
-    assert "gpus_per_node" not in asked({}, SCORE)
+    with pytest.raises(ConfigError, match="gives no job one"):
+        asked({"gpus": 0}, EXTRACT, "cuda:0")
+    assert "gpus_per_node" not in asked({"gpus": 0}, SCORE, "cuda:0") and "gpus_per_node" not in asked({}, SCORE)
     # A program of the user's may use one, of which the pipeline knows nothing.
     assert asked({"stages": {"score": {"gpus": 2}}}, SCORE)["gpus_per_node"] == 2
 

@@ -20,6 +20,7 @@ from pipeline.engine.progress import Progress
 from pipeline.engine.stop import Stop
 from pipeline.engine.task import Task
 from pipeline.engine.waves import Ask, Wave, waves
+from pipeline.errors import ConfigError
 
 EXTRA = frozenset(
     ("begin", "comment", "constraint", "cores-per-socket", "cpu-freq", "deadline", "exclude", "exclusive", "gpu-freq", "gres",
@@ -118,11 +119,23 @@ class Executor(contracts.Executor):
     def shared_out(
         self, tasks: Sequence[Task], device: str, seconds: Callable[[Task], float], alone: bool = False
     ) -> list[Wave]:
-        """See :meth:`pipeline.contracts.Executor.shared_out`."""
+        """See :meth:`pipeline.contracts.Executor.shared_out`.
+
+        Raises:
+            ConfigError: a GPU is asked for, and no job may have one.
+        """
         chunk = 0.0 if alone else 60.0 * self.settings.chunk_minutes
-        return waves(
+        shared = waves(
             tasks, lambda task: self._ask(task.name, device != "cpu" and task.resources.device), seconds, chunk
         )
+        using = any(task.resources.device for task in tasks)
+        if device.startswith("cuda") and using and not any(wave.ask.device for wave in shared):
+            raise ConfigError(
+                f"runtime.device={device} has tasks use a GPU, and executor.gpus=0 gives no job one",
+                where="executor.gpus, runtime.device",
+                remedy="executor.gpus=1, or runtime.device=cpu",
+            )
+        return shared
 
     def send(
         self,
@@ -149,7 +162,7 @@ class Executor(contracts.Executor):
 
     def cancelling(self, sent: Sequence[str]) -> str:
         """See :meth:`pipeline.contracts.Executor.cancelling`."""
-        return f"scancel {' '.join(jobs.mains(sent))}"
+        return f"scancel {' '.join(slurm.mains(sent))}"
 
     def states(self, sent: Sequence[str]) -> dict[str, tuple[bool, str]]:
         """See :meth:`pipeline.contracts.Executor.states`."""

@@ -12,6 +12,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from pipeline import slurm
 from pipeline.errors import ConfigError
 
 COMMANDS = ("sbatch", "srun", "squeue", "scancel")
@@ -68,7 +69,7 @@ def send(
 
     sent: list[str] = []
     executor = submitit.AutoExecutor(folder / "%j", cluster="slurm")
-    more = {"slurm_dependency": f"afterany:{':'.join(mains(after))}"} if after else {}
+    more = {"slurm_dependency": f"afterany:{':'.join(slurm.mains(after))}"} if after else {}
     executor.update_parameters(name=name, **options, **more)
     try:
         with _outside():
@@ -80,9 +81,10 @@ def send(
         raise ConfigError(
             f"Slurm did not take the jobs: {_last_line(error)}",
             where="executor",
-            cause="a partition, an account or an amount that this cluster does not have, or no controller that answers",
+            cause="a partition, an account or an amount that this cluster does not have, more jobs than you may send at once, "
+            "or no controller that answers",
             remedy="give what sinfo and sacctmgr show by executor.partition=…, .account=…, .time=MINUTES, .mem_gb=…, .cpus=… and .gpus=… "
-            "(0: no job asks for a GPU); executor.stages={train: {partition: …}} for one stage",
+            "(0: no job asks for a GPU), executor.stages={train: {partition: …}} for one stage; fewer, longer jobs by executor.chunk_minutes=…",
         ) from error
     except BaseException:
         cancel(sent)
@@ -90,16 +92,11 @@ def send(
     return sent
 
 
-def mains(jobs: Sequence[str]) -> list[str]:
-    """The ids of jobs, of the parts of an array that of the array, each once."""
-    return sorted({job.partition("_")[0] for job in jobs}, key=int)
-
-
 def cancel(jobs: Sequence[str]) -> None:
     """End jobs, as far as Slurm can be reached."""
     if jobs:
         with suppress(OSError, subprocess.SubprocessError):
-            subprocess.run(["scancel", *mains(jobs)], capture_output=True, timeout=60, check=False)
+            subprocess.run(["scancel", *slurm.mains(jobs)], capture_output=True, timeout=60, check=False)
 
 
 def _called(call: Callable[[], Any]) -> Any:
