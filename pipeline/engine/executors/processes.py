@@ -47,7 +47,12 @@ log = logging.getLogger(__name__)
 
 
 class Settings(ComponentSettings):
-    """How many processes."""
+    """How many processes.
+
+    Attributes:
+        workers: processes; null is one a GPU, or one for every two cores where there is none.
+        beside: where there are GPUs, processes beside those that have one; null is one for every two cores that are left after two a GPU.
+    """
 
     name: Literal["processes"] = runtime("processes")
     workers: int | None = runtime(None, ge=1)
@@ -139,8 +144,7 @@ class _Run:
             self._listen(0.0 if number is not None else LOOK_SECONDS)
         self.stop.check()
         for number in self.ready.unfinished():  # after a failure that ends all
-            self.failed[number] = failures.not_run(self.tasks[number])
-            self.progress.skip(self.tasks[number])
+            self.failed[number] = failures.not_begun(self.tasks[number])
 
     def close(self) -> None:
         """End all workers."""
@@ -420,7 +424,8 @@ class _Run:
     def _fail(self, number: int, error: PipelineError, trace: str = "") -> None:
         task = self.tasks[number]
         self.failed[number] = error
-        said, values = ("%s failed", (task.label,)) if trace else ("%s failed: %s", (task.label, error))
+        # As of a task in this process: the reason for the screen, the traceback for the log.
+        said, values = ("%s", (error.what,)) if trace else ("%s failed: %s", (task.label, error))
         record = log.makeRecord(log.name, logging.ERROR, __file__, 0, said, values, None)
         record.exc_text = trace.rstrip() or None
         log.handle(record)
