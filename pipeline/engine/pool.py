@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import multiprocessing
+import resource
 import signal
 import sys
 from collections.abc import Iterator
@@ -10,6 +12,7 @@ from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager, suppress
 from multiprocessing.process import BaseProcess
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -66,6 +69,8 @@ class Worker:
             try:
                 with _signals_held_back(), _without_main():
                     self._future = self._pool.submit(worker.work, number, epoch)
+            except RuntimeError as error:  # there is no thread to be had for it
+                raise OSError(errno.EAGAIN, str(error)) from error
             finally:
                 self._theirs.close()
             self._process = next(iter(set(multiprocessing.active_children()) - before), None)
@@ -104,14 +109,19 @@ class Worker:
         """Tell it that a signal has arrived."""
         self._say(worker.STOP, number)
 
-    def close(self) -> None:
-        """End it: as soon as it is idle, which it is as a rule; at once if it works."""
+    def leave(self) -> None:
+        """Have it end at once if it works, without waiting for that."""
         if self.task is not None:
             self.channel.close()
-            if self._process is not None:
-                self._process.join(END_SECONDS)
-                self._process.kill()
-        self._pool.shutdown()
+
+    def close(self) -> None:
+        """End it: as soon as it is idle, which it is as a rule; at once if it works."""
+        self.leave()
+        if self.task is not None and self._process is not None:
+            self._process.join(END_SECONDS)
+            self._process.kill()
+        with suppress(RuntimeError):  # its thread was never started
+            self._pool.shutdown()
         self.channel.close()
         self._theirs.close()
 
@@ -130,6 +140,16 @@ class Worker:
         with suppress(ValueError):
             return f"was killed by {signal.Signals(-code).name}"
         return f"was killed by signal {-code}"
+
+
+def files_left() -> float:
+    """How many more files this process may open; infinitely many where the system does not say."""
+    try:
+        opened = sum(1 for _ in Path("/proc/self/fd").iterdir())
+    except OSError:
+        return float("inf")
+    limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    return float("inf") if limit == resource.RLIM_INFINITY else limit - opened
 
 
 @contextmanager

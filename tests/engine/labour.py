@@ -8,7 +8,7 @@ import os
 import signal
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -87,6 +87,13 @@ def meets(folder: Path, name: str, other: str, work: Work) -> None:
     write(work, name)
 
 
+def meets_all(folder: Path, name: str, names: Sequence[str], work: Work) -> None:
+    """Ends when all of them have begun; as :func:`of_this_process`."""
+    (folder / name).touch()
+    until(lambda: all((folder / other).exists() for other in names))
+    of_this_process(work)
+
+
 def waits(folder: Path, work: Work) -> None:
     """Begins, says in which process, and ends when it is told to stop."""
     (folder / "begun.tmp").write_text(str(os.getpid()))
@@ -116,9 +123,16 @@ def rests(seconds: float, work: Work) -> None:
     write(work, "rested")
 
 
-def leaf(name: str, function: Callable[..., None], *arguments: Any, device: bool = False, **settings: Any) -> Task:
+def leaf(
+    name: str,
+    function: Callable[..., None],
+    *arguments: Any,
+    device: bool = False,
+    seconds: float = 1.0,
+    **settings: Any,
+) -> Task:
     bound = functools.partial(function, *arguments) if arguments else function
-    return Task("leaf", name, bound, {"name": name, **settings}, resources=Resources(1.0, device))
+    return Task("leaf", name, bound, {"name": name, **settings}, resources=Resources(seconds, device))
 
 
 def join(name: str, *sources: Task) -> Task:

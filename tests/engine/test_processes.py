@@ -23,7 +23,7 @@ from pipeline.engine.progress import Progress
 from pipeline.engine.seats import Gpu
 from pipeline.engine.stop import Stop
 from pipeline.engine.store import Store
-from pipeline.engine.task import Task
+from pipeline.engine.task import Resources, Task
 from pipeline.errors import ConfigError, DataError, PipelineError, StageFailed
 from tests.engine import labour
 from tests.engine.labour import join, leaf, until
@@ -131,7 +131,7 @@ def test_failures_are_named_with_their_traceback_and_the_rest_is_done(
     assert told.of("skip") == ["on bad", "on both"] and told.of("end") == ["good"]
     assert "in fails" in told.traces["bad"] and "ValueError: no good" in told.traces["bad"]
     (record,) = [one for one in caplog.records if one.levelno == logging.ERROR]
-    assert record.getMessage() == "bad failed", "a traceback goes into the log and not to the screen"
+    assert record.getMessage() == "bad failed with ValueError: no good", "a traceback goes into the log alone"
     assert "ValueError: no good" in logging.Formatter().format(record)
 
     told = Told()
@@ -217,9 +217,10 @@ def test_fail_fast_begins_nothing_more_and_asks_what_is_in_flight_to_stop(tmp_pa
     with pytest.raises(StageFailed, match="bad failed") as caught:
         run([in_flight, bad, on_bad, later], tmp_path / "store", told, fail_fast=fast)
     if fast:
-        assert told.of("skip")[0] == "on bad" and "in flight" in told.of("skip")
-        assert set(told.of("end")) <= {"later"}
-        assert caught.value.faults[-1].where.startswith("in flight, on bad")
+        assert told.of("skip") == ["on bad"] and set(told.of("end")) <= {"later"}
+        stood, waited = caught.value.faults
+        assert stood.where == "on bad" and stood.what.startswith("not run, because")
+        assert waited.where.startswith("in flight") and waited.what.startswith("not begun, because fail_fast=true")
     else:
         assert told.of("skip") == ["on bad"] and sorted(told.of("end")) == ["in flight", "later"]
     assert not multiprocessing.active_children()
@@ -299,11 +300,74 @@ def test_where_no_worker_can_be_started_that_is_said_and_fewer_go_on(
     monkeypatch.setattr(pool, "ProcessPoolExecutor", refuses)
     allowed = 1
     assert run([leaf(str(n), labour.says, str(n)) for n in range(4)], tmp_path, workers=3).computed == 4
-    assert "no more than 1 worker processes can be started" in caplog.text
+    assert caplog.text.count("no more than 1 worker processes can be started (/dev/shm is full") == 1
     allowed = 0
     with pytest.raises(StageFailed, match="no worker process can be started: No space left") as caught:
         run([leaf("x", labour.says, "x")], tmp_path)
     assert "executor=local" in caught.value.remedy
+
+
+FEW_FILES = """
+import os, resource, sys
+from pathlib import Path
+from pipeline.engine.executors.processes import FILES, Executor, Settings
+from pipeline.engine.outcome import Outcome
+from pipeline.engine.progress import Progress
+from pipeline.engine.stop import Stop
+from pipeline.engine.store import Store
+from tests.engine import labour
+from tests.engine.labour import join, leaf
+
+class Told(Progress):
+    where = set()
+    def begin(self, task, where=""):
+        self.where.add(where)
+
+folder, told = Path(sys.argv[1]), Told()
+limit = len(os.listdir("/proc/self/fd")) + int(sys.argv[2])
+resource.setrlimit(resource.RLIMIT_NOFILE, (limit, limit))
+# Each of the first two waits for the other; with more than two workers the rest would begin beside them.
+tasks = [leaf(a, labour.meets, folder, a, b) for a, b in (("a", "b"), ("b", "a"))]
+tasks += [leaf(str(n), labour.says, str(n)) for n in range(4)]
+outcome = Outcome(Store(folder / "store"))
+Executor(Settings(workers=6)).execute([*tasks, join("all", *tasks)], Stop(), outcome, told)
+print(outcome.computed, len(told.where))
+"""
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="the system does not say how many files are open")
+def test_no_more_workers_are_started_than_leave_this_process_files_to_open(tmp_path: Path) -> None:
+    """It needs some for the store: 64 left, a worker takes about nine."""
+    done = subprocess.run(
+        [sys.executable, "-c", FEW_FILES, str(tmp_path), "77"], env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True, text=True, timeout=HANGS,
+    )  # fmt: skip
+    assert (done.returncode, done.stdout) == (0, "7 2\n"), done.stderr
+    assert done.stderr.count("no more than 2 worker processes can be started") == 1 and "ulimit -n" in done.stderr
+
+
+def test_where_no_worker_with_a_gpu_can_be_started_the_others_do_its_tasks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """They see a GPU as well. The first task takes the one worker there is to be had, and has no GPU."""
+    real, count = pool.ProcessPoolExecutor, [0]
+
+    def refuses(*given: object) -> object:
+        count[0] += 1
+        if count[0] > 1:
+            raise OSError(errno.EAGAIN, "Resource temporarily unavailable")
+        return real(*given)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(pool, "ProcessPoolExecutor", refuses)
+    monkeypatch.setattr(seats, "count_gpus", lambda: 2)
+    first = leaf("first", labour.says, "one")
+    on_gpu = Task("join", "gpu", labour.joins, {}, {"sources": (first.ref(),)}, resources=Resources(1.0, True))
+    told, outcome = Told(), Outcome(Store(tmp_path))
+    processes.Executor(processes.Settings(beside=1), "cuda").execute([first, on_gpu], Stop(), outcome, told)
+    assert told.of("end") == ["first", "gpu"] and {event[2] for event in told.events if event[0] == "begin"} == {
+        "worker 3"
+    }
+    assert "no more than 1 worker processes can be started (this user may have no more processes" in caplog.text
 
 
 # Which workers -------------------------------------------------------------------------------------------------------
@@ -366,6 +430,34 @@ def test_tasks_for_a_gpu_have_one_each_and_the_rest_goes_beside_them(
     assert where["beside"] == "worker 3"
     seen = {"worker 1, cuda:0": "GPU-a", "worker 2, cuda:1": "GPU-b"}
     assert all(value(outcome, one).split()[1] == seen[where[one.label]] for one in after)
+
+
+@pytest.mark.slow
+def test_eight_gpus_are_busy_at_once_with_the_longest_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Simulated: nothing but the variable says which GPU a process sees. Nine tasks meet, eight on GPUs and one beside them, so that
+    none of them ends unless all have begun; they are the longest and stand last."""
+    monkeypatch.setattr(seats, "count_gpus", lambda: 8)
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    short = [leaf(f"short {n}", labour.of_this_process, device=True) for n in range(8)]
+    names = [str(n) for n in range(9)]
+    long = [leaf(name, labour.meets_all, tmp_path, name, names, device=name != "8", seconds=600.0) for name in names]
+    told, outcome = Told(), Outcome(Store(tmp_path / "store"))
+    processes.Executor(processes.Settings(beside=1), "cuda").execute([*short, *long], Stop(), outcome, told)
+    begun = [event[1:] for event in told.events if event[0] == "begin"]
+    where = dict(begun)
+    assert {where[name] for name in names[:8]} == {f"worker {n + 1}, cuda:{n}" for n in range(8)}
+    assert where["8"] == "worker 9" and {name for name, _ in begun[:9]} == set(names)
+    assert sorted(value(outcome, one).split()[1] for one in long[:8]) == [str(n) for n in range(8)]
+    for one in (*short, *long[:8]):
+        assert value(outcome, one).split()[1] == where[one.label].rpartition(":")[2]
+    assert len({value(outcome, one).split()[0] for one in long}) == 9, "a process each"
+
+
+def test_a_worker_loads_no_library_before_it_knows_its_gpu() -> None:
+    """What says which GPU a process sees, and how its threads wait, is read when torch and OpenMP are loaded."""
+    code = "import sys, pipeline.engine.worker; print([name for name in ('torch', 'numba', 'scipy', 'pyarrow') if name in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, text=True)  # fmt: skip
+    assert done.stdout == "[]\n", done.stderr
 
 
 # Signals, and what becomes of workers --------------------------------------------------------------------------------
@@ -456,7 +548,7 @@ from pipeline.engine.outcome import Outcome
 from pipeline.engine.progress import Progress
 from pipeline.engine.stop import Stop
 from pipeline.engine.store import Store
-from pipeline.engine.task import Task
+from pipeline.engine.task import Resources, Task
 
 def own(work):
     (work.folder() / "value").write_text("x")

@@ -6,6 +6,7 @@ worker. A worker that dies costs its task in flight, which is tried once more on
 
 from __future__ import annotations
 
+import errno
 import logging
 import multiprocessing
 import os
@@ -25,7 +26,7 @@ from pipeline.cores import cores
 from pipeline.engine import failures, seats, worker
 from pipeline.engine import stop as stops
 from pipeline.engine.outcome import Outcome
-from pipeline.engine.pool import Died, Worker
+from pipeline.engine.pool import Died, Worker, files_left
 from pipeline.engine.progress import Progress
 from pipeline.engine.rates import Rates
 from pipeline.engine.ready import Ready, State
@@ -34,10 +35,12 @@ from pipeline.engine.sound import Damaged
 from pipeline.engine.stop import Stop
 from pipeline.engine.task import Artefact, Task
 from pipeline.engine.worker import Done, Failed, Lacking, Left, Terms
-from pipeline.errors import AGAIN, ConfigError, PipelineError, StageFailed, why
+from pipeline.errors import AGAIN, ConfigError, PipelineError, StageFailed
 
 LOOK_SECONDS = 0.1
 """So often a signal is looked for while workers work."""
+FILES = 64
+"""Files that this process must still be able to open before it starts another worker: it needs some to look into the store."""
 TIMES = 2
 """So often a task is begun whose worker dies; and one more often if it finds that what it stands on is gone."""
 TIMES_REAL_TIME = 50.0
@@ -47,7 +50,12 @@ log = logging.getLogger(__name__)
 
 
 class Settings(ComponentSettings):
-    """How many processes."""
+    """How many processes.
+
+    Attributes:
+        workers: processes; null is one a GPU, or one for every two cores where there is none.
+        beside: where there are GPUs, processes beside those that have one; null is one for every two cores that are left after two a GPU.
+    """
 
     name: Literal["processes"] = runtime("processes")
     workers: int | None = runtime(None, ge=1)
@@ -116,6 +124,7 @@ class _Run:
         # Of tasks that have ended: whether they were computed, and the digests of what they made.
         self._ends: dict[int, tuple[bool, list[str]]] = {}
         self._asked, self._until = False, float("inf")
+        self._short = False
         self._said: dict[tuple[str, str], int] = {}
         self._warned: set[Any] = set()
 
@@ -139,11 +148,12 @@ class _Run:
             self._listen(0.0 if number is not None else LOOK_SECONDS)
         self.stop.check()
         for number in self.ready.unfinished():  # after a failure that ends all
-            self.failed[number] = failures.not_run(self.tasks[number])
-            self.progress.skip(self.tasks[number])
+            self.failed[number] = failures.not_begun(self.tasks[number])
 
     def close(self) -> None:
         """End all workers."""
+        for one in self.workers:
+            one.leave()
         for one in self.workers:
             one.close()
         self.workers.clear()
@@ -222,8 +232,10 @@ class _Run:
         """A worker that has nothing to do, else a seat for one; those that suit a kind of task best come first."""
         idle = {one.seat.number: one for one in self.workers if one.task is None}
         taken = {one.seat.number for one in self.workers} - set(idle)
-        # Where no task is left for a GPU, the workers that have one help the others.
-        helps = not device and (not self.ready.left(True) or all(seat.device for seat in self.seats))
+        if device:  # where no worker with a GPU of its own can be started, the others, which see one too, have to do
+            helps = not any(seat.device for seat in self.seats)
+        else:  # where no task is left for a GPU, the workers that have one help the others
+            helps = not self.ready.left(True) or all(seat.device for seat in self.seats)
         fit = [seat for seat in self.seats if seat.number not in taken and (seat.device == device or helps)]
         fit.sort(key=lambda seat: (seat.number not in idle, seat.device != device, seat.number))
         return idle.get(fit[0].number, fit[0]) if fit else None
@@ -233,6 +245,8 @@ class _Run:
         try:
             if one is None:
                 assert isinstance(free, Seat)
+                if self.workers and files_left() < FILES:
+                    raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
                 one = Worker(free, self._pickled(), self._terms(free))
                 self.workers.append(one)
             one.give(number, self._epoch)
@@ -254,13 +268,16 @@ class _Run:
             self.workers.remove(one)
             one.close()
         if not self.workers:
-            cause, _ = why(error.errno, "/dev/shm")
             raise StageFailed(
                 f"no worker process can be started: {error.strerror or error}",
-                cause=cause or "a limit of this machine or of this user (`ulimit -a`, `df -h /dev/shm`)",
+                cause=_limit(error),
                 remedy=f"set executor=local, {AGAIN}",
             ) from error
-        log.warning("no more than %d worker processes can be started (%s): they go on", len(self.workers), error)
+        if not self._short:
+            self._short = True
+            log.warning(
+                "no more than %d worker processes can be started (%s): they go on", len(self.workers), _limit(error)
+            )
 
     def _terms(self, seat: Seat) -> Terms:
         store = self.outcome.store
@@ -420,7 +437,8 @@ class _Run:
     def _fail(self, number: int, error: PipelineError, trace: str = "") -> None:
         task = self.tasks[number]
         self.failed[number] = error
-        said, values = ("%s failed", (task.label,)) if trace else ("%s failed: %s", (task.label, error))
+        # As of a task in this process: the reason for the screen, the traceback for the log.
+        said, values = ("%s", (error.what,)) if trace else ("%s failed: %s", (task.label, error))
         record = log.makeRecord(log.name, logging.ERROR, __file__, 0, said, values, None)
         record.exc_text = trace.rstrip() or None
         log.handle(record)
@@ -428,6 +446,18 @@ class _Run:
         for down in self.ready.failed(number):
             self.failed[down] = failures.not_run(self.tasks[down])
             self.progress.skip(self.tasks[down])
+
+
+def _limit(error: OSError) -> str:
+    """What keeps a process from being started, and how it is looked at."""
+    match error.errno:
+        case errno.ENOSPC:
+            return "/dev/shm is full: `df -h /dev/shm`"
+        case errno.EMFILE:
+            return "this process may have no more files open: `ulimit -n $(ulimit -Hn)` raises that"
+        case errno.EAGAIN | errno.ENOMEM:
+            return "this user may have no more processes or memory: `ulimit -u`, `free -h`"
+    return f"a limit of this machine or of this user ({error.strerror or error}): `ulimit -a`, `df -h /dev/shm`"
 
 
 def _seconds(task: Task, rates: Rates) -> float:
