@@ -174,13 +174,7 @@ class Task:
     def planned(self) -> Mapping[Name, str]:
         """The keys of the outputs as far as they can be told before anything runs: the key of a source stands in for its
         content digest. They are not the keys of the store, but they change exactly when those can change."""
-        # What all outputs read is asked for once.
-        known = {id(value): planned_digest(value) for value in self.inputs.values()}
-
-        def found(value: Input) -> str:
-            return known.get(id(value)) or planned_digest(value)
-
-        return {name: digest(keys.parts(self, name, found)) for name in self.outputs}
+        return {name: keys.key(self, name, planned_digest) for name in self.outputs}
 
     @functools.cached_property
     def id(self) -> str:

@@ -125,7 +125,7 @@ def _vectors(plan: Plan, backend: Chosen[Backend], extractor: LoadedExtractor, l
         if isinstance(cut, Pieces):
             found.append(plan.features.pieces(draw, extractor, cut.seconds))
         else:
-            found.append(plan.features.vectors(draw, extractor, lambda draw=draw: draw.listed, "training set"))  # type: ignore[misc]
+            found.append(plan.features.vectors(draw, extractor, draw.wanted))
     return {f"vectors.{number}" if number else "vectors": one for number, one in enumerate(found)}
 
 

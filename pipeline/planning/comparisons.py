@@ -14,6 +14,7 @@ from pipeline.engine.task import Input
 from pipeline.errors import ConfigError
 from pipeline.names import few
 from pipeline.planning.extractors import LoadedExtractor
+from pipeline.planning.features import Spoken, spoken
 from pipeline.planning.keys import ExtractorKey
 from pipeline.planning.plan import Cell, Comparer, Plan
 from pipeline.planning.settings import Chosen
@@ -22,6 +23,7 @@ from pipeline.protocol import halves as srd
 from pipeline.protocol.trials import TrialSet
 from pipeline.seeds import digest
 from pipeline.stages import measure
+from pipeline.tables.manifest import Wanted
 
 
 def pairs(plan: Plan) -> None:
@@ -57,14 +59,14 @@ def _compare(
     """A family on the pairs of each trial set, by each back end."""
     for trial_set in plan.data.trials.values():
         subset = trial_set.name
-        expected, protocol = plan.paired(subset)
+        compared = plan.paired(subset)
         for _, scorer in plan.with_back_ends(extractor):
             inputs: dict[str, Input] = {
                 block: plan.pair_scores(first, second, extractor, scorer, subset).ref()
                 for block, (first, second) in blocks.items()
             }
-            cell = Cell(subset, condition, system, "", Comparer.of(extractor, scorer), protocol)
-            plan.measure(cell, name, family, measure.Context(expected, scorer.gives_llrs), inputs)
+            cell = Cell(subset, condition, system, "", Comparer.of(extractor, scorer), compared.protocol)
+            plan.measure(cell, name, family, measure.Context(compared.expected, scorer.gives_llrs), inputs)
 
 
 @dataclass(frozen=True)
@@ -80,6 +82,21 @@ class Pool:
     name: str
     rows: pd.DataFrame
     groups: Mapping[str, tuple[str, ...]]
+
+
+@dataclass(frozen=True)
+class Ranked:
+    """The halves of the speakers of a pool, as every system is asked for them."""
+
+    halves: srd.Halves
+    references: Wanted
+    inputs: Wanted
+    spoken: Sequence[Spoken]
+
+    @classmethod
+    def of(cls, halves: srd.Halves, manifest: pd.DataFrame) -> Ranked:
+        """Halves of some rows of a manifest."""
+        return cls(halves, Wanted.of(halves.references), Wanted.of(halves.pieces), spoken(halves, manifest))
 
 
 def ranks(plan: Plan) -> None:
@@ -98,12 +115,13 @@ def ranks(plan: Plan) -> None:
                 )
             pieces = halves.pieces[["set", "utterance"]].to_numpy().tolist()
             protocol = digest(halves.references.to_numpy().tolist(), pieces)
+            speech = Ranked.of(halves, plan.data.manifest)
             for label, system in plan.evaluated.items():
                 adapted = plan.adapted(label) if label != plan.evaluation.original else []
                 ranked = [*plan.plain("ranks"), *(one for one in adapted if "ranks" in one.component.compared_as)]
                 if halves.unit == "segment":
                     ranked = [one for one in ranked if one.tables is None]
-                _rank(plan, name, family, pool, halves, protocol, system, ranked)
+                _rank(plan, name, family, pool, speech, protocol, system, ranked)
 
 
 def _pools(plan: Plan, name: str, inputs: RankInputs) -> Iterator[Pool]:
@@ -149,27 +167,26 @@ def _rank(
     name: str,
     family: Chosen[MetricFamily],
     pool: Pool,
-    halves: srd.Halves,
+    speech: Ranked,
     protocol: str,
     system: SpeechSet,
     ranked: Sequence[LoadedExtractor],
 ) -> None:
     """One family on one pool of one system, by each extractor."""
     inputs: dict[ExtractorKey, Input] = {}
-    if halves.unit == "segment":
-        inputs = plan.features.segments(system, ranked, halves, plan.data.manifest)
+    if speech.halves.unit == "segment":
+        inputs = plan.features.segments(system, ranked, speech.spoken)
     # Any utterance that is left out changes the halves of its speaker, so the inputs do not stand on all speech.
     gone = len({entry.utterance for entry in plan.data.dropped if entry.set in set(pool.rows["set"])})
     for extractor in ranked:
-        if halves.unit == "utterance":
-            inputs[extractor.key] = plan.features.vectors(
-                system, extractor, lambda: halves.pieces, ("inputs", name, pool.name)
-            )
-        reference = plan.features.vectors(system, extractor, lambda: halves.references, ("references", name, pool.name))
+        if speech.halves.unit == "utterance":
+            inputs[extractor.key] = plan.features.vectors(system, extractor, speech.inputs)
+        reference = plan.features.vectors(system, extractor, speech.references)
         scores = plan.rank_scores(system, extractor, reference, inputs[extractor.key])
         condition = "OO" if system.level == "none" else "PP"
         for subset, speakers in pool.groups.items():
             cell = Cell(subset, condition, system, "", Comparer.of(extractor, None), protocol)
-            mine = halves.inputs if not speakers else halves.inputs[halves.inputs["speaker"].isin(speakers)]
+            mine = speech.halves.inputs
+            mine = mine[mine["speaker"].isin(speakers)] if speakers else mine
             context = measure.Context(len(mine) + gone, speakers=speakers)
             plan.measure(cell, name, family, context, {"scores": scores.ref()})

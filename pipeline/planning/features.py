@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import pandas as pd
@@ -21,10 +21,9 @@ from pipeline.protocol.halves import Halves
 from pipeline.stages import extract
 from pipeline.stages.extract import ExtractorSpec
 from pipeline.tables import vectors
-from pipeline.tables.kept import Kept
+from pipeline.tables.manifest import Wanted
 
 LIBRARIES = ("soundfile", "soxr", "numpy")
-NAMED = ["set", "utterance", "speaker"]
 
 Need = tuple[SpeechSet, LoadedExtractor]
 """That the features of an extractor are needed from a speech."""
@@ -35,18 +34,23 @@ class Spoken:
     """The input half of a speaker: which utterances, how many segments they are cut into, and seconds of audio."""
 
     speaker: str
-    wanted: pd.DataFrame
+    wanted: Wanted
     count: int
     seconds: float
 
 
-def _speakers(halves: Halves, manifest: pd.DataFrame) -> list[Spoken]:
-    """The input halves of all speakers, in order."""
+def spoken(halves: Halves, manifest: pd.DataFrame) -> list[Spoken]:
+    """The input halves of all speakers, in order.
+
+    Args:
+        halves: of some rows of the manifest.
+        manifest: has their sampling rates.
+    """
     counts, pieces = halves.inputs["speaker"].value_counts(), halves.pieces
     lengths = (pieces["stop"] - pieces["start"]) / manifest["sample_rate"][pieces["row"]].to_numpy()
     found = []
     for speaker, own in pieces.groupby("speaker", sort=True):
-        joined = own.drop_duplicates(["set", "utterance"])[NAMED]
+        joined = Wanted.of(own.drop_duplicates(["set", "utterance"]))
         found.append(Spoken(str(speaker), joined, int(counts[speaker]), float(lengths[own.index].sum())))
     return found
 
@@ -63,13 +67,10 @@ class Features:
     machine: Machine
     graph: Graph
     _refs: dict[tuple[SpeechKey, ExtractorKey, Cut], tuple[Ref, ...]] = field(default_factory=dict)
-    _vectors: dict[tuple[SpeechKey, ExtractorKey, Hashable], Input] = field(default_factory=dict)
-    _wanted: dict[Hashable, pd.DataFrame] = field(default_factory=dict)
+    _vectors: dict[tuple[SpeechKey, ExtractorKey, Wanted], Input] = field(default_factory=dict)
     _together: dict[tuple[ExtractorKey, ...], tuple[Mapping[Name, ExtractorSpec], Mapping[Name, Output]]] = field(
         default_factory=dict
     )
-    _selects: dict[tuple[SpeechKey, Hashable], SelectVectors] = field(default_factory=dict)
-    _spoken: Kept[[Halves, pd.DataFrame], list[Spoken]] = field(default_factory=lambda: Kept(_speakers, 8))
 
     def extract(self, needs: Sequence[Need], cut: Cut = Whole()) -> None:  # noqa: B008 (a frozen value)
         """One task a shard of a speech, over all extractors that are needed of it; what is there already is left alone.
@@ -100,50 +101,35 @@ class Features:
             if one.is_scored:
                 heard.trims[one.name] = one.component.preparation(one.chosen.settings).trim_zeros
 
-    def vectors(
-        self, speech: SpeechSet, extractor: LoadedExtractor, rows: Callable[[], pd.DataFrame], name: Hashable
-    ) -> Input:
-        """The vectors of utterances, as this speech has them.
-
-        Args:
-            rows: gives the rows (set, utterance, speaker).
-            name: of these rows within the plan: the same name is the same rows.
-        """
-        key = (speech.key, extractor.key, name)
+    def vectors(self, speech: SpeechSet, extractor: LoadedExtractor, wanted: Wanted) -> Input:
+        """The vectors of utterances, as this speech has them."""
+        key = (speech.key, extractor.key, wanted)
         if key not in self._vectors:
-            if name not in self._wanted:
-                self._wanted[name] = rows()[NAMED].reset_index(drop=True)
-            self._vectors[key] = self._selected(speech, extractor, name)
+            self._vectors[key] = self._selected(speech, extractor, wanted)
         return self._vectors[key]
 
     def pieces(self, speech: SpeechSet, extractor: LoadedExtractor, seconds: float) -> Input:
         """The vectors of all pieces of a training set."""
-        wanted = speech.listed[NAMED].reset_index(drop=True)
-        select = SelectPieces(speech.rows, len(speech.manifests), wanted)
+        select = SelectPieces(speech.listing, len(speech.manifests), speech.wanted)
         refs = self._refs[speech.key, extractor.key, Pieces(seconds)]
         return Derived((*speech.manifests, *refs), select)
 
     def segments(
-        self, speech: SpeechSet, extractors: Sequence[LoadedExtractor], halves: Halves, manifest: pd.DataFrame
+        self, speech: SpeechSet, extractors: Sequence[LoadedExtractor], halves: Sequence[Spoken]
     ) -> dict[ExtractorKey, Input]:
-        """The vectors of the joined input half of each speaker, cut into uniform segments, by extractor.
-
-        Args:
-            manifest: that the halves were made of.
-        """
+        """The vectors of the joined input half of each speaker, cut into uniform segments, by extractor."""
         if not extractors:
             return {}
         several = {extractor.key: extractor for extractor in extractors}
         refs: dict[ExtractorKey, list[Ref]] = {key: [] for key in several}
-        spoken = self._spoken(halves, manifest)
-        for one in spoken:
-            select = SelectAudio(speech.rows, len(speech.manifests), one.wanted)
+        for half in halves:
+            select = SelectAudio(speech.listing, len(speech.manifests), half.wanted)
             audio = Derived(speech.manifests, select, select.content())
-            label = f"segments of {speech.label} {one.speaker}"
-            task = self._task(label, audio, several, Segments(one.count), one.seconds)
+            label = f"segments of {speech.label} {half.speaker}"
+            task = self._task(label, audio, several, Segments(half.count), half.seconds)
             for key in several:
                 refs[key].append(task.ref(key))
-        speakers = tuple(one.speaker for one in spoken)
+        speakers = tuple(half.speaker for half in halves)
         return {key: Derived(tuple(found), SelectSegments(speakers)) for key, found in refs.items()}
 
     def _task(
@@ -174,15 +160,14 @@ class Features:
             self._together[which] = specs, outputs
         return self._together[which]
 
-    def _selected(self, speech: SpeechSet, extractor: LoadedExtractor, name: Hashable) -> Given | Derived:
-        wanted = self._wanted[name]
+    def _selected(self, speech: SpeechSet, extractor: LoadedExtractor, wanted: Wanted) -> Given | Derived:
         if extractor.tables is not None:
-            found = extractor.tables.select(speech.key.file_label, wanted, allow_partial=extractor.allow_partial)
+            name = speech.key.file_label
+            found = extractor.tables.select(name, wanted.table, allow_partial=extractor.allow_partial)
             return Given(vectors.content(found), found)
-        if (speech.key, name) not in self._selects:
-            self._selects[speech.key, name] = SelectVectors(speech.rows, len(speech.manifests), wanted)
+        select = SelectVectors(speech.listing, len(speech.manifests), wanted)
         refs = self._refs[speech.key, extractor.key, Whole()]
-        return Derived((*speech.manifests, *refs), self._selects[speech.key, name])
+        return Derived((*speech.manifests, *refs), select)
 
 
 def _output(extractor: LoadedExtractor) -> Output:

@@ -25,6 +25,7 @@ from pipeline.protocol.trials import TrialSet
 from pipeline.seeds import digest
 from pipeline.stages import fuse, measure, score
 from pipeline.tables import limits
+from pipeline.tables.manifest import Wanted
 
 
 @dataclass(frozen=True)
@@ -219,6 +220,20 @@ class Cell:
         }
 
 
+@dataclass(frozen=True)
+class Paired:
+    """The utterances of a trial set that are compared in pairs.
+
+    Attributes:
+        expected: how many there are, with those that were left out (``allow_partial``).
+        protocol: digest of their names.
+    """
+
+    wanted: Wanted
+    expected: int
+    protocol: str
+
+
 @dataclass
 class Plan:
     """What the parts of the graph share while it is made.
@@ -242,7 +257,8 @@ class Plan:
     other: dict[str, SpeechSet] = field(default_factory=dict)
     scorers: dict[tuple[str, ExtractorKey, TrainingKey | None], Scorer] = field(default_factory=dict)
     answered: set[str] = field(default_factory=set)
-    _paired: dict[str, tuple[int, str]] = field(default_factory=dict)
+    _paired: dict[str, Paired] = field(default_factory=dict)
+    _sides: dict[tuple[str, str], Wanted] = field(default_factory=dict)
 
     @property
     def original(self) -> SpeechSet:
@@ -308,12 +324,12 @@ class Plan:
         """The extractors that were trained on a system's anonymised speech."""
         return [one for one in self.extractors if one.is_adapted and one.system in ("", system)]
 
-    def paired(self, subset: str) -> tuple[int, str]:
-        """Of the utterances of a trial set that are compared in pairs: how many are expected, and the digest of their names."""
+    def paired(self, subset: str) -> Paired:
+        """The utterances of a trial set that are compared in pairs."""
         if subset not in self._paired:
-            rows = self.data.manifest[self.data.manifest["set"] == subset]
+            rows = self._set(subset)
             expected = len(rows) + sum(entry.set == subset for entry in self.data.dropped)
-            self._paired[subset] = expected, digest(sorted(rows["utterance"]))
+            self._paired[subset] = Paired(Wanted.of(rows), expected, digest(sorted(rows["utterance"])))
         return self._paired[subset]
 
     def level(self, system: str) -> str:
@@ -327,11 +343,11 @@ class Plan:
         name = trial_set.enrolment_set if enrolment else trial_set.name
         table = trial_set.enrolment if enrolment else trial_set.trials
 
-        def rows() -> pd.DataFrame:
-            listed = self.data.manifest
-            return listed[(listed["set"] == name) & listed["utterance"].isin(set(table["utterance"]))]
-
-        return self.features.vectors(speech, extractor, rows, (trial_set.name, side))
+        if (trial_set.name, side) not in self._sides:
+            rows = self._set(name)
+            rows = rows[rows["utterance"].isin(set(table["utterance"]))]
+            self._sides[trial_set.name, side] = Wanted.of(rows)
+        return self.features.vectors(speech, extractor, self._sides[trial_set.name, side])
 
     def trial_scores(
         self, enrolled: SpeechSet, tried: SpeechSet, extractor: LoadedExtractor, scorer: Scorer, trial_set: TrialSet
@@ -388,10 +404,10 @@ class Plan:
         )
 
     def _whole_set(self, speech: SpeechSet, extractor: LoadedExtractor, subset: str) -> Input:
-        def rows() -> pd.DataFrame:
-            return self.data.manifest[self.data.manifest["set"] == subset]
+        return self.features.vectors(speech, extractor, self.paired(subset).wanted)
 
-        return self.features.vectors(speech, extractor, rows, ("all", subset))
+    def _set(self, name: str) -> pd.DataFrame:
+        return self.data.manifest[self.data.manifest["set"] == name]
 
     def rank_scores(self, speech: SpeechSet, extractor: LoadedExtractor, reference: Input, inputs: Input) -> Task:
         """The similarity of inputs to one reference a speaker."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -13,10 +12,7 @@ from pipeline.engine.task import Artefact, Given
 from pipeline.seeds import canonical, digest, digest_of_texts
 from pipeline.stages.extract import FEATURES
 from pipeline.tables import manifest, vectors
-from pipeline.tables.kept import Kept
-
-_text = Kept(lambda table: canonical(table.to_numpy().tolist()), 4096)
-"""Rows as canonical JSON."""
+from pipeline.tables.manifest import Listing, Wanted
 
 
 def rows(table: pd.DataFrame, columns: Sequence[str] = ()) -> Given:
@@ -32,28 +28,25 @@ class Choice:
         listed: the manifest of the system where its files are given; None where anonymise tasks write it: their artefacts, so
             many as ``manifests`` says, then come first.
         manifests: number of artefacts that hold a manifest.
-        wanted: the (set, utterance, speaker) to take, in this order.
+        wanted: what to take.
     """
 
-    listed: pd.DataFrame | None
+    listed: Listing | None
     manifests: int
-    wanted: pd.DataFrame
+    wanted: Wanted
 
     def digest(self) -> str:
         """Digest of all that the choice depends on beside the artefacts."""
-        return self._digest
-
-    @functools.cached_property
-    def _digest(self) -> str:
-        listed = None if self.listed is None else manifest.digests(self.listed, self.wanted)
+        listed = None if self.listed is None else self.listed.digests(self.wanted)
         which = (type(self).__name__, self.manifests)
         said = map(canonical, (*which, code.versions((__name__,)), listed))
-        return digest_of_texts(*said, _text(self.wanted))
+        return digest_of_texts(*said, self.wanted.text)
 
     def chosen(self, artefacts: Sequence[Artefact]) -> pd.DataFrame:
         """The wanted rows as the system has them."""
-        table = self.listed if self.listed is not None else manifest.rows_of(artefacts[: self.manifests])
-        return manifest.matching(table, self.wanted)
+        written = artefacts[: self.manifests]
+        listed = self.listed if self.listed is not None else Listing(manifest.rows_of(written))
+        return listed.matching(self.wanted)
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,7 +57,7 @@ class SelectAudio(Choice):
         """Digest of what is chosen, where the rows are given; else ''."""
         if self.listed is None:
             return ""
-        return digest([[sha256] for sha256 in manifest.digests(self.listed, self.wanted)])
+        return digest([[sha256] for sha256 in self.listed.digests(self.wanted)])
 
     def __call__(self, artefacts: Sequence[Artefact]) -> Given:
         return rows(self.chosen(artefacts))

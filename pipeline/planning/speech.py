@@ -24,7 +24,7 @@ from pipeline.protocol.shards import shards
 from pipeline.seeds import digest
 from pipeline.stages import anonymise, cut, synthesise
 from pipeline.tables import manifest
-from pipeline.tables.kept import Kept
+from pipeline.tables.manifest import Listing, Wanted
 
 NAMED = ("set", "utterance", "speaker")
 
@@ -45,7 +45,7 @@ class SpeechSet:
         audio: one input a shard.
         seconds: of audio of each shard.
         listed: the rows of these sets in the original's manifest.
-        rows: rows of a manifest with the files; None where anonymise tasks write them.
+        listing: its manifest; None where anonymise tasks write it.
         tasks: those that make it.
     """
 
@@ -54,7 +54,7 @@ class SpeechSet:
     audio: tuple[Input, ...]
     seconds: tuple[float, ...]
     listed: pd.DataFrame
-    rows: pd.DataFrame | None
+    listing: Listing | None
     tasks: tuple[Task, ...] = ()
 
     @property
@@ -77,9 +77,14 @@ class SpeechSet:
         """The artefacts that hold its manifest; none where its rows are given."""
         return tuple(entry for entry in self.audio if isinstance(entry, Ref))
 
+    @functools.cached_property
+    def wanted(self) -> Wanted:
+        """All that is listed."""
+        return Wanted.of(self.listed)
+
     def whole(self) -> Input:
         """All rows as one input, with names and speakers."""
-        return selections.rows(self.rows, NAMED) if self.rows is not None else self.manifests
+        return selections.rows(self.listing.rows, NAMED) if self.listing is not None else self.manifests
 
 
 @dataclass(frozen=True, eq=False)
@@ -245,28 +250,27 @@ def one_recording_each(rows: pd.DataFrame) -> bool:
     return bool(len(counts)) and float((counts >= 2).mean()) < 0.5
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Part:
     """Some rows whose files are given, or made by a task.
 
     Attributes:
-        audio: the files as an input.
         rows: what they are.
-        seconds: of audio.
+        made: by the task; None where the files are given.
     """
 
-    audio: Input
     rows: pd.DataFrame
     seconds: float
-    _read: dict[tuple[str, ...], Given] = field(default_factory=dict)
+    made: Ref | None = None
+    _given: dict[tuple[str, ...], Given] = field(default_factory=dict)
 
     def read(self, columns: tuple[str, ...]) -> Input:
         """The files with these columns, for those who read them: what a task makes has all."""
-        if isinstance(self.audio, Ref):
-            return self.audio
-        if columns not in self._read:
-            self._read[columns] = selections.rows(self.rows, columns)
-        return self._read[columns]
+        if self.made is not None:
+            return self.made
+        if columns not in self._given:
+            self._given[columns] = selections.rows(self.rows, columns)
+        return self._given[columns]
 
 
 @dataclass(frozen=True, eq=False)
@@ -287,6 +291,27 @@ class Parts:
         return cls(tuple(several), listed.sort_values(["set", "utterance"], kind="stable").reset_index(drop=True))
 
 
+@dataclass(frozen=True, eq=False)
+class Originals:
+    """Rows of the data set of which systems make their copies.
+
+    Attributes:
+        rows: of the manifest.
+    """
+
+    rows: pd.DataFrame
+
+    @functools.cached_property
+    def listing(self) -> Listing:
+        """The rows to look things up in."""
+        return Listing(self.rows)
+
+    @functools.cached_property
+    def parts(self) -> Parts:
+        """The rows in shards, for systems that are run here."""
+        return Parts.of([Part(part, seconds(part)) for part in shards(self.rows)], self.rows[:0])
+
+
 @dataclass(frozen=True)
 class SpeechSets:
     """Makes the speech sets of an evaluation."""
@@ -294,29 +319,30 @@ class SpeechSets:
     evaluation: Evaluation
     data: Prepared
     machine: Machine
-    _of_rows: Kept[[pd.DataFrame], Parts] = field(init=False, compare=False)
-    """The rows of which systems make their copies, in shards."""
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "_of_rows", Kept(self._parts, 8))
 
     @functools.cached_property
-    def evaluated_rows(self) -> pd.DataFrame:
-        """The rows that are enrolled and tried."""
-        return evaluated_rows(self.data)
+    def _evaluated(self) -> Originals:
+        return Originals(evaluated_rows(self.data))
+
+    @functools.cached_property
+    def _enrolled(self) -> Originals:
+        return Originals(self.data.manifest[self.data.manifest["role"] == "enrolment"])
+
+    @functools.cached_property
+    def _learnt(self) -> Originals:
+        return Originals(self.training_rows)
 
     def evaluated(self, label: str) -> SpeechSet:
         """The evaluation sets of a system."""
-        return self._of(SpeechKey(label), self.evaluation.systems[label], self.evaluated_rows)
+        return self._of(SpeechKey(label), self.evaluation.systems[label], self._evaluated)
 
     def second_run(self, label: str) -> SpeechSet | None:
         """The evaluation sets of a random system under other random numbers; None for a deterministic one."""
         key, system = SpeechKey(label, run=2), self.evaluation.systems[label]
-        rows = self.evaluated_rows
         if system.component.copies(system.settings) is not None:
-            return self._of(key, system, rows) if key in self.data.external else None
+            return self._of(key, system, self._evaluated) if key in self.data.external else None
         again = system.component.rerun(system.settings, 1)
-        return None if again is None else self._of(key, Chosen(system.name, system.component, again), rows)
+        return None if again is None else self._of(key, Chosen(system.name, system.component, again), self._evaluated)
 
     def enrolment_at_other_level(self, label: str) -> SpeechSet | None:
         """The enrolment sets with pseudo-voices given at the other level, a speaker or an utterance; None if that is no choice."""
@@ -325,9 +351,8 @@ class SpeechSets:
         settings = system.component.at_level(system.settings, level) if level else None
         if level is None or settings is None:
             return None
-        rows = self.data.manifest[self.data.manifest["role"] == "enrolment"]
         key = SpeechKey(label, "enrolment", level=level)
-        return self._of(key, Chosen(system.name, system.component, settings), rows, level)
+        return self._of(key, Chosen(system.name, system.component, settings), self._enrolled, level)
 
     def training(self, label: str, attacker: AttackerSettings | None = None) -> TrainingSet:
         """The training set of the original speech, or its copy that a system protects as an attacker wants it.
@@ -339,7 +364,7 @@ class SpeechSets:
         if attacker is None or component.copies(system.settings) is not None:
             key = SpeechKey(label, "training")
             there = self.data.external.get(key)
-            speech = self._of(key, system, rows) if there is None else self._theirs(key, system, rows, there)
+            speech = self._of(key, system, self._learnt) if there is None else self._theirs(key, system, rows, there)
             level, asked = component.level(system.settings), attacker.asked if attacker is not None else ""
             left = set(speech.listed["utterance"])
             lost = (*self.data.untrained, *(name for name in rows["utterance"] if name not in left))
@@ -350,7 +375,7 @@ class SpeechSets:
         level = component.level(settings)
         count = attacker.training_draws or (DRAWS if one_each else 1)
         drawn = [settings, *(component.rerun(settings, number) for number in range(1, count))]
-        parts, cuts = self._pieces(rows) if one_each else (self._of_rows(rows), ())
+        parts, cuts = self._pieces(rows) if one_each else (self._learnt.parts, ())
         draws = [
             self._anonymised(
                 SpeechKey(label, "training", run=number, level=level), level, Chosen(system.name, component, one), parts
@@ -374,10 +399,6 @@ class SpeechSets:
         kept = place < (share * order.groupby("speaker")["utterance"].transform("size")).apply(math.ceil).clip(lower=2)
         return rows.loc[order.index[kept].sort_values()]
 
-    def _parts(self, rows: pd.DataFrame) -> Parts:
-        made = [Part(selections.rows(part, NAMED), part, seconds(part)) for part in shards(rows)]
-        return Parts.of(made, self.data.manifest[:0])
-
     def _pieces(self, rows: pd.DataFrame) -> tuple[Parts, tuple[Task, ...]]:
         """Pieces of recordings, a shard a task."""
         tasks, parts = [], []
@@ -393,17 +414,18 @@ class SpeechSets:
                 resources=Resources(seconds(part)),
             )
             tasks.append(task)
-            parts.append(Part(task.ref(), cut_rows(part, PIECES), seconds(part)))
+            parts.append(Part(cut_rows(part, PIECES), seconds(part), task.ref()))
         return Parts.of(parts, self.data.manifest[:0]), tuple(tasks)
 
-    def _of(self, key: SpeechKey, system: Chosen[Anonymiser], rows: pd.DataFrame, level: str = "") -> SpeechSet:
+    def _of(self, key: SpeechKey, system: Chosen[Anonymiser], originals: Originals, level: str = "") -> SpeechSet:
         """A speech set whose files are given, or are made; ``level`` where it is not the one that tables print."""
         shown = level or system.component.shown_level(system.settings)
         if system.component.unchanged:
-            return self._given(key, shown, rows, rows)
+            return self._given(key, shown, originals.rows, originals.listing)
         if system.component.copies(system.settings) is not None:
-            return self._given(key, shown, rows, self.data.external[key])
-        return self._anonymised(key, shown, system, self._of_rows(rows))
+            theirs = Listing(self.data.external[key], like=originals.listing)
+            return self._given(key, shown, originals.rows, theirs)
+        return self._anonymised(key, shown, system, originals.parts)
 
     def _theirs(self, key: SpeechKey, system: Chosen[Anonymiser], rows: pd.DataFrame, there: pd.DataFrame) -> SpeechSet:
         """Those rows of a training set of which somebody has an anonymised copy; all of them, unless a part may be missing."""
@@ -411,12 +433,12 @@ class SpeechSets:
         known = pd.MultiIndex.from_frame(there[names])
         listed = rows[pd.MultiIndex.from_frame(rows[names]).isin(known)]
         shown = system.component.shown_level(system.settings)
-        return self._given(key, shown, listed, manifest.matching(there, listed))
+        return self._given(key, shown, listed, Listing(manifest.matching(there, listed)))
 
-    def _given(self, key: SpeechKey, level: str, listed: pd.DataFrame, rows: pd.DataFrame) -> SpeechSet:
-        parts = shards(rows)
+    def _given(self, key: SpeechKey, level: str, listed: pd.DataFrame, listing: Listing) -> SpeechSet:
+        parts = shards(listing.rows)
         audio = tuple(selections.rows(part) for part in parts)
-        return SpeechSet(key, level, audio, tuple(map(seconds, parts)), listed, rows)
+        return SpeechSet(key, level, audio, tuple(map(seconds, parts)), listed, listing)
 
     def _anonymised(self, key: SpeechKey, level: str, system: Chosen[Anonymiser], parts: Parts) -> SpeechSet:
         component, machine = system.component, self.machine

@@ -18,11 +18,12 @@ import pandera.pandas as pa
 
 from pipeline.errors import DataError
 from pipeline.files import is_below
+from pipeline.seeds import canonical
 from pipeline.seeds import digest as digest_of
-from pipeline.tables.kept import Kept
 
 FILE = "manifest.parquet"
 IDENTITY = ["set", "utterance"]
+NAMED = ["set", "utterance", "speaker"]
 COLUMNS = ["utterance", "speaker", "sex", "set", "role", "path", "sample_rate", "samples", "sha256", "position"]
 # What the numbers depend on: not where the files lie, nor in which line of wav.scp.
 KEYED = ["set", "utterance", "speaker", "sex", "role", "sample_rate", "samples", "sha256"]
@@ -125,50 +126,102 @@ def rows_of(source: Any) -> pd.DataFrame:
     return pd.concat([read(made.folder, made.digest) for made in several], ignore_index=True)
 
 
+@dataclass(frozen=True, eq=False)
+class Wanted:
+    """Some (set, utterance, speaker) in an order. Whoever wants the same is given the same, so that it is worked out once.
+
+    Attributes:
+        table: columns set, utterance, speaker; nobody changes it.
+    """
+
+    table: pd.DataFrame
+
+    @classmethod
+    def of(cls, rows: pd.DataFrame) -> Wanted:
+        """The rows of a table that has more columns."""
+        return cls(rows[NAMED].reset_index(drop=True))
+
+    @functools.cached_property
+    def text(self) -> str:
+        """The rows as canonical JSON."""
+        return canonical(self.table.to_numpy().tolist())
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Wanted, (self.table,)
+
+
+class Listing:
+    """A manifest whose rows are found by (set, utterance).
+
+    Args:
+        rows: the manifest; nobody changes it.
+        like: another one; where it has the same rows in the same order, what was found there is not looked for again.
+    """
+
+    def __init__(self, rows: pd.DataFrame, like: Listing | None = None) -> None:
+        self.rows = rows
+        self._places = like._places if like is not None and _are_same(rows, like.rows) else _Places(rows)
+
+    def matching(self, wanted: Wanted) -> pd.DataFrame:
+        """The rows of what is wanted, in its order.
+
+        Raises:
+            LookupError: rows are not there.
+        """
+        return self.rows.iloc[self._places.of(wanted)].reset_index(drop=True)
+
+    def digests(self, wanted: Wanted) -> list[str]:
+        """The ``sha256`` of the rows that :meth:`matching` gives; raises as it does."""
+        found: list[str] = self._sha256[self._places.of(wanted)].tolist()
+        return found
+
+    @functools.cached_property
+    def _sha256(self) -> np.ndarray:
+        return self.rows["sha256"].to_numpy(object)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Listing, (self.rows,)
+
+
+class _Places:
+    """Where each (set, utterance) stands in a manifest."""
+
+    def __init__(self, rows: pd.DataFrame) -> None:
+        self._rows = rows
+        self._found: dict[Wanted, np.ndarray] = {}
+
+    def of(self, wanted: Wanted) -> np.ndarray:
+        """The places of what is wanted, in its order."""
+        if wanted not in self._found:
+            self._found[wanted] = self._look(wanted)
+        return self._found[wanted]
+
+    def _look(self, wanted: Wanted) -> np.ndarray:
+        asked = _identities(wanted.table)
+        places = [self._there.get(one, -1) for one in asked]
+        if -1 in places:
+            lost = [utterance for (_, utterance), place in zip(asked, places) if place < 0]
+            raise LookupError(f"{len(lost)} utterances are not in the manifest of the system, first {lost[:3]}")
+        return np.array(places, int)
+
+    @functools.cached_property
+    def _there(self) -> dict[tuple[str, str], int]:
+        return {one: place for place, one in enumerate(_identities(self._rows))}
+
+
+def _identities(rows: pd.DataFrame) -> list[tuple[str, str]]:
+    return list(zip(*(rows[name].tolist() for name in IDENTITY)))
+
+
+def _are_same(one: pd.DataFrame, two: pd.DataFrame) -> bool:
+    """Whether two manifests have the same (set, utterance) in the same order."""
+    return len(one) == len(two) and all((one[name].to_numpy() == two[name].to_numpy()).all() for name in IDENTITY)
+
+
 def matching(rows: pd.DataFrame, wanted: pd.DataFrame) -> pd.DataFrame:
     """The rows of the wanted (set, utterance), in the wanted order.
 
     Raises:
         LookupError: rows are not there.
     """
-    return rows.iloc[_places(_index(rows), wanted)].reset_index(drop=True)
-
-
-def digests(rows: pd.DataFrame, wanted: pd.DataFrame) -> list[str]:
-    """The ``sha256`` of the rows that :func:`matching` gives."""
-    found: list[str] = _digests(rows)[_places(_index(rows), wanted)].tolist()
-    return found
-
-
-@dataclass(frozen=True, eq=False)
-class _Index:
-    """Where each (set, utterance) stands in a manifest, and in those of other systems that have the same rows in the same order."""
-
-    identity: pd.DataFrame
-    there: dict[tuple[str, str], int]
-
-
-def _indexed(rows: pd.DataFrame) -> _Index:
-    identity = rows[IDENTITY]
-    for one in _index.answers():
-        if len(one.identity) == len(identity) and one.identity.equals(identity):
-            return one
-    return _Index(identity, {key: place for place, key in enumerate(_keys(rows))})
-
-
-def _found(index: _Index, wanted: pd.DataFrame) -> np.ndarray:
-    asked = _keys(wanted)
-    places = [index.there.get(key, -1) for key in asked]
-    if -1 in places:
-        lost = [utterance for (_, utterance), place in zip(asked, places) if place < 0]
-        raise LookupError(f"{len(lost)} utterances are not in the manifest of the system, first {lost[:3]}")
-    return np.array(places, int)
-
-
-def _keys(rows: pd.DataFrame) -> list[tuple[str, str]]:
-    return list(zip(*(rows[name].tolist() for name in IDENTITY)))
-
-
-_index = Kept(_indexed, 8)
-_places = Kept(_found, 4096)
-_digests = Kept(lambda rows: rows["sha256"].to_numpy(object), 8)
+    return Listing(rows).matching(Wanted(wanted))

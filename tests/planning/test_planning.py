@@ -10,9 +10,11 @@ import pytest
 
 from pipeline import planning
 from pipeline.cli.compose import compose
+from pipeline.engine.task import Derived
 from pipeline.errors import ConfigError, DataError
 from pipeline.planning import Graph
 from pipeline.planning.keys import SpeechKey
+from pipeline.planning.selections import SelectVectors
 from pipeline.tables.signature import signature
 from tests import key_table
 
@@ -442,3 +444,17 @@ def test_a_graph_pickles_and_goes_on_where_it_was() -> None:
     assert [(one.parameters, one.identity) for one in carried.sources] == [(one.parameters, one.identity) for one in made.sources]  # fmt: skip
     assert len(carried.diagnoses) == len(made.diagnoses) > 0
     assert carried.add(made.tasks[-1]) == made.tasks[-1] and len(carried.tasks) == len(made.tasks), "each task once"
+
+
+def test_what_a_copy_lacks_of_the_training_speech_is_lacking_for_its_attackers_alone() -> None:
+    given = ("system=[original]", "+system.t8={name: external, root: /theirs, train_root: /theirs}", "extractor=[ge2e]",
+             "attacker=[ignorant,semi_informed]", "backend=[plda]", "diagnostics=false")  # fmt: skip
+    made = planned(*given, lacking=2)
+    learnt = {}
+    for task in made.tasks:
+        if task.name == "fit":
+            vectors = task.inputs["vectors"]
+            assert isinstance(vectors, Derived) and isinstance(vectors.select, SelectVectors)
+            learnt[task.label.partition(" on ")[2]] = vectors.select.wanted.table["utterance"].tolist()
+    every = [f"{speaker}-x_train-{number}" for speaker in "ef" for number in range(3)]
+    assert learnt == {"original, training set": every, "t8, training set": every[2:]}

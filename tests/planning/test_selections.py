@@ -20,6 +20,7 @@ from pipeline.seeds import digest
 from pipeline.stages._loaded import loaded
 from pipeline.stages.extract import FEATURES
 from pipeline.tables import manifest, vectors
+from pipeline.tables.manifest import Listing, Wanted
 from tests.raised import raised
 
 UTTERANCES = [("x", "u0", "a"), ("x", "u1", "b"), ("y", "u0", "a"), ("y", "u2", "b"), ("x", "u3", "a")]
@@ -30,6 +31,7 @@ LISTED = pd.DataFrame(
     columns=["set", "utterance", "speaker", "path", "samples", "sha256"],
 )
 WANTED = LISTED[["set", "utterance", "speaker"]].iloc[[3, 0, 2]].reset_index(drop=True)
+LISTING, ASKED = Listing(LISTED), Wanted(WANTED)
 
 
 def artefact(folder: Path) -> Artefact:
@@ -64,12 +66,12 @@ def made(tmp_path: Path) -> dict[str, tuple[Selection, list[Artefact]]]:
     segments = [features(tmp_path / "g1", "0", "1", "2"), features(tmp_path / "g2", "0", "1")]
     written = [anonymised(tmp_path / "a1", LISTED.iloc[[3, 1]]), anonymised(tmp_path / "a2", LISTED.iloc[[4, 0, 2]])]
     return {
-        "audio": (SelectAudio(LISTED, 0, WANTED), []),
-        "audio of tasks": (SelectAudio(None, 2, WANTED), written),
-        "vectors": (SelectVectors(LISTED, 0, WANTED), whole),
-        "vectors of tasks": (SelectVectors(None, 2, WANTED), [*written, *whole]),
-        "pieces": (SelectPieces(LISTED, 0, WANTED), pieces),
-        "pieces of tasks": (SelectPieces(None, 2, WANTED), [*written, *pieces]),
+        "audio": (SelectAudio(LISTING, 0, ASKED), []),
+        "audio of tasks": (SelectAudio(None, 2, ASKED), written),
+        "vectors": (SelectVectors(LISTING, 0, ASKED), whole),
+        "vectors of tasks": (SelectVectors(None, 2, ASKED), [*written, *whole]),
+        "pieces": (SelectPieces(LISTING, 0, ASKED), pieces),
+        "pieces of tasks": (SelectPieces(None, 2, ASKED), [*written, *pieces]),
         "segments": (SelectSegments(("a", "b")), segments),
     }
 
@@ -130,7 +132,7 @@ def test_what_is_wanted_and_not_there_is_refused(made: dict[str, tuple[Selection
     for name in ("audio", "vectors of tasks", "pieces"):
         select, artefacts = made[name]
         with pytest.raises(LookupError, match="u9"):
-            dataclasses.replace(select, wanted=more)(artefacts)  # type: ignore[type-var]
+            dataclasses.replace(select, wanted=Wanted(more))(artefacts)  # type: ignore[type-var]
 
 
 # In another process --------------------------------------------------------------------------------------------------
@@ -177,14 +179,14 @@ def changed(column: str, value: str) -> pd.DataFrame:
 
 OTHERS: dict[str, list[Any]] = {
     # Other audio of a wanted utterance; files that are made instead of given.
-    "listed": [changed("sha256", "other"), None],
+    "listed": [Listing(changed("sha256", "other")), None],
     "manifests": [1, 2],
     "wanted": [
-        WANTED.iloc[:2],
-        WANTED.iloc[::-1],
-        WANTED.assign(utterance=["u2", "u0", "u0"], set=["y", "y", "x"]),
-        WANTED.assign(speaker=["a", "a", "b"]),
-        LISTED[["set", "utterance", "speaker"]],
+        Wanted(WANTED.iloc[:2]),
+        Wanted(WANTED.iloc[::-1]),
+        Wanted(WANTED.assign(utterance=["u2", "u0", "u0"], set=["y", "y", "x"])),
+        Wanted(WANTED.assign(speaker=["a", "a", "b"])),
+        Wanted(LISTED[["set", "utterance", "speaker"]]),
     ],
 }
 
@@ -192,7 +194,7 @@ OTHERS: dict[str, list[Any]] = {
 @pytest.mark.parametrize("kind", [SelectAudio, SelectVectors, SelectPieces])
 def test_the_digest_changes_with_every_field(kind: type[selections.Choice]) -> None:
     assert {field.name for field in dataclasses.fields(kind)} == set(OTHERS), "a field without a case here"
-    one = kind(LISTED, 0, WANTED)
+    one = kind(LISTING, 0, ASKED)
     found = [one.digest()]
     for field, values in OTHERS.items():
         found += [dataclasses.replace(one, **{field: value}).digest() for value in values]
@@ -207,22 +209,22 @@ def test_the_digest_of_segments_changes_with_the_speakers() -> None:
 
 def test_selections_of_different_kinds_differ() -> None:
     kinds = (SelectAudio, SelectVectors, SelectPieces)
-    assert len({kind(LISTED, 0, WANTED).digest() for kind in kinds}) == 3
+    assert len({kind(LISTING, 0, ASKED).digest() for kind in kinds}) == 3
 
 
 @pytest.mark.parametrize("kind", [SelectAudio, SelectVectors, SelectPieces])
 def test_neither_places_nor_what_lies_beside_the_wanted_rows_enter_the_digest(kind: type[selections.Choice]) -> None:
-    one = kind(LISTED, 0, WANTED).digest()
+    one = kind(LISTING, 0, ASKED).digest()
     moved = LISTED.assign(path="/elsewhere/" + LISTED["utterance"])
     beside = LISTED.assign(sha256=["s0", "other", "s0", "s2", "another"])
     fewer = LISTED.iloc[[0, 2, 3]]
     turned = LISTED.iloc[::-1]
     for listed in (moved, beside, fewer, turned, LISTED.copy()):
-        assert kind(listed, 0, WANTED.copy()).digest() == one
+        assert kind(Listing(listed), 0, Wanted(WANTED.copy())).digest() == one
 
 
 def test_a_raised_version_of_the_file_changes_every_digest() -> None:
-    several: list[Selection] = [kind(LISTED, 0, WANTED) for kind in (SelectAudio, SelectVectors, SelectPieces)]
+    several: list[Selection] = [kind(LISTING, 0, ASKED) for kind in (SelectAudio, SelectVectors, SelectPieces)]
     several.append(SelectSegments(("a", "b")))
     before = [one.digest() for one in several]
     with raised(selections.__name__):
@@ -237,7 +239,8 @@ def _nothing(work: Any) -> None:
 def test_equal_selections_of_equal_sources_make_equal_tasks() -> None:
     def task(wanted: pd.DataFrame, listed: pd.DataFrame) -> Task:
         source = Task("extract", "extract", _nothing)
-        return Task("score", "s", _nothing, inputs={"v": Derived((source.ref(),), SelectVectors(listed, 0, wanted))})
+        select = SelectVectors(Listing(listed), 0, Wanted(wanted))
+        return Task("score", "s", _nothing, inputs={"v": Derived((source.ref(),), select)})
 
     assert task(WANTED, LISTED) == task(WANTED.copy(), LISTED.copy())
     assert task(WANTED, LISTED) != task(WANTED.iloc[:2], LISTED)
