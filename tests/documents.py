@@ -44,6 +44,7 @@ DOCUMENTS = (
     "recipes/vpc2022/README.md",
     "recipes/vpc2024/README.md",
     "tests/README.md",
+    "tests/cluster/README.md",
     "tests/golden/README.md",
 )
 MARKED = re.compile(r"^(<!-- generated: (?P<name>[^>]+?) -->\n).*?^(<!-- end -->)$", re.DOTALL | re.MULTILINE)
@@ -73,9 +74,9 @@ def models() -> dict[str, type[ComponentSettings]]:
         for name in sorted(ours(kind)):
             model = component(kind, name).Settings
             found[f"{group} {name}"] = model
-            for field in model.model_fields.values():
+            for own, field in model.model_fields.items():
                 if inspect.isclass(field.annotation) and issubclass(field.annotation, ComponentSettings):
-                    found[f"{group} {name} training"] = field.annotation
+                    found[f"{group} {name} {own}"] = field.annotation
     return found
 
 
@@ -180,7 +181,9 @@ def _type(kind: Any, metadata: Sequence[Any] = ()) -> str:
     if origin is Annotated:
         return _type(arguments[0], [each for entry in kind.__metadata__ for each in entry.metadata])
     if origin in (Union, UnionType):
-        words = _type(next(one for one in arguments if one is not type(None)), metadata)
+        words = " or ".join(_type(one, metadata) for one in arguments if one is not type(None))
+        if type(None) not in arguments:
+            return words
         return f"{words}, or null" if "," in words else f"{words} or null"
     if origin is Literal:
         return ", ".join(f"`{one}`" for one in arguments)

@@ -99,7 +99,9 @@ def _say_sent(sent: evaluation.Sent) -> int:
     """Say where a run goes on that was sent elsewhere; the exit status."""
     folder = shlex.quote(str(sent.folder))
     others = f", {sent.shared} are done by jobs of other runs" if sent.shared else ""
-    print(f"tasks: {sent.reused} reused, {sent.missing} sent in {sent.parts} jobs{others}")
+    print(
+        f"tasks: {sent.reused} reused, {sent.missing} sent in {sent.parts} job{'' if sent.parts == 1 else 's'}{others}"
+    )
     print(f"jobs: {' '.join(sent.jobs)} (the last one gathers and reports)")
     print(f"how it goes: python -m pipeline status {folder}")
     print(f"to end it: {sent.cancelling}")

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import os
+import shutil
+import tempfile
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -11,7 +14,7 @@ from tests.cluster import slurm
 
 
 @pytest.fixture(scope="session")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+def cluster() -> Iterator[None]:
     """A Slurm that takes jobs; tests are skipped, with the reason, where there is none and none can be started."""
     lacking = slurm.missing()
     if lacking:
@@ -19,10 +22,11 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     if slurm.answers():
         yield
         return
-    folder = tmp_path_factory.mktemp("slurm")
+    folder = Path(tempfile.mkdtemp(prefix="slurm-"))  # not pytest's, which nobody else may enter
     try:
         conf = slurm.start(folder)
     except RuntimeError as error:
+        slurm.stop(folder)
         pytest.skip(f"Slurm is installed and does not start: {error}")
     before = os.environ.get("SLURM_CONF")
     os.environ["SLURM_CONF"] = str(conf)
@@ -30,6 +34,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         yield
     finally:
         slurm.stop(folder)
+        shutil.rmtree(folder, ignore_errors=True)
         del os.environ["SLURM_CONF"]
         if before is not None:
             os.environ["SLURM_CONF"] = before

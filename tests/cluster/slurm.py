@@ -26,6 +26,7 @@ PROGRAMS = ("munged", "slurmctld", "slurmd", "sbatch", "srun", "squeue", "scance
 SBIN = ("/usr/sbin", "/sbin", "/usr/local/sbin")
 DAEMONS = ("slurmd", "slurmctld", "munged")
 SECONDS = 60
+ANSWER_SECONDS = 15
 
 
 def missing() -> list[str]:
@@ -35,12 +36,20 @@ def missing() -> list[str]:
 
 def answers() -> bool:
     """Whether a controller answers, as the commands of this process find it."""
-    asked = subprocess.run(["sinfo", "--noheader"], capture_output=True, text=True, timeout=SECONDS, check=False)
+    try:
+        asked = subprocess.run(
+            ["sinfo", "--noheader"], capture_output=True, text=True, timeout=ANSWER_SECONDS, check=False
+        )
+    except subprocess.TimeoutExpired:  # without a configuration it looks for a controller for a minute
+        return False
     return asked.returncode == 0 and bool(asked.stdout.strip())
 
 
 def start(folder: Path) -> Path:
     """Start the daemons in a folder; the configuration, for ``SLURM_CONF``.
+
+    Args:
+        folder: below folders that everybody may enter: munged wants its socket to be reached by all.
 
     Raises:
         RuntimeError: the node does not become ready.
@@ -75,10 +84,16 @@ def start(folder: Path) -> Path:
 
 
 def stop(folder: Path) -> None:
-    """End the daemons that :func:`start` started there."""
+    """End the daemons that :func:`start` started there, and wait for that."""
+    ended = []
     for name in DAEMONS:
         with suppress(OSError, ValueError):
-            os.kill(int((folder / f"{name}.pid").read_text()), signal.SIGTERM)
+            pid = int((folder / f"{name}.pid").read_text())
+            os.kill(pid, signal.SIGTERM)
+            ended.append(pid)
+    until = time.monotonic() + SECONDS
+    while any(Path(f"/proc/{pid}").exists() for pid in ended) and time.monotonic() < until:
+        time.sleep(0.1)
 
 
 def _configuration(folder: Path) -> str:

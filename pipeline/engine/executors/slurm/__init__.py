@@ -41,7 +41,17 @@ Value = bool | int | float | Word
 
 
 class Amounts(ComponentSettings):
-    """What the jobs of some tasks ask for, where it is another thing than what stands above; null is as above."""
+    """What the jobs of some tasks ask for, where it is another thing than other jobs do: null is as for those.
+
+    Attributes:
+        partition: of the cluster.
+        account: that pays.
+        time: minutes after which a job is ended.
+        cpus: cores of a job.
+        mem_gb: memory of a job.
+        gpus: of a job.
+        extra: further options of sbatch, beside those of all jobs.
+    """
 
     partition: Word | None = runtime(None)
     account: Word | None = runtime(None)
@@ -108,8 +118,8 @@ class Executor(contracts.Executor):
     Settings: ClassVar[type[ComponentSettings]] = Settings
     elsewhere: ClassVar[bool] = True
 
-    def __init__(self, settings: Any) -> None:
-        super().__init__(settings)
+    def __init__(self, settings: Any, device: str = "cpu") -> None:
+        super().__init__(settings, device)
         self.retries = settings.retries
 
     def require(self) -> None:
