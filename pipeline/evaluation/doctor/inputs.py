@@ -25,7 +25,8 @@ MOST = 100_000
 def weights(asked: Evaluation) -> Iterator[Finding]:
     """The weights of each chosen component by their digests; of what is missing, what would be fetched, with size and licence."""
     for lacking in asked.models.lacking:
-        yield fault("weights", str(lacking), "one of what the line names", CONFIG)
+        what, _, remedy = str(lacking).partition("; ")
+        yield fault("weights", what, remedy or "one of what the line names", CONFIG)
     known, unknown = _components(asked)
     for what, chosen in known.items():
         try:
