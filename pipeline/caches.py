@@ -28,9 +28,17 @@ ROOM = 1 << 20
 log = logging.getLogger(__name__)
 
 
+def home() -> Path:
+    """The home folder of this user; a folder that is not there for one who has none, as in a container under a number of its own."""
+    try:
+        return Path.home()
+    except RuntimeError:
+        return Path("/nonexistent")
+
+
 def default() -> Path:
     """The folder where the configuration names none."""
-    return Path.home() / ".cache" / "voice-privacy" / "compiled"
+    return home() / ".cache" / "voice-privacy" / "compiled"
 
 
 def use(folder: Path, root: Path | None = None) -> None:

@@ -86,6 +86,26 @@ class Weights:
     digest: str
 
 
+@dataclass(frozen=True)
+class Download:
+    """What ``fetch-models`` would bring.
+
+    Attributes:
+        source: where it comes from.
+        bytes: that are downloaded; None where that is unknown.
+        licence: of the weights; '' where it is unknown.
+    """
+
+    source: str
+    bytes: int | None = None
+    licence: str = ""
+
+    def __str__(self) -> str:
+        size = f"{(self.bytes or 0) / 1e9:.2f} GB" if (self.bytes or 0) >= 1e9 else f"{(self.bytes or 0) / 1e6:.1f} MB"
+        size = "unknown size" if self.bytes is None else size
+        return f"{self.source}, {size}, licence {self.licence or 'unknown'}"
+
+
 class Component(ABC):
     """What components of all kinds have.
 
@@ -117,6 +137,11 @@ class Component(ABC):
             ModelMissing: they cannot be had; the remedy says which files to put where by hand.
         """
         cls.weights(settings, models)
+
+    @classmethod
+    def download(cls, settings: Any) -> Download | None:
+        """What :meth:`fetch` would download; None where it downloads nothing."""
+        return None
 
 
 # ---------------------------------------------------------------------------------------------------------- extractors

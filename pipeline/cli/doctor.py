@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
+import textwrap
+from collections.abc import Sequence
 
 from rich.console import Console
 from rich.text import Text
@@ -11,19 +14,41 @@ from pipeline.evaluation.doctor import counts, examine, status
 from pipeline.planning import Evaluation
 
 COLOURS = {"ok": "green", "warning": "yellow", "fault": "red"}
-SUBJECT = 11
+STATE, SUBJECT = 8, 11
+LEAST = 60
+"""Columns of a terminal below which lines are left to it."""
+OF_A_MACHINE = ("paths", "runtime", "executor", "store", "hydra")
+"""What may be set without saying what is to be evaluated."""
 
 
-def doctor(asked: Evaluation) -> int:
+def doctor(asked: Evaluation, arguments: Sequence[str]) -> int:
     """Look at everything and print what was found, as it is found; the exit status."""
-    # Colours on a terminal alone; no line is broken, so that a remedy can be copied.
+    # Colours on a terminal alone; a remedy is never broken, so that it can be copied.
     console = Console(file=sys.stdout, soft_wrap=True, highlight=False, markup=False, emoji=False)
+    columns = shutil.get_terminal_size().columns if console.is_terminal else 0
     findings = []
-    for one in examine(asked):
+    for one in examine(asked, is_named(arguments)):
         findings.append(one)
-        console.print(Text.assemble((f"{one.state:8}", COLOURS[one.state]), f"{one.subject:{SUBJECT}}{one.what}"))
+        first, *rest = _lines(one.what, columns)
+        head = f"{one.subject:{SUBJECT - 1}} "
+        console.print(Text.assemble((f"{one.state:{STATE}}", COLOURS[one.state]), head, first))
+        for line in rest:
+            console.print(Text(f"{'':{STATE + SUBJECT}}{line}"))
         if one.remedy:
-            console.print(Text(f"{'':8}{'':{SUBJECT}}to mend it: {one.remedy}"))
+            console.print(Text(f"{'':{STATE + SUBJECT}}to mend it: {one.remedy}"))
     console.print(Text(counts(findings)))
     sys.stdout.flush()
     return status(findings)
+
+
+def is_named(arguments: Sequence[str]) -> bool:
+    """Whether a command line says what is to be evaluated, and not only on what machine."""
+    fields = [one.lstrip("+~").partition("=")[0] for one in arguments if "=" in one and not one.startswith("-")]
+    return any(field.replace("/", ".").partition(".")[0] not in OF_A_MACHINE for field in fields)
+
+
+def _lines(text: str, columns: int) -> list[str]:
+    """A text as the lines of a terminal; one line for files and other programs, and for narrow terminals."""
+    if columns < LEAST:
+        return [text]
+    return textwrap.wrap(text, columns - STATE - SUBJECT, break_long_words=False, break_on_hyphens=False) or [""]

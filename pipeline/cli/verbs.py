@@ -54,7 +54,7 @@ def act(verb: str, arguments: Sequence[str], folders: Sequence[str]) -> int:
             "train": train,
             "plan": functools.partial(plan, each),
             "validate": functools.partial(validate, options),
-            "doctor": doctor,
+            "doctor": functools.partial(doctor, arguments),
             "fetch-models": fetch_models,
         }
         action = actions[verb]
@@ -280,11 +280,11 @@ def scorecard(runs: Sequence[Result], recipe: str, asked: Evaluation, values: di
     return 0
 
 
-def doctor(asked: Evaluation, values: dict[str, Any]) -> int:
+def doctor(arguments: Sequence[str], asked: Evaluation, values: dict[str, Any]) -> int:
     """Whether this machine and what is on it will do for the configuration."""
     from pipeline.cli.doctor import doctor as printed
 
-    return printed(asked)
+    return printed(asked, arguments)
 
 
 def fetch_models(asked: Evaluation, values: dict[str, Any]) -> int:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 
-from pipeline.contracts import Feature, Training, Weights, numeric, runtime
+from pipeline.contracts import Download, Feature, Training, Weights, numeric, runtime
 from pipeline.errors import ConfigError, ModelMissing
 from pipeline.nets import embedding
 from pipeline.nets.embedding import EmbeddingExtractor, PreparationSettings
@@ -61,10 +61,12 @@ class SpeechBrainExtractor(EmbeddingExtractor, Trainable):
 
     Attributes:
         checksums: sha256 of ``embedding_model.ckpt`` by (hub id, revision), where it is known.
+        downloads: bytes and licence by hub id, as its page says.
     """
 
     libraries = ("torch", "speechbrain")
     checksums: ClassVar[Mapping[tuple[str, str], str]] = {}
+    downloads: ClassVar[Mapping[str, tuple[int, str]]] = {}
 
     def __init__(self, settings: Any, weights: Path | None, device: str, threads: int) -> None:
         import torch
@@ -181,8 +183,13 @@ class SpeechBrainExtractor(EmbeddingExtractor, Trainable):
             super().fetch(settings, models)
 
     @classmethod
+    def download(cls, settings: Any) -> Download | None:
+        return cls._hub(settings).download() if is_hub_id(settings.source) else None
+
+    @classmethod
     def _hub(cls, settings: Any) -> HubModel:
         known = cls.checksums.get((settings.source, settings.revision))
+        size, licence = cls.downloads.get(settings.source, (None, ""))
         return HubModel(
             settings.source,
             settings.revision,
@@ -191,6 +198,8 @@ class SpeechBrainExtractor(EmbeddingExtractor, Trainable):
             beside=("mean_var_norm_emb.ckpt", "hyperparams.yaml"),
             holds="speaker embedding",
             otherwise="name a model in SpeechBrain's layout",
+            bytes=size,
+            licence=licence,
         )
 
     @classmethod

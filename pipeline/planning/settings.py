@@ -52,6 +52,10 @@ class Paths(ComponentSettings):
             raise ValueError(
                 "an empty path would be the current folder: leave it out for the default, or write a folder"
             )
+        try:
+            Path(value or ".").expanduser().resolve()
+        except RuntimeError as error:  # links that lead to one another, or ~USER of nobody
+            raise ValueError(f"leads nowhere ({error}): write a folder") from error
         return value
 
     @property
@@ -66,7 +70,7 @@ class Paths(ComponentSettings):
     def weights(self) -> Path:
         if self.models:
             return Path(self.models).expanduser().resolve()
-        return Path.home() / ".cache" / "voice-privacy" / "models"
+        return caches.home() / ".cache" / "voice-privacy" / "models"
 
     @property
     def compiled(self) -> Path:

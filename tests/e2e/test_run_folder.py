@@ -276,7 +276,7 @@ def test_weights_that_may_not_be_read_are_named_by_every_verb(
         assert status == 4 and "weights cannot be read: Permission denied" in err and str(path) in err, (verb, err)
         assert f"chmod -R u+rwX {path}" in err and "set paths.models to" in err
     status, out, _ = command("doctor", *asked)
-    assert status == 0 and "extractor ge2e: weights cannot be read: Permission denied" in out
+    assert status == 4 and "fault   weights    extractor ge2e: weights cannot be read: Permission denied" in out
 
 
 def test_loading_says_that_a_file_may_not_be_read_and_not_that_it_is_damaged(

@@ -1,6 +1,6 @@
 """``doctor``: whether this machine and what is on it will do for a configuration. Nothing is computed, fetched or changed.
 
-Each room of it looks at one kind of thing: ``installation``, ``machine``, ``folders``, ``inputs``, ``cluster``.
+Where nobody said what is to be evaluated, only the machine can be at fault: other configurations need other data and models. Each room of it looks at one kind of thing: ``installation``, ``machine``, ``folders``, ``inputs``, ``cluster``.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 
 from pipeline.errors import PipelineError
 from pipeline.evaluation.doctor import cluster, folders, inputs, installation, machine
-from pipeline.evaluation.doctor.finding import Check, Finding, fault, warning
+from pipeline.evaluation.doctor.finding import Check, Finding, fault, ok, warning
 from pipeline.planning import Evaluation
 
 CHECKS: tuple[tuple[str, Check], ...] = (
@@ -26,27 +26,53 @@ CHECKS: tuple[tuple[str, Check], ...] = (
     ("store", folders.store),
     ("runs", folders.runs),
     ("models", folders.models),
-    ("weights", inputs.weights),
     ("data", inputs.data),
+    ("weights", inputs.weights),
     ("programs", inputs.programs),
     ("slurm", cluster.slurm),
 )
 """What is looked at, in turn; what a finding is called where the look itself fails."""
 
 
-def examine(asked: Evaluation) -> Iterator[Finding]:
-    """Look at everything; a look that fails is a finding, and the next one goes on."""
+OF_A_RUN = ("data", "weights")
+"""What depends on what is to be evaluated."""
+NONE_NAMED = (
+    "no recipe was named, so that none was looked for: `python -m pipeline doctor recipe=NAME dataset.root=DIR` does"
+)
+
+
+def examine(asked: Evaluation, is_named: bool = True) -> Iterator[Finding]:
+    """Look at everything; a look that fails is a finding, and the next one goes on.
+
+    Args:
+        asked: the configuration.
+        is_named: whether its user has said what is to be evaluated.
+    """
     for subject, check in CHECKS:
-        try:
-            yield from check(asked)
-        except PipelineError as error:
-            yield of_error(subject, error)
-        except Exception as error:  # whatever a machine may be like
-            yield warning(
-                subject,
-                f"could not be looked at: {type(error).__name__}: {error}",
-                "see whether what it names is well; else it is a fault of doctor, and worth a report with this line",
-            )
+        for one in _found(subject, check, asked):
+            yield _of_default(one) if subject in OF_A_RUN and not is_named else one
+
+
+def _found(subject: str, check: Check, asked: Evaluation) -> Iterator[Finding]:
+    try:
+        yield from check(asked)
+    except PipelineError as error:
+        yield of_error(subject, error)
+    except Exception as error:  # whatever a machine may be like
+        yield warning(
+            subject,
+            f"could not be looked at: {type(error).__name__}: {error}",
+            "see whether what it names is well; else it is a fault of doctor, and worth a report with this line",
+        )
+
+
+def _of_default(one: Finding) -> Finding:
+    """What is said of data and models where nobody has asked for them."""
+    if one.state != "fault":
+        return one
+    if one.subject == "data":
+        return ok("data", NONE_NAMED)
+    return warning(one.subject, f"{one.what}; recipe=demo needs none", one.remedy)
 
 
 def of_error(subject: str, error: PipelineError) -> Finding:

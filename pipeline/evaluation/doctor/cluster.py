@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import shlex
 import shutil
 import subprocess
-import sys
 from collections.abc import Iterator
 from importlib import metadata
 
+from pipeline.evaluation.doctor import installation
 from pipeline.evaluation.doctor.finding import CONFIG, Finding, fault, ok, warning
 from pipeline.planning import Evaluation
 
@@ -37,8 +36,7 @@ def slurm(asked: Evaluation) -> Iterator[Finding]:
     try:
         yield ok("slurm", f"submitit {metadata.version('submitit')}")
     except metadata.PackageNotFoundError:
-        install = f"{shlex.quote(sys.executable)} -m pip install 'voice-privacy-pipeline[slurm]'"
-        yield wrong("submitit is not installed, which sends the jobs", install)
+        yield wrong("submitit is not installed, which sends the jobs", installation.install_of("slurm"))
 
 
 def _answers() -> Iterator[Finding | tuple[str, str]]:

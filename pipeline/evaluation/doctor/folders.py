@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import shlex
 import shutil
 import time
 import uuid
@@ -55,19 +57,27 @@ def models(asked: Evaluation) -> Iterator[Finding]:
 
 def _looked_at(subject: str, folder: Path, setting: str, least: float) -> Iterator[Finding]:
     read_only = setting == "paths.models"
-    nearest = next(one for one in (folder, *folder.parents) if one.exists())
+    try:
+        nearest = next(one for one in (folder, *folder.parents) if _exists(one))
+    except OSError as error:
+        cause, remedy = _why(error, _reached(folder), setting)
+        said = f"{folder} cannot be looked at: {error.strerror or error}{cause}"
+        # What a run needs of models is said of each of them.
+        yield warning(subject, said, remedy) if read_only else fault(subject, said, remedy, SYSTEM)
+        return
     there = f"{folder}" + ("" if nearest == folder else " (not made yet)")
     if not nearest.is_dir():
-        remedy = f"move {nearest} away, or set {setting}=DIR"
+        remedy = f"move {shlex.quote(str(nearest))} away, or set {setting}=DIR"
         yield fault(subject, f"{there}: a file stands where a folder should be: {nearest}", remedy, SYSTEM)
         return
     try:
         lacking, behind = _trial(nearest)
     except OSError as error:
-        cause, remedy = why(error.errno, str(nearest), setting)
-        said = f"{there} cannot be written: {error.strerror or error}" + (f" ({cause})" if cause else "")
+        cause, remedy = _why(error, nearest, setting)
+        said = f"{there} cannot be written: {error.strerror or error}{cause}"
         if read_only:
-            said = f"{said}; what is in it can be used, and fetch-models cannot add to it"
+            used = "what is in it can be used, and " if nearest == folder else ""
+            said = f"{said}; {used}fetch-models cannot put anything there"
             yield warning(subject, said, f"{setting}=DIR, a folder of your own, before fetch-models")
         else:
             yield fault(subject, said, remedy, SYSTEM)
@@ -86,6 +96,38 @@ def _looked_at(subject: str, folder: Path, setting: str, least: float) -> Iterat
             f"its clock is {abs(behind):.0f} s {'behind' if behind > 0 else 'ahead of'} this machine's",
             "have both set by a time server (chrony, ntpd): a run may take new files for old ones",
         )
+
+
+def _why(error: OSError, folder: Path, setting: str) -> tuple[str, str]:
+    """The likely cause in brackets, and what mends it."""
+    if error.errno in (errno.ENOENT, errno.EINVAL):  # of a folder that is there: no disk, but /proc or the like
+        return " (no folder can be made there)", f"{setting}=DIR on a disk"
+    cause, remedy = why(error.errno, str(folder), setting)
+    return f" ({cause})" if cause else "", remedy
+
+
+def _exists(path: Path) -> bool:
+    """As :meth:`Path.exists`, but a link that leads nowhere stands in the way of a folder.
+
+    Raises:
+        OSError: it cannot be told, such as below a folder that may not be entered.
+    """
+    try:
+        path.lstat()
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    return True
+
+
+def _reached(folder: Path) -> Path:
+    """The lowest of a folder's parents that can be seen: if it cannot be entered, it is what stands in the way."""
+    for one in folder.parents:
+        try:
+            one.lstat()
+        except OSError:
+            continue
+        return one
+    return folder
 
 
 def _trial(folder: Path) -> tuple[list[str], float]:
@@ -155,9 +197,8 @@ def _file_system(subject: str, folder: Path, setting: str) -> Iterator[Finding]:
 
 
 def _room(subject: str, folder: Path, setting: str, least: float) -> Iterator[Finding]:
-    found = os.statvfs(folder)
-    free = found.f_bavail * found.f_frsize
-    remedy = f"free space (`df -h {folder}`), or {setting}=DIR on another disk"
+    free = shutil.disk_usage(folder).free
+    remedy = f"free space (`df -h {shlex.quote(str(folder))}` says of what disk), or {setting}=DIR on another disk"
     if not least:
         return
     if free == 0:
@@ -166,6 +207,7 @@ def _room(subject: str, folder: Path, setting: str, least: float) -> Iterator[Fi
         yield warning(subject, f"{free / GB:.1f} GB free; {least / GB:.0f} GB are safe", remedy)
     else:
         yield ok(subject, f"{free / GB:.1f} GB free")
+    found = os.statvfs(folder)
     if found.f_files and found.f_favail < LEAST_FILES:
         yield warning(
             subject,

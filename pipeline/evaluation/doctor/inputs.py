@@ -6,13 +6,16 @@ import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from pipeline.datasets import kaldi
 from pipeline.datasets.settings import DatasetSettings
-from pipeline.errors import PipelineError
+from pipeline.errors import ModelMissing, PipelineError
 from pipeline.evaluation import found
-from pipeline.evaluation.doctor.finding import DATA, Finding, fault, ok
+from pipeline.evaluation.doctor.finding import CONFIG, DATA, Finding, fault, ok, warning
+from pipeline.files import NotRegular, open_regular
 from pipeline.planning import Evaluation
+from pipeline.planning.settings import Chosen
 
 PROGRAMS = ("ffmpeg", "sox", "flac")
 MOST = 100_000
@@ -20,17 +23,19 @@ MOST = 100_000
 
 
 def weights(asked: Evaluation) -> Iterator[Finding]:
-    """The weights of each chosen component; what is missing says what would be fetched, and from where."""
-    for what, chosen in asked.components().items():
+    """The weights of each chosen component by their digests; of what is missing, what would be fetched, with size and licence."""
+    for lacking in asked.models.lacking:
+        what, _, remedy = str(lacking).partition("; ")
+        yield fault("weights", what, remedy or "one of what the line names", CONFIG)
+    known, unknown = _components(asked)
+    for what, chosen in known.items():
         try:
             there = chosen.weights(asked.paths.weights)
             trained = asked.extractors.get(what.removeprefix("extractor ")) is chosen and (
                 chosen.component.training(chosen.settings, asked.train) is not None
             )
         except PipelineError as error:
-            cause = f"; {error.cause}" if error.cause else ""
-            where = f" ({error.where})" if error.where else ""
-            yield fault("weights", f"{what}: {error.what}{where}{cause}", error.remedy, error.status)
+            yield _lacking(what, chosen, error)
             continue
         if there is not None:
             yield ok("weights", f"{what}: {there.folder}, sha256 {there.digest[:12]}")
@@ -38,6 +43,38 @@ def weights(asked: Evaluation) -> Iterator[Finding]:
             yield ok("weights", f"{what}: trained in the run")
         elif what.startswith("extractor "):
             yield ok("weights", f"{what}: needs no weights")
+    # What else lacks of a folder that is there has been named above.
+    if unknown and not asked.models.lacking:
+        said = "may lie in the folder of the data set, which could not be looked into"
+        yield warning("weights", f"{', '.join(unknown)}: {said}", "mend what is said of data, then the same again")
+
+
+def _components(asked: Evaluation) -> tuple[dict[str, Chosen[Any]], list[str]]:
+    """All components with weights, those of attackers who know a system among them; what cannot be told without the data set."""
+    adapted = {f"extractor {label} on {system}": one for (label, system), one in asked.models.adapted.items()}
+    fitted = {f"backend {label} on {system}": one for (label, system), one in asked.models.backends.items()}
+    known: dict[str, Chosen[Any]] = {**asked.components(), **adapted, **fitted}
+    trainer = asked.train if asked.dataset.has_training_speech else None
+    unknown = [
+        *(
+            f"extractor {label}"
+            for label, one in asked.extractors.items()
+            if one.component.asks_for_found(one.settings)
+            or one.component.resolved(one.settings, trainer) != one.settings
+        ),
+        *(f"backend {label}" for label, one in asked.backends.items() if one.component.asks_for_found(one.settings)),
+    ]
+    return {what: one for what, one in known.items() if what not in unknown}, unknown
+
+
+def _lacking(what: str, chosen: Chosen[Any], error: PipelineError) -> Finding:
+    cause = f"; {error.cause}" if error.cause else ""
+    where = f" ({error.where})" if error.where else ""
+    said = f"{what}: {error.what}{where}{cause}"
+    download = chosen.component.download(chosen.settings)
+    if download is not None and isinstance(error, ModelMissing) and "fetch-models" in error.remedy:
+        said = f"{said}; to be downloaded: {download}"
+    return fault("weights", said, error.remedy.removeprefix("run "), error.status)
 
 
 def data(asked: Evaluation) -> Iterator[Finding]:
@@ -113,7 +150,9 @@ def _unreadable(path: Path) -> str:
             with os.scandir(path) as entries:
                 next(entries, None)
         else:
-            path.open("rb").close()
+            open_regular(path).close()
+    except NotRegular as error:
+        return str(error.strerror)
     except FileNotFoundError:
         return "is not there"
     except OSError as error:

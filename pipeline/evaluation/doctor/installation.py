@@ -75,7 +75,7 @@ def extras(asked: Evaluation) -> Iterator[Finding]:
     """What is needed only for some things."""
     for extra, use in EXTRAS.items():
         found, wrong = _held_against(extra)
-        install = f"{PIP} install {shlex.join(requirement for requirement, _ in wrong)}"
+        install = install_of(extra)
         if not wrong:
             yield ok("extras", f"{extra} ({use}): {', '.join(found) or 'needs nothing more'}")
         elif all(said == _MISSING for _, said in wrong):
@@ -83,6 +83,11 @@ def extras(asked: Evaluation) -> Iterator[Finding]:
         else:
             said = "; ".join(f"{requirement} is needed, and {said}" for requirement, said in wrong)
             yield warning("extras", f"{extra} ({use}): {said}", install)
+
+
+def install_of(extra: str) -> str:
+    """The command that brings what an extra lacks."""
+    return f"{PIP} install {shlex.join(requirement for requirement, _ in _held_against(extra)[1])}"
 
 
 _MISSING = "it is not installed"

@@ -5,8 +5,11 @@ from __future__ import annotations
 import os
 import re
 import resource
+import shlex
+import sys
 import tempfile
 from collections.abc import Iterator
+from importlib import metadata
 from pathlib import Path
 
 from pipeline import host
@@ -22,15 +25,24 @@ LEAST_FILES = 1024
 LEAST_TEMPORARY = 100 * MB
 LEAST_SHARED = 1 * MB
 SHARED = Path("/dev/shm")
-DRIVER = (Path("/dev/nvidiactl"), Path("/dev/dxg"))
+DRIVER = (Path("/dev/nvidiactl"), Path("/dev/dxg"), Path("/dev/kfd"))
+"""What drivers of NVIDIA, of NVIDIA below Windows, and of AMD make."""
 
 
 def devices(asked: Evaluation) -> Iterator[Finding]:
     """GPUs with their memory, and whether torch can use what is there."""
-    import torch
-
     wanted = asked.runtime.device
     driver = next((str(one) for one in DRIVER if one.exists()), "")
+    if not driver and not wanted.startswith("cuda") and sys.platform == "linux":
+        # It takes torch longer to load than all else takes.
+        yield ok("device", f"cpu (torch {metadata.version('torch')}; no GPU driver is here)")
+        return
+    try:
+        import torch
+    except (ImportError, OSError) as error:
+        remedy = f"{shlex.quote(sys.executable)} -m pip install --force-reinstall torch torchaudio"
+        yield fault("device", f"torch cannot be loaded: {' '.join(str(error).split())}", remedy, CONFIG)
+        return
     if not torch.cuda.is_available():
         if wanted.startswith("cuda"):
             remedy = "runtime.device=auto, or ask for a node with a GPU"

