@@ -7,7 +7,19 @@ import time
 from collections.abc import Callable
 
 from pipeline import caches
-from tests.benchmark import audio, demo, embeddings, extraction, harness, plda, scores, simulation, surveying, training
+from tests.benchmark import (
+    audio,
+    chaos,
+    demo,
+    embeddings,
+    extraction,
+    harness,
+    plda,
+    scores,
+    simulation,
+    surveying,
+    training,
+)
 from tests.benchmark.harness import Row, Skipped
 
 BENCHMARKS: dict[str, Callable[[], list[Row]]] = {
@@ -33,6 +45,7 @@ LONG: dict[str, Callable[[], list[Row]]] = {
     "coverage": simulation.coverage,
     "null_band": simulation.null_band,
     "training_default": training.default,
+    "chaos": chaos.chaos,
 }
 
 
