@@ -48,11 +48,26 @@ def unexpected(task: Task, error: Exception) -> StageFailed:
     refused = system(error)
     if refused is not None:
         return refused
+    if out_of_memory(error):
+        return StageFailed(
+            f"{task.label} failed: not enough memory",
+            where=f"{type(error).__name__}: {error}",
+            cause="the task needs more than there is, or other processes need it as well",
+            remedy="free memory, use a machine with more, or with executor=processes fewer workers (executor.workers=1), and run the "
+            "same command again; all finished tasks are reused",
+        )
     return StageFailed(
         f"{task.label} failed with {type(error).__name__}: {error}",
         cause="see the traceback in run.log",
         remedy="mend the cause and run the same command again; all finished tasks are reused",
     )
+
+
+def out_of_memory(error: Exception) -> bool:
+    """Whether the memory of this machine, or of its GPU, did not suffice."""
+    return (
+        isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError"
+    )  # torch's, which is not loaded for this
 
 
 def raise_for(failed: Mapping[Task, PipelineError], logs: Mapping[Task, str] | None = None) -> None:

@@ -57,10 +57,11 @@ class Done:
 
 @dataclass(frozen=True)
 class Failed:
-    """A task failed; ``trace`` is the traceback where the error does not explain itself."""
+    """A task failed; ``trace`` is the traceback where the error does not explain itself, ``full`` says that memory ran out."""
 
     error: PipelineError
     trace: str = ""
+    full: bool = False
 
 
 class Left:
@@ -196,7 +197,8 @@ class _Inside:
         except PipelineError as error:
             return Failed(_whole(error))
         except Exception as error:
-            return Failed(_whole(failures.unexpected(task, error)), traceback.format_exc())
+            full = failures.out_of_memory(error)
+            return Failed(_whole(failures.unexpected(task, error)), traceback.format_exc(), full)
         changed = (id for (id, name), one in before.items() if self.outcome.artefacts.get((id, name)) is not one)
         return Done(computed, tuple(sorted({self._places[id] for id in changed if id in self._places} - {number})))
 

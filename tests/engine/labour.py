@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import logging
 import os
+import resource
 import signal
 import time
 import warnings
@@ -25,6 +26,14 @@ def until(there: Callable[[], Any], seconds: float = 120.0) -> None:
         if time.monotonic() > ends:
             raise TimeoutError("nothing happened")
         time.sleep(0.01)
+
+
+def gone(number: int) -> bool:
+    """Whether a process has ended; one that nobody has waited for has."""
+    try:
+        return Path(f"/proc/{number}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+    except (FileNotFoundError, ProcessLookupError):
+        return True
 
 
 def write(work: Work, text: str) -> None:
@@ -65,6 +74,21 @@ def dies(times: int, folder: Path, work: Work) -> None:
         (folder / f"died-{count}").touch()
         os.kill(os.getpid(), signal.SIGKILL)
     write(work, "alive")
+
+
+def fills(times: int, folder: Path, work: Work) -> None:
+    """Has not enough memory so many times: the limit of this process is what it takes by now and a little more."""
+    count = len(list(folder.glob("filled-*")))
+    if count < times:
+        (folder / f"filled-{count}").write_text(str(os.getpid()))
+        before = resource.getrlimit(resource.RLIMIT_AS)
+        taken = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+        resource.setrlimit(resource.RLIMIT_AS, (taken + (64 << 20), before[1]))
+        try:
+            bytearray(1 << 30)
+        finally:
+            resource.setrlimit(resource.RLIMIT_AS, before)
+    write(work, "enough")
 
 
 def needs_room(folder: Path, work: Work) -> None:

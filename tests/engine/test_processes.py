@@ -26,7 +26,7 @@ from pipeline.engine.store import Store
 from pipeline.engine.task import Resources, Task
 from pipeline.errors import ConfigError, DataError, PipelineError, StageFailed
 from tests.engine import labour
-from tests.engine.labour import join, leaf, until
+from tests.engine.labour import gone, join, leaf, until
 from tests.toy import HANGS
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -167,6 +167,24 @@ def test_what_kills_two_workers_is_named_and_its_remedy_helps(tmp_path: Path) ->
     assert (outcome.reused, outcome.computed) == (2, 1)
 
 
+@pytest.mark.skipif(not Path("/proc/self/statm").is_file(), reason="the system does not say how much memory is taken")
+@pytest.mark.parametrize("times", [1, 2])
+def test_a_worker_that_runs_out_of_memory_is_replaced_and_its_task_tried_once_more(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, times: int
+) -> None:
+    tasks = [leaf("big", labour.fills, times, tmp_path), leaf("good", labour.says, "fine")]
+    if times == 1:
+        assert value(run(tasks, tmp_path / "store", workers=1), tasks[0]) == "enough"
+    else:
+        with pytest.raises(StageFailed, match="big failed: not enough memory") as caught:
+            run(tasks, tmp_path / "store", workers=1)
+        assert "MemoryError" in caught.value.where and "executor.workers=1" in caught.value.remedy
+        assert "big failed: not enough memory" in caplog.text
+        assert run(tasks, tmp_path / "store", workers=1).computed == 1, "the other one was done"
+    assert caplog.text.count("worker 1 ran out of memory in the middle of big, which is tried once more") == 1
+    assert len({one.read_text() for one in tmp_path.glob("filled-*")}) == times, "a fresh process each time"
+
+
 def test_a_worker_that_is_killed_while_it_has_nothing_to_do_is_replaced(tmp_path: Path) -> None:
     first = leaf("first", labour.of_this_process)
     second = join("second", first)
@@ -182,14 +200,6 @@ def test_a_worker_that_is_killed_while_it_has_nothing_to_do_is_replaced(tmp_path
     outcome = Outcome(Store(tmp_path))
     run([first, second], tmp_path, Kills(), workers=1, outcome=outcome)
     assert outcome.computed == 2
-
-
-def gone(number: int) -> bool:
-    """Whether a process has ended; one that nobody has waited for has."""
-    try:
-        return Path(f"/proc/{number}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
-    except (FileNotFoundError, ProcessLookupError):
-        return True
 
 
 def test_what_workers_say_reaches_the_log_and_the_bar_and_is_said_once(

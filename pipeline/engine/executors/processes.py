@@ -1,7 +1,7 @@
 """Tasks in several worker processes on this machine: each as soon as its inputs are there, the longest way first.
 
 Tasks that use an accelerator go to workers with a GPU each, the others to workers beside them. What the store has is taken without any
-worker. A worker that dies costs its task in flight, which is tried once more on a fresh one.
+worker. A worker that dies, or runs out of memory, costs its task in flight, which is tried once more on a fresh one.
 """
 
 from __future__ import annotations
@@ -353,6 +353,9 @@ class _Run:
                     self._ended(number, computed)
                 else:
                     self._lacks(number)
+            case Failed(full=True) if self._deaths[number] + 1 < TIMES:
+                one.silent = True  # what it holds goes with it
+                self._died(number, one.seat, "ran out of memory")
             case Failed(error, trace):
                 self._fail(number, error, trace)
             case Lacking():
