@@ -26,7 +26,7 @@ import os
 import re
 import shlex
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -298,7 +298,7 @@ def records(path: Path, faults: Faults, fields: range, split: int = 0) -> Iterat
         if len(found) in fields:
             # The last field of a line that is split once is the path of a file, which has to stay as it is, or what is said.
             ids = len(found) - (split == len(found))
-            yield Record([*map(composed, found[:ids]), *found[ids:]], where)
+            yield Record(found if line.isascii() else [*map(composed, found[:ids]), *found[ids:]], where)
         else:
             least, most = fields[0], fields[-1]
             wanted = f"{least}" if least == most else f"{least} or {most}" if most == least + 1 else f"{least} or more"
@@ -420,12 +420,12 @@ def _start(sets: list[_Set], candidates: list[Path], where: Path, listing: Listi
     """The first candidate under which most relative paths exist; None if none does, which is a fault."""
     candidates = list(dict.fromkeys(candidates))
     read = [entry.file for one in sets for _, entry in one.entries.values() if not entry.why]
-    relative = [path for path in read if not Path(path).is_absolute()]
+    relative = [path for path in read if not _is_absolute(path)]
     if not relative:
         return candidates[0]
     counts = []
     for candidate in candidates:
-        counts.append(sum(os.path.exists(existing(candidate / path)) for path in relative))  # noqa: PTH110 (never raises)
+        counts.append(sum(map(os.path.exists, _below(candidate, relative))))
         if counts[-1] == len(relative):
             break
     best = max(range(len(counts)), key=counts.__getitem__)
@@ -439,6 +439,17 @@ def _start(sets: list[_Set], candidates: list[Path], where: Path, listing: Listi
         return None
     log.info("relative paths of wav.scp start from %s (%d of %d exist)", candidates[best], counts[best], len(relative))
     return candidates[best]
+
+
+def _is_absolute(path: str) -> bool:
+    return path.startswith("/")
+
+
+def _below(folder: Path, paths: Iterable[str]) -> Iterator[str]:
+    """Relative paths below a folder, as they are there; a corpus has many, and joining paths takes its time."""
+    for path in paths:
+        joined = f"{folder}/{path}"
+        yield joined if joined.isascii() else str(existing(folder / path))
 
 
 def _utterances(one: _Set, role: str, start: Path | None, faults: Faults, follow_links: bool) -> list[Listed]:
@@ -487,7 +498,7 @@ def _paths(one: _Set, start: Path | None, faults: Faults, follow_links: bool) ->
         why = entry.why
         if why:
             pass
-        elif Path(entry.file).is_absolute():
+        elif _is_absolute(entry.file):
             path = existing(Path(entry.file))
         elif start is not None:
             path = existing(start / entry.file)

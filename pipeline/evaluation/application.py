@@ -35,6 +35,7 @@ from pipeline.evaluation.result import Result, shortfall, with_failures
 from pipeline.evaluation.runfolder import RunFolder, utc
 from pipeline.evaluation.sending import Sent
 from pipeline.evaluation.whole import whole
+from pipeline.garbage import seldom_collected
 from pipeline.planning import Evaluation, Graph, Machine
 from pipeline.planning.averages import rankers
 from pipeline.report import render
@@ -128,8 +129,9 @@ def begin(
 
 def prepared_graph(run: Run, place: Machine) -> tuple[Prepared, Graph]:
     """The data set and what is to be done with it."""
-    data = run.data(place)
-    graph = planning.graph(run.asked, data, place)
+    with seldom_collected():
+        data = run.data(place)
+        graph = planning.graph(run.asked, data, place)
     for note in (*graph.notes, *(limit for limit in graph.limits if limit not in graph.notes)):
         log.info("%s", note)
     log.info("%d tasks over %s", len(graph.tasks), data.size)
@@ -238,7 +240,7 @@ def plan(asked: Evaluation, progress: Progress | None = None) -> Planned:
     """
     scorecards.ready(asked.recipe, asked.scorecard)
     place = placed(asked)
-    with _running(asked, progress, place.device) as run:
+    with _running(asked, progress, place.device) as run, seldom_collected():
         graph = planning.graph(asked, run.data(place), place)
         notes = tuple(dict.fromkeys([*graph.notes, *graph.limits]))
         rates = Rates.read(asked.paths.store.parent, place.device, place.threads)

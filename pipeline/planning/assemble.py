@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import gc
 from collections.abc import Iterator
-from contextlib import contextmanager
 
 from pipeline.contracts import MetricFamily
 from pipeline.datasets.prepare import Prepared
@@ -41,23 +39,6 @@ def graph(evaluation: Evaluation, data: Prepared, machine: Machine) -> Graph:
     """
     if data.given:
         return given.graph(evaluation, data, machine)
-    with _uncollected():
-        return _graph(evaluation, data, machine)
-
-
-@contextmanager
-def _uncollected() -> Iterator[None]:
-    """Without the collector of cycles: it would look through all tasks again and again, and a plan has no cycles."""
-    collects = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if collects:
-            gc.enable()
-
-
-def _graph(evaluation: Evaluation, data: Prepared, machine: Machine) -> Graph:
     sets = SpeechSets(evaluation, data, machine)
     trainings = extractors.trainings(evaluation, sets)
     made = Graph()

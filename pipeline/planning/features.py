@@ -21,7 +21,7 @@ from pipeline.protocol.halves import Halves
 from pipeline.stages import extract
 from pipeline.stages.extract import ExtractorSpec
 from pipeline.tables import vectors
-from pipeline.tables.manifest import Wanted
+from pipeline.tables.manifest import NAMED, Wanted
 
 LIBRARIES = ("soundfile", "soxr", "numpy")
 
@@ -46,13 +46,15 @@ def spoken(halves: Halves, manifest: pd.DataFrame) -> list[Spoken]:
         halves: of some rows of the manifest.
         manifest: has their sampling rates.
     """
-    counts, pieces = halves.inputs["speaker"].value_counts(), halves.pieces
+    pieces = halves.pieces
     lengths = (pieces["stop"] - pieces["start"]) / manifest["sample_rate"][pieces["row"]].to_numpy()
-    found = []
-    for speaker, own in pieces.groupby("speaker", sort=True):
-        joined = Wanted.of(own.drop_duplicates(["set", "utterance"]))
-        found.append(Spoken(str(speaker), joined, int(counts[speaker]), float(lengths[own.index].sum())))
-    return found
+    seconds = lengths.groupby(pieces["speaker"]).sum()
+    counts = halves.inputs["speaker"].value_counts()
+    whole = pieces[NAMED].drop_duplicates(["speaker", "set", "utterance"])
+    return [
+        Spoken(str(speaker), Wanted.of(own), int(counts[speaker]), float(seconds[speaker]))
+        for speaker, own in whole.groupby("speaker", sort=True)
+    ]
 
 
 @dataclass

@@ -144,7 +144,9 @@ def halves(
     references, inputs, pieces = [], [], []
     for speaker, group in speakers.items():
         known, ranked = (halve_chapters if apart == "chapter" else halve)(group.index, seed)
-        of, samples, rates = (dict(zip(group.index, group[name])) for name in ("set", "samples", "sample_rate"))
+        of, samples, rates = (
+            dict(zip(group.index, group[name].tolist())) for name in ("set", "samples", "sample_rate")
+        )
         references += [(speaker, of[name], name) for name in known]
         if unit == "segment":
             files = [(int(samples[name]), int(rates[name])) for name in ranked]

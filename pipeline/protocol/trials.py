@@ -46,8 +46,8 @@ class TrialSet:
     @cached_property
     def digest(self) -> str:
         """sha256 of names, enrolment and trials, whatever their order."""
-        enrolment = sorted([str(model), str(utterance)] for model, utterance in self.enrolment.to_numpy(object))
-        trials = sorted([str(m), str(u), bool(t)] for m, u, t in self.trials.to_numpy(object))
+        enrolment = sorted(zip(*(self.enrolment[name].tolist() for name in ("model", "utterance"))))
+        trials = sorted(zip(*(self.trials[name].tolist() for name in ("model", "utterance", "target"))))
         return digest("trials", self.name, self.enrolment_set, enrolment, trials, self.expected)
 
 
