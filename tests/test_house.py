@@ -197,7 +197,6 @@ MENTIONS: dict[tuple[Kind, str], dict[str, str]] = {
         "pipeline/cli/compose.py": f"{WORD}: the extra that brings what speaks to a cluster",
         "pipeline/evaluation/doctor/__init__.py": f"{WORD}: what of this machine is looked at",
         "pipeline/evaluation/doctor/cluster.py": "whether jobs could be sent from here",
-        "pipeline/evaluation/doctor/installation.py": f"{WORD}: the extra that brings what speaks to a cluster",
     },
 }
 """Files that mention a component by name and are neither its own nor its options, with the reason."""
