@@ -16,6 +16,7 @@ A configuration file cannot name a command: it is given on the command line, or 
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import shutil
 from collections.abc import Sequence
@@ -34,6 +35,8 @@ from pipeline.seeds import digest
 
 VERSION = 1
 FIELDS = ("input", "output", "list", "seed", "speaker", "utterance", "set")
+OF_DATA = ("speaker", "utterance", "set")
+"""Fields whose values come from tables of the data, which anybody may have written."""
 SAID = 800
 """Characters of the program's last words in a message."""
 
@@ -213,9 +216,34 @@ class Anonymiser(contracts.Anonymiser):
 
 
 def _filled(word: str, fields: dict[str, str]) -> str:
-    for name, value in fields.items():
-        word = word.replace(f"{{{name}}}", value)
-    return word
+    """A word with the names in it replaced, each once: what a value holds is no name.
+
+    Raises:
+        DataError: an id of the data would be read as an option of the program, or lead into another folder.
+    """
+
+    def value(found: re.Match[str]) -> str:
+        name, text = found[1], fields[found[1]]
+        if name in OF_DATA:
+            _refuse_unsafe(name, text, word, found.start() == 0)
+        return text
+
+    return re.sub(r"\{(" + "|".join(fields) + r")\}", value, word)
+
+
+def _refuse_unsafe(name: str, text: str, word: str, is_first: bool) -> None:
+    if is_first and text.startswith("-"):
+        what = "the program would take it for an option"
+    elif "/" in text or text in (".", ".."):
+        what = "as a file's name it would lead into another folder"
+    else:
+        return
+    raise DataError(
+        f"the {name} '{text}' is not given to a program as {word}: {what}",
+        where=f"{{{name}}} in the command",
+        cause="an id of the data that was made for this, or of another tool",
+        remedy=f"leave {{{name}}} out of the command, or give it another id in the tables of the data",
+    )
 
 
 def _of_word(word: str) -> str:

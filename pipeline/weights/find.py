@@ -15,7 +15,7 @@ from typing import Any
 
 from pipeline import caches
 from pipeline.contracts import Download, Weights
-from pipeline.errors import ModelMissing, why
+from pipeline.errors import ConfigError, ModelMissing, why
 from pipeline.files import file_digest, folder_digest, open_regular
 
 
@@ -46,7 +46,18 @@ class HubModel:
     licence: str = ""
 
     def folder(self, models: Path) -> Path:
-        """Where ``fetch-models`` puts it."""
+        """Where ``fetch-models`` puts it.
+
+        Raises:
+            ConfigError: the revision is a path that leads out of the folder of weights.
+        """
+        if not self.revision or self.revision.startswith("/") or ".." in self.revision.split("/"):
+            raise ConfigError(
+                f"a revision of a model is a branch, a tag or a commit, not '{self.revision}'",
+                where=f"the setting revision beside {self.source}",
+                cause="a path in its place: weights are put into a folder of that name",
+                remedy=f"leave it out, or name one that stands at https://huggingface.co/{self.source}/commits/main",
+            )
         return models / self.source.replace("/", "--") / self.revision
 
     def download(self) -> Download:

@@ -207,6 +207,47 @@ def test_a_file_cannot_name_a_program_and_the_override_that_is_told_does(command
     assert command(*given, f"++system.theirs.command='{line}'")[0] == 0
 
 
+@pytest.mark.parametrize(
+    ("speaker", "said"),
+    [
+        ("--config=/elsewhere", "would take it for an option"),
+        pytest.param("../../elsewhere", "would lead into another folder", marks=pytest.mark.slow),
+    ],
+)
+def test_an_id_of_the_data_is_no_option_and_no_path_of_the_program(
+    command: Callable, tmp_path: Path, speaker: str, said: str
+) -> None:
+    for path in (tmp_path / "data").glob("toy_*/*"):
+        if path.is_file() and path.name != "wav.scp":
+            words = [
+                [speaker if word == "syn00" else word for word in line.split()]
+                for line in path.read_text().splitlines()
+            ]
+            path.write_text("".join(f"{' '.join(line)}\n" for line in words))
+    seen = tmp_path / "seen.txt"
+    program = tmp_path / "copy.py"
+    program.write_text(
+        "import shutil, sys\n"
+        f"print(sys.argv[1], file=open({str(seen)!r}, 'a'))\n"
+        "shutil.copy(sys.argv[2], sys.argv[3])\n"
+    )
+    own = f'+system.mine={{name: command, command: "{sys.executable} {program} {{speaker}} {{input}} {{output}}"}}'
+    status, _, err = command("system=[original]", own)
+    assert status == 3 and f"the speaker '{speaker}' is not given to a program" in err and said in err
+    assert "Traceback" not in err and (not seen.is_file() or speaker not in seen.read_text())
+    # The remedy: the program is told nothing of whose the recording is.
+    assert command("system=[original]", own.replace(" {speaker}", " nobody"))[0] == 0
+    assert set(seen.read_text().split()) >= {"nobody"}
+
+
+def test_what_an_id_holds_is_no_name_of_another_field() -> None:
+    program = f"{sys.executable} -c 'import shutil, sys; assert sys.argv[3] == chr(123) + \"output\" + chr(125); shutil.copy(sys.argv[1], sys.argv[2])'"
+    chosen = CommandSettings(command=f"{program} {{input}} {{output}} {{speaker}}")
+    (wave, rate, _), *_ = spoken()
+    made = Anonymiser(chosen).anonymise(wave, rate, Utterance("u", "{output}", "t"))
+    assert np.array_equal(made.wave, wave)
+
+
 def test_what_a_program_writes_must_be_sound(command: Callable, tmp_path: Path) -> None:
     odd = tmp_path / "odd.py"
     odd.write_text("import sys\nopen(sys.argv[2], 'w').write('no sound')\n")

@@ -76,7 +76,7 @@ def test_a_bare_doctor_finds_no_fault_in_data_and_models_that_nobody_asked_for(d
     assert status == 0 and lines[-1].endswith(" 0 faults")
     assert "`python -m pipeline doctor recipe=NAME dataset.root=DIR`" in only(lines, "ok data")[0]
     said, remedy = only(lines, "warning weights extractor campplus: ")
-    assert "81.0 MB, licence Apache-2.0" in said and said.endswith("recipe=demo needs none")
+    assert "81.0 MB, licence Apache-2.0" in said and said.endswith("the demo needs none")
     assert remedy.startswith("python -m pipeline fetch-models 'extractor=[campplus]'")
     # The same where it was asked for.
     status, lines = doctor("recipe=kaldi")

@@ -128,6 +128,30 @@ exec "$@"
 
 
 @pytest.mark.slow
+def test_names_of_the_data_do_not_say_where_something_is_written(tmp_path: Path) -> None:
+    """Speakers and a label that are paths: of systems, vectors, models of speakers, figures and the report."""
+    data = toy.corpus(tmp_path / "data" / "toy", speakers=4, utterances=4)
+    evil = "../../../elsewhere/<script>evil</script>"
+    for path in data.glob("toy_*/*"):
+        if path.name != "wav.scp":
+            words = [
+                [evil if word == "syn00" else word for word in line.split()] for line in path.read_text().splitlines()
+            ]
+            path.write_text("".join(f"{' '.join(line)}\n" for line in words))
+    assert evil in (data / "toy_enrolls" / "utt2spk").read_text()
+    home = tmp_path / "a" / "b" / "c" / "d"
+    home.mkdir(parents=True)
+    before = set(tmp_path.rglob("*"))
+    arguments = small(data, home / "exp", "system=[original,b2]", "metric=[asv,vsm]", "dataset.label=../../elsewhere")
+    done = toy.run(*arguments, cwd=home, VOICE_PRIVACY_CACHE=str(home / "cache"))
+    assert done.returncode in (0, 6), done.stderr
+    made = set(tmp_path.rglob("*")) - before
+    assert made and all(one.is_relative_to(home / "exp") or one.is_relative_to(home / "cache") for one in made)
+    page = Path(done.stdout.splitlines()[-1]).read_text()
+    assert "<script>evil" not in page and "elsewhere" in page
+
+
+@pytest.mark.slow
 def test_all_but_root_and_cache_may_be_read_only(data: Path, training: Path, tmp_path: Path) -> None:
     exp, cache = tmp_path / "exp", tmp_path / "cache"
     exp.mkdir()

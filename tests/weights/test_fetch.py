@@ -13,6 +13,7 @@ from typing import Any
 import huggingface_hub
 import pytest
 
+from pipeline import cli
 from pipeline.errors import ModelMissing
 from pipeline.extractors import ecapa, ge2e, xvector
 from pipeline.files import folder_digest
@@ -156,3 +157,19 @@ def test_the_real_hub(tmp_path: Path) -> None:
     found = fetching.fetched(ecapa.Extractor, ecapa.EcapaSettings(), tmp_path)
     assert found is not None
     assert (found.folder / "embedding_model.ckpt").stat().st_size == 83_316_686
+
+
+@pytest.mark.parametrize("revision", ["../../../elsewhere", "/elsewhere", "main/../../../elsewhere"])
+def test_a_revision_does_not_say_where_weights_are_written(
+    revision: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    asked: list[dict[str, Any]] = []
+    monkeypatch.setattr(huggingface_hub, "snapshot_download", hub_that_brings({"embedding_model.ckpt": CONTENT}, asked))
+    models = tmp_path / "a" / "b" / "models"
+    status = cli.run(
+        ["fetch-models", "extractor=[xvector]", f"extractor.xvector.revision={revision}", f"paths.models={models}",
+         f"paths.root={tmp_path / 'exp'}"]
+    )  # fmt: skip
+    err = capfd.readouterr().err
+    assert status == 2 and not asked and f"not '{revision}'" in err and "Traceback" not in err
+    assert not list(tmp_path.rglob("*.ckpt"))

@@ -72,7 +72,7 @@ def _of_default(one: Finding) -> Finding:
         return one
     if one.subject == "data":
         return ok("data", NONE_NAMED)
-    return warning(one.subject, f"{one.what}; recipe=demo needs none", one.remedy)
+    return warning(one.subject, f"{one.what}; the demo needs none", one.remedy)
 
 
 def of_error(subject: str, error: PipelineError) -> Finding:

@@ -16,8 +16,8 @@ from pipeline.planning import Evaluation
 from pipeline.version import __version__
 
 NAME = "voice-privacy-pipeline"
-FOR_DEVELOPERS = "test"
-"""An extra that nobody needs who only evaluates."""
+OF_DEVELOPERS = ("test",)
+"""Extras that no run needs."""
 PIP = f"{shlex.quote(sys.executable)} -m pip"
 
 
@@ -73,17 +73,25 @@ def packages(asked: Evaluation) -> Iterator[Finding]:
 
 
 def extras(asked: Evaluation) -> Iterator[Finding]:
-    """What is needed only for some things."""
+    """What is needed only for what each extra is called after."""
     for extra in _extras():
         found, wrong = _held_against(extra)
         install = install_of(extra)
         if not wrong:
             yield ok("extras", f"{extra}: {', '.join(found) or 'needs nothing more'}")
         elif all(said == _MISSING for _, said in wrong):
-            yield ok("extras", f"{extra}: not installed; {install}")
+            yield ok("extras", f"{extra}: not installed; where it is needed: {install}")
         else:
             said = "; ".join(f"{requirement} is needed, and {said}" for requirement, said in wrong)
             yield warning("extras", f"{extra}: {said}", install)
+
+
+def _extras() -> list[str]:
+    from packaging.requirements import Requirement
+
+    markers = (str(Requirement(text).marker or "") for text in _declared()[0])
+    found = {name for marker in markers for name in re.findall(r"extra == ['\"]([^'\"]+)['\"]", marker)}
+    return sorted(found - {*OF_DEVELOPERS})
 
 
 def install_of(extra: str) -> str:
@@ -132,12 +140,6 @@ def _declared() -> tuple[list[str], str]:
             return [*said.get("dependencies", []), *optional], str(said.get("requires-python", ""))
     held = metadata.distribution(NAME)
     return list(held.requires or []), str(held.metadata["Requires-Python"] or "")
-
-
-def _extras() -> list[str]:
-    """The names of the extras of the code that runs."""
-    marked = (re.search(r"extra == ['\"]([^'\"]+)", text) for text in _declared()[0])
-    return sorted({found[1] for found in marked if found} - {FOR_DEVELOPERS})
 
 
 def _place() -> Path:
