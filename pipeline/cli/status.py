@@ -161,8 +161,8 @@ class Watch:
 
 def jobs_of(run: Path, record: dict[str, Any]) -> list[str]:
     """The jobs of Slurm that a run has: those that it has sent, else the one that it is."""
-    given = sent.jobs(run) or [record.get("slurm_job")]
-    return [str(job) for job in given if re.fullmatch(r"\d{1,12}(_\d{1,12})?", str(job))]
+    given = sent.jobs(run) or [str(record.get("slurm_job"))]
+    return [job for job in given if re.fullmatch(r"\d{1,12}(_\d{1,12})?", job)]
 
 
 def follow(watch: Watch, as_json: bool) -> int:
