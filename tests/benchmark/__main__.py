@@ -7,7 +7,19 @@ import time
 from collections.abc import Callable
 
 from pipeline import caches
-from tests.benchmark import audio, demo, embeddings, extraction, harness, plda, scores, simulation, surveying, training
+from tests.benchmark import (
+    audio,
+    demo,
+    embeddings,
+    extraction,
+    harness,
+    plda,
+    processes,
+    scores,
+    simulation,
+    surveying,
+    training,
+)
 from tests.benchmark.harness import Row, Skipped
 
 BENCHMARKS: dict[str, Callable[[], list[Row]]] = {
@@ -26,6 +38,8 @@ BENCHMARKS: dict[str, Callable[[], list[Row]]] = {
     "together": extraction.together,
     "memory": extraction.memory,
     "survey": surveying.survey,
+    "two_processes": processes.two_processes,
+    "scheduling": processes.scheduling,
     "demo": demo.demo,
 }
 # Many minutes each: run when named.
