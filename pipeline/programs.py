@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import signal
 import subprocess
+import threading
 from collections.abc import Sequence
 
 _RUNNING: set[int] = set()
 """Process groups of the programs that run."""
+_LOCK = threading.Lock()
+_ended = threading.Event()
 
 
 def run(words: Sequence[str], seconds: float) -> tuple[int, bytes]:
@@ -22,10 +26,13 @@ def run(words: Sequence[str], seconds: float) -> tuple[int, bytes]:
         TimeoutError: it took longer than so many seconds; it has been ended, with what it started.
         OSError: it cannot be started.
     """
-    started = subprocess.Popen(
-        list(words), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, process_group=0
-    )
-    _RUNNING.add(started.pid)
+    with _LOCK:  # a thread that sees its program end may be about to start the next one
+        if _ended.is_set():
+            raise OSError(errno.ECANCELED, os.strerror(errno.ECANCELED))
+        started = subprocess.Popen(
+            list(words), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, process_group=0
+        )
+        _RUNNING.add(started.pid)
     try:
         out, err = started.communicate(timeout=seconds)
     except subprocess.TimeoutExpired:
@@ -39,9 +46,11 @@ def run(words: Sequence[str], seconds: float) -> tuple[int, bytes]:
 
 
 def end() -> None:
-    """End all programs that run, with what they started: for a process that is about to end by force."""
-    for group in list(_RUNNING):
-        _end(group)
+    """End all programs that run, with what they started, and start none any more: for a process that is about to end by force."""
+    with _LOCK:
+        _ended.set()
+        for group in list(_RUNNING):
+            _end(group)
 
 
 def _end(group: int) -> None:

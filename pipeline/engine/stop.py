@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import queue
 import signal
 import threading
 from collections.abc import Callable, Iterator
@@ -13,6 +14,8 @@ from types import FrameType
 from pipeline import programs
 
 GRACE_SECONDS = 20.0
+LAST_SECONDS = 5.0
+"""So long the last words of a process may take that is ended by force."""
 ASKING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2, signal.SIGXCPU)
 """What asks a run to stop: people and schedulers, a terminal that is closed, and what schedulers send before a limit."""
 
@@ -52,38 +55,62 @@ def listening(last_words: Callable[[int], None] | None = None) -> Iterator[Stop]
             the grace time, or a second signal arrived).
     """
     stop = Stop()
-
-    def end(number: int) -> None:
-        if last_words is not None:
-            last_words(number)
-        programs.end()
-        logging.shutdown()
-        os._exit(128 + number)
-
-    def handle(number: int, _: FrameType | None) -> None:
-        if stop.number is not None:
-            end(number)
-        stop.number = number
-        log.warning(
-            "%s: stopping after the shard in flight, or in %.0f s; what is finished stays, run the same command again to go on",
-            signal.Signals(number).name,
-            GRACE_SECONDS,
-        )
-        timer = threading.Timer(GRACE_SECONDS, end, [number])
-        timer.daemon = True
-        timer.start()
-        timers.append(timer)
-
-    timers: list[threading.Timer] = []
     if threading.current_thread() is not threading.main_thread():
         yield stop
         return
+    # A handler runs in the middle of anything, a line that is being logged among it: it says no more than that a signal came.
+    arrived: queue.SimpleQueue[int | None] = queue.SimpleQueue()
+
+    def handle(number: int, _: FrameType | None) -> None:
+        if stop.number is None:
+            stop.number = number
+        arrived.put(number)
+
+    watch = threading.Thread(target=_watch, args=(arrived, last_words), name="signals", daemon=True)
+    watch.start()
     heard = [one for one in ASKING if one == signal.SIGINT or signal.getsignal(one) is not signal.SIG_IGN]
     before = {number: signal.signal(number, handle) for number in heard}
     try:
         yield stop
     finally:
-        for timer in timers:
-            timer.cancel()
         for number, handler in before.items():
             signal.signal(number, handler)
+        arrived.put(None)
+        watch.join()
+
+
+def _watch(arrived: queue.SimpleQueue[int | None], last_words: Callable[[int], None] | None) -> None:
+    """Say that a signal has arrived, and end the process if another one does, or if the grace time is over."""
+    number = arrived.get()
+    if number is None:
+        return
+    log.warning(
+        "%s: stopping after the shard in flight, or in %.0f s; what is finished stays, run the same command again to go on",
+        signal.Signals(number).name,
+        GRACE_SECONDS,
+    )
+    try:
+        again = arrived.get(timeout=GRACE_SECONDS)
+    except queue.Empty:
+        again = number
+    if again is not None:
+        _end(again, last_words)
+
+
+def _end(number: int, last_words: Callable[[int], None] | None) -> None:
+    """End this process, whatever its main thread does."""
+
+    def over() -> None:
+        programs.end()
+        os._exit(128 + number)
+
+    # Where standard error is read by nobody, or the disk does not answer, nothing more can be said.
+    surely = threading.Timer(LAST_SECONDS, over)
+    surely.daemon = True
+    surely.start()
+    try:
+        if last_words is not None:
+            last_words(number)
+        logging.shutdown()
+    finally:
+        over()

@@ -15,6 +15,7 @@ from tests.benchmark import (
     extraction,
     harness,
     plda,
+    processes,
     scores,
     simulation,
     surveying,
@@ -38,6 +39,8 @@ BENCHMARKS: dict[str, Callable[[], list[Row]]] = {
     "together": extraction.together,
     "memory": extraction.memory,
     "survey": surveying.survey,
+    "two_processes": processes.two_processes,
+    "scheduling": processes.scheduling,
     "demo": demo.demo,
 }
 # Many minutes each: run when named.
