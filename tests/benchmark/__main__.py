@@ -7,7 +7,19 @@ import time
 from collections.abc import Callable
 
 from pipeline import caches
-from tests.benchmark import audio, demo, embeddings, extraction, harness, plda, scores, simulation, surveying, training
+from tests.benchmark import (
+    audio,
+    demo,
+    embeddings,
+    extraction,
+    harness,
+    planning,
+    plda,
+    scores,
+    simulation,
+    surveying,
+    training,
+)
 from tests.benchmark.harness import Row, Skipped
 
 BENCHMARKS: dict[str, Callable[[], list[Row]]] = {
@@ -26,6 +38,7 @@ BENCHMARKS: dict[str, Callable[[], list[Row]]] = {
     "together": extraction.together,
     "memory": extraction.memory,
     "survey": surveying.survey,
+    "planning": planning.planning_many,
     "demo": demo.demo,
 }
 # Many minutes each: run when named.
@@ -33,6 +46,7 @@ LONG: dict[str, Callable[[], list[Row]]] = {
     "coverage": simulation.coverage,
     "null_band": simulation.null_band,
     "training_default": training.default,
+    "planning_100k": planning.planning_100k,
 }
 
 
