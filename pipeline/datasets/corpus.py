@@ -145,18 +145,29 @@ class Fence:
         # Unlike Path.resolve, realpath does not raise on a circle of links, which is then a missing file.
         self._root = os.path.join(os.path.realpath(root), "")  # noqa: PTH118 (with a slash at its end)
         self._folders: dict[str, str] = {}
+        self._linked: dict[str, bool] = {}
 
     def holds(self, path: Path) -> bool:
         if self._given:
             return os.path.normpath(path).startswith(self._given)
         folder, name = os.path.split(path)
-        if name in ("", ".", "..") or os.path.islink(path):  # noqa: PTH114 (never raises)
+        if name in ("", ".", "..") or self._is_link(folder, name):
             real = os.path.realpath(path)
         else:
             if folder not in self._folders:
                 self._folders[folder] = os.path.realpath(folder)
             real = f"{self._folders[folder]}/{name}"
         return f"{real}/".startswith(self._root)
+
+    def _is_link(self, folder: str, name: str) -> bool:
+        """Whether a file of a folder is a link; where a folder holds none, its files are not asked one by one."""
+        if folder not in self._linked:
+            try:
+                with os.scandir(folder) as entries:
+                    self._linked[folder] = any(one.is_symlink() for one in entries)
+            except OSError:  # it cannot be listed
+                self._linked[folder] = True
+        return self._linked[folder] and os.path.islink(f"{folder}/{name}")  # noqa: PTH114 (never raises)
 
 
 def paired(listing: Listing, name: str, enrolment_set: str, enrolment: list[Enrolled], where: str) -> TrialList:

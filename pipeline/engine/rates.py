@@ -128,6 +128,8 @@ class Rates:
 
     def seconds(self, task: Task, outputs: Collection[Name] | None = None) -> float | None:
         """How long a task will take in one process, to make all of its outputs or these; None where nothing like it was measured."""
+        if self.is_empty:
+            return None
         kinds = _kinds(task, outputs)
         for level in (0, 1):
             total = self.known.get(tuple(one[level] for one in kinds))
@@ -140,6 +142,8 @@ class Rates:
 
     def bytes(self, task: Task, outputs: Collection[Name] | None = None) -> float | None:
         """How much room its results will need, all of them or these; None where nothing like them was measured."""
+        if self.is_empty:
+            return None
         found = [self._single(one) for one in _kinds(task, outputs)]
         if not found or None in found:
             return None

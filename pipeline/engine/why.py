@@ -90,16 +90,16 @@ class Reasons:
             if not self.outcome.has(ref):
                 return Reason("", ref.task.label, waits=True)
         name = missing[0]
-        parts = keys.parts(task, name, self.outcome.digest)
-        made = frozenset(one for one in keys.makers(task, name) if one in _mapping(parts["code"]))
-        reason = self._nearest(task, parts, made)
+        reason = self._nearest(task, name)
         return reason if len(task.outputs) == 1 else Reason(f"{name}: {reason.said}", reason.than)
 
-    def _nearest(self, task: Task, parts: Mapping[str, Any], modules: frozenset[str]) -> Reason:
+    def _nearest(self, task: Task, name: Name) -> Reason:
+        shelf = self._shelf(task.name)
+        if not shelf.forms:
+            return NOTHING
+        parts = keys.parts(task, name, self.outcome.digest)
+        modules = frozenset(one for one in keys.makers(task, name) if one in _mapping(parts["code"]))
         form, inputs = _form(parts), _inputs(parts)
-        shelf = self._shelves.get(task.name)
-        if shelf is None:
-            shelf = self._shelves[task.name] = _shelf(self.outcome.store.root / task.name)
         best: tuple[tuple[int, bool, int], Form, _Stored] | None = None
         for distance, other in self._ordered(task.name, shelf, form, modules):
             if best is not None and distance > best[0][0]:
@@ -109,6 +109,11 @@ class Reasons:
                 if best is None or rank < best[0]:
                     best = rank, other, stored
         return NOTHING if best is None else _difference(form, inputs, best[1], best[2], best[0][0], task.label)
+
+    def _shelf(self, stage: str) -> _Shelf:
+        if stage not in self._shelves:
+            self._shelves[stage] = _shelf(self.outcome.store.root / stage)
+        return self._shelves[stage]
 
     def _ordered(self, stage: str, shelf: _Shelf, form: Form, modules: frozenset[str]) -> list[tuple[int, Form]]:
         """The stored forms of the same component, with the number of fields that differ, nearest first."""

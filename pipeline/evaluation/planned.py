@@ -111,6 +111,8 @@ def planned(
 
 def _longest(work: Mapping[Task, float | None]) -> float:
     """Seconds of the longest chain of tasks that stand on each other, as far as they are known; sources come first."""
+    if all(seconds is None for seconds in work.values()):
+        return 0.0
     ends: dict[Task, float] = {}
     for task, seconds in work.items():
         ends[task] = max((ends.get(ref.task, 0.0) for ref in task.sources()), default=0.0) + (seconds or 0.0)

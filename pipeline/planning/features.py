@@ -70,6 +70,7 @@ class Features:
     graph: Graph
     _refs: dict[tuple[SpeechKey, ExtractorKey, Cut], tuple[Ref, ...]] = field(default_factory=dict)
     _vectors: dict[tuple[SpeechKey, ExtractorKey, Wanted], Input] = field(default_factory=dict)
+    _selects: dict[tuple[SpeechKey, Wanted], SelectVectors] = field(default_factory=dict)
     _together: dict[tuple[ExtractorKey, ...], tuple[Mapping[Name, ExtractorSpec], Mapping[Name, Output]]] = field(
         default_factory=dict
     )
@@ -167,9 +168,11 @@ class Features:
             name = speech.key.file_label
             found = extractor.tables.select(name, wanted.table, allow_partial=extractor.allow_partial)
             return Given(vectors.content(found), found)
-        select = SelectVectors(speech.listing, len(speech.manifests), wanted)
+        # One value for all extractors: its digest is worked out once.
+        if (speech.key, wanted) not in self._selects:
+            self._selects[speech.key, wanted] = SelectVectors(speech.listing, len(speech.manifests), wanted)
         refs = self._refs[speech.key, extractor.key, Whole()]
-        return Derived((*speech.manifests, *refs), select)
+        return Derived((*speech.manifests, *refs), self._selects[speech.key, wanted])
 
 
 def _output(extractor: LoadedExtractor) -> Output:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -37,6 +38,10 @@ class Choice:
 
     def digest(self) -> str:
         """Digest of all that the choice depends on beside the artefacts."""
+        return self._digest
+
+    @functools.cached_property
+    def _digest(self) -> str:
         listed = None if self.listed is None else self.listed.digests(self.wanted)
         which = (type(self).__name__, self.manifests)
         said = map(canonical, (*which, code.versions((__name__,)), listed))

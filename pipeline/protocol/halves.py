@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import accumulate
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import pandas as pd
 
@@ -118,10 +118,10 @@ def halves(
         DataError: speakers with fewer than two utterances, by name; fewer than two speakers with two chapters.
     """
     rows = pool(manifest)
-    speakers = {str(speaker): group.set_index("utterance") for speaker, group in rows.groupby("speaker", sort=True)}
+    speakers = _by_speaker(rows)
     left_out: tuple[str, ...] = ()
     if apart == "chapter":
-        left_out = tuple(name for name, group in speakers.items() if len(set(map(chapter, group.index))) < 2)
+        left_out = tuple(name for name, group in speakers.items() if len(set(map(chapter, group))) < 2)
         speakers = {name: group for name, group in speakers.items() if name not in left_out}
         if len(speakers) < 2:
             raise DataError(
@@ -139,24 +139,19 @@ def halves(
             remedy="take these speakers out of the sets, or leave the metric srd out",
             faults=[Fault(f"speaker '{speaker}' has one utterance", kind="lone-speaker") for speaker in lone],
         )
-    # The row label travels along, because the rows are looked up by utterance.
-    labels = dict(zip(rows["utterance"], rows.index))
     references, inputs, pieces = [], [], []
     for speaker, group in speakers.items():
-        known, ranked = (halve_chapters if apart == "chapter" else halve)(group.index, seed)
-        of, samples, rates = (
-            dict(zip(group.index, group[name].tolist())) for name in ("set", "samples", "sample_rate")
-        )
-        references += [(speaker, of[name], name) for name in known]
+        known, ranked = (halve_chapters if apart == "chapter" else halve)(group, seed)
+        references += [(speaker, group[name].set, name) for name in known]
         if unit == "segment":
-            files = [(int(samples[name]), int(rates[name])) for name in ranked]
+            files = [(group[name].samples, group[name].rate) for name in ranked]
             cuts = audio.segment_borders(files, segment_count(files, seconds))
         else:
-            cuts = [[(place, 0, int(samples[name]))] for place, name in enumerate(ranked[:INPUTS])]
+            cuts = [[(place, 0, group[name].samples)] for place, name in enumerate(ranked[:INPUTS])]
         for number, cut in enumerate(cuts):
             inputs.append((speaker, number, 1.0 / (len(speakers) * len(cuts))))
             pieces += [
-                (speaker, number, of[ranked[place]], ranked[place], labels[ranked[place]], start, stop)
+                (speaker, number, group[ranked[place]].set, ranked[place], group[ranked[place]].row, start, stop)
                 for place, start, stop in cut
             ]
     return Halves(
@@ -166,6 +161,24 @@ def halves(
         pd.DataFrame(pieces, columns=["speaker", "input", "set", "utterance", "row", "start", "stop"]),
         left_out,
     )
+
+
+class _Recording(NamedTuple):
+    """What is asked of an utterance; ``row`` is its label in the manifest."""
+
+    set: str
+    samples: int
+    rate: int
+    row: int
+
+
+def _by_speaker(rows: pd.DataFrame) -> dict[str, dict[str, _Recording]]:
+    """The utterances of each speaker, by name; speakers in order."""
+    found: dict[str, dict[str, _Recording]] = {speaker: {} for speaker in sorted(set(rows["speaker"].tolist()))}
+    columns = [rows[name].tolist() for name in ("speaker", "utterance", "set", "samples", "sample_rate")]
+    for speaker, utterance, *said, row in zip(*columns, rows.index.tolist()):
+        found[speaker][utterance] = _Recording(*said, row)
+    return found
 
 
 def segment_count(files: list[tuple[int, int]], seconds: float | None) -> int:

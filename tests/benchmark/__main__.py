@@ -14,6 +14,7 @@ from tests.benchmark import (
     embeddings,
     extraction,
     harness,
+    planning,
     plda,
     processes,
     scores,
@@ -41,6 +42,7 @@ BENCHMARKS: dict[str, Callable[[], list[Row]]] = {
     "survey": surveying.survey,
     "two_processes": processes.two_processes,
     "scheduling": processes.scheduling,
+    "planning": planning.planning_many,
     "demo": demo.demo,
 }
 # Many minutes each: run when named.
@@ -49,6 +51,7 @@ LONG: dict[str, Callable[[], list[Row]]] = {
     "null_band": simulation.null_band,
     "training_default": training.default,
     "chaos": chaos.chaos,
+    "planning_100k": planning.planning_100k,
 }
 
 
