@@ -14,6 +14,7 @@ notes of a hundred bytes.
 
 from __future__ import annotations
 
+import shlex
 import shutil
 import time
 import uuid
@@ -125,8 +126,9 @@ def _refuse_silent(keep: Sequence[Path], going: Sequence[Path]) -> None:
         raise ConfigError(
             f"{few([run.name for run in going], 5)} may still go on, and what it uses cannot be told, so nothing is removed",
             where=str(going[0]),
-            cause="it is a run of an earlier version, or one that has just begun",
-            remedy="wait until it has ended, and run the same command again",
+            cause=status.quiet(going[0]) or "it is a run of an earlier version, or one that has just begun",
+            remedy="wait until it has ended, and run the same command again; if it has died, remove its folder first: "
+            f"rm -r {shlex.quote(str(going[0]))}",
         )
 
 
