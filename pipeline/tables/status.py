@@ -112,6 +112,9 @@ def alive(folder: Path) -> float:
 def quiet(folder: Path) -> str:
     """Since when a run that may go on has given no sign of life, in words; '' if it gave one lately."""
     last = alive(folder)
+    if not last:  # it has neither a record nor a log
+        with suppress(OSError):
+            last = folder.stat().st_mtime
     if time.time() - last <= QUIET_SECONDS:
         return ""
     owner = from_plain(read(folder).get("process"))

@@ -398,9 +398,13 @@ def test_what_a_run_that_goes_on_has_used_stays(root: Path, two: tuple[Path, Pat
     status, _, err = command("gc", "--keep", two[0].name, "--younger", "0", "--yes")
     assert status == 2 and "may still go on" in err
     assert labels(root) == {"extract shared", "score one", "extract going"}
-    # Where nobody can tell that it has died, its folder is in the way, and it is said how it goes.
+    assert "rm -r" not in err
+    # Where it is silent and nobody can tell whether it has died, its folder is in the way, and it is said how it goes.
+    for name in ("status.json", "run.log"):
+        os.utime(going / name, (10**9, 10**9))
+    _, _, err = command("gc", "--keep", two[0].name, "--younger", "0", "--yes")
     words = shlex.split(err.partition("remove its folder first: ")[2])
-    assert words == ["rm", "-r", str(going)]
+    assert "last sign of life was at 2001" in err and words == ["rm", "-r", f"exp/runs/{going.name}"]
     shutil.rmtree(words[2])
     assert command("gc", "--keep", two[0].name, "--younger", "0", "--yes")[0] == 0
     assert labels(root) == {"extract shared", "score one"}
