@@ -100,7 +100,7 @@ def find(wanted: str, root: Path) -> Path:
         if _is_run(given):
             return given
         root = given if (given / "runs").is_dir() else root
-    runs = {path.name: path for path in _listed(root / "runs") if _is_run(path)}
+    runs = {path.name: path for path in _listed(root / "runs") if path.name[0] != "." and _is_run(path)}
     if not runs:
         raise ConfigError(
             "there is no run yet" if not wanted else f"there is no run '{wanted}'",
@@ -153,7 +153,8 @@ class Watch:
             record = status.settle(self.folder)  # which asks Slurm, where there are jobs
             self._asked = time.monotonic()
             self._answer = slurm.ask(jobs, seconds=10, accounts=False) if jobs else slurm.Answer()
-        over = status.is_over(self.folder, record)
+        # A folder without a record that nobody writes to is that of no run that goes on.
+        over = status.is_over(self.folder, record) if record else bool(status.quiet(self.folder))
         ended = [job for job, (state, _) in self._answer.states.items() if state in slurm.ENDED]
         look = self.journals.look(over, ended)
         return Seen(self.folder, record, over, look, self._answer, status.alive(self.folder), tuple(jobs))

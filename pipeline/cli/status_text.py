@@ -12,6 +12,7 @@ from typing import Any
 
 from pipeline import slurm
 from pipeline.engine.followed import WINDOW_SECONDS, Look, State, TaskState
+from pipeline.engine.journal import FOLDER
 from pipeline.faults import shown
 from pipeline.processes import from_plain
 from pipeline.tables import status
@@ -85,7 +86,7 @@ def lines(seen: Seen, most_failures: int = MOST_FAILURES) -> list[str]:
             else "its tasks are not known yet: the data set is read and checked first"
         )
     else:
-        said += [*_table(seen), "", *_running(seen), *_speed(seen), *_hosts(seen)]
+        said += [*_table(seen), *_lacking(seen), "", *_running(seen), *_speed(seen), *_hosts(seen)]
     return [*said, *_jobs(seen), *_failures(seen, most_failures), *_reasons(seen)]
 
 
@@ -144,8 +145,12 @@ def _state(seen: Seen) -> str:
     record, lasted = seen.record, seen.lasted()
     state = str(record.get("state") or "")
     time_of = f" ({duration(lasted)})" if lasted is not None else ""
+    if not state and seen.over:
+        return f"its {status.FILE} is not there, and {status.quiet(seen.folder)}"
     if not state:
         return "it begins; its record is not written yet"
+    if state == status.GARBLED and seen.over:
+        return f"it has ended; {status.in_words(record)}"
     if not seen.over:
         # Of a run that was sent it is whoever sent it.
         owner = None if state == status.SUBMITTED or len(seen.sent) > 1 else from_plain(record.get("process"))
@@ -176,6 +181,13 @@ def _table(seen: Seen) -> list[str]:
     for stage, counts in [*stages.items(), ("all", total)]:
         rows.append([shown(stage), *(str(counts[name]) for name in names), str(sum(counts.values()))])
     return aligned(rows)
+
+
+def _lacking(seen: Seen) -> list[str]:
+    """A run that is done has done all of its tasks, whatever is left of its journals."""
+    if seen.record.get("state") != "done" or all(task.is_done for task in seen.look.tasks):
+        return []
+    return [f"the run is done, so all its tasks are: lines are missing in {seen.folder / FOLDER}"]
 
 
 def aligned(rows: Sequence[Sequence[str]]) -> list[str]:

@@ -11,7 +11,7 @@ import os
 import shlex
 import sys
 import time
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
@@ -140,14 +140,16 @@ def _why(options: argparse.Namespace, root: Path) -> int:
     store = root / "store"
     found = inventory.by_prefix(store, options.key)
     if found.problem or found.unread:
-        remedy = f"{_command(root)} verify sets it aside; the next run that needs it makes it again"
+        runs = inventory.users(root, [found.key])[found.key]
+        remedy = f"{_command(root)} verify sets it aside; {inventory.made_again(root, runs)}"
         raise StageFailed(
             f"{found.stage} {found.key} {'is damaged' if found.problem else 'cannot be read'}: {found.problem or found.unread}",
             where=str(found.folder),
+            cause=f"used by {few(runs, 5)}" if runs else "no run in this root says that it used it",
             remedy=remedy if found.problem else "give yourself the permission to read it",
         )
     web = inventory.Web.of(inventory.artefacts(store))
-    above, users = web.standing_on(found.key), inventory.users(root, found.key)
+    above, users = web.standing_on(found.key), inventory.users(root, [found.key])[found.key]
     if options.json:
         said = {name: found.record[name] for name in ("parts", "notes", "files")}
         _json({**_plain(found), **said, "sources": web.sources[found.key], "read_by": above, "runs": users})
@@ -216,13 +218,13 @@ def _verify(options: argparse.Namespace, root: Path) -> int:
     store = root / "store"
     tell, total = _Told("hashed"), sum(inventory.weight(place)[1] for place in inventory.places(store))
     done = count = kept = 0
-    wrong: Counter[str] = Counter()
+    wrong: list[Found] = []
     for found in _checked(store):
         count, done = count + 1, done + sum(entry["bytes"] for entry in found.files.values())
         tell(done, total)
         if not (found.problem or found.unread):
             continue
-        wrong["damaged" if found.problem else "unreadable"] += 1
+        wrong.append(found)
         print(shown(f"{found.stage} {found.key}: {found.problem or found.unread}"), flush=True)
         if found.problem and not options.dry_run:
             refused = inventory.set_aside(found)
@@ -232,22 +234,36 @@ def _verify(options: argparse.Namespace, root: Path) -> int:
     if not wrong:
         print(f"{count} artefacts are whole ({size(done)})")
         return 0
-    damaged, unread = wrong["damaged"], wrong["unreadable"]
+    runs = _standing_on(wrong, root)
+    damaged = sum(bool(found.problem) for found in wrong)
+    unread = len(wrong) - damaged
     said = " and ".join([*([f"{damaged} damaged"] if damaged else []), *([f"{unread} unreadable"] if unread else [])])
-    again = (
-        "run the commands again whose results stand on them (`store why KEY` lists the runs): they are computed again"
-    )
+    permission = f"`chmod -R u+rwX {shlex.quote(str(store))}`"
+    again = inventory.made_again(root, runs)
     aside = (
-        f"{_command(root)} verify sets them aside; then {again}" if options.dry_run else f"they are set aside; {again}"
+        f"{_command(root)} verify sets aside what is damaged; then {again}"
+        if options.dry_run
+        else f"what is damaged is set aside; {again}"
     )
     if kept:
-        aside = f"make the store one that you can write (`chmod -R u+rwX {shlex.quote(str(store))}`), and then the same again"
+        aside = f"make the store one that you can write ({permission}), and then the same again"
     raise StageFailed(
         f"of {count} artefacts {said}",
         where=str(store),
         cause="a disk or a copy that changed bytes, or a file that was edited" if damaged else "permissions, or a disk that fails",
-        remedy=aside if damaged else f"give yourself the permission (`chmod -R u+rwX {shlex.quote(str(store))}`), or see whether the disk is well",
+        remedy=aside if damaged else f"give yourself the permission ({permission}), or see whether the disk is well",
     )  # fmt: skip
+
+
+def _standing_on(wrong: Sequence[Found], root: Path) -> list[str]:
+    """Say of what is wrong what it is, and which runs used it; all of these runs."""
+    users = inventory.users(root, [found.key for found in wrong])
+    print("results of runs that stand on this:")
+    _table(
+        [f"  {found.stage}", found.key[:ENOUGH], found.label, ", ".join(users[found.key]) or "no run that says so"]
+        for found in wrong
+    )
+    return sorted({run for runs in users.values() for run in runs})
 
 
 def _checked(store: Path) -> Iterator[Found]:
@@ -315,6 +331,8 @@ def _export(options: argparse.Namespace, root: Path) -> int:
     chosen = bundles.contents(run, store, what)
     for one in chosen.left_out:
         _say(f"warning: left out of the bundle: {one}")
+    if chosen.unfinished:
+        _say(f"warning: not all of run {chosen.run} is there to be exported: {chosen.unfinished}")
     out = Path(options.output).expanduser()
     bundles.write(chosen, out, _Told("written"))
     print(f"run {chosen.run}: {len(chosen.entries)} files, {chosen.artefacts} artefacts, {size(chosen.bytes)}")
@@ -345,7 +363,13 @@ def _import(options: argparse.Namespace, root: Path) -> int:
     if taken.kept_folder:
         _say(f"warning: {taken.folder} is there with other files; what was there is kept")
     if taken.folder is not None:
-        print(f"its report is made again by: {_report(taken.folder)}")
+        unfinished = bundles.unfinished(taken.folder)
+        if unfinished:
+            _say(f"warning: the run is not whole: {unfinished}")
+        if (taken.folder / "results.parquet").is_file():
+            print(f"its report is made again by: {_report(taken.folder)}")
+        elif used.command(taken.folder):
+            print(shown(f"it has no results; where its data are, this goes on: {used.command(taken.folder)}"))
         print(shown(str(taken.folder)))
     return 0
 

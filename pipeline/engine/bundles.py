@@ -15,6 +15,7 @@ import hashlib
 import io
 import os
 import re
+import shlex
 import shutil
 import stat
 import struct
@@ -36,7 +37,7 @@ from pipeline.faults import shown
 from pipeline.files import file_digest, open_regular, sync, write_atomically
 from pipeline.processes import from_token, is_dead, mine
 from pipeline.seeds import digest
-from pipeline.tables import signed
+from pipeline.tables import signed, status
 
 MANIFEST, LAYOUT = "manifest.json", 1
 What = Literal["everything", "weights", "results"]
@@ -91,6 +92,7 @@ class Contents:
     Attributes:
         entries: by name.
         left_out: what lies in the run folder and no bundle takes, with the reason.
+        unfinished: why not all of the run is in it; '' if the run ended well.
         artefacts: how many.
     """
 
@@ -99,6 +101,7 @@ class Contents:
     entries: tuple[Entry, ...]
     left_out: tuple[str, ...] = ()
     artefacts: int = 0
+    unfinished: str = ""
 
     @property
     def bytes(self) -> int:
@@ -123,7 +126,8 @@ def contents(run: Path, store: Path, what: What) -> Contents:
         raise ConfigError(
             f"run {name} may still go on",
             where=str(run),
-            remedy="export it when it has ended",
+            cause=status.quiet(run),
+            remedy=f"export it when it has ended; if it has died, {used.again(run)}",
         )
     entries, left_out = ([], []) if what == "weights" else _of_run(run, name)
     keys = _keys(run, name, what)
@@ -141,7 +145,14 @@ def contents(run: Path, store: Path, what: What) -> Contents:
             cause="they were removed (`store gc`), or the store is another one: --root DIR says which",
             remedy=f"{used.again(run)}; or export the run folder alone with --results",
         )
-    return Contents(name, what, tuple(sorted(entries, key=lambda one: one.name)), tuple(left_out), len(keys))
+    ordered = tuple(sorted(entries, key=lambda one: one.name))
+    return Contents(name, what, ordered, tuple(left_out), len(keys), unfinished(run))
+
+
+def unfinished(run: Path) -> str:
+    """Why a run is not whole, in words; '' if it ended well, or does not say."""
+    record = status.read(run)
+    return "" if record.get("state") in (None, "done", status.GARBLED) else status.in_words(record)
 
 
 def _keys(run: Path, name: str, what: What) -> list[used.Key]:
@@ -210,7 +221,8 @@ def _unsound(stage: str, folder: Path, problem: str) -> StageFailed:
         f"a stored result that the run used ({stage}) cannot be exported: {problem}",
         where=str(folder),
         cause="a disk or a copy that changed bytes, or a file that was edited",
-        remedy="set what is damaged aside (`python -m pipeline store verify`), run the evaluation again, and export the new run",
+        remedy=f"set what is damaged aside (`python -m pipeline store --root {shlex.quote(str(folder.parents[3]))} verify`), run "
+        "the evaluation again, and export the new run",
     )
 
 

@@ -14,6 +14,7 @@ notes of a hundred bytes.
 
 from __future__ import annotations
 
+import shlex
 import shutil
 import time
 import uuid
@@ -122,11 +123,13 @@ def _refuse_silent(keep: Sequence[Path], going: Sequence[Path]) -> None:
             remedy=f"leave it out of --keep if its results need not be kept in the store, or {used.again(keep[0])}",
         )
     if going:
+        quiet = status.quiet(going[0])
+        gone = f"; if it has died, remove its folder first: rm -r {shlex.quote(str(going[0]))}" if quiet else ""
         raise ConfigError(
             f"{few([run.name for run in going], 5)} may still go on, and what it uses cannot be told, so nothing is removed",
             where=str(going[0]),
-            cause="it is a run of an earlier version, or one that has just begun",
-            remedy="wait until it has ended, and run the same command again",
+            cause=quiet or "it is a run of an earlier version, or one that has just begun",
+            remedy=f"wait until it has ended, and run the same command again{gone}",
         )
 
 

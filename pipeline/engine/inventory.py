@@ -12,7 +12,7 @@ import shlex
 import shutil
 import stat
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,7 @@ from pipeline.engine import leftovers, sound, used
 from pipeline.engine.sound import RECORD, Wrong, read_record
 from pipeline.errors import ConfigError, PipelineError, StageFailed, os_error
 from pipeline.files import file_digest
+from pipeline.names import few
 
 BESIDE = {
     "recordings": "utterances that were cut out of recordings or taken out of archives",
@@ -205,10 +206,13 @@ def by_prefix(store: Path, text: str) -> Found:
         return found
     aside = [path for path in _places_of(store, start, leftovers.DAMAGED) if path.name.startswith(start)]
     if aside:
+        key = aside[0].name[:64]
+        runs = users(store.parent, [key])[key]
         raise ConfigError(
             f"the artefact {start} was found damaged, and is set aside",
             where=str(aside[0]),
-            remedy="run the command again that made it: it is computed again",
+            cause=f"used by {few(runs, 5)}" if runs else "no run in this root says that it used it",
+            remedy=made_again(store.parent, runs),
         )
     raise ConfigError(f"no artefact has a key that begins with {start}", where=str(store), remedy=f"{_ls(store)} lists the keys")  # fmt: skip
 
@@ -281,17 +285,24 @@ def inputs(found: Found) -> dict[str, str]:
     return {**(given if isinstance(given, dict) else {}), **(own if isinstance(own, dict) else {})}
 
 
-def users(root: Path, key: str) -> list[str]:
-    """The runs below ``paths.root`` that used an artefact. A list that cannot be read says nothing here."""
-    names = []
+def users(root: Path, keys: Collection[str]) -> dict[str, list[str]]:
+    """By key, the runs below ``paths.root`` that used an artefact, oldest first. A list that cannot be read says nothing here."""
+    found: dict[str, list[str]] = {key: [] for key in keys}
     for run in used.folders(root):
         try:
-            keys = used.read(run) or set()
+            all_keys = used.read(run) or set()
         except PipelineError:
             continue
-        if any(one == key for _, one in keys):
-            names.append(run.name)
-    return names
+        for key in {key for _, key in all_keys} & found.keys():
+            found[key].append(run.name)
+    return found
+
+
+def made_again(root: Path, runs: Sequence[str]) -> str:
+    """How what is damaged is had again, where these runs used it."""
+    line = used.command(used.folder(root, max(runs))) if runs else ""
+    words = "the next run that needs it makes it again"
+    return f"{words}: {line}" if line else words
 
 
 # Room ----------------------------------------------------------------------------------------------------------------

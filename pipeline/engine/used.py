@@ -27,7 +27,7 @@ from pipeline.tables import status
 FOLDER = "used"
 _HEAD = "# artefacts that this run used: stage and key\n"
 _LINE = re.compile(r"([A-Za-z0-9_][A-Za-z0-9_.-]*) ([0-9a-f]{64})")
-_RUNS = "runs"
+_RUNS, _ROOT = "runs", "paths.root="
 
 log = logging.getLogger(__name__)
 
@@ -125,12 +125,20 @@ def read(run: Path) -> set[Key] | None:
 
 def again(run: Path) -> str:
     """How a run folder that says what it used is had."""
-    words = "run the same evaluation again and name its new folder; what is in the store is reused"
+    words, line = "run the same evaluation again and name its new folder; what is in the store is reused", command(run)
+    return f"{words}: {line}" if line else words
+
+
+def command(run: Path) -> str:
+    """The command of a run, over the root below which its folder lies now; '' where it does not say."""
     try:
         given = (run / "overrides.txt").read_text(encoding="utf-8").splitlines()
     except (OSError, ValueError):
-        given = []
-    return f"{words}: {shlex.join(['python', '-m', 'pipeline', *given])}" if given else words
+        return ""
+    place = run.resolve().parent
+    if place.name == _RUNS:  # it may have been carried here from another root
+        given = [*(one for one in given if not one.startswith(_ROOT)), f"{_ROOT}{place.parent}"]
+    return shlex.join(["python", "-m", "pipeline", *given])
 
 
 def folders(root: Path) -> list[Path]:

@@ -109,6 +109,18 @@ def alive(folder: Path) -> float:
     return max(seen, default=0.0)
 
 
+def quiet(folder: Path) -> str:
+    """Since when a run that may go on has given no sign of life, in words; '' if it gave one lately."""
+    last = alive(folder)
+    if not last:  # it has neither a record nor a log
+        with suppress(OSError):
+            last = folder.stat().st_mtime
+    if time.time() - last <= QUIET_SECONDS:
+        return ""
+    owner = from_plain(read(folder).get("process"))
+    return f"its last sign of life was at {_utc(last)}" + (f" ({owner}); it may have died there" if owner else "")
+
+
 def settle(folder: Path) -> dict[str, Any]:
     """The record, after a run that says ``running`` while its process is dead has been marked as killed."""
     record = read(folder)

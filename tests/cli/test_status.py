@@ -4,6 +4,7 @@ and executors as they are in use."""
 from __future__ import annotations
 
 import json
+import os
 import shlex
 import subprocess
 import sys
@@ -168,6 +169,42 @@ def test_what_ended_a_run_without_a_failed_task_is_said(command: Command, start:
     folder.last_status(state="failed", exit_status=3, reasons=["the data set has 2 faults.\n  - one\n  - two"])
     status, out, _ = command("status")
     assert status == 0 and out.endswith("no tasks are known of it\n\nthe data set has 2 faults.\n  - one\n  - two\n")
+
+
+def test_a_run_without_its_record_is_not_waited_for(command: Command, start: Callable[..., RunFolder]) -> None:
+    """A folder that just begins has none yet; one that nobody writes to any more never will."""
+    folder = start("kaldi")
+    perform(folder, task("extract", "good one"))
+    (folder.path / "status.json").unlink()
+    assert f"run {folder.id}: it begins; its record is not written yet" in command("status")[1]
+    os.utime(folder.path / "run.log", (10**9, 10**9))
+    for more in ((), ("--follow",)):
+        status, out, _ = command("status", *more)
+        assert status == (1 if more else 0) and "status.json is not there" in out
+        assert "its last sign of life was at 2001-09-09T01:46:40Z" in out
+
+
+def test_a_record_and_a_journal_that_are_damaged_are_said_to_be(
+    command: Command, start: Callable[..., RunFolder]
+) -> None:
+    folder = start("kaldi")
+    perform(folder, task("extract", "one"), task("extract", "two"))
+    folder.last_status(state="done", exit_status=0)
+    assert "lines are missing" not in command("status")[1]
+    (journal,) = (folder.path / "tasks").iterdir()
+    journal.write_text("".join(line for line in journal.read_text().splitlines(True) if '"done"' not in line))
+    status, out, _ = command("status")
+    assert status == 0 and f"the run is done, so all its tasks are: lines are missing in {journal.parent}\n" in out
+    (folder.path / "digests.json").touch()
+    (folder.path / "status.json").write_text("")
+    assert f"run {folder.id}: it has ended; its status.json is not what was written\n" in command("status")[1]
+
+
+def test_what_an_import_has_not_put_in_its_place_is_no_run(command: Command, start: Callable[..., RunFolder]) -> None:
+    folder = start("kaldi")
+    folder.path.rename(folder.path.with_name(".import-1"))
+    status, _, err = command("status")
+    assert status == 2 and "there is no run yet" in err
 
 
 def test_everything_as_json(command: Command, start: Callable[..., RunFolder]) -> None:

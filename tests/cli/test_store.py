@@ -281,10 +281,14 @@ def test_what_is_damaged_is_found_set_aside_and_made_again(
     status, out, err = command("verify", "--dry-run")
     assert status == 5 and out.startswith(f"score {name}: ") and "of 3 artefacts 1 damaged" in err
     assert where.is_dir()
-    # The remedy is the command without its option.
+    # The remedy is the command without its option. Which runs stand on it is said before it goes, and after.
+    words = f"python -m pipeline recipe=kaldi 'system=[original]' paths.root={root}\n"
+    assert f"score  {name[:12]}" in out and out.split()[-1] == two[0].name and err.endswith(words)
     status, out, err = command("verify")
     assert status == 5 and out.startswith(f"score {name}: ") and not where.exists()
-    assert "set aside" in command("why", name)[2]
+    assert out.split()[-1] == two[0].name and two[1].name not in out and err.endswith(words)
+    status, _, err = command("why", name)
+    assert "set aside" in err and f"used by {two[0].name}." in err and err.endswith(words)
     status, out, _ = command("verify")
     assert (status, out.split(" (")[0]) == (0, "2 artefacts are whole")
     shared = task("shared")
@@ -394,6 +398,16 @@ def test_what_a_run_that_goes_on_has_used_stays(root: Path, two: tuple[Path, Pat
     status, _, err = command("gc", "--keep", two[0].name, "--younger", "0", "--yes")
     assert status == 2 and "may still go on" in err
     assert labels(root) == {"extract shared", "score one", "extract going"}
+    assert "rm -r" not in err
+    # Where it is silent and nobody can tell whether it has died, its folder is in the way, and it is said how it goes.
+    for name in ("status.json", "run.log"):
+        os.utime(going / name, (10**9, 10**9))
+    _, _, err = command("gc", "--keep", two[0].name, "--younger", "0", "--yes")
+    words = shlex.split(err.partition("remove its folder first: ")[2])
+    assert "last sign of life was at 2001" in err and words == ["rm", "-r", f"exp/runs/{going.name}"]
+    shutil.rmtree(words[2])
+    assert command("gc", "--keep", two[0].name, "--younger", "0", "--yes")[0] == 0
+    assert labels(root) == {"extract shared", "score one"}
 
 
 def test_a_run_that_does_not_say_what_it_used_stops_the_removal(
@@ -471,6 +485,20 @@ def test_a_bundle_carries_a_run_and_what_it_used(
     assert not list((tmp_path / "new").rglob("*.tmp-*")) and not list((tmp_path / "new").rglob("*.import-*"))
 
 
+@pytest.mark.parametrize("state", ["killed", "failed"])
+def test_a_run_that_did_not_end_well_is_carried_with_a_word(
+    root: Path, command: Command, tmp_path: Path, state: str
+) -> None:
+    run = a_run(root, task("x"), state=state)
+    status, _, err = command("export", run.name, "-o", "b.tar")
+    assert status == 0 and f"not all of run {run.name} is there to be exported: it ended as '{state}'" in err
+    status, out, err = command("--root", "new", "import", "b.tar")
+    assert status == 0 and f"the run is not whole: it ended as '{state}'" in err
+    # There is no report to be made; the command that goes on is over the new root.
+    assert "pipeline report" not in out
+    assert f"recipe=kaldi 'system=[original]' paths.root={tmp_path / 'new'}\n" in out
+
+
 def test_weights_or_results_alone(root: Path, command: Command, tmp_path: Path) -> None:
     run = a_run(root, task("night", "train"), task("x"))
     assert command("export", run.name, "-o", "w.tar", "--weights")[0] == 0
@@ -513,7 +541,8 @@ def test_what_cannot_be_exported(root: Path, two: tuple[Path, Path], command: Co
     one, other = two
     damage(place(root, "score one"), "bit")
     status, _, err = command("export", one.name, "-o", "b.tar")
-    assert status == 5 and "the bytes of value are not those that were written" in err and "store verify" in err
+    assert status == 5 and "the bytes of value are not those that were written" in err
+    assert f"store --root {root} verify" in err
     damage(place(root, "score one"), "gone")
     assert command("export", one.name, "-o", "b.tar")[0] == 5
     shutil.rmtree(place(root, "score two"))
@@ -525,7 +554,11 @@ def test_what_cannot_be_exported(root: Path, two: tuple[Path, Path], command: Co
     assert command("export", other.name, "-o", "no/b.tar", "--results")[0] == 2
     going = a_run(root, task("x"), state="running")
     status, _, err = command("export", going.name, "-o", "c.tar")
-    assert status == 2 and "may still go on" in err
+    assert status == 2 and "may still go on" in err and "last sign of life" not in err
+    for name in ("status.json", "run.log"):
+        os.utime(going / name, (10**9, 10**9))
+    status, _, err = command("export", going.name, "-o", "c.tar")
+    assert status == 2 and "last sign of life was at 2001-09-09T01:46:40Z" in err
     (one / "link").symlink_to("/etc/passwd")
     status, _, err = command("export", one.name, "-o", "c.tar", "--results")
     assert status == 0 and "left out of the bundle: link: it is a link" in err

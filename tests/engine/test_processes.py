@@ -156,7 +156,7 @@ def test_what_kills_two_workers_is_named_and_its_remedy_helps(tmp_path: Path) ->
     good = leaf("good", labour.says, "fine")
     (tmp_path / "two workers").touch()
     with pytest.raises(
-        StageFailed, match="its worker process was killed by SIGKILL, and so did a second one"
+        StageFailed, match="its worker process was killed by SIGKILL, and a second one ended so too"
     ) as caught:
         run([*tasks, good], tmp_path / "store", workers=2)
     assert "not enough memory" in caught.value.cause and "executor.workers=1" in caught.value.remedy

@@ -431,7 +431,7 @@ class _Run:
         else:
             remedy = "see what stands above this on standard error, and run it in one process: executor=local"
         return StageFailed(
-            f"{task.label}: its worker process {how}, and so did a second one",
+            f"{task.label}: its worker process {how}, and a second one ended so too",
             where=seat.where,
             cause="not enough memory for all workers together" if killed else "a crash inside a library",
             remedy=remedy,
