@@ -176,8 +176,8 @@ def _by_speaker(rows: pd.DataFrame) -> dict[str, dict[str, _Recording]]:
     """The utterances of each speaker, by name; speakers in order."""
     found: dict[str, dict[str, _Recording]] = {speaker: {} for speaker in sorted(set(rows["speaker"].tolist()))}
     columns = [rows[name].tolist() for name in ("speaker", "utterance", "set", "samples", "sample_rate")]
-    for speaker, utterance, *said, row in zip(*columns, rows.index.tolist()):
-        found[speaker][utterance] = _Recording(*said, row)
+    for speaker, utterance, of, samples, rate, row in zip(*columns, rows.index.tolist()):
+        found[speaker][utterance] = _Recording(of, samples, rate, row)
     return found
 
 

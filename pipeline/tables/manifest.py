@@ -160,7 +160,7 @@ class Listing:
 
     def __init__(self, rows: pd.DataFrame, like: Listing | None = None) -> None:
         self.rows = rows
-        self._places = like._places if like is not None and _are_same(rows, like.rows) else _Places(rows)
+        self._places: _Places = like._places if like is not None and _are_same(rows, like.rows) else _Places(rows)
 
     def matching(self, wanted: Wanted) -> pd.DataFrame:
         """The rows of what is wanted, in its order.
