@@ -162,7 +162,7 @@ class Watch:
 
 def jobs_of(run: Path, record: dict[str, Any]) -> list[str]:
     """The jobs of Slurm that a run has: those that it has sent, else the one that it is."""
-    given = sent.jobs(run) or [record.get("slurm_job")]
+    given = sent.jobs(run) or [str(record.get("slurm_job"))]
     return [str(job) for job in given if re.fullmatch(r"\d{1,12}(_\d{1,12})?", str(job))]
 
 
