@@ -12,11 +12,13 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from pipeline.files import write_atomically
-from pipeline.tables import written
+from pipeline.tables import status, written
 
 FILE = "limits.json"
 TITLE = "Know before you read the numbers"
 SEXES = "sexes unknown: pairs across sexes are tried, which is easier to resist"
+
+FAILED = f"tasks of this run failed, and which systems have no row for it cannot be told: its {FILE} is gone"
 
 
 def write(folder: Path, limits: Sequence[str]) -> None:
@@ -25,13 +27,13 @@ def write(folder: Path, limits: Sequence[str]) -> None:
 
 
 def read(folder: Path) -> list[str]:
-    """The limits of a run; none of one that earlier versions made.
+    """The limits of a run; none of one that earlier versions made, but that it failed where it did.
 
     Raises:
         DataError: there is such a file, and it is no list.
     """
     if not (folder / FILE).exists():
-        return []
+        return [FAILED] if status.read(folder).get("state") == "failed" else []
     found = written.json_of(folder / FILE)
     if not isinstance(found, list):
         raise written.changed(folder, [FILE])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable, Iterator
 from importlib.metadata import EntryPoint
 from pathlib import Path
@@ -161,6 +162,16 @@ def test_a_failing_system_has_no_row_and_the_others_have_theirs(plugin: str, com
         assert status == 0, err
         page = Path(out.splitlines()[-1])
         assert "system louder has no row" in (page.read_text() if verb[0] == "report" else err)
+
+    # Nor is it taken for a whole run where what says so was removed.
+    bare = tmp_path / "bare"
+    shutil.copytree(run, bare)
+    (bare / "limits.json").unlink()
+    assert command("report", str(bare))[0] == 3, "it was written, and is missed"
+    (bare / "digests.json").unlink()
+    status, out, err = command("compare", str(bare), str(other))
+    assert status == 0 and limits.FAILED in err
+    assert limits.FAILED in vp.read(bare).to_markdown()
 
     # What failed is all that is left to do, once it is mended.
     (tmp_path / "fails.txt").unlink()
