@@ -4,7 +4,8 @@
   after a week where that cannot be told (another machine).
 - ``<key>.<process>.scratch``: checkpoints of a training. Another training of the same artefact takes them over when that process has
   ended, or has not written for :data:`SILENT_SECONDS` on another machine; until then it has a folder of its own, so two of them
-  never share one. They are removed after a week.
+  never share one. They are removed after a week, and at once where the artefact is there: that training was killed between its last
+  two steps, or another one was faster.
 - ``<key>.damaged-<date>-<unique>``: an artefact that was read and found wrong. It is removed after 30 days.
 """
 
@@ -149,6 +150,10 @@ def _is_over(path: Path, time_there: Callable[[], float]) -> bool:
         owner: Owner | None = from_token(name.partition(WRITTEN)[2].rpartition("-")[0])
         if owner is not None and owner.here:
             return is_dead(owner)
+    if name.endswith(SCRATCH):
+        final = path.with_name(name.partition(".")[0])
+        if final.is_dir() and _is_free(path, final):
+            return True
     return time_there() - _written(path) > STALE_SECONDS
 
 

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
+from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from tests.chaos import MOMENTS, ROOT, WAYS, Chaos, Kill, Way, table
+from pipeline.engine.store import Store
+from tests import strike
+from tests.chaos import MOMENTS, WAYS, Chaos, Kill, Way, table
 
 KILLS = 10
 """The benchmark has 200: ``python -m tests.benchmark chaos``."""
+KEY = "ab" * 32
 
 
 def test_the_table_counts_what_is_not_as_it_must_be() -> None:
@@ -28,36 +32,44 @@ def test_the_table_counts_what_is_not_as_it_must_be() -> None:
     ]
 
 
-WRITES = """
-import os, sys
-from pathlib import Path
-from pipeline.engine.store import Store
-store, key = Store(Path(sys.argv[1])), "ab" * 32
-folder = store.begin("fit", key)
-(folder / "one").write_text("1")
-store.commit("fit", key, folder, {}, {})
-"""
+def written(store: Store, asked: Mapping[str, Any] | None = None) -> int:
+    """Sweep, and make an artefact if it is not there, in a process of its own; how that ended."""
+    child = os.fork()
+    if child == 0:
+        with suppress(BaseException):
+            if asked is not None:
+                strike.arm(asked)
+            store.sweep()
+            if store.find("fit", KEY) is None:
+                folder = store.begin("fit", KEY)
+                (store.scratch("fit", KEY) / "step").write_text("1")
+                (folder / "one").write_text("1")
+                store.commit("fit", KEY, folder, {}, {})
+            os._exit(0)
+        os._exit(1)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
 
-def test_a_process_dies_at_the_operation_that_is_asked_for(tmp_path: Path) -> None:
-    """Each of them in turn, until one writing ends before: a folder of the artefact is there from the renaming on, and never before."""
+def test_a_writing_that_is_killed_at_any_operation_leaves_all_or_nothing(tmp_path: Path) -> None:
+    """At each of them in turn, until one writing ends before: the artefact is there from the renaming on and never before, and what
+    comes next finds or makes it, and sweeps the rest, checkpoints included."""
     there = []
     for after in range(50):
-        store = tmp_path / str(after) / "store"
-        asked = {"where": "write", "shelf": str(store / "fit" / "ab"), "key": "ab" * 32, "victim": "run"}
-        asked |= {"token": str(tmp_path / f"token-{after}"), "after": after}
-        script = f"from tests import strike\nstrike.arm({asked!r})\n{WRITES}"
-        done = subprocess.run(
-            [sys.executable, "-c", script, str(store)], cwd=ROOT, env={**os.environ, "PYTHONPATH": str(ROOT)}
-        )
-        there.append((store / "fit" / "ab" / ("ab" * 32) / "record.json").exists())
-        if done.returncode == 0:
+        shelf = tmp_path / str(after) / "fit" / KEY[:2]
+        asked = {"where": "write", "shelf": str(shelf), "key": KEY, "victim": "run", "after": after}
+        asked |= {"token": str(tmp_path / f"token-{after}")}
+        status = written(Store(tmp_path / str(after)), asked)
+        there.append((shelf / KEY / "record.json").exists())
+        if status == 0:
             break
-        assert done.returncode == -9
-    assert after >= 6, "its folder, its file, its record, the renaming and what follows"
+        assert status == -9
+        assert written(Store(tmp_path / str(after))) == 0
+        assert [path.name for path in shelf.iterdir()] == [KEY]
+        assert sorted(path.name for path in (shelf / KEY).iterdir()) == ["one", "record.json"]
+    assert after >= 10, "its folder, checkpoints, its file, its record, the renaming and what follows"
     assert there == sorted(there)
-    assert not there[3]
-    assert there[-2], "also after the renaming there is something to die in"
+    assert not there[8]
+    assert there[-3], "also after the renaming there is something to die in"
 
 
 def test_each_way_and_each_moment_has_its_turn() -> None:
