@@ -32,6 +32,8 @@ STALE_SECONDS = 7 * 24 * 3600
 """Longer than any task takes: what nobody wrote to for so long has no living writer, whatever machine it was."""
 SILENT_SECONDS = 30 * 60
 """A training writes a checkpoint a minute."""
+QUIET_SECONDS = 180
+"""Who is at work touches the folder twice a minute (pipeline/engine/turns.py)."""
 KEPT_DAYS = 30
 """Damaged artefacts are kept for so long, for whoever wants to know what happened."""
 
@@ -78,6 +80,19 @@ def sweep(root: Path) -> Swept:
     return Swept(removed, damaged)
 
 
+def writers(final: Path) -> list[Owner]:
+    """Other processes that are at work on an artefact whose folder will be ``final``: not known to have ended, and heard of lately."""
+    found = []
+    for left in final.parent.glob(f"{final.name}{WRITTEN}*"):
+        token = _token(left)
+        owner = from_token(token)
+        if owner is None or token == mine().token() or is_dead(owner):
+            continue
+        if now(final.parent) - _written(left) <= QUIET_SECONDS:
+            found.append(owner)
+    return found
+
+
 def scratch(final: Path) -> Path:
     """The scratch folder of this process for an artefact whose folder will be ``final``; see the top of this file."""
     final.parent.mkdir(parents=True, exist_ok=True)
@@ -107,6 +122,11 @@ def drop_scratches(final: Path) -> None:
     for left in _scratches(final):
         if left == _own(final) or _is_free(left, final):
             shutil.rmtree(left, ignore_errors=True)
+
+
+def _token(written: Path) -> str:
+    """Of the process that writes, or wrote, an unfinished artefact."""
+    return written.name.partition(WRITTEN)[2].rpartition("-")[0]
 
 
 def _own(final: Path) -> Path:
@@ -147,7 +167,7 @@ def _is_over(path: Path, time_there: Callable[[], float]) -> bool:
     if DAMAGED in name:
         return time_there() - _set_aside_at(path) > KEPT_DAYS * 24 * 3600
     if WRITTEN in name:
-        owner: Owner | None = from_token(name.partition(WRITTEN)[2].rpartition("-")[0])
+        owner: Owner | None = from_token(_token(path))
         if owner is not None and owner.here:
             return is_dead(owner)
     if name.endswith(SCRATCH):

@@ -10,7 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from pipeline.engine import keys
+from pipeline.engine import keys, turns
 from pipeline.engine.outcome import Outcome
 from pipeline.engine.progress import Progress
 from pipeline.engine.sound import Damaged, gone
@@ -77,32 +77,49 @@ def _perform(task: Task, outcome: Outcome, progress: Progress, stop: Stop) -> bo
     parts = {name: keys.parts(task, name, outcome.digest) for name in task.outputs}
     made = {name: digest(part) for name, part in parts.items()}
     store = outcome.store
-    missing = []
-    for name, key in made.items():
-        found = store.find(task.name, key)
-        if found is None:
-            missing.append(name)
-        else:
-            outcome.artefacts[task.id, name] = found
-    if not missing:
-        return False
-    for ref in task.sources(missing):
-        store.sound(outcome.artefact(ref))
+    folders: dict[Name, Path] | None = None
+    while folders is None:
+        missing = _missing(task, outcome, made)
+        if not missing:
+            return False
+        for ref in task.sources(missing):
+            store.sound(outcome.artefact(ref))
+        try:
+            folders = turns.folders(store, task, {name: made[name] for name in missing}, stop)
+        except OSError as error:
+            raise _told(error, task, store.root) from error
     work = _Work(task, tuple(missing), outcome, progress, stop)
+    work.folders = folders
     work.scratches = {name: functools.partial(store.scratch, task.name, made[name]) for name in missing}
     try:
         _compute(task, outcome, work, made, parts)
     except OSError as error:
         if error.errno is None:  # a library's own: the traceback says more than we can
             raise
-        what = "could not write its result" if error.errno in _WRITING else "failed"
-        raise os_error(error, f"{task.label} {what}", store.root) from error
+        raise _told(error, task, store.root) from error
     finally:
         for folder in work.folders.values():
             store.discard(folder)
         for name in missing:
             store.release(task.name, made[name])
     return True
+
+
+def _told(error: OSError, task: Task, root: Path) -> PipelineError:
+    what = "could not write its result" if error.errno in _WRITING else "failed"
+    return os_error(error, f"{task.label} {what}", root)
+
+
+def _missing(task: Task, outcome: Outcome, made: Mapping[Name, str]) -> list[Name]:
+    """The outputs that the store lacks; the others are taken."""
+    missing = []
+    for name, key in made.items():
+        found = outcome.store.find(task.name, key)
+        if found is None:
+            missing.append(name)
+        else:
+            outcome.artefacts[task.id, name] = found
+    return missing
 
 
 def _taken_away(task: Task, outcome: Outcome) -> Damaged | None:
@@ -118,21 +135,20 @@ def _taken_away(task: Task, outcome: Outcome) -> Damaged | None:
 
 def _compute(task: Task, outcome: Outcome, work: _Work, made: Mapping[Name, str], parts: Mapping[Name, Any]) -> None:
     start, store = time.monotonic(), outcome.store
-    for name in work.missing:
-        work.folders[name] = store.begin(task.name, made[name])
-    task.function(work)
-    if work.left_early:
-        work.stop.check()
-    seconds = time.monotonic() - start
-    for name in work.missing:
-        notes = {**work.notes.get(name, {}), "label": task.label, "seconds": round(seconds, 3)}
-        notes["sources"] = _sources(task, name, outcome)
-        folder = work.folders.pop(name)
-        try:
-            outcome.artefacts[task.id, name] = store.commit(task.name, made[name], folder, parts[name], notes)
-        except BaseException:
-            store.discard(folder)
-            raise
+    with turns.touching(tuple(work.folders.values())):
+        task.function(work)
+        if work.left_early:
+            work.stop.check()
+        seconds = time.monotonic() - start
+        for name in work.missing:
+            notes = {**work.notes.get(name, {}), "label": task.label, "seconds": round(seconds, 3)}
+            notes["sources"] = _sources(task, name, outcome)
+            folder = work.folders.pop(name)
+            try:
+                outcome.artefacts[task.id, name] = store.commit(task.name, made[name], folder, parts[name], notes)
+            except BaseException:
+                store.discard(folder)
+                raise
 
 
 def _sources(task: Task, output: Name, outcome: Outcome) -> dict[str, list[str]]:

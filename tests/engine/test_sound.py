@@ -316,16 +316,22 @@ def test_what_is_old_is_swept_and_what_may_be_in_use_stays(tmp_path: Path) -> No
     kept = [
         f"{KEY}.tmp-{mine().token()}-00000000",
         f"{KEY}.tmp-{replace(mine(), host='elsewhere').token()}-00000000",
-        f"{KEY}.scratch",
+        f"{'e' * 64}.scratch",
         f"{KEY}.damaged-{dated(3)}-00000000",
     ]
-    gone = [f"{KEY}.tmp-{'0' * 32}", f"{KEY}.old.scratch", f"{KEY}.damaged-{dated(40)}-00000000"]
+    # The checkpoints of what is there already are of no use to anybody.
+    gone = [
+        f"{KEY}.tmp-{'0' * 32}",
+        f"{'e' * 64}.old.scratch",
+        f"{KEY}.scratch",
+        f"{KEY}.damaged-{dated(40)}-00000000",
+    ]
     for name in [*kept, *gone]:
         (shelf / name).mkdir()
         if name in gone[:2]:
             os.utime(shelf / name, (long_ago, long_ago))
     os.utime(shelf / kept[0], (long_ago, long_ago))
-    assert store.sweep() == leftovers.Swept(removed=3, damaged=1)
+    assert store.sweep() == leftovers.Swept(removed=4, damaged=1)
     assert sorted(path.name for path in shelf.iterdir()) == sorted([KEY, *kept])
     assert Store(tmp_path / "nowhere").sweep() == leftovers.Swept(0, 0)
 
