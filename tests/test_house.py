@@ -293,7 +293,7 @@ SAID = {
     "ignorant": {"pipeline/planning/extractors.py", "pipeline/datasets/scores/folders.py"},
     "lazy_informed": {"pipeline/datasets/scores/folders.py"},
     "semi_informed": {"pipeline/diagnostics/sentences.py", "pipeline/datasets/scores/folders.py"},
-    "recipe=demo": {"pipeline/cli/__init__.py", "pipeline/evaluation/doctor/__init__.py"},
+    "recipe=demo": {"pipeline/cli/__init__.py"},
     "recipe=kaldi": {"pipeline/cli/__init__.py"},
 }
 

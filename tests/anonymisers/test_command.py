@@ -269,6 +269,7 @@ def test_soundfile_reads_what_the_program_gets(tmp_path: Path) -> None:
     assert np.array_equal(soundfile.read(tmp_path / "kept.wav", dtype="float32")[0], wave)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "number", [errno.ENOSPC, *(pytest.param(one, marks=pytest.mark.slow) for one in (errno.EDQUOT, errno.EROFS))]
 )

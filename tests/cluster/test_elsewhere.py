@@ -20,7 +20,7 @@ EACH = "executor.chunk_minutes=0.001"
 """A task a job."""
 LAUNCHED = (
     "hydra/launcher=submitit_slurm", "hydra.launcher.timeout_min=10", "hydra.launcher.cpus_per_task=1", "hydra.launcher.mem_gb=3",
-    "hydra.launcher.array_parallelism=1",
+    "hydra.launcher.array_parallelism=2",
 )  # fmt: skip
 
 

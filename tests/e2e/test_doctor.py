@@ -102,6 +102,7 @@ def test_a_package_or_python_outside_its_range_is_a_fault(doctor: Doctor, monkey
     assert "it is outside the range" in only(lines, "fault python 3.10.4 (>=3.11)")[0]
 
 
+@pytest.mark.slow
 def test_an_extra_is_needed_only_by_what_asks_for_it(
     doctor: Doctor, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -156,6 +157,7 @@ def gpus(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, free: list[float]) -> 
     monkeypatch.setitem(sys.modules, "torch", torch)
 
 
+@pytest.mark.slow
 def test_gpus_are_told_with_their_memory(doctor: Doctor, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     status, lines = doctor(*DEMO, "runtime.device=cuda")
     assert status == 2 and only(lines, "fault device runtime.device=cuda, and torch ")[1].startswith(
@@ -195,6 +197,7 @@ def test_little_memory_cores_and_open_files_are_warnings(
 # Folders
 
 
+@pytest.mark.slow
 def test_a_full_disk_is_a_fault_and_little_room_a_warning(doctor: Doctor, monkeypatch: pytest.MonkeyPatch) -> None:
     for free, start, status in ((0, "fault store the disk is full", 5), (2e9, "warning store 2.0 GB free; 5 GB", 0)):
         monkeypatch.setattr(

@@ -268,6 +268,7 @@ def test_what_another_run_was_to_do_and_lost_is_done(cluster: Paper, command: Co
     assert status.read(Path(out.splitlines()[-1]))["state"] == "done"
 
 
+@pytest.mark.slow
 def test_a_run_whose_jobs_are_all_cancelled_is_said_to_be_stopped(cluster: Paper, command: Command, data: Path) -> None:
     run = start(command, data)
     assert status.settle(run)["state"] == "submitted"

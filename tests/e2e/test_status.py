@@ -95,6 +95,7 @@ def told(capfd: pytest.CaptureFixture[str], root: Path, *arguments: str) -> dict
     }
 
 
+@pytest.mark.slow
 def test_a_failing_system_shows_its_traceback_while_the_others_go_on(
     started: Callable[..., subprocess.Popen[str]], tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:

@@ -112,6 +112,7 @@ def test_all_that_a_run_reuses_is_in_its_list(
     assert status == 0 and counts(out)[1] == 0
 
 
+@pytest.mark.slow
 def test_a_run_beside_which_its_artefacts_are_removed_ends_well(
     finished: Path, asked: list[str], tmp_path: Path, command: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -157,6 +158,7 @@ def test_a_run_that_was_interrupted_says_what_it_used(
     assert sorted(f"{path.parent.parent.name} {path.name}" for path in Path("exp/store").glob("*/*/" + "?" * 64) if path.is_dir()) == sorted(used)  # fmt: skip
 
 
+@pytest.mark.slow
 def test_a_run_of_an_earlier_version_is_had_again_by_the_command_that_is_named(
     finished: Path, asked: list[str], tmp_path: Path, command: Command
 ) -> None:

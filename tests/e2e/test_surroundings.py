@@ -7,6 +7,7 @@ import fcntl
 import itertools
 import json
 import os
+import re
 import resource
 import shutil
 import signal
@@ -698,7 +699,10 @@ def test_runs_that_begin_at_the_same_instant_agree(runs: int, sound: list[str], 
     for one in others:
         pd.testing.assert_frame_equal(one, first)
     assert not [path for path in (exp / "store").rglob("*") if ".tmp-" in path.name or path.name.startswith(".")]
-    assert toy.counts(toy.run(*sound, cwd=tmp_path, check=True))[1] == 0
+    tasks = sum(counts := toy.counts(toy.run(*sound, cwd=tmp_path, check=True)))
+    assert counts[1] == 0
+    made = [int(re.search(r"tasks: \d+ reused, (\d+) computed", out)[1]) for out, _ in ended]  # type: ignore[index]
+    assert sum(made) == tasks, "nothing is made twice"
 
 
 # A store without locks

@@ -33,7 +33,7 @@ from pipeline.protocol import halves
 from pipeline.protocol.cuts import Cut, Pieces, Segments, Whole
 from pipeline.stages import extract
 from pipeline.stages.extract import ExtractorSpec
-from pipeline.tables import vectors
+from pipeline.tables import manifest, vectors
 from pipeline.tables.vectors import FeatureTable
 from tests.running import execute
 
@@ -263,7 +263,7 @@ def test_pieces_are_equal_parts_of_each_file_and_keep_their_order_and_speakers(
         extractor = alone(spec)
         wanted = rows.iloc[[7, 2]].assign(set="x", speaker=["s7", "s2"])[["set", "utterance", "speaker"]]
         listed = rows.assign(set="x", speaker=[f"s{number}" for number in range(len(rows))])
-        read = selections.SelectPieces(listed, 0, wanted)([found[label]]).value
+        read = selections.SelectPieces(manifest.Listing(listed), 0, manifest.Wanted(wanted))([found[label]]).value
         counts = {7: 3, 2: 1}  # 2.25 s and 1 s in pieces of about 0.8 s
         assert read.ids == tuple(f"u{number}#{place}" for number, count in counts.items() for place in range(count))
         assert read.speakers == ("s7",) * 3 + ("s2",)
