@@ -118,6 +118,7 @@ def test_what_is_sent_and_what_is_said_of_it(cluster: Paper, command: Command, d
     assert code == 0 and f"tasks: {parts} reused, 0 computed" in out and not cluster.waiting()
 
 
+@pytest.mark.slow
 def test_what_is_lost_is_sent_again_and_the_rest_is_not_done_twice(
     cluster: Paper, command: Command, data: Path, here: Path
 ) -> None:

@@ -105,6 +105,7 @@ def test_each_kind_of_reason(command: Command, tmp_path: Path, monkeypatch: pyte
     assert len([line for line in out.splitlines() if line.startswith("  ")]) == 18
 
 
+@pytest.mark.slow
 def test_what_was_measured_gives_estimates_elsewhere_and_says_what_it_does_not_know(
     command: Command, tmp_path: Path
 ) -> None:
