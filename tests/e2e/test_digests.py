@@ -73,6 +73,7 @@ def other_voice(path: Path) -> None:
     path.with_suffix(".new").replace(path)
 
 
+@pytest.mark.slow
 def test_a_file_that_changes_after_the_survey_fails_by_name_and_poisons_nothing(
     data: Path, command: Command, tmp_path: Path
 ) -> None:

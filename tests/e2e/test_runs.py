@@ -105,6 +105,7 @@ def test_one_added_utterance_touches_one_shard(first, tmp_path: Path) -> None:
     assert (new["score trials"], new["score pairs"], new["score ranks"]) == (3, 3, 4)
 
 
+@pytest.mark.slow
 def test_the_same_bytes_in_another_place_and_in_another_order(first, tmp_path: Path) -> None:
     """All artefacts of a new store in a new folder, from lists in reverse order and by another number of threads, have the
     digests of the first."""
