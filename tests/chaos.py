@@ -503,8 +503,9 @@ def last_run(exp: Path) -> Path:
 
 
 def state(run: Path) -> str:
-    """What the record of a run says, as it lies there."""
-    return str(json.loads((run / "status.json").read_text())["state"])
+    """What the record of a run says, as it lies there; '' for one that was killed before it wrote any."""
+    path = run / "status.json"
+    return str(json.loads(path.read_text())["state"]) if path.exists() else ""
 
 
 def events(run: Path) -> list[Event]:
