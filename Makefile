@@ -7,7 +7,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 export HYDRA_FULL_ERROR = 1
 
-.PHONY: install demo test test-all lint types format benchmark clean
+.PHONY: install demo test fast test-all lint types format benchmark clean
 
 install: $(VENV)/.installed
 
@@ -30,8 +30,12 @@ lint: install
 types: install
 	$(BIN)/mypy
 
+# Types are checked beside the tests, so that no core waits.
+test: install
+	@$(MAKE) --no-print-directory --jobs 3 lint types fast
+
 # Two workers: whole evaluations use all cores by themselves. No test looks at the clock; how fast things are, benchmarks say.
-test: lint types
+fast: install
 	$(BIN)/python -m pytest -n 2 --dist loadscope --no-loadscope-reorder
 
 test-all: lint types

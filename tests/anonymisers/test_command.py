@@ -190,6 +190,7 @@ def test_a_program_is_a_system_of_a_run_and_its_files_lie_in_the_store(command: 
     assert again.endswith(" 0 computed")
 
 
+@pytest.mark.slow
 def test_a_file_cannot_name_a_program_and_the_override_that_is_told_does(command: Callable, tmp_path: Path) -> None:
     folder = tmp_path / "options" / "system"
     folder.mkdir(parents=True)
@@ -208,6 +209,7 @@ def test_a_file_cannot_name_a_program_and_the_override_that_is_told_does(command
     assert command(*given, f"++system.theirs.command='{line}'")[0] == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("speaker", "said"),
     [

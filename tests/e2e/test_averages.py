@@ -75,6 +75,7 @@ def classes(made: Result, sex: str, attacker: str) -> list[np.ndarray]:
     return [trials["score"][trials["target"] == kind].to_numpy() for kind in (True, False)]
 
 
+@pytest.mark.slow
 def test_averages_conditions_linkability_and_two_labels_of_a_family(command: Command) -> None:
     status, out, err = command(
         "metric=[asv,linkability]", "+metric.again={name: asv, eer: [kaldi], interval: none}", "metric.asv.eer=[rocch,speechbrain]",

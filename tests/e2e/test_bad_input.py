@@ -185,6 +185,7 @@ def test_missing_weights_name_the_command_that_gets_them(small: Tiny, tmp_path: 
     assert "fetch-models 'extractor=[campplus]'" in done.stderr and "never downloads" in done.stderr
 
 
+@pytest.mark.slow
 def test_missing_phone_weights_name_the_command_that_trains_some(small: Tiny, tmp_path: Path) -> None:
     folder = tmp_path / "none"
     done = toy.run(

@@ -159,6 +159,7 @@ def test_a_process_of_its_own_whose_reader_has_gone(evaluation: list[str], encod
 # The interpreter -------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_python_without_the_environment_is_named_with_the_one_that_has_it() -> None:
     done = subprocess.run(
         [sys.executable, "-S", "-m", "pipeline", "validate", "dataset.label=a b"],

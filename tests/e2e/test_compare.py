@@ -109,6 +109,7 @@ def test_two_labels_for_one_system_are_refused_and_the_remedy_mends_it(command: 
     assert status == 0 and "ours: b2_vpc2024" in out
 
 
+@pytest.mark.slow
 def test_labels_and_tolerances_of_the_command_line_and_of_the_run(command: Command, tmp_path: Path) -> None:
     folder = run_of(tmp_path / "run", *ROWS, config={"scorecard": {"systems": {"B3": "mine"}}})
 

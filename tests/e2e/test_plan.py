@@ -137,6 +137,7 @@ def full(monkeypatch: pytest.MonkeyPatch, but: Path | None = None, free: int = 1
     monkeypatch.setattr(room.shutil, "disk_usage", usage)
 
 
+@pytest.mark.slow
 def test_what_will_not_fit_is_refused_by_plan_and_run_and_each_remedy_mends_it(
     command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

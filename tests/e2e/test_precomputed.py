@@ -91,6 +91,7 @@ def _cosine_eer(trials: Path, utt2spk: Path, enrolled: dict[str, np.ndarray], tr
     return trial_metrics(np.array(scores["target"]), np.array(scores["nontarget"])).eer["rocch"]
 
 
+@pytest.mark.slow
 def test_missing_ids_are_named(tmp_path: Path) -> None:
     root = toy.corpus(tmp_path / "data", speakers=4, utterances=4)
     written(root, tmp_path / "xo", 1)

@@ -55,6 +55,7 @@ def held(rows: pd.DataFrame, card: pd.DataFrame, systems: Sequence[str], feature
     assert set(paper["input_unit"]) == {"segment"} and (paper["n_used"] == 20 * paper["n_speakers"]).all()
 
 
+@pytest.mark.slow
 def test_both_tables_have_a_verdict_in_every_row(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     made = challenge.write("2024", tmp_path / "checkout", None, 0.06, ["T10-2"], 0.4, training=(2, 1), scores=False)
     rows, card, said = evaluated(tmp_path, capfd, *BARE, "extractor=[ecapa]")

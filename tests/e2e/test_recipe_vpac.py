@@ -58,6 +58,7 @@ def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return root
 
 
+@pytest.mark.slow
 def test_the_systems_stand_in_the_table_under_an_attacker_trained_in_the_run(tree: Path) -> None:
     """A tiny ECAPA of two steps in place of the recipe's attacker; its line is that of the challenge's own."""
     tiny = ("train=small", "train.steps=2", "train.batch=4", "metric.asv.interval=none")

@@ -22,6 +22,7 @@ def run(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> Ran:
     return runner(tmp_path, capfd)
 
 
+@pytest.mark.slow
 def test_the_command_gives_each_published_cell_a_verdict(root: Path, run: Ran) -> None:
     status, out, err = run(
         *words(commands(RECIPE)[0], root), "dataset.sets=[libri_test_trials_f]", "scorecard.systems.B2=anon"

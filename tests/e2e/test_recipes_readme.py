@@ -78,6 +78,7 @@ def test_the_document_has_its_files_and_commands() -> None:
     assert len(function.strip().splitlines()) <= 6, "a toy"
 
 
+@pytest.mark.slow
 def test_three_ways_give_the_same_numbers(
     home: Path, install: Callable[[], None], models: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:

@@ -219,6 +219,7 @@ def test_distances_are_refused_until_somebody_says_so(tmp_path: Path, command: C
     assert command("prepare", *asked, "dataset.distances=true")[0] == 0
 
 
+@pytest.mark.slow
 def test_what_score_files_cannot_say_is_refused(tmp_path: Path, command: Command) -> None:
     vpc2024(tmp_path / "given")
     asked = ["plan", "dataset=scores", "dataset.root=given"]

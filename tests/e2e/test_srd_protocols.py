@@ -127,6 +127,7 @@ def share_of_first(vectors: dict[str, np.ndarray], speakers: list[str], apart: s
 EVERYBODY = SPEAKERS["f"] + SPEAKERS["m"]
 
 
+@pytest.mark.slow
 def test_beside_the_papers_protocol_stand_ranks_within_a_sex_and_with_chapters_apart(run: Callable) -> None:
     """Each with its own rows, and the speakers that cannot be held apart are named above the numbers."""
     vectors, rows, said = run(
@@ -150,6 +151,7 @@ def test_beside_the_papers_protocol_stand_ranks_within_a_sex_and_with_chapters_a
     assert 0 < idr["value"].min() < 1
 
 
+@pytest.mark.slow
 def test_sets_are_pooled_by_name(run: Callable) -> None:
     pools = "metric.srd.pools={women: [libri_trials_f], both: [libri_trials_f, libri_trials_m]}"
     vectors, rows, _ = run("metric=[srd]", "metric.srd.unit=utterance", pools)

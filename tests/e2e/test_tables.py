@@ -280,6 +280,7 @@ SWAPS = {
 }
 
 
+@pytest.mark.slow
 def test_a_list_in_another_form_is_one_fault_and_the_command_mends_it(small: Tiny, command: Command) -> None:
     plain = importers.read(many(small).save().settings())
     path = small.root / "t_trials_f" / "trials"
@@ -353,6 +354,7 @@ def bomb(path: Path, shape: tuple[int, ...] = (100_000, 1000)) -> None:
                 stream.write(bytes(1_000_000))
 
 
+@pytest.mark.slow
 def test_an_archive_that_unpacks_to_far_more_than_it_is(small: Tiny, command: Command, tmp_path: Path) -> None:
     small.save()
     path = tmp_path / "bomb.npz"

@@ -78,6 +78,7 @@ def command(root: Path, *more: str) -> int:
                     "metric=[asv]", "metric.asv.interval=none", f"paths.root={root.parent / 'exp'}", *more])  # fmt: skip
 
 
+@pytest.mark.slow
 def test_no_back_end_is_trained_on_words(corpus: Path, capfd: pytest.CaptureFixture[str]) -> None:
     written(corpus)
     assert command(corpus, "backend=[cosine,plda]") == 0

@@ -455,6 +455,7 @@ def test_a_training_set_is_looked_at_where_that_is_asked(
     assert "mine (training): files identical to the original" in said.last
 
 
+@pytest.mark.slow
 def test_without_audio_the_configuration_alone_is_checked(
     folder: Folder, capfd: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

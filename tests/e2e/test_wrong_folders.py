@@ -177,6 +177,7 @@ def test_a_sound_copy_and_an_unprotected_one_hold_nobody_elses(command: Command,
     assert status == 0 and "of another utterance" not in err and "system plain: 10 of 10 files" in err
 
 
+@pytest.mark.slow
 def test_a_second_run_that_is_the_first(command: Command, small: Tiny, tmp_path: Path) -> None:
     first, again = theirs(tmp_path / "one"), tmp_path / "again"
     shutil.copytree(first, again)
