@@ -53,7 +53,11 @@ def folders(store: Store, task: Task, keys: Mapping[Name, str], stop: Stop) -> d
             for name, key in keys.items():
                 made[name] = store.begin(task.name, key)
             if not _others(store, task, keys):
-                return made
+                # Somebody may have finished between the last look and this folder.
+                if not any(store.find(task.name, key) for key in keys.values()):
+                    return made
+                _discard(store, made.values())
+                return None
         except BaseException:
             _discard(store, made.values())
             raise
