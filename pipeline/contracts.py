@@ -1079,21 +1079,10 @@ class MetricFamily(Component):
 class Executor(Component):
     """Runs tasks: each is found in the store or computed, and committed before anything that stands on it begins.
 
-    One that has others do the work, later and on other machines, says :attr:`elsewhere`. It is not asked to ``execute`` but to share
-    out what is missing and to send it; whoever started it does not wait.
-
-
     Args:
         settings: of this executor.
         device: that the tasks were planned for: ``cpu``, ``cuda`` or ``cuda:N``.
-
-    Attributes:
-        elsewhere: whether it sends the work.
-        retries: of one that sends: how often what was lost is sent again although nothing was finished in the round before.
     """
-
-    elsewhere: ClassVar[bool] = False
-    retries: int = 0
 
     def __init__(self, settings: Any, device: str = "cpu") -> None:
         self.settings, self.device = settings, device
@@ -1127,26 +1116,42 @@ class Executor(Component):
             PipelineError: one or more tasks failed; the status is that of all of them, or 5 where they have several.
         """
 
+
+class Sender(Executor):
+    """Has others do the work, later and on other machines, and does not wait for them. What is missing of an evaluation is shared out
+    and sent; what has to be there before anything can be planned, it executes in its own process.
+
+    Attributes:
+        retries: how often what was lost is sent again although nothing was finished in the round before.
+    """
+
+    retries: int = 0
+
+    @abstractmethod
     def require(self) -> None:
-        """Of one that sends: that it can be done from here; asked before anything is computed.
+        """That it can send from here; asked before anything is computed.
 
         Raises:
             ConfigError: it cannot.
         """
 
+    @abstractmethod
     def shared_out(
         self, tasks: Sequence[Task], device: str, seconds: Callable[[Task], float], alone: bool = False
     ) -> list[Wave]:
-        """Of one that sends: what its jobs are.
+        """What its jobs are.
 
         Args:
             tasks: those that are missing, sources first.
             device: ``cpu``, or anything else where tasks that can use an accelerator are to have one.
             seconds: how long a task will take, as far as it can be told.
             alone: each task is to have a job of its own.
-        """
-        raise NotImplementedError
 
+        Raises:
+            ConfigError: no job may have what a task needs.
+        """
+
+    @abstractmethod
     def send(
         self,
         name: str,
@@ -1156,7 +1161,7 @@ class Executor(Component):
         last: Callable[[], Any],
         folder: Path,
     ) -> list[list[str]]:
-        """Of one that sends: send it all, or nothing.
+        """Send it all, or nothing.
 
         Args:
             name: of the jobs, for those who look at the queue.
@@ -1172,12 +1177,11 @@ class Executor(Component):
         Raises:
             ConfigError: they are not taken.
         """
-        raise NotImplementedError
 
+    @abstractmethod
     def cancelling(self, sent: Sequence[str]) -> str:
-        """Of one that sends: the command that ends these jobs."""
-        raise NotImplementedError
+        """The command that ends these jobs."""
 
+    @abstractmethod
     def states(self, sent: Sequence[str]) -> dict[str, tuple[bool, str]]:
-        """Of one that sends: whether each of these jobs goes on, and its state in words; without those of which nothing is known."""
-        raise NotImplementedError
+        """Whether each of these jobs goes on, and its state in words; without those of which nothing is known."""

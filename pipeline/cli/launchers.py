@@ -27,6 +27,7 @@ from hydra_plugins.hydra_submitit_launcher.config import BaseQueueConf
 
 from pipeline.cli import queue
 from pipeline.cli.sweeps import Ended, Jobs
+from pipeline.contracts import Sender
 from pipeline.engine.stop import Stopped
 from pipeline.errors import ConfigError
 from pipeline.registry import component, names
@@ -145,7 +146,7 @@ def _refuse_senders(job_overrides: Sequence[Sequence[str]]) -> None:
     """
     chosen = {one.partition("=")[2] for overrides in job_overrides for one in overrides if one.startswith("executor=")}
     for name in sorted(chosen & set(names("executors"))):
-        if component("executors", name).elsewhere:
+        if issubclass(component("executors", name), Sender):
             raise ConfigError(
                 f"executor={name} sends the work of each run to the cluster itself, and a job that only sends jobs is one too many",
                 where="hydra/launcher",

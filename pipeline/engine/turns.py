@@ -37,8 +37,8 @@ _uniform = random.SystemRandom().uniform
 
 
 def folders(store: Store, task: Task, keys: Mapping[Name, str], stop: Stop) -> dict[Name, Path] | None:
-    """Folders in which this process makes outputs of a task, which nobody else makes. None after a wait for somebody who made some of
-    them: then it is to be looked again what is missing.
+    """Folders in which this process makes outputs of a task, which nobody else makes. None where somebody else made, or began to make, some
+    of them: then it is to be looked again what is missing.
 
     Args:
         keys: of the outputs that are missing.

@@ -17,7 +17,7 @@ from pipeline.datasets import probe
 from pipeline.datasets.known import KnownFiles
 from pipeline.datasets.prepare import Prepared
 from pipeline.diagnostics import bands, judge, strongest
-from pipeline.engine import code, failures, in_turn, room
+from pipeline.engine import code, failures, room
 from pipeline.engine.journal import Journal
 from pipeline.engine.outcome import Outcome, missing
 from pipeline.engine.progress import Progress, Several
@@ -75,14 +75,14 @@ def evaluate(
     """
     for said in status.killed(asked.paths.runs, asked.paths.store / "files" / status.ENDED):
         log.warning("%s", said)
-    elsewhere = asked.executor.component.elsewhere
-    if elsewhere:
+    sends = sending.is_asked(asked)
+    if sends:
         sending.require(asked, can_be_read_again=bool(values))
     folder = RunFolder(asked.paths.runs, asked.recipe)
     with recorded(folder) as stop:
         folder.describe(values or {}, arguments)
         begun = begin(asked, folder, stop, progress or Progress(), placed(asked))
-        return (_sent(begun, folder) if elsewhere else None) or concluded(begun, folder)
+        return (_sent(begun, folder) if sends else None) or concluded(begun, folder)
 
 
 @dataclass(frozen=True)
@@ -253,7 +253,7 @@ def placed(asked: Evaluation) -> Machine:
     Raises:
         ConfigError: a device is asked for that is not there.
     """
-    if asked.executor.component.elsewhere:  # of the device that jobs have, this machine knows nothing
+    if sending.is_asked(asked):  # of the device that jobs have, this machine knows nothing
         return Machine("cpu", threads(asked.runtime))
     whole = machine(asked.runtime)
     each = asked.runtime.threads or executor(asked, whole.device).threads(whole.threads)
@@ -291,7 +291,7 @@ def train_extractors(asked: Evaluation, progress: Progress | None = None) -> Tra
     Raises:
         ConfigError: none is trained.
     """
-    if asked.executor.component.elsewhere:
+    if sending.is_asked(asked):
         raise ConfigError(
             f"executor={asked.executor.name} sends whole evaluations, and `train` is none",
             where="executor",
@@ -353,12 +353,8 @@ class Run:
             self._execute(tasks)
 
     def _execute(self, tasks: Sequence[Task]) -> None:
-        given = self.stop, self.outcome, self.progress, self.asked.fail_fast
-        if self.executor is None and self.asked.executor.component.elsewhere:
-            # What is needed to plan is made by this process in any case.
-            failures.raise_for(in_turn.performed(tasks, *given))
-        else:
-            (self.executor or executor(self.asked, self.device)).execute(tasks, *given)
+        chosen = self.executor or executor(self.asked, self.device)
+        chosen.execute(tasks, self.stop, self.outcome, self.progress, self.asked.fail_fast)
 
     def _rendered_again(self) -> bool:
         """Whether the data set that was rendered is damaged; it is then rendered once more, to the same bytes."""

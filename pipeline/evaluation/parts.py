@@ -224,7 +224,7 @@ def _sent_again(
 ) -> str:
     """Send what was lost once more; '' or why it is not."""
     fruitless = 0 if lacking < order.missing else order.fruitless + 1
-    executor: contracts.Executor = asked.executor.component(asked.executor.settings)
+    executor = sending.sender(asked)
     states = executor.states(sent.jobs(folder.path)[:-1]).values()
     ended = Counter(word for goes_on, word in states if not goes_on and word != "COMPLETED")
     ends = ", ".join(f"{count} {word}" for word, count in ended.items())

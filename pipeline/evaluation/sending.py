@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pipeline import slurm
-from pipeline.contracts import Executor
+from pipeline.contracts import Sender
 from pipeline.engine.journal import short
 from pipeline.engine.rates import Rates
 from pipeline.engine.task import Task
@@ -102,7 +102,7 @@ def send(asked: Evaluation, tasks: Sequence[Task], missing: Sequence[Task], fold
     Raises:
         ConfigError: the jobs are not taken; none is left.
     """
-    executor = _executor(asked)
+    executor = sender(asked)
     device = asked.runtime.device
     taken = _with_others(asked, folder, executor)
     own = [task for task in missing if short(task) not in taken]
@@ -155,8 +155,15 @@ def send(asked: Evaluation, tasks: Sequence[Task], missing: Sequence[Task], fold
     )
 
 
-def _executor(asked: Evaluation) -> Executor:
-    made: Executor = asked.executor.component(asked.executor.settings)
+def is_asked(asked: Evaluation) -> bool:
+    """Whether the executor that is asked for has others do the work."""
+    return issubclass(asked.executor.component, Sender)
+
+
+def sender(asked: Evaluation) -> Sender:
+    """The executor of an evaluation whose work is sent."""
+    made = asked.executor.component(asked.executor.settings)
+    assert isinstance(made, Sender)
     return made
 
 
@@ -172,7 +179,7 @@ def require(asked: Evaluation, can_be_read_again: bool = True) -> None:
             where=f"executor={asked.executor.name}",
             remedy="give evaluate the composed values, as pipeline.evaluate and the command line do",
         )
-    _executor(asked).require()
+    sender(asked).require()
 
 
 def _seconds(task: Task, rates: Sequence[Rates]) -> float:
@@ -182,7 +189,7 @@ def _seconds(task: Task, rates: Sequence[Rates]) -> float:
     return next((found for found in known if found is not None), max(least, by_audio * task.resources.seconds))
 
 
-def _with_others(asked: Evaluation, folder: Path, executor: Executor) -> dict[str, str]:
+def _with_others(asked: Evaluation, folder: Path, executor: Sender) -> dict[str, str]:
     """The tasks, by their short names, that jobs of other runs over the same store are about to do, each with its job."""
     ordered: dict[str, str] = {}
     for run in status.going(asked.paths.runs, asked.paths.store / "files" / status.ENDED):

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 
-from pipeline.tables import results
 from tests import toy
 
 HOOK = """
@@ -47,24 +46,3 @@ def until(condition: Callable[[], object]) -> None:
             return
         time.sleep(0.1)
     raise AssertionError("it never happened")
-
-
-def values(runs: Sequence[Path]) -> set[tuple[str, ...]]:
-    """All numbers of some runs, with what they are about."""
-    names = [
-        "dataset",
-        "subset",
-        "system",
-        "attacker",
-        "extractor",
-        "backend",
-        "metric",
-        "variant",
-        "value",
-        "low",
-        "high",
-    ]
-    tables = [results.read(run) for run in runs]
-    return {
-        tuple(row) for table in tables for row in table[[n for n in names if n in table.columns]].astype(str).to_numpy()
-    }

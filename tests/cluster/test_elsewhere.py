@@ -12,7 +12,8 @@ import pytest
 from pipeline import evaluation
 from pipeline.tables import sent, status
 from tests import paper, sweeps, toy
-from tests.cluster.common import hooked, until, values
+from tests.cluster.common import hooked, until
+from tests.running import values
 
 pytestmark = [pytest.mark.cluster, pytest.mark.usefixtures("cluster")]
 SENT = ("executor=slurm", "executor.gpus=0", "executor.cpus=1", "executor.mem_gb=3")
@@ -59,7 +60,7 @@ def test_a_sweep_gives_the_same_values_in_all_ways_and_does_nothing_twice(data: 
         runs[name] = sorted((tmp_path / name / "exp" / "runs").iterdir())
         until(lambda name=name: all(ended(run) for run in runs[name]))
         assert [status.read(run)["state"] for run in runs[name]] == ["done"] * 6
-    assert values(runs["sent"]) == values(runs["here"]) == values(runs["launched"]) != set()
+    assert values(*runs["sent"]) == values(*runs["here"]) == values(*runs["launched"]) != []
     computed = {
         name: Counter(one["task"] for run in of for one in paper.events(run) if one["event"] == "done")
         for name, of in runs.items()
@@ -143,7 +144,7 @@ def test_a_system_that_fails_is_told_with_its_traceback_and_the_others_end_well(
     alone = tmp_path / "alone"
     alone.mkdir()
     toy.run(*sweeps.QUICK, f"dataset.root={data}", "system=[original,b2]", cwd=alone, check=True)
-    assert values([run]) == values(list((alone / "exp" / "runs").iterdir()))
+    assert values(run) == values(*(alone / "exp" / "runs").iterdir())
 
 
 def test_a_run_of_which_all_is_cancelled_is_stopped_and_the_same_command_goes_on(data: Path, tmp_path: Path) -> None:

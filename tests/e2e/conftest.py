@@ -1,4 +1,5 @@
-"""The demo, run once from an installed wheel outside the clone; the end-to-end tests look at what it left."""
+"""What several end-to-end tests start from: command lines in this process, and the demo, which is run once from an installed wheel outside
+the clone."""
 
 from __future__ import annotations
 
@@ -8,11 +9,13 @@ import sys
 import sysconfig
 import venv
 import zipfile
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
+from pipeline import cli
 from tests.toy import HANGS
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -43,6 +46,24 @@ def elsewhere() -> dict[str, str]:
         for name, value in os.environ.items()
         if name != "PYTHONPATH" and not name.startswith("VOICE_PRIVACY_")
     }
+
+
+@pytest.fixture
+def command(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> Callable[..., tuple[int, str, str]]:
+    """Run a command line in this process, from a folder of its own; exit status, standard output and standard error. Whatever goes wrong
+    is explained."""
+    monkeypatch.chdir(tmp_path)
+
+    def call(*given: str) -> tuple[int, str, str]:
+        capfd.readouterr()
+        status = cli.run(given)
+        out, err = capfd.readouterr()
+        assert "Traceback" not in err and "bug of the pipeline" not in err, err
+        return status, out, err
+
+    return call
 
 
 @pytest.fixture(scope="session")

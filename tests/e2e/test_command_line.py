@@ -30,20 +30,6 @@ ODD = """ü 文'"([{,=;#&!`<>|^ x"""
 Call = Callable[..., tuple[int, str, str]]
 
 
-@pytest.fixture
-def command(tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Call:
-    """Run a command line in this process; exit status, standard output and standard error."""
-    monkeypatch.chdir(tmp_path)
-
-    def call(*arguments: str) -> tuple[int, str, str]:
-        status = cli.run([*arguments])
-        out, err = capfd.readouterr()
-        assert "Traceback" not in err and "bug of the pipeline" not in err
-        return status, out, err
-
-    return call
-
-
 # Output ----------------------------------------------------------------------------------------------------------------
 
 

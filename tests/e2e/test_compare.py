@@ -13,7 +13,6 @@ from typing import Any
 import pytest
 import yaml
 
-from pipeline import cli
 from pipeline.report import render
 from pipeline.report.scorecard import output, runs, settings
 from pipeline.tables import limits, published, results, written
@@ -21,19 +20,6 @@ from tests import toy
 from tests.report.test_scorecard import eer
 
 Command = Callable[..., tuple[int, str, str]]
-
-
-@pytest.fixture
-def command(tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Command:
-    """Run a command line in this process; exit status, standard output and standard error."""
-    monkeypatch.chdir(tmp_path)
-
-    def call(*arguments: str) -> tuple[int, str, str]:
-        status = cli.run([*arguments])
-        out, err = capfd.readouterr()
-        return status, out, err
-
-    return call
 
 
 def run_of(

@@ -13,7 +13,6 @@ import pandas as pd
 import pytest
 import soundfile
 
-from pipeline import cli
 from pipeline.datasets import looking
 from pipeline.engine.executors import local
 from pipeline.files import file_digest
@@ -26,19 +25,6 @@ QUICK = (
     "runtime.device=cpu",
 )  # fmt: skip
 CAUSE = "it was changed or copied over while the run went on"
-
-
-@pytest.fixture
-def command(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Command:
-    """Run a command line in this process; exit status, standard output and standard error."""
-    monkeypatch.chdir(tmp_path)
-
-    def call(*arguments: str) -> tuple[int, str, str]:
-        status = cli.run(list(arguments))
-        out, err = capfd.readouterr()
-        return status, out, err
-
-    return call
 
 
 @pytest.fixture(scope="module")

@@ -14,9 +14,10 @@ from pipeline import audio, cli, evaluation
 from pipeline.engine.store import Store
 from pipeline.evaluation import orders
 from pipeline.stages import score
-from pipeline.tables import results, sent, status
+from pipeline.tables import sent, status
 from tests import paper, toy
 from tests.paper import Job, Paper
+from tests.running import values
 
 QUICK = ("recipe=kaldi", "extractor=[ge2e]", "attacker=[ignorant]", "metric=[asv]", "diagnostics=false")
 EACH = ("executor=slurm", "executor.gpus=0", "executor.chunk_minutes=0.001")
@@ -61,25 +62,6 @@ def start(command: Command, data: Path, *more: str) -> Path:
     code, out, err = command(*EACH, f"dataset.root={data}", "system=[original,b2]", *more)
     assert code == 0, err
     return Path(out.splitlines()[-1])
-
-
-def values(run: Path) -> list[tuple[object, ...]]:
-    table = results.read(run)
-    names = [
-        "dataset",
-        "subset",
-        "system",
-        "attacker",
-        "extractor",
-        "backend",
-        "metric",
-        "variant",
-        "value",
-        "low",
-        "high",
-    ]
-    names = [name for name in names if name in table.columns]
-    return sorted(map(tuple, table[names].astype(str).to_numpy()))
 
 
 def test_what_is_sent_and_what_is_said_of_it(cluster: Paper, command: Command, data: Path, here: Path) -> None:

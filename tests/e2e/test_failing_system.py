@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 
 import pipeline as vp
-from pipeline import cli, registry
+from pipeline import registry
 from pipeline.tables import limits, results
 from tests import toy
 
@@ -104,19 +104,6 @@ def plugin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     registry.component.cache_clear()
     yield f"--config-dir={tmp_path / 'conf'}"
     registry.component.cache_clear()
-
-
-@pytest.fixture
-def command(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Command:
-    """Run a command line in this process; exit status, standard output and standard error."""
-    monkeypatch.chdir(tmp_path)
-
-    def call(*arguments: str) -> tuple[int, str, str]:
-        status = cli.run(list(arguments))
-        out, err = capfd.readouterr()
-        return status, out, err
-
-    return call
 
 
 def of_run(out: str) -> Path:

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from pipeline import audio, cli
+from pipeline import audio
 from pipeline.nets import embedding
 from pipeline.tables import results
 from tests import toy
@@ -18,19 +18,6 @@ from tests.e2e.test_precomputed import written
 
 Command = Callable[..., tuple[int, str, str]]
 QUICK = ("recipe=kaldi", "diagnostics=false", "runtime.device=cpu", "metric.asv.interval=none")
-
-
-@pytest.fixture
-def command(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Command:
-    """Run a command line in this process; exit status, standard output and standard error."""
-    monkeypatch.chdir(tmp_path)
-
-    def call(*arguments: str) -> tuple[int, str, str]:
-        status = cli.run(list(arguments))
-        out, err = capfd.readouterr()
-        return status, out, err
-
-    return call
 
 
 @pytest.fixture(scope="module")

@@ -29,21 +29,6 @@ Command = Callable[..., tuple[int, str, str]]
 AWAY = ("../secret", "/etc/hostname", "a/../../secret", "link", "folder/secret", "", "a\0b")
 
 
-@pytest.fixture
-def command(tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Command:
-    """Run a command line in this process; exit status, standard output and standard error."""
-    monkeypatch.chdir(tmp_path)
-
-    def call(*arguments: str) -> tuple[int, str, str]:
-        capfd.readouterr()
-        status = cli.run(arguments)
-        out, err = capfd.readouterr()
-        assert "Traceback" not in err and "bug of the pipeline" not in err, err
-        return status, out, err
-
-    return call
-
-
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The root of a finished run over score files, which takes a moment."""

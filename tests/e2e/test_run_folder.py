@@ -62,21 +62,6 @@ def run(finished: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(finished, tmp_path / finished.name))
 
 
-@pytest.fixture
-def command(tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Command:
-    """Run a command line in this process; exit status, standard output and standard error."""
-    monkeypatch.chdir(tmp_path)
-
-    def call(*arguments: str) -> tuple[int, str, str]:
-        capfd.readouterr()
-        status = cli.run(arguments)
-        out, err = capfd.readouterr()
-        assert "Traceback" not in err and "bug of the pipeline" not in err, err
-        return status, out, err
-
-    return call
-
-
 def flip(path: Path, bit: int) -> None:
     """Another value of one bit; the size stays."""
     content = bytearray(path.read_bytes())

@@ -29,20 +29,6 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def command(tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Command:
-    monkeypatch.chdir(tmp_path)
-
-    def call(*given: str) -> tuple[int, str, str]:
-        capfd.readouterr()
-        status = cli.run(given)
-        out, err = capfd.readouterr()
-        assert "Traceback" not in err and "bug of the pipeline" not in err, err
-        return status, out, err
-
-    return call
-
-
-@pytest.fixture
 def asked(finished: Path, tmp_path: Path) -> list[str]:
     """The command of the finished run, over a copy of what it left: ``exp``."""
     shutil.copytree(finished / "exp", tmp_path / "exp")

@@ -26,7 +26,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from pipeline import cli, evaluation
+from pipeline import evaluation
 from pipeline.cli import queue
 from pipeline.engine.store import Store
 from pipeline.evaluation import machine
@@ -54,20 +54,6 @@ def sound(tmp_path: Path) -> list[str]:
         f"+extractor.precomputed.vectors={{original: {tmp_path / 'x'}}}", "attacker=[ignorant]", "backend=[cosine]",
         "metric=[asv]", "metric.asv.interval=none", "diagnostics=false", f"paths.root={tmp_path / 'exp'}",
     ]  # fmt: skip
-
-
-@pytest.fixture
-def command(tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Command:
-    """Run a command line in this process; exit status, standard output and standard error."""
-    monkeypatch.chdir(tmp_path)
-
-    def call(*arguments: str) -> tuple[int, str, str]:
-        status = cli.run(arguments)
-        out, err = capfd.readouterr()
-        assert "Traceback" not in err and "bug of the pipeline" not in err, err
-        return status, out, err
-
-    return call
 
 
 def states(exp: Path) -> list[str]:

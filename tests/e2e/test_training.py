@@ -15,7 +15,6 @@ import pandas as pd
 import pytest
 import soundfile
 
-from pipeline import cli
 from pipeline.datasets import synthetic
 from pipeline.files import file_digest
 from pipeline.tables import results
@@ -41,19 +40,6 @@ def speech(root: Path, speakers: int = 6, utterances: int = 2, seconds: float = 
 def training(root: Path, exp: Path, *more: str) -> list[str]:
     return ["train", "extractor=[ecapa]", "dataset=librispeech", f"dataset.train={root}", *TINY, f"paths.root={exp}",
             "runtime.device=cpu", *more]  # fmt: skip
-
-
-@pytest.fixture
-def command(tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple[int, str, str]]:  # fmt: skip
-    """Run a command line in this process; exit status, standard output and standard error."""
-    monkeypatch.chdir(tmp_path)
-
-    def call(*arguments: str) -> tuple[int, str, str]:
-        status = cli.run(list(arguments))
-        out, err = capfd.readouterr()
-        return status, out, err
-
-    return call
 
 
 def weights(exp: Path) -> Mapping[str, str]:

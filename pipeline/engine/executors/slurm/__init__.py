@@ -14,6 +14,7 @@ from pydantic import Field, field_validator
 
 from pipeline import contracts, slurm
 from pipeline.contracts import ComponentSettings, runtime
+from pipeline.engine import failures, in_turn
 from pipeline.engine.executors.slurm import jobs
 from pipeline.engine.outcome import Outcome
 from pipeline.engine.progress import Progress
@@ -112,24 +113,23 @@ def known(extra: Mapping[str, Value]) -> Mapping[str, Value]:
     return plain
 
 
-class Executor(contracts.Executor):
+class Executor(contracts.Sender):
     """Sends the work to a cluster."""
 
     Settings: ClassVar[type[ComponentSettings]] = Settings
-    elsewhere: ClassVar[bool] = True
 
     def __init__(self, settings: Any, device: str = "cpu") -> None:
         super().__init__(settings, device)
         self.retries = settings.retries
 
     def require(self) -> None:
-        """See :meth:`pipeline.contracts.Executor.require`."""
+        """See :meth:`pipeline.contracts.Sender.require`."""
         jobs.require()
 
     def shared_out(
         self, tasks: Sequence[Task], device: str, seconds: Callable[[Task], float], alone: bool = False
     ) -> list[Wave]:
-        """See :meth:`pipeline.contracts.Executor.shared_out`.
+        """See :meth:`pipeline.contracts.Sender.shared_out`.
 
         Raises:
             ConfigError: a GPU is asked for, and no job may have one.
@@ -156,7 +156,7 @@ class Executor(contracts.Executor):
         last: Callable[[], Any],
         folder: Path,
     ) -> list[list[str]]:
-        """See :meth:`pipeline.contracts.Executor.send`."""
+        """See :meth:`pipeline.contracts.Sender.send`."""
         sent: list[list[str]] = []
         try:
             for wave, work, elsewhere in zip(shared, calls, others[:-1], strict=True):
@@ -171,19 +171,19 @@ class Executor(contracts.Executor):
         return sent
 
     def cancelling(self, sent: Sequence[str]) -> str:
-        """See :meth:`pipeline.contracts.Executor.cancelling`."""
+        """See :meth:`pipeline.contracts.Sender.cancelling`."""
         return f"scancel {' '.join(slurm.mains(sent))}"
 
     def states(self, sent: Sequence[str]) -> dict[str, tuple[bool, str]]:
-        """See :meth:`pipeline.contracts.Executor.states`."""
+        """See :meth:`pipeline.contracts.Sender.states`."""
         answer = slurm.ask(sent) if sent else slurm.Answer()
         return {job: (state not in slurm.ENDED, state) for job, (state, _) in answer.states.items()}
 
     def execute(
         self, tasks: Sequence[Task], stop: Stop, outcome: Outcome, progress: Progress, fail_fast: bool = False
     ) -> None:
-        """It performs nothing in this process."""
-        raise NotImplementedError("the tasks of this executor are performed by the jobs that it sends")
+        """Run tasks here and now, in turn; see :meth:`pipeline.contracts.Executor.execute`."""
+        failures.raise_for(in_turn.performed(tasks, stop, outcome, progress, fail_fast))
 
     def _ask(self, stage: str, device: bool, **fields: Any) -> Ask:
         """What the jobs of a stage ask for, which may use a GPU or not."""
