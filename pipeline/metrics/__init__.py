@@ -24,6 +24,8 @@ From scores to a number with its interval:
 
 from pipeline.metrics._checks import MetricError, Undefined
 from pipeline.metrics._result import describe
+from pipeline.metrics.alarms import TprEvidence, tpr_evidence
+from pipeline.metrics.attribute import AttributePart, Stranger, attribute_part, class_scores, stranger
 from pipeline.metrics.calibration import (
     CEce,
     Isotonic,
@@ -32,11 +34,28 @@ from pipeline.metrics.calibration import (
     isotonic_calibration,
     linear_calibration,
 )
+from pipeline.metrics.candidate_rank import RankLlr, llr_of_share, rank_llr
 from pipeline.metrics.cece_uncertainty import c_ece_by_speaker
 from pipeline.metrics.cllr import cllr, cllr_cal, cllr_min
+from pipeline.metrics.conversation import LengthCurve, length_by_speaker, length_curve, pooled_trials
 from pipeline.metrics.detection import TprAtFpr, eer, tpr_at_fpr
 from pipeline.metrics.ece import D_ECE_MAX, EceProfile, d_ece, d_ece_oracle, ece, ece_profile, prior_entropy, z_function
 from pipeline.metrics.fusion import Fusion, equal_fusion, logistic_fusion
+from pipeline.metrics.lid import (
+    Lid,
+    LidChance,
+    Slope,
+    SpeakerSlopes,
+    exceedance,
+    lid,
+    lid_ceiling,
+    lid_of_llr,
+    loso_slopes,
+    published_slope,
+    row_z,
+    softmax_slope,
+)
+from pipeline.metrics.lid_uncertainty import lid_by_identity, lid_by_speaker
 from pipeline.metrics.linkability import d_sys, pi_link, pi_sing
 from pipeline.metrics.linkage import Linkage, linkage, linkage_by_speaker, p0p1_ratio
 from pipeline.metrics.normalised import (
@@ -49,6 +68,7 @@ from pipeline.metrics.normalised import (
 )
 from pipeline.metrics.order import ClassOrder, area, class_order, rank_order
 from pipeline.metrics.pav import Calibration, calibrate, oracle_llr
+from pipeline.metrics.population import PiLinkCurve, pi_link_by_speaker, pi_link_curve, pi_sing_chance
 from pipeline.metrics.srd import (
     BetaBinomial,
     Disclosure,
@@ -97,6 +117,7 @@ from pipeline.metrics.zebra import Zebra, l_w_ceiling, tag, zebra
 from pipeline.metrics.zoo import Zoo, zoo
 
 __all__ = [
+    "AttributePart",
     "BetaBinomial",
     "ByIdentity",
     "BySpeaker",
@@ -109,17 +130,26 @@ __all__ = [
     "Fusion",
     "Interval",
     "Isotonic",
+    "LengthCurve",
+    "Lid",
+    "LidChance",
     "Linear",
     "Linkage",
     "MetricError",
     "Normalised",
     "NullBand",
     "Paired",
+    "PiLinkCurve",
+    "RankLlr",
     "Ranks",
     "SimilarityMatrix",
+    "Slope",
     "SpeakerRow",
+    "SpeakerSlopes",
     "Srd",
+    "Stranger",
     "TprAtFpr",
+    "TprEvidence",
     "TrialMetrics",
     "Trials",
     "Undefined",
@@ -127,10 +157,12 @@ __all__ = [
     "Zebra",
     "Zoo",
     "area",
+    "attribute_part",
     "c_ece",
     "c_ece_by_speaker",
     "calibrate",
     "class_order",
+    "class_scores",
     "cllr",
     "cllr_cal",
     "cllr_min",
@@ -148,6 +180,7 @@ __all__ = [
     "eer",
     "equal_fusion",
     "equal_speaker_weights",
+    "exceedance",
     "fit_beta_binomial",
     "g_cllr_min",
     "g_d_ece",
@@ -155,10 +188,19 @@ __all__ = [
     "intervals",
     "isotonic_calibration",
     "l_w_ceiling",
+    "length_by_speaker",
+    "length_curve",
+    "lid",
+    "lid_by_identity",
+    "lid_by_speaker",
+    "lid_ceiling",
+    "lid_of_llr",
     "linear_calibration",
     "linkage",
     "linkage_by_speaker",
+    "llr_of_share",
     "logistic_fusion",
+    "loso_slopes",
     "normalised",
     "normalised_by_speaker",
     "null_bands",
@@ -166,17 +208,27 @@ __all__ = [
     "p0p1_ratio",
     "paired_tests",
     "pi_link",
+    "pi_link_by_speaker",
+    "pi_link_curve",
     "pi_sing",
+    "pi_sing_chance",
+    "pooled_trials",
     "prior_entropy",
+    "published_slope",
     "rank_histogram",
+    "rank_llr",
     "rank_order",
+    "row_z",
     "signed_dominance",
     "similarity_matrix",
+    "softmax_slope",
     "srd",
     "srd_by_identity",
     "srd_by_speaker",
+    "stranger",
     "tag",
     "tpr_at_fpr",
+    "tpr_evidence",
     "trial_metrics",
     "trials_by_identity",
     "trials_by_speaker",

@@ -1,0 +1,275 @@
+"""What an attacker gains from hearing more: disclosure against the number L of trial utterances that are pooled.
+
+See pipeline/metrics/README.md, section 14e.
+
+One item is L trials of one speaker. The value of a speaker is the mean over all choices of L of the speaker's trials
+(or over random ones, where there are too many), and the curve is the mean over speakers. The same speakers stand at
+each L: those with enough trials for the largest.
+
+Conventions: as of :mod:`pipeline.metrics.lid`; scores are cosines of unit vectors with each enrolment, so that the
+sum of rows is, up to a factor of the row, the row of the mean vector.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from pipeline.metrics._checks import Array, Indices, MetricError, Undefined, choice
+from pipeline.metrics._result import quantity
+from pipeline.metrics.detection import eer_rocch
+from pipeline.metrics.lid import SoftmaxLoss, candidates, loso_of_loss, mean_of, posterior_bits, row_z, speaker_means
+from pipeline.metrics.pav import Rows, calibrate_rows
+from pipeline.metrics.population import pi_link_curve
+from pipeline.metrics.uncertainty import BySpeaker
+
+RULES = ("embedding", "llr_sum", "llr_mean")
+MOST_SUBSETS = 1000
+"""Choices of L trials of a speaker that are all taken; where there are more, so many are drawn."""
+LENGTH_METRICS = ("idr", "eer", "alid")
+
+
+@dataclass(frozen=True)
+class Pooled:
+    """Items of L trials each."""
+
+    length: int
+    """L."""
+    rows: Array
+    """[m, N] sums of the items' score rows."""
+    z: Array
+    """[m, N] sums of the items' z-scores."""
+    truth: Indices
+    """[m] true candidate of each item."""
+    apart: Indices
+    """[S] items of each speaker of the panel that share no trial."""
+    drawn: bool
+    """Whether choices were drawn for some speaker."""
+
+
+@dataclass(frozen=True)
+class LengthCurve:
+    """Disclosure by number of pooled trial utterances, on one panel of speakers; what has no value is NaN."""
+
+    lengths: Indices = quantity("count", "[K] pooled utterances, L")
+    panel: Indices = quantity("", "[S] candidates with enough trials for the largest L")
+    n_items: Indices = quantity("count", "[K] items")
+    drawn: npt.NDArray[np.bool_] = quantity("", "[K] whether items were drawn instead of enumerated")
+    idr: Array = quantity("fraction", "[K] share of items whose speaker stands first, ties spread", "lower")
+    pi_link_half: Array = quantity("fraction", "[K] pi_link among half of the candidates", "lower")
+    half: int = quantity("count", "half of the candidates, rounded down, at least 2")
+    eer: Array = quantity("fraction", "[K] equal error rate of pooled scores, on the convex hull", "higher")
+    alid: Array = quantity("bit", "[K] mean local information disclosure, speakers weighing alike", "lower")
+    rule: str = quantity("label", "how bits are pooled: embedding, llr_sum or llr_mean")
+    slopes: Array = quantity("", "[K] slope of the posterior; the mean over speakers where it comes from the others")
+    reason: str = quantity("", "why there is no ALID, or empty")
+
+
+def pooled_trials(
+    scores: npt.ArrayLike,
+    truth: npt.ArrayLike,
+    lengths: Sequence[int],
+    *,
+    subsets: int = MOST_SUBSETS,
+    generator: np.random.Generator | None = None,
+) -> list[Pooled]:
+    """Items of L trials for each L, on the speakers who have enough trials for the largest.
+
+    Args:
+        scores: [n, N] score of each trial against each candidate.
+        truth: [n] the true candidate of each trial.
+        lengths: values of L, 1 or more.
+        subsets: choices of a speaker's trials that are all taken; where there are more, so many are drawn.
+        generator: for draws.
+
+    Raises:
+        MetricError: NaN or infinite scores, shapes that do not fit, no length or one below 1, no speaker with enough
+            trials, draws without a generator.
+    """
+    s, t = candidates(scores, truth)
+    if not lengths or min(lengths) < 1 or subsets < 1:
+        raise MetricError(f"lengths must be 1 or more, and so must be subsets, not {list(lengths)} and {subsets}")
+    held = np.bincount(t, minlength=s.shape[1])
+    panel = np.flatnonzero(held >= max(lengths))
+    if not panel.size:
+        raise MetricError(f"no speaker has {max(lengths)} trials")
+    z = row_z(s)
+    return [_pool(s, z, t, panel, length, subsets, generator) for length in lengths]
+
+
+def _pool(
+    s: Array, z: Array, truth: Indices, panel: Indices, length: int, subsets: int, generator: np.random.Generator | None
+) -> Pooled:
+    chosen, drawn = [], False
+    for speaker in panel:
+        own = np.flatnonzero(truth == speaker)
+        if math.comb(own.size, length) <= subsets:
+            places = np.array(list(itertools.combinations(range(own.size), length)), dtype=np.int64)
+        elif generator is None:
+            raise MetricError(
+                f"{own.size} trials have more than {subsets} choices of {length}: a draw needs a generator"
+            )
+        else:
+            drawn = True
+            places = np.argsort(generator.random((subsets, own.size)), axis=1)[:, :length]
+        chosen.append(own[places])
+    items = np.concatenate(chosen)
+    # Sorted before they are added: the sum is the same bytes in whatever order the trials stand.
+    rows, sums = (np.sort(each[items], axis=1).sum(axis=1) for each in (s, z))
+    apart = np.bincount(truth, minlength=s.shape[1])[panel] // length
+    return Pooled(length, rows, sums, truth[items[:, 0]], apart, drawn)
+
+
+def length_curve(
+    scores: npt.ArrayLike,
+    truth: npt.ArrayLike,
+    lengths: Sequence[int],
+    *,
+    rule: str = "embedding",
+    slope: float | None = None,
+    subsets: int = MOST_SUBSETS,
+    generator: np.random.Generator | None = None,
+) -> LengthCurve:
+    """IdR, pi_link, EER and ALID against the number of pooled trial utterances.
+
+    Args:
+        scores, truth, lengths, subsets, generator: as of :func:`pooled_trials`.
+        rule: how bits are pooled. ``embedding``: the z-scores of the summed rows; ``llr_mean`` and ``llr_sum``: the mean
+            or the sum of the z-scores of the L rows. The sum takes the L trials as independent, and overstates where
+            they share a pseudo-voice. Ranks and EER are of the summed rows.
+        slope: one that was learnt from other speakers; None learns it anew at each L, for each speaker from the others.
+
+    Raises:
+        MetricError: as of ``pooled_trials``; an unknown rule; a negative slope.
+
+    Example:
+        >>> import numpy as np
+        >>> from pipeline.metrics import length_curve
+        >>> random = np.random.default_rng(0)
+        >>> truth = np.repeat(np.arange(6), 5)
+        >>> scores = random.normal(size=(30, 6)) + (truth[:, None] == np.arange(6))
+        >>> found = length_curve(scores, truth, [1, 3, 5])
+        >>> found.idr.round(2).tolist(), found.alid.round(2).tolist()
+        ([0.53, 0.72, 0.83], [0.46, 1.26, 1.63])
+    """
+    choice(rule, RULES, "rule")
+    pooled = pooled_trials(scores, truth, lengths, subsets=subsets, generator=generator)
+    found = [_Measured(each, rule, slope) for each in pooled]
+    reasons = [each.reason for each in found if each.reason]
+    return LengthCurve(
+        lengths=np.array(lengths, dtype=np.int64),
+        panel=np.unique(pooled[0].truth),
+        n_items=np.array([each.truth.size for each in pooled], dtype=np.int64),
+        drawn=np.array([each.drawn for each in pooled]),
+        idr=np.array([each.idr for each in found]),
+        pi_link_half=np.array([each.half for each in found]),
+        half=max(pooled[0].rows.shape[1] // 2, 2),
+        eer=np.array([each.eer(None) for each in found]),
+        alid=np.array([each.alid for each in found]),
+        rule=rule,
+        slopes=np.array([each.slope for each in found]),
+        reason=reasons[0] if reasons else "",
+    )
+
+
+def length_by_speaker(
+    scores: npt.ArrayLike,
+    truth: npt.ArrayLike,
+    lengths: Sequence[int],
+    *,
+    rule: str = "embedding",
+    slope: float | None = None,
+    subsets: int = MOST_SUBSETS,
+    generator: np.random.Generator | None = None,
+) -> BySpeaker:
+    """``idr.L``, ``eer.L`` and ``alid.L`` (where it has a value) as a function of speaker weights, for intervals.
+
+    Items are weighed by their speaker; the candidates and the slopes stay.
+
+    Args:
+        scores, truth, lengths, rule, slope, subsets, generator: as of :func:`length_curve`.
+
+    Raises:
+        MetricError: as of ``length_curve``.
+    """
+    choice(rule, RULES, "rule")
+    pooled = pooled_trials(scores, truth, lengths, subsets=subsets, generator=generator)
+    found = [_Measured(each, rule, slope) for each in pooled]
+    panel = np.unique(pooled[0].truth)
+    n_candidates = pooled[0].rows.shape[1]
+
+    def evaluate(weights: Array) -> dict[str, float]:
+        w = np.zeros(n_candidates)
+        w[: weights.size] = weights
+        total = math.fsum(w[panel])
+        if not total > 0:
+            raise MetricError("no speaker of the panel is left")
+        values: dict[str, float] = {}
+        for length, each in zip(lengths, found):
+            values[f"idr.{length}"] = math.fsum(w[panel] * each.idr_by_speaker[panel]) / total
+            values[f"eer.{length}"] = each.eer(w)
+            if not each.reason:
+                values[f"alid.{length}"] = math.fsum(w[panel] * each.alid_by_speaker[panel]) / total
+        return values
+
+    ranges = {"idr": (0.0, 1.0), "eer": (0.0, 0.5), "alid": (-math.inf, math.log2(n_candidates))}
+    bounds = {f"{name}.{length}": ranges[name] for name in LENGTH_METRICS for length in lengths}
+    rates = {f"idr.{length}": (0.0, 1.0) for length in lengths} | {f"eer.{length}": (0.0,) for length in lengths}
+    return BySpeaker(evaluate, panel, panel.size - 1, bounds, rates, panel.size)
+
+
+class _Measured:
+    """All measures of the items of one length."""
+
+    def __init__(self, pooled: Pooled, rule: str, slope: float | None) -> None:
+        t, n_candidates = pooled.truth, pooled.rows.shape[1]
+        self.pooled = pooled
+        panel = np.unique(t)
+        half = max(n_candidates // 2, 2)
+        curve = pi_link_curve(pooled.rows, t, [half, n_candidates])
+        self.half, self.idr = float(curve.value[0]), float(curve.value[1])
+        self.idr_by_speaker = np.full(n_candidates, np.nan)
+        for speaker in panel:
+            own = pooled.rows[t == speaker]
+            self.idr_by_speaker[speaker] = pi_link_curve(own, t[t == speaker], [n_candidates]).value[0]
+        if rule == "embedding":
+            z = row_z(pooled.rows)
+        else:
+            z = pooled.z / pooled.length if rule == "llr_mean" else pooled.z
+        self.reason, self.alid, self.slope = "", math.nan, math.nan
+        self.alid_by_speaker = np.full(n_candidates, np.nan)
+        try:
+            slopes = np.full(n_candidates, math.nan if slope is None else slope)
+            if slope is None:
+                slopes = loso_of_loss(SoftmaxLoss(z, t, pooled.apart), n_candidates).value
+        except Undefined as problem:
+            self.reason = str(problem)
+            return
+        if not (slopes[panel] >= 0).all():
+            raise MetricError("a slope must be 0 or more")
+        self.slope = mean_of(slopes[panel])
+        bits = posterior_bits(slopes[t][:, None] * z)[np.arange(t.size), t]
+        self.alid_by_speaker = speaker_means(bits, t, n_candidates)
+        self.alid = mean_of(self.alid_by_speaker[panel])
+
+    def eer(self, weights: Array | None) -> float:
+        """EER under weights [N] of the speakers of the items; each speaker's items share the weight."""
+        t, rows = self.pooled.truth, self.pooled.rows
+        w = (np.ones(rows.shape[1]) if weights is None else weights) / np.maximum(
+            np.bincount(t, minlength=rows.shape[1]), 1
+        )
+        own = np.zeros(rows.shape, dtype=bool)
+        own[np.arange(t.size), t] = True
+        scores, place = np.unique(rows, return_inverse=True)
+        each = np.broadcast_to(w[t][:, None], rows.shape)
+        place = place.reshape(rows.shape)
+        target, nontarget = (
+            np.bincount(place[part], each[part], scores.size).astype(np.float64) for part in (own, ~own)
+        )
+        blocks = calibrate_rows(Rows(target, nontarget, scores), laplace=False)
+        return eer_rocch(blocks.target, blocks.nontarget)

@@ -1,0 +1,194 @@
+"""Local information disclosure by speaker and by identity, for intervals and null bands.
+
+See pipeline/metrics/README.md, sections 3 and 14b.
+
+Speakers are weighted as those who speak; the N candidates stay. Under the null hypothesis the identities of the
+candidates are permuted as wholes, and where slopes come from the other speakers they are found anew each time.
+
+Conventions: as of :mod:`pipeline.metrics.lid`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+import numpy.typing as npt
+
+from pipeline.metrics._checks import Array, Indices, MetricError, Undefined
+from pipeline.metrics.lid import (
+    FEWEST_FOR_LOSO,
+    LN2,
+    NOTHING,
+    SoftmaxLoss,
+    candidates,
+    lid,
+    log_sum_exp,
+    posterior_bits,
+    row_z,
+)
+from pipeline.metrics.uncertainty import ByIdentity, BySpeaker
+
+NULL_METRICS = ("alid", "alid_speaker", "pdr", "pdr_speaker", "lid_max")
+
+
+def lid_by_speaker(scores: npt.ArrayLike, truth: npt.ArrayLike, slope: float | npt.ArrayLike) -> BySpeaker:
+    """``alid``, ``alid_speaker``, ``pdr`` and ``pdr_speaker`` as a function of speaker weights, for intervals.
+
+    The slopes stay as they are. LID_max is an extreme, and has a ceiling and a null band instead.
+
+    Args:
+        scores, truth, slope: as of :func:`pipeline.metrics.lid.lid`.
+
+    Raises:
+        MetricError: as of ``lid``.
+    """
+    found = lid(scores, truth, slope)
+    t = np.asarray(truth, dtype=np.int64)
+    speakers = np.unique(t)
+    top = math.log2(found.n_candidates)
+
+    def evaluate(weights: Array) -> dict[str, float]:
+        return weighted_shares(found.lid, t, weights)
+
+    return BySpeaker(
+        evaluate,
+        speakers,
+        degrees=speakers.size - 1,
+        bounds={
+            "alid": (-math.inf, top),
+            "alid_speaker": (-math.inf, top),
+            "pdr": (0.0, 1.0),
+            "pdr_speaker": (0.0, 1.0),
+        },
+        rates={"pdr": (0.0, 1.0), "pdr_speaker": (0.0, 1.0)},
+        n_rated=speakers.size,
+    )
+
+
+def weighted_shares(bits: Array, truth: Indices, weights: Array) -> dict[str, float]:
+    """ALID and PDR, by trial and by speaker, of disclosures [n] under weights [codes] of the speakers."""
+    w = weights[truth]
+    total = math.fsum(w)
+    if not total > 0:
+        raise MetricError("no trial is left")
+    held = np.bincount(truth, minlength=weights.size)
+    w_speaker = w / held[truth]
+    n_speakers = math.fsum(w_speaker)
+    positive = (bits > 0).astype(np.float64)
+    return {
+        "alid": math.fsum(w * bits) / total,
+        "alid_speaker": math.fsum(w_speaker * bits) / n_speakers,
+        "pdr": math.fsum(w * positive) / total,
+        "pdr_speaker": math.fsum(w_speaker * positive) / n_speakers,
+    }
+
+
+def lid_by_identity(
+    scores: npt.ArrayLike, truth: npt.ArrayLike, slope: float | npt.ArrayLike | None = None
+) -> ByIdentity:
+    """:data:`NULL_METRICS` as a function of the candidates' identities, for null bands.
+
+    Equal PDR and LID_max are told apart by the mean over speakers.
+
+    Args:
+        scores, truth: as of :func:`pipeline.metrics.lid.lid`.
+        slope: one that was learnt from other speakers; None learns, under each permutation, the slope of each speaker
+            from the others.
+
+    Raises:
+        MetricError: as of ``lid``.
+        Undefined: no slope, and fewer than three speakers to learn it from.
+    """
+    s, t = candidates(scores, truth)
+    z = row_z(s)
+    if slope is None:
+        own_bits = _with_own_slopes(z, t)
+    else:
+        lid(s, t, slope)
+        slopes = np.broadcast_to(np.asarray(slope, dtype=np.float64), (s.shape[1],))[t]
+        bits = posterior_bits(slopes[:, None] * z)
+        row = np.arange(t.size)
+
+        def own_bits(column: Indices) -> Array:
+            found: Array = bits[row, column]
+            return found
+
+    n_candidates = s.shape[1]
+    everybody = np.ones(n_candidates)
+
+    def evaluate(identity: Indices) -> dict[str, float]:
+        own = own_bits(identity[t])
+        return weighted_shares(own, t, everybody) | {"lid_max": float(own.max())}
+
+    return ByIdentity(
+        evaluate,
+        [np.arange(n_candidates)],
+        "candidates",
+        NULL_METRICS,
+        ties={"pdr": "alid", "pdr_speaker": "alid_speaker", "lid_max": "alid_speaker"},
+    )
+
+
+def _with_own_slopes(z: Array, truth: Indices) -> Callable[[Indices], Array]:
+    """Disclosures [n] as a function of the candidates in the place of the true ones, slopes learnt from the others."""
+    table = SlopeTable(z, truth)
+    row = np.arange(truth.size)
+    n_candidates = z.shape[1]
+    place = np.searchsorted(table.loss.speakers, truth)
+
+    def own_bits(column: Indices) -> Array:
+        own = z[row, column]
+        w = table.loso(np.bincount(place, own) / table.loss.held)[place]
+        bits: Array = (w * own - log_sum_exp(w[:, None] * z) + math.log(n_candidates)) / LN2
+        bits[np.abs(bits) < NOTHING] = 0.0
+        return bits
+
+    return own_bits
+
+
+class SlopeTable:
+    """Slopes from the other speakers for many choices of who is who, by interpolation.
+
+    Who is who moves the mean z-score of the true candidates alone; the mean under the posterior is tabulated once.
+    """
+
+    def __init__(self, z: Array, truth: Indices, steps: int = 160) -> None:
+        self.loss = SoftmaxLoss(z, truth)
+        n_speakers = self.loss.speakers.size
+        if n_speakers < FEWEST_FOR_LOSO:
+            raise Undefined(f"a slope from the other speakers needs {FEWEST_FOR_LOSO} speakers, not {n_speakers}")
+        everybody = np.ones(n_speakers)
+        end = max(10.0, 3.0 * self.loss.best(everybody))
+        self.w = end * (np.arange(steps + 1) / steps) ** 2
+        found = [self.loss.slopes(float(w), everybody > 0) for w in self.w]
+        mean, rise = (np.array([each[k] for each in found]).T for k in (0, 1))
+        others = self.loss.held.sum() - self.loss.held
+        pseudo = ((1 + 1 / others) / (n_speakers - 1))[:, None]
+        self.mean = pseudo * (mean.sum(axis=0) - mean)
+        """[S, K] mean z-score under the posterior at each slope, over the others of each speaker."""
+        self.rise = pseudo * (rise.sum(axis=0) - rise)
+
+    def loso(self, aim: Array) -> Array:
+        """Slope [S] of each speaker from the others, 0 or more, for the mean z-scores [S] of the true candidates."""
+        wanted = (aim.sum() - aim) / (aim.size - 1)
+        below = np.clip((self.mean <= wanted[:, None]).sum(axis=1) - 1, 0, self.w.size - 2)
+        row = np.arange(aim.size)
+        g0, g1 = self.mean[row, below], self.mean[row, below + 1]
+        w0, w1 = self.w[below], self.w[below + 1]
+        width = g1 - g0
+        x = np.divide(wanted - g0, width, out=np.zeros_like(width), where=width > 0).clip(0.0, 1.0)
+        # Cubic Hermite interpolation of the slope as a function of the mean.
+        tangents = [
+            np.divide(width, rise, out=w1 - w0, where=rise > 0)
+            for rise in (self.rise[row, below], self.rise[row, below + 1])
+        ]
+        cubic = (
+            (1 + 2 * x) * (1 - x) ** 2 * w0
+            + x * (1 - x) ** 2 * tangents[0]
+            + x * x * (3 - 2 * x) * w1
+            + x * x * (x - 1) * tangents[1]
+        )
+        found: Array = np.clip(cubic, w0, w1)
+        return found
