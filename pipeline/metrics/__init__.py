@@ -40,6 +40,7 @@ from pipeline.metrics.cllr import cllr, cllr_cal, cllr_min
 from pipeline.metrics.conversation import LengthCurve, length_by_speaker, length_curve, pooled_trials
 from pipeline.metrics.detection import TprAtFpr, eer, tpr_at_fpr
 from pipeline.metrics.ece import D_ECE_MAX, EceProfile, d_ece, d_ece_oracle, ece, ece_profile, prior_entropy, z_function
+from pipeline.metrics.evidence import WorstEvidence, worst_evidence
 from pipeline.metrics.fusion import Fusion, equal_fusion, logistic_fusion
 from pipeline.metrics.lid import (
     Lid,
@@ -154,6 +155,7 @@ __all__ = [
     "Trials",
     "Undefined",
     "VsmMetrics",
+    "WorstEvidence",
     "Zebra",
     "Zoo",
     "area",
@@ -236,6 +238,7 @@ __all__ = [
     "true_references",
     "vsm_by_speaker",
     "vsm_metrics",
+    "worst_evidence",
     "worst_speakers",
     "z_function",
     "zebra",

@@ -28,6 +28,13 @@ def matrix_of(name):
     return space["scores"], space["t"]
 
 
+def trials_of(name):
+    """The same scores as a list of trials, every candidate claimed by every utterance."""
+    scores, truth = matrix_of(name)
+    n, n_candidates = scores.shape
+    return m.Trials(scores.ravel(), np.tile(np.arange(n_candidates), n), np.repeat(truth, n_candidates))
+
+
 def expected(name, part):
     return SETS[name]["expected"][part]
 
@@ -164,9 +171,7 @@ def test_jackknife_of_pi_link(name, both_roles):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_tpr_at_low_fpr(name):
-    scores, truth = matrix_of(name)
-    n, n_candidates = scores.shape
-    trials = m.Trials(scores.ravel(), np.tile(np.arange(n_candidates), n), np.repeat(truth, n_candidates))
+    trials = trials_of(name)
     for fpr, want in expected(name, "tpr_at_fpr").items():
         found = m.tpr_evidence(trials, float(fpr))
         assert found.allowed == want["allowed"]
@@ -177,6 +182,29 @@ def test_tpr_at_low_fpr(name):
         assert (found.alarms, found.accepted, found.few) == (want["alarms"], want["accepted"], want["few"])
         same(found.achieved_fpr, want["achieved_fpr"])
         same((found.tpr_low, found.tpr_high), want["tpr_cp95"])
+
+
+PAV = {
+    "eps_plus": "eps_plus_nat",
+    "eps_minus": "eps_minus_nat",
+    "eps": "eps_all_nat",
+    "eps_targets": "eps_targets_nat",
+    "ceiling_plus": "ceiling_plus_nat",
+    "ceiling_minus": "ceiling_minus_nat",
+    "top_targets": "top_targets",
+    "top_target_speakers": "top_target_speakers",
+    "bottom_nontargets": "bottom_nontargets",
+    "top_low": "top_llr_lower_nat",
+    "eps_reversed": "eps_swapped_nat",
+}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_worst_evidence(name):
+    found, want = m.worst_evidence(trials_of(name)), expected(name, "pav")
+    for ours, theirs in PAV.items():
+        same(getattr(found, ours), want[theirs])
+    assert bool(found.reason) == (found.top_low is None)
 
 
 @pytest.mark.parametrize("name", having("length_w1"))
