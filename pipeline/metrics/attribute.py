@@ -1,6 +1,6 @@
 """How much of a disclosure is an attribute of the speaker, such as sex, and how much is the person.
 
-See pipeline/metrics/README.md, section 14d.
+See pipeline/metrics/README.md, section 14c.
 
 The posterior over candidates splits exactly: LID = attribute part + part within the class, trial by trial. A class is
 any column of a table of speakers: sex, accent, age group.

@@ -1,6 +1,6 @@
 """The rank of the true candidate as evidence: what an attacker may conclude from "this is rank k", in LLR.
 
-See pipeline/metrics/README.md, section 14c.
+See pipeline/metrics/README.md, section 14b.
 
 "The candidate at rank k is the speaker" against "a random other candidate stands there": with the share gamma_k of
 trials whose true candidate has rank k, the others hold that rank with probability (1 - gamma_k)/(N - 1) each.

@@ -1,6 +1,6 @@
 """What an attacker gains from hearing more: disclosure against the number L of trial utterances that are pooled.
 
-See pipeline/metrics/README.md, section 14e.
+See pipeline/metrics/README.md, section 14d.
 
 One item is L trials of one speaker. The value of a speaker is the mean over all choices of L of the speaker's trials
 (or over random ones, where there are too many), and the curve is the mean over speakers. The same speakers stand at

@@ -1,6 +1,6 @@
 """The strongest evidence among trials, for a claim and against it, and on how few utterances it stands.
 
-See pipeline/metrics/README.md, section 7b.
+See pipeline/metrics/README.md, section 7.
 
 With Laplace's rule the end blocks of PAV follow from counts alone: M targets above every non-target give
 ln((M + 1) N/T), whatever their scores. So the value is never given without its count.

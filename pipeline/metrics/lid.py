@@ -1,6 +1,6 @@
 """Local information disclosure (LID): how many bits the scores of one trial say about who speaks (arXiv 2607.06259).
 
-See pipeline/metrics/README.md, section 14b.
+See pipeline/metrics/README.md, section 14a.
 
 Conventions: scores are [trials, candidates], complete and finite, higher means more similar; a candidate is an
 enrolled speaker, and a trial of somebody who is not enrolled has no place here. Disclosures are bits, shares are

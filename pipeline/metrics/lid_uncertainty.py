@@ -1,6 +1,6 @@
 """Local information disclosure by speaker and by identity, for intervals and null bands.
 
-See pipeline/metrics/README.md, sections 3 and 14b.
+See pipeline/metrics/README.md, sections 3 and 14a.
 
 Speakers are weighted as those who speak; the N candidates stay. Under the null hypothesis the identities of the
 candidates are permuted as wholes, and where slopes come from the other speakers they are found anew each time.
