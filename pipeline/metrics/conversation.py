@@ -28,7 +28,7 @@ from pipeline.metrics.pav import Rows, calibrate_rows
 from pipeline.metrics.population import pi_link_curve
 from pipeline.metrics.uncertainty import BySpeaker
 
-RULES = ("embedding", "llr_sum", "llr_mean")
+RULES = ("mean_row", "llr_sum", "llr_mean")
 MOST_SUBSETS = 1000
 """Choices of L trials of a speaker that are all taken; where there are more, so many are drawn."""
 LENGTH_METRICS = ("idr", "eer", "alid")
@@ -65,7 +65,7 @@ class LengthCurve:
     half: int = quantity("count", "half of the candidates, rounded down, at least 2")
     eer: Array = quantity("fraction", "[K] equal error rate of pooled scores, on the convex hull", "higher")
     alid: Array = quantity("bit", "[K] mean local information disclosure, speakers weighing alike", "lower")
-    rule: str = quantity("label", "how bits are pooled: embedding, llr_sum or llr_mean")
+    rule: str = quantity("label", "how bits are pooled: mean_row, llr_sum or llr_mean")
     slopes: Array = quantity("", "[K] slope of the posterior; the mean over speakers where it comes from the others")
     reason: str = quantity("", "why there is no ALID, or empty")
 
@@ -130,7 +130,7 @@ def length_curve(
     truth: npt.ArrayLike,
     lengths: Sequence[int],
     *,
-    rule: str = "embedding",
+    rule: str = "mean_row",
     slope: float | None = None,
     subsets: int = MOST_SUBSETS,
     generator: np.random.Generator | None = None,
@@ -139,7 +139,7 @@ def length_curve(
 
     Args:
         scores, truth, lengths, subsets, generator: as of :func:`pooled_trials`.
-        rule: how bits are pooled. ``embedding``: the z-scores of the summed rows; ``llr_mean`` and ``llr_sum``: the mean
+        rule: how bits are pooled. ``mean_row``: the z-scores of the summed rows; ``llr_mean`` and ``llr_sum``: the mean
             or the sum of the z-scores of the L rows. The sum takes the L trials as independent, and overstates where
             they share a pseudo-voice. Ranks and EER are of the summed rows.
         slope: one that was learnt from other speakers; None learns it anew at each L, for each speaker from the others.
@@ -182,7 +182,7 @@ def length_by_speaker(
     truth: npt.ArrayLike,
     lengths: Sequence[int],
     *,
-    rule: str = "embedding",
+    rule: str = "mean_row",
     slope: float | None = None,
     subsets: int = MOST_SUBSETS,
     generator: np.random.Generator | None = None,
@@ -237,7 +237,7 @@ class _Measured:
         for speaker in panel:
             own = pooled.rows[t == speaker]
             self.idr_by_speaker[speaker] = pi_link_curve(own, t[t == speaker], [n_candidates]).value[0]
-        if rule == "embedding":
+        if rule == "mean_row":
             z = row_z(pooled.rows)
         else:
             z = pooled.z / pooled.length if rule == "llr_mean" else pooled.z

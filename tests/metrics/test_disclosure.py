@@ -543,7 +543,7 @@ def test_evidence_above_all_nontargets_comes_from_counts_alone():
 # --- pooled utterances ------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("rule", ["embedding", "llr_sum", "llr_mean"])
+@pytest.mark.parametrize("rule", ["mean_row", "llr_sum", "llr_mean"])
 def test_pooling_is_the_mean_over_all_choices_of_trials(rule):
     scores, truth = matrix(speakers=3, trials=4, extra=2)
     z = m.row_z(scores)
@@ -553,7 +553,7 @@ def test_pooling_is_the_mean_over_all_choices_of_trials(rule):
         for chosen in itertools.combinations(own, 3):
             rows = scores[list(chosen)].mean(axis=0)
             logits = {
-                "embedding": (rows - rows.mean()) / rows.std(ddof=1),
+                "mean_row": (rows - rows.mean()) / rows.std(ddof=1),
                 "llr_sum": z[list(chosen)].sum(axis=0),
                 "llr_mean": z[list(chosen)].mean(axis=0),
             }[rule]

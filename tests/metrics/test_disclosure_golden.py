@@ -212,7 +212,7 @@ def test_length_curves(name):
     scores, truth = matrix_of(name)
     want = expected(name, "length_w1")
     lengths = [int(length) for length in want["L"]]
-    rules = {"embedding": "alid_mean_embedding", "llr_sum": "alid_sum", "llr_mean": "alid_average"}
+    rules = {"mean_row": "alid_mean_embedding", "llr_sum": "alid_sum", "llr_mean": "alid_average"}
     for rule, key in rules.items():
         found = m.length_curve(scores, truth, lengths, rule=rule, slope=1.0)
         assert found.panel.tolist() == want["panel"]
