@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from pipeline import metrics
-from pipeline.cli import score_order
+from pipeline.cli import score_disclosure, score_order
 from pipeline.cli.score_report import Report, check_output, warn, write
 from pipeline.datasets.scores import joins as score_joins
 from pipeline.datasets.scores.files import Array
@@ -91,6 +91,11 @@ def _parser() -> argparse.ArgumentParser:
     one.add_argument("--reference2spk", type=Path, required=True)
     one.add_argument("--ties", choices=("spread", "best", "worst"), default="spread")
 
+    one = _verb(
+        verbs, "disclosure", "LID, ranks as evidence, linkability by population, attributes, lengths", _disclosure
+    )
+    score_disclosure.add_options(one)
+
     one = _verb(verbs, "normalised", "Eq. 17-20 of Noe 2022 on enrolment and trial scores", _normalised)
     for condition in CONDITIONS:
         one.add_argument(f"--{condition}", type=Path, required=True, help=f"scores of {condition.upper()}")
@@ -142,7 +147,8 @@ def _whole(text: str) -> int:
 
 
 def _inputs(options: argparse.Namespace) -> list[Path]:
-    return [value for value in vars(options).values() if isinstance(value, Path)]
+    given = [value for value in vars(options).values() if isinstance(value, Path)]
+    return given + list(getattr(options, "spk2attr", []))
 
 
 # Trials --------------------------------------------------------------------------------------------------------------
@@ -431,3 +437,10 @@ def _srd(options: argparse.Namespace, report: Report) -> None:
         return
     _bands(options, report, metrics.srd_by_identity(similarity, truth, options.ties), "null band over references")
     _intervals(report, metrics.srd_by_speaker(similarity, truth, options.ties), "empirical")
+
+
+# Disclosure ----------------------------------------------------------------------------------------------------------
+
+
+def _disclosure(options: argparse.Namespace, report: Report) -> None:
+    score_disclosure.measure(options, report, _negated(options, score_disclosure.scored(options)))

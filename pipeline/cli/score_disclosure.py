@@ -1,0 +1,342 @@
+"""``from-scores disclosure``: what each trial says about who speaks, from the scores of trials against candidates."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import math
+from collections.abc import Collection
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from pipeline import metrics
+from pipeline.cli import score_order
+from pipeline.cli.score_report import Report, warn
+from pipeline.datasets.scores import joins as score_joins
+from pipeline.datasets.scores.files import Array
+from pipeline.errors import ConfigError, DataError
+from pipeline.metrics import Undefined
+from pipeline.seeds import generator
+
+DEV = ("dev_scores", "dev_input2spk", "dev_reference2spk")
+SLOPES = ("loso", "softmax", "published", "actual")
+LEARNT_ELSEWHERE = ("softmax", "published")
+FPRS = (0.01, 0.001)
+OFF = "--replicates 0 turns intervals and null bands off"
+SAID = "the true candidate scores above another one"
+
+
+@dataclass(frozen=True)
+class Attack:
+    """Scores of trials against candidates, one a speaker."""
+
+    scores: Array
+    """[n, N]."""
+    truth: np.ndarray
+    """[n] index of the true candidate."""
+    names: list[str]
+    """[N] speakers of the candidates."""
+    not_enrolled: int
+    """Trials that are left out: nobody enrolled speaks."""
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """The options of the verb beside those that all have."""
+    parser.add_argument("--scores", type=Path, required=True, help="ID1 is a trial, ID2 a candidate")
+    parser.add_argument("--input2spk", type=Path, required=True, help="speakers of trials")
+    parser.add_argument("--reference2spk", type=Path, required=True, help="speakers of candidates, one candidate each")
+    parser.add_argument("--ties", choices=("spread", "best", "worst"), default="spread")
+    parser.add_argument(
+        "--slope",
+        default="loso",
+        metavar="SLOPE",
+        help="of posteriors: loso (from the other speakers; the default), softmax or published (from --dev-...), actual "
+        "(scores are natural-log LLRs), or a number learnt elsewhere",
+    )
+    parser.add_argument("--dev-scores", type=Path, help="scores of other speakers, to learn the slope from")
+    parser.add_argument("--dev-input2spk", type=Path)
+    parser.add_argument("--dev-reference2spk", type=Path)
+    parser.add_argument("--spk2attr", type=Path, nargs="+", default=[], help="tables SPEAKER VALUE: sex, accent, ...")
+    parser.add_argument("--lengths", type=_length, nargs="+", default=[], help="trials that are pooled: 1 2 5 10")
+
+
+def _length(text: str) -> int:
+    if not (text.isascii() and text.isdigit() and int(text) > 0):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from 1 on")
+    return int(text)
+
+
+def scored(options: argparse.Namespace) -> tuple[str, ...]:
+    """Options that give scores, as ``--distance`` names them."""
+    return ("scores", "dev-scores") if options.dev_scores else ("scores",)
+
+
+def measure(options: argparse.Namespace, report: Report, negated: Collection[str]) -> None:
+    """Put all measures of disclosure into the report.
+
+    Raises:
+        ConfigError: a slope without what it is learnt from.
+        DataError: files that are refused.
+        MetricError: scores that cannot be measured.
+    """
+    given = _slope_asked(options)
+    attack = _attack(options, report, "", negated)
+    s, t, n_candidates = attack.scores, attack.truth, len(attack.names)
+    order = metrics.rank_order(s, t, t)
+    score_order.check({"scores": (str(options.scores), order)}, list(negated), options.as_is, report, SAID)
+    for name, number in (
+        ("n_trials", t.size),
+        ("n_candidates", n_candidates),
+        ("n_speakers", np.unique(t).size),
+        ("n_not_enrolled", attack.not_enrolled),
+    ):
+        report.put((name,), int(number))
+    report.put(("candidates",), attack.names)
+    slope = _learnt(options, report, negated, given, attack)
+    _lid(options, report, attack, slope)
+    _ranks(options, report, attack)
+    _evidence(options, report, attack)
+    for path in options.spk2attr:
+        _attribute(report, attack, path, slope)
+    if options.lengths:
+        _lengths(options, report, attack, given)
+
+
+def _slope_asked(options: argparse.Namespace) -> str | float:
+    dev = [f"--{name.replace('_', '-')}" for name in DEV if getattr(options, name)]
+    if options.slope in LEARNT_ELSEWHERE and len(dev) < len(DEV):
+        missing = [f"--{name.replace('_', '-')}" for name in DEV if not getattr(options, name)]
+        raise ConfigError(
+            f"--slope {options.slope} is learnt from other speakers, and {' '.join(missing)} is not given",
+            remedy="give the three --dev- options, or --slope loso",
+        )
+    if options.slope not in LEARNT_ELSEWHERE and dev:
+        raise ConfigError(
+            f"{' '.join(dev)}: --slope {options.slope} learns nothing from them",
+            remedy="add --slope softmax, or leave them out",
+        )
+    if options.slope in SLOPES:
+        return str(options.slope)
+    try:
+        value = float(options.slope)
+    except ValueError:
+        value = math.nan
+    if not (math.isfinite(value) and value >= 0):
+        raise ConfigError(
+            f"--slope {options.slope} is none of {', '.join(SLOPES)}, nor a number from 0 on", remedy="--slope loso"
+        )
+    return value
+
+
+def _attack(options: argparse.Namespace, report: Report, prefix: str, negated: Collection[str]) -> Attack:
+    scores, of_inputs, of_references = (
+        getattr(options, prefix + name) for name in ("scores", "input2spk", "reference2spk")
+    )
+    inputs, references = (score_joins.listed(path, report.note) for path in (of_inputs, of_references))
+    column = {speaker: k for k, speaker in enumerate(references.speakers)}
+    # Refuses speakers with two candidates.
+    metrics.true_references([], references.speakers)
+    own = np.array([column.get(speaker, -1) for speaker in inputs.speakers], dtype=np.int64)
+    kept = own >= 0
+    needed = np.repeat(kept[:, None], len(references.ids), axis=1)
+    found = score_joins.matrix(
+        scores,
+        inputs,
+        references,
+        needed,
+        distance=f"{prefix.replace('_', '-')}scores" in negated,
+        # Scores of trials that are left out are told in a note; nothing else asks for them.
+        strict=options.strict and bool(kept.all()),
+        note=report.note,
+        tell=warn if kept.all() else score_joins.silent,
+    )
+    if not kept.any():
+        raise DataError(
+            "no trial is of a speaker who is enrolled",
+            where=f"{of_inputs} and {of_references}",
+            cause="tables of different speakers, or speakers named in different ways",
+            remedy="name speakers alike in both tables",
+        )
+    left_out = int((~kept).sum())
+    if left_out:
+        report.note(f"{left_out} of {kept.size} trials are of speakers who are not enrolled, and are left out")
+    return Attack(found[kept], own[kept], list(references.speakers), left_out)
+
+
+def _learnt(
+    options: argparse.Namespace, report: Report, negated: Collection[str], given: str | float, attack: Attack
+) -> float | Array | None:
+    """The slope; None where there is none: LLRs as they are, or too few speakers."""
+    report.put(("slope", "method"), given if isinstance(given, str) else "given")
+    if isinstance(given, float):
+        report.put(("slope", "value"), given)
+        return given
+    if given == "actual":
+        return None
+    if given == "loso":
+        try:
+            found = metrics.loso_slopes(attack.scores, attack.truth)
+        except Undefined as undefined:
+            report.put(("slope", "value"), None, str(undefined))
+            return None
+        speaks = ~np.isnan(found.value)
+        names = [name for name, one in zip(attack.names, speaks) if one]
+        report.put(("slope", "value"), dict(zip(names, found.value[speaks].tolist())))
+        report.put(("slope", "unconstrained"), dict(zip(names, found.unconstrained[speaks].tolist())))
+        return found.value
+    dev = _attack(options, report, "dev_", negated)
+    shared = sorted(set(dev.names) & set(attack.names))
+    if shared:
+        raise DataError(
+            f"{len(shared)} speakers stand among those to learn from and those to be measured: {', '.join(shared[:10])}",
+            where=f"{options.dev_reference2spk} and {options.reference2spk}",
+            cause="a slope that has seen the speakers finds bits that are not there",
+            remedy="take other speakers to learn from, or --slope loso",
+        )
+    if given == "published":
+        value, offset = metrics.published_slope(dev.scores, dev.truth)
+        report.put(("slope", "offset"), offset)
+    else:
+        value = metrics.softmax_slope(dev.scores, dev.truth).unconstrained
+    report.put(("slope", "unconstrained"), value)
+    report.put(("slope", "value"), max(value, 0.0))
+    return max(value, 0.0)
+
+
+def _lid(options: argparse.Namespace, report: Report, attack: Attack, slope: float | Array | None) -> None:
+    s, t = attack.scores, attack.truth
+    if slope is None and options.slope != "actual":
+        report.put(("lid",), None, "there is no slope")
+        report.reason(("interval", "lid"), "there is no slope")
+        return
+    found = metrics.lid_of_llr(s, t) if slope is None else metrics.lid(s, t, slope)
+    for name in ("alid", "alid_speaker", "pdr", "pdr_speaker", "lid_plus", "lid_minus", "lid_max", "lid_max_ceiling"):
+        report.put(("lid", name), getattr(found, name), found.reason)
+    for part in dataclasses.fields(found.chance):
+        report.put(("lid", "chance", part.name), getattr(found.chance, part.name), "no candidate has such a value")
+    means = found.speaker_alid
+    speaks = [(name, float(mean)) for name, mean in zip(attack.names, means) if not math.isnan(mean)]
+    report.put(("lid", "speaker_alid"), dict(speaks))
+    bits = np.unique(found.lid)
+    report.put(("lid", "ccdf"), {"bit": bits, "share": metrics.exceedance(found.lid, bits)})
+    if slope is None:
+        report.reason(("interval", "lid"), "intervals and null bands are of slopes, and these LLRs have none")
+        return
+    if not options.replicates:
+        report.put(("null_band",), None, OFF)
+        report.reason(("interval",), OFF)
+        return
+    for name, interval in metrics.intervals(metrics.lid_by_speaker(s, t, slope)).items():
+        report.interval(("lid", name), interval)
+    metric = metrics.lid_by_identity(s, t, None if options.slope == "loso" else slope)
+    random = generator(options.seed, "null band over candidates")
+    report.bands(metrics.null_bands(metric, generator=random, replicates=options.replicates))
+
+
+def _ranks(options: argparse.Namespace, report: Report, attack: Attack) -> None:
+    s, t = attack.scores, attack.truth
+    found = metrics.rank_llr(s, t, ties=options.ties)
+    for part in dataclasses.fields(found):
+        if part.name not in ("n_candidates", "n_trials", "reason"):
+            report.put(("rank", part.name), getattr(found, part.name), found.reason)
+    curve = metrics.pi_link_curve(s, t, ties=options.ties)
+    for name in ("population", "value", "chance", "tied"):
+        report.put(("pi_link", name), getattr(curve, name))
+    if not options.replicates:
+        return
+    interval = metrics.intervals(metrics.srd_by_speaker(s, t, options.ties))["idr"]
+    if interval.low is not None and interval.high is not None:
+        ends = metrics.llr_of_share([interval.low, interval.high], len(attack.names))
+        interval = dataclasses.replace(interval, low=float(ends[0]), high=float(ends[1]))
+    report.interval(("rank", "rank_one"), interval)
+    for name, one in metrics.intervals(metrics.pi_link_by_speaker(s, t, ties=options.ties)).items():
+        report.interval(tuple(name.split(".", 1)), one)
+
+
+def _evidence(options: argparse.Namespace, report: Report, attack: Attack) -> None:
+    """What pools all trials: the strongest evidence, rates at few alarms, linkability."""
+    n, n_candidates = attack.scores.shape
+    claimed, spoken = np.tile(np.arange(n_candidates), n), np.repeat(attack.truth, n_candidates)
+    trials = metrics.Trials(attack.scores.ravel(), claimed, spoken)
+    worst = metrics.worst_evidence(trials)
+    for part in dataclasses.fields(worst):
+        if part.name != "reason":
+            report.put(("evidence", part.name), getattr(worst, part.name), worst.reason)
+    if worst.reversed:
+        report.note("the negated scores show stronger evidence than the scores: classes may be the wrong way round")
+    for fpr in FPRS:
+        found = metrics.tpr_evidence(trials, fpr)
+        for part in dataclasses.fields(found):
+            if part.name not in ("fpr", "reason"):
+                value = getattr(found, part.name)
+                report.put(("tpr_at_fpr", f"{fpr:g}", part.name), value, found.reason or "no target is accepted")
+    target, nontarget = trials.scores[trials.is_target], trials.scores[~trials.is_target]
+    report.put(("d_sys", "exact"), metrics.d_sys(target, nontarget))
+    try:
+        report.put(("d_sys", "vpc"), metrics.d_sys(target, nontarget, variant="vpc"))
+    except Undefined as undefined:
+        report.put(("d_sys", "vpc"), None, str(undefined))
+    if not options.replicates:
+        return
+    rates = [f"tpr_at_fpr.{fpr:g}" for fpr in FPRS if report.values["tpr_at_fpr"][f"{fpr:g}"]["tpr"] is not None]
+    ends = metrics.intervals(metrics.trials_by_speaker(trials, ["d_sys.exact"]))
+    if rates:
+        random = generator(options.seed, "bootstrap over speakers")
+        ends |= metrics.intervals(
+            metrics.trials_by_speaker(trials, rates),
+            method="percentile",
+            replicates=options.replicates,
+            generator=random,
+        )
+    for name, interval in ends.items():
+        report.interval(tuple(name.split(".", 1)), interval)
+
+
+def _attribute(report: Report, attack: Attack, path: Path, slope: float | Array | None) -> None:
+    table = score_joins.listed(path, report.note)
+    value = dict(zip(table.ids, table.speakers))
+    missing = [name for name in attack.names if name not in value]
+    if missing:
+        raise DataError(
+            f"{len(missing)} candidates have no value: {', '.join(missing[:10])}",
+            where=str(path),
+            cause="a table of other speakers",
+            remedy="give every speaker of --reference2spk a line SPEAKER VALUE",
+        )
+    names = sorted({value[name] for name in attack.names})
+    classes = np.array([names.index(value[name]) for name in attack.names])
+    place = ("attribute", path.stem if path.name.count(".") < 2 else path.name)
+    report.put((*place, "values"), {name: int((classes == k).sum()) for k, name in enumerate(names)})
+    if slope is None:
+        report.put((*place, "mean_attribute"), None, "there is no slope")
+        return
+    found = metrics.attribute_part(attack.scores, attack.truth, classes, slope)
+    for part in dataclasses.fields(found):
+        if part.name not in ("attribute", "within"):
+            report.put((*place, part.name), getattr(found, part.name))
+    other = metrics.stranger(attack.scores, attack.truth, classes, slope)
+    for name in ("mean", "mean_speaker", "chance", "n_undefined"):
+        report.put((*place, "stranger", name), getattr(other, name), other.reason)
+
+
+def _lengths(options: argparse.Namespace, report: Report, attack: Attack, given: str | float) -> None:
+    slope = given if isinstance(given, float) else None
+    purpose = "choices of trials that are pooled"
+    found = metrics.length_curve(
+        attack.scores, attack.truth, options.lengths, slope=slope, generator=generator(options.seed, purpose)
+    )
+    for name in ("lengths", "n_items", "idr", "pi_link_half", "half", "eer"):
+        report.put(("length", name), getattr(found, name))
+    report.put(("length", "panel"), [attack.names[k] for k in found.panel])
+    report.put(("length", "alid"), None if found.reason else found.alid, found.reason)
+    report.put(("length", "slopes"), None if found.reason else found.slopes, found.reason)
+    report.put(("length", "slope"), "loso" if slope is None else "given")
+    if not options.replicates:
+        return
+    metric = metrics.length_by_speaker(
+        attack.scores, attack.truth, options.lengths, slope=slope, generator=generator(options.seed, purpose)
+    )
+    for name, interval in metrics.intervals(metric).items():
+        report.interval(("length", *name.split(".", 1)), interval)
