@@ -627,7 +627,8 @@ def _trials(seed: int = 0) -> contracts.Trials:
     claimed, spoken = np.repeat(np.arange(8), len(tried)), np.tile(who[tried], 8)
     names = np.array([f"s{one}" for one in range(8)])
     flat = scores.astype(np.float64).ravel()
-    return contracts.Trials(flat, claimed == spoken, names[claimed], names[spoken], False, flat.size)
+    ids = np.tile(np.array([f"u{one}" for one in tried]), 8)
+    return contracts.Trials(flat, claimed == spoken, names[claimed], names[spoken], False, flat.size, ids)
 
 
 def _all_pairs() -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:

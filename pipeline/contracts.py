@@ -791,6 +791,7 @@ class Trials:
         speakers: str [n], the speaker of each trial utterance.
         are_llrs: whether the scores are natural-log likelihood ratios.
         n_expected: trials in the list.
+        utterances: str [n], the id of each trial utterance; None where ids are not known.
     """
 
     scores: np.ndarray
@@ -799,6 +800,7 @@ class Trials:
     speakers: np.ndarray
     are_llrs: bool
     n_expected: int
+    utterances: np.ndarray | None = None
 
 
 @dataclass(frozen=True, eq=False)

@@ -177,6 +177,10 @@ MENTIONS: dict[tuple[Kind, str], dict[str, str]] = {
         "pipeline/cli/from_scores.py": "a verb over score files, which needs no component",
         "pipeline/evaluation/result.py": "matrix(...).plot() draws with the family that computes matrices",
     },
+    ("families", "lid"): {
+        "pipeline/cli/score_disclosure.py": "a verb over score files, which needs no component",
+        "pipeline/metrics/__init__.py": "the function of the metric core",
+    },
     ("families", "zebra"): {"pipeline/metrics/__init__.py": "the function of the metric core"},
     ("trainers", "finetune"): {
         "pipeline/nets/finetunable.py": "what adapts an extractor with weights where the configuration names another trainer",

@@ -215,7 +215,7 @@ def _lid(options: argparse.Namespace, report: Report, attack: Attack, slope: flo
     for name in ("alid", "alid_speaker", "pdr", "pdr_speaker", "lid_plus", "lid_minus", "lid_max", "lid_max_ceiling"):
         report.put(("lid", name), getattr(found, name), found.reason)
     for part in dataclasses.fields(found.chance):
-        report.put(("lid", "chance", part.name), getattr(found.chance, part.name), "no candidate has such a value")
+        report.put(("lid", f"{part.name}_chance"), getattr(found.chance, part.name), "no candidate has such a value")
     means = found.speaker_alid
     speaks = [(name, float(mean)) for name, mean in zip(attack.names, means) if not math.isnan(mean)]
     report.put(("lid", "speaker_alid"), dict(speaks))
@@ -240,7 +240,7 @@ def _ranks(options: argparse.Namespace, report: Report, attack: Attack) -> None:
     found = metrics.rank_llr(s, t, ties=options.ties)
     for part in dataclasses.fields(found):
         if part.name not in ("n_candidates", "n_trials", "reason"):
-            report.put(("rank", part.name), getattr(found, part.name), found.reason)
+            report.put(("rank_llr", part.name), getattr(found, part.name), found.reason)
     curve = metrics.pi_link_curve(s, t, ties=options.ties)
     for name in ("population", "value", "chance", "tied"):
         report.put(("pi_link", name), getattr(curve, name))
@@ -250,7 +250,7 @@ def _ranks(options: argparse.Namespace, report: Report, attack: Attack) -> None:
     if interval.low is not None and interval.high is not None:
         ends = metrics.llr_of_share([interval.low, interval.high], len(attack.names))
         interval = dataclasses.replace(interval, low=float(ends[0]), high=float(ends[1]))
-    report.interval(("rank", "rank_one"), interval)
+    report.interval(("rank_llr", "rank_one"), interval)
     for name, one in metrics.intervals(metrics.pi_link_by_speaker(s, t, ties=options.ties)).items():
         report.interval(tuple(name.split(".", 1)), one)
 

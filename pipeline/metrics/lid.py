@@ -184,6 +184,23 @@ def exceedance(values: npt.ArrayLike, at: npt.ArrayLike) -> Array:
     return share
 
 
+def chance_exceedance(
+    scores: npt.ArrayLike, truth: npt.ArrayLike, slope: float | npt.ArrayLike, at: npt.ArrayLike
+) -> Array:
+    """The CCDF [k] at chance, exact: share of all cells whose log2(N p) is at least each of ``at`` [k].
+
+    Args:
+        scores, truth, slope: as of :func:`lid`.
+        at: [k] disclosures, bit.
+
+    Raises:
+        MetricError: as of ``lid``; NaN.
+    """
+    s, t = candidates(scores, truth)
+    slopes = slope_of_each_trial(slope, t, s.shape[1])
+    return exceedance(posterior_bits(slopes[:, None] * row_z(s)).ravel(), at)
+
+
 def posterior_bits(logits: Array) -> Array:
     """log2(N p) [n, N] of the softmax of each row; what is 0 up to rounding is 0."""
     bits: Array = (logits - log_sum_exp(logits)[:, None] + math.log(logits.shape[1])) / LN2

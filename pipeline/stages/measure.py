@@ -159,6 +159,7 @@ def _as_trials(context: Context, table: pd.DataFrame) -> Trials:
         table["speaker"].to_numpy(str),
         context.are_llrs,
         context.n_expected,
+        table["utterance"].to_numpy(str),
     )
 
 

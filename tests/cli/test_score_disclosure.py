@@ -69,9 +69,9 @@ def test_values_agree_with_the_independent_ones(name: str, call: Call) -> None:
         else:
             close(got["lid"][key], want["lid"]["w1"][key])
     close(got["lid"]["lid_max_ceiling"], want["lid"]["w1"]["ceiling"])
-    close(got["lid"]["chance"]["pdr"], want["lid"]["w1"]["chance"]["pdr"])
-    close(got["lid"]["chance"]["alid"], want["lid"]["w1"]["chance"]["alid"])
-    close(got["rank"]["llr_laplace"], want["rank"]["llr_laplace_nat"])
+    close(got["lid"]["pdr_chance"], want["lid"]["w1"]["chance"]["pdr"])
+    close(got["lid"]["alid_chance"], want["lid"]["w1"]["chance"]["alid"])
+    close(got["rank_llr"]["llr_laplace"], want["rank"]["llr_laplace_nat"])
     close(got["pi_link"]["value"], list(want["pi_link"]["curve"]["spread"]["speaker"].values()))
     close(got["evidence"]["eps_plus"], want["pav"]["eps_plus_nat"])
     assert got["evidence"]["top_target_speakers"] == want["pav"]["top_target_speakers"]
@@ -94,7 +94,7 @@ def test_slopes_from_the_other_speakers_are_the_default(name: str, call: Call) -
     close(got["lid"]["alid"], want["alid"])
     close([got["slope"]["value"][f"s{int(k):02}"] for k in want["w"]], list(want["w"].values()))
     assert got["interval"]["lid"]["alid"] and got["null_band"]["alid"]["replicates"] == 40
-    assert got["interval"]["pi_link"]["2"] and got["interval"]["rank"]["rank_one"]
+    assert got["interval"]["pi_link"]["2"] and got["interval"]["rank_llr"]["rank_one"]
 
 
 def test_slopes_from_development_speakers(call: Call) -> None:

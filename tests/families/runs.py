@@ -33,8 +33,10 @@ def trial_runs(seed: int = 0, **more: float) -> TrialRuns:
     models = np.array([original[names == name][0] for name in speakers])
     tried = np.concatenate([np.flatnonzero(names == name)[1:] for name in speakers])
     claimed, spoken = np.repeat(speakers, tried.size), np.tile(names[tried], speakers.size)
+    ids = np.tile([f"u{k}" for k in tried], speakers.size)
     first, second = (
-        Trials((models @ run[tried].T).ravel(), claimed == spoken, claimed, spoken, False, claimed.size) for run in runs
+        Trials((models @ run[tried].T).ravel(), claimed == spoken, claimed, spoken, False, claimed.size, ids)
+        for run in runs
     )
     return TrialRuns(first, second)
 

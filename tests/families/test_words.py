@@ -145,6 +145,7 @@ def test_metrics_are_spelled_as_from_scores_spells_them(
         ["cece", "--train", first, "--scores", second, "--trials", trials, "--method", "linear"],
         ["vsm", *conditions, "--utt2spk", spoken],
         ["srd", "--scores", inputs, "--input2spk", spoken, "--reference2spk", references],
+        ["disclosure", "--scores", inputs, "--input2spk", spoken, "--reference2spk", references],
     ):
         assert cli.run(["from-scores", *call, "--replicates", "0", "--json", "-"]) == 0
         found |= _keys(json.loads(capfd.readouterr().out))

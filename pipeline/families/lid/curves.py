@@ -1,0 +1,127 @@
+"""Figures of the disclosure of one among N: how much single trials disclose, and linkability by population."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from pipeline.figures import GREY, INK, WIDTH, Plot, about, colours, draw, figure_number, grid, heading, label
+
+PANEL = ["extractor", "backend", "attacker"]
+
+
+def disclosures(table: pd.DataFrame, series: list[str]) -> list[Plot]:
+    """One figure a subset; panels for each attacker, extractor and back end, a curve a system and condition."""
+    return [_disclosures(str(subset), part, series) for subset, part in table.groupby("subset", sort=True)]
+
+
+def populations(table: pd.DataFrame, series: list[str]) -> list[Plot]:
+    """One figure a subset, as of :func:`disclosures`."""
+    return [_populations(str(subset), part, series) for subset, part in table.groupby("subset", sort=True)]
+
+
+def _disclosures(subset: str, table: pd.DataFrame, series: list[str]) -> Plot:
+    styles = colours(series)
+
+    def curve(axis: Axes, name: str, part: pd.DataFrame) -> str:
+        part = part.sort_values("bit")
+        colour, dash, _ = styles.get(str(part["series"].iloc[0]), (GREY, "-", "o"))
+        axis.step(
+            part["bit"], part["share"], where="pre", color=colour, linestyle=dash, label=label(name), gid=f"lid-{name}"
+        )
+        axis.plot(part["bit"], part["chance"], color=colour, linestyle=":", linewidth=1.0, gid=f"chance-{name}")
+        axis.axvline(float(part["ceiling"].iloc[0]), color=colour, linewidth=0.6, alpha=0.6)
+        positive = part["share"][part["bit"] > 0].max()
+        return f"{name} {figure_number(100 * (0.0 if np.isnan(positive) else positive), 1)} % above 0 bit"
+
+    def frame(axis: Axes, leftmost: bool) -> None:
+        axis.axvline(0, color=INK, linewidth=0.8)
+        axis.set_xlabel("disclosure of a trial utterance (bit)")
+        axis.set_ylim(0, 1)
+        if leftmost:
+            axis.set_ylabel("share of trials with at least so much")
+
+    svg, texts, drawn = _panels(table, series, curve, frame)
+    return Plot(
+        "lid",
+        f"Local information disclosure: {subset}",
+        "The share of trial utterances that disclose at least so many bits about who of the N candidates speaks. Dotted: the "
+        "same where any candidate may be the speaker (chance, at the same slope). Thin vertical lines: the ceiling that "
+        "slope and number of candidates set.",
+        f"Share of trial utterances by local information disclosure, {about(subset=subset)}: {'; '.join(texts)}.",
+        svg,
+        drawn,
+    )
+
+
+def _populations(subset: str, table: pd.DataFrame, series: list[str]) -> Plot:
+    styles = colours(series)
+
+    def curve(axis: Axes, name: str, part: pd.DataFrame) -> str:
+        part = part.sort_values("population")
+        colour, dash, _ = styles.get(str(part["series"].iloc[0]), (GREY, "-", "o"))
+        axis.plot(
+            part["population"], part["value"], color=colour, linestyle=dash, label=label(name), gid=f"population-{name}"
+        )
+        whole = part[np.isfinite(part["low"].to_numpy(dtype=float))]
+        axis.fill_between(whole["population"], whole["low"], whole["high"], color=colour, alpha=0.15, linewidth=0)
+        last = part.iloc[-1]
+        return f"{name} {figure_number(100 * float(last['value']), 1)} % among {int(last['population'])}"
+
+    def frame(axis: Axes, leftmost: bool) -> None:
+        longest = int(table["population"].max())
+        n = np.arange(1, longest + 1)
+        axis.plot(n, 1 / n, color=INK, linestyle=(0, (1, 1.6)), linewidth=1.3, label="chance, 1/N'", gid="chance")
+        axis.set_xlabel("candidates N'")
+        axis.set_xlim(1, longest)
+        axis.set_ylim(0, 1)
+        if leftmost:
+            axis.set_ylabel("speaker stands first")
+
+    svg, texts, drawn = _panels(table, series, curve, frame)
+    return Plot(
+        "population",
+        f"Linkability by population: {subset}",
+        "How often the speaker of a trial utterance stands first among N' enrolled speakers, who are drawn at random from all: exact "
+        "means over all draws, speakers weighing alike. Shaded: 95 % interval over speakers; dotted: chance, 1/N'.",
+        f"Linkability by number of candidates, {about(subset=subset)}: {'; '.join(texts)}.",
+        svg,
+        drawn,
+    )
+
+
+def _panels(
+    table: pd.DataFrame,
+    series: list[str],
+    curve: Callable[[Axes, str, pd.DataFrame], str],
+    frame: Callable[[Axes, bool], None],
+) -> tuple[str, list[str], pd.DataFrame]:
+    """The drawing, its numbers as texts, and its data."""
+    panels = table[PANEL].drop_duplicates().sort_values(PANEL)
+    columns = min(len(panels), 3)
+    texts: list[str] = []
+    drawn: list[pd.DataFrame] = []
+
+    def paint(figure: Figure) -> None:
+        axes = grid(figure, len(panels), columns, sharex=True, sharey=True)
+        for index, (axis, panel) in enumerate(zip(axes, panels.itertuples(index=False))):
+            here = table[(table[PANEL] == list(panel)).all(axis=1)]
+            axis.grid(True)
+            said = []
+            for name in series:
+                for condition, part in here[here["series"] == name].groupby("condition", sort=True):
+                    said.append(curve(axis, f"{name} ({condition})", part))
+                    drawn.append(part)
+            frame(axis, index % columns == 0)
+            title = [str(each) for each in panel if each]
+            axis.set_title(heading(title))
+            texts.append(f"{' · '.join(title)}: {', '.join(said)}")
+        known = {name: handle for axis in axes for handle, name in zip(*axis.get_legend_handles_labels())}
+        figure.legend(list(known.values()), list(known), loc="outside lower center", ncols=min(len(known), 4))
+
+    svg = draw(min(WIDTH, 1.2 + 4.6 * columns), 0.6 + 3.1 * -(-len(panels) // columns), paint)
+    return svg, texts, pd.concat(drawn, ignore_index=True).drop(columns="series")
