@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import Literal
 
 import numpy as np
@@ -247,10 +248,11 @@ def _lid_rows(
     ends = intervals(settings, lambda: lid_by_speaker(scores, truth, slope))
     null = bands(settings, lambda: lid_by_identity(scores, truth, settings.slope), "null band over candidates")
 
-    def said(name: str, value: float | None, **more: float) -> Row:
+    about = partial(row, variant=variant, note=note, counts=number)
+
+    def said(name: str, value: float | None) -> Row:
         why = found.reason if value is None else ""
-        about = {"variant": variant, "reason": why, "note": note, "counts": number}
-        return row(name, value, interval=ends.get(name), band=null.get(name), **about, **more)
+        return about(name, value, interval=ends.get(name), band=null.get(name), reason=why)
 
     rows = [
         said("alid", found.alid),
@@ -260,7 +262,7 @@ def _lid_rows(
         said("pdr_chance", found.chance.pdr),
         said("lid_plus", found.lid_plus),
         said("lid_minus", found.lid_minus),
-        said("lid_max", found.lid_max, ceiling=found.lid_max_ceiling),
+        about("lid_max", found.lid_max, band=null.get("lid_max"), ceiling=found.lid_max_ceiling),
     ]
     bits = np.unique(np.append(found.lid, 0.0))
     table = pd.DataFrame(
