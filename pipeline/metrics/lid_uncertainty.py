@@ -3,7 +3,7 @@
 See pipeline/metrics/README.md, sections 3 and 14a.
 
 Speakers are weighted as those who speak; the N candidates stay. Under the null hypothesis the identities of the
-candidates are permuted as wholes, and where slopes come from the other speakers they are found anew each time.
+candidates are permuted as wholes, and where slopes come from the other speakers ALID finds them anew each time.
 
 Conventions: as of :mod:`pipeline.metrics.lid`.
 """
@@ -25,8 +25,10 @@ from pipeline.metrics.lid import (
     candidates,
     lid,
     log_sum_exp,
+    loso_of_loss,
     posterior_bits,
     row_z,
+    slope_of_each_trial,
 )
 from pipeline.metrics.uncertainty import ByIdentity, BySpeaker
 
@@ -90,12 +92,13 @@ def lid_by_identity(
 ) -> ByIdentity:
     """:data:`NULL_METRICS` as a function of the candidates' identities, for null bands.
 
-    Equal PDR and LID_max are told apart by the mean over speakers.
+    PDR and LID_max are functions of the slope, and are permuted at the slopes of the true identities: theirs is the band
+    at this slope. Equal ones are told apart by the mean disclosure at these slopes.
 
     Args:
         scores, truth: as of :func:`pipeline.metrics.lid.lid`.
-        slope: one that was learnt from other speakers; None learns, under each permutation, the slope of each speaker
-            from the others.
+        slope: one that was learnt from other speakers; None learns the slope of each speaker from the others, for ALID anew
+            under each permutation.
 
     Raises:
         MetricError: as of ``lid``.
@@ -103,31 +106,27 @@ def lid_by_identity(
     """
     s, t = candidates(scores, truth)
     z = row_z(s)
-    if slope is None:
-        own_bits = _with_own_slopes(z, t)
-    else:
-        lid(s, t, slope)
-        slopes = np.broadcast_to(np.asarray(slope, dtype=np.float64), (s.shape[1],))[t]
-        bits = posterior_bits(slopes[:, None] * z)
-        row = np.arange(t.size)
-
-        def own_bits(column: Indices) -> Array:
-            found: Array = bits[row, column]
-            return found
-
-    n_candidates = s.shape[1]
-    everybody = np.ones(n_candidates)
+    fixed = loso_of_loss(SoftmaxLoss(z, t), s.shape[1]).value if slope is None else slope
+    bits = posterior_bits(slope_of_each_trial(fixed, t, s.shape[1])[:, None] * z)
+    relearnt = _with_own_slopes(z, t) if slope is None else None
+    row = np.arange(t.size)
+    everybody = np.ones(s.shape[1])
 
     def evaluate(identity: Indices) -> dict[str, float]:
-        own = own_bits(identity[t])
-        return weighted_shares(own, t, everybody) | {"lid_max": float(own.max())}
+        own = bits[row, identity[t]]
+        found = weighted_shares(own, t, everybody)
+        found |= {"lid_max": float(own.max()), "mean": found["alid"], "mean_speaker": found["alid_speaker"]}
+        if relearnt is not None:
+            again = weighted_shares(relearnt(identity[t]), t, everybody)
+            found |= {name: again[name] for name in ("alid", "alid_speaker")}
+        return found
 
     return ByIdentity(
         evaluate,
-        [np.arange(n_candidates)],
+        [np.arange(s.shape[1])],
         "candidates",
         NULL_METRICS,
-        ties={"pdr": "alid", "pdr_speaker": "alid_speaker", "lid_max": "alid_speaker"},
+        ties={"pdr": "mean", "pdr_speaker": "mean_speaker", "lid_max": "mean_speaker"},
     )
 
 
