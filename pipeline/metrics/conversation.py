@@ -16,11 +16,12 @@ import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
 
-from pipeline.metrics._checks import Array, Indices, MetricError, Undefined, choice
+from pipeline.metrics._checks import Array, Indices, Mask, MetricError, Undefined, choice
 from pipeline.metrics._result import quantity
 from pipeline.metrics.detection import eer_rocch
 from pipeline.metrics.lid import SoftmaxLoss, candidates, loso_of_loss, mean_of, posterior_bits, row_z, speaker_means
@@ -257,17 +258,22 @@ class _Measured:
         self.alid_by_speaker = speaker_means(bits, t, n_candidates)
         self.alid = mean_of(self.alid_by_speaker[panel])
 
-    def eer(self, weights: Array | None) -> float:
-        """EER under weights [N] of the speakers of the items; each speaker's items share the weight."""
+    @cached_property
+    def ordered(self) -> tuple[Array, Indices, Mask]:
+        """Distinct scores [u] ascending, the place [m, N] of each score among them, and whether it is a target's [m, N]."""
         t, rows = self.pooled.truth, self.pooled.rows
-        w = (np.ones(rows.shape[1]) if weights is None else weights) / np.maximum(
-            np.bincount(t, minlength=rows.shape[1]), 1
-        )
         own = np.zeros(rows.shape, dtype=bool)
         own[np.arange(t.size), t] = True
         scores, place = np.unique(rows, return_inverse=True)
-        each = np.broadcast_to(w[t][:, None], rows.shape)
-        place = place.reshape(rows.shape)
+        return scores, place.reshape(rows.shape), own
+
+    def eer(self, weights: Array | None) -> float:
+        """EER under weights [N] of the speakers of the items; each speaker's items share the weight."""
+        t, n_candidates = self.pooled.truth, self.pooled.rows.shape[1]
+        scores, place, own = self.ordered
+        held = np.maximum(np.bincount(t, minlength=n_candidates), 1)
+        w = (np.ones(n_candidates) if weights is None else weights) / held
+        each = np.broadcast_to(w[t][:, None], place.shape)
         target, nontarget = (
             np.bincount(place[part], each[part], scores.size).astype(np.float64) for part in (own, ~own)
         )

@@ -53,5 +53,10 @@ def test_a_run_has_the_disclosure_of_its_scores(
     tried = made.rows[made.rows["metric"] == "tpr_at_fpr"]
     assert tried["value"].isna().all() and tried["reason"].str.contains("cannot show").all()
     report = (Path(out.splitlines()[-1]).parent / "report.html").read_text(encoding="utf-8")
-    for text in ("Local information disclosure: toy_trials_f", "Linkability by population: toy_trials_m", "PDR"):
+    for text in (
+        "Local information disclosure: toy_trials_f",
+        "Linkability by population: toy_trials_m",
+        "Longer conversations: toy",
+        "PDR",
+    ):
         assert text in report

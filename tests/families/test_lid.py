@@ -11,7 +11,7 @@ import pytest
 
 from pipeline.contracts import Measured, Row, Trials
 from pipeline.families.lid import MetricFamily, curves
-from pipeline.metrics import MetricError
+from pipeline.metrics import MetricError, eer
 from tests.families.runs import trial_runs
 
 DATA = trial_runs(2, utterances=9).first
@@ -58,12 +58,26 @@ def test_values_are_those_of_plain_counting() -> None:
 def test_slopes_come_from_the_other_speakers_unless_one_is_given() -> None:
     rows, made = measured(DATA)
     assert ("alid", "loso") in rows and rows["alid", "loso"].value > rows["alid", "loso"].null_high
-    assert set(made.tables) == {"lid_ccdf", "population"}
+    assert set(made.tables) == {"lid_ccdf", "population", "lengths"}
     ccdf = made.tables["lid_ccdf"]
     assert ccdf["share"].is_monotonic_decreasing and ccdf["chance"].is_monotonic_decreasing
     assert ccdf["share"][ccdf["bit"] > 0].max() == pytest.approx(rows["pdr", "loso"].value, abs=1e-12)
     with pytest.raises(ValueError, match="greater than or equal to 0"):
         MetricFamily.Settings(slope=-1)
+
+
+def test_lengths_are_those_that_most_speakers_have() -> None:
+    rows, made = measured(DATA, pooled=60)
+    table = made.tables["lengths"]
+    assert sorted(set(table["length"])) == [1, 2, 3, 5] and set(table["speakers"]) == {8}  # eight utterances each
+    value = table.set_index(["measure", "length"])["value"]
+    assert value["alid", 1] == pytest.approx(rows["alid", "loso"].value, abs=1e-12)
+    assert value["idr", 1] == pytest.approx(rows["pi_link", "among 8"].value, abs=1e-12)
+    assert value["eer", 1] == pytest.approx(eer(DATA.scores[DATA.target], DATA.scores[~DATA.target]), abs=1e-12)
+    assert not {"lengths"} & set(measured(DATA, lengths=(1, 10))[1].tables)
+    for wrong in ((0, 1), (2, 2)):
+        with pytest.raises(ValueError, match="1 or more, each once"):
+            MetricFamily.Settings(lengths=wrong)
 
 
 def test_scores_that_say_nothing_lie_within_their_bands() -> None:
@@ -120,7 +134,8 @@ def test_figures_show_the_tables() -> None:
         "subset": "s", "system": "b2", "condition": "PP", "attacker": "ignorant", "extractor": "e", "backend": "b",
         "series": "b2",
     }  # fmt: skip
-    for name, plots in (("lid_ccdf", curves.disclosures), ("population", curves.populations)):
+    drawn = {"lid_ccdf": curves.disclosures, "population": curves.populations, "lengths": curves.lengths}
+    for name, plots in drawn.items():
         table: pd.DataFrame = made.tables[name].assign(**about)
         (plot,) = plots(table, ["b2"])
         assert "<svg" in plot.svg and len(plot.data) == len(table) and "b2 (PP)" in plot.alt

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 from functools import partial
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
+from pydantic import field_validator
 
 from pipeline import contracts
 from pipeline.contracts import FigureTable, Measured, Metric, Row, Trials, numeric
@@ -23,6 +24,8 @@ from pipeline.metrics import (
     Undefined,
     chance_exceedance,
     exceedance,
+    length_by_speaker,
+    length_curve,
     lid,
     lid_by_identity,
     lid_by_speaker,
@@ -35,10 +38,13 @@ from pipeline.metrics import (
     tpr_evidence,
     trials_by_speaker,
 )
+from pipeline.seeds import generator
 
 VERSION = 1
 
 SOURCE = "arXiv 2607.06259"
+FEWEST = 3
+"""Speakers on whom a curve of lengths stands."""
 FPRS = {0.01: "1 %", 0.001: "0.1 %"}
 
 
@@ -49,11 +55,23 @@ class LidSettings(UncertaintySettings):
         slope: of the posterior over candidates. None learns it, for each speaker, from the trials of all the others; a number
             must come from other speakers than those who are evaluated. Rows name it.
         ties: ranks and pi_link ``spread`` equal scores evenly, or take the ``best`` or ``worst`` place.
+        lengths: numbers of trial utterances that are pooled, for the figure of longer conversations: of them, those that half
+            of the speakers have, and three of them. The same speakers stand at each; () leaves the figure out.
+        pooled: choices of utterances of a speaker at each length; where there are more, so many are drawn.
     """
 
     name: Literal["lid"] = numeric("lid")
     slope: float | None = numeric(None, ge=0, allow_inf_nan=False)
     ties: Literal["spread", "best", "worst"] = numeric("spread")
+    lengths: tuple[int, ...] = numeric((1, 2, 3, 5, 10))
+    pooled: int = numeric(100, ge=1)
+
+    @field_validator("lengths")
+    @classmethod
+    def _distinct(cls, chosen: tuple[int, ...]) -> tuple[int, ...]:
+        if len(set(chosen)) != len(chosen) or any(length < 1 for length in chosen):
+            raise ValueError("lengths are 1 or more, each once")
+        return tuple(sorted(chosen))
 
     @property
     def variant(self) -> str:
@@ -185,6 +203,12 @@ class MetricFamily(contracts.MetricFamily):
             "Linkability by population",
             "pipeline.families.lid.curves:populations",
         ),
+        FigureTable(
+            "lengths",
+            ("length", "measure", "value", "low", "high", "chance", "speakers"),
+            "Longer conversations",
+            "pipeline.families.lid.curves:lengths",
+        ),
     )
     references = (
         "“Local information disclosure” of speaker identity, arXiv 2607.06259, 2026 (ALID, PDR, LID).",
@@ -205,7 +229,8 @@ class MetricFamily(contracts.MetricFamily):
         more, population = _link_rows(settings, data, scores, truth, note)
         rows += more
         rows += [_tpr_row(settings, data, fpr) for fpr in FPRS]
-        return Measured(rows, {**tables, "population": population})
+        tables |= {"population": population, **_length_table(settings, scores, truth)}
+        return Measured(rows, tables)
 
 
 def _matrix(data: Trials) -> tuple[np.ndarray, np.ndarray, int]:
@@ -339,3 +364,27 @@ def _tpr_row(settings: LidSettings, data: Trials, fpr: float) -> Row:
         note="; ".join(notes),
         counts=number,
     )
+
+
+def _length_table(settings: LidSettings, scores: np.ndarray, truth: np.ndarray) -> dict[str, pd.DataFrame]:
+    """ALID, IdR and EER by number of pooled utterances, on one panel of speakers; nothing where speech is too little."""
+    held = np.bincount(truth)
+    n_speakers = np.count_nonzero(held)
+    lengths = [length for length in settings.lengths if np.count_nonzero(held >= length) >= max(FEWEST, n_speakers / 2)]
+    if len(lengths) < 2:
+        return {}
+
+    def drawn() -> np.random.Generator:
+        return generator(settings.seed, "choices of utterances that are pooled")
+
+    more: dict[str, Any] = {"slope": settings.slope, "subsets": settings.pooled}
+    found = length_curve(scores, truth, lengths, generator=drawn(), **more)
+    ends = intervals(settings, lambda: length_by_speaker(scores, truth, lengths, generator=drawn(), **more))
+    chance = {"alid": 0.0, "idr": 1 / scores.shape[1], "eer": 0.5}
+    lines = []
+    for measure, at_chance in chance.items():
+        for length, value in zip(lengths, getattr(found, measure).tolist()):
+            low, high = ends.get(f"{measure}.{length}", (math.nan, math.nan))
+            lines.append((length, measure, value, low, high, at_chance, found.panel.size))
+    columns = ["length", "measure", "value", "low", "high", "chance", "speakers"]
+    return {"lengths": pd.DataFrame(lines, columns=columns)}

@@ -9,8 +9,14 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from pipeline.figures import GREY, INK, WIDTH, Plot, about, colours, draw, figure_number, grid, heading, label
+from pipeline.figures import GREY, INK, WIDTH, Plot, Styles, about, colours, draw, figure_number, grid, heading, label
 
+MEASURES = {
+    "alid": ("ALID (bit)", "bit", 1.0),
+    "idr": ("speaker stands first (%)", "%", 100.0),
+    "eer": ("EER (%)", "%", 100.0),
+}
+"""Label of the axis, unit and factor of what stands against the number of pooled utterances."""
 PANEL = ["extractor", "backend", "attacker"]
 
 
@@ -22,6 +28,11 @@ def disclosures(table: pd.DataFrame, series: list[str]) -> list[Plot]:
 def populations(table: pd.DataFrame, series: list[str]) -> list[Plot]:
     """One figure a subset, as of :func:`disclosures`."""
     return [_populations(str(subset), part, series) for subset, part in table.groupby("subset", sort=True)]
+
+
+def lengths(table: pd.DataFrame, series: list[str]) -> list[Plot]:
+    """One figure a subset; a row of panels for each attacker, extractor and back end: ALID, IdR and EER."""
+    return [_lengths(str(subset), part, series) for subset, part in table.groupby("subset", sort=True)]
 
 
 def _disclosures(subset: str, table: pd.DataFrame, series: list[str]) -> Plot:
@@ -92,6 +103,68 @@ def _populations(subset: str, table: pd.DataFrame, series: list[str]) -> Plot:
         svg,
         drawn,
     )
+
+
+def _lengths(subset: str, table: pd.DataFrame, series: list[str]) -> Plot:
+    styles = colours(series)
+    panels = table[PANEL].drop_duplicates().sort_values(PANEL)
+    texts: list[str] = []
+
+    def paint(figure: Figure) -> None:
+        axes = iter(grid(figure, 3 * len(panels), 3, sharex=True))
+        for panel in panels.itertuples(index=False):
+            here = table[(table[PANEL] == list(panel)).all(axis=1)]
+            title = [str(each) for each in panel if each]
+            for measure, (name, unit, factor) in MEASURES.items():
+                axis, part = next(axes), here[here["measure"] == measure]
+                axis.grid(True)
+                axis.set_title(heading(title))
+                axis.set_ylabel(name)
+                axis.set_xlabel("utterances that are pooled")
+                axis.axhline(factor * float(part["chance"].iloc[0]), color=INK, linestyle=(0, (1, 1.6)), linewidth=1.1)
+                said = _by_length(axis, part, series, styles, factor, measure)
+                texts.append(f"{' · '.join(title)}, {measure}: " + ", ".join(f"{one} {unit}" for one in said))
+        known = {name: handle for axis in figure.axes for handle, name in zip(*axis.get_legend_handles_labels())}
+        figure.legend(list(known.values()), list(known), loc="outside lower center", ncols=min(len(known), 4) or 1)
+
+    svg = draw(WIDTH, 0.6 + 2.7 * len(panels), paint)
+    panel = f"{table['speakers'].min()}" if table["speakers"].nunique() == 1 else "the same"
+    return Plot(
+        "lengths",
+        f"Longer conversations: {subset}",
+        "What an attacker gains from several trial utterances of one speaker, whose scores are added: mean over choices of "
+        f"utterances, then over speakers; {panel} speakers stand at each number, those with enough utterances for the largest. "
+        "Shaded: 95 % interval over speakers; dotted: chance (of ALID, 0: it may lie below).",
+        f"ALID, identification rate and EER by number of pooled utterances, {about(subset=subset)}. From one to most "
+        f"utterances: {'; '.join(texts)}.",
+        svg,
+        table.drop(columns="series").reset_index(drop=True),
+    )
+
+
+def _by_length(
+    axis: Axes, table: pd.DataFrame, series: list[str], styles: Styles, factor: float, measure: str
+) -> list[str]:
+    """Draw one measure of all systems; its first and last values as texts."""
+    said = []
+    for name in series:
+        for condition, part in table[table["series"] == name].groupby("condition", sort=True):
+            part = part[np.isfinite(part["value"].to_numpy(dtype=float))].sort_values("length")
+            if not len(part):
+                continue
+            colour, dash, _ = styles.get(name, (GREY, "-", "o"))
+            known = f"{name} ({condition})"
+            axis.plot(
+                part["length"], factor * part["value"], color=colour, linestyle=dash, marker="o", markersize=3,
+                label=label(known), gid=f"{measure}-{known}",
+            )  # fmt: skip
+            whole = part[np.isfinite(part["low"].to_numpy(dtype=float))]
+            axis.fill_between(
+                whole["length"], factor * whole["low"], factor * whole["high"], color=colour, alpha=0.15, linewidth=0
+            )
+            first, last = (figure_number(factor * float(part["value"].iloc[k])) for k in (0, -1))
+            said.append(f"{known} {first} to {last}")
+    return said
 
 
 def _panels(
