@@ -76,7 +76,7 @@ def _trial_runs(context: Context, work: Work) -> tuple[TrialRuns, str]:
     if not first[ids].equals(second[ids]):
         one, other = first.set_index(ids), second.set_index(ids)
         both = one.index[one.index.isin(other.index)]
-        first, second = one.loc[both], other.loc[both]
+        first, second = one.loc[both].reset_index(), other.loc[both].reset_index()
     return TrialRuns(_as_trials(context, first), _as_trials(context, second)), _thinned(work, *names)
 
 

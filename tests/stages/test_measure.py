@@ -126,6 +126,8 @@ def test_two_runs_are_of_the_same_trials_in_the_same_order(tmp_path: Path) -> No
         assert isinstance(data, TrialRuns) and data.second.n_expected == 3
         assert (data.first.scores.tolist(), data.second.scores.tolist()) == (before, after), name
         assert data.first.speakers.tolist() == data.second.speakers.tolist()
+        assert data.first.utterances is not None and data.second.utterances is not None
+        assert data.first.utterances.tolist() == data.second.utterances.tolist()
 
 
 @pytest.mark.parametrize("kind", ["trials", "trial_runs"])
