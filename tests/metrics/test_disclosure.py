@@ -635,3 +635,17 @@ def test_lengths_by_speaker():
         assert [found[f"{name}.{k}"] for k in (1, 2)] == pytest.approx(getattr(left, name).tolist(), abs=1e-12)
     ends = m.intervals(metric)
     assert ends["alid.2"].low < whole.alid[1] < ends["alid.2"].high
+
+
+@pytest.mark.parametrize(
+    ("w", "alid", "pdr", "largest"), [(0.03, -0.001, 0.50, (0.11, 0.15)), (0.3, -0.063, 0.44, (1.03, 1.43)), (1.0, -0.69, 0.32, (2.97, 3.94))]
+)  # fmt: skip
+def test_chance_of_as_many_trials_as_the_challenge_has(w, alid, pdr, largest):
+    """Independent scores, 997 trials against 29 candidates: the document's figures, which were simulated elsewhere."""
+    rng = np.random.default_rng(int(100 * w))
+    found = [m.lid(rng.normal(size=(997, 29)), rng.integers(0, 29, 997), w) for _ in range(20)]
+    assert found[0].chance.alid == pytest.approx(alid, abs=0.01)
+    assert np.mean([one.alid for one in found]) == pytest.approx(alid, abs=0.02)
+    assert found[0].chance.pdr == pytest.approx(pdr, abs=0.01)
+    inside = [largest[0] - 0.005 <= one.lid_max <= largest[1] + 0.005 for one in found]
+    assert np.mean(inside) >= 0.8
