@@ -1,0 +1,384 @@
+"""The strongest of several attacks on the same trials: its value, the interval of the maximum, and its null band.
+
+See pipeline/metrics/README.md, section 3.
+
+The strongest attack is a maximum of several noisy numbers. An interval of the one that happens to be the highest is too narrow
+and lies too high, so speakers are left out, and identities permuted, once for all attacks together.
+
+What a speaker contributes. With S speakers, the value θ and θ(s) without speaker s, the jackknife's pseudo-value is
+S θ - (S - 1) θ(s), and the speaker contributes 1/S of it. Contributions add up to the bias-corrected value; their spread is its
+standard error (:class:`Attacks`). A weighted mean over sets adds them up speaker by speaker (:func:`mean_of`), and a difference of
+two systems subtracts them (:mod:`pipeline.metrics.swaps`).
+
+The interval of a maximum θ* = max θ(a), each c(a) ± t e(a). From above max c(a) + t e(a) holds: the true strongest attack is one of them.
+From below it is max c(a) - k e(a), where k bounds all attacks at once (the quantile of the largest of their joint t). Attacks that are
+certainly not the strongest are left out of both. Of one attack it is the jackknife interval itself.
+
+Conventions: higher values disclose more; attacks are numbered from 0; speakers are names in ascending order.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+from scipy.special import stdtrit
+
+from pipeline.metrics._checks import Array, Indices, Mask, MetricError
+from pipeline.metrics.trial_uncertainty import Reweighted, _bounds, trials_by_identity
+from pipeline.metrics.trials import Trials
+from pipeline.metrics.uncertainty import FEWEST_PERMUTED, Interval, NullBand, no_band, null_band
+
+VERSION = 1
+
+DRAWS = 9999
+"""Draws of the joint t, and of swaps where they cannot be enumerated."""
+CONTENDS = 0.999
+"""An attack contends for being the strongest unless it lies below it with this probability."""
+
+
+@dataclass(frozen=True)
+class Attacks:
+    """A metric of several attacks on one system, by what each speaker contributes."""
+
+    values: Array
+    """[A] the metric on everybody, as it stands in tables."""
+    contributions: Array
+    """[A, S] they add up to the bias-corrected values; NaN where a value without one of the speakers is not finite."""
+    speakers: tuple[str, ...]
+    """[S] names, ascending."""
+    stratum: Indices
+    """[S] numbers from 0 of groups of speakers with no trial between them, such as those of different sets."""
+    degrees: Array
+    """[strata] degrees of freedom of each: enrolled speakers - 1."""
+    bounds: tuple[float, float]
+    """Range of the values."""
+
+    @property
+    def corrected(self) -> Array:
+        """[A] bias-corrected values."""
+        found: Array = self.contributions.sum(axis=1)
+        return found
+
+    def only(self, attacks: Sequence[int] | Indices) -> Attacks:
+        """Some of the attacks."""
+        kept = np.asarray(attacks, dtype=np.intp)
+        return replace(self, values=self.values[kept], contributions=self.contributions[kept])
+
+
+def attacks_of(
+    values: npt.ArrayLike,
+    without: npt.ArrayLike,
+    speakers: Sequence[str],
+    *,
+    degrees: int,
+    bounds: tuple[float, float],
+) -> Attacks:
+    """Attacks from their values on everybody and without each speaker.
+
+    Args:
+        values: [A].
+        without: [A, S] NaN where nothing is left to measure.
+        speakers: [S] names, ascending.
+        degrees: enrolled speakers - 1.
+        bounds: range of the values.
+
+    Raises:
+        MetricError: shapes that do not fit.
+
+    Example:
+        Two attacks on four speakers, of which the second tells more.
+
+        >>> from pipeline.metrics import attacks_of, strongest
+        >>> without = [[0.10, 0.12, 0.11, 0.11], [0.30, 0.34, 0.31, 0.33]]
+        >>> found = attacks_of([0.11, 0.32], without, ["a", "b", "c", "d"], degrees=3, bounds=(0, 0.72))
+        >>> found.corrected.round(3).tolist()
+        [0.11, 0.32]
+        >>> interval = strongest(found).interval
+        >>> round(interval.low, 3), round(interval.high, 3)
+        (0.233, 0.407)
+    """
+    value, left = np.asarray(values, dtype=np.float64), np.asarray(without, dtype=np.float64)
+    if value.ndim != 1 or left.shape != (value.size, len(speakers)):
+        raise MetricError(f"values of {value.shape} attacks do not fit {left.shape} without each of {len(speakers)}")
+    n = len(speakers)
+    with np.errstate(invalid="ignore"):
+        each = value[:, None] / max(n, 1) + (n - 1) / max(n, 1) * (value[:, None] - left)
+    return Attacks(
+        value,
+        np.where(np.isfinite(each).all(axis=1, keepdims=True), each, np.nan),
+        tuple(speakers),
+        np.zeros(n, dtype=np.int64),
+        np.array([float(degrees)]),
+        bounds,
+    )
+
+
+METRICS = ("d_ece", "eer.rocch")
+
+
+@dataclass(frozen=True)
+class LeftOut:
+    """Metrics of one attack on everybody and without each speaker, by name."""
+
+    value: dict[str, float]
+    without: dict[str, Array]
+    """[S] each, in the order of ``speakers``; NaN where nothing is left to measure."""
+    speakers: Indices
+    """[S] codes."""
+    degrees: int
+
+
+def left_out(trials: Trials, metrics: Sequence[str] = METRICS) -> LeftOut:
+    """An attack's metrics on everybody and without each speaker in turn."""
+    evaluate = Reweighted(trials, metrics)
+    weights = np.ones(trials.n_codes)
+    value = evaluate(weights)
+    found: dict[str, list[float]] = {name: [] for name in metrics}
+    for speaker in trials.speakers:
+        weights[speaker] = 0.0
+        try:
+            here = evaluate(weights)
+        except MetricError:
+            here = dict.fromkeys(metrics, math.nan)
+        weights[speaker] = 1.0
+        for name in metrics:
+            found[name].append(here[name])
+    return LeftOut(
+        value, {name: np.array(several) for name, several in found.items()}, trials.speakers, trials.models.size - 1
+    )
+
+
+def bounds_of(metric: str) -> tuple[float, float]:
+    """The range of a metric."""
+    return _bounds(metric)
+
+
+def mean_of(parts: Sequence[Attacks], weights: Sequence[float]) -> Attacks:
+    """The weighted mean of the same attacks over several sets.
+
+    Sets with speakers in common are one stratum; a speaker's contributions add up.
+
+    Raises:
+        MetricError: numbers of attacks that differ.
+    """
+    if len({part.values.size for part in parts}) != 1:
+        raise MetricError("a mean over sets needs the same attacks on each")
+    names = sorted({name for part in parts for name in part.speakers})
+    place = {name: at for at, name in enumerate(names)}
+    group = np.arange(len(names))
+    total = np.zeros((parts[0].values.size, len(names)))
+    for part, weight in zip(parts, weights, strict=True):
+        at = np.array([place[name] for name in part.speakers], dtype=np.intp)
+        total[:, at] += weight * part.contributions
+        for own in range(part.degrees.size):
+            mine = np.unique(group[at[part.stratum == own]])
+            group[np.isin(group, mine)] = mine[0]
+    kept, stratum = np.unique(group, return_inverse=True)
+    degrees = np.zeros(kept.size)
+    for part in parts:
+        at = np.array([place[name] for name in part.speakers], dtype=np.intp)
+        for own, number in enumerate(part.degrees):
+            into = stratum[at[part.stratum == own][0]]
+            degrees[into] = max(degrees[into], number)
+    low, high = (sum(w * part.bounds[end] for part, w in zip(parts, weights)) for end in (0, 1))
+    values = np.sum([weight * part.values for part, weight in zip(parts, weights)], axis=0)
+    return Attacks(values, total, tuple(names), stratum.astype(np.int64), degrees, (float(low), float(high)))
+
+
+# --- errors and joint quantiles --------------------------------------------------------------------------------------
+
+
+def spread(contributions: Array, stratum: Indices) -> Array:
+    """Contributions [..., S] as deviations whose squares add up to the variance of their sum.
+
+    In a stratum of one speaker there is no spread to see: MetricError.
+    """
+    found = np.empty(contributions.shape)
+    for number in range(int(stratum.max(initial=-1)) + 1):
+        mine = stratum == number
+        n = int(mine.sum())
+        if n < 2:
+            raise MetricError("an interval over speakers needs at least two speakers")
+        here = contributions[..., mine]
+        found[..., mine] = (here - here.mean(axis=-1, keepdims=True)) * math.sqrt(n / (n - 1))
+    return found
+
+
+def freedom(deviations: Array, stratum: Indices, degrees: Array) -> Array:
+    """Degrees of freedom of the errors of sums (Satterthwaite): those of the stratum where there is one alone."""
+    parts = np.stack([(deviations[..., stratum == k] ** 2).sum(axis=-1) for k in range(degrees.size)], axis=-1)
+    total = parts.sum(axis=-1)
+    weighed = (parts**2 / np.maximum(degrees, 1e-9)).sum(axis=-1)
+    found: Array = np.where(weighed > 0, total**2 / np.where(weighed > 0, weighed, 1.0), degrees.sum())
+    return found
+
+
+def joint_quantile(deviations: Array, degrees: float, level: float, *, two_sided: bool = False) -> float:
+    """The quantile of the largest of several t statistics (of the largest in size, if two-sided) whose numerators vary together.
+
+    Args:
+        deviations: [n, S] of each; their correlation is that of the statistics.
+        degrees: of freedom.
+        level: of the quantile.
+    """
+    size = np.sqrt((deviations**2).sum(axis=1))
+    rows = deviations[size > 0] / size[size > 0, None]
+    if len(rows) < 2:
+        return float(stdtrit(degrees, (1 + level) / 2 if two_sided else level))
+    random = np.random.default_rng(0)  # of a property of the distribution, not of the data
+    drawn = random.standard_normal((DRAWS, rows.shape[1])) @ rows.T
+    drawn /= np.sqrt(random.chisquare(degrees, (DRAWS, 1)) / degrees)
+    return float(np.quantile(np.abs(drawn).max(axis=1) if two_sided else drawn.max(axis=1), level))
+
+
+# --- the strongest attack -----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Strongest:
+    """The attack that discloses most, and what is certain of it."""
+
+    attack: int
+    """The number of the attack with the highest value; of equal ones the first."""
+    value: float
+    interval: Interval
+    """Of the maximum over all attacks."""
+    contenders: Indices
+    """The attacks that may be the strongest, as far as these speakers tell."""
+
+
+def strongest(attacks: Attacks, *, level: float = 0.95) -> Strongest:
+    """The strongest of several attacks, with the interval of the maximum.
+
+    Args:
+        attacks: higher values disclose more.
+        level: nominal coverage.
+
+    Raises:
+        MetricError: no attack.
+    """
+    if not attacks.values.size:
+        raise MetricError("there is no attack")
+    first = int(np.argmax(attacks.values))
+    interval, contend = maximum(attacks, level=level)
+    return Strongest(first, float(attacks.values[first]), interval, contend)
+
+
+def maximum(attacks: Attacks, *, level: float = 0.95) -> tuple[Interval, Indices]:
+    """The interval of the maximum, and the attacks that may be it."""
+    n = len(attacks.speakers)
+    everyone = np.arange(attacks.values.size)
+    if (attacks.degrees < 1).any() or n < 2:
+        return _none(level, n, "an interval over speakers needs at least two enrolled speakers"), everyone
+    if not np.isfinite(attacks.contributions).all():
+        return _none(level, n, "the metric is not finite, here or without one of the speakers"), everyone
+    contend = contenders(attacks)
+    here = attacks.only(contend)
+    deviations = spread(here.contributions, here.stratum)
+    errors = np.sqrt((deviations**2).sum(axis=1))
+    if (errors <= 1e-14 * np.maximum(1.0, np.abs(here.values))).all():
+        return _none(level, n, "the value is the same without any one speaker"), contend
+    degrees = freedom(deviations, here.stratum, here.degrees)
+    high = here.corrected + stdtrit(degrees, (1 + level) / 2) * errors
+    low = here.corrected - joint_quantile(deviations, float(degrees.min()), (1 + level) / 2) * errors
+    lower, upper = (min(max(float(end.max()), attacks.bounds[0]), attacks.bounds[1]) for end in (low, high))
+    return Interval(lower, upper, "jackknife", level, n, ""), contend
+
+
+def contenders(attacks: Attacks) -> Indices:
+    """The attacks that may be the strongest: all that do not lie certainly below the one with the highest corrected value."""
+    best = int(np.argmax(attacks.corrected))
+    behind = attacks.contributions - attacks.contributions[best]
+    deviations = spread(behind, attacks.stratum)
+    errors = np.sqrt((deviations**2).sum(axis=1))
+    degrees = freedom(deviations, attacks.stratum, attacks.degrees)
+    return np.flatnonzero(behind.sum(axis=1) >= -stdtrit(degrees, CONTENDS) * errors - 1e-15)
+
+
+def simultaneous(attacks: Attacks, attack: int, *, level: float = 0.95) -> Interval:
+    """An interval of one attack that holds however the attack was chosen: all attacks' intervals hold together."""
+    n = len(attacks.speakers)
+    if (attacks.degrees < 1).any() or n < 2:
+        return _none(level, n, "an interval over speakers needs at least two enrolled speakers")
+    known = _known(attacks)
+    if not known[attack]:
+        return _none(level, n, "the metric is not finite, here or without one of the speakers")
+    deviations = spread(attacks.contributions[known], attacks.stratum)
+    own = spread(attacks.contributions[[attack]], attacks.stratum)
+    error = math.sqrt(float((own**2).sum()))
+    if error <= 1e-14 * max(1.0, abs(float(attacks.values[attack]))):
+        return _none(level, n, "the value is the same without any one speaker")
+    degrees = float(freedom(deviations, attacks.stratum, attacks.degrees).min())
+    reach = joint_quantile(deviations, degrees, level, two_sided=True) * error
+    centre = float(attacks.corrected[attack])
+    low, high = (min(max(end, attacks.bounds[0]), attacks.bounds[1]) for end in (centre - reach, centre + reach))
+    return Interval(low, high, "jackknife", level, n, "")
+
+
+def _known(attacks: Attacks) -> Mask:
+    """[A] which attacks have a value without each speaker."""
+    found: Mask = np.asarray(np.isfinite(attacks.contributions).all(axis=1), dtype=np.bool_)
+    return found
+
+
+def _none(level: float, n: int, reason: str) -> Interval:
+    return Interval(None, None, "jackknife", level, n, reason)
+
+
+# --- the null band of the maximum ------------------------------------------------------------------------------------
+
+
+def null_draws(attacks: Sequence[Trials], *, generator: np.random.Generator, replicates: int = 1000) -> Array:
+    """D_ECE of all attacks where the claimed identities of the enrolment models are permuted, once for all together.
+
+    Args:
+        attacks: the same trials in the same order, by each attack.
+
+    Returns:
+        [permutations, A], in bits; without rows where there are too few speakers to permute. Permutations that leave a class
+        empty are left out.
+
+    Raises:
+        MetricError: trials that differ.
+    """
+    require_same(attacks)
+    each = [trials_by_identity(one, ("d_ece",)) for one in attacks]
+    groups = each[0].groups
+    if max(group.size for group in groups) < FEWEST_PERMUTED:
+        return np.empty((0, len(attacks)))
+    own = np.arange(max(int(group.max()) for group in groups) + 1)
+    found = []
+    for _ in range(replicates):
+        identity = own.copy()
+        for group in groups:
+            identity[group] = generator.permutation(group)
+        try:
+            found.append([one.evaluate(identity)["d_ece"] for one in each])
+        except MetricError:
+            continue
+    return np.array(found).reshape(len(found), len(attacks))
+
+
+def null_of_maximum(value: float, draws: Array) -> NullBand:
+    """The null band of the strongest attack: of the maximum over attacks in each permutation.
+
+    Args:
+        value: of the strongest attack.
+        draws: [permutations, A], of :func:`null_draws`, or their weighted mean over sets.
+    """
+    if not draws.size:
+        return no_band("too few enrolled speakers to permute")
+    return null_band(value, draws.max(axis=1))
+
+
+def require_same(attacks: Sequence[Trials]) -> None:
+    """Raises MetricError where attacks are not on the same trials in the same order, or there is none."""
+    if not attacks:
+        raise MetricError("there is no attack")
+    for one in attacks[1:]:
+        if not (np.array_equal(one.enrolled, attacks[0].enrolled) and np.array_equal(one.spoken, attacks[0].spoken)):
+            raise MetricError("attacks are compared on the same trials in the same order")
