@@ -28,6 +28,7 @@ from pipeline.engine.store import Store
 from pipeline.engine.task import Task
 from pipeline.engine.used import Used
 from pipeline.errors import ConfigError, DataError, PipelineError, system
+from pipeline.evaluation import answers as answered
 from pipeline.evaluation import found_models, gather, sending
 from pipeline.evaluation.machine import cores, machine, threads
 from pipeline.evaluation.planned import Planned, planned
@@ -43,7 +44,7 @@ from pipeline.report.drawn import Drawn
 from pipeline.report.scorecard import labels
 from pipeline.report.scorecard import runs as scorecards
 from pipeline.report.scorecard.settings import Scorecard
-from pipeline.tables import limits, records, results, status, written
+from pipeline.tables import answers, limits, records, results, status, written
 
 T = TypeVar("T")
 
@@ -214,6 +215,9 @@ def _gathered(
     limits.write(folder.path, [*graph.left_out, *data.limits, *graph.limits, *gathered.limits(run.asked.allow_partial)])
     judge.run(graph.diagnoses, graph.heard, gathered.measured, run.outcome, folder.path, graph.findings, graph.orders)
     tried = [(one.identity, records.read(run.outcome.artefact(one.check).folder)) for one in graph.candidates]
+    answers.write(
+        answered.formed(graph, gathered.measured, gathered.rows, run.outcome, run.asked.allow_partial), folder.path
+    )
     choice = strongest.choose(tried, gathered.measured)
     strongest.write(choice, folder.path)
     asked = run.asked.bands

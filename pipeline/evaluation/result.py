@@ -15,10 +15,10 @@ from pipeline.engine.store import Store
 from pipeline.errors import ConfigError, DataError, Fault, PartialResult, PipelineError
 from pipeline.files import is_below
 from pipeline.report import bands as conditions
-from pipeline.report import render, tables
+from pipeline.report import leaderboard, render, tables
 from pipeline.report import strongest as first
 from pipeline.report.drawn import NOT_KEPT, Drawn
-from pipeline.tables import artefacts, limits, results, scores, status, written
+from pipeline.tables import answers, artefacts, limits, results, scores, status, written
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -78,16 +78,33 @@ class Result:
         """The minimum-EER conditions that each system meets (columns: :mod:`pipeline.diagnostics.bands`); none without ``bands``."""
         return bands.read(self.folder)
 
+    @functools.cached_property
+    def leaderboard(self) -> pd.DataFrame:
+        """One row a subset and system, best first (columns: :mod:`pipeline.tables.answers`); none of a run of an older version."""
+        return answers.read("leaderboard", self.folder)
+
+    @functools.cached_property
+    def attacks(self) -> pd.DataFrame:
+        """One row a subset, system and attack, the strongest first (columns: :mod:`pipeline.tables.answers`)."""
+        return answers.read("attacks", self.folder)
+
+    @functools.cached_property
+    def differences(self) -> pd.DataFrame:
+        """Systems compared in pairs (columns: :mod:`pipeline.tables.answers`)."""
+        return answers.read("differences", self.folder)
+
     def summary(self) -> str:
-        """The compact tables as text: first what a reader must know, then the strongest attack on each system, and at the end
-        the findings that cast doubt on them."""
+        """The compact tables as text: first what a reader must know, then all numbers with the findings that cast doubt on them, and
+        at the end, as the last screen of a terminal, which system protects best."""
         doubts = grouping.text(self.diagnostics)
+        answer = leaderboard.screen(self.leaderboard, self.differences, self.diagnostics, len(self.limits))
         return (
             tables.limits_text(self.limits)
-            + first.to_text(self.strongest, self.rows, self.systems)
+            + ("" if answer else first.to_text(self.strongest, self.rows, self.systems))
             + conditions.to_text(self.bands, self.systems)
             + tables.to_text(self.rows, self.systems)
             + (f"\n{doubts}" if doubts else "")
+            + (f"\n{answer}" if answer else "")
         )
 
     def to_markdown(self, *, intervals: bool = True) -> str:

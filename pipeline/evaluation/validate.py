@@ -22,6 +22,7 @@ from pipeline.planning.settings import (
     Evaluation,
     FoundModels,
     Paths,
+    ReportSettings,
     Runtime,
     Storage,
 )
@@ -41,6 +42,7 @@ KNOWN = {
     "fail_fast",
     "averages",
     "bands",
+    "report",
     "derived",
     "fusion",
     "dataset",
@@ -104,7 +106,10 @@ def validate(
     attackers = {} if given else checked.attackers()
     averages = checked.averages(several["families"])
     bands = checked.bands(averages)
+    report = checked.part(ReportSettings, "report")
     faults += _original_elsewhere(several["anonymisers"])
+    if report is not None and not given:
+        faults += _no_baseline(report.baseline, several["anonymisers"])
     models = FoundModels()
     if given and fusion:
         faults.append(Fault("nothing is joined where score files are evaluated: leave it out", "fusion"))
@@ -152,9 +157,19 @@ def validate(
         averages=averages,
         derived=tuple(dict.fromkeys(derived)),
         bands=bands,
+        report=report,
         models=models,
         scorecard=scorecard,
     )
+
+
+def _no_baseline(label: str, systems: Mapping[str, Any]) -> list[Fault]:
+    """A system to be compared with that is not chosen."""
+    if not label or label in systems or not systems:
+        return []
+    near = difflib.get_close_matches(label, list(systems), n=1)
+    hint = f"did you mean {near[0]}? " if near else ""
+    return [Fault(f"no system {label} is chosen: {hint}chosen are {', '.join(systems)}", "report.baseline")]
 
 
 def _refuse(faults: Sequence[Fault]) -> None:

@@ -73,10 +73,14 @@ def _without(
             graph.heard.trims,
         ),
         orders=[one for one in graph.orders if stays(one[0], [one[1]])],
+        answered=[one for one in graph.answered if stays(one.identity, [one.ref])],
+        compared=[one for one in graph.compared if not {one.a, one.b} & broken.keys() and one.ref.task not in failed],
         left_out=[*broken.values(), *lacking],
     )
     read = [ref for one in rest.sources for ref in _of_source(one)]
     read += [one.check for one in rest.candidates]
+    read += [one.ref for one in rest.answered]
+    read += [one.ref for one in rest.compared]
     read += [ref for refs in _checks(rest).values() for ref in refs]
     needed = _closure(ref.task for ref in read)
     return replace(rest, tasks=[task for task in graph.tasks if task in needed])
@@ -106,6 +110,8 @@ def _checks(graph: Graph) -> dict[str, list[Ref]]:
         found.setdefault(system, []).append(ref)
     for system, refs in graph.heard.systems.items():
         found.setdefault(system, []).extend(refs)
+    for one in graph.answered:
+        found.setdefault(one.identity["system"], []).append(one.ref)
     return found
 
 

@@ -99,6 +99,7 @@ def trials(plan: Plan) -> None:
             inputs: dict[str, Input] = {"scores": scored.ref()}
             for name, family in families:
                 plan.measure(trial.cell(), name, family, trial.context(), inputs)
+            plan.tried.append((trial.cell(), scored, True))
             ordered(plan, trial.cell(), scored)
             heard = trial.extractor.component.hears
             if plan.evaluation.diagnostics and attack.attacker is not None and heard:
@@ -136,6 +137,7 @@ def _fused(plan: Plan, attack: Attack, trial_set: TrialSet) -> None:
             for name, family in plan.families("trials"):
                 context = measure.Context(trial_set.expected, False)
                 plan.measure(cell, name, family, context, {"scores": fused.ref()})
+            plan.tried.append((cell, fused, True))
             ordered(plan, cell, fused)
 
 

@@ -51,6 +51,43 @@ class Candidate:
     check: Ref
 
 
+@dataclass(frozen=True)
+class Answered:
+    """What is found of the strongest attack on a system.
+
+    Attributes:
+        identity: ``dataset``, ``system`` and ``system_level``.
+        attacks: columns of the results schema of each attack, by its number.
+        subsets: where each is tried.
+        untried: attackers with extractors that were asked for, and have no attack on the system.
+        protects: whether it is a system that protects.
+        ref: the artefact (:func:`pipeline.stages.strongest.strongest`).
+    """
+
+    identity: Mapping[str, str]
+    attacks: tuple[Mapping[str, str], ...]
+    subsets: Mapping[str, tuple[int, ...]]
+    untried: tuple[str, ...]
+    protects: bool
+    ref: Ref
+
+
+@dataclass(frozen=True)
+class Compared:
+    """Two systems that are compared, ``b`` minus ``a``.
+
+    Attributes:
+        a, b: their labels.
+        to_baseline: whether ``a`` is the system that the others are held against.
+        ref: the artefact (:func:`pipeline.stages.strongest.differences`).
+    """
+
+    a: str
+    b: str
+    to_baseline: bool
+    ref: Ref
+
+
 @dataclass
 class Graph:
     """Tasks, sources first, each once; it pickles.
@@ -62,6 +99,9 @@ class Graph:
         candidates: the attacks that were adapted to a system, between which held-out speakers choose.
         heard: what is heard of the evaluated speech.
         orders: how the scores of each attack order the classes, by the identity of its results.
+        answered: the strongest attack on each system.
+        compared: the systems that are compared in pairs.
+        means: by name, the weights of the subsets that it is a mean of.
         notes: what a reader should know of the attacks that were planned, and of those that were not.
         limits: what was asked for and gives no row (:mod:`pipeline.tables.limits`).
         left_out: of systems that are left out because tasks failed: that they are, and why.
@@ -74,6 +114,9 @@ class Graph:
     candidates: list[Candidate] = field(default_factory=list)
     heard: Heard = field(default_factory=Heard)
     orders: list[tuple[Mapping[str, str], Ref]] = field(default_factory=list)
+    answered: list[Answered] = field(default_factory=list)
+    compared: list[Compared] = field(default_factory=list)
+    means: dict[str, Mapping[str, float]] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     limits: list[str] = field(default_factory=list)
     left_out: list[str] = field(default_factory=list)

@@ -244,6 +244,7 @@ class Plan:
         other: enrolment sets at the other level.
         scorers: back ends by (label, extractor, training set).
         answered: the chosen metrics that are measured somewhere.
+        tried: all attacks with their scores, and whether it is known who the speakers are.
     """
 
     evaluation: Evaluation
@@ -257,6 +258,7 @@ class Plan:
     other: dict[str, SpeechSet] = field(default_factory=dict)
     scorers: dict[tuple[str, ExtractorKey, TrainingKey | None], Scorer] = field(default_factory=dict)
     answered: set[str] = field(default_factory=set)
+    tried: list[tuple[Cell, Task, bool]] = field(default_factory=list)
     _paired: dict[str, Paired] = field(default_factory=dict)
     _sides: dict[tuple[str, str], Wanted] = field(default_factory=dict)
 

@@ -139,6 +139,21 @@ class Bands(ComponentSettings):
         return edges
 
 
+class ReportSettings(ComponentSettings):
+    """What the report holds systems against, and how the strongest attacks are judged.
+
+    Attributes:
+        baseline: label of the system that all others are compared with; '' is the first one that protects.
+        replicates: permutations of the null band of the strongest attack (enrolment models permuted whole, once for all attacks); 0
+            leaves it out.
+        seed: of permutations, and of swaps of systems.
+    """
+
+    baseline: str = numeric("")
+    replicates: int = numeric(1000, ge=0)
+    seed: int = numeric(0, ge=0)
+
+
 Derived = Literal["normalised"]
 """What can be formed of the rows of several conditions."""
 
@@ -228,6 +243,7 @@ class Evaluation:
     averages: Mapping[str, Average] = field(default_factory=dict)
     derived: tuple[Derived, ...] = ()
     bands: Bands | None = None
+    report: ReportSettings = field(default_factory=ReportSettings)
     models: FoundModels = field(default_factory=FoundModels)
     scorecard: Changes = field(default_factory=Changes)
 
@@ -235,6 +251,7 @@ class Evaluation:
         """All numeric settings, as plain values: the same for the same evaluation in another place."""
         more: dict[str, Any] = {"averages": {label: one.numeric() for label, one in self.averages.items()}}
         more["derived"] = list(self.derived)
+        more["report"] = self.report.numeric() if self.report != ReportSettings() else {}
         return {
             "dataset": self.dataset.numeric(),
             "train": self.train.settings.numeric() if self.train is not None else None,

@@ -1,0 +1,264 @@
+"""Answers: the leaderboard, all attacks behind it, and the differences between systems, from what the tasks of a run found."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from pipeline.engine.outcome import Outcome
+from pipeline.engine.task import Artefact
+from pipeline.metrics import holm, shared_ranks
+from pipeline.planning.graph import Answered, Compared, Graph
+from pipeline.report import leaderboard as words
+from pipeline.stages.strongest import ATTACKS, ROWS, STRONGEST
+from pipeline.tables import answers, results
+from pipeline.tables.answers import ATTACK, TAKEN
+
+Row = dict[str, Any]
+ALPHA = 0.05
+"""p-values up to it tell systems apart."""
+LEAST_PRIVATE = {"alid": max, "mean_d": max, "idr": max, "deid": min, "g_vd": max}
+STATUSES = ("ok", "partial", "incomplete")
+
+
+def formed(
+    graph: Graph, measured: pd.DataFrame, rows: pd.DataFrame, outcome: Outcome, allow_partial: bool
+) -> dict[str, pd.DataFrame]:
+    """The tables of :mod:`pipeline.tables.answers`.
+
+    Numbers are there only where the attacks stand on everything that was expected, or with ``allow_partial``, marked.
+
+    Args:
+        measured: rows of results that are no averages.
+        rows: all rows of results.
+    """
+    found = _Results(measured, rows, graph.means)
+    boards: list[Row] = []
+    behind: list[Row] = []
+    for one in graph.answered:
+        made = outcome.artefact(one.ref)
+        here = [found.completed(one, row) for row in _read(made, ROWS)]
+        status = {row["subset"]: _status(found, one, row, allow_partial) for row in here}
+        boards += [_board(found, one, row, *status[row["subset"]]) for row in here]
+        behind += [_behind(one, row, *status[row["subset"]]) for row in _read(made, ATTACKS)]
+    known = {one.identity["system"]: one for one in graph.answered}
+    held = {(row["subset"], row["system"]): (row["status"], row["reason"]) for row in boards}
+    differences = [
+        _difference(known[one.b], known[one.a], one, row, held)
+        for one in graph.compared
+        for row in _read(outcome.artefact(one.ref), ROWS)
+        if one.a in known and one.b in known
+    ]
+    _correct(differences)
+    _rank(boards, differences)
+    for row in differences:
+        row["sentence"] = words.of_difference(row)
+    return {
+        "leaderboard": answers.frame("leaderboard", boards),
+        "attacks": answers.frame("attacks", behind),
+        "differences": answers.frame("differences", differences),
+    }
+
+
+def _read(made: Artefact, name: str) -> list[Row]:
+    return results.records(pd.read_parquet(made.path(name)))
+
+
+class _Results:
+    """Rows of results, by what they are about."""
+
+    def __init__(self, measured: pd.DataFrame, rows: pd.DataFrame, means: Mapping[str, Mapping[str, float]]) -> None:
+        self.rows, self.means = results.records(rows), means
+        self.measured = results.records(measured)
+
+    def parts(self, subset: str) -> list[str]:
+        """The sets of a mean, or the subset itself."""
+        return list(self.means.get(subset, {subset: 1.0}))
+
+    def completed(self, one: Answered, row: Row) -> Row:
+        """A row of the artefact with the columns of its attack."""
+        number = row["attack"]
+        attack = one.attacks[int(number)] if not math.isnan(number) else {}
+        return {**row, **{name: attack.get(name, "") for name in ATTACK}}
+
+    def of_attack(self, one: Answered, subset: str, metric: str, attack: Mapping[str, Any]) -> list[Row]:
+        """The rows of a metric of an attack on a subset, or on each set of a mean."""
+        wanted = {"system": one.identity["system"], "metric": metric, **{name: attack[name] for name in ATTACK}}
+        subsets = self.parts(subset)
+        return [row for row in self.measured if row["subset"] in subsets and _has(row, wanted)]
+
+    def short(self, one: Answered, subset: str) -> list[Row]:
+        """Rows of the error rates of all attacks that do not stand on everything."""
+        subsets = self.parts(subset)
+        return [
+            row
+            for row in self.measured
+            if row["metric"] in ("eer", "d_ece", "cllr_min")
+            and row["subset"] in subsets
+            and row["system"] == one.identity["system"]
+            and row["attacker"]
+            and row["status"] != "ok"
+        ]
+
+    def taken(self, one: Answered, subset: str, metric: str, attack: Mapping[str, Any]) -> Row:
+        """A metric about no attack: of the extractor of the attack where it has it, else what discloses most."""
+        rows = [
+            row
+            for row in self.rows
+            if _has(row, {"system": one.identity["system"], "metric": metric})
+            and not math.isnan(row["value"])
+            and row["estimator"] in ("", "empirical")
+        ]
+        here = [row for row in rows if row["subset"] == subset]
+        pools = {row["subset"] for row in rows} - set(one.subsets) - set(self.means)
+        rows = here or [row for row in rows if row["subset"] in pools and len(pools) == 1]
+        if not rows:
+            return {}
+        own = [
+            row for row in rows if (row["extractor"], row["trained_on"]) == (attack["extractor"], attack["trained_on"])
+        ]
+        best = LEAST_PRIVATE[metric](own or rows, key=lambda row: (row["value"], row["extractor"], row["trained_on"]))
+        by = ", ".join(filter(None, [best["extractor"], best["backend"] if best["condition"] != "PP" else ""]))
+        return {metric: best["value"], f"{metric}_low": best["low"], f"{metric}_high": best["high"], f"{metric}_by": by}
+
+
+def _has(row: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
+    return all(row[name] == value for name, value in wanted.items())
+
+
+def _status(found: _Results, one: Answered, row: Row, allow_partial: bool) -> tuple[str, str]:
+    """Whether the attacks on a subset stand on everything, and if not why."""
+    short = found.short(one, row["subset"])
+    lacking = row["n_used"] < row["n_expected"]
+    if not short and not lacking:
+        return ("incomplete", row["reason"]) if row["reason"] else ("ok", "")
+    if allow_partial and not row["reason"]:
+        return "partial", ""
+    said = [row["reason"], *(one["reason"] for one in short)]
+    if lacking:
+        said.append(
+            f"stands on {row['n_used']:.0f} of {row['n_expected']:.0f}; allow_partial=true would write it, marked"
+        )
+    return "incomplete", "; ".join(dict.fromkeys(filter(None, said[:3]))) or "not all attacks stand on everything"
+
+
+def _board(found: _Results, one: Answered, row: Row, status: str, reason: str) -> Row:
+    about = {**one.identity, "subset": row["subset"], "protects": one.protects, "status": status, "reason": reason}
+    about |= {name: _whole(row[name]) for name in ("n_attacks", "n_expected", "n_used", "n_target", "n_nontarget")}
+    about["n_sets"] = len(found.parts(row["subset"]))
+    about["untried"] = ", ".join(one.untried)
+    if status == "incomplete":
+        return about
+    kept = ("d_ece", "d_ece_low", "d_ece_high", "null_low", "null_high", "p_chance", "eer", "eer_low", "eer_high",
+            "interval_reason", "null_reason", *ATTACK)  # fmt: skip
+    about |= {name: row[name] for name in kept}
+    about |= {"contenders": len(row["contenders"].split()), "n_speakers": _whole(row["n_speakers"])}
+    if not math.isnan(row["null_high"]):
+        about["chance"] = "above" if row["d_ece"] > row["null_high"] else "within"
+    worst = [one for one in found.of_attack(one, row["subset"], "l_w", row) if not math.isnan(one["value"])]
+    if worst and len(worst) == len(found.parts(row["subset"])):
+        most = max(worst, key=lambda one: one["value"])
+        tags = [tag for tag in found.of_attack(one, row["subset"], "tag", row) if tag["subset"] == most["subset"]]
+        about |= {"l_w": most["value"], "l_w_ceiling": most["ceiling"], "tag": tags[0]["label"] if tags else ""}
+    for metric in TAKEN:
+        about |= found.taken(one, row["subset"], metric, row)
+    return about
+
+
+def _whole(number: float) -> int | None:
+    return None if number is None or math.isnan(number) else int(number)
+
+
+def _behind(one: Answered, row: Row, status: str, reason: str) -> Row:
+    attack = one.attacks[int(row["attack"])]
+    about = {**{name: attack[name] for name in ATTACK}, "subset": row["subset"], "status": status}
+    about |= {name: one.identity[name] for name in ("dataset", "system")}
+    if status == "incomplete":
+        return about
+    kept = ("d_ece", "d_ece_low", "d_ece_high", "eer", "eer_low", "eer_high")
+    return {**about, **{name: row[name] for name in kept}, "contends": bool(row["contends"])}
+
+
+# ------------------------------------------------------------------------------------------------------------- differences
+
+
+UNITS = {"d_ece": "bit", "eer": "fraction"}
+
+
+def _difference(
+    system: Answered, reference: Answered, one: Compared, row: Row, held: Mapping[tuple[str, str], tuple[str, str]]
+) -> Row:
+    """A row of the differences: b is the system, a its reference."""
+    about = {
+        "dataset": system.identity["dataset"],
+        "subset": row["subset"],
+        "under": row["under"],
+        "system": one.b,
+        "reference": one.a,
+        "baseline": one.to_baseline,
+        "attack": _named(system, row["attack_b"]),
+        "reference_attack": _named(reference, row["attack_a"]),
+        "metric": row["metric"],
+        "unit": UNITS[row["metric"]],
+        "status": "ok",
+        "reason": row["reason"],
+    }
+    short = {name: held.get((row["subset"], name), ("ok", "")) for name in (one.a, one.b)}
+    about["status"] = max((status for status, _ in short.values()), key=STATUSES.index)
+    if about["status"] == "incomplete":
+        said = [f"{name}: {reason}" for name, (status, reason) in short.items() if status == "incomplete"]
+        return {**about, "reason": "; ".join(said)}
+    kept = {"value": "b", "reference_value": "a", "exact": "exact"}
+    about |= {name: row[other] for name, other in kept.items()}
+    about |= {name: row[name] for name in ("difference", "low", "high", "p_value")}
+    return {**about, "exact": row["exact"] == 1, "n_speakers": _whole(row["n_speakers"]), "swaps": _whole(row["swaps"])}
+
+
+def _named(one: Answered, number: str) -> str:
+    return words.attack(one.attacks[int(number)]) if number else ""
+
+
+def _correct(rows: Sequence[Row]) -> None:
+    """Correct p-values over all rows with the same subset, kind of attack and metric."""
+    groups: dict[tuple[str, ...], list[Row]] = {}
+    for row in rows:
+        if not math.isnan(row.get("p_value", math.nan)):
+            groups.setdefault(tuple(row[name] for name in ("subset", "under", "metric")), []).append(row)
+    for several in groups.values():
+        for row, p in zip(several, holm([row["p_value"] for row in several])):
+            row |= {"p_holm": float(p), "n_compared": len(several)}
+
+
+def _rank(boards: list[Row], differences: Sequence[Row]) -> None:
+    """Ranks of the systems that protect, shared where nothing separates them, and the order of the rows: best first."""
+    better = list(_better(differences))
+    subsets = list(dict.fromkeys(row["subset"] for row in boards))
+    for subset in subsets:
+        ranked = [row for row in boards if row["subset"] == subset and row["protects"] and "d_ece" in row]
+        place = {row["system"]: number for number, row in enumerate(ranked)}
+        pairs = [
+            (place[one], place[other]) for of, one, other in better if of == subset and one in place and other in place
+        ]
+        for row, rank in zip(ranked, shared_ranks(len(ranked), pairs)):
+            row["rank"] = rank
+    last = np.inf
+    boards.sort(
+        key=lambda row: (
+            subsets.index(row["subset"]),
+            not row["protects"],
+            row.get("rank", last),
+            row.get("d_ece", last),
+        )
+    )
+
+
+def _better(rows: Sequence[Row]) -> Iterator[tuple[str, str, str]]:
+    """(Subset, system, system that it is shown to be better than)."""
+    for row in rows:
+        if (row["under"], row["metric"]) == (STRONGEST, "d_ece") and row.get("p_holm", 1.0) <= ALPHA:
+            names = (row["system"], row["reference"])
+            yield (row["subset"], *(names if row["difference"] < 0 else names[::-1]))

@@ -1,0 +1,99 @@
+"""What a run answers, as tables of its folder: ``leaderboard``, ``attacks`` and ``differences``, each as parquet and as CSV.
+
+Fractions, bits and dB as in the results. Intervals and null bands are those of :mod:`pipeline.metrics.strongest` and of the rows of results
+that a column is taken from; tests are those of :mod:`pipeline.metrics.swaps`. Absent numbers are NaN, absent texts ''.
+
+``leaderboard``: a row a subset (or mean over subsets, by its name) and system.
+    n_sets: 1, or how many sets it is a mean of. rank: 1 and one more for each system that is shown to be better (p_holm at most 0.05 under each one's strongest attack); none of what
+    does not protect. condition attacker extractor trained_on backend: the attack with the highest D_ECE. n_attacks: so many were tried.
+    contenders: how many of them may be the strongest. untried: what was asked for and has no attack. d_ece with the interval and the null
+    band of the maximum; p_chance: share of permutations that reach it. eer: of this attack, with an interval that holds however the attack was
+    chosen. l_w, its ceiling and tag: of this attack; of a mean the worst of its sets. alid mean_d idr deid g_vd: of the extractor of the
+    attack where it has them, else the value that discloses most, by ``*_by``. chance: ``''`` | ``within`` | ``above`` the null band.
+``attacks``: a row a subset, system and attack, the strongest first: d_ece and eer with the interval of this attack alone; ``contends``: whether it may be
+    the strongest.
+``differences``: a row a subset, pair of systems, kind of attack and metric: ``difference`` = value - reference_value. under: ``strongest`` (each one's) or
+    ``same`` (one attack on both). p_value: two-sided, systems swapped speaker by speaker; p_holm: corrected over the rows with the same subset,
+    under and metric. baseline: whether the reference is the system that all are held against.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from pipeline.tables import csv, written
+
+ATTACK = ["condition", "attacker", "extractor", "trained_on", "backend"]
+TAKEN = ["alid", "mean_d", "idr", "deid", "g_vd"]
+"""Columns that are taken from rows of results about no attack, each with ``_low``, ``_high`` and ``_by``."""
+COUNTS = ["n_sets", "n_attacks", "contenders", "n_expected", "n_used", "n_target", "n_nontarget", "n_speakers", "swaps"]
+
+LEADERBOARD = [
+    "dataset", "subset", "n_sets", "system", "system_level", "protects", "rank", *ATTACK, "n_attacks", "contenders", "untried",
+    "d_ece", "d_ece_low", "d_ece_high", "null_low", "null_high", "p_chance", "chance", "eer", "eer_low", "eer_high",
+    "l_w", "l_w_ceiling", "tag", *(f"{name}{end}" for name in TAKEN for end in ("", "_low", "_high", "_by")),
+    "n_expected", "n_used", "n_target", "n_nontarget", "n_speakers", "status", "reason", "interval_reason", "null_reason",
+]  # fmt: skip
+ATTACKS = [
+    "dataset", "subset", "system", *ATTACK, "d_ece", "d_ece_low", "d_ece_high", "eer", "eer_low", "eer_high", "contends",
+    "status",
+]  # fmt: skip
+DIFFERENCES = [
+    "dataset", "subset", "under", "system", "reference", "baseline", "attack", "reference_attack", "metric", "unit", "value",
+    "reference_value", "difference", "low", "high", "p_value", "p_holm", "n_compared", "n_speakers", "swaps", "exact", "status",
+    "reason", "sentence",
+]  # fmt: skip
+TABLES = {"leaderboard": LEADERBOARD, "attacks": ATTACKS, "differences": DIFFERENCES}
+FLAGS = ["protects", "contends", "baseline", "exact"]
+WHOLE = [*COUNTS, "rank", "n_compared"]
+TEXTS = {
+    "dataset", "subset", "system", "system_level", *ATTACK, "untried", "chance", "tag", *(f"{name}_by" for name in TAKEN),
+    "status", "reason", "interval_reason", "null_reason", "under", "reference", "attack", "reference_attack", "metric", "unit",
+    "sentence",
+}  # fmt: skip
+
+
+def frame(name: str, rows: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
+    """Rows as a table with exactly its columns, in order and typed.
+
+    Raises:
+        ValueError: an unknown column.
+    """
+    rows, columns = list(rows), TABLES[name]
+    unknown = {key for row in rows for key in row} - set(columns)
+    if unknown:
+        raise ValueError(f"not columns of {name}: {sorted(unknown)}")
+    table = pd.DataFrame(rows, columns=columns)
+    for column in columns:
+        values = table[column].astype(object)
+        if column in TEXTS:
+            table[column] = values.where(values.notna(), "").astype("string")
+        elif column in FLAGS:
+            table[column] = values.where(values.notna(), False).astype(bool)
+        elif column in WHOLE:
+            table[column] = pd.to_numeric(values).astype("Int64")
+        else:
+            table[column] = pd.to_numeric(values).astype(np.float64)
+    return table
+
+
+def write(tables: Mapping[str, pd.DataFrame], folder: Path) -> None:
+    """Write the tables into a run folder."""
+    for name, table in tables.items():
+        table.to_parquet(folder / f"{name}.parquet", index=False)
+        (folder / f"{name}.csv").write_text(csv.text(table, "%.17g"), encoding="utf-8", errors="replace", newline="")
+
+
+def read(name: str, folder: Path) -> pd.DataFrame:
+    """A table of a run folder; without rows where the run wrote none.
+
+    Raises:
+        DataError: it cannot be parsed.
+    """
+    path = folder / f"{name}.parquet"
+    return written.parquet(path) if path.is_file() else frame(name, [])
