@@ -1,0 +1,195 @@
+"""From scores to the strongest attack and to differences: held against the metric core on the same trials."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from pipeline import metrics
+from pipeline.engine.outcome import Outcome
+from pipeline.engine.store import Store
+from pipeline.engine.task import Task, Work
+from pipeline.metrics import Attacks, Trials
+from pipeline.metrics.strongest import bounds_of, maximum
+from pipeline.seeds import generator
+from pipeline.stages import strongest as stage
+from pipeline.stages.strongest import ATTACKS, ROWS, Listed, Sets, Two
+from pipeline.tables import records, scores
+from tests.running import execute
+
+SPEAKERS, EACH, REPLICATES = 7, 4, 30
+
+
+def table(shift: float, seed: int, who: str = "f") -> pd.DataFrame:
+    """Scores of one attack on all models with all utterances; targets score higher by ``shift``."""
+    random = np.random.default_rng(seed)
+    rows = [
+        (f"{who}{m}", f"{who}{s}", f"m-{who}{m}", f"{who}{s}-{k}", random.normal() + shift * (m == s), m == s)
+        for m in range(SPEAKERS)
+        for s in range(SPEAKERS)
+        for k in range(EACH)
+    ]
+    columns = ["model_speaker", "speaker", "model", "utterance", "score", "target"]
+    return pd.DataFrame(rows, columns=columns).sort_values(["model", "utterance"], ignore_index=True)
+
+
+def given(name: str, of: pd.DataFrame) -> Task:
+    def write(work: Work) -> None:
+        of.to_parquet(work.folder() / scores.TRIALS, index=False)
+        scores.write_thinned(work.folder(), [])
+
+    return Task("score", name, write, {"name": name})
+
+
+def attacked(
+    name: str, tables: list[pd.DataFrame], subset: str = "f", *, has_speakers: bool = True
+) -> tuple[list[Task], Task]:
+    made = [given(f"{name}.{subset}.{k}", one) for k, one in enumerate(tables)]
+    listed = Listed(subset, len(made), len(tables[0]), has_speakers, REPLICATES, 3)
+    inputs = {f"scores.{k}": one.ref() for k, one in enumerate(made)}
+    settings = {"subset": subset, "has_speakers": has_speakers}
+    return made, Task("measure", name, functools.partial(stage.attacks, listed), settings, inputs)
+
+
+def answered(sets: Sets, made: Mapping[str, Task]) -> Task:
+    inputs = {f"attacks.{k}": one.ref() for k, one in enumerate(made.values())}
+    return Task("measure", "strongest", functools.partial(stage.strongest, sets), {}, inputs)
+
+
+def coded(tables: list[pd.DataFrame]) -> list[Trials]:
+    names = sorted(set(tables[0]["speaker"]) | set(tables[0]["model_speaker"]))
+    place = {name: code for code, name in enumerate(names)}
+    sides = [tables[0][name].map(place).to_numpy() for name in ("model_speaker", "speaker")]
+    return [Trials(one["score"].to_numpy(), *sides) for one in tables]
+
+
+def direct(tables: list[pd.DataFrame], metric: str) -> Attacks:
+    found = [metrics.left_out(one) for one in coded(tables)]
+    names = sorted(set(tables[0]["speaker"]))
+    values, without = [one.value[metric] for one in found], [one.without[metric] for one in found]
+    return metrics.attacks_of(values, without, names, degrees=SPEAKERS - 1, bounds=bounds_of(metric))
+
+
+F = [table(0.5, 1), table(2.4, 2), table(1.0, 3)]
+M = [table(0.5, 4, "m"), table(0.8, 5, "m"), table(2.4, 6, "m")]
+MEAN = {"f": 0.25, "m": 0.75}
+
+
+def read(outcome: Outcome, task: Task, name: str = ROWS) -> pd.DataFrame:
+    return pd.read_parquet(outcome.artefact(task.ref()).path(name))
+
+
+def test_the_strongest_attack_is_that_of_the_metric_core_on_sets_and_on_their_mean(tmp_path: Path) -> None:
+    (on_f, of_f), (on_m, of_m) = attacked("b2", F), attacked("b2", M, "m")
+    last = answered(Sets({"f": (0, 1, 2), "m": (0, 1, 2)}, {"mean": MEAN}), {"f": of_f, "m": of_m})
+    outcome = execute([*on_f, *on_m, of_f, of_m, last], Store(tmp_path))
+    rows = read(outcome, last).set_index("subset")
+    parts = {"f": direct(F, "d_ece"), "m": direct(M, "d_ece")}
+    parts["mean"] = metrics.mean_of([parts["f"], parts["m"]], list(MEAN.values()))
+    draws = {
+        name: metrics.null_draws(
+            coded(tables),
+            generator=generator(3, "null band of the strongest attack", name),
+            replicates=REPLICATES,
+        )
+        for name, tables in (("f", F), ("m", M))
+    }
+    draws["mean"] = 0.25 * draws["f"] + 0.75 * draws["m"]
+    eers = {"f": direct(F, "eer.rocch"), "m": direct(M, "eer.rocch")}
+    eers["mean"] = metrics.mean_of([eers["f"], eers["m"]], list(MEAN.values()))
+    for name, of in parts.items():
+        best = int(np.argmax(of.values))
+        row, (interval, contend) = rows.loc[name], maximum(of)
+        assert (row["attack"], row["n_attacks"]) == (best, 3)
+        assert (row["d_ece"], row["d_ece_low"], row["d_ece_high"]) == (of.values.max(), interval.low, interval.high)
+        assert row["contenders"] == " ".join(map(str, contend))
+        assert row["eer"] == eers[name].values[best]
+        eer = metrics.simultaneous(eers[name], best)
+        assert (row["eer_low"], row["eer_high"]) == (eer.low, eer.high)
+        band = metrics.null_of_maximum(float(of.values.max()), draws[name])
+        assert (row["null_low"], row["null_high"], row["p_chance"]) == (band.low, band.high, band.p_value)
+    assert {name: int(rows.loc[name, "attack"]) for name in parts} == {"f": 1, "m": 2, "mean": 2}
+    behind = read(outcome, last, ATTACKS)
+    assert behind[behind["subset"] == "f"]["attack"].tolist() == [1, 2, 0], "the strongest first"
+    one = behind[(behind["subset"] == "f") & (behind["attack"] == 0)].iloc[0]
+    alone = metrics.intervals(metrics.trials_by_speaker(coded(F)[0]))["d_ece"]
+    assert (one["d_ece_low"], one["d_ece_high"]) == pytest.approx((alone.low, alone.high), abs=1e-12)
+
+
+def test_attacks_are_compared_on_the_trials_that_all_have(tmp_path: Path) -> None:
+    less = F[1].drop(index=[0, 5, 9]).sample(frac=1, random_state=1)
+    on_f, of_f = attacked("b2", [F[0], less])
+    outcome = execute([*on_f, of_f], Store(tmp_path))
+    made = outcome.artefact(of_f.ref())
+    numbers = records.read(made.folder)
+    assert (numbers["n_used"], numbers["n_expected"]) == (len(F[0]) - 3, len(F[0]))
+    values = pd.read_parquet(made.path(ATTACKS)).set_index("attack")["d_ece"]
+    for number, one in enumerate((F[0].drop(index=[0, 5, 9]), less)):
+        want = metrics.d_ece_oracle(one["score"][one["target"]], one["score"][~one["target"]])
+        assert values[number] == pytest.approx(want, abs=1e-12)
+
+
+def test_differences_are_those_of_the_metric_core(tmp_path: Path) -> None:
+    other = [table(0.4, 7), table(2.0, 8)]
+    (on_a, of_a), (on_b, of_b) = attacked("a", F), attacked("b", other)
+    two = Two(Sets({"f": (0, 1, 2)}, {}), Sets({"f": (0, 1)}, {}), ((0, 0), (2, 1)), 5)
+    task = Task("measure", "two", functools.partial(stage.differences, two), {}, {"a.0": of_a.ref(), "b.0": of_b.ref()})
+    outcome = execute([*on_a, *on_b, of_a, of_b, task], Store(tmp_path))
+    rows = read(outcome, task).set_index(["under", "metric", "attack_a", "attack_b"])
+    a, b = direct(F, "d_ece"), direct(other, "d_ece")
+    random = functools.partial(generator, 5, "swaps of two systems")
+    want = metrics.difference(a, b, generator=random())
+    got = rows.loc[("strongest", "d_ece", "1", "1")]
+    assert (got["difference"], got["low"], got["high"]) == (want.difference, want.interval.low, want.interval.high)
+    assert got["p_value"] == want.p_value and got["exact"] == 1 and got["swaps"] == 2 ** (SPEAKERS - 1)
+    assert got["difference"] == pytest.approx(b.values.max() - a.values.max())
+    eer = rows.loc[("strongest", "eer", "1", "1")]
+    assert np.isnan(eer["p_value"]) and eer["reason"].startswith("the test is that of D_ECE")
+    assert eer["a"] == direct(F, "eer.rocch").values[1]
+    for metric, core in stage.METRICS.items():
+        want = metrics.difference(direct(F, core).only([2]), direct(other, core).only([1]), generator=random())
+        assert rows.loc[("same", metric, "2", "1")]["p_value"] == want.p_value
+    assert len(rows) == 6
+
+
+def test_other_trials_are_not_compared_and_unknown_speakers_have_values_alone(tmp_path: Path) -> None:
+    (on_a, of_a), (on_b, of_b) = attacked("a", F[:1]), attacked("b", [F[1].iloc[:-1]])
+    on_c, of_c = attacked("c", F[1:], has_speakers=False)
+    sets, nobody = Sets({"f": (0,)}, {}), Sets({"f": (0, 1)}, {})
+    tasks = [
+        Task("measure", name, functools.partial(stage.differences, Two(sets, of, (), 0)), {"n": name}, {"a.0": of_a.ref(), "b.0": made.ref()})
+        for name, of, made in (("two", sets, of_b), ("three", nobody, of_c))
+    ]  # fmt: skip
+    alone = answered(nobody, {"f": of_c})
+    outcome = execute([*on_a, *on_b, *on_c, of_a, of_b, of_c, *tasks, alone], Store(tmp_path))
+    rows = read(outcome, tasks[0])
+    assert (
+        set(rows["reason"]) == {"the two systems were not tried on the same trials"} and rows["difference"].isna().all()
+    )
+    rows = read(outcome, tasks[1])
+    assert rows["p_value"].isna().all() and "speakers" in rows["reason"][0] and rows["difference"].notna().all()
+    row = read(outcome, alone).iloc[0]
+    assert row["attack"] == 0 and np.isnan(row["d_ece_low"]) and row["interval_reason"] and row["null_reason"]
+
+
+def test_a_class_without_trials_has_a_reason_and_no_number(tmp_path: Path) -> None:
+    on_f, of_f = attacked("b2", [one[~one["target"]] for one in F])
+    last = answered(Sets({"f": (0, 1, 2)}, {}), {"f": of_f})
+    outcome = execute([*on_f, of_f, last], Store(tmp_path))
+    row = read(outcome, last).iloc[0]
+    assert row["reason"] == "there is no target score" and np.isnan(row["d_ece"])
+
+
+def test_the_same_inputs_give_the_same_bytes(tmp_path: Path) -> None:
+    contents = []
+    for place in ("one", "two"):
+        on_f, of_f = attacked("b2", F)
+        last = answered(Sets({"f": (0, 1, 2)}, {}), {"f": of_f})
+        outcome = execute([*on_f, of_f, last], Store(tmp_path / place))
+        contents.append([outcome.artefact(one.ref()).digest for one in (of_f, last)])
+    assert contents[0] == contents[1]
