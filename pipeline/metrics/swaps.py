@@ -27,8 +27,6 @@ from pipeline.metrics._checks import Array, Indices, MetricError
 from pipeline.metrics.strongest import DRAWS, Attacks, _none, contenders, freedom, joint_quantile, spread
 from pipeline.metrics.uncertainty import Interval
 
-VERSION = 1
-
 FEWEST = 6
 """Speakers: with fewer no swap can reach a p-value of 5 %."""
 

@@ -21,7 +21,7 @@ from pipeline.tables import results
 WIDTH, LINES = 100, 40
 BELOW = 3
 """Lines that follow on the last screen: scorecard, counts, path."""
-MOST_DOUBTS = 3
+MOST_DOUBTS, LONGEST_DOUBT = 3, 240
 TITLE = "Which system protects best, each against the strongest attack that was tried on it"
 NOTHING = "not different from a system that gives nothing away with this many speakers and trials"
 DIFFERENT = 0.05
@@ -53,7 +53,7 @@ def of_difference(row: Row) -> str:
     corrected, n = row["p_holm"], row["n_compared"]
     how = f" after Holm's correction for {n} comparisons" if n > 1 else ""
     verdict = "they are different" if corrected <= DIFFERENT else "they are not shown to be different"
-    return f"{said}; p = {p_value(corrected)}{how}: {verdict}."
+    return f"{said}; {p_value(corrected)}{how}: {verdict}."
 
 
 def _more_or_less(row: Row) -> str:
@@ -78,7 +78,7 @@ def _interval_of(row: Row) -> str:
 
 def p_value(p: float) -> str:
     """A p-value with two digits, not below what can be told."""
-    return "< 0.001" if p < 0.001 else f"{p:.2g}"
+    return "p < 0.001" if p < 0.001 else f"p = {p:.2g}"
 
 
 def bits(value: float) -> str:
@@ -86,9 +86,11 @@ def bits(value: float) -> str:
     return tables.number(value, "bit")
 
 
-def sentence(board: pd.DataFrame, differences: pd.DataFrame, subset: str, diagnostics: pd.DataFrame) -> str:
+def sentence(
+    board: pd.DataFrame, differences: pd.DataFrame, subset: str, diagnostics: pd.DataFrame, longest: int = 10**6
+) -> str:
     """What a reviewer could quote of one subset: which system, against which attack, the difference to the next with its p, and
-    the strongest doubt about the attack; '' where no system protects."""
+    the strongest doubt about the attack, cut to the ``longest`` that is wanted; '' where no system protects."""
     ranked = [row for row in results.records(board) if row["subset"] == subset and row["protects"]]
     valued = [row for row in ranked if not math.isnan(row["d_ece"])]
     if not valued:
@@ -102,7 +104,7 @@ def sentence(board: pd.DataFrame, differences: pd.DataFrame, subset: str, diagno
         parts.append(f"Of {without} there is no number.")
     doubt = doubt_about(best, diagnostics)
     if doubt:
-        parts.append(f"Doubt about this attack: {doubt}")
+        parts.append(f"Doubt about this attack: {_cut(doubt, longest)}")
     return " ".join(parts)
 
 
@@ -126,7 +128,7 @@ def _verdict(best: Row, rest: Sequence[Row], differences: pd.DataFrame) -> str:
         why = "" if row is None or not row["reason"] else f" ({row['reason']})"
         return f"On {best['subset']}, {best['system']} has the lowest D_ECE: {numbers}; it was not tested against the next, {rest[0]['system']}{why}."
     word = "less" if best["d_ece"] <= rest[0]["d_ece"] else "more"
-    gap = f"{bits(abs(row['difference']))} bit {word} than the next, {rest[0]['system']} (p = {p_value(p)})"
+    gap = f"{bits(abs(row['difference']))} bit {word} than the next, {rest[0]['system']} ({p_value(p)})"
     alike = joined(str(one["system"]) for one in (best, *rest) if one["rank"] == best["rank"])
     if rest[0]["rank"] != best["rank"]:
         return f"On {best['subset']}, {best['system']} protects best: {numbers}, {gap}."
@@ -195,8 +197,8 @@ def subsets(board: pd.DataFrame) -> list[str]:
     return sorted(order, key=lambda name: (sets[name] < 2, "test" not in name, order.index(name)))
 
 
-def lines(board: pd.DataFrame, subset: str) -> list[str]:
-    """The table of one subset: a row a system, and under each the attack that its numbers stand on."""
+def lines(board: pd.DataFrame, subset: str, *, attacks: bool = True) -> list[str]:
+    """The table of one subset: a row a system, and with ``attacks`` under each the one that its numbers stand on."""
     rows = [row for row in results.records(board) if row["subset"] == subset]
     shown = [
         column
@@ -212,7 +214,7 @@ def lines(board: pd.DataFrame, subset: str) -> list[str]:
     above = len(aligned) - len(body)
     found = aligned[:above]
     for row, line in zip(rows, aligned[above:]):
-        found += [line, _cut(f"      {_about(row)}", WIDTH)]
+        found += [line, _cut(f"      {_about(row)}", WIDTH)] if attacks else [line]
     return [line.rstrip()[:WIDTH] for line in found]
 
 
@@ -268,14 +270,15 @@ def screen(board: pd.DataFrame, differences: pd.DataFrame, diagnostics: pd.DataF
     if not len(board) or not board["protects"].any():
         return ""
     first, *others = subsets(board)
-    said = sentence(board, differences, first, diagnostics)
+    said = sentence(board, differences, first, diagnostics, LONGEST_DOUBT)
     foot = [*_doubts(diagnostics, n_limits)]
     top = [TITLE, "", *(textwrap.wrap(said, WIDTH) if said else []), ""]
     room = LINES - BELOW - len(top) - len(foot) - len(_legend(board)) - 2
     table = lines(board, first)
     if len(table) > room:
-        kept = max(room - 1, 3) // 2 * 2
-        table = [*table[:kept], f"… {(len(table) - kept) // 2} more systems: leaderboard.csv"]
+        table = lines(board, first, attacks=False)
+    if len(table) > room:
+        table = [*table[: room - 1], f"… {len(table) - room + 1} more systems: leaderboard.csv"]
     blocks = [first, *table]
     left: list[str] = []
     for name in others:
@@ -291,7 +294,8 @@ def screen(board: pd.DataFrame, differences: pd.DataFrame, diagnostics: pd.DataF
 
 def _legend(board: pd.DataFrame) -> list[str]:
     said = [
-        "rank: 1 + how many systems are shown to be better (paired test, p after Holm ≤ 0.05); differences.csv has all tests"
+        "rank: 1 + the systems shown to be better (paired test, p ≤ 0.05 after Holm: differences.csv)",
+        "EER: on the convex hull of the ROC (rocch). All attacks: attacks.csv",
     ]
     marks = []
     if (board["chance"] == "within").any():
@@ -306,7 +310,7 @@ def _doubts(diagnostics: pd.DataFrame, n_limits: int) -> Iterator[str]:
     flagged = grouping.findings(diagnostics).flagged
     for finding in flagged[:MOST_DOUBTS]:
         text = f"! {finding.sentence}" + (f" ({finding.applies})" if finding.applies else "")
-        yield from textwrap.wrap(_cut("".join(c if c.isprintable() else " " for c in text), 2 * WIDTH - 4), WIDTH)
+        yield _cut("".join(c if c.isprintable() else " " for c in text), WIDTH)
     more = []
     if len(flagged) > MOST_DOUBTS:
         more.append(f"{len(flagged) - MOST_DOUBTS} more doubts")

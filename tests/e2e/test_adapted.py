@@ -57,7 +57,9 @@ def test_a_system_is_attacked_in_each_way_and_held_out_speakers_choose(root: Pat
     assert (choice["system"], choice["attacker"], choice["chosen"]) == ("b2r", "semi_informed", strongest.HELD_OUT)
     assert (choice["trained_on"], choice["backend"]) in ways
     assert choice["candidates"] == 3
-    assert done.stdout.startswith("The strongest attack on each system\n")
+    assert "On toy_trials_f, b2r is the only system that protects: against the strongest of 5 attacks" in " ".join(
+        done.stdout.split()
+    )
     checks = pd.read_parquet(folder / "diagnostics.parquet")
     assert {"fine_tuning", "held_out"} <= set(checks["check"])
     assert not {"weak_extractor", "not_adapted"} & set(checks["check"])

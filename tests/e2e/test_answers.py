@@ -1,0 +1,165 @@
+"""The answer of a run, through the command line: which system protects best, held against the scores themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from pipeline import cli, metrics
+from pipeline import read as read_run
+from pipeline.cli.compose import compose
+from pipeline.errors import ConfigError
+
+Command = Callable[..., tuple[int, str, str]]
+SPEAKERS, EACH = 8, 6
+MEAN = "libri_test (mean of f and m)"
+SHIFTS = {
+    "weak": {"ignorant": 1.2, "lazy_informed": 3.0},
+    "twin": {"ignorant": 1.2, "lazy_informed": 3.0},
+    "good": {"ignorant": 0.4, "lazy_informed": 0.8},
+}
+"""How much higher targets score on each system, by attacker."""
+RUN = ("recipe=bring_your_scores", "dataset.root=given", "dataset.pool=false", "paths.root=exp", "report.replicates=60")
+
+
+def scored(root: Path, system: str, attacker: str, sex: str, shift: float) -> str:
+    """Write the scores of one attack; its line of ``scores.csv``."""
+    random = np.random.default_rng([len(system), sum(map(ord, system)), len(attacker), ord(sex)])
+    lines = [
+        f"{sex}{m} {sex}{s}-{k} {random.normal() + shift * (m == s):.6f}"
+        for m in range(SPEAKERS)
+        for s in range(SPEAKERS)
+        for k in range(EACH)
+    ]
+    name = f"{system or 'original'}-{attacker or 'unprotected'}-{sex}.txt"
+    (root / name).write_text("\n".join(lines) + "\n")
+    return f"{name},libri_test_trials_{sex},{system},{attacker},resnet,cosine,{sex}.list"
+
+
+def given(root: Path, systems: list[str]) -> None:
+    """A folder of score files of some systems."""
+    root.mkdir(exist_ok=True)
+    lines = ["file,subset,system,attacker,extractor,backend,trials"]
+    for sex in "fm":
+        pairs = [
+            (f"{sex}{m}", f"{sex}{s}-{k}", m == s)
+            for m in range(SPEAKERS)
+            for s in range(SPEAKERS)
+            for k in range(EACH)
+        ]
+        listed = [f"{model} {name} {'target' if held else 'nontarget'}" for model, name, held in pairs]
+        (root / f"{sex}.list").write_text("\n".join(listed) + "\n")
+        lines.append(scored(root, "", "", sex, 4.0))
+        for system in systems:
+            lines += [scored(root, system, attacker, sex, shift) for attacker, shift in SHIFTS[system].items()]
+    (root / "scores.csv").write_text("\n".join(lines) + "\n")
+    (root / "utt2spk").write_text(
+        "".join(f"{sex}{s}-{k} {sex}{s}\n" for sex in "fm" for s in range(SPEAKERS) for k in range(EACH))
+    )
+
+
+@pytest.fixture
+def command(tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Command:
+    monkeypatch.chdir(tmp_path)
+
+    def call(*arguments: str) -> tuple[int, str, str]:
+        capfd.readouterr()
+        status = cli.run([*RUN, *arguments])
+        out, err = capfd.readouterr()
+        assert "Traceback" not in err and "bug of the pipeline" not in err, err
+        return status, out, err
+
+    return call
+
+
+def d_ece(root: Path, system: str, attacker: str) -> float:
+    """The mean over both lists, from the files."""
+    found = []
+    for sex in "fm":
+        rows = pd.read_csv(root / f"{system}-{attacker}-{sex}.txt", sep=" ", names=["m", "u", "x"])
+        held = rows["m"] == rows["u"].str.split("-").str[0]
+        found.append(metrics.d_ece_oracle(rows["x"][held], rows["x"][~held]))
+    return float(np.mean(found))
+
+
+def counts(out: str) -> tuple[int, int]:
+    words = out.splitlines()[-2].split()
+    return int(words[1]), int(words[3])
+
+
+def test_the_last_screen_has_the_answer_and_it_is_that_of_the_scores(tmp_path: Path, command: Command) -> None:
+    given(tmp_path / "given", ["weak", "twin", "good"])
+    status, out, err = command("metric.zebra.replicates=0")
+    assert status == 0, err
+    lines = out.splitlines()
+    start = lines.index("Which system protects best, each against the strongest attack that was tried on it")
+    screen = lines[start:]
+    own = [line for line in screen if not line.startswith(("scorecard: ", "tasks: ", "/"))]
+    assert len(screen) <= 40 and max(map(len, own)) <= 100, "but for paths"
+    said = " ".join(screen[:8])
+    best = max(d_ece(tmp_path / "given", "good", attacker) for attacker in SHIFTS["good"])
+    assert f"On {MEAN}, good protects best" in said and "against the strongest of 2 attacks (lazy_informed" in said
+    assert f"{best:.3f} bit of D_ECE" in said and "(p < 0.001)" in said
+
+    run = read_run(Path(lines[-1]).parent)
+    board = run.leaderboard[run.leaderboard["subset"] == MEAN]
+    assert board["system"].tolist()[0] == "good" and board["system"].tolist()[-1] == "original"
+    assert board["rank"].tolist()[:3] == [1, 2, 2] and pd.isna(board["rank"].iloc[-1]), "two alike share their rank"
+    for row in board[board["protects"]].to_dict("records"):
+        of = {attacker: d_ece(tmp_path / "given", row["system"], attacker) for attacker in SHIFTS[row["system"]]}
+        assert row["attacker"] == max(of, key=lambda name: of[name])
+        assert row["d_ece"] == pytest.approx(max(of.values()), abs=1e-12)
+        assert row["d_ece_low"] <= row["d_ece"] <= row["d_ece_high"] and row["n_attacks"] == 2 and row["n_sets"] == 2
+    for name in ("leaderboard", "attacks", "differences"):
+        assert len(pd.read_csv(run.folder / f"{name}.csv")) == len(getattr(run, name)) > 0
+    mine = run.differences[(run.differences["subset"] == MEAN) & (run.differences["under"] == "strongest")]
+    d_eces = mine[mine["metric"] == "d_ece"]
+    assert {frozenset(pair) for pair in zip(d_eces["system"], d_eces["reference"])} == {
+        frozenset(pair) for pair in (("weak", "twin"), ("weak", "good"), ("twin", "good"))
+    }
+    assert (d_eces["n_compared"] == 3).all() and (d_eces["p_holm"] >= d_eces["p_value"]).all()
+    np.testing.assert_allclose(np.sort(metrics.holm(d_eces["p_value"])), np.sort(d_eces["p_holm"]))
+
+
+def test_a_system_that_is_added_computes_what_stands_on_it_alone(tmp_path: Path, command: Command) -> None:
+    given(tmp_path / "given", ["weak", "good"])
+    _, out, _ = command("metric=[asv]", "diagnostics=false")
+    first = read_run(Path(out.splitlines()[-1]).parent)
+    assert counts(out)[0] == 0
+    status, out, _ = command("metric=[asv]", "diagnostics=false")
+    assert status == 0 and counts(out)[1] == 0
+    again = read_run(Path(out.splitlines()[-1]).parent)
+    for name in ("leaderboard", "attacks", "differences"):
+        assert (first.folder / f"{name}.csv").read_bytes() == (again.folder / f"{name}.csv").read_bytes()
+    reused = counts(out)[0]
+    given(tmp_path / "given", ["weak", "good", "twin"])
+    _, out, _ = command("metric=[asv]", "diagnostics=false")
+    # 4 score files, their 4 measures, 2 of attacks, the strongest one, and differences to the 2 others.
+    assert counts(out) == (reused, 13)
+
+
+def test_another_baseline_and_one_that_is_not_there(tmp_path: Path, command: Command) -> None:
+    given(tmp_path / "given", ["weak", "good"])
+    status, _, err = command("report.baseline=godo", "metric=[asv]")
+    assert status == 2 and "report.baseline" in err and "godo" in err
+    status, out, err = command("report.baseline=good", "metric=[asv]")
+    assert status == 0, err
+    rows = read_run(Path(out.splitlines()[-1]).parent).differences
+    assert set(rows[rows["baseline"]]["reference"]) == {"good"} and set(rows["system"]) == {"weak"}
+    assert (rows[(rows["metric"] == "d_ece") & (rows["under"] == "strongest")]["difference"] > 0).all()
+    status, out, err = command("report.baseline=original", "metric=[asv]")
+    assert status == 0, err
+    rows = read_run(Path(out.splitlines()[-1]).parent).differences
+    assert set(rows[rows["baseline"]]["system"]) == {"weak", "good"}
+
+
+def test_a_baseline_that_is_no_chosen_system_is_refused_before_anything_is_read() -> None:
+    with pytest.raises(ConfigError) as caught:
+        compose(["report.baseline=b3", "dataset.root=/nowhere"])
+    assert [(fault.what, fault.where) for fault in caught.value.faults] == [
+        ("no system b3 is chosen: chosen are original, b2, b2r", "report.baseline")
+    ]
