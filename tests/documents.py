@@ -22,7 +22,7 @@ from pydantic.fields import FieldInfo
 from pipeline.cli import compose
 from pipeline.contracts import ComponentSettings
 from pipeline.datasets.settings import DatasetSettings
-from pipeline.planning.settings import Average, Bands, Paths, Runtime, Storage
+from pipeline.planning.settings import Average, Bands, Paths, ReportSettings, Runtime, Storage
 from pipeline.protocol.attackers import AttackerSettings
 from pipeline.registry import ROOMS, Kind, component, ours
 from pipeline.report import glossary
@@ -67,6 +67,7 @@ def models() -> dict[str, type[ComponentSettings]]:
         "store": Storage,
         "averages": Average,
         "bands": Bands,
+        "report": ReportSettings,
         "dataset": DatasetSettings,
         "attacker": AttackerSettings,
     }
