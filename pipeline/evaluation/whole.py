@@ -79,8 +79,6 @@ def _without(
     )
     read = [ref for one in rest.sources for ref in _of_source(one)]
     read += [one.check for one in rest.candidates]
-    read += [one.ref for one in rest.answered]
-    read += [one.ref for one in rest.compared]
     read += [ref for refs in _checks(rest).values() for ref in refs]
     needed = _closure(ref.task for ref in read)
     return replace(rest, tasks=[task for task in graph.tasks if task in needed])
@@ -112,6 +110,8 @@ def _checks(graph: Graph) -> dict[str, list[Ref]]:
         found.setdefault(system, []).extend(refs)
     for one in graph.answered:
         found.setdefault(one.identity["system"], []).append(one.ref)
+    for two in graph.compared:
+        found.setdefault(two.b, []).append(two.ref)
     return found
 
 

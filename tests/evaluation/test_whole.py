@@ -48,6 +48,8 @@ CASES = {
     "fit wccn for ge2e on b2, training set": {"original", "b2r"},
     "measure vsm": {"original"},
     "check order of": {"original", "b2", "b2r"},
+    "measure attacks on b2 ": {"original", "b2", "b2r"},
+    "measure differences between b2 and b2r": {"original", "b2", "b2r"},
     "check treatment of": {"original", "b2", "b2r"},
     "extract original 1/": set(),
     "fit wccn for ge2e on original, training set": set(),

@@ -458,3 +458,52 @@ def test_what_a_copy_lacks_of_the_training_speech_is_lacking_for_its_attackers_a
             learnt[task.label.partition(" on ")[2]] = vectors.select.wanted.table["utterance"].tolist()
     every = [f"{speaker}-x_train-{number}" for speaker in "ef" for number in range(3)]
     assert learnt == {"original, training set": every, "t8, training set": every[2:]}
+
+
+def test_the_strongest_attack_stands_on_all_attacks_and_systems_are_compared_in_pairs() -> None:
+    made = planned(*ALL)
+    assert [one.identity["system"] for one in made.answered] == ["original", "b2", "b2r"]
+    for one in made.answered:
+        system = one.identity["system"]
+        rows = [source.identity for source in made.sources if source.ref.task.label.startswith("measure asv ")]
+        names = ("condition", "attacker", "extractor", "trained_on", "backend")
+        mine = {tuple(row[name] for name in names) for row in rows if row["system"] == system}
+        assert {tuple(attack[name] for name in names) for attack in one.attacks} == mine and len(one.attacks) == len(
+            mine
+        )
+        assert all(ids == tuple(range(len(mine))) for ids in one.subsets.values())
+        scores = {ref.task for attacks in one.ref.task.sources() for ref in attacks.task.sources()}
+        wanted = {
+            ref.task
+            for source in made.sources
+            if source.ref.task.label.startswith("measure asv ") and source.identity["system"] == system
+            for ref in source.ref.task.sources()
+        }
+        assert scores == wanted
+    assert [(one.a, one.b, one.to_baseline) for one in made.compared] == [("b2", "b2r", True)]
+    (task,) = (one.ref.task for one in made.compared)
+    # The levels of the systems' training sets differ; the attacks are the same.
+    assert len(task.settings["same"]) == len(made.answered[1].attacks) == len(made.answered[2].attacks)
+    other = planned(*ALL, "report.baseline=original")
+    assert [(one.a, one.b, one.to_baseline) for one in other.compared] == [
+        ("original", "b2", True), ("original", "b2r", True), ("b2", "b2r", False),
+    ]  # fmt: skip
+    assert not planned(*ALL, "metric=[srd]").answered
+
+
+def test_what_was_asked_for_and_has_no_attack_is_named() -> None:
+    made = planned(
+        "system=[original,b2]", "attacker=[ignorant,semi_informed]", "extractor=[ge2e,ecapa]", "backend=[cosine]"
+    )
+    (b2,) = (one for one in made.answered if one.identity["system"] == "b2")
+    assert b2.untried == ("semi_informed with ge2e",)
+    assert next(one for one in made.answered if one.identity["system"] == "original").untried == ()
+
+
+def test_a_system_that_is_added_moves_no_task_of_the_others() -> None:
+    few, more = (
+        planned("system=[" + ",".join(systems) + "]", *ALL[1:])
+        for systems in (("original", "b2"), ("original", "b2", "b2r"))
+    )
+    keys = [{one.identity["system"]: one.ref.task.id for one in made.answered} for made in (few, more)]
+    assert keys[0].items() <= keys[1].items()
