@@ -36,6 +36,7 @@ ARGUMENTS = [
 ]  # fmt: skip
 # Values by name or by whole path, for leaves whose type does not suggest one, or that depend on another leaf.
 OTHER: dict[str, Any] = {
+    "report.baseline": "original",
     "alpha": 0.75, "alpha_range": [0.6, 0.9], "sets": ["other"], "audio_root": "/elsewhere", "models": "/models",
     "suffix": "_t9", "device": "cuda", "threads": 3, "source": "/weights", "eer": ["kaldi"], "root": "/other",
     "channels": [24, 24, 24, 24], "fmin": 80.0, "frame": 512, "data": "/data2", "halves_seed": 5, "window_ms": 25.0, "hop_ms": 8.0,
@@ -55,6 +56,7 @@ def parts(evaluation: Evaluation) -> dict[str, ComponentSettings]:
         "runtime": evaluation.runtime,
         "store": evaluation.store,
         "dataset": evaluation.dataset,
+        "report": evaluation.report,
     }
     if evaluation.train is not None:
         found["train"] = evaluation.train.settings
