@@ -13,7 +13,8 @@ import pytest
 
 from pipeline.diagnostics import grouping as diagnostics
 from pipeline.errors import DataError
-from pipeline.report.render import MOST_FLAGGED, render
+from pipeline.report.page.attack import MOST_FLAGGED
+from pipeline.report.render import render
 from tests import browser
 
 MakeRun = Callable[..., Path]
