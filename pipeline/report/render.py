@@ -190,7 +190,7 @@ def render(run_folders: Sequence[Path], out: Path, drawn: Drawn = NOT_KEPT) -> P
     )
     sections = _sections(evaluation, rows, drawn)
     names = _numbered(rows, evaluation.systems)
-    summaries = tables.summaries(evaluation.rows, evaluation.systems)
+    summaries = tables.summaries(evaluation.shown(evaluation.rows), evaluation.systems)
     html = _template().render(
         evaluation=evaluation,
         title=_title(rows),
@@ -207,7 +207,7 @@ def render(run_folders: Sequence[Path], out: Path, drawn: Drawn = NOT_KEPT) -> P
         attack=_attack(evaluation),
         summaries=[(summary, _summary(summary), tables.footnotes(summary, False)) for summary in summaries],
         scorecards=_scorecards(evaluation),
-        metrics=_metrics(rows, evaluation, names),
+        metrics=_metrics(evaluation.shown(rows), evaluation, names),
         sections=sections,
         speakers=_speakers(evaluation),
         signatures=_signatures(rows, names),
@@ -342,7 +342,7 @@ def _facts(evaluation: runs.Evaluation, rows: pd.DataFrame) -> list[tuple[str, s
             shown = joined(v if len(v) <= most else f"{v[:most]}…" for v in values[:3])
             own.append((label, shown + (f" and {len(values) - 3} more" if len(values) > 3 else "")))
         if evaluation.several:
-            own = [(f"run {run.letter}", " · ".join([run.run_id, _when(run), *(f"{k} {v}" for k, v in own[2:] if v)]))]
+            own = [(f"run {run.label}", " · ".join([run.run_id, _when(run), *(f"{k} {v}" for k, v in own[2:] if v)]))]
         facts += own
     short = rows["status"].isin(["partial", "incomplete"]) | (rows["n_used"].fillna(0) < rows["n_expected"].fillna(0))
     total, full = len(rows), int((~short).sum())
@@ -396,7 +396,7 @@ def _span(counts: pd.Series) -> str:
 def _partial(evaluation: runs.Evaluation, rows: pd.DataFrame) -> list[str]:
     """Why the report is partial, one line a reason; empty if it is not."""
     lines = [
-        f"{f'Run {run.letter}: ' if evaluation.several else ''}{problem}"
+        f"{f'Run {run.label}: ' if evaluation.several else ''}{problem}"
         for run in evaluation.runs
         for problem in run.problems
     ]
@@ -428,11 +428,11 @@ def _limits(evaluation: runs.Evaluation) -> list[str]:
     of_runs: dict[str, list[str]] = {}
     for run in evaluation.runs:
         for one in run.limits:
-            of_runs.setdefault(one, []).append(run.letter)
+            of_runs.setdefault(one, []).append(run.label)
     everywhere = len(evaluation.runs)
     return [
-        one if len(letters) == everywhere else f"Run{'s' if len(letters) > 1 else ''} {joined(letters)}: {one}"
-        for one, letters in of_runs.items()
+        one if len(labels) == everywhere else f"Run{'s' if len(labels) > 1 else ''} {joined(labels)}: {one}"
+        for one, labels in of_runs.items()
     ]
 
 
@@ -443,7 +443,7 @@ def _strongest(evaluation: runs.Evaluation) -> Table | None:
     for run in evaluation.runs:
         choice = chosen.read(run.folder)
         rows = evaluation.rows[evaluation.rows["run_id"] == run.run_id]
-        mark = [run.letter] if evaluation.several else []
+        mark = [run.label] if evaluation.several else []
         body += [[*mark, *line] for line in first.lines(choice, rows, evaluation.systems)]
         notes += first.notes(choice, rows) if len(choice) else []
     if not body:
@@ -460,7 +460,7 @@ def _bands(evaluation: runs.Evaluation) -> Table | None:
     notes: list[str] = []
     for run in evaluation.runs:
         conditions = ranked.read(run.folder)
-        mark = [run.letter] if evaluation.several else []
+        mark = [run.label] if evaluation.several else []
         body += [[*mark, *line] for line in bands.lines(conditions, evaluation.systems)]
         notes += bands.notes(conditions) if len(conditions) else []
     if not body:
@@ -499,7 +499,7 @@ def _scorecards(evaluation: runs.Evaluation) -> list[Scorecard]:
         ]  # fmt: skip
         made.append(
             Scorecard(
-                f"{f'Run {run.letter}: ' if evaluation.several else ''}{kept['title']}",
+                f"{f'Run {run.label}: ' if evaluation.several else ''}{kept['title']}",
                 kept["counts"],
                 kept["notes"],
                 kept["faults"],
