@@ -14,7 +14,7 @@ import jinja2
 import yaml
 
 from pipeline.files import write_atomically
-from pipeline.report import bands, glossary, runs, strongest, tables
+from pipeline.report import bands, glossary, runs, tables
 from pipeline.report.drawn import NOT_KEPT, Drawn
 from pipeline.report.page import attack, challenge, differences, first, head, numbers, pictures, speakers
 from pipeline.report.page.parts import Download, csv_text
@@ -50,7 +50,7 @@ def render(run_folders: Sequence[Path], out: Path, drawn: Drawn = NOT_KEPT) -> P
     )
     figures = pictures.sections(evaluation, rows, drawn)
     names = numbers.numbered(rows, evaluation.systems)
-    summaries = tables.summaries(evaluation.rows, evaluation.systems)
+    summaries = tables.summaries(evaluation.shown(evaluation.rows), evaluation.systems)
     html = _template().render(
         evaluation=evaluation,
         title=head.title(rows),
@@ -59,8 +59,6 @@ def render(run_folders: Sequence[Path], out: Path, drawn: Drawn = NOT_KEPT) -> P
         sets=head.sets(rows),
         answer=first.answer(evaluation),
         differences=differences.differences(evaluation),
-        strongest=attack.strongest(evaluation),
-        strongest_title=strongest.TITLE,
         bands=challenge.conditions(evaluation),
         bands_title=bands.TITLE,
         limits=head.limits(evaluation),
@@ -69,7 +67,7 @@ def render(run_folders: Sequence[Path], out: Path, drawn: Drawn = NOT_KEPT) -> P
         attack=attack.attack(evaluation),
         summaries=[(summary, numbers.summary(summary), tables.footnotes(summary, False)) for summary in summaries],
         scorecards=challenge.scorecards(evaluation),
-        metrics=numbers.metrics(rows, evaluation, names),
+        metrics=numbers.metrics(evaluation.shown(rows), evaluation, names),
         sections=figures,
         speakers=speakers.speakers(evaluation),
         signatures=numbers.signatures(rows, names),
