@@ -196,13 +196,13 @@ def validate(options: submission.Options, asked: Evaluation, values: dict[str, A
 
 def report(runs: Sequence[Result], asked: Evaluation, values: dict[str, Any]) -> int:
     """One report of one or more finished runs, beside the first of them."""
-    from pipeline.report import render
+    from pipeline.report import drawn, render
 
     if not runs:
         raise ConfigError("report needs run folders", remedy="python -m pipeline report exp/runs/RUN [RUN ...]")
     page = runs[0].folder / ("report.html" if len(runs) == 1 else "report-merged.html")
     try:
-        print(render.render([one.folder for one in runs], page).resolve())
+        print(render.render([one.folder for one in runs], page, drawn.beside(runs[0].folder)).resolve())
     except OSError as error:
         if error.errno not in (*FULL, errno.EACCES) or len(runs) > 1 or not page.is_file():
             raise

@@ -17,7 +17,7 @@ from pipeline.files import is_below
 from pipeline.report import bands as conditions
 from pipeline.report import leaderboard, render, tables
 from pipeline.report import strongest as first
-from pipeline.report.drawn import NOT_KEPT, Drawn
+from pipeline.report.drawn import beside
 from pipeline.tables import answers, artefacts, limits, results, scores, status, written
 
 if TYPE_CHECKING:
@@ -180,10 +180,7 @@ class Result:
         page = self.folder / "report.html"
         if path is None and page.is_file():
             return page.resolve()
-        # Figures are kept in the store of this folder alone: what is written nowhere else is up to whoever made the run.
-        kept = artefacts.beside(self.folder)
-        drawn = Drawn(Store(kept)) if kept.is_dir() else NOT_KEPT
-        made: Path = render.render([self.folder], Path(path) if path is not None else page, drawn)
+        made: Path = render.render([self.folder], Path(path) if path is not None else page, beside(self.folder))
         return made.resolve()
 
     def _artefact(self, reads: str, what: str, identity: Mapping[str, str]) -> Path:
