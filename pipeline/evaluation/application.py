@@ -33,7 +33,7 @@ from pipeline.evaluation import found_models, gather, sending
 from pipeline.evaluation.machine import cores, machine, threads
 from pipeline.evaluation.planned import Planned, planned
 from pipeline.evaluation.result import Result, shortfall, with_failures
-from pipeline.evaluation.runfolder import RunFolder, utc
+from pipeline.evaluation.runfolder import RunFolder
 from pipeline.evaluation.sending import Sent
 from pipeline.evaluation.whole import whole
 from pipeline.garbage import seldom_collected
@@ -167,21 +167,22 @@ def concluded(begun: Begun, folder: RunFolder) -> Result:
             log.warning("%s", said)
         for fault in scorecards.written(folder.path, held_against).faults:
             log.warning("scorecard: several rows stand for one published cell: %s", fault)
-    drawn = Drawn(run.outcome.store)
-    page = render.render([folder.path], folder.path / "report.html", drawn)
-    used.finish()
-    used.add(drawn.used)
+    drawn, page = Drawn(run.outcome.store), (folder.path / "report.html").absolute()
     error = with_failures(failure, shortfall(gathered, data, asked.allow_partial, page), page)
     counts = f"tasks: {run.outcome.reused} reused, {run.outcome.computed} computed"
-    written.seal(folder.path)
-    folder.status(
+    ending = folder.ending(
         state="failed" if failure else "partial" if error else "done",
         exit_status=error.status if error else 0,
         **({"reasons": [error.paragraph(most=10**9)]} if failure and error else {}),
         tasks=counts,
         training=trained,
-        ended=utc(),
     )
+    # The report holds the record that is written last: a run that is killed in between does not say that it is done.
+    render.render([folder.path], page, drawn, {folder.path: ending})
+    used.finish()
+    used.add(drawn.used)
+    written.seal(folder.path)
+    folder.end(ending)
     log.info("%s", counts)
     if error:
         folder.keep(error)

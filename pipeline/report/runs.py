@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import pandas as pd
@@ -75,8 +76,12 @@ class Evaluation:
         return f"{system} · {letters[run_id]}" if self.several else system
 
 
-def read(folders: Sequence[Path]) -> Evaluation:
+def read(folders: Sequence[Path], endings: Mapping[Path, dict[str, Any]] = MappingProxyType({})) -> Evaluation:
     """Read run folders, given once each, in the order given.
+
+    Args:
+        folders: of the runs.
+        endings: of folders whose run is about to end, the record that their ``status.json`` then holds.
 
     Raises:
         DataError: no folder, a folder without ``results.parquet``, a table without its columns, or two folders that hold
@@ -91,6 +96,7 @@ def read(folders: Sequence[Path]) -> Evaluation:
             cause="the path is not that of a run folder, or the run ended before its measure stage",
             remedy="give folders that hold results.parquet, such as exp/runs/<run>",
         )
+    ending = {folder.resolve(): record for folder, record in endings.items()}
     runs, rows, checks = [], [], []
     tables: dict[str, list[pd.DataFrame]] = {}
     for index, folder in enumerate(unique):
@@ -102,7 +108,7 @@ def read(folders: Sequence[Path]) -> Evaluation:
                 folder,
                 run_id,
                 letter(index),
-                _status(folder),
+                ending[folder] if folder in ending else _status(folder),
                 _yaml(folder / "config.yaml"),
                 _json(folder / "environment.json"),
                 tuple(limits.read(folder)),
