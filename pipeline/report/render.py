@@ -55,7 +55,7 @@ def render(
     )
     figures = pictures.sections(evaluation, rows, drawn)
     names = numbers.numbered(rows, evaluation.systems)
-    summaries = tables.summaries(evaluation.rows, evaluation.systems)
+    summaries = tables.summaries(evaluation.shown(evaluation.rows), evaluation.systems)
     html = _template().render(
         evaluation=evaluation,
         title=head.title(rows),
@@ -72,7 +72,7 @@ def render(
         attack=attack.attack(evaluation),
         summaries=[(summary, numbers.summary(summary), tables.footnotes(summary, False)) for summary in summaries],
         scorecards=challenge.scorecards(evaluation),
-        metrics=numbers.metrics(rows, evaluation, names),
+        metrics=numbers.metrics(evaluation.shown(rows), evaluation, names),
         sections=figures,
         speakers=speakers.speakers(evaluation),
         signatures=numbers.signatures(rows, names),

@@ -15,7 +15,7 @@ def strongest(evaluation: runs.Evaluation) -> Table | None:
     for run in evaluation.runs:
         choice = chosen.read(run.folder)
         rows = evaluation.rows[evaluation.rows["run_id"] == run.run_id]
-        mark = [run.letter] if evaluation.several else []
+        mark = [run.label] if evaluation.several else []
         body += [[*mark, *line] for line in first.lines(choice, rows, evaluation.systems)]
         notes += first.notes(choice, rows) if len(choice) else []
     if not body:
