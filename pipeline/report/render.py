@@ -17,12 +17,14 @@ import yaml
 from pipeline.files import write_atomically
 from pipeline.report import bands, glossary, runs, strongest, tables
 from pipeline.report.drawn import NOT_KEPT, Drawn
-from pipeline.report.page import attack, challenge, first, head, numbers, pictures, speakers
+from pipeline.report.page import attack, challenge, differences, first, head, numbers, pictures, speakers
 from pipeline.report.page.parts import Download, csv_text
 from pipeline.tables import limits
 
 log = logging.getLogger(__name__)
 TEMPLATES = Path(__file__).parent / "templates"
+MOST_SHOWN = 3
+"""Of doubts, limits, and reasons why a report is partial, so many stand unfolded on the first screen."""
 
 
 def render(
@@ -62,7 +64,9 @@ def render(
         words=head.words(evaluation, rows),
         facts=head.facts(evaluation, rows),
         sets=head.sets(rows),
-        strongest=first.strongest(evaluation),
+        answer=first.answer(evaluation),
+        differences=differences.differences(evaluation),
+        strongest=attack.strongest(evaluation),
         strongest_title=strongest.TITLE,
         bands=challenge.conditions(evaluation),
         bands_title=bands.TITLE,
@@ -99,9 +103,7 @@ def _template() -> jinja2.Template:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    environment.globals.update(
-        glossary=glossary, tables=tables, reason_breaks=numbers.breakable, most_flagged=attack.MOST_FLAGGED
-    )
+    environment.globals.update(glossary=glossary, tables=tables, reason_breaks=numbers.breakable, most_shown=MOST_SHOWN)
     return environment.get_template("report.html.j2")
 
 
