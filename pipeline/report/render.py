@@ -6,8 +6,9 @@ The page follows from the rows. A metric that this module has never heard of get
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import jinja2
@@ -26,7 +27,12 @@ MOST_SHOWN = 3
 """Of doubts, limits, and reasons why a report is partial, so many stand unfolded on the first screen."""
 
 
-def render(run_folders: Sequence[Path], out: Path, drawn: Drawn = NOT_KEPT) -> Path:
+def render(
+    run_folders: Sequence[Path],
+    out: Path,
+    drawn: Drawn = NOT_KEPT,
+    endings: Mapping[Path, dict[str, Any]] = MappingProxyType({}),
+) -> Path:
     """Write the report of one or several runs and, beside it, ``figures/*.csv`` with the data of each figure.
 
     Args:
@@ -34,6 +40,7 @@ def render(run_folders: Sequence[Path], out: Path, drawn: Drawn = NOT_KEPT) -> P
             ``figures/*.parquet`` are shown where they exist.
         out: the HTML file to write, or a folder to write ``report.html`` into.
         drawn: draws the figures, or has them.
+        endings: of run folders whose run is about to end, the record that their ``status.json`` then holds.
 
     Returns:
         The absolute path of the HTML file. Equal inputs give equal bytes.
@@ -42,7 +49,7 @@ def render(run_folders: Sequence[Path], out: Path, drawn: Drawn = NOT_KEPT) -> P
         DataError: a folder that is no run folder, or figure data of another version.
     """
     page = (out if out.suffix.lower() in {".html", ".htm"} else out / "report.html").absolute()
-    evaluation = runs.read(run_folders)
+    evaluation = runs.read(run_folders, endings)
     rows = evaluation.rows.assign(
         series=[
             evaluation.name(system, run) for system, run in zip(evaluation.rows["system"], evaluation.rows["run_id"])

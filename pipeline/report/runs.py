@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import pandas as pd
@@ -89,8 +90,12 @@ class Evaluation:
         return f"{system} · {labels[run_id]}" if self.several and labels[run_id] != system else system
 
 
-def read(folders: Sequence[Path]) -> Evaluation:
+def read(folders: Sequence[Path], endings: Mapping[Path, dict[str, Any]] = MappingProxyType({})) -> Evaluation:
     """Read run folders, given once each, in the order given.
+
+    Args:
+        folders: of the runs.
+        endings: of folders whose run is about to end, the record that their ``status.json`` then holds.
 
     Raises:
         DataError: no folder, a folder without ``results.parquet``, a table without its columns, or two folders that hold
@@ -105,10 +110,11 @@ def read(folders: Sequence[Path]) -> Evaluation:
             cause="the path is not that of a run folder, or the run ended before its measure stage",
             remedy="give folders that hold results.parquet, such as exp/runs/<run>",
         )
+    ending = {folder.resolve(): record for folder, record in endings.items()}
     runs, rows, checks = [], [], []
     tables: dict[str, list[pd.DataFrame]] = {}
     given: dict[str, list[pd.DataFrame]] = {}
-    for run, table in _labelled(unique):
+    for run, table in _labelled(unique, ending):
         runs.append(run)
         rows.append(table.assign(run_id=pd.array([run.run_id] * len(table), dtype="string")))
         checked = _table(run.folder / DIAGNOSTICS, [*sentences.COLUMNS])
@@ -137,8 +143,8 @@ def read(folders: Sequence[Path]) -> Evaluation:
     return evaluation
 
 
-def _labelled(folders: Sequence[Path]) -> list[tuple[Run, pd.DataFrame]]:
-    """Each run with its rows."""
+def _labelled(folders: Sequence[Path], endings: Mapping[Path, dict[str, Any]]) -> list[tuple[Run, pd.DataFrame]]:
+    """Each run with its rows; ``endings`` are records of status of runs that are about to end."""
     found: list[tuple[Run, pd.DataFrame]] = []
     known: list[run_labels.About] = []
     for folder in folders:
@@ -146,7 +152,8 @@ def _labelled(folders: Sequence[Path]) -> list[tuple[Run, pd.DataFrame]]:
         ids = sorted(set(table["run_id"]) - {""})
         run_id = ids[0] if len(ids) == 1 else folder.name
         config, environment = _yaml(folder / "config.yaml"), _json(folder / "environment.json")
-        run = Run(folder, run_id, "", _status(folder), config, environment, tuple(limits.read(folder)))
+        state = endings[folder] if folder in endings else _status(folder)
+        run = Run(folder, run_id, "", state, config, environment, tuple(limits.read(folder)))
         known.append(run_labels.about(table, run_id, config, environment, run.status))
         found.append((run, table))
     return [(replace(run, label=label), table) for (run, table), label in zip(found, run_labels.labels(known))]

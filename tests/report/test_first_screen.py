@@ -171,9 +171,9 @@ def test_pictures_stand_between_speakers_and_numbers(make_run: MakeRun, tmp_path
 
 
 def test_the_sentence_is_that_of_the_terminal(html: str) -> None:
-    tables = [answers.frame("leaderboard", BOARD), answers.frame("differences", [compared("b2r", "b2", 0.012), compared("b2r", EVIL, 0.9)])]  # fmt: skip
-    doubts = pd.DataFrame([check("Doubt 0.", True, subset=F, system="")])
-    said = leaderboard.sentence(*tables, F, doubts[[]].iloc[:0])
+    board = answers.frame("leaderboard", BOARD)
+    differences = answers.frame("differences", [compared("b2r", "b2", 0.012), compared("b2r", EVIL, 0.9)])
+    said = leaderboard.sentence(board, differences, F, pd.DataFrame([check("Doubt 0.", True)]).iloc[:0])
     assert said.startswith(f"On {F}, b2r and {EVIL} cannot be told apart")
     assert said in words(part(html, "div", 'id="answer"'))
 
@@ -264,7 +264,9 @@ def test_one_attack_on_both_is_folded(make_run: MakeRun, tmp_path: Path) -> None
 
 
 def test_what_a_row_says_without_a_number(make_run: MakeRun, tmp_path: Path) -> None:
-    nothing = dict.fromkeys(("d_ece", "d_ece_low", "d_ece_high", "null_high", "eer", "eer_low", "eer_high"), NAN)
+    nothing: dict[str, Any] = dict.fromkeys(
+        ("d_ece", "d_ece_low", "d_ece_high", "null_high", "eer", "eer_low", "eer_high"), NAN
+    )
     board = [
         row("b2r", 0.02, chance="within", status="partial", untried="semi_informed with f0", contenders=2),
         row("b2", 0.1, None, protects=True, **nothing, status="incomplete", reason="3 < 4 speakers"),
@@ -281,7 +283,7 @@ def test_what_a_row_says_without_a_number(make_run: MakeRun, tmp_path: Path) -> 
 
 
 def test_no_number_at_all_is_said(make_run: MakeRun, tmp_path: Path) -> None:
-    nothing = dict.fromkeys(("d_ece", "d_ece_low", "d_ece_high", "null_high"), NAN)
+    nothing: dict[str, Any] = dict.fromkeys(("d_ece", "d_ece_low", "d_ece_high", "null_high"), NAN)
     html = page(make_run, tmp_path / "a", [row("b2", 0.1, None, protects=True, **nothing, reason="too few speakers")])
     assert words(part(html, "div", 'id="answer"')) == "Of b2 there is no number: too few speakers."
     html = page(make_run, tmp_path / "b", [row("original", 0.6, None)])

@@ -90,10 +90,8 @@ def answer(evaluation: runs.Evaluation) -> Answer | None:
         others = [row for row in behind if row["subset"] == subset]
         boards.append(_board(subset, here, others, list(_sentences(evaluation, subset)), scale, evaluation.several))
     kept = {"leaderboard": board, "attacks": evaluation.attacks, "differences": evaluation.differences}
-    shown = {
-        name: table if evaluation.several else table.drop(columns=["run", "run_id"]) for name, table in kept.items()
-    }
-    files = [Download(f"{name}.csv", csv_text(table)) for name, table in shown.items() if len(table)]
+    left = "run_id" if evaluation.several else ["run_id", "run"]
+    files = [Download(f"{name}.csv", csv_text(table.drop(columns=left))) for name, table in kept.items() if len(table)]
     return Answer(boards, _attacks(behind), files)
 
 
