@@ -15,7 +15,7 @@ from pipeline.metrics import holm, shared_ranks
 from pipeline.planning.graph import Answered, Compared, Graph
 from pipeline.report import leaderboard as words
 from pipeline.stages.strongest import ATTACKS, ROWS, STRONGEST
-from pipeline.tables import answers, results
+from pipeline.tables import answers, records, results
 from pipeline.tables.answers import ATTACK, TAKEN
 
 Row = dict[str, Any]
@@ -37,6 +37,7 @@ def formed(
         rows: all rows of results.
     """
     found = _Results(measured, rows, graph.means)
+    known_of = _held_out(graph, outcome)
     boards: list[Row] = []
     behind: list[Row] = []
     for one in graph.answered:
@@ -44,7 +45,7 @@ def formed(
         here = [found.completed(one, row) for row in _read(made, ROWS)]
         status = {row["subset"]: _status(found, one, row, allow_partial) for row in here}
         boards += [_board(found, one, row, *status[row["subset"]]) for row in here]
-        behind += [_behind(one, row, *status[row["subset"]]) for row in _read(made, ATTACKS)]
+        behind += [_behind(one, row, known_of, *status[row["subset"]]) for row in _read(made, ATTACKS)]
     known = {one.identity["system"]: one for one in graph.answered}
     held = {(row["subset"], row["system"]): (row["status"], row["reason"]) for row in boards}
     differences = [
@@ -173,10 +174,21 @@ def _whole(number: float) -> int | None:
     return None if number is None or math.isnan(number) else int(number)
 
 
-def _behind(one: Answered, row: Row, status: str, reason: str) -> Row:
+def _held_out(graph: Graph, outcome: Outcome) -> dict[tuple[str, ...], float | None]:
+    """The EER of attacks that were adapted to a system on held-out speakers of their training set."""
+    return {
+        tuple(one.identity[name] for name in ("system", *ATTACK)): records.read(outcome.artefact(one.check).folder)[
+            "eer"
+        ]
+        for one in graph.candidates
+    }
+
+
+def _behind(one: Answered, row: Row, known_of: Mapping[tuple[str, ...], float | None], status: str, reason: str) -> Row:
     attack = one.attacks[int(row["attack"])]
     about = {**{name: attack[name] for name in ATTACK}, "subset": row["subset"], "status": status}
     about |= {name: one.identity[name] for name in ("dataset", "system")}
+    about["held_out"] = known_of.get((one.identity["system"], *(attack[name] for name in ATTACK)))
     if status == "incomplete":
         return about
     kept = ("d_ece", "d_ece_low", "d_ece_high", "eer", "eer_low", "eer_high")

@@ -216,17 +216,14 @@ def _gathered(
     trained = summaries(graph.tasks, run.outcome)
     gathered = gather.gather(graph, data, run.outcome, folder.path, folder.id, place.device, run.asked)
     limits.write(folder.path, [*graph.left_out, *data.limits, *graph.limits, *gathered.limits(run.asked.allow_partial)])
-    judge.run(graph.diagnoses, graph.heard, gathered.measured, run.outcome, folder.path, graph.findings, graph.orders)
-    tried = [(one.identity, records.read(run.outcome.artefact(one.check).folder)) for one in graph.candidates]
-    answers.write(
-        answered.formed(graph, gathered.measured, gathered.rows, run.outcome, run.asked.allow_partial), folder.path
-    )
-    choice = strongest.choose(tried, gathered.measured)
-    strongest.write(choice, folder.path)
+    tables = answered.formed(graph, gathered.measured, gathered.rows, run.outcome, run.asked.allow_partial)
+    answers.write(tables, folder.path)
+    known = [*graph.findings, *strongest.choices(tables["attacks"])]
+    judge.run(graph.diagnoses, graph.heard, gathered.measured, run.outcome, folder.path, known, graph.orders)
     asked = run.asked.bands
     if asked is not None:
         by, rule = rankers(run.asked), asked.model_dump(exclude={"attacker"})
-        bands.write(bands.rank(gathered.rows, choice, attackers=by, **rule), folder.path)
+        bands.write(bands.rank(gathered.rows, tables["leaderboard"], attackers=by, **rule), folder.path)
     for label, said in trained.items():
         log.info("%s: %s", label, said)
     if gathered.tied:

@@ -21,10 +21,8 @@ from pipeline import contracts
 from pipeline.contracts import Plot
 from pipeline.diagnostics import bands as ranked
 from pipeline.diagnostics import grouping as diagnostics
-from pipeline.diagnostics import strongest as chosen
 from pipeline.files import write_atomically
 from pipeline.report import bands, glossary, runs, tables
-from pipeline.report import strongest as first
 from pipeline.report.drawn import NOT_KEPT, Drawn
 from pipeline.report.scorecard import output as scorecard
 from pipeline.report.words import joined
@@ -40,7 +38,6 @@ MOST_FLAGGED = 6
 """Flagged checks that the top of the page shows unfolded."""
 ANCHORS = (
     "limits",
-    "strongest",
     "bands",
     "summary",
     "scorecard",
@@ -197,8 +194,6 @@ def render(run_folders: Sequence[Path], out: Path, drawn: Drawn = NOT_KEPT) -> P
         words=_words(evaluation, rows),
         facts=_facts(evaluation, rows),
         sets=_sets(rows),
-        strongest=_strongest(evaluation),
-        strongest_title=first.TITLE,
         bands=_bands(evaluation),
         bands_title=bands.TITLE,
         limits=_limits(evaluation),
@@ -434,24 +429,6 @@ def _limits(evaluation: runs.Evaluation) -> list[str]:
         one if len(letters) == everywhere else f"Run{'s' if len(letters) > 1 else ''} {joined(letters)}: {one}"
         for one, letters in of_runs.items()
     ]
-
-
-def _strongest(evaluation: runs.Evaluation) -> Table | None:
-    """The attack that each system's numbers stand on, of each run."""
-    body: list[list[str]] = []
-    notes: list[str] = []
-    for run in evaluation.runs:
-        choice = chosen.read(run.folder)
-        rows = evaluation.rows[evaluation.rows["run_id"] == run.run_id]
-        mark = [run.letter] if evaluation.several else []
-        body += [[*mark, *line] for line in first.lines(choice, rows, evaluation.systems)]
-        notes += first.notes(choice, rows) if len(choice) else []
-    if not body:
-        return None
-    kinds: dict[int, Kind] = {**dict.fromkeys(first.NAMES, "text"), **dict.fromkeys(first.SENTENCES, "note")}
-    columns = [Column(head, kinds.get(place, "number")) for place, head in enumerate(first.HEADS)]
-    columns = [*([Column("run")] if evaluation.several else []), *columns]
-    return Table(columns, body, note=" ".join(dict.fromkeys(notes)))
 
 
 def _bands(evaluation: runs.Evaluation) -> Table | None:

@@ -11,7 +11,7 @@ that a column is taken from; tests are those of :mod:`pipeline.metrics.swaps`. A
     chosen. l_w, its ceiling and tag: of this attack; of a mean the worst of its sets. alid mean_d idr deid g_vd: of the extractor of the
     attack where it has them, else the value that discloses most, by ``*_by``. chance: ``''`` | ``within`` | ``above`` the null band.
 ``attacks``: a row a subset, system and attack, the strongest first: d_ece and eer with the interval of this attack alone; ``contends``: whether it may be
-    the strongest.
+    the strongest; held_out: EER on held-out training speakers of the system's anonymised speech, of attacks that were adapted to it.
 ``differences``: a row a subset, pair of systems, kind of attack and metric: ``difference`` = value - reference_value. under: ``strongest`` (each one's) or
     ``same`` (one attack on both). p_value: two-sided, systems swapped speaker by speaker; p_holm: corrected over the rows with the same subset,
     under and metric. baseline: whether the reference is the system that all are held against.
@@ -41,7 +41,7 @@ LEADERBOARD = [
 ]  # fmt: skip
 ATTACKS = [
     "dataset", "subset", "system", *ATTACK, "d_ece", "d_ece_low", "d_ece_high", "eer", "eer_low", "eer_high", "contends",
-    "status",
+    "held_out", "status",
 ]  # fmt: skip
 DIFFERENCES = [
     "dataset", "subset", "under", "system", "reference", "baseline", "attack", "reference_attack", "metric", "unit", "value",

@@ -14,9 +14,9 @@ from pipeline.engine.store import Store
 from pipeline.engine.task import Task, Work
 from pipeline.evaluation import answers
 from pipeline.planning import Graph
-from pipeline.planning.graph import Answered, Compared
+from pipeline.planning.graph import Answered, Candidate, Compared
 from pipeline.stages.strongest import ATTACKS, ROWS
-from pipeline.tables import results
+from pipeline.tables import records, results
 from tests.running import execute
 
 ATTACK = {"condition": "PP", "attacker": "lazy", "extractor": "ear", "trained_on": "original", "backend": "cosine"}
@@ -62,6 +62,10 @@ def made(name: str, **tables: list[dict[str, Any]]) -> Task:
     return Task("measure", name, write, {"name": name})
 
 
+def told(name: str, record: dict[str, Any]) -> Task:
+    return Task("check", name, lambda work: records.write(work.folder(), record), {"name": name})
+
+
 def measured(metric: str, system: str, **more: Any) -> dict[str, Any]:
     about = {
         "dataset": "toys",
@@ -90,6 +94,8 @@ def answered(
         identity = {"dataset": "toys", "system": system, "system_level": ""}
         two = (ATTACK, {**ATTACK, "attacker": "other"})
         graph.answered.append(Answered(identity, two, {"t": (0, 1)}, ("x with y",), system != "original", task.ref()))
+    check = graph.add(told("held out", {"eer": 0.04}))
+    graph.candidates.append(Candidate({"dataset": "toys", "system": "b2", **ATTACK}, check.ref()))
     for (a, b), (value, p) in pairs.items():
         task = graph.add(made(f"{a} {b}", rows=difference_rows(value, p)))
         graph.compared.append(Compared(a, b, a == "b2", task.ref()))
@@ -115,7 +121,8 @@ def test_ranks_are_those_of_the_corrected_tests(tmp_path: Path) -> None:
         False,
     ]
     assert found["differences"]["sentence"].str.startswith("On t, each under its strongest attack, ").all()
-    assert len(found["attacks"]) == 8
+    attacks = found["attacks"].set_index(["system", "attacker"])
+    assert len(attacks) == 8 and attacks["held_out"].dropna().to_dict() == {("b2", "lazy"): 0.04}
 
 
 @pytest.mark.parametrize("allow_partial", [True, False])
