@@ -145,6 +145,8 @@ def test_what_does_not_stand_on_everything_has_no_number_or_a_mark(allow_partial
 def test_columns_of_other_rows_are_of_the_same_extractor_or_of_what_discloses_most(tmp_path: Path) -> None:
     rows = [measured("eer", system) for system in VALUES]
     rows += [
+        measured("alid", "b2", value=0.3, low=0.1, high=0.4, variant="loso"), measured("alid_chance", "b2", value=-0.02, variant="loso"),
+        measured("alid", "b2", value=0.9, variant="loso", attacker="other"), measured("alid_chance", "b2", value=-0.7, variant="loso", attacker="other"),
         measured("l_w", "b2", value=2.5, ceiling=4.0), measured("tag", "b2", value=math.nan, label="C"),
         measured("mean_d", "b2", attacker="", subset="pooled", value=0.4, low=0.3, high=0.5, estimator="empirical"),
         measured("mean_d", "b2", attacker="", subset="pooled", value=0.9, extractor="f0", estimator="empirical"),
@@ -157,7 +159,30 @@ def test_columns_of_other_rows_are_of_the_same_extractor_or_of_what_discloses_mo
     board = answered(tmp_path, PAIRS, rows)["leaderboard"].set_index("system")
     b2, b2r = board.loc["b2"], board.loc["b2r"]
     assert (b2["l_w"], b2["l_w_ceiling"], b2["tag"]) == (2.5, 4.0, "C")
+    assert (b2["alid"], b2["alid_low"], b2["alid_high"], b2["alid_chance"]) == (0.3, 0.1, 0.4, -0.02), "of this attack"
+    assert b2["alid_by"] == "ear, cosine"
     assert (b2["mean_d"], b2["mean_d_low"], b2["mean_d_high"], b2["mean_d_by"]) == (0.4, 0.3, 0.5, "ear")
     assert (b2r["mean_d"], b2r["mean_d_by"]) == (0.6, "phones"), "the higher discloses more"
     assert (b2r["deid"], b2r["deid_by"]) == (0.7, "phones, cosine"), "the lower discloses more"
     assert np.isnan(board.loc["b3", "mean_d"])
+
+
+def test_an_attack_that_is_not_on_all_sets_is_not_tried_on_the_others(tmp_path: Path) -> None:
+    graph = Graph()
+    one = strongest_rows(0.3)[0]
+    task = graph.add(
+        made(
+            "b2", **{Path(ROWS).stem: [{**one, "subset": name} for name in ("f", "m", "both")], Path(ATTACKS).stem: []}
+        )
+    )
+    graph.means = {"both": {"f": 0.5, "m": 0.5}}
+    two = (ATTACK, {**ATTACK, "attacker": "other", "trained_on": "anonymised"})
+    identity = {"dataset": "toys", "system": "b2", "system_level": ""}
+    graph.answered.append(Answered(identity, two, {"f": (0, 1), "m": (0,)}, ("x with y",), True, task.ref()))
+    rows = results.frame([measured("eer", "b2", subset=name) for name in ("f", "m")])
+    board = answers.formed(graph, rows, rows, execute(graph.tasks, Store(tmp_path)), False)["leaderboard"].set_index(
+        "subset"
+    )
+    assert board["untried"].to_dict() == {
+        "f": "x with y", "m": "x with y, other: ear, cosine, adapted on m", "both": "x with y, other: ear, cosine, adapted on m",
+    }  # fmt: skip
