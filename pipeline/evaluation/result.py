@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from pipeline.diagnostics import bands, grouping, judge, strongest
+from pipeline.diagnostics import bands, grouping, judge
 from pipeline.engine.store import Store
 from pipeline.errors import ConfigError, DataError, Fault, PartialResult, PipelineError
 from pipeline.files import is_below
@@ -69,12 +69,6 @@ class Result:
         return [str(label) for label in systems] if isinstance(systems, (dict, list)) else []
 
     @property
-    def strongest(self) -> pd.DataFrame:
-        """The attack that each system's numbers stand on: columns dataset, system, attacker, extractor, trained_on, backend,
-        ``chosen`` (on held-out training speakers, or the lowest EER), ``held_out`` (the EER there) and ``candidates``."""
-        return strongest.read(self.folder)
-
-    @property
     def bands(self) -> pd.DataFrame:
         """The minimum-EER conditions that each system meets (columns: :mod:`pipeline.diagnostics.bands`); none without ``bands``."""
         return bands.read(self.folder)
@@ -128,7 +122,7 @@ class Result:
         return self.error is not None or status.read(self.folder).get("state") in ("failed", "partial")
 
     def to_markdown(self, *, intervals: bool = True) -> str:
-        """The compact tables as Markdown, the strongest attack on each system first, before it what a reader must know."""
+        """The compact tables as Markdown, before them what a reader must know."""
         return (
             tables.limits_markdown(self.limits)
             + conditions.to_markdown(self.bands, self.systems)

@@ -20,7 +20,6 @@ ANCHORS = (
     "differences",
     "facts",
     "limits",
-    "strongest",
     "bands",
     "summary",
     "scorecard",
