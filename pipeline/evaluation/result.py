@@ -15,7 +15,7 @@ from pipeline.engine.store import Store
 from pipeline.errors import ConfigError, DataError, Fault, PartialResult, PipelineError
 from pipeline.files import is_below
 from pipeline.report import bands as conditions
-from pipeline.report import leaderboard, render, tables
+from pipeline.report import board, citations, leaderboard, render, tables
 from pipeline.report import strongest as first
 from pipeline.report.drawn import NOT_KEPT, Drawn
 from pipeline.tables import answers, artefacts, limits, results, scores, status, written
@@ -108,21 +108,42 @@ class Result:
         )
 
     def to_markdown(self, *, intervals: bool = True) -> str:
-        """The compact tables as Markdown, the strongest attack on each system first, before it what a reader must know."""
+        """As Markdown: what a reader must know, the leaderboard with the sentence that answers, and the compact tables."""
+        answer = board.to_markdown(self.boards)
         return (
             tables.limits_markdown(self.limits)
-            + first.to_markdown(self.strongest, self.rows, self.systems)
-            + conditions.to_markdown(self.bands, self.systems)
-            + tables.to_markdown(self.rows, self.systems, intervals=intervals)
+            + (answer or first.to_markdown(self.strongest, self.rows, self.systems))
+            + self.metrics_markdown(intervals=intervals)
+        )
+
+    def metrics_markdown(self, *, intervals: bool = True) -> str:
+        """The compact tables of all metrics as Markdown, alone."""
+        return conditions.to_markdown(self.bands, self.systems) + tables.to_markdown(
+            self.rows, self.systems, intervals=intervals
         )
 
     def to_latex(self, *, intervals: bool = True) -> str:
-        """The compact tables as LaTeX (``booktabs``), before them what a reader must know."""
-        return (
-            tables.limits_latex(self.limits)
-            + conditions.to_latex(self.bands, self.systems)
-            + tables.to_latex(self.rows, self.systems, intervals=intervals)
+        """As LaTeX (needs ``booktabs``): what a reader must know, the leaderboard with the sentence that answers, and the compact tables."""
+        return tables.limits_latex(self.limits) + board.to_latex(self.boards) + self.metrics_latex(intervals=intervals)
+
+    def metrics_latex(self, *, intervals: bool = True) -> str:
+        """The compact tables of all metrics as LaTeX (needs ``booktabs``), alone."""
+        return conditions.to_latex(self.bands, self.systems) + tables.to_latex(
+            self.rows, self.systems, intervals=intervals
         )
+
+    def to_bibtex(self) -> str:
+        """BibTeX entries of this program and of the papers that define the metrics of the run."""
+        return citations.to_bibtex(self.rows)
+
+    def given(self, name: str = "") -> board.Given:
+        """What the leaderboard is shown of; ``name`` tells it from other runs that are shown with it."""
+        return board.Given(name, self.folder.name, self.leaderboard, self.differences, self.diagnostics, self.rows)
+
+    @property
+    def boards(self) -> list[board.Board]:
+        """The leaderboard as text, a table a subset."""
+        return board.boards([self.given()])
 
     def signature(self, row: pd.Series | Mapping[str, Any]) -> str:
         """All parameters that a row's number depends on beside the system: numbers with equal signatures are comparable."""
