@@ -186,7 +186,7 @@ def _agrees(text: str) -> bool:
 
 def _letters(text: str) -> Iterator[str]:
     for character in unicodedata.normalize("NFC", text):
-        base, *marks = unicodedata.normalize("NFD", character)
+        base, *marks = list(unicodedata.normalize("NFD", character))
         if len(marks) == 1 and marks[0] in _ACCENTS:
             yield f"{{\\{_ACCENTS[marks[0]]}{base}}}"
         else:
