@@ -145,10 +145,16 @@ def _finished(folder: Path) -> list[Path]:
 
 
 def _named(runs: Sequence[Result]) -> dict[str, Result]:
-    """The runs by a short name: a letter where there are several."""
-    from pipeline.report.runs import letter
+    """The runs by what tells them apart; '' where there is one.
 
-    return {letter(place) if len(runs) > 1 else "": one for place, one in enumerate(runs)}
+    Raises:
+        DataError: two folders hold the same run.
+    """
+    from pipeline.report.runs import read
+
+    if len(runs) == 1:
+        return {"": runs[0]}
+    return {told.label: one for told, one in zip(read([run.folder for run in runs]).runs, runs)}
 
 
 def _limits(named: Mapping[str, Result]) -> list[str]:

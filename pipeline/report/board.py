@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import pandas as pd
@@ -39,6 +39,7 @@ class Given:
         name: what tells it from the other runs that are shown; '' where there is one.
         run: the name of its folder.
         board, differences, diagnostics, rows: its tables.
+        config: its configuration, which names settings that signatures depend on.
     """
 
     name: str
@@ -47,6 +48,7 @@ class Given:
     differences: pd.DataFrame
     diagnostics: pd.DataFrame
     rows: pd.DataFrame
+    config: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -275,7 +277,8 @@ def _signed(here: Sequence[tuple[Given, Row]]) -> list[str]:
     runs = {one.name: one for one, _ in here}
     rows = pd.concat([_behind(one, [row for of, row in here if of is one]) for one in runs.values()])
     alike: dict[str, list[tuple[str, str]]] = {}
-    for signature, form in signatures.of_rows(rows).items():
+    configs = {str(name): one.config for one in runs.values() for name in one.rows["run_id"].unique()}
+    for signature, form in signatures.of_rows(rows, configs).items():
         metric, _, rest = form.partition("|")
         alike.setdefault(rest, []).append((metric, signature))
     said = [
