@@ -117,11 +117,15 @@ def _folder(name: str, root: Path, asked: argparse.Namespace) -> Path:
     if (folder / "results.parquet").is_file():
         return folder
     if (folder / status.FILE).is_file() or (folder / "overrides.txt").is_file():
+        record = status.settle(folder)
+        followed = shlex.join(["python", "-m", "pipeline", "status", str(folder), "--follow"])
         raise ConfigError(
             f"'{name}' is no finished run: it has no results.parquet",
             where=str(folder),
-            cause=status.in_words(status.settle(folder)),
-            remedy=written.again(folder),
+            cause=status.in_words(record),
+            remedy=f"{followed} && {_command([folder], asked.format, asked.what or '')}"
+            if record.get("state") in ("running", status.SUBMITTED)
+            else written.again(folder),
         )
     there = _finished(folder / "runs") or _finished(folder) or _finished(root / "runs")
     known = {path.name: path for path in there}
