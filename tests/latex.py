@@ -70,7 +70,7 @@ def tables(text: str) -> list[Table]:
             assert token[1:].rstrip("*") in COMMANDS, token
         elif token.startswith("\\"):
             assert token[1] in SYMBOLS, token
-        if token == r"\\":
+        if token in (r"\\", r"\toprule", r"\midrule", r"\bottomrule"):
             after = next((one for one in tokens[place:] if one.strip()), "")
             assert not after.lstrip().startswith(("[", "*")), f"taken for an argument of the line end: {where}"
         if not going:
