@@ -29,7 +29,7 @@ from pipeline.engine.task import Task
 from pipeline.engine.used import Used
 from pipeline.errors import ConfigError, DataError, PipelineError, system
 from pipeline.evaluation import answers as answered
-from pipeline.evaluation import found_models, gather, sending
+from pipeline.evaluation import found_models, gather, sending, speakers
 from pipeline.evaluation.machine import cores, machine, threads
 from pipeline.evaluation.planned import Planned, planned
 from pipeline.evaluation.result import Result, shortfall, with_failures
@@ -215,9 +215,8 @@ def _gathered(
     limits.write(folder.path, [*graph.left_out, *data.limits, *graph.limits, *gathered.limits(run.asked.allow_partial)])
     judge.run(graph.diagnoses, graph.heard, gathered.measured, run.outcome, folder.path, graph.findings, graph.orders)
     tried = [(one.identity, records.read(run.outcome.artefact(one.check).folder)) for one in graph.candidates]
-    answers.write(
-        answered.formed(graph, gathered.measured, gathered.rows, run.outcome, run.asked.allow_partial), folder.path
-    )
+    found = answered.formed(graph, gathered.measured, gathered.rows, run.outcome, run.asked.allow_partial)
+    answers.write(found | speakers.formed(graph, data, run.outcome, found["leaderboard"], folder.path), folder.path)
     choice = strongest.choose(tried, gathered.measured)
     strongest.write(choice, folder.path)
     asked = run.asked.bands

@@ -18,7 +18,7 @@ from pipeline.report import bands as conditions
 from pipeline.report import leaderboard, render, tables
 from pipeline.report import strongest as first
 from pipeline.report.drawn import NOT_KEPT, Drawn
-from pipeline.tables import answers, artefacts, limits, results, scores, status, written
+from pipeline.tables import answers, artefacts, limits, results, scores, speakers, status, written
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -92,6 +92,17 @@ class Result:
     def differences(self) -> pd.DataFrame:
         """Systems compared in pairs (columns: :mod:`pipeline.tables.answers`)."""
         return answers.read("differences", self.folder)
+
+    @functools.cached_property
+    def speakers(self) -> pd.DataFrame:
+        """Each speaker under each attack, the worst protected first (columns: :mod:`pipeline.tables.speakers`); ``strongest`` marks
+        the attack that the leaderboard shows."""
+        return speakers.read("speakers", self.folder)
+
+    @functools.cached_property
+    def worst_overlap(self) -> pd.DataFrame:
+        """How far two attacks agree on who is protected worst (columns: :mod:`pipeline.tables.speakers`)."""
+        return speakers.read("worst_overlap", self.folder)
 
     def summary(self) -> str:
         """The compact tables as text: first what a reader must know, then all numbers with the findings that cast doubt on them, and
