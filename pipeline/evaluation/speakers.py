@@ -102,6 +102,14 @@ def _originals(each: OfSpeakers, outcome: Outcome, of_board: Mapping[str, Any]) 
 # ---------------------------------------------------------------------------------------------------- what is known of them
 
 
+FIGURED = {
+    "lid_speakers": ("alid", ("system", "subset", "condition", "attacker", "backend", "speaker")),
+    "speaker_ranks": ("srd_rank_median", ("system", "speaker")),
+    "speakers": ("deid", ("system", "subset", "speaker")),
+}
+"""Tables for figures, with the column that is taken and what tells its rows apart beside the extractor."""
+
+
 @dataclass(frozen=True)
 class _Known:
     """What is known of speakers beside their scores.
@@ -109,14 +117,14 @@ class _Known:
     Attributes:
         sexes: by speaker.
         seconds: of recordings by subset and speaker, (tried, enrolled).
-        figures: tables for figures by name; empty ones where the run has none.
+        figures: a column of each of :data:`FIGURED`; nothing where the run has no such table.
         original: mean F0 in Hz of original recordings by speaker.
         pitches: mean F0 in Hz of recordings by system and speaker.
     """
 
     sexes: Mapping[str, str]
     seconds: Mapping[tuple[str, str], tuple[float, float]]
-    figures: Mapping[str, pd.DataFrame]
+    figures: Mapping[str, Figured]
     original: Mapping[str, float]
     pitches: Mapping[str, Mapping[str, float]]
 
@@ -127,26 +135,36 @@ class _Known:
         original = next(
             (pitches[each.system] for each in graph.speakers if _unprotected(each) and each.system in pitches), {}
         )
-        paths = {name: folder / FIGURES / f"{name}.parquet" for name in ("lid_speakers", "speaker_ranks", "speakers")}
-        figures = {name: pd.read_parquet(path) for name, path in paths.items() if path.is_file()}
+        figures = {name: _figured(folder / FIGURES / f"{name}.parquet", *of) for name, of in FIGURED.items()}
         sexes = dict(zip(data.manifest["speaker"], data.manifest["sex"])) if len(data.manifest) else {}
         return cls(sexes, dict(_seconds(data)), figures, original, pitches)
 
-    def value(self, table: str, column: str, wanted: Mapping[str, Any], extractors: Sequence[str]) -> float:
-        """A column of a speaker's row in a table for figures, by the first extractor of which there is one."""
-        rows = self.figures.get(table)
-        if rows is None:
-            return math.nan
-        for name, value in wanted.items():
-            rows = rows[rows[name] == value]
+    def value(self, table: str, about: Mapping[str, str], extractors: Sequence[str]) -> float:
+        """What a table for figures says of a speaker, by the first extractor of which it says something."""
+        key = tuple(about[name] for name in FIGURED[table][1])
+        found = self.figures[table].get(key, {})
         for extractor in extractors:
-            names = rows["extractor"].astype(str)
             # What follows a name says by which of several definitions, or that it is another extractor.
-            more = names.str.startswith(f"{extractor}, ") & ~names.str.startswith(f"{extractor}, trained on ")
-            for mine in (rows[names == extractor], rows[more]):
-                if len(mine):
-                    return float(mine[column].iloc[0])
+            others = (f"{extractor}, ", f"{extractor}, trained on ")
+            mine = [name for name in found if name.startswith(others[0]) and not name.startswith(others[1])]
+            for name in (extractor, *mine):
+                if name in found:
+                    return found[name]
         return math.nan
+
+
+Figured = dict[tuple[str, ...], dict[str, float]]
+"""A column of a table for figures, by what a row is about and the extractor."""
+
+
+def _figured(path: Path, column: str, key: Sequence[str]) -> Figured:
+    found: Figured = {}
+    if path.is_file():
+        for row in results.records(pd.read_parquet(path)):
+            found.setdefault(tuple(str(row[name]) for name in key), {}).setdefault(
+                str(row["extractor"]), float(row[column])
+            )
+    return found
 
 
 def _seconds(data: Prepared) -> Iterator[tuple[tuple[str, str], tuple[float, float]]]:
@@ -205,18 +223,12 @@ def _against(row: Mapping[str, Any]) -> str:
 def _why(attack: Mapping[str, str], speaker: str, about: _Known, absent: dict[str, str]) -> Row:
     """What else is known of a speaker; what is absent gets its reason."""
     system, subset = attack["system"], attack["subset"]
-    mine = {"system": system, "speaker": speaker}
+    mine = {**attack, "speaker": speaker}
     extractors = list(dict.fromkeys((figured(attack), attack["extractor"])))
-    of_attack = {
-        "subset": subset,
-        "attacker": attack["attacker"],
-        "backend": attack["backend"],
-        "condition": attack["condition"],
-    }
     tried, enrolled = about.seconds.get((subset, speaker), (math.nan, math.nan))
     found: Row = {
-        "alid": about.value("lid_speakers", "alid", {**mine, **of_attack}, extractors[:1]),
-        "srd_rank_median": about.value("speaker_ranks", "srd_rank_median", mine, extractors),
+        "alid": about.value("lid_speakers", mine, extractors[:1]),
+        "srd_rank_median": about.value("speaker_ranks", mine, extractors),
         "sex": about.sexes.get(speaker, ""),
         "trial_seconds": tried,
         "enrolment_seconds": enrolled,
@@ -224,7 +236,7 @@ def _why(attack: Mapping[str, str], speaker: str, about: _Known, absent: dict[st
     }
     protects = attack["condition"] != "OO"
     if protects:
-        found["deid"] = about.value("speakers", "deid", {**mine, "subset": subset}, extractors)
+        found["deid"] = about.value("speakers", mine, extractors)
         found["mean_f0_protected"] = about.pitches.get(system, {}).get(speaker, math.nan)
     for name, (why, metric) in ABSENT.items():
         if math.isnan(found.get(name, 0.0)):
