@@ -6,8 +6,9 @@ The page follows from the rows. A metric that this module has never heard of get
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import jinja2
@@ -16,15 +17,22 @@ import yaml
 from pipeline.files import write_atomically
 from pipeline.report import bands, glossary, runs, strongest, tables
 from pipeline.report.drawn import NOT_KEPT, Drawn
-from pipeline.report.page import attack, challenge, first, head, numbers, pictures, speakers
+from pipeline.report.page import attack, challenge, differences, first, head, numbers, pictures, speakers
 from pipeline.report.page.parts import Download, csv_text
 from pipeline.tables import limits
 
 log = logging.getLogger(__name__)
 TEMPLATES = Path(__file__).parent / "templates"
+MOST_SHOWN = 3
+"""Of doubts, limits, and reasons why a report is partial, so many stand unfolded on the first screen."""
 
 
-def render(run_folders: Sequence[Path], out: Path, drawn: Drawn = NOT_KEPT) -> Path:
+def render(
+    run_folders: Sequence[Path],
+    out: Path,
+    drawn: Drawn = NOT_KEPT,
+    endings: Mapping[Path, dict[str, Any]] = MappingProxyType({}),
+) -> Path:
     """Write the report of one or several runs and, beside it, ``figures/*.csv`` with the data of each figure.
 
     Args:
@@ -32,6 +40,7 @@ def render(run_folders: Sequence[Path], out: Path, drawn: Drawn = NOT_KEPT) -> P
             ``figures/*.parquet`` are shown where they exist.
         out: the HTML file to write, or a folder to write ``report.html`` into.
         drawn: draws the figures, or has them.
+        endings: of run folders whose run is about to end, the record that their ``status.json`` then holds.
 
     Returns:
         The absolute path of the HTML file. Equal inputs give equal bytes.
@@ -40,7 +49,7 @@ def render(run_folders: Sequence[Path], out: Path, drawn: Drawn = NOT_KEPT) -> P
         DataError: a folder that is no run folder, or figure data of another version.
     """
     page = (out if out.suffix.lower() in {".html", ".htm"} else out / "report.html").absolute()
-    evaluation = runs.read(run_folders)
+    evaluation = runs.read(run_folders, endings)
     rows = evaluation.rows.assign(
         series=[
             evaluation.name(system, run) for system, run in zip(evaluation.rows["system"], evaluation.rows["run_id"])
@@ -48,14 +57,16 @@ def render(run_folders: Sequence[Path], out: Path, drawn: Drawn = NOT_KEPT) -> P
     )
     figures = pictures.sections(evaluation, rows, drawn)
     names = numbers.numbered(rows, evaluation.systems)
-    summaries = tables.summaries(evaluation.rows, evaluation.systems)
+    summaries = tables.summaries(evaluation.shown(evaluation.rows), evaluation.systems)
     html = _template().render(
         evaluation=evaluation,
         title=head.title(rows),
         words=head.words(evaluation, rows),
         facts=head.facts(evaluation, rows),
         sets=head.sets(rows),
-        strongest=first.strongest(evaluation),
+        answer=first.answer(evaluation),
+        differences=differences.differences(evaluation),
+        strongest=attack.strongest(evaluation),
         strongest_title=strongest.TITLE,
         bands=challenge.conditions(evaluation),
         bands_title=bands.TITLE,
@@ -65,7 +76,7 @@ def render(run_folders: Sequence[Path], out: Path, drawn: Drawn = NOT_KEPT) -> P
         attack=attack.attack(evaluation),
         summaries=[(summary, numbers.summary(summary), tables.footnotes(summary, False)) for summary in summaries],
         scorecards=challenge.scorecards(evaluation),
-        metrics=numbers.metrics(rows, evaluation, names),
+        metrics=numbers.metrics(evaluation.shown(rows), evaluation, names),
         sections=figures,
         speakers=speakers.speakers(evaluation),
         signatures=numbers.signatures(rows, names),
@@ -92,9 +103,7 @@ def _template() -> jinja2.Template:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    environment.globals.update(
-        glossary=glossary, tables=tables, reason_breaks=numbers.breakable, most_flagged=attack.MOST_FLAGGED
-    )
+    environment.globals.update(glossary=glossary, tables=tables, reason_breaks=numbers.breakable, most_shown=MOST_SHOWN)
     return environment.get_template("report.html.j2")
 
 
