@@ -326,6 +326,11 @@ class Extractor(Component):
         return mean_of_units(vectors, weights)
 
     @classmethod
+    def frequencies(cls, settings: Any) -> tuple[float, ...] | None:
+        """Which F0 in Hz each entry of a vector stands for, where vectors are histograms of F0; None for all others."""
+        return None
+
+    @classmethod
     def preparation(cls, settings: Any) -> Preparation:
         """What is done to a decoded recording before :meth:`extract` hears it; what its settings say of it is numeric."""
         return Preparation()

@@ -17,7 +17,7 @@ from pipeline.files import is_below
 from pipeline.report import bands as conditions
 from pipeline.report import board, citations, leaderboard, render, screen, tables
 from pipeline.report.drawn import beside
-from pipeline.tables import answers, artefacts, limits, results, scores, status, written
+from pipeline.tables import answers, artefacts, limits, results, scores, speakers, status, written
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -92,6 +92,17 @@ class Result:
     def differences(self) -> pd.DataFrame:
         """Systems compared in pairs (columns: :mod:`pipeline.tables.answers`)."""
         return answers.read("differences", self.folder)
+
+    @functools.cached_property
+    def speakers(self) -> pd.DataFrame:
+        """Each speaker under each attack, the worst protected first (columns: :mod:`pipeline.tables.speakers`); ``strongest`` marks
+        the attack that the leaderboard shows."""
+        return speakers.read("speakers", self.folder)
+
+    @functools.cached_property
+    def worst_overlap(self) -> pd.DataFrame:
+        """How far two attacks agree on who is protected worst (columns: :mod:`pipeline.tables.speakers`)."""
+        return speakers.read("worst_overlap", self.folder)
 
     def summary(self) -> str:
         """All tables as text: first which system protects best, then what a reader must know, all numbers, and the findings that

@@ -71,6 +71,7 @@ from pipeline.metrics.normalised import (
 from pipeline.metrics.order import ClassOrder, area, class_order, rank_order
 from pipeline.metrics.pav import Calibration, calibrate, oracle_llr
 from pipeline.metrics.population import PiLinkCurve, pi_link_by_speaker, pi_link_curve, pi_sing_chance
+from pipeline.metrics.speakers import EachSpeaker, Overlap, each_speaker, list_length, overlap
 from pipeline.metrics.srd import (
     BetaBinomial,
     Disclosure,
@@ -143,6 +144,7 @@ __all__ = [
     "D_ECE_MAX",
     "Difference",
     "Disclosure",
+    "EachSpeaker",
     "EceProfile",
     "Fusion",
     "Interval",
@@ -156,6 +158,7 @@ __all__ = [
     "MetricError",
     "Normalised",
     "NullBand",
+    "Overlap",
     "Paired",
     "PiLinkCurve",
     "RankLlr",
@@ -198,6 +201,7 @@ __all__ = [
     "describe",
     "difference",
     "disclosure",
+    "each_speaker",
     "ece",
     "ece_profile",
     "eer",
@@ -223,6 +227,7 @@ __all__ = [
     "linear_calibration",
     "linkage",
     "linkage_by_speaker",
+    "list_length",
     "llr_of_share",
     "logistic_fusion",
     "loso_slopes",
@@ -233,6 +238,7 @@ __all__ = [
     "null_draws",
     "null_of_maximum",
     "oracle_llr",
+    "overlap",
     "p0p1_ratio",
     "paired_tests",
     "pi_link",

@@ -9,7 +9,7 @@ from pipeline.datasets.prepare import Prepared
 from pipeline.datasets.scores.given import ScoreSet
 from pipeline.engine.task import Given, Task
 from pipeline.errors import ConfigError, Fault
-from pipeline.planning import averages, strongest
+from pipeline.planning import averages, speakers, strongest
 from pipeline.planning.attacks import ordered
 from pipeline.planning.extractors import Trainings
 from pipeline.planning.features import Features
@@ -44,6 +44,7 @@ def graph(evaluation: Evaluation, data: Prepared, machine: Machine) -> Graph:
         plan.tried.append((cell, scores, not one.no_speakers))
         ordered(plan, cell, scores)
     strongest.strongest(plan)
+    speakers.speakers(plan)
     made.notes += averages.unformed(evaluation, data.trials)
     return made
 

@@ -58,7 +58,7 @@ def test_values_are_those_of_plain_counting() -> None:
 def test_slopes_come_from_the_other_speakers_unless_one_is_given() -> None:
     rows, made = measured(DATA)
     assert ("alid", "loso") in rows and rows["alid", "loso"].value > rows["alid", "loso"].null_high
-    assert set(made.tables) == {"lid_ccdf", "population", "lengths"}
+    assert set(made.tables) == {"lid_ccdf", "lid_speakers", "population", "lengths"}
     ccdf = made.tables["lid_ccdf"]
     assert ccdf["share"].is_monotonic_decreasing and ccdf["chance"].is_monotonic_decreasing
     assert ccdf["share"][ccdf["bit"] > 0].max() == pytest.approx(rows["pdr", "loso"].value, abs=1e-12)

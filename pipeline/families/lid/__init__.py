@@ -40,7 +40,7 @@ from pipeline.metrics import (
 )
 from pipeline.seeds import generator
 
-VERSION = 1
+VERSION = 2
 
 SOURCE = "arXiv 2607.06259"
 FEWEST = 3
@@ -209,6 +209,7 @@ class MetricFamily(contracts.MetricFamily):
             "Longer conversations",
             "pipeline.families.lid.curves:lengths",
         ),
+        FigureTable("lid_speakers", ("speaker", "alid")),
     )
     references = (
         "“Local information disclosure” of speaker identity, arXiv 2607.06259, 2026 (ALID, PDR, LID).",
@@ -298,7 +299,13 @@ def _lid_rows(
             "ceiling": found.lid_max_ceiling,
         }
     )
-    return rows, {"lid_ccdf": table}
+    return rows, {"lid_ccdf": table, "lid_speakers": _of_speakers(data, found)}
+
+
+def _of_speakers(data: Trials, found: Lid) -> pd.DataFrame:
+    """ALID of each candidate's own trial utterances; candidates without any have no row."""
+    told = np.isfinite(found.speaker_alid)
+    return pd.DataFrame({"speaker": np.unique(data.models)[told], "alid": found.speaker_alid[told]})
 
 
 def _rank_row(settings: LidSettings, data: Trials, scores: np.ndarray, truth: np.ndarray, note: str) -> Row:
