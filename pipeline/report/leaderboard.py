@@ -13,7 +13,7 @@ from typing import Any
 
 import pandas as pd
 
-from pipeline.diagnostics import grouping
+from pipeline.diagnostics import grouping, sentences
 from pipeline.report import tables
 from pipeline.report.words import joined
 from pipeline.tables import results
@@ -149,6 +149,7 @@ def pair(differences: pd.DataFrame, subset: str, one: str, other: str) -> dict[s
 def doubt_about(row: Row, diagnostics: pd.DataFrame) -> str:
     """The first thing that casts doubt on an attack: of itself, else of its system, else of all; '' if nothing does."""
     flagged = [one for one in results.records(diagnostics) if bool(one["flagged"])] if len(diagnostics) else []
+    flagged = [one for one in flagged if one["check"] not in sentences.OF_NUMBERS]
 
     def fits(one: Row) -> int | None:
         names = ("subset", "system", "attacker", "extractor", "trained_on", "backend")
