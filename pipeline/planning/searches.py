@@ -104,11 +104,33 @@ def _speakers(plan: Plan, trial_set: TrialSet) -> list[str]:
 
 
 def _attributes(plan: Plan, trial_set: TrialSet) -> Mapping[str, Attribute]:
-    """The sex, where speakers of both are enrolled."""
+    """The sex, where speakers of both are enrolled, and what else the data set knows."""
     enrolled, tried = _rows(plan, trial_set.enrolment_set), _rows(plan, trial_set.name)
     there = trial_set.enrolment.loc[trial_set.enrolment["model"].isin(trial_set.trials["model"]), "utterance"]
     enrolled = enrolled[enrolled["utterance"].isin(there)]
-    if not {"f", "m"} <= set(enrolled["sex"]) or "u" in {*enrolled["sex"], *tried["sex"]}:
-        return {}
-    sex = Attribute(dict(zip(enrolled["speaker"], enrolled["sex"])), dict(zip(tried["utterance"], tried["sex"])))
-    return {"sex": sex}
+    tried = tried[tried["utterance"].isin(trial_set.trials["utterance"])]
+    sides = [list(zip(rows["set"], rows["utterance"], rows["speaker"])) for rows in (enrolled, tried)]
+    sexes: dict[tuple[str, str], str] = {}
+    for rows in (enrolled, tried):
+        sexes |= dict(zip(zip(rows["set"], rows["utterance"]), rows["sex"]))
+    found = {}
+    if {"f", "m"} <= set(enrolled["sex"]) and "u" not in {*enrolled["sex"], *tried["sex"]}:
+        found["sex"] = _attribute("sex", sexes, *sides)
+    return found | {name: _attribute(name, values, *sides) for name, values in plan.data.attributes.items()}
+
+
+Side = Sequence[tuple[str, str, str]]
+"""Set, utterance and speaker."""
+
+
+def _attribute(name: str, values: Mapping[tuple[str, str], str], enrolled: Side, tried: Side) -> Attribute:
+    of_speakers: dict[str, set[str]] = {}
+    for where, utterance, speaker in enrolled:
+        of_speakers.setdefault(speaker, set()).add(values[where, utterance])
+    several = sorted(speaker for speaker, held in of_speakers.items() if len(held) > 1)
+    if several:
+        return Attribute({}, {}, f"{name} is not the same in all enrolment utterances of {few(several)}")
+    return Attribute(
+        {speaker: min(held) for speaker, held in of_speakers.items()},
+        {utterance: values[where, utterance] for where, utterance, _ in tried},
+    )
