@@ -97,18 +97,20 @@ def _rows(plan: Plan, name: str) -> pd.DataFrame:
     return plan.data.manifest[plan.data.manifest["set"] == name]
 
 
+def _sides(plan: Plan, trial_set: TrialSet) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """The rows of what is enrolled, and of what is tried: an enrolment set may serve other trial sets too."""
+    enrolled, tried = _rows(plan, trial_set.enrolment_set), _rows(plan, trial_set.name)
+    there = trial_set.enrolment.loc[trial_set.enrolment["model"].isin(trial_set.trials["model"]), "utterance"]
+    return enrolled[enrolled["utterance"].isin(there)], tried[tried["utterance"].isin(trial_set.trials["utterance"])]
+
+
 def _speakers(plan: Plan, trial_set: TrialSet) -> list[str]:
-    enrolled = _rows(plan, trial_set.enrolment_set)
-    kept = enrolled["utterance"].isin(trial_set.enrolment["utterance"])
-    return [*enrolled.loc[kept, "speaker"], *_rows(plan, trial_set.name)["speaker"]]
+    return [speaker for rows in _sides(plan, trial_set) for speaker in rows["speaker"]]
 
 
 def _attributes(plan: Plan, trial_set: TrialSet) -> Mapping[str, Attribute]:
     """The sex, where speakers of both are enrolled, and what else the data set knows."""
-    enrolled, tried = _rows(plan, trial_set.enrolment_set), _rows(plan, trial_set.name)
-    there = trial_set.enrolment.loc[trial_set.enrolment["model"].isin(trial_set.trials["model"]), "utterance"]
-    enrolled = enrolled[enrolled["utterance"].isin(there)]
-    tried = tried[tried["utterance"].isin(trial_set.trials["utterance"])]
+    enrolled, tried = _sides(plan, trial_set)
     sides = [list(zip(rows["set"], rows["utterance"], rows["speaker"])) for rows in (enrolled, tried)]
     sexes: dict[tuple[str, str], str] = {}
     for rows in (enrolled, tried):
