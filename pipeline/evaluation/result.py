@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from pipeline.diagnostics import bands, grouping, judge, strongest
+from pipeline.diagnostics import bands, grouping, judge
 from pipeline.engine.store import Store
 from pipeline.errors import ConfigError, DataError, Fault, PartialResult, PipelineError
 from pipeline.files import is_below
 from pipeline.report import bands as conditions
 from pipeline.report import board, citations, leaderboard, render, screen, tables
-from pipeline.report.drawn import NOT_KEPT, Drawn
-from pipeline.tables import answers, artefacts, limits, results, scores, status, written
+from pipeline.report.drawn import beside
+from pipeline.tables import answers, artefacts, limits, results, scores, speakers, status, written
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -74,12 +74,6 @@ class Result:
         return [str(label) for label in systems] if isinstance(systems, (dict, list)) else []
 
     @property
-    def strongest(self) -> pd.DataFrame:
-        """The attack that each system's numbers stand on: columns dataset, system, attacker, extractor, trained_on, backend,
-        ``chosen`` (on held-out training speakers, or the lowest EER), ``held_out`` (the EER there) and ``candidates``."""
-        return strongest.read(self.folder)
-
-    @property
     def bands(self) -> pd.DataFrame:
         """The minimum-EER conditions that each system meets (columns: :mod:`pipeline.diagnostics.bands`); none without ``bands``."""
         return bands.read(self.folder)
@@ -98,6 +92,17 @@ class Result:
     def differences(self) -> pd.DataFrame:
         """Systems compared in pairs (columns: :mod:`pipeline.tables.answers`)."""
         return answers.read("differences", self.folder)
+
+    @functools.cached_property
+    def speakers(self) -> pd.DataFrame:
+        """Each speaker under each attack, the worst protected first (columns: :mod:`pipeline.tables.speakers`); ``strongest`` marks
+        the attack that the leaderboard shows."""
+        return speakers.read("speakers", self.folder)
+
+    @functools.cached_property
+    def worst_overlap(self) -> pd.DataFrame:
+        """How far two attacks agree on who is protected worst (columns: :mod:`pipeline.tables.speakers`)."""
+        return speakers.read("worst_overlap", self.folder)
 
     def summary(self) -> str:
         """All tables as text: first which system protects best, then what a reader must know, all numbers, and the findings that
@@ -226,10 +231,7 @@ class Result:
         page = self.folder / "report.html"
         if path is None and page.is_file():
             return page.resolve()
-        # Figures are kept in the store of this folder alone: what is written nowhere else is up to whoever made the run.
-        kept = artefacts.beside(self.folder)
-        drawn = Drawn(Store(kept)) if kept.is_dir() else NOT_KEPT
-        made: Path = render.render([self.folder], Path(path) if path is not None else page, drawn)
+        made: Path = render.render([self.folder], Path(path) if path is not None else page, beside(self.folder))
         return made.resolve()
 
     def _artefact(self, reads: str, what: str, identity: Mapping[str, str]) -> Path:
