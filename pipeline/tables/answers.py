@@ -115,4 +115,4 @@ def read(name: str, folder: Path) -> pd.DataFrame:
         return table
     # An earlier version knew fewer columns: those are absent.
     known = [column for column in TABLES[name] if column in table.columns]
-    return frame(name, table[known].to_dict("records"))
+    return frame(name, [dict(zip(known, row)) for row in table[known].itertuples(index=False, name=None)])

@@ -31,7 +31,7 @@ def notes(one: board.Board) -> str:
 
 
 def test_every_number_stands_there_with_its_interval() -> None:
-    more = {"alid": 0.4, "alid_low": 0.3, "alid_high": 0.5, "mean_d_low": 0.4, "mean_d_high": 0.6}
+    more: dict[str, Any] = {"alid": 0.4, "alid_low": 0.3, "alid_high": 0.5, "mean_d_low": 0.4, "mean_d_high": 0.6}
     (one,) = board.boards([given([row("b2r", 0.1, **more), row("b2", 0.2, 2)], [compared("b2r", "b2", -0.1, 0.012)])])
     assert cells(one, "D_ECE") == ["0.100 [0.050, 0.150]", "0.200 [0.150, 0.250]"]
     assert cells(one, "EER") == ["25.00 [20.00, 30.00]"] * 2 and cells(one, "l_w") == ["2.310 (4.050)"] * 2
@@ -42,7 +42,7 @@ def test_every_number_stands_there_with_its_interval() -> None:
 
 
 def test_a_column_without_any_value_is_left_out() -> None:
-    bare = dict.fromkeys(("l_w", "l_w_ceiling", "mean_d", "idr", "deid", "g_vd"), math.nan)
+    bare: dict[str, Any] = dict.fromkeys(("l_w", "l_w_ceiling", "mean_d", "idr", "deid", "g_vd"), math.nan)
     (one,) = board.boards([given([row("b2r", 0.1, tag="", **bare)])])
     assert [head.split(" ")[0] for head in one.heads] == ["rank", "system", "strongest", "D_ECE", "EER"]
     assert "l_w" not in notes(one)
