@@ -198,7 +198,7 @@ COLUMNS = (
     Column("MeanD ↓", "mean_d", "bit"),
     Column("IdR ↓", "idr", "fraction"),
     Column("DeID ↑", "deid", "fraction"),
-    Column("G_VD ↑", "g_vd", "dB"),
+    Column("G_VD (dB)", "g_vd", "dB"),
 )
 
 
