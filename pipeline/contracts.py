@@ -934,6 +934,7 @@ class Metric:
         bounds: the lowest and the highest value that it can take; infinite where there is no limit.
         source: where it is defined.
         summary: whether the compact tables show it; else it stands with the details.
+        caution: what nobody may read the number without, in a sentence; it stands below each table that shows the metric.
     """
 
     symbol: str
@@ -944,6 +945,7 @@ class Metric:
     bounds: tuple[float, float] = (float("-inf"), float("inf"))
     source: str = ""
     summary: bool = True
+    caution: str = ""
 
     @property
     def private(self) -> str:
@@ -1033,6 +1035,8 @@ class MetricFamily(Component):
         figures: tables that it writes for figures.
         row_figures: figures that need no more than rows.
         references: papers, for the report's list of sources.
+        ways: variants and estimators by which it computes one number several times, the one to be read first at the front; a
+            report folds the others below it.
     """
 
     reads: ClassVar[Reads]
@@ -1041,6 +1045,7 @@ class MetricFamily(Component):
     figures: ClassVar[tuple[FigureTable, ...]] = ()
     row_figures: ClassVar[tuple[RowFigure, ...]] = ()
     references: ClassVar[tuple[str, ...]] = ()
+    ways: ClassVar[tuple[str, ...]] = ()
 
     @classmethod
     def inputs(cls, settings: Any) -> RankInputs:

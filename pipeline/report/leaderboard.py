@@ -9,6 +9,7 @@ from typing import Any
 
 import pandas as pd
 
+from pipeline.diagnostics import sentences
 from pipeline.report import tables
 from pipeline.report.fitting import cut, distinct, plain
 from pipeline.report.tables import on_screen
@@ -157,6 +158,7 @@ def pair(differences: pd.DataFrame, subset: str, one: str, other: str) -> dict[s
 def doubt_about(row: Row, diagnostics: pd.DataFrame) -> str:
     """The first thing that casts doubt on an attack: of itself, else of its system, else of all; '' if nothing does."""
     flagged = [one for one in results.records(diagnostics) if bool(one["flagged"])] if len(diagnostics) else []
+    flagged = [one for one in flagged if one["check"] not in sentences.OF_NUMBERS]
     # What was found wrong comes before what else could be tried.
     flagged.sort(key=lambda one: str(one["check"]) in ADVICE)
 

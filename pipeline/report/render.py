@@ -57,7 +57,6 @@ def render(
     )
     figures = pictures.sections(evaluation, rows, drawn)
     names = numbers.numbered(rows, evaluation.systems)
-    summaries = tables.summaries(evaluation.shown(evaluation.rows), evaluation.systems)
     html = _template().render(
         evaluation=evaluation,
         title=head.title(rows),
@@ -72,12 +71,11 @@ def render(
         limits_title=limits.TITLE,
         partial=head.partial(evaluation, rows),
         attack=attack.attack(evaluation),
-        summaries=[(summary, numbers.summary(summary), tables.footnotes(summary, False)) for summary in summaries],
         scorecards=challenge.scorecards(evaluation),
-        metrics=numbers.metrics(evaluation.shown(rows), evaluation, names),
+        numbers=numbers.numbers(evaluation.shown(rows), evaluation, names),
         sections=figures,
         speakers=speakers.speakers(evaluation),
-        signatures=numbers.signatures(rows, names),
+        signatures=numbers.signatures(evaluation, names),
         rows_csv=Download("results.csv", csv_text(evaluation.rows)),
         records=[(run, _yaml(run.config), _yaml(run.environment), _yaml(run.status)) for run in evaluation.runs],
         style=(TEMPLATES / "style.css").read_text(encoding="utf-8"),

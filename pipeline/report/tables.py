@@ -224,7 +224,7 @@ def summaries(rows: pd.DataFrame, systems: Sequence[str] = ()) -> list[Summary]:
         return []
     rows = presented(rows)
     others = sorted(set(rows["metric"]) - set(glossary.metrics()))
-    groups = [*glossary.compact(), ("Other metrics", others)]
+    groups = [*glossary.compact(), (glossary.OTHERS, others)]
     found = [(title, rows[rows["metric"].isin(names)]) for title, names in groups]
     # Of all pairs they stand with the details; who asks for them on trial lists asks for a table.
     found.append((RELATIVE, rows[[str(one).split(",")[0] == "trial_lists" for one in rows["variant"]]]))
@@ -294,6 +294,9 @@ def footnotes(summary: Summary, intervals: bool) -> list[str]:
         notes.append("↑ higher is more private, ↓ lower is more private.")
     if summary.any_chance:
         notes.append("~ the value lies within its null band: not different from chance.")
+    notes += [
+        caution for caution in dict.fromkeys(glossary.metric(name).caution for name, _ in summary.metrics) if caution
+    ]
     if any(cell.partial for _, cells in summary.body for cell in cells):
         notes.append("† partial: does not rest on all that was expected; do not compare.")
     if summary.reasons:
