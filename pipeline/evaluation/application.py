@@ -31,7 +31,7 @@ from pipeline.engine.task import Task
 from pipeline.engine.used import Used
 from pipeline.errors import ConfigError, DataError, PipelineError, system
 from pipeline.evaluation import answers as answered
-from pipeline.evaluation import averages, found_models, gather, sending
+from pipeline.evaluation import averages, found_models, gather, sending, speakers
 from pipeline.evaluation.machine import cores, machine, threads
 from pipeline.evaluation.planned import Planned, planned
 from pipeline.evaluation.result import SUMMARY, Result, shortfall, with_failures
@@ -221,7 +221,7 @@ def _gathered(
     limits.write(folder.path, [*graph.left_out, *data.limits, *graph.limits, *gathered.limits(run.asked.allow_partial)])
     means = _means(gathered, data, run.asked)
     tables = answered.formed(graph, gathered.measured, gathered.rows, run.outcome, run.asked.allow_partial, means)
-    answers.write(tables, folder.path)
+    answers.write(tables | speakers.formed(graph, data, run.outcome, tables["leaderboard"], folder.path), folder.path)
     known = [*graph.findings, *strongest.choices(tables["attacks"])]
     judge.run(graph.diagnoses, graph.heard, gathered.measured, run.outcome, folder.path, known, graph.orders)
     asked = run.asked.bands

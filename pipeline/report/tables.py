@@ -405,7 +405,7 @@ def markdown(text: str) -> str:
 
 
 def _latex_table(summary: Summary, intervals: bool) -> str:
-    heads = [*(LABELS[column] for column in summary.left), *map(_latex_head, summary.heads)]
+    heads = [*(LABELS[column] for column in summary.left), *map(latex_head, summary.heads)]
     lines = [
         r"\begin{table}",
         r"\centering",
@@ -440,7 +440,8 @@ def latex_table(
     return "\n".join([*lines, r"\bottomrule", r"\end{tabular}", r"\end{table}", ""])
 
 
-def _latex_head(head: str) -> str:
+def latex_head(head: str) -> str:
+    """The head of a column as LaTeX: a symbol with a subscript as mathematics."""
     symbol, *rest = head.split(" ", 1)
     base, _, subscript = symbol.partition("_")
     if subscript and base.isalpha():
@@ -464,6 +465,11 @@ _LATEX = {
     "^": r"\textasciicircum{}",
     "<": r"\textless{}",
     ">": r"\textgreater{}",
+    "|": r"\textbar{}",
+    "×": r"$\times$",
+    "≤": r"$\leq$",
+    "≥": r"$\geq$",
+    "±": r"$\pm$",
     "∞": r"$\infty$",
     "\N{MINUS SIGN}": "$-$",
     "†": r"\textdagger{}",

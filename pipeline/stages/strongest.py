@@ -86,7 +86,7 @@ def attacks(listed: Listed, work: Work) -> None:
     """
     tables = [pd.read_parquet(work.input(f"scores.{k}").path(scores.TRIALS)) for k in range(listed.n_attacks)]
     thinned = any(scores.thinned(work.input(f"scores.{k}").folder) for k in range(listed.n_attacks))
-    tables = _common(tables)
+    tables = scores.common(tables)
     target = tables[0]["target"].to_numpy(bool)
     ids = tables[0][["model", "utterance", "target"]]
     numbers: dict[str, Any] = {
@@ -109,16 +109,6 @@ def attacks(listed: Listed, work: Work) -> None:
     for name, table in zip((ATTACKS, SPEAKERS, NULL), found, strict=True):
         table.to_parquet(folder / name, index=False)
     records.write(folder, numbers)
-
-
-def _common(tables: Sequence[pd.DataFrame]) -> list[pd.DataFrame]:
-    """The trials that all have, in one order."""
-    ids = ["model", "utterance"]
-    if all(table[ids].equals(tables[0][ids]) for table in tables[1:]):
-        return list(tables)
-    indexed = [table.set_index(ids) for table in tables]
-    kept = functools.reduce(lambda one, other: one[one.isin(other)], (table.index for table in indexed))
-    return [table.loc[kept].reset_index() for table in indexed]
 
 
 Tables = tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame]

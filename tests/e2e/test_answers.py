@@ -162,8 +162,8 @@ def test_a_system_that_is_added_computes_what_stands_on_it_alone(tmp_path: Path,
     reused = counts(out)[0]
     given(tmp_path / "given", ["weak", "good", "twin"])
     _, out, _ = command("metric=[asv]", "diagnostics=false")
-    # 4 score files, their 4 measures, 2 of attacks, the strongest one, and differences to the 2 others.
-    assert counts(out) == (reused, 13)
+    # 4 score files, their 4 measures, 2 of attacks, 2 of speakers, the strongest one, and differences to the 2 others.
+    assert counts(out) == (reused, 15)
 
 
 def test_another_baseline_and_one_that_is_not_there(tmp_path: Path, command: Command) -> None:
