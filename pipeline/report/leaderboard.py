@@ -12,14 +12,13 @@ import pandas as pd
 from pipeline.report import tables
 from pipeline.report.fitting import cut, distinct, plain
 from pipeline.report.tables import on_screen
-from pipeline.report.words import joined
+from pipeline.report.words import NOTHING, joined
 from pipeline.tables import results
 
 WIDTH = 100
 """Columns of a terminal."""
 LONGEST_SYSTEM = 18
 TITLE = "Which system protects best, each against the strongest attack that was tried on it"
-NOTHING = "not different from a system that gives nothing away with this many speakers and trials"
 DIFFERENT = 0.05
 ADVICE = ("not_adapted", "weak_extractor")
 """Checks that say what else could be tried."""

@@ -121,8 +121,8 @@ def _boards(board: pd.DataFrame, room: _Room, most: int) -> list[str]:
         found += more
         del others[0]
     elsewhere = "; ".join(filter(None, [", ".join(leaderboard.left_out(board, first)), ", ".join(others)]))
-    more = f"; also in leaderboard.csv: {elsewhere}" if elsewhere else ""
-    return [*found, cut(plain(f"all attacks: attacks.csv{more}"), WIDTH)]
+    also = f"; also in leaderboard.csv: {elsewhere}" if elsewhere else ""
+    return [*found, cut(plain(f"all attacks: attacks.csv{also}"), WIDTH)]
 
 
 # ------------------------------------------------------------------------------------------------- what is said beside it

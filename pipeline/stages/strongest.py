@@ -156,12 +156,12 @@ def _measured(listed: Listed, tables: Sequence[pd.DataFrame]) -> tuple[Tables, l
         null = metrics.null_draws(
             trials, generator=lambda group: _permutes(listed.seed, names[group]), replicates=listed.replicates
         )
-    found = (
+    made = (
         pd.DataFrame(values).assign(attack=range(len(trials))),
         pd.concat(rows, ignore_index=True),
         pd.DataFrame(null, columns=[str(number) for number in range(len(trials))]),
     )
-    return found, [names[group].tolist() for group in permuted(trials[0])]
+    return made, [names[group].tolist() for group in permuted(trials[0])]
 
 
 def _permutes(seed: int, speakers: np.ndarray) -> np.random.Generator:
