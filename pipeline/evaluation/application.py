@@ -31,11 +31,11 @@ from pipeline.engine.task import Task
 from pipeline.engine.used import Used
 from pipeline.errors import ConfigError, DataError, PipelineError, system
 from pipeline.evaluation import answers as answered
-from pipeline.evaluation import averages, found_models, gather, sending
+from pipeline.evaluation import averages, found_models, gather, sending, speakers
 from pipeline.evaluation.machine import cores, machine, threads
 from pipeline.evaluation.planned import Planned, planned
 from pipeline.evaluation.result import SUMMARY, Result, shortfall, with_failures
-from pipeline.evaluation.runfolder import RunFolder, utc
+from pipeline.evaluation.runfolder import RunFolder
 from pipeline.evaluation.sending import Sent
 from pipeline.evaluation.whole import whole
 from pipeline.files import write_atomically
@@ -170,23 +170,24 @@ def concluded(begun: Begun, folder: RunFolder) -> Result:
             log.warning("%s", said)
         for fault in scorecards.written(folder.path, held_against).faults:
             log.warning("scorecard: several rows stand for one published cell: %s", fault)
-    drawn = Drawn(run.outcome.store)
-    page = render.render([folder.path], folder.path / "report.html", drawn)
-    used.finish()
-    used.add(drawn.used)
+    drawn, page = Drawn(run.outcome.store), (folder.path / "report.html").absolute()
     error = with_failures(failure, shortfall(gathered, data, asked.allow_partial, page), page)
     counts = f"tasks: {run.outcome.reused} reused, {run.outcome.computed} computed"
     made = Result(folder.path, run.outcome.reused, run.outcome.computed, error)
     write_atomically(folder.path / SUMMARY, made.summary().encode("utf-8", "replace"))
-    written.seal(folder.path)
-    folder.status(
+    ending = folder.ending(
         state="failed" if failure else "partial" if error else "done",
         exit_status=error.status if error else 0,
         **({"reasons": [error.paragraph(most=10**9)]} if failure and error else {}),
         tasks=counts,
         training=trained,
-        ended=utc(),
     )
+    # The report holds the record that is written last: a run that is killed in between does not say that it is done.
+    render.render([folder.path], page, drawn, {folder.path: ending})
+    used.finish()
+    used.add(drawn.used)
+    written.seal(folder.path)
+    folder.end(ending)
     log.info("%s", counts)
     if error:
         folder.keep(error)
@@ -220,7 +221,7 @@ def _gathered(
     limits.write(folder.path, [*graph.left_out, *data.limits, *graph.limits, *gathered.limits(run.asked.allow_partial)])
     means = _means(gathered, data, run.asked)
     tables = answered.formed(graph, gathered.measured, gathered.rows, run.outcome, run.asked.allow_partial, means)
-    answers.write(tables, folder.path)
+    answers.write(tables | speakers.formed(graph, data, run.outcome, tables["leaderboard"], folder.path), folder.path)
     known = [*graph.findings, *strongest.choices(tables["attacks"])]
     judge.run(graph.diagnoses, graph.heard, gathered.measured, run.outcome, folder.path, known, graph.orders)
     asked = run.asked.bands

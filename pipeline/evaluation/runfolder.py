@@ -123,6 +123,21 @@ class RunFolder:
         self._status.update(changes, updated=utc())
         status.write(self.path, self._status)
 
+    def ending(self, **changes: Any) -> dict[str, Any]:
+        """The record with which a run that goes on now ends, as :meth:`end` writes it and readers have it: plain JSON values."""
+        now = utc()
+        record: dict[str, Any] = json.loads(json.dumps({**self._status, **changes, "ended": now, "updated": now}))
+        return record
+
+    def end(self, record: Mapping[str, Any]) -> None:
+        """Replace ``status.json`` by the last record.
+
+        Raises:
+            OSError: it cannot be written.
+        """
+        status.write(self.path, record)
+        self._status = dict(record)
+
     def last_status(self, **changes: Any) -> None:
         """Say how the run ended; a disk that takes nothing more hides no other error."""
         try:

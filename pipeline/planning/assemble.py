@@ -8,7 +8,7 @@ from pipeline.contracts import MetricFamily
 from pipeline.datasets.prepare import Prepared
 from pipeline.engine.task import Task
 from pipeline.errors import ConfigError, Fault
-from pipeline.planning import averages, extractors, given, selections, strongest
+from pipeline.planning import averages, extractors, given, selections, speakers, strongest
 from pipeline.planning.attacks import fused_nowhere, trial_runs, trials
 from pipeline.planning.back_ends import back_ends
 from pipeline.planning.comparisons import pair_runs, pairs, ranks
@@ -51,6 +51,7 @@ def graph(evaluation: Evaluation, data: Prepared, machine: Machine) -> Graph:
     back_ends(plan)
     trials(plan)
     strongest.strongest(plan)
+    speakers.speakers(plan)
     trial_runs(plan)
     pairs(plan)
     pair_runs(plan)

@@ -9,16 +9,18 @@ from typing import Any
 
 import pandas as pd
 
-from pipeline.report import tables
+from pipeline.diagnostics import sentences
+from pipeline.report import tables, words
 from pipeline.report.fitting import cut, distinct, plain
 from pipeline.report.tables import on_screen
-from pipeline.report.words import NOTHING, joined
+from pipeline.report.words import joined
 from pipeline.tables import results
 
 WIDTH = 100
 """Columns of a terminal."""
 LONGEST_SYSTEM = 18
 TITLE = "Which system protects best, each against the strongest attack that was tried on it"
+NOTHING = words.NOTHING
 DIFFERENT = 0.05
 ADVICE = ("not_adapted", "weak_extractor")
 """Checks that say what else could be tried."""
@@ -156,6 +158,7 @@ def pair(differences: pd.DataFrame, subset: str, one: str, other: str) -> dict[s
 def doubt_about(row: Row, diagnostics: pd.DataFrame) -> str:
     """The first thing that casts doubt on an attack: of itself, else of its system, else of all; '' if nothing does."""
     flagged = [one for one in results.records(diagnostics) if bool(one["flagged"])] if len(diagnostics) else []
+    flagged = [one for one in flagged if one["check"] not in sentences.OF_NUMBERS]
     # What was found wrong comes before what else could be tried.
     flagged.sort(key=lambda one: str(one["check"]) in ADVICE)
 

@@ -225,7 +225,7 @@ def summaries(rows: pd.DataFrame, systems: Sequence[str] = ()) -> list[Summary]:
         return []
     rows = presented(rows)
     others = sorted(set(rows["metric"]) - set(glossary.metrics()))
-    groups = [*glossary.compact(), ("Other metrics", others)]
+    groups = [*glossary.compact(), (glossary.OTHERS, others)]
     found = [(title, rows[rows["metric"].isin(names)]) for title, names in groups]
     # Of all pairs they stand with the details; who asks for them on trial lists asks for a table.
     found.append((RELATIVE, rows[[str(one).split(",")[0] == "trial_lists" for one in rows["variant"]]]))
@@ -295,6 +295,9 @@ def footnotes(summary: Summary, intervals: bool) -> list[str]:
         notes.append("↑ higher is more private, ↓ lower is more private.")
     if summary.any_chance:
         notes.append(f"~ the value lies within its null band: {NOTHING}.")
+    notes += [
+        caution for caution in dict.fromkeys(glossary.metric(name).caution for name, _ in summary.metrics) if caution
+    ]
     if any(cell.partial for _, cells in summary.body for cell in cells):
         notes.append("† partial: does not rest on all that was expected; do not compare.")
     if summary.reasons:
@@ -403,7 +406,7 @@ def markdown(text: str) -> str:
 
 
 def _latex_table(summary: Summary, intervals: bool) -> str:
-    heads = [*(LABELS[column] for column in summary.left), *map(_latex_head, summary.heads)]
+    heads = [*(LABELS[column] for column in summary.left), *map(latex_head, summary.heads)]
     lines = [
         r"\begin{table}",
         r"\centering",
@@ -438,7 +441,8 @@ def latex_table(
     return "\n".join([*lines, r"\bottomrule", r"\end{tabular}", r"\end{table}", ""])
 
 
-def _latex_head(head: str) -> str:
+def latex_head(head: str) -> str:
+    """The head of a column as LaTeX: a symbol with a subscript as mathematics."""
     symbol, *rest = head.split(" ", 1)
     base, _, subscript = symbol.partition("_")
     if subscript and base.isalpha():
@@ -462,6 +466,11 @@ _LATEX = {
     "^": r"\textasciicircum{}",
     "<": r"\textless{}",
     ">": r"\textgreater{}",
+    "|": r"\textbar{}",
+    "×": r"$\times$",
+    "≤": r"$\leq$",
+    "≥": r"$\geq$",
+    "±": r"$\pm$",
     "∞": r"$\infty$",
     "\N{MINUS SIGN}": "$-$",
     "†": r"\textdagger{}",

@@ -7,6 +7,11 @@ from collections.abc import Iterable
 NOTHING = "not different from a system that gives nothing away with this many speakers and trials"
 
 
+def counted(number: int, noun: str) -> str:
+    """``1 row`` or ``3 rows``."""
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
 def joined(parts: Iterable[str], last: str = "and") -> str:
     """``a, b and c``."""
     items = [part for part in parts if part]

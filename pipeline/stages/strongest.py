@@ -15,15 +15,17 @@ from pipeline import metrics
 from pipeline.engine.task import Artefact, Work
 from pipeline.metrics import Attacks, MetricError, NullBand
 from pipeline.metrics.strongest import bounds_of, maximum, permuted
-from pipeline.metrics.uncertainty import no_band
+from pipeline.metrics.uncertainty import no_band, zero_error_limit
 from pipeline.seeds import digest, generator
 from pipeline.tables import records, scores
 
-VERSION = 2
+VERSION = 3
 
 ATTACKS, SPEAKERS, NULL, ROWS = "attacks.parquet", "speakers.parquet", "null.parquet", "rows.parquet"
 METRICS = {"d_ece": "d_ece", "eer": "eer.rocch"}
 """What is held of each attack, with its name in the metric core."""
+LEVEL = 0.95
+"""Nominal coverage of intervals."""
 STRONGEST, SAME = "strongest", "same"
 """Under which attacks two systems are compared: each one's strongest, or one and the same on both."""
 
@@ -84,7 +86,7 @@ def attacks(listed: Listed, work: Work) -> None:
     """
     tables = [pd.read_parquet(work.input(f"scores.{k}").path(scores.TRIALS)) for k in range(listed.n_attacks)]
     thinned = any(scores.thinned(work.input(f"scores.{k}").folder) for k in range(listed.n_attacks))
-    tables = _common(tables)
+    tables = scores.common(tables)
     target = tables[0]["target"].to_numpy(bool)
     ids = tables[0][["model", "utterance", "target"]]
     numbers: dict[str, Any] = {
@@ -96,6 +98,7 @@ def attacks(listed: Listed, work: Work) -> None:
         "has_speakers": listed.has_speakers,
         "replicates": listed.replicates,
         "permuted": [],
+        "n_rated": int(tables[0]["model_speaker"][target].nunique()),
         "thinned": thinned,
         "trials": digest(ids.to_numpy().tolist()),
         "reason": "",
@@ -109,16 +112,6 @@ def attacks(listed: Listed, work: Work) -> None:
     for name, table in zip((ATTACKS, SPEAKERS, NULL), found, strict=True):
         table.to_parquet(folder / name, index=False)
     records.write(folder, numbers)
-
-
-def _common(tables: Sequence[pd.DataFrame]) -> list[pd.DataFrame]:
-    """The trials that all have, in one order."""
-    ids = ["model", "utterance"]
-    if all(table[ids].equals(tables[0][ids]) for table in tables[1:]):
-        return list(tables)
-    indexed = [table.set_index(ids) for table in tables]
-    kept = functools.reduce(lambda one, other: one[one.isin(other)], (table.index for table in indexed))
-    return [table.loc[kept].reset_index() for table in indexed]
 
 
 Tables = tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame]
@@ -291,13 +284,14 @@ def _strongest(
     best = int(order[0])
     interval, contend = maximum(of["d_ece"])
     eer = metrics.simultaneous(of["eer"], best)
+    ends = (eer.low, eer.high) if of["eer"].values[best] > 0 else _errorless(held, weights, len(wanted))
     value = float(of["d_ece"].values[best])
     null = _null(held, weights, wanted, value)
     row = {
         "attack": wanted[best],
         "contenders": " ".join(str(wanted[k]) for k in contend),
         **dict(zip(_columns("d_ece"), (value, interval.low, interval.high))),
-        **dict(zip(_columns("eer"), (float(of["eer"].values[best]), eer.low, eer.high))),
+        **dict(zip(_columns("eer"), (float(of["eer"].values[best]), *ends))),
         "null_low": null.low,
         "null_high": null.high,
         "p_chance": null.p_value,
@@ -308,6 +302,8 @@ def _strongest(
     behind = []
     for k in map(int, order):
         alone = {metric: (one.values[k], *_alone(one, k)) for metric, one in of.items()}
+        if of["eer"].values[k] <= 0:
+            alone["eer"] = (of["eer"].values[k], *_errorless(held, weights, 1))
         said = {name: value for metric in METRICS for name, value in zip(_columns(metric), alone[metric])}
         behind.append({"attack": wanted[k], **said, "contends": bool(k in contend)})
     return row, behind
@@ -317,6 +313,15 @@ def _alone(of: Attacks, attack: int) -> tuple[float | None, float | None]:
     """The interval of one attack, as if it were the only one."""
     interval, _ = maximum(of.only([attack]))
     return interval.low, interval.high
+
+
+def _errorless(held: Mapping[str, Held], weights: Mapping[str, float], among: int) -> tuple[float | None, float | None]:
+    """The interval of an EER of 0 that was chosen among so many attacks; of a mean the mean of those of its sets."""
+    if not all(len(held[name].speakers) for name in weights):
+        return None, None
+    level, most = 1 - (1 - LEVEL) / among, bounds_of(METRICS["eer"])[1]
+    limits = [min(zero_error_limit(held[name].numbers["n_rated"], level), most) for name in weights]
+    return 0.0, float(np.dot(list(weights.values()), limits))
 
 
 def _null(held: Mapping[str, Held], weights: Mapping[str, float], wanted: Sequence[int], value: float) -> NullBand:

@@ -20,7 +20,7 @@ that a column is taken from; tests are those of :mod:`pipeline.metrics.swaps`. A
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -69,14 +69,25 @@ def frame(name: str, rows: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
     unknown = {key for row in rows for key in row} - set(columns)
     if unknown:
         raise ValueError(f"not columns of {name}: {sorted(unknown)}")
-    table = pd.DataFrame(rows, columns=columns)
+    return typed(rows, columns, TEXTS, FLAGS, WHOLE)
+
+
+def typed(
+    rows: Iterable[Mapping[str, Any]],
+    columns: Sequence[str],
+    texts: Collection[str],
+    flags: Collection[str],
+    whole: Collection[str],
+) -> pd.DataFrame:
+    """Rows as a table with these columns: texts ('' where absent), flags, whole numbers, and all others numbers."""
+    table = pd.DataFrame(list(rows), columns=list(columns))
     for column in columns:
         values = table[column].astype(object)
-        if column in TEXTS:
+        if column in texts:
             table[column] = values.where(values.notna(), "").astype("string")
-        elif column in FLAGS:
+        elif column in flags:
             table[column] = values.where(values.notna(), False).astype(bool)
-        elif column in WHOLE:
+        elif column in whole:
             table[column] = pd.to_numeric(values).astype("Int64")
         else:
             table[column] = pd.to_numeric(values).astype(np.float64)

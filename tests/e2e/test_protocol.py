@@ -96,7 +96,7 @@ def test_unknown_sexes_are_said_in_run_report_and_row_and_signed(tmp_path: Path,
 
     status, merged, _ = command("report", str(runs["known"]), str(runs["unknown"]))
     page = Path(merged.strip()).read_text()
-    assert status == 0 and f"<li>Run B: {said}" in page
+    assert status == 0 and f"<li>Run dataset unknown: {said}" in page
 
 
 def bare(root: Path) -> list[str]:

@@ -1,0 +1,116 @@
+"""Systems compared in pairs: each with the baseline, then with one another."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pipeline.report import leaderboard, runs, tables
+from pipeline.report.page.parts import Column, Table
+from pipeline.tables import results
+
+Row = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Subset:
+    """The comparisons of one subset: under each one's strongest attack in sentences and as a table, and under one attack on both."""
+
+    subset: str
+    sentences: list[str]
+    strongest: Table
+    same: Table
+
+
+@dataclass(frozen=True)
+class Differences:
+    """The comparisons of all subsets; ``baseline`` is what the others are held against."""
+
+    baseline: str
+    subsets: list[Subset]
+
+
+def differences(evaluation: runs.Evaluation) -> Differences | None:
+    """None where no two systems were compared."""
+    table = evaluation.differences
+    if not len(table):
+        return None
+    order = [*leaderboard.subsets(evaluation.leaderboard), *table["subset"].astype(str)]
+    rows: list[Row] = [
+        {**row, **{name: evaluation.name(str(row[name]), str(row["run_id"])) for name in ("system", "reference")}}
+        for row in sorted(results.records(table), key=lambda row: not row["baseline"])
+    ]
+    return Differences(
+        ", ".join(dict.fromkeys(str(row["reference"]) for row in rows if row["baseline"])),
+        [
+            _subset(subset, [row for row in rows if row["subset"] == subset])
+            for subset in dict.fromkeys(order)
+            if (table["subset"] == subset).any()
+        ],
+    )
+
+
+def _subset(subset: str, rows: Sequence[Row]) -> Subset:
+    strongest = [row for row in rows if row["under"] == "strongest"]
+    said = [row for row in strongest if row["metric"] == "d_ece" and row["baseline"]]
+    return Subset(
+        subset,
+        [leaderboard.of_difference(row) for row in said],
+        _table(strongest, ("system", "reference")),
+        _table([row for row in rows if row["under"] == "same"], ("attack", "system", "reference")),
+    )
+
+
+HEADS = {
+    "attack": "attack on both",
+    "system": "system",
+    "reference": "held against",
+    "d_ece": "D_ECE (bit)",
+    "eer": "EER (points)",
+}
+P = ["p", "p (Holm)", "different"]
+
+
+def _table(rows: Sequence[Row], left: Sequence[str]) -> Table:
+    """D_ECE and EER of a pair side by side, a row a pair (and attack)."""
+    pairs: dict[tuple[str, ...], dict[str, Row]] = {}
+    for row in rows:
+        names = tuple(str(row[name]) for name in left)
+        pairs.setdefault(names, {})[str(row["metric"])] = row
+    metrics = [name for name in ("d_ece", "eer") if any(name in one for one in pairs.values())]
+    tested = [
+        name for name in metrics if any(not math.isnan(one[name]["p_value"]) for one in pairs.values() if name in one)
+    ]
+    columns = [Column(HEADS[name], "note" if name == "attack" else "text") for name in left]
+    for name in metrics:
+        columns += [Column(head, "number") for head in (HEADS[name], "95 % interval", *P * (name in tested))]
+    body = [
+        [*names, *(cell for name in metrics for cell in _cells(found.get(name), name in tested))]
+        for names, found in pairs.items()
+    ]
+    return Table(columns, body, left=1 if "attack" in left else 0)
+
+
+def _cells(row: Row | None, tested: bool) -> list[str]:
+    if row is None:
+        return [""] * (2 + len(P) * tested)
+    shown = [_signed(row[name], row["metric"]) for name in ("difference", "low", "high")]
+    interval = "" if math.isnan(row["low"]) else f"[{shown[1]}, {shown[2]}]"
+    if not tested:
+        return [shown[0], interval]
+    p = row["p_holm"]
+    verdict = "" if math.isnan(p) else "yes" if p <= leaderboard.DIFFERENT else "not shown"
+    return [shown[0], interval, _p(row["p_value"]), _p(p), verdict]
+
+
+def _signed(value: float, metric: str) -> str:
+    if math.isnan(value):
+        return tables.DASH
+    text = f"{100 * value:+.1f}" if metric == "eer" else f"{value:+.3f}"
+    return text.replace("-", "\N{MINUS SIGN}")
+
+
+def _p(value: float) -> str:
+    return tables.DASH if math.isnan(value) else "< 0.001" if value < 0.001 else f"{value:.2g}"
