@@ -15,6 +15,7 @@ import numpy as np
 import pandas as pd
 
 from pipeline.report import glossary
+from pipeline.report.words import NOTHING
 from pipeline.tables import results
 from pipeline.tables.limits import TITLE
 
@@ -293,7 +294,7 @@ def footnotes(summary: Summary, intervals: bool) -> list[str]:
     if any(arrow_ in head for head in summary.heads for arrow_ in "↑↓"):
         notes.append("↑ higher is more private, ↓ lower is more private.")
     if summary.any_chance:
-        notes.append("~ the value lies within its null band: not different from chance.")
+        notes.append(f"~ the value lies within its null band: {NOTHING}.")
     notes += [
         caution for caution in dict.fromkeys(glossary.metric(name).caution for name, _ in summary.metrics) if caution
     ]
