@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from pipeline.report.render import render
-from tests import toy, windows
+from tests import windows
+from tests.benchmark import report
 from tests.report.test_first_screen import ADAPTED, LAZY, NONE, attack, compared, row, run_of
 
 MakeRun = Callable[..., Path]
@@ -46,17 +47,7 @@ def invented(make_run: MakeRun, tmp_path_factory: pytest.TempPathFactory) -> Pat
 @pytest.fixture(scope="module")
 def of_speech(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The report of six systems on recordings, with all that is drawn of them."""
-    root = tmp_path_factory.mktemp("spoken")
-    toy.corpus(root / "corpus", speakers=12)
-    toy.run(
-        "dataset=kaldi", "dataset.root=corpus", "paths.root=exp", "extractor=[ge2e]", "attacker=[ignorant,lazy_informed]",
-        "system=[original,b2,b2r,b2_vpc2020,b2_vpc2022,b2_vpc2024]", "+system.low={name: mcadams, alpha: 0.7}",
-        "metric=[asv,zebra,vsm,srd,lid,linkability,cece,p0p1]", "diagnostics=true",
-        "+averages.both={subset: 'toy (mean of f and m)', weights: {toy_trials_f: 0.5, toy_trials_m: 0.5}}",
-        cwd=root, check=True,
-    )  # fmt: skip
-    (page,) = root.glob("exp/runs/*/report.html")
-    return page
+    return report.six_systems(tmp_path_factory.mktemp("spoken")) / "report.html"
 
 
 WIDE = """
