@@ -215,7 +215,8 @@ def report(runs: Sequence[Result], asked: Evaluation, values: dict[str, Any]) ->
 
 
 def compare(runs: Sequence[Result], asked: Evaluation, values: dict[str, Any]) -> int:
-    """Numbers of two runs side by side where their signatures are equal."""
+    """Which settings of two runs differ, then the differences between their systems, then rows that changed."""
+    from pipeline.evaluation.compared import compared
     from pipeline.report import comparison
 
     if len(runs) != 2:
@@ -224,11 +225,16 @@ def compare(runs: Sequence[Result], asked: Evaluation, values: dict[str, Any]) -
             remedy="python -m pipeline compare exp/runs/RUN exp/runs/RUN, or "
             f"python -m pipeline compare recipe=NAME [exp/runs/RUN] with one of {', '.join(scorecards.names())}",
         )
+    first, second = runs[0].folder, runs[1].folder
+    same = comparison.one_run(first, second)
+    if same:
+        print(same)
+        return 0
     for one, other in (runs, runs[::-1]):
         for said in one.limits:
             if said not in other.limits:
                 log.warning("%s alone: %s", one.folder.name, said)
-    print(comparison.to_text(runs[0].folder, runs[1].folder))
+    print(comparison.to_text(first, second, compared(*runs)))
     return 0
 
 
