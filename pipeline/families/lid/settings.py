@@ -23,7 +23,8 @@ class LidSettings(UncertaintySettings):
         ties: ranks and pi_link ``spread`` equal scores evenly, or take the ``best`` or ``worst`` place.
         lengths: numbers of trial utterances that are pooled, for the figure of longer conversations: of them, those that half
             of the speakers have, and three of them. The same speakers stand at each; () leaves the figure out.
-        pooled: choices of utterances of a speaker at each length; where there are more, so many are drawn.
+        pooled: choices of utterances of a speaker at each length; where there are more, so many are drawn, and fewer where
+            speakers and candidates are so many that 300,000 scores at a length would be passed, down to 10.
     """
 
     name: Literal["lid"] = numeric("lid")
