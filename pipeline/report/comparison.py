@@ -274,7 +274,7 @@ def _again(name: str, run: runs.Run) -> list[str]:
 def _nothing_in_common(found: Compared) -> str:
     if any(found.subsets):
         return "No system has trials of the same set in both runs."
-    return "No system is in both runs with scores of trials: metric=[asv] makes such scores."
+    return "No system is in both runs with scores of trials: add a metric that reads them to metric=[…]."
 
 
 def _table(subset: str, under: str, rows: Sequence[Between]) -> list[str]:
