@@ -88,3 +88,20 @@ def test_a_value_that_is_there_in_one_run_alone_is_a_change() -> None:
 def test_nothing_in_common_is_said(tmp_path: Path) -> None:
     out = pair(tmp_path, [row("a")], [row("b")])
     assert "No system is in both runs with scores of trials" in out
+
+
+def test_settings_that_are_the_same_and_digests_that_are_not(tmp_path: Path) -> None:
+    config = {"system": {"b2": {"name": "mcadams"}}}
+    runs = [folder(tmp_path / n, [row(n, config_digest=d)], config) for n, d in zip("abc", ("x", "x", "y"))]
+    assert "No settings differ that numbers depend on.\nVersions" in comparison.to_text(runs[0], runs[1], Compared())
+    said = " ".join(comparison.to_text(runs[0], runs[2], Compared()).split())
+    assert "No settings differ that numbers depend on, as they were written; their digests do" in said
+
+
+def test_values_that_are_too_long_for_the_table_stand_whole_below_it(tmp_path: Path) -> None:
+    values = [[f"set_{n}" for n in range(12) if n != left] for left in (5, 6)]
+    runs = [folder(tmp_path / n, [row(n)], {"dataset": {"name": "kaldi", "sets": v}}) for n, v in zip("ab", values)]
+    out = comparison.to_text(runs[0], runs[1], Compared())
+    said = " ".join(out.split())
+    assert all(f"{name} [{', '.join(several)}]" in said for name, several in zip("AB", values))
+    assert max(map(len, out.splitlines())) <= comparison.WIDTH
