@@ -826,6 +826,21 @@ class Pairs:
 
 
 @dataclass(frozen=True, eq=False)
+class ProtectedPairs:
+    """Scores of all utterances of a set against all, protected speech alone: as an attacker sees it who has adapted to the system.
+
+    Attributes:
+        pp: float64 [n, n].
+        speakers: str [n].
+        n_expected: utterances in the set.
+    """
+
+    pp: np.ndarray
+    speakers: np.ndarray
+    n_expected: int
+
+
+@dataclass(frozen=True, eq=False)
 class TrialRuns:
     """The same trials under two runs of a random system, which differ in its seed alone.
 
@@ -1038,6 +1053,7 @@ class MetricFamily(Component):
         figures: tables that it writes for figures.
         row_figures: figures that need no more than rows.
         references: papers, for the report's list of sources.
+        of_protected: of a family that reads :class:`Pairs`, the metrics that :meth:`measure_protected` gives; () for none.
     """
 
     reads: ClassVar[Reads]
@@ -1046,6 +1062,7 @@ class MetricFamily(Component):
     figures: ClassVar[tuple[FigureTable, ...]] = ()
     row_figures: ClassVar[tuple[RowFigure, ...]] = ()
     references: ClassVar[tuple[str, ...]] = ()
+    of_protected: ClassVar[tuple[str, ...]] = ()
 
     @classmethod
     def inputs(cls, settings: Any) -> RankInputs:
@@ -1068,6 +1085,15 @@ class MetricFamily(Component):
         Raises:
             MetricError: a metric is not defined on these scores.
         """
+
+    @classmethod
+    def measure_protected(cls, settings: Any, data: ProtectedPairs) -> Measured:
+        """Rows of the metrics :attr:`of_protected`, and figure tables, of protected speech alone.
+
+        Raises:
+            MetricError: a metric is not defined on these scores.
+        """
+        raise NotImplementedError(f"{cls.__qualname__} names no metrics of_protected")
 
     @classmethod
     def record(cls, row: Row) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from pipeline.report.tables import DASH, number
 from pipeline.report.words import joined
 from pipeline.tables import results
 from pipeline.tables import speakers as told
+from pipeline.tables.answers import ATTACK
 
 Row = Mapping[str, Any]
 SHOWN = 3
@@ -267,7 +268,7 @@ def _overlap(rows: Sequence[Row]) -> Table:
             DASH if math.isnan(row["rank_correlation"]) else f"{row['rank_correlation']:.2f}".replace("-", "−"),
             str(row["subset"]),
             leaderboard.attack(row),
-            leaderboard.attack({name: row[f"other_{name}"] for name in told.ATTACK}),
+            leaderboard.attack({name: row[f"other_{name}"] for name in ATTACK}),
             str(row["names"]) or DASH,
         ]
         for row in rows[:MOST]
