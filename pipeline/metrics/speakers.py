@@ -139,9 +139,9 @@ def each_speaker(trials: Trials, utterances: npt.ArrayLike, *, level: float = 0.
 
 def _either(trials: Trials, used: npt.NDArray[np.bool_], values: Array, n: int) -> Array:
     """Sums [n codes] of values of non-target trials by the speaker on either side."""
-    found: Array = np.bincount(trials.enrolled[used], values[used], n) + np.bincount(
-        trials.spoken[used], values[used], n
-    )
+    found: Array = np.zeros(n)
+    for side in (trials.enrolled, trials.spoken):
+        found += np.bincount(side[used], values[used], n)
     return found
 
 
