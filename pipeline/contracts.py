@@ -785,6 +785,21 @@ class Backend(Component):
 Reads = Literal["trials", "trial_runs", "pairs", "pair_runs", "ranks"]
 
 
+@dataclass(frozen=True)
+class Attribute:
+    """A property of speakers or utterances, such as sex or accent.
+
+    Attributes:
+        speakers: its value for each enrolled speaker, of the enrolment utterances.
+        utterances: its value for each trial utterance.
+        why: why it cannot be used, or ''.
+    """
+
+    speakers: Mapping[str, str]
+    utterances: Mapping[str, str]
+    why: str = ""
+
+
 @dataclass(frozen=True, eq=False)
 class Trials:
     """Scores of enrolment models against trial utterances.
@@ -797,6 +812,10 @@ class Trials:
         are_llrs: whether the scores are natural-log likelihood ratios.
         n_expected: trials in the list.
         utterances: str [n], the id of each trial utterance; None where ids are not known.
+        candidates: the same attack with the trials that the list lacks, for a family with ``MetricFamily.searches``: every
+            enrolled speaker against every utterance of theirs; None where the list has them all, or they cannot be had.
+        development: the same attack on the trial set that ``MetricFamily.development`` names, of other speakers.
+        attributes: what is known of speakers and utterances, by name (``sex``, ...), for a family with ``MetricFamily.searches``.
     """
 
     scores: np.ndarray
@@ -806,6 +825,9 @@ class Trials:
     are_llrs: bool
     n_expected: int
     utterances: np.ndarray | None = None
+    candidates: Trials | None = None
+    development: Trials | None = None
+    attributes: Mapping[str, Attribute] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, eq=False)
@@ -954,6 +976,7 @@ class Metric:
         bounds: the lowest and the highest value that it can take; infinite where there is no limit.
         source: where it is defined.
         summary: whether the compact tables show it; else it stands with the details.
+        caution: what nobody may read the number without, in a sentence; it stands below each table that shows the metric.
     """
 
     symbol: str
@@ -964,6 +987,7 @@ class Metric:
     bounds: tuple[float, float] = (float("-inf"), float("inf"))
     source: str = ""
     summary: bool = True
+    caution: str = ""
 
     @property
     def private(self) -> str:
@@ -1054,20 +1078,31 @@ class MetricFamily(Component):
         row_figures: figures that need no more than rows.
         references: papers, for the report's list of sources.
         of_protected: of a family that reads :class:`Pairs`, the metrics that :meth:`measure_protected` gives; () for none.
+        ways: variants and estimators by which it computes one number several times, the one to be read first at the front; a
+            report folds the others below it.
+        searches: whether it reads :class:`Trials` and looks for the speaker among all candidates: then it is given the trials
+            that the list lacks (``Trials.candidates``), and what is known of speakers (``Trials.attributes``).
     """
 
     reads: ClassVar[Reads]
     title: ClassVar[str]
     metrics: ClassVar[Mapping[str, Metric]]
+    searches: ClassVar[bool] = False
     figures: ClassVar[tuple[FigureTable, ...]] = ()
     row_figures: ClassVar[tuple[RowFigure, ...]] = ()
     references: ClassVar[tuple[str, ...]] = ()
     of_protected: ClassVar[tuple[str, ...]] = ()
+    ways: ClassVar[tuple[str, ...]] = ()
 
     @classmethod
     def inputs(cls, settings: Any) -> RankInputs:
         """What is ranked, where the family reads :class:`Ranks`."""
         return RankInputs()
+
+    @classmethod
+    def development(cls, settings: Any) -> Mapping[str, str]:
+        """By trial set, the one of other speakers from which the family learns what it needs for it (``Trials.development``)."""
+        return {}
 
     @classmethod
     def definition(cls, settings: Any) -> tuple[str, ...]:

@@ -23,6 +23,32 @@ PLACE = {
 }
 """The columns that say which results a check is about, with their names for one and for several values."""
 
+TITLES = {
+    "attackers": "Which attacker is the strongest",
+    "class_order": "Scores that order the classes the wrong way round",
+    "deid_against_eer": "DeID beside the EER of protected against protected speech",
+    "digital_silence": "Digital silence at the ends of recordings",
+    "eer_against_srd": "EER beside the ranks of the same vectors",
+    "enrolment_level": "Enrolment at the other level",
+    "fine_tuning": "What fine-tuning brought",
+    "held_out": "The attacker on held-out training speakers",
+    "not_adapted": "Attackers that were not adapted",
+    "on_original": "The attacker on original speech",
+    "original_gap": "Original speech of the test against held-out speakers",
+    "others_original": "Recordings that hold somebody else's original",
+    "same_audio": "One recording for several",
+    "second_run": "A second run that repeats the first",
+    "suspected_same_speaker": "Training speakers who look like one person",
+    "test_gap": "Held-out training speakers against the test",
+    "training_gap": "Speakers trained on against held-out ones",
+    "training_level": "Level of the training speech",
+    "treated_differently": "Whether enrolment and trials were protected alike",
+    "unprotected_training": "Training speech that was not protected",
+    "weak_backend": "Back ends that were trained on too little",
+    "weak_extractor": "Weak extractors while stronger ones are at hand",
+}
+"""What each check looks at, as a heading."""
+
 # In this order values are gathered: subsets and back ends differ most often without a difference in what was found.
 _GATHERED = ("subset", "backend", "run", "dataset", "attacker", "condition", "system", "extractor", "trained_on")
 _MANY = 3
@@ -82,6 +108,11 @@ def findings(frame: pd.DataFrame) -> Findings:
         applies = " / ".join(filter(None, (_words(box, places, everything) for box in boxes)))
         found.append(Finding(str(part["check"].iloc[0]), str(sentence), bool(flagged), tuple(boxes), applies))
     return Findings(places, tuple(sorted(found, key=lambda finding: not finding.flagged)))
+
+
+def title(check: str) -> str:
+    """What a check looks at, as a heading; of one that is not known here, its name."""
+    return TITLES.get(check) or check.replace("_", " ").capitalize()
 
 
 def text(frame: pd.DataFrame) -> str:

@@ -54,7 +54,8 @@ def run(
         for each in diagnoses
         for finding in (*_of(each, eers, measured, outcome), *_silence(each.identity, padded, heard))
     ]
-    table = diagnostics.frame([*known, *_same(heard, outcome, rows), *found, *_orders(orders, outcome)])
+    hidden = _hidden(measured, eers)
+    table = diagnostics.frame([*known, *_same(heard, outcome, rows), *found, *hidden, *_orders(orders, outcome)])
     table.to_parquet(folder / TABLE, index=False)
     return table
 
@@ -66,6 +67,25 @@ def _same(heard: Heard, outcome: Outcome, rows: pd.DataFrame) -> Iterator[Known]
         same = Sameness.of_record(records.read(outcome.artefact(ref).folder))
         whose = {"dataset": dataset, "system": system}
         yield from ((whose, finding) for finding in diagnostics.same_audio(system, same))
+
+
+def _hidden(rows: Rows, eers: Rows) -> Iterator[Known]:
+    """DeID beside the strongest attack on protected speech of the same set and system, whatever its extractor."""
+    # Of several definitions of one DeID the usual one, whose variant has no words.
+    for deid in _each(sorted(_where(rows, {"metric": "deid"}), key=lambda row: len(str(row["variant"])))):
+        rivals = _where(eers, {name: str(deid[name]) for name in ("dataset", "subset", "system")} | {"condition": "PP"})
+        if rivals:
+            lowest = min(rivals, key=lambda row: float(row["value"]))
+            finding = diagnostics.deid_against_eer(float(deid["value"]), _rate(lowest), strongest.named(lowest))
+            yield {name: str(deid[name]) for name in diagnostics.IDENTITY}, finding
+
+
+def _each(rows: Rows) -> Rows:
+    """The first row of each result."""
+    found: dict[tuple[str, ...], Mapping[str, Any]] = {}
+    for row in rows:
+        found.setdefault(tuple(str(row[name]) for name in diagnostics.IDENTITY), row)
+    return list(found.values())
 
 
 def _orders(orders: Sequence[tuple[Mapping[str, str], Ref]], outcome: Outcome) -> Iterator[Known]:

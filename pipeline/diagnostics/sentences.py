@@ -57,6 +57,13 @@ LEAST_BITS = 0.2
 """MeanD above the null band that is worth a word, in bits: the most that Gaussian scores with an EER of 40 % can disclose."""
 
 
+HIDES = 0.70
+"""DeID from which readers take the speakers for hidden. All baselines of the VoicePrivacy Challenge 2022 have more, 72 to 100 %."""
+
+OF_NUMBERS = ("deid_against_eer",)
+"""Checks that cast doubt on a number and on no attack: the attack is what shows it."""
+
+
 @dataclass(frozen=True)
 class Finding:
     """What one check found.
@@ -367,6 +374,30 @@ def eer_against_srd(eer: Rate | float, mean_d: float, null_high: float, idr: flo
     else:
         end = "."
     return Finding("eer_against_srd", mean_d, "bit", sentence + chance + end, hidden or unseen)
+
+
+def deid_against_eer(deid: float, eer: Rate | float, attack: str) -> Finding:
+    """DeID promises what an attack on protected speech does not find.
+
+    DeID is the view of an attacker who knows original speech only. Flagged where it says that the speakers are hidden (>= 70 %)
+    while an attacker who enrols protected speech works (EER <= 30 %, its interval below 40 %: not near chance). The published
+    baselines of the VoicePrivacy Challenge 2022 are such in all 60 cases: DeID 72 to 100 %, EER of the adapted attacker 1 to 19 %.
+
+    Args:
+        deid: as a fraction.
+        eer: the lowest under PP, with its interval if there is one.
+        attack: which that is, in words.
+    """
+    rate = _rate(eer)
+    far = math.isnan(rate.high) or rate.high < NEAR_CHANCE
+    flagged = deid >= HIDES and rate.value <= HARDLY_WORKS and far
+    sentence = f"DeID is {_percent(deid)}, and the lowest EER under PP is {_percent(rate.value)} ({attack})"
+    if flagged:
+        sentence = (
+            f"DeID is {_percent(deid)}, yet the lowest EER under PP is {_percent(rate.value)} ({attack}): DeID is the view of an "
+            "attacker who knows original speech only, and one who has protected speech to compare with finds the speakers"
+        )
+    return Finding("deid_against_eer", deid, "fraction", f"{sentence}.", flagged)
 
 
 def digital_silence(

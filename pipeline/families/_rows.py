@@ -18,18 +18,26 @@ system is another one by its name."""
 
 
 def field_of(
-    kind: type, field: str, symbol: str, title: str, sentence: str, source: str = "", *, summary: bool = True
+    kind: type,
+    field: str,
+    symbol: str,
+    title: str,
+    sentence: str,
+    source: str = "",
+    *,
+    summary: bool = True,
+    caution: str = "",
 ) -> Metric:
     """A metric that is a field of a result type of the core: its unit, direction and bounds stand there, and there alone.
 
     Args:
         kind: the result type.
         field: of it.
-        symbol, title, sentence, source, summary: as of :class:`Metric`.
+        symbol, title, sentence, source, summary, caution: as of :class:`Metric`.
     """
     said = describe(kind)[field]
     unit = "tag" if said["unit"] == "label" else said["unit"]
-    return Metric(symbol, title, sentence, unit, said["private"], said["bounds"], source, summary)
+    return Metric(symbol, title, sentence, unit, said["private"], said["bounds"], source, summary, caution)
 
 
 def row(

@@ -24,8 +24,16 @@ From scores to a number with its interval:
 
 from pipeline.metrics._checks import MetricError, Undefined
 from pipeline.metrics._result import describe
-from pipeline.metrics.alarms import TprEvidence, tpr_evidence
-from pipeline.metrics.attribute import AttributePart, Stranger, attribute_part, class_scores, stranger
+from pipeline.metrics.alarms import TprEvidence, tpr_by_speaker, tpr_evidence
+from pipeline.metrics.attribute import (
+    AttributePart,
+    Stranger,
+    attribute_part,
+    class_scores,
+    stranger,
+    stranger_slope,
+    stranger_slopes,
+)
 from pipeline.metrics.calibration import (
     CEce,
     Isotonic,
@@ -37,7 +45,14 @@ from pipeline.metrics.calibration import (
 from pipeline.metrics.candidate_rank import RankLlr, llr_of_share, rank_llr
 from pipeline.metrics.cece_uncertainty import c_ece_by_speaker
 from pipeline.metrics.cllr import cllr, cllr_cal, cllr_min
-from pipeline.metrics.conversation import LengthCurve, length_by_speaker, length_curve, pooled_trials
+from pipeline.metrics.conversation import (
+    LengthCurve,
+    Lengths,
+    length_by_speaker,
+    length_curve,
+    length_slopes,
+    pooled_trials,
+)
 from pipeline.metrics.detection import TprAtFpr, eer, tpr_at_fpr
 from pipeline.metrics.ece import D_ECE_MAX, EceProfile, d_ece, d_ece_oracle, ece, ece_profile, prior_entropy, z_function
 from pipeline.metrics.evidence import WorstEvidence, worst_evidence
@@ -150,6 +165,7 @@ __all__ = [
     "Interval",
     "Isotonic",
     "LengthCurve",
+    "Lengths",
     "Lid",
     "LidChance",
     "LeftOut",
@@ -218,6 +234,7 @@ __all__ = [
     "l_w_ceiling",
     "length_by_speaker",
     "length_curve",
+    "length_slopes",
     "lid",
     "lid_by_identity",
     "lid_by_speaker",
@@ -260,11 +277,14 @@ __all__ = [
     "srd_by_identity",
     "srd_by_speaker",
     "stranger",
+    "stranger_slope",
+    "stranger_slopes",
     "shared_ranks",
     "simultaneous",
     "strongest",
     "tag",
     "tpr_at_fpr",
+    "tpr_by_speaker",
     "tpr_evidence",
     "trial_metrics",
     "trials_by_identity",

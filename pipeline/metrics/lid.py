@@ -19,6 +19,8 @@ import numpy.typing as npt
 from pipeline.metrics._checks import Array, Indices, Mask, MetricError, Undefined, codes, vector
 from pipeline.metrics._result import quantity
 
+VERSION = 2
+
 LN2 = math.log(2.0)
 NOTHING = 1e-12
 """Disclosures (bit) below this are rounding, and count as 0."""
@@ -333,10 +335,11 @@ def loso_of_loss(loss: SoftmaxLoss, n_candidates: int) -> SpeakerSlopes:
         raise Undefined(f"a slope from the other speakers needs {FEWEST_FOR_LOSO} speakers, not {n_speakers}")
     found = np.full(n_candidates, np.nan)
     start = loss.best(np.ones(n_speakers))
+    there = loss.slopes(start, np.ones(n_speakers, dtype=bool))
     for k, speaker in enumerate(loss.speakers):
         others = np.ones(n_speakers)
         others[k] = 0.0
-        found[speaker] = loss.best(others, start)
+        found[speaker] = loss.best(others, start, there)
     return SpeakerSlopes(np.maximum(found, 0.0), found)
 
 
@@ -373,15 +376,18 @@ class SoftmaxLoss:
         first[rows], second[rows] = mean, (p * (self.z[rows] - mean[:, None]) ** 2).sum(axis=1)
         return self._by_speaker(first), self._by_speaker(second)
 
-    def best(self, weights: Array, start: float = 0.0) -> float:
-        """The slope under weights [S] of the speakers (their trials share it): Newton steps within a bracket."""
+    def best(self, weights: Array, start: float = 0.0, there: tuple[Array, Array] | None = None) -> float:
+        """The slope under weights [S] of the speakers (their trials share it): Newton steps within a bracket.
+
+        ``there`` are the :meth:`slopes` of all speakers at ``start``, where they are known.
+        """
         used = weights > 0
         total = math.fsum(weights)
         pseudo = 1.0 + 1.0 / float((weights * self.counts).sum())
         aim = math.fsum(weights * self.aim) / total
 
         def gradient(w: float) -> tuple[float, float]:
-            mean, variance = self.slopes(w, used)
+            mean, variance = there if there is not None and w == start else self.slopes(w, used)
             return (
                 pseudo * math.fsum(weights * mean) / total - aim,
                 pseudo * math.fsum(weights * variance) / total,
@@ -397,7 +403,8 @@ class SoftmaxLoss:
             following = w + max(min(step, 1.0 + abs(w)), -1.0 - abs(w))
             if not low < following < high:
                 following = (low + high) / 2
-            if abs(following - w) <= 1e-15 * max(1.0, abs(w)) or following in (low, high):
+            # The error of a Newton step is about the square of its length.
+            if abs(following - w) <= 1e-9 * max(1.0, abs(w)) or following in (low, high):
                 return following
             w = following
         return w

@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import importlib
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 from pipeline import registry
@@ -27,6 +27,8 @@ TABLES: tuple[Reads, ...] = ("trials", "pairs", "trial_runs", "pair_runs", "rank
 
 FIGURES: tuple[Reads, ...] = ("pairs", "pair_runs", "trials", "trial_runs", "ranks")
 """The order of figures; those that are drawn from rows come last."""
+
+OTHERS = "Other metrics"
 
 UNITS = {"fraction": "%", "bit": "bit", "log10": "log10", "dB": "dB", "tag": "", "": ""}
 
@@ -79,6 +81,32 @@ def compact() -> list[tuple[str, list[str]]]:
     for family in families():
         found.setdefault(family.title, []).extend(name for name, one in family.metrics.items() if one.summary)
     return [(title, names) for title, names in found.items() if names]
+
+
+def titled(names: Iterable[str]) -> list[tuple[str, list[str]]]:
+    """Some metrics by the title of their family, in the order of tables; at last those that no family declares."""
+    left = set(names)
+    found: dict[str, list[str]] = {}
+    for family in families():
+        own = [name for name in family.metrics if name in left]
+        left -= {*own}
+        if own:
+            found.setdefault(family.title, []).extend(own)
+    return [*found.items(), *([(OTHERS, sorted(left))] if left else [])]
+
+
+@functools.cache
+def _ways() -> dict[str, tuple[str, ...]]:
+    found: dict[str, tuple[str, ...]] = {}
+    for family in families():
+        for name in family.metrics:
+            found.setdefault(name, tuple(family.ways))
+    return found
+
+
+def ways(name: str) -> tuple[str, ...]:
+    """The ways in which a metric's family computes it, the one to be read first at the front."""
+    return _ways().get(name, ())
 
 
 def figure_tables() -> list[FigureTable]:

@@ -15,7 +15,7 @@ import jinja2
 import yaml
 
 from pipeline.files import write_atomically
-from pipeline.report import bands, glossary, runs, strongest, tables
+from pipeline.report import bands, glossary, runs, tables
 from pipeline.report.drawn import NOT_KEPT, Drawn
 from pipeline.report.page import attack, challenge, differences, first, head, numbers, pictures, speakers
 from pipeline.report.page.parts import Download, csv_text
@@ -57,7 +57,6 @@ def render(
     )
     figures = pictures.sections(evaluation, rows, drawn)
     names = numbers.numbered(rows, evaluation.systems)
-    summaries = tables.summaries(evaluation.shown(evaluation.rows), evaluation.systems)
     html = _template().render(
         evaluation=evaluation,
         title=head.title(rows),
@@ -66,20 +65,17 @@ def render(
         sets=head.sets(rows),
         answer=first.answer(evaluation),
         differences=differences.differences(evaluation),
-        strongest=attack.strongest(evaluation),
-        strongest_title=strongest.TITLE,
         bands=challenge.conditions(evaluation),
         bands_title=bands.TITLE,
         limits=head.limits(evaluation),
         limits_title=limits.TITLE,
         partial=head.partial(evaluation, rows),
         attack=attack.attack(evaluation),
-        summaries=[(summary, numbers.summary(summary), tables.footnotes(summary, False)) for summary in summaries],
         scorecards=challenge.scorecards(evaluation),
-        metrics=numbers.metrics(evaluation.shown(rows), evaluation, names),
+        numbers=numbers.numbers(evaluation.shown(rows), evaluation, names),
         sections=figures,
         speakers=speakers.speakers(evaluation),
-        signatures=numbers.signatures(rows, names),
+        signatures=numbers.signatures(evaluation, names),
         rows_csv=Download("results.csv", csv_text(evaluation.rows)),
         records=[(run, _yaml(run.config), _yaml(run.environment), _yaml(run.status)) for run in evaluation.runs],
         style=(TEMPLATES / "style.css").read_text(encoding="utf-8"),

@@ -19,6 +19,8 @@ from pipeline.report import settings_that_differ as differ
 MOST = 24
 TOGETHER = 3
 """So many differences a label has at most."""
+MAKES_SCORES = ("dataset", "train", "extractor", "attacker", "backend", "system")
+"""Sections of a configuration whose settings are told before those of what is measured."""
 
 
 @dataclass(frozen=True)
@@ -28,8 +30,7 @@ class About:
     Attributes:
         config: as the run wrote it; empty where it wrote none.
         datasets, inputs, versions, devices: what its rows have in these columns.
-        components: labels of extractors, attackers, back ends, systems and metrics, by group, of its rows: what is looked at where
-            there is no configuration.
+        components: labels of extractors, attackers, back ends and systems, by group, of its rows.
         libraries: versions by name.
         started: as its record says it, or its id; '' where neither does.
     """
@@ -78,9 +79,9 @@ def labels(runs: Sequence[About]) -> list[str]:
     chosen: list[list[str]] = [[] for _ in runs]
     fitting = 0
     for texts in _numbers_depend_on(runs):
-        longer = [", ".join(filter(None, [*parts, text])) for parts, text in zip(chosen, texts)]
-        if fitting < TOGETHER and max(map(len, longer)) <= MOST:
-            chosen, fitting = [[*parts, text] for parts, text in zip(chosen, texts)], fitting + 1
+        longer = [[*parts, text] for parts, text in zip(chosen, texts)]
+        if fitting < TOGETHER and max(map(len, _joined(longer))) <= MOST:
+            chosen, fitting = longer, fitting + 1
     if not fitting:  # what is too long is better than nothing
         chosen = [[text] for text in next(_numbers_depend_on(runs), [""] * len(runs))]
     for texts in _also(runs):
@@ -128,11 +129,11 @@ def _numbers_depend_on(runs: Sequence[About]) -> Iterator[list[str]]:
     groups = {one.group: one for one in found.labels}
     yield from (_of_group(groups[name]) for name in ("extractor", "attacker", "backend") if name in groups)
     numeric = [one for one in found.numeric if not one.path.startswith("dataset.name")]
-    short = _short([one.path for one in numeric])
-    yield from (
-        [f"{name}={_told(one.values[place])}" for place in range(len(runs))] for name, one in zip(short, numeric)
-    )
+    said = dict(zip([one.path for one in numeric], _short([one.path for one in numeric])))
+    speech = [one for one in numeric if one.path.split(".")[0] in MAKES_SCORES]
+    yield from (_of_setting(one, said[one.path]) for one in speech)
     yield from (_of_group(groups[name]) for name in ("system", "metric") if name in groups)
+    yield from (_of_setting(one, said[one.path]) for one in numeric if one not in speech)
     if len({run.inputs for run in runs}) > 1 and len({run.datasets for run in runs}) == 1 and not (groups or numeric):
         yield [f"data {run.inputs[:6]}" for run in runs]
 
@@ -147,10 +148,24 @@ def _also(runs: Sequence[About]) -> Iterator[list[str]]:
 
 
 def configs_of(runs: Sequence[About]) -> list[Mapping[str, Any]]:
-    """The configurations; of all runs what the rows have, where one of them wrote no configuration."""
-    if all(run.config for run in runs):
-        return [run.config for run in runs]
-    return [{group: list(several) for group, several in run.components.items()} for run in runs]
+    """The configurations; of all runs what the rows have, where one of them wrote none. Of score files that somebody else made it is
+    the rows that name the components."""
+    if not all(run.config for run in runs):
+        return [_named_by_rows(run) for run in runs]
+    return [{**run.config, **(_named_by_rows(run) if _is_given(run.config) else {})} for run in runs]
+
+
+def _named_by_rows(run: About) -> Mapping[str, Any]:
+    return {group: list(several) for group, several in run.components.items()}
+
+
+def _is_given(config: Mapping[str, Any]) -> bool:
+    dataset = config.get("dataset")
+    return isinstance(dataset, Mapping) and dataset.get("name") == "scores"
+
+
+def _of_setting(one: differ.Setting, name: str) -> list[str]:
+    return [f"{name}={_told(value)}" for value in one.values]
 
 
 def _of_group(group: differ.Labels) -> list[str]:

@@ -224,7 +224,7 @@ def summaries(rows: pd.DataFrame, systems: Sequence[str] = ()) -> list[Summary]:
         return []
     rows = presented(rows)
     others = sorted(set(rows["metric"]) - set(glossary.metrics()))
-    groups = [*glossary.compact(), ("Other metrics", others)]
+    groups = [*glossary.compact(), (glossary.OTHERS, others)]
     found = [(title, rows[rows["metric"].isin(names)]) for title, names in groups]
     # Of all pairs they stand with the details; who asks for them on trial lists asks for a table.
     found.append((RELATIVE, rows[[str(one).split(",")[0] == "trial_lists" for one in rows["variant"]]]))
@@ -294,6 +294,9 @@ def footnotes(summary: Summary, intervals: bool) -> list[str]:
         notes.append("↑ higher is more private, ↓ lower is more private.")
     if summary.any_chance:
         notes.append("~ the value lies within its null band: not different from chance.")
+    notes += [
+        caution for caution in dict.fromkeys(glossary.metric(name).caution for name, _ in summary.metrics) if caution
+    ]
     if any(cell.partial for _, cells in summary.body for cell in cells):
         notes.append("† partial: does not rest on all that was expected; do not compare.")
     if summary.reasons:
@@ -402,7 +405,7 @@ def markdown(text: str) -> str:
 
 
 def _latex_table(summary: Summary, intervals: bool) -> str:
-    heads = [*(LABELS[column] for column in summary.left), *map(_latex_head, summary.heads)]
+    heads = [*(LABELS[column] for column in summary.left), *map(latex_head, summary.heads)]
     lines = [
         r"\begin{table}",
         r"\centering",
@@ -437,7 +440,8 @@ def latex_table(
     return "\n".join([*lines, r"\bottomrule", r"\end{tabular}", r"\end{table}", ""])
 
 
-def _latex_head(head: str) -> str:
+def latex_head(head: str) -> str:
+    """The head of a column as LaTeX: a symbol with a subscript as mathematics."""
     symbol, *rest = head.split(" ", 1)
     base, _, subscript = symbol.partition("_")
     if subscript and base.isalpha():
@@ -461,6 +465,11 @@ _LATEX = {
     "^": r"\textasciicircum{}",
     "<": r"\textless{}",
     ">": r"\textgreater{}",
+    "|": r"\textbar{}",
+    "×": r"$\times$",
+    "≤": r"$\leq$",
+    "≥": r"$\geq$",
+    "±": r"$\pm$",
     "∞": r"$\infty$",
     "\N{MINUS SIGN}": "$-$",
     "†": r"\textdagger{}",

@@ -5,6 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 
+def counted(number: int, noun: str) -> str:
+    """``1 row`` or ``3 rows``."""
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
 def joined(parts: Iterable[str], last: str = "and") -> str:
     """``a, b and c``."""
     items = [part for part in parts if part]

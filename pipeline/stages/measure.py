@@ -40,12 +40,27 @@ class Context:
         are_llrs: whether the scores are natural-log likelihood ratios.
         speakers: those whose inputs and references are ranked; empty for all.
         protected: whether pairs are of protected speech alone.
+        n_searched: trials that there should be with those that the list lacks (``Trials.candidates``), if there are such.
+        n_development: trials that there should be of other speakers, to learn from, if there are such.
     """
 
     n_expected: int
     are_llrs: bool = False
     speakers: tuple[str, ...] = ()
     protected: bool = False
+    n_searched: int | None = None
+    n_development: int | None = None
+
+    @property
+    def plain(self) -> dict[str, Any]:
+        """What of it enters keys."""
+        also = {"n_searched": self.n_searched, "n_development": self.n_development}
+        return {
+            "n_expected": self.n_expected,
+            "are_llrs": self.are_llrs,
+            **({"speakers": list(self.speakers)} if self.speakers else {}),
+            **{name: number for name, number in also.items() if number is not None},
+        }
 
 
 def run(family: type[MetricFamily], settings: ComponentSettings, context: Context, work: Work) -> None:
@@ -69,7 +84,16 @@ def run(family: type[MetricFamily], settings: ComponentSettings, context: Contex
 
 
 def _trials(context: Context, work: Work) -> tuple[Trials, str]:
-    return _as_trials(context, _table(work, "scores")), _thinned(work, "scores")
+    data, names = _as_trials(context, _table(work, "scores")), ["scores"]
+    if context.n_searched is not None:
+        whole = _as_trials(replace(context, n_expected=context.n_searched), _table(work, "candidates"))
+        data, names = replace(data, candidates=whole), [*names, "candidates"]
+    if context.n_development is not None:
+        others = _as_trials(replace(context, n_expected=context.n_development), _table(work, "development"))
+        data, names = replace(data, development=others), [*names, "development"]
+    if work.has("attributes"):
+        data = replace(data, attributes=work.input("attributes"))
+    return data, _thinned(work, *names)
 
 
 def _trial_runs(context: Context, work: Work) -> tuple[TrialRuns, str]:

@@ -124,6 +124,31 @@ def test_the_last_screen_has_the_answer_and_it_is_that_of_the_scores(tmp_path: P
     np.testing.assert_allclose(np.sort(metrics.holm(d_eces["p_value"])), np.sort(d_eces["p_holm"]))
 
 
+def test_what_is_measured_on_each_set_has_its_mean_over_sets_on_the_leaderboard(
+    tmp_path: Path, command: Command
+) -> None:
+    given(tmp_path / "given", ["good"])
+    off = ("metric.lid.replicates=0", "metric.lid.lengths=[]", "metric.asv.interval=none")
+    status, out, err = command("metric=[asv,lid]", "diagnostics=false", *off)
+    assert status == 0, err
+    run = read_run(Path(out.splitlines()[-1]).parent)
+    row = run.leaderboard.query("subset == @MEAN and system == 'good'").iloc[0]
+    values, chances = [], []
+    for sex in "fm":
+        rows = pd.read_csv(tmp_path / "given" / f"good-{row['attacker']}-{sex}.txt", sep=" ", names=["m", "u", "x"])
+        matrix = rows.pivot(index="u", columns="m", values="x")
+        truth = [matrix.columns.get_loc(name.split("-")[0]) for name in matrix.index]
+        found = metrics.lid(
+            matrix.to_numpy(), np.array(truth), metrics.loso_slopes(matrix.to_numpy(), np.array(truth)).value
+        )
+        values.append(found.alid)
+        chances.append(found.chance.alid)
+    assert row["alid"] == pytest.approx(np.mean(values), abs=1e-12) and row["alid_low"] < row["alid"] < row["alid_high"]
+    assert row["alid_chance"] == pytest.approx(np.mean(chances), abs=1e-12) and row["alid_chance"] < row["alid"]
+    assert f"{row['alid']:.3f} ({row['alid_chance']:.3f})" in out and "ALID ↓ (chance)" in out
+    assert "alid" not in set(run.rows[run.rows["subset"] == MEAN]["metric"]), "the results have what averages ask for"
+
+
 def test_a_system_that_is_added_computes_what_stands_on_it_alone(tmp_path: Path, command: Command) -> None:
     given(tmp_path / "given", ["weak", "good"])
     _, out, _ = command("metric=[asv]", "diagnostics=false")

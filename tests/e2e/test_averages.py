@@ -146,7 +146,7 @@ def test_measures_on_trial_lists_and_matrices_by_two_pair_rules(command: Command
         assert deid[""]["value"] != deid["half"]["value"]
         assert deid[""]["n_target"] == 2 * deid["half"]["n_target"]
         assert one(rows, subset=subset, metric="g_d_ece", variant="all_pairs, half")["status"] == "ok"
-    assert "Protected against unprotected speech" in made.summary() and "DeID half (%)" in made.summary()
+    assert "Protected against unprotected speech" in made.summary() and "DeID_OP half (%)" in made.summary()
     similarity = pd.read_parquet(made.folder / "figures" / "similarity.parquet")
     assert set(similarity["extractor"]) == {"precomputed", "precomputed, half"}
 

@@ -110,7 +110,7 @@ def test_200_sentences_stay_readable(make_run: MakeRun, tmp_path: Path) -> None:
     assert folded.count("All is well in number") == section.count("All is well in number") == 180
     assert section.count('<tr class="marked">') == section.count("Doubt number") == 20
     assert section.index("Doubt number") < section.index("All is well")
-    assert "held out: 90 findings" in plain(folded) and "test gap: 90 findings" in plain(folded)
+    assert all(f"{diagnostics.title(check)}: 90 findings" in plain(folded) for check in ("held_out", "test_gap"))
     embedded = re.search(r'download="diagnostics.csv" href="([^"]*)"', html)
     assert embedded and embedded[1].count("%0A") == 201
     dom = browser.dom(tmp_path / "out" / "report.html", tmp_path)

@@ -105,7 +105,7 @@ def test_its_words_and_figures_are_in_the_report(
     plugin("Furlongs")
     run = make_run(tmp_path / "run", change=only_novelty, tables=furlongs())
     html = render([run], tmp_path / "out").read_text(encoding="utf-8")
-    assert "<h3>Distances of voices</h3>" in html and "Other metrics" not in html
+    assert "<strong>Distances of voices</strong>: 1 metric, 2 rows" in html and "Other metrics" not in html
     assert "How far a voice is from any other." in html and "(Chain et al. 1620)" in html
     assert "How much novelty differs." not in html
     assert "<li>G. Chain, “A Voice a Furlong Away”, 1620.</li>" in html
@@ -120,7 +120,7 @@ def test_its_words_and_figures_are_in_the_report(
 def test_without_it_the_rows_have_a_table_under_their_own_name(make_run: MakeRun, tmp_path: Path) -> None:
     run = make_run(tmp_path / "run", change=only_novelty, tables=furlongs())
     html = render([run], tmp_path / "out").read_text(encoding="utf-8")
-    assert "<h3>Other metrics</h3>" in html and "novelty index" in html and "furlong" in html
+    assert "<strong>Other metrics</strong>: 1 metric, 2 rows" in html and "novelty index" in html and "furlong" in html
     assert "No description came with this metric." in html and "<figure " not in html
 
 
@@ -132,5 +132,5 @@ def test_one_that_cannot_be_loaded_costs_its_words_alone(
     run = make_run(tmp_path / "run", change=only_novelty, tables={})
     with caplog.at_level(logging.WARNING):
         html = render([run], tmp_path / "out").read_text(encoding="utf-8")
-    assert "<h3>Other metrics</h3>" in html
+    assert "<strong>Other metrics</strong>: 1 metric, 2 rows" in html
     assert [record.message for record in caplog.records if "furlongs" in record.message]

@@ -256,7 +256,7 @@ def test_tables_show_values_in_their_units(page: Page) -> None:
         "−∞",
         "no input has rank 1",
         "3.980",
-        "No value: scores are not LLRs.",
+        "cost of the log-likelihood ratio: 16 rows: scores are not LLRs.",
         "higher is more private",
         "lower is more private",
         "1.235e+04",

@@ -77,7 +77,7 @@ def test_text_has_the_compact_tables(rows: pd.DataFrame) -> None:
         "0.420",
         "A",
     ]
-    assert _lines(text, "DeID (%) ↑", "G_VD (dB)") and _lines(text, "MaxD", "MeanD", "IdR", "RS")
+    assert _lines(text, "DeID_OP (%) ↑", "G_VD (dB)") and _lines(text, "MaxD", "MeanD", "IdR", "RS")
     assert _lines(text, "libri_dev_trials_f", "b2 ", "58.33", "−4.00") and _lines(text, "99.67", "−∞")
     assert "novelty index (furlong)" in text and "– no value: no input has rank 1" in text
     assert all(line == line.rstrip() for line in text.splitlines())

@@ -122,6 +122,7 @@ class MetricFamily(contracts.MetricFamily):
     reads = "ranks"
     title = "Similarity rank disclosure"
     metrics = METRICS
+    ways = ("empirical", "beta_binomial")
     figures = (
         FigureTable(
             "ranks",

@@ -34,6 +34,11 @@ ON = (
     "of the two cannot be compared."
 )
 
+CAUTION = (
+    "DeID is the view of an attacker who knows original speech only (OP). One who has protected speech to compare with may still "
+    "find everybody: read the EER under PP beside it."
+)
+
 
 class VsmSettings(UncertaintySettings):
     """Settings of the voice similarity matrices.
@@ -112,11 +117,13 @@ METRICS = {
     "deid": field_of(
         VsmMetrics,
         "deid",
-        "DeID",
-        "de-identification",
+        "DeID_OP",
+        "de-identification, in the view of an attacker who knows original speech only",
         "How much of the similarity between a speaker's original and protected voice is gone: 0 % means no protection, "
-        "100 % that the protected voice points to no original speaker.",
+        "100 % that the protected voice points to no original speaker. It is the view of an attacker who knows original "
+        "speech only (OP).",
         "Noé et al. 2020",
+        caution=CAUTION,
     ),
     "g_vd": field_of(
         VsmMetrics,
@@ -159,7 +166,12 @@ class MetricFamily(contracts.MetricFamily):
         ),
     )
     of_protected = ("d_diag", "signed")
-    row_figures = (RowFigure("De-identification and voice distinctiveness", "pipeline.families.vsm.plane:plots"),)
+    row_figures = (
+        RowFigure(
+            "De-identification and voice distinctiveness: the first for an attacker who knows original speech only",
+            "pipeline.families.vsm.plane:plots",
+        ),
+    )
     references = (
         NOE_2020,
         NOE_2022,

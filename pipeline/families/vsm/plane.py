@@ -12,6 +12,7 @@ from matplotlib.figure import Figure
 
 from pipeline.figures import GREY, MARKERS, WIDTH, Plot, colours, draw, figure_number, grid, label
 
+TITLE = "De-identification (for an attacker who knows original speech only) and voice distinctiveness"
 JOIN = ["run_id", "series", "dataset", "subset", "system", "extractor", "trained_on", "backend", "variant"]
 
 
@@ -49,15 +50,14 @@ def plots(rows: pd.DataFrame, series: list[str]) -> list[Plot]:
         f"{'−∞' if math.isinf(p['g_vd']) else figure_number(p['g_vd'])} dB"
         for p in points.to_dict("records")
     ]
-    alt = f"De-identification and gain of voice distinctiveness. {'; '.join(texts)}."
+    alt = f"De-identification for an attacker who knows original speech only, and gain of voice distinctiveness. {'; '.join(texts)}."
     caption = (
-        "De-identification (100 %: protected voices point to no original speaker) against the gain of voice distinctiveness "
-        "(0 dB: protected voices can be told apart as well as the originals). The ring at 100 % and 0 dB is where a system "
+        "De-identification (100 %: to an attacker who knows original speech only, protected voices point to no original speaker; one "
+        "who has protected speech to compare with may still find everybody) against the gain of voice distinctiveness (0 dB: "
+        "protected voices can be told apart as well as the originals). The ring at 100 % and 0 dB is where a system "
         "would hide everybody and keep voices distinct. An arrow marks −∞ dB."
     )
-    return [
-        Plot("plane", "De-identification and voice distinctiveness", caption, alt, svg, points.drop(columns="series"))
-    ]
+    return [Plot("plane", TITLE, caption, alt, svg, points.drop(columns="series"))]
 
 
 def _points(rows: pd.DataFrame) -> pd.DataFrame:
@@ -101,6 +101,6 @@ def _frame(axis: Axes, title: str, floor: float, ceiling: float, leftmost: bool)
         [100], [0], marker="o", markersize=11, markerfacecolor="none", color=GREY, markeredgewidth=0.8, clip_on=False
     )
     axis.set_ylim(floor, ceiling)
-    axis.set_xlabel("de-identification, DeID (%)")
+    axis.set_xlabel("de-identification for an attacker who\nknows original speech only, DeID (%)")
     if leftmost:
         axis.set_ylabel("gain of voice distinctiveness, G_VD (dB)")

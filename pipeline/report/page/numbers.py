@@ -1,4 +1,4 @@
-"""Every number: the compact tables, a table a metric, and the signatures of them all."""
+"""Every number, folded by family: a compact table, a table a metric, and what has no value in a line."""
 
 from __future__ import annotations
 
@@ -12,7 +12,9 @@ import pandas as pd
 from pipeline import contracts
 from pipeline.report import glossary, runs, tables
 from pipeline.report.page.parts import Column, Table
-from pipeline.report.words import joined
+from pipeline.report.page.ways import once, parted, the_same
+from pipeline.report.signatures import of_rows
+from pipeline.report.words import counted, joined
 from pipeline.tables import results
 
 METRIC_COLUMNS = (
@@ -23,41 +25,113 @@ METRIC_COLUMNS = (
     Column("ceiling", "number", "ceiling"),
     Column("used / expected", "number", "used / expected"),
     Column("speakers", "number", "speakers"),
-    Column("targets", "number", "target trials"),
-    Column("non-targets", "number", "non-target trials"),
+    Column("target trials", "number", "target trials"),
+    Column("non-target trials", "number", "non-target trials"),
     Column("note", "note", "note:"),
-    Column("sig.", "signature", "signature"),
+    Column("signature", "signature"),
 )
 """What the table of a metric says of each row, after what the row is about."""
 
 
 @dataclass(frozen=True)
+class Compact:
+    """Metrics of a family side by side."""
+
+    title: str
+    table: Table
+    notes: list[str]
+
+
+@dataclass(frozen=True)
 class Metric:
-    """All rows of one metric."""
+    """All rows of one metric.
+
+    Attributes:
+        name: as in the rows.
+        entry: what is said of it.
+        table: its numbers.
+        others: the same numbers by other ways of computing them; None where there are none.
+        same: metrics that have no other numbers than this one.
+        rows: how many the tables hold.
+    """
 
     name: str
     entry: contracts.Metric
     unit: str
     direction: str
     table: Table
-    reason: str
+    others: Table | None
+    same: list[contracts.Metric]
+    rows: int
+
+
+@dataclass(frozen=True)
+class Family:
+    """The metrics under one title."""
+
+    title: str
+    compact: list[Compact]
+    metrics: list[Metric]
 
     @property
-    def without_value(self) -> bool:
-        """Whether no row has a value, all for the same reason."""
-        return bool(self.reason)
+    def line(self) -> str:
+        """What the folded part holds."""
+        return f"{counted(len(self.metrics), 'metric')}, {counted(sum(one.rows for one in self.metrics), 'row')}"
 
 
-def numbered(rows: pd.DataFrame, systems: Sequence[str]) -> dict[str, str]:
-    """The short name (S1, S2, …) of each signature, in the order in which the tables of metrics show them."""
-    place = {name: index for index, name in enumerate(sorted(set(rows["metric"]), key=glossary.rank))}
-    shown = tables.ordered(rows, systems)
-    shown = shown.sort_values("metric", key=lambda metrics: metrics.map(place), kind="stable")
-    signatures = [signature for signature in dict.fromkeys(shown["signature"]) if signature]
-    return {signature: f"S{index}" for index, signature in enumerate(signatures, start=1)}
+@dataclass(frozen=True)
+class Numbers:
+    """All metrics: those with numbers by family, and the others with the reasons why they have none."""
+
+    families: list[Family]
+    without: list[tuple[contracts.Metric, str]]
+
+    @property
+    def metrics(self) -> list[Metric]:
+        return [metric for family in self.families for metric in family.metrics]
 
 
-def summary(summary: tables.Summary) -> Table:
+def numbers(rows: pd.DataFrame, evaluation: runs.Evaluation, signatures: Mapping[str, str]) -> Numbers:
+    """All numbers of some rows.
+
+    Args:
+        rows: of results, with their series.
+        signatures: the name of each in this page.
+    """
+    shown = tables.ordered(once(tables.presented(rows)), evaluation.systems)
+    parts = {str(name): part for name, part in shown.groupby("metric", sort=False)}
+    without = {name: _reasons(part) for name, part in parts.items() if _is_without(part)}
+    held = {name: part for name, part in parts.items() if name not in without}
+    always = (*tables.ALWAYS, "run_id") if evaluation.several else tables.ALWAYS
+    families = []
+    for title, names in glossary.titled(held):
+        compact = _compact({name: held[name] for name in names}, evaluation.systems)
+        families.append(Family(title, compact, _metrics({name: held[name] for name in names}, always, signatures)))
+    ranked = sorted(without, key=glossary.rank)
+    return Numbers(families, [(glossary.metric(name), without[name]) for name in ranked])
+
+
+def _is_without(rows: pd.DataFrame) -> bool:
+    return bool((rows["value"].isna() & (rows["label"] == "") & rows["null_low"].isna()).all())
+
+
+def _reasons(rows: pd.DataFrame) -> str:
+    """Why no row of a metric has a value."""
+    found = rows["said"].replace("", "no reason is given").value_counts(sort=False)
+    if len(found) == 1:
+        return f"{counted(len(rows), 'row')}: {found.index[0]}"
+    return "; ".join(f"{counted(int(count), 'row')}: {reason}" for reason, count in found.items())
+
+
+def _compact(parts: Mapping[str, pd.DataFrame], systems: Sequence[str]) -> list[Compact]:
+    first = [parted(part, glossary.ways(name))[0] for name, part in parts.items()]
+    if not first:
+        return []
+    found = tables.summaries(pd.concat(first, ignore_index=True), systems)
+    return [Compact(one.title, _summary(one), tables.footnotes(one, False)) for one in found]
+
+
+def _summary(summary: tables.Summary) -> Table:
     columns = [
         *(Column(tables.LABELS[c]) for c in summary.left),
         *(Column(h.replace(") ", ")\N{NO-BREAK SPACE}"), "number") for h in summary.heads),
@@ -66,36 +140,38 @@ def summary(summary: tables.Summary) -> Table:
     return Table(columns, body, left=len(summary.left))
 
 
-def metrics(rows: pd.DataFrame, evaluation: runs.Evaluation, signatures: dict[str, str]) -> list[Metric]:
-    rows = tables.ordered(tables.presented(rows), evaluation.systems)
-    always = (*tables.ALWAYS, "run_id") if evaluation.several else tables.ALWAYS
+def _metrics(parts: Mapping[str, pd.DataFrame], always: Sequence[str], signatures: Mapping[str, str]) -> list[Metric]:
+    same = the_same(parts)
     found = []
-    for name in sorted(set(rows["metric"]), key=glossary.rank):
-        part = rows[rows["metric"] == name]
-        shown = tables.varying(part, always=always)
-        no_value = (part["value"].isna() & (part["label"] == "")).all() and part["null_low"].isna().all()
-        reasons = set(part["said"])
-        common = ", ".join(f"{label} {value}" for label, value in tables.constant(part, shown))
+    for name, part in parts.items():
+        if name in same:
+            continue
+        first, others = parted(part, glossary.ways(name))
+        alike = [glossary.metric(other) for other, original in same.items() if original == name]
         found.append(
             Metric(
-                str(name),
-                glossary.metric(str(name)),
+                name,
+                glossary.metric(name),
                 glossary.unit(str(part["unit"].iloc[0])),
                 str(part["direction"].iloc[0]),
-                _metric_table(part, shown, signatures, common),
-                str(next(iter(reasons))) if no_value and len(reasons) == 1 else "",
+                _table(first, always, signatures),
+                _table(others, (*always, "defined"), signatures) if len(others) else None,
+                alike,
+                len(part),
             )
         )
     return found
 
 
-def _metric_table(rows: pd.DataFrame, left: list[str], signatures: dict[str, str], note: str) -> Table:
+def _table(rows: pd.DataFrame, always: Sequence[str], signatures: Mapping[str, str]) -> Table:
+    left = tables.varying(rows, always=always)
+    common = ", ".join(f"{label} {value}" for label, value in tables.constant(rows, left))
     columns = [*(Column(tables.LABELS[column]) for column in left), *METRIC_COLUMNS]
     body = [[*(str(row[column]) for column in left), *_cells(row, signatures)] for row in results.records(rows)]
     keep = [i for i, _ in enumerate(columns) if i <= len(left) or any(line[i] for line in body)]
     same = [i for i in keep if columns[i].once and len(body) > 1 and len({line[i] for line in body}) == 1]
     keep = [i for i in keep if i not in same]
-    note = ", ".join(filter(None, [note, *(f"{columns[i].once} {body[0][i]}" for i in same)]))
+    note = ", ".join(filter(None, [common, *(f"{columns[i].once} {body[0][i]}" for i in same)]))
     marked = frozenset(index for index, status in enumerate(rows["status"]) if status != "ok")
     return Table(
         [columns[i] for i in keep],
@@ -106,7 +182,7 @@ def _metric_table(rows: pd.DataFrame, left: list[str], signatures: dict[str, str
     )
 
 
-def _cells(row: Mapping[Any, Any], signatures: dict[str, str]) -> list[str]:
+def _cells(row: Mapping[Any, Any], signatures: Mapping[str, str]) -> list[str]:
     """The cells of ``METRIC_COLUMNS`` of a presented row."""
     unit, value = str(row["unit"]), tables.cell(row)
     ends = [tables.number(row[name], unit) for name in ("null_low", "null_high")]
@@ -127,18 +203,42 @@ def _count(value: object) -> str:
     return "" if pd.isna(value) else f"{int(value):,}".replace(",", "\N{NARROW NO-BREAK SPACE}")  # type: ignore[call-overload]
 
 
-def signatures(rows: pd.DataFrame, names: Mapping[str, str]) -> list[tuple[str, str, str]]:
-    """(Name, signature, what was measured under it) of each signature."""
+# ---------------------------------------------------------------------------------------------------------- signatures
+
+
+@dataclass(frozen=True)
+class Signature:
+    """A signature: its name in this page, its short form, what was measured under it, and all of it."""
+
+    name: str
+    short: str
+    used_by: str
+    whole: str
+
+
+def numbered(rows: pd.DataFrame, systems: Sequence[str]) -> dict[str, str]:
+    """The name in this page (S1, S2, …) of each signature, in the order in which the tables of metrics show them."""
+    place = {name: index for index, name in enumerate(sorted(set(rows["metric"]), key=glossary.rank))}
+    shown = tables.ordered(rows, systems)
+    shown = shown.sort_values("metric", key=lambda metrics: metrics.map(place), kind="stable")
+    signatures = [signature for signature in dict.fromkeys(shown["signature"]) if signature]
+    return {signature: f"S{index}" for index, signature in enumerate(signatures, start=1)}
+
+
+def signatures(evaluation: runs.Evaluation, names: Mapping[str, str]) -> list[Signature]:
+    """Each signature of the rows, by its name in this page."""
+    rows = evaluation.rows
+    short = of_rows(rows, {run.run_id: run.config for run in evaluation.runs})
     found: dict[str, list[str]] = {signature: [] for signature in names}
     for signature, metric in zip(rows["signature"], rows["metric"]):
         if signature in found:
             found[signature].append(str(metric))
-    return [(name, signature, _measures(found[signature])) for signature, name in names.items()]
+    return [Signature(name, short[whole], _measures(found[whole]), whole) for whole, name in names.items()]
 
 
 def _measures(metrics: Sequence[str]) -> str:
     symbols = joined([glossary.metric(name).symbol for name in sorted(set(metrics), key=glossary.rank)])
-    return f"{symbols}, {len(metrics)} row{'s' if len(metrics) != 1 else ''}"
+    return f"{symbols}, {counted(len(metrics), 'row')}"
 
 
 def breakable(text: str) -> list[str]:
