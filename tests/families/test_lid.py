@@ -169,7 +169,9 @@ def test_a_list_that_stays_within_the_sexes_is_a_matrix_each() -> None:
     alid = rows["alid", "loso"]
     assert alid.low < alid.value < alid.high and alid.null_low <= alid.null_high
     assert "5 (f) and 3 (m)" in alid.note
-    assert set(made.tables) == {"lid_ccdf", "lid_speakers"} and not any(metric == "alid_attribute" for metric, _ in rows)
+    assert set(made.tables) == {"lid_ccdf", "lid_speakers"} and not any(
+        metric == "alid_attribute" for metric, _ in rows
+    )
 
 
 def test_where_candidates_of_both_sexes_stand_together_the_part_that_is_sex_is_said() -> None:
