@@ -197,6 +197,7 @@ def test_scores_alone_have_it_too_of_both_sexes_together_and_with_slopes_of_othe
     assert cli.run([*common, "dataset.pool=true", wrong]) == 2
     said = capfd.readouterr().err
     assert (
-        "speakers are in libri_test_trials_f and in libri_test (pooled)" in said and "metric.lid.development=null" in said
+        "speakers are in libri_test_trials_f and in libri_test (pooled)" in said
+        and "metric.lid.development=null" in said
     )
     assert cli.run([*common, "dataset.pool=true", wrong, "metric.lid.development=null"]) == 0
