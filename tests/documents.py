@@ -1,7 +1,8 @@
 """The tables of the documents that are made from the code: ``python -m tests.documents`` rewrites the marked parts in place.
 
 A marked part lies between ``<!-- generated: NAME -->`` and ``<!-- end -->``. Names are ``settings PART`` (the fields of a part of
-the configuration, from its pydantic model), ``options GROUP`` (the files of a group in ``conf``) and ``metrics``.
+the configuration, from its pydantic model), ``options GROUP`` (the files of a group in ``conf``), ``metrics of the
+leaderboard`` and ``metrics`` (those of the compact tables).
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from pipeline.datasets.settings import DatasetSettings
 from pipeline.planning.settings import Average, Bands, Paths, ReportSettings, Runtime, Storage
 from pipeline.protocol.attackers import AttackerSettings
 from pipeline.registry import ROOMS, Kind, component, ours
-from pipeline.report import glossary
+from pipeline.report import glossary, leaderboard
 
 ROOT = Path(__file__).resolve().parent.parent
 DOCUMENTS = (
@@ -56,7 +57,13 @@ def tables() -> dict[str, str]:
     """Every table by the name of its marked part, as Markdown that ends with a line break."""
     made = {f"settings {part}": settings_table(part, model) for part, model in models().items() if fields(part, model)}
     made |= {f"options {group}": options_table(group) for group in compose.GROUPS if group != "recipe"}
-    return made | {"metrics": metrics_table(), "metrics in results": names_table()}
+    compact = [name for _, names in glossary.compact() for name in names]
+    first = [one.name for one in leaderboard.COLUMNS if one.name in compact]
+    return made | {
+        "metrics of the leaderboard": metrics_table(first),
+        "metrics": metrics_table(compact),
+        "metrics in results": names_table(),
+    }
 
 
 def models() -> dict[str, type[ComponentSettings]]:
@@ -81,9 +88,9 @@ def models() -> dict[str, type[ComponentSettings]]:
     return found
 
 
-def metrics_table() -> str:
-    """Symbol, meaning and direction of the metrics of the compact tables, in their order."""
-    shown = [glossary.metric(name) for _, names in glossary.compact() for name in names]
+def metrics_table(names: Sequence[str]) -> str:
+    """Symbol, meaning and direction of metrics."""
+    shown = [glossary.metric(name) for name in names]
     lines = [(one.symbol, one.sentence, one.direction or "–") for one in shown]
     return table(("metric", "what it means", "more private"), lines)
 

@@ -77,6 +77,12 @@ def run(*arguments: str, cwd: Path, check: bool = False, **environment: str) -> 
     return done
 
 
+def summary(out: str) -> str:
+    """All tables of a run, by what it printed."""
+    page = next(line for line in out.splitlines() if line.endswith("report.html"))
+    return (Path(page).parent / "summary.txt").read_text(encoding="utf-8")
+
+
 def counts(done: subprocess.CompletedProcess[str]) -> tuple[int, int]:
     """Reused and computed tasks, as the last but one line says."""
     words = done.stdout.splitlines()[-2].split()

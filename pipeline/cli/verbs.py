@@ -74,8 +74,8 @@ def act(verb: str, arguments: Sequence[str], folders: Sequence[str]) -> int:
 
 
 def run(arguments: Sequence[str], asked: Evaluation, values: dict[str, Any]) -> int:
-    """Evaluate and report. The last line of standard output is the report's path, the one before it counts the tasks. Of a run that
-    is sent elsewhere the last line is its folder.
+    """Evaluate, and print one screen: the answer, what casts doubt on it, and where everything else is. The last line of standard
+    output is the report's path, the one before it counts the tasks. Of a run that is sent elsewhere the last line is its folder.
 
     Raises:
         PipelineError: it could not be done, or values do not stand on everything that was expected.
@@ -83,12 +83,15 @@ def run(arguments: Sequence[str], asked: Evaluation, values: dict[str, Any]) -> 
     result = evaluation.evaluate(asked, values, arguments, Meter())
     if isinstance(result, evaluation.Sent):
         return _say_sent(result)
-    print(result.summary())
-    counted = _scored(result)
-    if counted:
-        print(counted)
-    print(f"tasks: {result.reused} reused, {result.computed} computed")
-    print(result.report())
+    below = [
+        *filter(None, [_scored(result)]),
+        f"all numbers: {result.folder / evaluation.SUMMARY}",
+        f"tasks: {result.reused} reused, {result.computed} computed",
+        str(result.report()),
+    ]
+    print(result.screen(below), end="")
+    for line in below:
+        print(line)
     sys.stdout.flush()
     if result.error:
         raise result.error

@@ -5,11 +5,12 @@ from __future__ import annotations
 from pipeline.evaluation.application import Trained, evaluate, plan, prepare, train_extractors
 from pipeline.evaluation.found_models import said
 from pipeline.evaluation.planned import Planned
-from pipeline.evaluation.result import Result, SimilarityMatrices, read
+from pipeline.evaluation.result import SUMMARY, Result, SimilarityMatrices, read
 from pipeline.evaluation.sending import Sent
 from pipeline.evaluation.submissions import submission
 
 __all__ = [
+    "SUMMARY",
     "Planned",
     "Result",
     "Sent",

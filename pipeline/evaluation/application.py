@@ -32,10 +32,11 @@ from pipeline.evaluation import answers as answered
 from pipeline.evaluation import found_models, gather, sending
 from pipeline.evaluation.machine import cores, machine, threads
 from pipeline.evaluation.planned import Planned, planned
-from pipeline.evaluation.result import Result, shortfall, with_failures
+from pipeline.evaluation.result import SUMMARY, Result, shortfall, with_failures
 from pipeline.evaluation.runfolder import RunFolder
 from pipeline.evaluation.sending import Sent
 from pipeline.evaluation.whole import whole
+from pipeline.files import write_atomically
 from pipeline.garbage import seldom_collected
 from pipeline.planning import Evaluation, Graph, Machine
 from pipeline.planning.averages import rankers
@@ -170,6 +171,8 @@ def concluded(begun: Begun, folder: RunFolder) -> Result:
     drawn, page = Drawn(run.outcome.store), (folder.path / "report.html").absolute()
     error = with_failures(failure, shortfall(gathered, data, asked.allow_partial, page), page)
     counts = f"tasks: {run.outcome.reused} reused, {run.outcome.computed} computed"
+    made = Result(folder.path, run.outcome.reused, run.outcome.computed, error)
+    write_atomically(folder.path / SUMMARY, made.summary().encode("utf-8", "replace"))
     ending = folder.ending(
         state="failed" if failure else "partial" if error else "done",
         exit_status=error.status if error else 0,
@@ -186,7 +189,7 @@ def concluded(begun: Begun, folder: RunFolder) -> Result:
     log.info("%s", counts)
     if error:
         folder.keep(error)
-    return Result(folder.path, run.outcome.reused, run.outcome.computed, error)
+    return made
 
 
 def _whole(run: Run, graph: Graph) -> tuple[Graph, PipelineError | None]:

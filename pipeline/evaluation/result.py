@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,8 +15,7 @@ from pipeline.engine.store import Store
 from pipeline.errors import ConfigError, DataError, Fault, PartialResult, PipelineError
 from pipeline.files import is_below
 from pipeline.report import bands as conditions
-from pipeline.report import leaderboard, render, tables
-from pipeline.report import strongest as first
+from pipeline.report import leaderboard, render, screen, tables
 from pipeline.report.drawn import NOT_KEPT, Drawn
 from pipeline.tables import answers, artefacts, limits, results, scores, status, written
 
@@ -27,6 +26,8 @@ if TYPE_CHECKING:
     from pipeline.evaluation.gather import Gathered
 
 BLOCKS = ("oo", "op", "pp")
+SUMMARY = "summary.txt"
+"""The file of a run folder that holds :meth:`Result.summary`."""
 
 
 @dataclass(frozen=True)
@@ -94,24 +95,42 @@ class Result:
         return answers.read("differences", self.folder)
 
     def summary(self) -> str:
-        """The compact tables as text: first what a reader must know, then all numbers with the findings that cast doubt on them, and
-        at the end, as the last screen of a terminal, which system protects best."""
+        """All tables as text: first which system protects best, then what a reader must know, all numbers, and the findings that
+        cast doubt on them. Where something is missing, that comes first."""
         doubts = grouping.text(self.diagnostics)
-        answer = leaderboard.screen(self.leaderboard, self.differences, self.diagnostics, len(self.limits))
+        answer = leaderboard.text(self.leaderboard, self.differences, self.diagnostics)
+        known = tables.limits_text(self.limits)
+        answer = f"{answer}\n" if answer else ""
         return (
-            tables.limits_text(self.limits)
-            + ("" if answer else first.to_text(self.strongest, self.rows, self.systems))
+            (f"{known}{answer}" if self.is_short else f"{answer}{known}")
             + conditions.to_text(self.bands, self.systems)
             + tables.to_text(self.rows, self.systems)
             + (f"\n{doubts}" if doubts else "")
-            + (f"\n{answer}" if answer else "")
         )
+
+    def screen(self, below: Sequence[str] = ()) -> str:
+        """What of :meth:`summary` has room on one screen of a terminal, above so many other lines."""
+        shown = screen.Shown(
+            self.rows,
+            self.leaderboard,
+            self.differences,
+            self.diagnostics,
+            self.bands,
+            self.systems,
+            self.limits,
+            self.error.what if self.error else "",
+        )
+        return screen.screen(shown, below)
+
+    @property
+    def is_short(self) -> bool:
+        """Whether tasks failed, or values do not stand on everything that was expected."""
+        return self.error is not None or status.read(self.folder).get("state") in ("failed", "partial")
 
     def to_markdown(self, *, intervals: bool = True) -> str:
         """The compact tables as Markdown, the strongest attack on each system first, before it what a reader must know."""
         return (
             tables.limits_markdown(self.limits)
-            + first.to_markdown(self.strongest, self.rows, self.systems)
             + conditions.to_markdown(self.bands, self.systems)
             + tables.to_markdown(self.rows, self.systems, intervals=intervals)
         )

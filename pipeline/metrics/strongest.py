@@ -12,7 +12,8 @@ two systems subtracts them (:mod:`pipeline.metrics.swaps`).
 
 The interval of a maximum θ* = max θ(a), each c(a) ± t e(a). From above max c(a) + t e(a) holds: the true strongest attack is one of them.
 From below it is max c(a) - k e(a), where k bounds all attacks at once (the quantile of the largest of their joint t). Attacks that are
-certainly not the strongest are left out of both. Of one attack it is the jackknife interval itself.
+certainly not the strongest are left out of both. An attack whose value no speaker changes, such as one that tells everybody apart, shows
+no error: nothing is certain from below on its account. Of one attack it is the jackknife interval itself.
 
 Conventions: higher values disclose more; attacks are numbered from 0; speakers are names in ascending order.
 """
@@ -31,6 +32,8 @@ from pipeline.metrics._checks import Array, Indices, Mask, MetricError
 from pipeline.metrics.trial_uncertainty import Reweighted, _bounds, trials_by_identity
 from pipeline.metrics.trials import Trials
 from pipeline.metrics.uncertainty import FEWEST_PERMUTED, Interval, NullBand, no_band, null_band
+
+VERSION = 2
 
 DRAWS = 9999
 """Draws of the joint t, and of swaps where they cannot be enumerated."""
@@ -278,11 +281,13 @@ def maximum(attacks: Attacks, *, level: float = 0.95) -> tuple[Interval, Indices
     here = attacks.only(contend)
     deviations = spread(here.contributions, here.stratum)
     errors = np.sqrt((deviations**2).sum(axis=1))
-    if (errors <= 1e-14 * np.maximum(1.0, np.abs(here.values))).all():
+    seen = errors > 1e-14 * np.maximum(1.0, np.abs(here.values))
+    if not seen.any():
         return _none(level, n, "the value is the same without any one speaker"), contend
     degrees = freedom(deviations, here.stratum, here.degrees)
     high = here.corrected + stdtrit(degrees, (1 + level) / 2) * errors
     low = here.corrected - joint_quantile(deviations, float(degrees.min()), (1 + level) / 2) * errors
+    low = low[seen]
     lower, upper = (min(max(float(end.max()), attacks.bounds[0]), attacks.bounds[1]) for end in (low, high))
     return Interval(lower, upper, "jackknife", level, n, ""), contend
 

@@ -1,30 +1,29 @@
-"""The answer in words and as a table: which system protects best, against which attack, by how much, and is it significant.
-
-The last screen of a terminal: at most :data:`WIDTH` columns and :data:`LINES` lines, counts and path of the run among them.
-"""
+"""The answer in words and as a table: which system protects best, against which attack, by how much, and is it significant."""
 
 from __future__ import annotations
 
 import math
-import textwrap
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import pandas as pd
 
-from pipeline.diagnostics import grouping, sentences
+from pipeline.diagnostics import sentences as checks
 from pipeline.report import tables
+from pipeline.report.fitting import cut, distinct, plain
+from pipeline.report.tables import on_screen
 from pipeline.report.words import joined
 from pipeline.tables import results
 
-WIDTH, LINES = 100, 40
-BELOW = 3
-"""Lines that follow on the last screen: scorecard, counts, path."""
-MOST_DOUBTS, LONGEST_DOUBT = 3, 240
+WIDTH = 100
+"""Columns of a terminal."""
+LONGEST_SYSTEM = 18
 TITLE = "Which system protects best, each against the strongest attack that was tried on it"
 NOTHING = "not different from a system that gives nothing away with this many speakers and trials"
 DIFFERENT = 0.05
+ADVICE = ("not_adapted", "weak_extractor")
+"""Checks that say what else could be tried."""
 
 Row = Mapping[str, Any]
 
@@ -91,7 +90,7 @@ def sentence(
 ) -> str:
     """What a reviewer could quote of one subset: which system, against which attack, the difference to the next with its p, and
     the strongest doubt about the attack, cut to the ``longest`` that is wanted; '' where no system protects."""
-    ranked = [row for row in results.records(board) if row["subset"] == subset and row["protects"]]
+    ranked = _ranked(board, subset)
     valued = [row for row in ranked if not math.isnan(row["d_ece"])]
     if not valued:
         return ""
@@ -104,8 +103,18 @@ def sentence(
         parts.append(f"Of {without} there is no number.")
     doubt = doubt_about(best, diagnostics)
     if doubt:
-        parts.append(f"Doubt about this attack: {_cut(doubt, longest)}")
+        parts.append(f"Doubt about this attack: {cut(doubt, longest)}")
     return " ".join(parts)
+
+
+def _ranked(board: pd.DataFrame, subset: str) -> list[dict[str, Any]]:
+    return [row for row in results.records(board) if row["subset"] == subset and row["protects"]]
+
+
+def best_row(board: pd.DataFrame) -> Row | None:
+    """The row that the sentence of the first subset is about."""
+    ranked = _ranked(board, subsets(board)[0]) if len(board) else []
+    return next((row for row in ranked if not math.isnan(row["d_ece"])), None)
 
 
 def _verdict(best: Row, rest: Sequence[Row], differences: pd.DataFrame) -> str:
@@ -149,7 +158,9 @@ def pair(differences: pd.DataFrame, subset: str, one: str, other: str) -> dict[s
 def doubt_about(row: Row, diagnostics: pd.DataFrame) -> str:
     """The first thing that casts doubt on an attack: of itself, else of its system, else of all; '' if nothing does."""
     flagged = [one for one in results.records(diagnostics) if bool(one["flagged"])] if len(diagnostics) else []
-    flagged = [one for one in flagged if one["check"] not in sentences.OF_NUMBERS]
+    flagged = [one for one in flagged if one["check"] not in checks.OF_NUMBERS]
+    # What was found wrong comes before what else could be tried.
+    flagged.sort(key=lambda one: str(one["check"]) in ADVICE)
 
     def fits(one: Row) -> int | None:
         names = ("subset", "system", "attacker", "extractor", "trained_on", "backend")
@@ -186,7 +197,7 @@ COLUMNS = (
     Column("ALID ↓", "alid", "bit"),
     Column("MeanD ↓", "mean_d", "bit"),
     Column("IdR ↓", "idr", "fraction"),
-    Column("DeID ↑", "deid", "fraction"),
+    Column("DeID_OP ↑", "deid", "fraction"),
     Column("G_VD ↑", "g_vd", "dB"),
 )
 
@@ -198,25 +209,47 @@ def subsets(board: pd.DataFrame) -> list[str]:
     return sorted(order, key=lambda name: (sets[name] < 2, "test" not in name, order.index(name)))
 
 
-def lines(board: pd.DataFrame, subset: str, *, attacks: bool = True) -> list[str]:
-    """The table of one subset: a row a system, and with ``attacks`` under each the one that its numbers stand on."""
+def lines(board: pd.DataFrame, subset: str, *, attacks: bool = True, width: int = WIDTH) -> list[str]:
+    """The table of one subset: a row a system, and with ``attacks`` under each the one that its numbers stand on.
+
+    Of a wider table the last columns are left out: :func:`left_out` names them.
+    """
     rows = [row for row in results.records(board) if row["subset"] == subset]
-    shown = [
-        column
-        for column in COLUMNS
-        if any(row[column.name] if column.name == "tag" else not math.isnan(row[column.name]) for row in rows)
-    ]
-    heads = ["rank", "system", *(column.head for column in shown)]
-    body = [[_rank(row), _cut(str(row["system"]), 18), *(_cell(row, column) for column in shown)] for row in rows]
-    while len(heads) > 4 and sum(max(map(len, cells)) + 2 for cells in zip(heads, *body)) > WIDTH:
-        heads, body = heads[:-1], [cells[:-1] for cells in body]
+    heads, body = _grid(rows, width)
     aligned = tables.aligned(heads, body, (0, 1))
     # Heads and a rule may stand above the body.
     above = len(aligned) - len(body)
     found = aligned[:above]
     for row, line in zip(rows, aligned[above:]):
-        found += [line, _cut(f"      {_about(row)}", WIDTH)] if attacks else [line]
-    return [line.rstrip()[:WIDTH] for line in found]
+        found += [line, cut(plain(f"      {_about(row)}"), width)] if attacks else [line]
+    return [cut(line.rstrip(), width) for line in found]
+
+
+def left_out(board: pd.DataFrame, subset: str, *, width: int = WIDTH) -> list[str]:
+    """The columns that the table of one subset has no room for."""
+    rows = [row for row in results.records(board) if row["subset"] == subset]
+    heads, _ = _grid(rows, width)
+    return [column.head.split()[0] for column in _columns(rows) if column.head not in heads]
+
+
+def _columns(rows: Sequence[Row]) -> list[Column]:
+    """The columns that have a value."""
+    return [
+        column
+        for column in COLUMNS
+        if any(row[column.name] if column.name == "tag" else not math.isnan(row[column.name]) for row in rows)
+    ]
+
+
+def _grid(rows: Sequence[Row], width: int) -> tuple[list[str], list[list[str]]]:
+    shown = _columns(rows)
+    heads = ["rank", "system", *(column.head for column in shown)]
+    longest = LONGEST_SYSTEM if width == WIDTH else width
+    systems = distinct([str(row["system"]) for row in rows], longest)
+    body = [[_rank(row), system, *(_cell(row, one) for one in shown)] for row, system in zip(rows, systems)]
+    while len(heads) > 4 and sum(max(map(on_screen, cells)) + 2 for cells in zip(heads, *body)) - 2 > width:
+        heads, body = heads[:-1], [cells[:-1] for cells in body]
+    return heads, body
 
 
 def _rank(row: Row) -> str:
@@ -259,63 +292,32 @@ def _about(row: Row) -> str:
     return "; ".join(said)
 
 
-def _cut(text: str, width: int) -> str:
-    return text if len(text) <= width else f"{text[: width - 1]}…"
+# ------------------------------------------------------------------------------------------------------------- in full
 
 
-# -------------------------------------------------------------------------------------------------------------- the screen
-
-
-def screen(board: pd.DataFrame, differences: pd.DataFrame, diagnostics: pd.DataFrame, n_limits: int = 0) -> str:
-    """The answer as the last screen shows it; '' where no system was attacked."""
-    if not len(board) or not board["protects"].any():
+def text(board: pd.DataFrame, differences: pd.DataFrame, diagnostics: pd.DataFrame) -> str:
+    """The sentence and the tables of all subsets; '' where no system was attacked."""
+    if not attacked(board):
         return ""
     first, *others = subsets(board)
-    said = sentence(board, differences, first, diagnostics, LONGEST_DOUBT)
-    foot = [*_doubts(diagnostics, n_limits)]
-    top = [TITLE, "", *(textwrap.wrap(said, WIDTH) if said else []), ""]
-    room = LINES - BELOW - len(top) - len(foot) - len(_legend(board)) - 2
-    table = lines(board, first)
-    if len(table) > room:
-        table = lines(board, first, attacks=False)
-    if len(table) > room:
-        table = [*table[: room - 1], f"… {len(table) - room + 1} more systems: leaderboard.csv"]
-    blocks = [first, *table]
-    left: list[str] = []
-    for name in others:
-        more = ["", name, *lines(board, name)]
-        if not left and len(blocks) + len(more) < room:
-            blocks += more
-        else:
-            left.append(name)
-    if left:
-        blocks.append(_cut(f"also in leaderboard.csv: {', '.join(left)}", WIDTH))
-    return "\n".join([*top, *blocks, *_legend(board), *foot]) + "\n"
+    wide = 10**6
+    blocks = [TITLE, ""]
+    for name in (first, *others):
+        said = sentence(board, differences, name, diagnostics)
+        blocks += [*([said, ""] if said else []), name, *lines(board, name, width=wide), ""]
+    return "\n".join([*blocks, *legend(board)]) + "\n"
 
 
-def _legend(board: pd.DataFrame) -> list[str]:
-    said = [
-        "rank: 1 + the systems shown to be better (paired test, p ≤ 0.05 after Holm: differences.csv)",
-        "EER: on the convex hull of the ROC (rocch). All attacks: attacks.csv",
-    ]
-    marks = []
+def attacked(board: pd.DataFrame) -> bool:
+    """Whether a system that protects was attacked."""
+    return len(board) > 0 and bool(board["protects"].any())
+
+
+def legend(board: pd.DataFrame) -> list[str]:
+    """What a reader needs to know to read the table."""
+    said = ["EER: convex hull (rocch). Rank: 1 + systems shown to be better (p ≤ 0.05, Holm: differences.csv)"]
     if (board["chance"] == "within").any():
-        marks.append(f"~ {NOTHING}")
+        said.append(f"~ {NOTHING}")
     if (board["status"] == "partial").any():
-        marks.append("† does not stand on everything that was expected")
-    return [line for text in (*said, *marks) for line in textwrap.wrap(text, WIDTH)]
-
-
-def _doubts(diagnostics: pd.DataFrame, n_limits: int) -> Iterator[str]:
-    """The findings that cast doubt on attacks, one a line as far as there is room, and where the rest stands."""
-    flagged = grouping.findings(diagnostics).flagged
-    for finding in flagged[:MOST_DOUBTS]:
-        text = f"! {finding.sentence}" + (f" ({finding.applies})" if finding.applies else "")
-        yield _cut("".join(c if c.isprintable() else " " for c in text), WIDTH)
-    more = []
-    if len(flagged) > MOST_DOUBTS:
-        more.append(f"{len(flagged) - MOST_DOUBTS} more doubts")
-    if n_limits:
-        more.append(f"{n_limits} thing{'s' if n_limits > 1 else ''} to know first")
-    if more:
-        yield f"{' and '.join(more)}: above, and in the report"
+        said.append("† does not stand on everything that was expected")
+    return said

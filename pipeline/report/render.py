@@ -17,12 +17,14 @@ import yaml
 from pipeline.files import write_atomically
 from pipeline.report import bands, glossary, runs, strongest, tables
 from pipeline.report.drawn import NOT_KEPT, Drawn
-from pipeline.report.page import attack, challenge, first, head, numbers, pictures, speakers
+from pipeline.report.page import attack, challenge, differences, first, head, numbers, pictures, speakers, words
 from pipeline.report.page.parts import Download, csv_text
 from pipeline.tables import limits
 
 log = logging.getLogger(__name__)
 TEMPLATES = Path(__file__).parent / "templates"
+MOST_SHOWN = 3
+"""Of doubts, limits, and reasons why a report is partial, so many stand unfolded on the first screen."""
 
 
 def render(
@@ -55,13 +57,17 @@ def render(
     )
     figures = pictures.sections(evaluation, rows, drawn)
     names = numbers.numbered(rows, evaluation.systems)
-    html = _template().render(
+    templates = _templates()
+    html = templates.get_template("report.html.j2").render(
+        words_of_page=None,
         evaluation=evaluation,
         title=head.title(rows),
         words=head.words(evaluation, rows),
         facts=head.facts(evaluation, rows),
         sets=head.sets(rows),
-        strongest=first.strongest(evaluation),
+        answer=first.answer(evaluation),
+        differences=differences.differences(evaluation),
+        strongest=attack.strongest(evaluation),
         strongest_title=strongest.TITLE,
         bands=challenge.conditions(evaluation),
         bands_title=bands.TITLE,
@@ -70,7 +76,7 @@ def render(
         partial=head.partial(evaluation, rows),
         attack=attack.attack(evaluation),
         scorecards=challenge.scorecards(evaluation),
-        numbers=numbers.numbers(rows, evaluation, names),
+        numbers=numbers.numbers(evaluation.shown(rows), evaluation, names),
         sections=figures,
         speakers=speakers.speakers(evaluation),
         signatures=numbers.signatures(evaluation, names),
@@ -78,6 +84,9 @@ def render(
         records=[(run, _yaml(run.config), _yaml(run.environment), _yaml(run.status)) for run in evaluation.runs],
         style=(TEMPLATES / "style.css").read_text(encoding="utf-8"),
     )
+    directions = dict(zip(rows["metric"].astype(str), rows["direction"].astype(str)))
+    explained = templates.get_template("glossary.html.j2").render(words_of_page=words.entries(html, directions))
+    html = html.replace(words.PLACE, explained, 1)
     beside = page.parent / "figures"
     beside.mkdir(parents=True, exist_ok=True)
     drawings = [figure for section in figures for figure in section.figures]
@@ -88,7 +97,7 @@ def render(
     return page
 
 
-def _template() -> jinja2.Template:
+def _templates() -> jinja2.Environment:
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(TEMPLATES),
         autoescape=True,
@@ -97,10 +106,8 @@ def _template() -> jinja2.Template:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    environment.globals.update(
-        glossary=glossary, tables=tables, reason_breaks=numbers.breakable, most_flagged=attack.MOST_FLAGGED
-    )
-    return environment.get_template("report.html.j2")
+    environment.globals.update(glossary=glossary, tables=tables, reason_breaks=numbers.breakable, most_shown=MOST_SHOWN)
+    return environment
 
 
 def _yaml(record: dict[str, Any]) -> str:

@@ -12,8 +12,8 @@ import pandas as pd
 
 from pipeline.diagnostics import sentences
 from pipeline.errors import DataError
-from pipeline.report import glossary
-from pipeline.tables import limits, results, status, written
+from pipeline.report import glossary, run_labels
+from pipeline.tables import answers, limits, results, status, written
 
 EARLIER_COLUMNS = {"speakers": ["srd_rank_median"]}
 """Columns that a table of an earlier version may have in addition: they stand in a table of their own now."""
@@ -24,11 +24,16 @@ BAD_STATES = {"partial", "failed", "interrupted", "stopped", "killed", "cancelle
 
 @dataclass(frozen=True)
 class Run:
-    """One run folder: its id and its records, as written (absent records are empty). ``limits`` are what a reader must know."""
+    """One run folder: its id and its records, as written (absent records are empty).
+
+    Attributes:
+        label: what tells it from the others of the evaluation, by what differs between them; '' of one alone.
+        limits: what a reader must know.
+    """
 
     folder: Path
     run_id: str
-    letter: str
+    label: str
     status: dict[str, Any]
     config: dict[str, Any]
     environment: dict[str, Any]
@@ -52,8 +57,9 @@ class Evaluation:
     """One or several runs: result rows and figure data, with the order in which systems are shown.
 
     ``figures`` holds only tables that some run wrote; each has the added columns ``run_id`` and ``series`` (the system's
-    label, followed by the run's letter when there are several runs). ``diagnostics`` has the checks of all runs, with an
-    added column ``run`` (the run's letter when there are several, else '').
+    label, followed by the run's label when there are several runs). The other tables are those of all runs, one below the other, with
+    the added columns ``run_id`` and ``run`` (the run's label when there are several, else ''): ``diagnostics``, the checks of
+    attacks (without ``run_id``), and the answers (:mod:`pipeline.tables.answers`), without rows of runs that wrote none.
     """
 
     runs: tuple[Run, ...]
@@ -61,6 +67,9 @@ class Evaluation:
     systems: tuple[str, ...]
     figures: dict[str, pd.DataFrame] = field(default_factory=dict)
     diagnostics: pd.DataFrame = field(default_factory=lambda: pd.DataFrame(columns=[*sentences.COLUMNS, "run"]))
+    leaderboard: pd.DataFrame = field(default_factory=lambda: _no_answers("leaderboard"))
+    attacks: pd.DataFrame = field(default_factory=lambda: _no_answers("attacks"))
+    differences: pd.DataFrame = field(default_factory=lambda: _no_answers("differences"))
 
     @property
     def several(self) -> bool:
@@ -71,9 +80,14 @@ class Evaluation:
         """Labels of all (system, run) pairs in the order in which figures show them."""
         return [self.name(system, run.run_id) for system in self.systems for run in self.runs]
 
+    def shown(self, rows: pd.DataFrame) -> pd.DataFrame:
+        """Rows for people: ``run_id`` holds the label of the run where there are several."""
+        labels = {run.run_id: run.label for run in self.runs}
+        return rows.assign(run_id=rows["run_id"].map(labels).astype("string")) if self.several else rows
+
     def name(self, system: str, run_id: str) -> str:
-        letters = {run.run_id: run.letter for run in self.runs}
-        return f"{system} · {letters[run_id]}" if self.several else system
+        labels = {run.run_id: run.label for run in self.runs}
+        return f"{system} · {labels[run_id]}" if self.several and labels[run_id] != system else system
 
 
 def read(folders: Sequence[Path], endings: Mapping[Path, dict[str, Any]] = MappingProxyType({})) -> Evaluation:
@@ -99,30 +113,20 @@ def read(folders: Sequence[Path], endings: Mapping[Path, dict[str, Any]] = Mappi
     ending = {folder.resolve(): record for folder, record in endings.items()}
     runs, rows, checks = [], [], []
     tables: dict[str, list[pd.DataFrame]] = {}
-    for index, folder in enumerate(unique):
-        table = results.read(folder)
-        ids = sorted(set(table["run_id"]) - {""})
-        run_id = ids[0] if len(ids) == 1 else folder.name
-        runs.append(
-            Run(
-                folder,
-                run_id,
-                letter(index),
-                ending[folder] if folder in ending else _status(folder),
-                _yaml(folder / "config.yaml"),
-                _json(folder / "environment.json"),
-                tuple(limits.read(folder)),
-            )
-        )
-        rows.append(table.assign(run_id=pd.array([run_id] * len(table), dtype="string")))
-        checked = _table(folder / DIAGNOSTICS, [*sentences.COLUMNS])
+    given: dict[str, list[pd.DataFrame]] = {}
+    for run, table in _labelled(unique, ending):
+        runs.append(run)
+        rows.append(table.assign(run_id=pd.array([run.run_id] * len(table), dtype="string")))
+        checked = _table(run.folder / DIAGNOSTICS, [*sentences.COLUMNS])
         if checked is not None and len(checked):
-            checks.append(checked.assign(run=letter(index) if len(unique) > 1 else ""))
+            checks.append(checked.assign(run=run.label))
+        for name in answers.TABLES:
+            given.setdefault(name, []).append(answers.read(name, run.folder).assign(run_id=run.run_id, run=run.label))
         for declared in glossary.figure_tables():
             columns, more = [*declared.identity, *declared.columns], EARLIER_COLUMNS.get(declared.name, ())
-            found = _table(folder / "figures" / f"{declared.name}.parquet", columns, more)
+            found = _table(run.folder / "figures" / f"{declared.name}.parquet", columns, more)
             if found is not None and len(found):
-                tables.setdefault(declared.name, []).append(found.assign(run_id=run_id))
+                tables.setdefault(declared.name, []).append(found.assign(run_id=run.run_id))
     twice = sorted({run.run_id for run in runs if [other.run_id for other in runs].count(run.run_id) > 1})
     if twice:
         raise DataError(f"the same run is given twice: {', '.join(twice)}", remedy="give each run once")
@@ -130,7 +134,8 @@ def read(folders: Sequence[Path], endings: Mapping[Path, dict[str, Any]] = Mappi
     figures = _with_ranks({name: pd.concat(parts, ignore_index=True) for name, parts in tables.items()})
     seen = [*merged["system"], *(system for table in figures.values() for system in table["system"])]
     systems = _order(seen, [run.config for run in runs])
-    evaluation = Evaluation(tuple(runs), merged, systems, figures)
+    answered = {name: _below_one_another(several) for name, several in given.items()}
+    evaluation = Evaluation(tuple(runs), merged, systems, figures, **answered)
     if checks:
         evaluation = replace(evaluation, diagnostics=pd.concat(checks, ignore_index=True))
     for table in figures.values():
@@ -138,14 +143,30 @@ def read(folders: Sequence[Path], endings: Mapping[Path, dict[str, Any]] = Mappi
     return evaluation
 
 
-def letter(index: int) -> str:
-    """A, B, … Z, AA, AB, …"""
-    text = ""
-    index += 1
-    while index:
-        index, rest = divmod(index - 1, 26)
-        text = chr(65 + rest) + text
-    return text
+def _labelled(folders: Sequence[Path], endings: Mapping[Path, dict[str, Any]]) -> list[tuple[Run, pd.DataFrame]]:
+    """Each run with its rows; ``endings`` are records of status of runs that are about to end."""
+    found: list[tuple[Run, pd.DataFrame]] = []
+    known: list[run_labels.About] = []
+    for folder in folders:
+        table = results.read(folder)
+        ids = sorted(set(table["run_id"]) - {""})
+        run_id = ids[0] if len(ids) == 1 else folder.name
+        config, environment = _yaml(folder / "config.yaml"), _json(folder / "environment.json")
+        state = endings[folder] if folder in endings else _status(folder)
+        run = Run(folder, run_id, "", state, config, environment, tuple(limits.read(folder)))
+        known.append(run_labels.about(table, run_id, config, environment, run.status))
+        found.append((run, table))
+    return [(replace(run, label=label), table) for (run, table), label in zip(found, run_labels.labels(known))]
+
+
+def _below_one_another(several: Sequence[pd.DataFrame]) -> pd.DataFrame:
+    """Tables of equal columns as one; empty ones have no say in its types."""
+    filled = [table for table in several if len(table)]
+    return pd.concat(filled, ignore_index=True) if filled else several[0]
+
+
+def _no_answers(name: str) -> pd.DataFrame:
+    return answers.frame(name, []).assign(run_id="", run="")
 
 
 def _order(seen: Iterable[str], configs: Iterable[Mapping[str, Any]]) -> tuple[str, ...]:

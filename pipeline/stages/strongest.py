@@ -15,14 +15,17 @@ from pipeline import metrics
 from pipeline.engine.task import Artefact, Work
 from pipeline.metrics import Attacks, MetricError
 from pipeline.metrics.strongest import bounds_of, maximum
+from pipeline.metrics.uncertainty import zero_error_limit
 from pipeline.seeds import digest, generator
 from pipeline.tables import records, scores
 
-VERSION = 1
+VERSION = 2
 
 ATTACKS, SPEAKERS, NULL, ROWS = "attacks.parquet", "speakers.parquet", "null.parquet", "rows.parquet"
 METRICS = {"d_ece": "d_ece", "eer": "eer.rocch"}
 """What is held of each attack, with its name in the metric core."""
+LEVEL = 0.95
+"""Nominal coverage of intervals."""
 STRONGEST, SAME = "strongest", "same"
 """Under which attacks two systems are compared: each one's strongest, or one and the same on both."""
 
@@ -92,6 +95,7 @@ def attacks(listed: Listed, work: Work) -> None:
         "n_target": int(target.sum()),
         "n_nontarget": int((~target).sum()),
         "n_models": int(tables[0]["model_speaker"].nunique()),
+        "n_rated": int(tables[0]["model_speaker"][target].nunique()),
         "thinned": thinned,
         "trials": digest(ids.to_numpy().tolist()),
         "reason": "",
@@ -278,13 +282,14 @@ def _strongest(
     best = int(order[0])
     interval, contend = maximum(of["d_ece"])
     eer = metrics.simultaneous(of["eer"], best)
+    ends = (eer.low, eer.high) if of["eer"].values[best] > 0 else _errorless(held, weights, len(wanted))
     value = float(of["d_ece"].values[best])
     null = metrics.null_of_maximum(value, _null(held, weights, wanted))
     row = {
         "attack": wanted[best],
         "contenders": " ".join(str(wanted[k]) for k in contend),
         **dict(zip(_columns("d_ece"), (value, interval.low, interval.high))),
-        **dict(zip(_columns("eer"), (float(of["eer"].values[best]), eer.low, eer.high))),
+        **dict(zip(_columns("eer"), (float(of["eer"].values[best]), *ends))),
         "null_low": null.low,
         "null_high": null.high,
         "p_chance": null.p_value,
@@ -295,6 +300,8 @@ def _strongest(
     behind = []
     for k in map(int, order):
         alone = {metric: (one.values[k], *_alone(one, k)) for metric, one in of.items()}
+        if of["eer"].values[k] <= 0:
+            alone["eer"] = (of["eer"].values[k], *_errorless(held, weights, 1))
         said = {name: value for metric in METRICS for name, value in zip(_columns(metric), alone[metric])}
         behind.append({"attack": wanted[k], **said, "contends": bool(k in contend)})
     return row, behind
@@ -304,6 +311,15 @@ def _alone(of: Attacks, attack: int) -> tuple[float | None, float | None]:
     """The interval of one attack, as if it were the only one."""
     interval, _ = maximum(of.only([attack]))
     return interval.low, interval.high
+
+
+def _errorless(held: Mapping[str, Held], weights: Mapping[str, float], among: int) -> tuple[float | None, float | None]:
+    """The interval of an EER of 0 that was chosen among so many attacks; of a mean the mean of those of its sets."""
+    if not all(len(held[name].speakers) for name in weights):
+        return None, None
+    level, most = 1 - (1 - LEVEL) / among, bounds_of(METRICS["eer"])[1]
+    limits = [min(zero_error_limit(held[name].numbers["n_rated"], level), most) for name in weights]
+    return 0.0, float(np.dot(list(weights.values()), limits))
 
 
 def _null(held: Mapping[str, Held], weights: Mapping[str, float], wanted: Sequence[int]) -> np.ndarray:

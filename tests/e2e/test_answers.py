@@ -96,11 +96,10 @@ def test_the_last_screen_has_the_answer_and_it_is_that_of_the_scores(tmp_path: P
     status, out, err = command("metric=[asv]", "diagnostics=false")
     assert status == 0, err
     lines = out.splitlines()
-    start = lines.index("Which system protects best, each against the strongest attack that was tried on it")
-    screen = lines[start:]
-    own = [line for line in screen if not line.startswith(("scorecard: ", "tasks: ", "/"))]
-    assert len(screen) <= 40 and max(map(len, own)) <= 100, "but for paths"
-    said = " ".join(screen[:8])
+    assert lines[0] == "Which system protects best, each against the strongest attack that was tried on it"
+    own = [line for line in lines if not line.startswith(("scorecard: ", "all numbers: ", "tasks: ", "/"))]
+    assert len(lines) <= 40 and max(map(len, own)) <= 100, "but for paths"
+    said = " ".join(lines[:8])
     best = max(d_ece(tmp_path / "given", "good", attacker) for attacker in SHIFTS["good"])
     assert f"On {MEAN}, good protects best" in said and "against the strongest of 2 attacks (lazy_informed" in said
     assert f"{best:.3f} bit of D_ECE" in said and "(p < 0.001)" in said

@@ -106,19 +106,21 @@ def test_averages_conditions_linkability_and_two_labels_of_a_family(command: Com
     # A second label adds rows, and changes neither those of the first nor what they are compared by.
     assert set(rows[rows["metric"] == "cllr_min"]["variant"]) == {"", "again"}
     assert list(made.bands["ranked_by"]) == ["lazy_informed", "strongest attack"]
+    assert f"Minimum-EER condition met on {MEAN}: b2 " in " ".join(out.split())
+    said = made.summary()
+    assert said == toy.summary(out)
     for text in (
-        out,
+        said,
         made.to_markdown().replace("\\", ""),
         made.to_latex().replace("\\", ""),
         made.report().read_text(),
     ):
         for words in ("Minimum-EER conditions", MEAN, "cannot be told from", "condition 1: 10 %"):
             assert words in text
-    first = out[: out.index("Minimum-EER")]
-    assert MEAN in first
-    screen = out[out.index("Which system protects best") :]
-    assert f"On {MEAN}, " in screen and "EER: on the convex hull of the ROC (rocch)" in screen
-    assert all(f"EER {name} (%)" in out for name in ("rocch", "speechbrain", "kaldi, again"))
+    for screen in (out, said):
+        assert screen.startswith("Which system protects best")
+        assert f"On {MEAN}, " in screen and "EER: convex hull (rocch)" in screen
+    assert all(f"EER {name} (%)" in said for name in ("rocch", "speechbrain", "kaldi, again"))
 
 
 @pytest.mark.slow
@@ -144,7 +146,7 @@ def test_measures_on_trial_lists_and_matrices_by_two_pair_rules(command: Command
         assert deid[""]["value"] != deid["half"]["value"]
         assert deid[""]["n_target"] == 2 * deid["half"]["n_target"]
         assert one(rows, subset=subset, metric="g_d_ece", variant="all_pairs, half")["status"] == "ok"
-    assert "Protected against unprotected speech" in out and "DeID_OP half (%)" in out
+    assert "Protected against unprotected speech" in made.summary() and "DeID_OP half (%)" in made.summary()
     similarity = pd.read_parquet(made.folder / "figures" / "similarity.parquet")
     assert set(similarity["extractor"]) == {"precomputed", "precomputed, half"}
 
@@ -158,7 +160,8 @@ def test_what_cannot_be_formed_is_said_first_and_costs_nothing_else(command: Com
     assert status == 0, err
     made = result(out)
     assert set(made.rows["subset"]) == {"toy_trials_f", "toy_trials_m", MEAN}
-    said = out[: out.index("EER (%)")]
+    said = made.summary()
+    said = said[: said.rindex("EER (%)")]
     for words in (
         "'other' is not formed: there is no trial set toy_trial_m (there is: toy_trials_f, toy_trials_m)",
         f"'{MEAN}' is not formed of d_sys, g_vd, d_ece_op_oo: no chosen metric measures that",
@@ -166,7 +169,8 @@ def test_what_cannot_be_formed_is_said_first_and_costs_nothing_else(command: Com
         "no minimum-EER conditions: there is no 'toys'",
     ):
         assert words in said and words in err
-    assert made.bands.empty and "Minimum-EER conditions" not in out
+        assert words in " ".join(out.split()) or "more: summary.txt" in out
+    assert made.bands.empty and "Minimum-EER" not in out
 
 
 def test_faults_are_named_at_once_and_the_weights_that_are_offered_are_taken(command: Command) -> None:

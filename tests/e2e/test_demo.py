@@ -66,7 +66,7 @@ def test_every_combination_has_its_rows_and_every_row_its_counts(demo: Demo) -> 
     assert (rows["signature"] != "").all() and (rows["input_digest"] != "").all()
     eer = rows[rows["metric"] == "eer"]
     grid = {(s, a, t) for s, a, t in zip(eer["system"], eer["attacker"], eer["subset"])}
-    assert len(eer) == len(grid) == 2 * (1 + 2 * 3)
+    assert len(eer) == len(grid) == (2 + 1) * (1 + 2 * 3), "on two sets, and on average"
     assert {(a, c, t) for a, c, t in zip(eer["attacker"], eer["condition"], eer["trained_on"])} == {
         ("unprotected", "OO", "original"), ("ignorant", "OP", "original"), ("lazy_informed", "PP", "original"),
         ("semi_informed", "PP", "anonymised (fixed)"), ("semi_informed", "PP", "anonymised (utterance)"),

@@ -136,7 +136,9 @@ def test_a_failing_system_has_no_row_and_the_others_have_theirs(plugin: str, com
     run = of_run(out)
     first = limits.read(run)[0]
     assert first.startswith("system louder has no row, for ") and "the vocoder lost its voice" in first
-    assert out.startswith(f"{limits.TITLE}\n") and first in " ".join(out.split())
+    said = " ".join(out.split())
+    assert said.startswith("! ") and f"{limits.TITLE}: - {first}" in said.partition("Which system protects best")[0]
+    assert toy.summary(out).startswith(f"{limits.TITLE}\n")
     assert "system louder has no row" in (run / "report.html").read_text()
     read = vp.read(run)
     assert "system louder has no row" in read.to_markdown() and "system louder has no row" in read.to_latex()

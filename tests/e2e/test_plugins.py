@@ -91,7 +91,7 @@ def test_one_component_of_each_kind_runs_to_rows_in_a_report(python: Path, tmp_p
     text = page.read_text(encoding="utf-8")
     assert "How far the mean target score lies above the mean non-target score" in text
     assert 'id="figure-gap' in text
-    assert "G_mean" in done.stdout
+    assert "G_mean" in toy.summary(done.stdout)
     counted = [int(line) for line in (tmp_path / "counted.txt").read_text().split()]
     assert sum(counted) == int(done.stdout.splitlines()[-2].split()[3]), "the executor that was named ran the tasks"
 

@@ -74,7 +74,7 @@ def test_unknown_sexes_are_said_in_run_report_and_row_and_signed(tmp_path: Path,
         status, out, err = command(*quick(small.root))
         assert status == 0
         runs[small.root.name] = Path(out.splitlines()[-1]).parent
-        assert (said in out) is (said in err) is (small is unknown)
+        assert (said in " ".join(out.split())) is (said in err) is (small is unknown)
     assert said not in (runs["known"] / "report.html").read_text()
     (rows, others) = (results.read(runs[name]) for name in ("unknown", "known"))
     assert set(rows["note"]) == {said} and not any("sexes" in note for note in others["note"])
@@ -91,11 +91,12 @@ def test_unknown_sexes_are_said_in_run_report_and_row_and_signed(tmp_path: Path,
     assert made.limits[0].startswith("the trials of t_trials were made here") and made.limits[1].startswith(said)
     for text in (made.summary(), made.to_markdown(), made.to_latex()):
         assert text.replace("\\", "").index(made.limits[0][:30]) < text.index(said)
-    assert out.startswith(limits.TITLE)
+    screen = " ".join(out.split())
+    assert f"{limits.TITLE}: - {made.limits[0]}" in screen and screen.index(made.limits[0]) < screen.index(said)
 
     status, merged, _ = command("report", str(runs["known"]), str(runs["unknown"]))
     page = Path(merged.strip()).read_text()
-    assert status == 0 and f"<li>Run B: {said}" in page
+    assert status == 0 and f"<li>Run dataset unknown: {said}" in page
 
 
 def bare(root: Path) -> list[str]:
@@ -202,7 +203,7 @@ def test_halves_are_the_first_line_of_the_report(tmp_path: Path, command: Comman
     assert second == "1 of 2 trial sets are evaluated (dataset.sets): x_trials_f; not y_trials_f"
     head = (folder / "report.html").read_text().partition("</h1>")[2]
     assert re.sub(r"<[^>]*>|\s+", " ", head).split(limits.TITLE)[1].strip().startswith("the protocol was made here")
-    assert out.splitlines()[2] == f"- {first}"
+    assert f"{limits.TITLE}: - {first} - {second}" in " ".join(out.split())
 
 
 def test_a_tree_is_halved_and_says_so_and_names_who_is_not_enrolled(tmp_path: Path, command: Command) -> None:
@@ -241,6 +242,10 @@ def test_what_allow_partial_leaves_out_is_counted_in_the_head(tmp_path: Path, co
         "2 of 12 trials are left out with their utterances",
     ]
     assert all(one in (folder / "report.html").read_text() and one in out for one in found)
+    short, title, *_ = (line for line in out.splitlines() if not line.startswith("  "))
+    assert short.startswith("! ") and "do not stand on everything" in short and title == f"{limits.TITLE}:", (
+        "it comes first"
+    )
 
 
 @pytest.mark.parametrize(
@@ -254,7 +259,7 @@ def test_what_was_asked_for_and_gives_no_row_is_said(
     tmp_path: Path, command: Command, more: list[str], said: str
 ) -> None:
     status, out, _ = command(*quick(Tiny(tmp_path / "data").save().root), *more)
-    assert status == 0 and f"- {said}" in out.splitlines()
+    assert status == 0 and f" - {said} " in " ".join(out.split())
     assert said in (Path(out.splitlines()[-1]).parent / "report.html").read_text()
 
 

@@ -122,6 +122,20 @@ def test_an_attack_that_is_certainly_weaker_takes_no_part() -> None:
     assert both.interval.low is not None and alone.low is not None and both.interval.low < alone.low
 
 
+def test_an_attack_that_tells_everybody_apart_makes_nothing_certain_from_below() -> None:
+    x = 0.6 + 0.2 * np.random.default_rng(5).normal(size=(1, 9))
+    perfect = np.full((1, 9), D_ECE_MAX)
+    bounds = (0.0, D_ECE_MAX)
+    without = [(9 * one.mean() - one) / 8 for one in (perfect[0], x[0])]
+    names = [f"{k}" for k in range(9)]
+    both = attacks_of([D_ECE_MAX, x.mean()], without, names, degrees=8, bounds=bounds)
+    found, alone = strongest(both), strongest(both.only([1])).interval
+    assert found.attack == 0 and found.contenders.tolist() == [0, 1]
+    assert found.interval.high == D_ECE_MAX and found.interval.low == pytest.approx(alone.low, abs=1e-12)
+    assert found.interval.low is not None and found.interval.low < x.mean()
+    assert strongest(both.only([0])).interval.reason == "the value is the same without any one speaker"
+
+
 def test_a_mean_over_sets_adds_contributions_speaker_by_speaker() -> None:
     random = np.random.default_rng(4)
     f, m = random.normal(size=(2, 10)), random.normal(size=(2, 12))

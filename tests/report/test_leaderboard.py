@@ -98,8 +98,8 @@ def test_what_else_the_sentence_says(rows: list[dict[str, Any]], words: str) -> 
 
 def test_nothing_is_said_where_no_system_is_attacked() -> None:
     board, differences = tables([row("original", 0.6, None)], [])
-    assert leaderboard.sentence(board, differences, SUBSET, NONE) == "" == leaderboard.screen(board, differences, NONE)
-    assert leaderboard.screen(*tables([], []), NONE) == ""
+    assert leaderboard.sentence(board, differences, SUBSET, NONE) == "" == leaderboard.text(board, differences, NONE)
+    assert leaderboard.text(*tables([], []), NONE) == ""
 
 
 def test_differences_as_sentences() -> None:
@@ -120,29 +120,15 @@ def test_differences_as_sentences() -> None:
     assert leaderboard.of_difference(absent).endswith("b2r and b2 cannot be compared: b2: incomplete.")
 
 
-@pytest.mark.parametrize("systems", [1, 7, 30])
-@pytest.mark.parametrize("subsets", [1, 4])
-@pytest.mark.parametrize("length", [3, 60])
-def test_the_screen_fits_whatever_there_is(systems: int, subsets: int, length: int) -> None:
-    names = [f"s{number}".ljust(length, "x") for number in range(systems)]
-    rows = [
-        row(name, 0.1 + 0.01 * place, place + 1, f"libri_test_trials_{subset}", untried="semi_informed with f0, " * 5,
-            chance="within", status="partial")
-        for subset in range(subsets)
-        for place, name in enumerate(names)
-    ]  # fmt: skip
-    rows += [row("original", 0.6, None, f"libri_test_trials_{subset}", deid=NAN) for subset in range(subsets)]
-    found = doubts(*((name, f"A doubt about {name} that has many words. " * 9) for name in names))
-    text = leaderboard.screen(*tables(rows, []), found, n_limits=2)
-    lines = text.splitlines()
-    assert len(lines) + leaderboard.BELOW <= leaderboard.LINES and max(map(len, lines)) <= leaderboard.WIDTH
-    assert (
-        names[0][:17] in text
-        and "0.100 [0.050, 0.150]~†" in text
-        and "2.3 (4.0)" in text
-        and "2 things to know first" in text
-    )
-    assert ("more systems: leaderboard.csv" in text) == (systems == 30)
+def test_columns_that_have_no_room_are_named_and_the_whole_table_has_them() -> None:
+    board, differences = tables([row("b2r", 0.1), row("b2", 0.2, 2, chance="within")], [])
+    left = leaderboard.left_out(board, SUBSET)
+    assert left and left == [column.head.split()[0] for column in leaderboard.COLUMNS][-len(left) :]
+    narrow, wide = leaderboard.lines(board, SUBSET), leaderboard.text(board, differences, NONE).splitlines()
+    (heads,) = [line for line in wide if line.startswith("rank  system")]
+    assert all(name in heads and name not in narrow[0] for name in left)
+    assert max(map(len, narrow)) <= leaderboard.WIDTH < max(map(len, wide))
+    assert leaderboard.left_out(board, SUBSET, width=300) == []
 
 
 def test_means_and_test_sets_come_first() -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.stats import binom
 
 from pipeline import metrics
 from pipeline.engine.outcome import Outcome
@@ -193,3 +194,17 @@ def test_the_same_inputs_give_the_same_bytes(tmp_path: Path) -> None:
         outcome = execute([*on_f, of_f, last], Store(tmp_path / place))
         contents.append([outcome.artefact(one.ref()).digest for one in (of_f, last)])
     assert contents[0] == contents[1]
+
+
+@pytest.mark.parametrize("n", [1, 3])
+def test_an_eer_of_zero_has_the_exact_limit_of_as_many_attacks_as_were_tried(tmp_path: Path, n: int) -> None:
+    """Binomial: of so many speakers none is missed with a probability of 2.5 % (shared among the attacks) at the limit."""
+    made, of_f = attacked("clear", [table(40.0, 1), *(table(3.0, 2 + k) for k in range(n - 1))])
+    last = answered(Sets({"f": tuple(range(n))}, {}), {"f": of_f})
+    outcome = execute([*made, of_f, last], Store(tmp_path))
+    row, behind = read(outcome, last).iloc[0], read(outcome, last, ATTACKS).iloc[0]
+    assert row["eer"] == row["eer_low"] == 0 and row["attack"] == 0
+    assert binom.pmf(0, SPEAKERS, row["eer_high"]) == pytest.approx(0.025 / n)
+    assert binom.pmf(0, SPEAKERS, behind["eer_high"]) == pytest.approx(0.025)
+    assert np.isnan(row["d_ece_low"]) == (n == 1), "of one attack there is no interval, of several one from below"
+    assert n == 1 or row["d_ece_low"] < row["d_ece"] == row["d_ece_high"]

@@ -16,7 +16,7 @@ def conditions(evaluation: runs.Evaluation) -> Table | None:
     notes: list[str] = []
     for run in evaluation.runs:
         conditions = ranked.read(run.folder)
-        mark = [run.letter] if evaluation.several else []
+        mark = [run.label] if evaluation.several else []
         body += [[*mark, *line] for line in bands.lines(conditions, evaluation.systems)]
         notes += bands.notes(conditions) if len(conditions) else []
     if not body:
@@ -55,7 +55,7 @@ def scorecards(evaluation: runs.Evaluation) -> list[Scorecard]:
         ]  # fmt: skip
         made.append(
             Scorecard(
-                f"{f'Run {run.letter}: ' if evaluation.several else ''}{kept['title']}",
+                f"{f'Run {run.label}: ' if evaluation.several else ''}{kept['title']}",
                 kept["counts"],
                 kept["notes"],
                 kept["faults"],

@@ -1,26 +1,293 @@
-"""The answer: the strongest attack on each system."""
+"""The answer, first on the page: a sentence, and the leaderboard as a table with an interval dot plot in it."""
 
 from __future__ import annotations
 
-from pipeline.diagnostics import strongest as chosen
-from pipeline.report import runs
-from pipeline.report import strongest as first
-from pipeline.report.page.parts import Column, Kind, Table
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pandas as pd
+
+from pipeline.report import glossary, leaderboard, runs, tables
+from pipeline.report.page.parts import Column, Download, Table, csv_text
+from pipeline.report.page.strip import Axis, Dot, Strip, axis
+from pipeline.report.words import joined
+from pipeline.tables import answers, results
+
+Row = Mapping[str, Any]
+OPEN = 2
+"""Subsets whose tables are open; of more than these only the first is, the others are folded."""
+NO_RANK = "No rank: systems of different runs were not tested against each other. `compare RUN RUN` says what can be said of two runs."
+RANK = f"Rank: 1 and the systems that are shown to be better (paired test, p ≤ {leaderboard.DIFFERENT} after Holm’s correction); “=” is shared."
 
 
-def strongest(evaluation: runs.Evaluation) -> Table | None:
-    """The attack that each system's numbers stand on, of each run."""
-    body: list[list[str]] = []
-    notes: list[str] = []
-    for run in evaluation.runs:
-        choice = chosen.read(run.folder)
-        rows = evaluation.rows[evaluation.rows["run_id"] == run.run_id]
-        mark = [run.letter] if evaluation.several else []
-        body += [[*mark, *line] for line in first.lines(choice, rows, evaluation.systems)]
-        notes += first.notes(choice, rows) if len(choice) else []
-    if not body:
+@dataclass(frozen=True)
+class Cell:
+    """A number of the leaderboard: as text with its marks, and beneath it its interval, ceiling or chance."""
+
+    metric: str
+    value: str
+    beneath: list[str]
+    within: bool = False
+
+
+@dataclass(frozen=True)
+class Line:
+    """A row of the leaderboard; ``said`` is what it stands on, or why there is no number."""
+
+    rank: str
+    system: str
+    protects: bool
+    cells: list[Cell]
+    strip: Strip | None
+    attack: str
+    said: list[str]
+    partial: bool
+
+
+@dataclass(frozen=True)
+class Board:
+    """The leaderboard of one subset, with the sentences above it."""
+
+    subset: str
+    counts: str
+    sentences: list[str]
+    heads: list[leaderboard.Column]
+    lines: list[Line]
+    axis: Axis
+    notes: list[str]
+
+
+@dataclass(frozen=True)
+class Answer:
+    """The leaderboards, first what stands first; all attacks as a table, and the tables as CSV."""
+
+    boards: list[Board]
+    attacks: Table
+    downloads: list[Download]
+
+    @property
+    def folded(self) -> bool:
+        """Whether the boards after the first are folded."""
+        return len(self.boards) > OPEN
+
+
+def answer(evaluation: runs.Evaluation) -> Answer | None:
+    """The first screen; None where no run attacked anything."""
+    board, attacks, differences = evaluation.leaderboard, evaluation.attacks, evaluation.differences
+    if not len(board):
         return None
-    kinds: dict[int, Kind] = {**dict.fromkeys(first.NAMES, "text"), **dict.fromkeys(first.SENTENCES, "note")}
-    columns = [Column(head, kinds.get(place, "number")) for place, head in enumerate(first.HEADS)]
-    columns = [*([Column("run")] if evaluation.several else []), *columns]
-    return Table(columns, body, note=" ".join(dict.fromkeys(notes)))
+    several, rows = evaluation.several, results.records(board)
+    behind = results.records(attacks)
+    scale = axis(
+        [row[name] for row in rows for name in ("d_ece", "d_ece_high", "null_high")] + [row["d_ece"] for row in behind]
+    )
+    boards = []
+    for subset in leaderboard.subsets(board):
+        here = _ordered([row for row in rows if row["subset"] == subset], several)
+        said = list(_sentences(evaluation, board, differences, subset))
+        boards.append(_board(subset, here, [row for row in behind if row["subset"] == subset], said, scale, several))
+    kept = {"leaderboard": board, "attacks": attacks, "differences": differences}
+    return Answer(
+        boards,
+        _attacks(behind, several),
+        [
+            Download(f"{name}.csv", csv_text(table.drop(columns="run_id" if several else ["run_id", "run"])))
+            for name, table in kept.items()
+            if len(table)
+        ],
+    )
+
+
+def _sentences(
+    evaluation: runs.Evaluation, board: pd.DataFrame, differences: pd.DataFrame, subset: str
+) -> Iterator[str]:
+    """What could be quoted of a subset, of each run."""
+    for label in dict.fromkeys(board["run"]):
+        part = board[(board["run"] == label) & (board["subset"] == subset)]
+        checks = evaluation.diagnostics[evaluation.diagnostics["run"] == label]
+        said = leaderboard.sentence(part, differences[differences["run"] == label], subset, checks) or _none(part)
+        if said and len(part):
+            yield f"Run {label}: {said}" if label else said
+
+
+def _none(board: pd.DataFrame) -> str:
+    """What is said where no protected system has a number."""
+    without = [row for row in results.records(board) if row["protects"]]
+    if not without:
+        return "No protected speech was attacked: these are the numbers of unprotected speech."
+    why = joined(dict.fromkeys(str(row["reason"]) for row in without))
+    return f"Of {joined(str(row['system']) for row in without)} there is no number{f': {why}' if why else ''}."
+
+
+def _ordered(rows: list[Row], several: bool) -> list[Row]:
+    """Of one run as the table has them; those of several runs among one another, best first."""
+    if not several:
+        return rows
+    return sorted(rows, key=lambda row: (not row["protects"], math.isnan(row["d_ece"]), row["d_ece"]))
+
+
+def _board(
+    subset: str, rows: Sequence[Row], attacks: Sequence[Row], said: list[str], scale: Axis, several: bool
+) -> Board:
+    heads = [
+        column
+        for column in leaderboard.COLUMNS
+        if any(row[column.name] if column.unit == "" else not math.isnan(row[column.name]) for row in rows)
+        or column.name in ("d_ece", "eer")
+    ]
+    ranks = [row["rank"] for row in rows]
+    lines = [
+        Line(
+            "" if several else _rank(row["rank"], ranks),
+            _label(row),
+            bool(row["protects"]),
+            [_cell(row, column) for column in heads],
+            _strip(row, rows, [one for one in attacks if _same(one, row)], scale),
+            "" if math.isnan(row["d_ece"]) else leaderboard.attack(row),
+            _about(row),
+            row["status"] != "ok",
+        )
+        for row in rows
+    ]
+    return Board(subset, _counts(rows), said, heads, lines, scale, list(_notes(rows, heads, several)))
+
+
+def _same(one: Row, other: Row) -> bool:
+    return all(one[name] == other[name] for name in ("run", "system"))
+
+
+def _label(row: Row) -> str:
+    return f"{row['system']} · {row['run']}" if row["run"] else str(row["system"])
+
+
+def _rank(rank: Any, ranks: Sequence[Any]) -> str:
+    if pd.isna(rank):
+        return tables.DASH
+    shared = sum(not pd.isna(other) and other == rank for other in ranks) > 1
+    return f"{int(rank)}{'=' if shared else ''}"
+
+
+def _counts(rows: Sequence[Row]) -> str:
+    """Of what the subset is made."""
+
+    def span(name: str) -> str:
+        known = sorted({int(row[name]) for row in rows if not pd.isna(row[name])})
+        return "" if not known else f"{known[0]}" if len(known) == 1 else f"{known[0]} to {known[-1]}"
+
+    sets = max((int(row["n_sets"]) for row in rows if not pd.isna(row["n_sets"])), default=1)
+    counted = [("n_speakers", "speakers"), ("n_target", "target trials"), ("n_nontarget", "non-target trials")]
+    parts = [f"{span(name)} {word}" for name, word in counted if span(name)]
+    return ", ".join([f"mean of {sets} sets"] * (sets > 1) + parts)
+
+
+# ---------------------------------------------------------------------------------------------------------------- cells
+
+
+def _cell(row: Row, column: leaderboard.Column) -> Cell:
+    """A number with, beneath it, whatever of interval, ceiling and chance the row has of it."""
+    name = column.name
+    if column.unit == "":
+        return Cell(name, str(row[name]) or tables.DASH, [])
+    value = number(row[name], column.unit)
+    if value == tables.DASH:
+        return Cell(name, value, [])
+    ends = [row.get(f"{name}_{end}", math.nan) for end in ("low", "high")]
+    beneath = [] if any(map(math.isnan, ends)) else [f"[{', '.join(number(end, column.unit) for end in ends)}]"]
+    for word, kept in (("≤", "ceiling"), ("chance", "chance")):
+        known = row.get(f"{name}_{kept}", math.nan)
+        beneath += [] if math.isnan(known) else [f"{word} {number(known, column.unit)}"]
+    within = name == "d_ece" and row["chance"] == "within"
+    marks = ["~"] * within + ["†"] * (row["status"] == "partial" and column.interval)
+    return Cell(name, " ".join([value, *marks]), beneath, within)
+
+
+def number(value: float, unit: str) -> str:
+    """Shorter than in the tables of all numbers, so that a row holds them all."""
+    if math.isnan(value) or math.isinf(value):
+        return tables.number(value, unit)
+    digits, scale = {"bit": (3, 1), "fraction": (1, 100)}.get(unit, (1, 1))
+    text = f"{scale * value:.{digits}f}"
+    return (text.lstrip("-") if float(text) == 0 else text).replace("-", "\N{MINUS SIGN}")
+
+
+def _about(row: Row) -> list[str]:
+    """How many attacks were tried, and which could not be."""
+    if math.isnan(row["d_ece"]):
+        said = [f"no number: {row['reason']}" if row["reason"] else "no number"]
+    else:
+        tried, may = int(row["n_attacks"]), int(row["contenders"])
+        said = ["the only attack tried" if tried == 1 else f"strongest of {tried} tried"]
+        said += [f"{may} may be the strongest"] if may > 1 else []
+    return [*said, *([f"not tried: {row['untried']}"] if row["untried"] else [])]
+
+
+def _notes(rows: Sequence[Row], heads: Sequence[leaderboard.Column], several: bool) -> Iterator[str]:
+    if any(row["chance"] == "within" for row in rows):
+        yield f"~ {leaderboard.NOTHING}."
+    if any(row["status"] == "partial" for row in rows):
+        yield "† does not stand on everything that was expected; do not compare."
+    yield NO_RANK if several else RANK
+    yield "↑ higher is more private, ↓ lower is more private. In brackets: 95 % interval over speakers; that of D_ECE is of the maximum over the attacks."
+    if any(one.name == "tag" for one in heads):
+        yield "l_w and tag are those of the strongest attack."
+    yield from filter(None, (glossary.metric(one.name).caution for one in heads))
+
+
+# ---------------------------------------------------------------------------------------------------------------- strip
+
+
+def _strip(row: Row, rows: Sequence[Row], attacks: Sequence[Row], scale: Axis) -> Strip | None:
+    """The attacks on a system; None where there is no number."""
+    if math.isnan(row["d_ece"]):
+        return None
+    own = {name: row[name] for name in answers.ATTACK}
+    others = [
+        one
+        for one in attacks
+        if not math.isnan(one["d_ece"]) and any(one[name] != own[name] for name in answers.ATTACK)
+    ]
+    unprotected = next((one["d_ece"] for one in rows if not one["protects"] and one["run"] == row["run"]), math.nan)
+    dots = [Dot(scale.at(one["d_ece"]), _titled(one), False) for one in others]
+    has_interval = not math.isnan(row["d_ece_low"])
+    strongest = _titled(row) + (
+        f", 95 % interval {number(row['d_ece_low'], 'bit')} to {number(row['d_ece_high'], 'bit')}"
+        if has_interval
+        else ""
+    )
+    said = [f"{_label(row)}: strongest attack {strongest}"]
+    if others:
+        said.append(f"other attacks: {'; '.join(map(_titled, others))}")
+    if not math.isnan(row["null_high"]):
+        said.append(f"chance up to {number(row['null_high'], 'bit')} bit")
+    if not math.isnan(unprotected):
+        said.append(f"unprotected speech {number(unprotected, 'bit')} bit")
+    return Strip(
+        [*dots, Dot(scale.at(row["d_ece"]), strongest, True)],
+        (scale.at(row["d_ece_low"]), scale.at(row["d_ece_high"])) if has_interval else None,
+        None if math.isnan(row["null_high"]) else scale.at(row["null_high"]),
+        None if math.isnan(unprotected) else scale.at(unprotected),
+        ". ".join(said),
+    )
+
+
+def _titled(row: Row) -> str:
+    return f"{leaderboard.attack(row)}: {number(row['d_ece'], 'bit')} bit"
+
+
+def _attacks(rows: Sequence[Row], several: bool) -> Table:
+    """All attacks, the strongest on each system first."""
+    heads = ["subset", "system", "attack", "D_ECE (bit) ↓", "95 % interval", "EER (%) ↑", "95 % interval", "may be the strongest"]  # fmt: skip
+    body = []
+    for row in rows:
+        numbers = []
+        for name, unit in (("d_ece", "bit"), ("eer", "fraction")):
+            ends = [row[f"{name}_{end}"] for end in ("low", "high")]
+            interval = "" if any(map(math.isnan, ends)) else f"[{', '.join(tables.number(end, unit) for end in ends)}]"
+            numbers += [tables.number(row[name], unit), interval]
+        body.append(
+            [str(row["subset"]), _label(row), leaderboard.attack(row), *numbers, "yes" if row["contends"] else ""]
+        )
+    columns = [Column(head, "number" if 2 < place < 7 else "text") for place, head in enumerate(heads)]
+    return Table(columns, body, left=2)

@@ -63,7 +63,7 @@ def facts(evaluation: runs.Evaluation, rows: pd.DataFrame) -> list[tuple[str, st
             shown = joined(v if len(v) <= most else f"{v[:most]}…" for v in values[:3])
             own.append((label, shown + (f" and {len(values) - 3} more" if len(values) > 3 else "")))
         if evaluation.several:
-            own = [(f"run {run.letter}", " · ".join([run.run_id, _when(run), *(f"{k} {v}" for k, v in own[2:] if v)]))]
+            own = [(f"run {run.label}", " · ".join([run.run_id, _when(run), *(f"{k} {v}" for k, v in own[2:] if v)]))]
         facts += own
     short = rows["status"].isin(["partial", "incomplete"]) | (rows["n_used"].fillna(0) < rows["n_expected"].fillna(0))
     total, full = len(rows), int((~short).sum())
@@ -117,7 +117,7 @@ def _span(counts: pd.Series) -> str:
 def partial(evaluation: runs.Evaluation, rows: pd.DataFrame) -> list[str]:
     """Why the report is partial, one line a reason; empty if it is not."""
     lines = [
-        f"{f'Run {run.letter}: ' if evaluation.several else ''}{problem}"
+        f"{f'Run {run.label}: ' if evaluation.several else ''}{problem}"
         for run in evaluation.runs
         for problem in run.problems
     ]
@@ -149,9 +149,9 @@ def limits(evaluation: runs.Evaluation) -> list[str]:
     of_runs: dict[str, list[str]] = {}
     for run in evaluation.runs:
         for one in run.limits:
-            of_runs.setdefault(one, []).append(run.letter)
+            of_runs.setdefault(one, []).append(run.label)
     everywhere = len(evaluation.runs)
     return [
-        one if len(letters) == everywhere else f"Run{'s' if len(letters) > 1 else ''} {joined(letters)}: {one}"
-        for one, letters in of_runs.items()
+        one if len(labels) == everywhere else f"Run{'s' if len(labels) > 1 else ''} {joined(labels)}: {one}"
+        for one, labels in of_runs.items()
     ]

@@ -14,6 +14,11 @@ from pipeline.report.drawn import Drawn
 from pipeline.report.page.parts import Download, csv_text
 
 ANCHORS = (
+    "answer",
+    "leaderboard",
+    "boards",
+    "differences",
+    "facts",
     "limits",
     "strongest",
     "bands",
@@ -28,6 +33,12 @@ ANCHORS = (
     "comparing",
 )
 """Ids of the page's own parts, which no section of figures may have."""
+WIDTH, HIGHEST = 1114, 1000
+"""Pixels: the page's width, and how high a figure may be on it that is not folded."""
+POINT = 4 / 3
+"""Pixels of a point."""
+NAMED = 6
+"""Folded figures that are named."""
 
 
 @dataclass(frozen=True)
@@ -37,6 +48,15 @@ class Figure:
     id: str
     plot: Plot
     download: Download
+
+    @property
+    def height(self) -> float:
+        """Pixels on a page that is as wide as it may be; 0 where the figure does not say."""
+        size = re.search(r'<svg\b[^>]*\bviewBox="[-\d.]+ [-\d.]+ ([\d.]+) ([\d.]+)"', self.plot.svg)
+        if size is None:
+            return 0.0
+        width, height = float(size[1]), float(size[2])
+        return height * min(POINT, WIDTH / width)
 
     @property
     def uri(self) -> str:
@@ -50,6 +70,27 @@ class Section:
     id: str
     heading: str
     figures: list[Figure]
+
+    @property
+    def caption(self) -> str:
+        return self.figures[0].plot.caption
+
+    @property
+    def shown(self) -> list[Figure]:
+        """The first figure, unless it is higher than a screen."""
+        return self.figures[:1] if self.figures[0].height <= HIGHEST else []
+
+    @property
+    def folded(self) -> list[Figure]:
+        return self.figures[len(self.shown) :]
+
+    @property
+    def said(self) -> str:
+        """What the folded figures show: their titles, of which the part that all have is said once."""
+        count = len(self.folded)
+        titles = list(dict.fromkeys(one.plot.title.partition(": ")[2] or one.plot.title for one in self.folded))
+        names = "; ".join(titles[:NAMED]) + (f"; and {len(titles) - NAMED} more" if len(titles) > NAMED else "")
+        return f"{count} {'more ' if self.shown else ''}figure{'s' if count != 1 else ''}: {names}"
 
 
 def sections(evaluation: runs.Evaluation, rows: pd.DataFrame, drawn: Drawn) -> list[Section]:

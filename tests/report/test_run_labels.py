@@ -1,0 +1,140 @@
+"""Labels of runs by what differs between them, and what differs between configurations."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from pipeline.report import run_labels, settings_that_differ
+from pipeline.report.run_labels import MOST, About, labels
+
+CONFIG: dict[str, Any] = {
+    "paths": {"root": "/one"},
+    "runtime": {"device": "auto", "threads": None},
+    "dataset": {"name": "synthetic", "seed": 1},
+    "train": {"name": "embedding"},
+    "executor": {"name": "local"},
+    "system": {"original": {"name": "original"}, "b2": {"name": "mcadams", "alpha": 0.8}},
+    "extractor": {"ecapa": {"name": "ecapa"}},
+    "attacker": {"ignorant": {"enrolment": "original", "trial": "anonymised"}},
+    "metric": {"asv": {"name": "asv"}},
+}
+RUN = About(CONFIG, ("libri_test",), "ab", ("0.2",), ("cpu",), started="2026-11-29T10:40:16Z")
+
+
+def changed(path: str, value: Any) -> dict[str, Any]:
+    """The configuration with another value; None takes a part out."""
+    *above, name = path.split(".")
+    if not above:
+        return {**CONFIG, name: value}
+    found: dict[str, Any] = {**CONFIG}
+    place = found
+    for one in above:
+        place[one] = {**place[one]}
+        place = place[one]
+    place[name] = value
+    return found
+
+
+def of(*values: Any, path: str) -> list[str]:
+    return labels([replace(RUN, config=changed(path, value)) for value in values])
+
+
+@pytest.mark.parametrize(
+    ("path", "values", "expected"),
+    [
+        ("extractor", [{"ecapa": {"name": "ecapa"}}, {"campplus": {"name": "campplus"}}], ["ecapa", "campplus"]),
+        ("extractor", [{"a": {}}, {"a": {}, "b": {}}], ["without b", "with b"]),
+        ("dataset.seed", [1, 2, 3], ["seed=1", "seed=2", "seed=3"]),
+        ("system.b2.alpha", [0.8, 0.9], ["alpha=0.8", "alpha=0.9"]),
+        ("train", [{"name": "embedding"}, None], ["train=embedding", "train=none"]),
+        ("train.name", ["embedding", "finetune"], ["train=embedding", "train=finetune"]),
+        ("system", [{"b2": {"name": "mcadams"}}, {"b2r": {"name": "mcadams"}}], ["b2", "b2r"]),
+    ],
+)
+def test_runs_are_called_by_what_differs(path: str, values: list[Any], expected: list[str]) -> None:
+    assert of(*values, path=path) == expected
+
+
+def test_a_data_set_is_said_with_its_word_and_beside_the_rest() -> None:
+    other = replace(RUN, datasets=("vctk",), config=changed("system.b2.alpha", 0.9))
+    assert labels([RUN, replace(RUN, datasets=("vctk",))]) == ["dataset libri_test", "dataset vctk"]
+    assert labels([RUN, replace(other, datasets=RUN.datasets)]) == ["alpha=0.8", "alpha=0.9"]
+    assert labels([RUN, other]) == ["dataset libri_test", "dataset vctk"], "both would be too long for a legend"
+
+
+def test_equal_runs_are_told_apart_by_time_then_by_letter() -> None:
+    later = replace(RUN, started="2026-11-29T11:02:00Z")
+    assert labels([RUN, later]) == ["10:40", "11:02"]
+    assert labels([RUN, replace(RUN, started="2026-11-29T10:40:59Z")]) == ["10:40:16", "10:40:59"]
+    assert labels([RUN, replace(RUN, started="20261130T104016Z-custom-abc")]) == ["2026-11-29", "2026-11-30"]
+    assert labels([RUN, RUN]) == ["A", "B"] and labels([replace(RUN, started="?")] * 3) == ["A", "B", "C"]
+    assert labels([RUN]) == [""]
+
+
+def test_what_does_not_move_numbers_is_no_label_unless_nothing_else_differs() -> None:
+    elsewhere = replace(RUN, config={**CONFIG, "paths": {"root": "/two"}}, started="2026-11-29T11:02:00Z")
+    assert labels([RUN, elsewhere]) == ["10:40", "11:02"]
+    assert labels([RUN, replace(elsewhere, devices=("cuda",))]) == ["cpu", "cuda"]
+    assert labels([RUN, replace(elsewhere, versions=("0.3",))]) == ["version 0.2", "version 0.3"]
+
+
+def test_labels_stay_short_and_differ_whatever_the_settings_are() -> None:
+    long = [f"{'x' * 60}{number}" for number in range(30)]
+    several = of(*long, path="system.b2.alpha")
+    assert len(set(several)) == 30 and max(map(len, several)) <= MOST
+    alike = of(*([long[0]] * 28), path="system.b2.alpha")
+    assert len(set(alike)) == 28 and max(map(len, alike)) <= MOST
+    ends_differ = of("a" * 50, "a" * 25 + "b" * 25, path="system.b2.alpha")
+    assert len(set(ends_differ)) == 2
+    two = [changed("system.b2.alpha", 0.8), changed("system.b2.alpha", 0.8), changed("system.b2.alpha", 0.9)]
+    first = [replace(RUN, config=config, started=f"2026-11-29T1{n}:00:00Z") for n, config in enumerate(two)]
+    assert labels(first) == ["alpha=0.8, 10:00", "alpha=0.8, 11:00", "alpha=0.9, 12:00"]
+    assert labels(first[::-1]) == labels(first)[::-1], "the order in which they are given is nothing to them"
+
+
+def test_a_run_without_a_configuration_is_called_by_its_rows() -> None:
+    old = replace(RUN, config={}, components={"extractor": ("ge2e",), "system": ("b2", "original")})
+    new = replace(RUN, components={"extractor": ("ecapa",), "system": ("b2", "original")})
+    assert labels([old, new]) == ["ge2e", "ecapa"]
+
+
+# ------------------------------------------------------------------------------------------------- what differs
+
+
+def paths(*configs: dict[str, Any]) -> tuple[list[str], list[str]]:
+    found = settings_that_differ.of_configs(configs)
+    return [one.path for one in found.numeric], [one.path for one in found.runtime]
+
+
+def test_only_leaves_that_differ_and_runtime_ones_apart() -> None:
+    one = changed("system.b2.alpha", 0.9) | {"paths": {"root": "/two"}, "executor": {"name": "slurm"}}
+    one["dataset"] = {"name": "synthetic", "seed": 1, "root": "/data"}
+    one["extractor"] = {"ecapa": {"name": "ecapa", "batch_seconds": 60.0}}
+    numeric, runtime = paths(CONFIG, one)
+    assert numeric == ["system.b2.alpha"]
+    assert set(runtime) == {"paths.root", "executor.name", "dataset.root", "extractor.ecapa.batch_seconds"}
+
+
+def test_a_default_that_is_written_out_is_no_difference() -> None:
+    bare = {"b2": {"name": "mcadams"}}
+    assert paths({"system": bare}, {"system": {"b2": {"name": "mcadams", "order": 20}}}) == ([], [])
+    (found,) = settings_that_differ.of_configs(
+        [{"system": bare}, {"system": {"b2": {"name": "mcadams", "order": 24}}}]
+    ).numeric
+    assert found.values == (20, 24) and found.defaults == (True, False)
+
+
+def test_settings_of_a_component_that_is_not_installed_count_as_numeric() -> None:
+    several = [{"extractor": {"x": {"name": "of_a_plug_in", "device": one}}} for one in "ab"]
+    assert paths(*several) == (["extractor.x.device"], [])
+
+
+def test_values_that_are_written_differently_and_mean_the_same() -> None:
+    assert paths(CONFIG, changed("system.b2.alpha", 0.80)) == ([], [])
+    assert paths({"fusion": []}, {}) == ([], []) and paths({"bands": None}, {"bands": {}}) == ([], [])
+    assert paths({"a": {"b": 1}}, {"a": {"b": 1.0}}) == ([], [])
+    assert paths({"a": {"b": True}}, {"a": {"b": 1}}) == (["a.b"], [])
+    assert run_labels.letter(26) == "AA"
