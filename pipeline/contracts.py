@@ -326,6 +326,11 @@ class Extractor(Component):
         return mean_of_units(vectors, weights)
 
     @classmethod
+    def frequencies(cls, settings: Any) -> tuple[float, ...] | None:
+        """Which F0 in Hz each entry of a vector stands for, where vectors are histograms of F0; None for all others."""
+        return None
+
+    @classmethod
     def preparation(cls, settings: Any) -> Preparation:
         """What is done to a decoded recording before :meth:`extract` hears it; what its settings say of it is numeric."""
         return Preparation()
@@ -780,6 +785,21 @@ class Backend(Component):
 Reads = Literal["trials", "trial_runs", "pairs", "pair_runs", "ranks"]
 
 
+@dataclass(frozen=True)
+class Attribute:
+    """A property of speakers or utterances, such as sex or accent.
+
+    Attributes:
+        speakers: its value for each enrolled speaker, of the enrolment utterances.
+        utterances: its value for each trial utterance.
+        why: why it cannot be used, or ''.
+    """
+
+    speakers: Mapping[str, str]
+    utterances: Mapping[str, str]
+    why: str = ""
+
+
 @dataclass(frozen=True, eq=False)
 class Trials:
     """Scores of enrolment models against trial utterances.
@@ -792,6 +812,10 @@ class Trials:
         are_llrs: whether the scores are natural-log likelihood ratios.
         n_expected: trials in the list.
         utterances: str [n], the id of each trial utterance; None where ids are not known.
+        candidates: the same attack with the trials that the list lacks, for a family with ``MetricFamily.searches``: every
+            enrolled speaker against every utterance of theirs; None where the list has them all, or they cannot be had.
+        development: the same attack on the trial set that ``MetricFamily.development`` names, of other speakers.
+        attributes: what is known of speakers and utterances, by name (``sex``, ...), for a family with ``MetricFamily.searches``.
     """
 
     scores: np.ndarray
@@ -801,6 +825,9 @@ class Trials:
     are_llrs: bool
     n_expected: int
     utterances: np.ndarray | None = None
+    candidates: Trials | None = None
+    development: Trials | None = None
+    attributes: Mapping[str, Attribute] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, eq=False)
@@ -815,6 +842,21 @@ class Pairs:
 
     oo: np.ndarray
     op: np.ndarray
+    pp: np.ndarray
+    speakers: np.ndarray
+    n_expected: int
+
+
+@dataclass(frozen=True, eq=False)
+class ProtectedPairs:
+    """Scores of all utterances of a set against all, protected speech alone: as an attacker sees it who has adapted to the system.
+
+    Attributes:
+        pp: float64 [n, n].
+        speakers: str [n].
+        n_expected: utterances in the set.
+    """
+
     pp: np.ndarray
     speakers: np.ndarray
     n_expected: int
@@ -1035,22 +1077,32 @@ class MetricFamily(Component):
         figures: tables that it writes for figures.
         row_figures: figures that need no more than rows.
         references: papers, for the report's list of sources.
+        of_protected: of a family that reads :class:`Pairs`, the metrics that :meth:`measure_protected` gives; () for none.
         ways: variants and estimators by which it computes one number several times, the one to be read first at the front; a
             report folds the others below it.
+        searches: whether it reads :class:`Trials` and looks for the speaker among all candidates: then it is given the trials
+            that the list lacks (``Trials.candidates``), and what is known of speakers (``Trials.attributes``).
     """
 
     reads: ClassVar[Reads]
     title: ClassVar[str]
     metrics: ClassVar[Mapping[str, Metric]]
+    searches: ClassVar[bool] = False
     figures: ClassVar[tuple[FigureTable, ...]] = ()
     row_figures: ClassVar[tuple[RowFigure, ...]] = ()
     references: ClassVar[tuple[str, ...]] = ()
+    of_protected: ClassVar[tuple[str, ...]] = ()
     ways: ClassVar[tuple[str, ...]] = ()
 
     @classmethod
     def inputs(cls, settings: Any) -> RankInputs:
         """What is ranked, where the family reads :class:`Ranks`."""
         return RankInputs()
+
+    @classmethod
+    def development(cls, settings: Any) -> Mapping[str, str]:
+        """By trial set, the one of other speakers from which the family learns what it needs for it (``Trials.development``)."""
+        return {}
 
     @classmethod
     def definition(cls, settings: Any) -> tuple[str, ...]:
@@ -1068,6 +1120,15 @@ class MetricFamily(Component):
         Raises:
             MetricError: a metric is not defined on these scores.
         """
+
+    @classmethod
+    def measure_protected(cls, settings: Any, data: ProtectedPairs) -> Measured:
+        """Rows of the metrics :attr:`of_protected`, and figure tables, of protected speech alone.
+
+        Raises:
+            MetricError: a metric is not defined on these scores.
+        """
+        raise NotImplementedError(f"{cls.__qualname__} names no metrics of_protected")
 
     @classmethod
     def record(cls, row: Row) -> dict[str, Any]:

@@ -181,6 +181,11 @@ KINDS = {
         "tables cut down to different utterances",
         "add the utterances to utt2spk or take them out of wav.scp",
     ),
+    "no-attribute": (
+        "a table of other speakers or utterances, or a misspelt name in dataset.attributes",
+        "give every speaker a line SPEAKER VALUE in spk2NAME, or every utterance a line UTTERANCE VALUE in utt2NAME; "
+        "'dataset.attributes=[]' goes on without",
+    ),
     "no-sex": (
         "an incomplete table of speakers",
         "add a line for each speaker (spk2gender: SPEAKER f|m; SPEAKERS.TXT: ID | F|M | …), or remove the table; for trees, "

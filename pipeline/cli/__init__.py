@@ -22,7 +22,8 @@ VERBS = {
     "plan": "print what a run would reuse and compute, why, and how much time and room it takes: [--tasks]",
     "validate": "check the configuration, and the audio of external systems: [--html FILE] [--csv FILE] [--training]",
     "report": "report RUN...: one report of one or more finished runs",
-    "compare": "compare RUN RUN: equal signatures side by side; compare recipe=NAME [RUN]: its scorecard",
+    "compare": "compare RUN RUN: settings that differ, then differences; compare recipe=NAME [RUN]: its scorecard",
+    "export": "export RUN... --format latex|markdown|csv|bibtex: the leaderboard, tables, scorecard (see export --help)",
     "doctor": "whether this machine will do: versions, devices, disks, models, data, Slurm; each finding with its remedy",
     "fetch-models": "get the weights of the chosen extractors (the only verb that downloads)",
     "check-plugin": "check-plugin NAME: whether a component keeps its contract (see check-plugin --help)",
@@ -110,6 +111,10 @@ def _dispatch(arguments: list[str]) -> int:
         from pipeline.cli.store import main as look_after
 
         return look_after(arguments[1:])
+    if arguments[:1] == ["export"]:
+        from pipeline.cli.export import main as export
+
+        return export(arguments[1:])
     if any(argument in ("-h", "--help") for argument in arguments):
         print(HELP, end="")
         return 0

@@ -148,7 +148,7 @@ def _whole(text: str) -> int:
 
 def _inputs(options: argparse.Namespace) -> list[Path]:
     given = [value for value in vars(options).values() if isinstance(value, Path)]
-    return given + list(getattr(options, "spk2attr", []))
+    return [*given, *getattr(options, "spk2attr", []), *getattr(options, "utt2attr", [])]
 
 
 # Trials --------------------------------------------------------------------------------------------------------------

@@ -6,13 +6,13 @@ import argparse
 import dataclasses
 import math
 from collections.abc import Collection
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
 from pipeline import metrics
-from pipeline.cli import score_order
+from pipeline.cli import score_attributes, score_order
+from pipeline.cli.score_attributes import Attack
 from pipeline.cli.score_report import Report, warn
 from pipeline.datasets.scores import joins as score_joins
 from pipeline.datasets.scores.files import Array
@@ -26,20 +26,6 @@ LEARNT_ELSEWHERE = ("softmax", "published")
 FPRS = (0.01, 0.001)
 OFF = "--replicates 0 turns intervals and null bands off"
 SAID = "the true candidate scores above another one"
-
-
-@dataclass(frozen=True)
-class Attack:
-    """Scores of trials against candidates, one a speaker."""
-
-    scores: Array
-    """[n, N]."""
-    truth: np.ndarray
-    """[n] index of the true candidate."""
-    names: list[str]
-    """[N] speakers of the candidates."""
-    not_enrolled: int
-    """Trials that are left out: nobody enrolled speaks."""
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -59,6 +45,13 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--dev-input2spk", type=Path)
     parser.add_argument("--dev-reference2spk", type=Path)
     parser.add_argument("--spk2attr", type=Path, nargs="+", default=[], help="tables SPEAKER VALUE: sex, accent, ...")
+    parser.add_argument(
+        "--utt2attr",
+        type=Path,
+        nargs="+",
+        default=[],
+        help="tables TRIAL VALUE: emotion, language, ...; candidates too, unless theirs is that of all their trials",
+    )
     parser.add_argument("--lengths", type=_length, nargs="+", default=[], help="trials that are pooled: 1 2 5 10")
 
 
@@ -99,7 +92,9 @@ def measure(options: argparse.Namespace, report: Report, negated: Collection[str
     _ranks(options, report, attack)
     _evidence(options, report, attack)
     for path in options.spk2attr:
-        _attribute(report, attack, path, slope)
+        score_attributes.of_speakers(report, attack, path, slope)
+    for path in options.utt2attr:
+        score_attributes.of_utterances(report, attack, path, slope)
     if options.lengths:
         _lengths(options, report, attack, given)
 
@@ -162,7 +157,8 @@ def _attack(options: argparse.Namespace, report: Report, prefix: str, negated: C
     left_out = int((~kept).sum())
     if left_out:
         report.note(f"{left_out} of {kept.size} trials are of speakers who are not enrolled, and are left out")
-    return Attack(found[kept], own[kept], list(references.speakers), left_out)
+    trials = [name for name, one in zip(inputs.ids, kept) if one]
+    return Attack(found[kept], own[kept], list(references.speakers), left_out, trials, list(references.ids))
 
 
 def _learnt(
@@ -292,33 +288,6 @@ def _evidence(options: argparse.Namespace, report: Report, attack: Attack) -> No
         )
     for name, interval in ends.items():
         report.interval(tuple(name.split(".", 1)), interval)
-
-
-def _attribute(report: Report, attack: Attack, path: Path, slope: float | Array | None) -> None:
-    table = score_joins.listed(path, report.note)
-    value = dict(zip(table.ids, table.speakers))
-    missing = [name for name in attack.names if name not in value]
-    if missing:
-        raise DataError(
-            f"{len(missing)} candidates have no value: {', '.join(missing[:10])}",
-            where=str(path),
-            cause="a table of other speakers",
-            remedy="give every speaker of --reference2spk a line SPEAKER VALUE",
-        )
-    names = sorted({value[name] for name in attack.names})
-    classes = np.array([names.index(value[name]) for name in attack.names])
-    place = ("attribute", path.stem if path.name.count(".") < 2 else path.name)
-    report.put((*place, "values"), {name: int((classes == k).sum()) for k, name in enumerate(names)})
-    if slope is None:
-        report.put((*place, "mean_attribute"), None, "there is no slope")
-        return
-    found = metrics.attribute_part(attack.scores, attack.truth, classes, slope)
-    for part in dataclasses.fields(found):
-        if part.name not in ("attribute", "within"):
-            report.put((*place, part.name), getattr(found, part.name))
-    other = metrics.stranger(attack.scores, attack.truth, classes, slope)
-    for name in ("mean", "mean_speaker", "chance", "n_undefined"):
-        report.put((*place, "stranger", name), getattr(other, name), other.reason)
 
 
 def _lengths(options: argparse.Namespace, report: Report, attack: Attack, given: str | float) -> None:

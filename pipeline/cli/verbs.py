@@ -85,7 +85,7 @@ def run(arguments: Sequence[str], asked: Evaluation, values: dict[str, Any]) -> 
         return _say_sent(result)
     below = [
         *filter(None, [_scored(result)]),
-        f"all numbers: {result.folder / evaluation.SUMMARY}",
+        f"all tables in full: {evaluation.SUMMARY}, beside the report",
         f"tasks: {result.reused} reused, {result.computed} computed",
         str(result.report()),
     ]
@@ -199,13 +199,13 @@ def validate(options: submission.Options, asked: Evaluation, values: dict[str, A
 
 def report(runs: Sequence[Result], asked: Evaluation, values: dict[str, Any]) -> int:
     """One report of one or more finished runs, beside the first of them."""
-    from pipeline.report import render
+    from pipeline.report import drawn, render
 
     if not runs:
         raise ConfigError("report needs run folders", remedy="python -m pipeline report exp/runs/RUN [RUN ...]")
     page = runs[0].folder / ("report.html" if len(runs) == 1 else "report-merged.html")
     try:
-        print(render.render([one.folder for one in runs], page).resolve())
+        print(render.render([one.folder for one in runs], page, drawn.beside(runs[0].folder)).resolve())
     except OSError as error:
         if error.errno not in (*FULL, errno.EACCES) or len(runs) > 1 or not page.is_file():
             raise
@@ -215,7 +215,8 @@ def report(runs: Sequence[Result], asked: Evaluation, values: dict[str, Any]) ->
 
 
 def compare(runs: Sequence[Result], asked: Evaluation, values: dict[str, Any]) -> int:
-    """Numbers of two runs side by side where their signatures are equal."""
+    """Which settings of two runs differ, then the differences between their systems, then rows that changed."""
+    from pipeline.evaluation.compared import compared
     from pipeline.report import comparison
 
     if len(runs) != 2:
@@ -224,11 +225,16 @@ def compare(runs: Sequence[Result], asked: Evaluation, values: dict[str, Any]) -
             remedy="python -m pipeline compare exp/runs/RUN exp/runs/RUN, or "
             f"python -m pipeline compare recipe=NAME [exp/runs/RUN] with one of {', '.join(scorecards.names())}",
         )
+    first, second = runs[0].folder, runs[1].folder
+    same = comparison.one_run(first, second)
+    if same:
+        print(same)
+        return 0
     for one, other in (runs, runs[::-1]):
         for said in one.limits:
             if said not in other.limits:
                 log.warning("%s alone: %s", one.folder.name, said)
-    print(comparison.to_text(runs[0].folder, runs[1].folder))
+    print(comparison.to_text(first, second, compared(*runs)))
     return 0
 
 

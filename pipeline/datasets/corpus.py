@@ -55,6 +55,7 @@ class Corpus:
         limits: what a reader of the numbers must know first (:mod:`pipeline.tables.limits`).
         transcripts: the table that should hold the words of an evaluated utterance, by (set, utterance).
         sounds: digest of what is heard in a file, whatever its format, by the digest of its bytes.
+        attributes: by name, values by (set, utterance).
     """
 
     manifest: pd.DataFrame
@@ -64,6 +65,7 @@ class Corpus:
     limits: tuple[str, ...] = ()
     transcripts: Mapping[tuple[str, str], Path | None] = field(default_factory=dict)
     sounds: Mapping[str, str] = field(default_factory=dict)
+    attributes: Mapping[str, Mapping[tuple[str, str], str]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -123,6 +125,7 @@ class Listing:
         protocol: how the protocol was made, where the data set has no lists.
         limits: what else a reader of the numbers must know first.
         called: the names of sets that a tree is called, with its folder.
+        attributes: by name, values by (set, utterance).
     """
 
     utterances: list[Listed] = field(default_factory=list)
@@ -132,6 +135,7 @@ class Listing:
     protocol: list[str] = field(default_factory=list)
     limits: list[str] = field(default_factory=list)
     called: list[tuple[str, Path]] = field(default_factory=list)
+    attributes: dict[str, Mapping[tuple[str, str], str]] = field(default_factory=dict)
 
 
 class Fence:
@@ -325,7 +329,14 @@ def assemble(
     sounds = {probe.sha256: probe.sound for _, probe in sound}
     limits = [*listing.protocol, *_limits(listing, sets)]
     return Corpus(
-        _manifest(sound), sets, tuple(sorted(dropped)), tuple(listing.notes), tuple(limits), transcripts, sounds
+        _manifest(sound),
+        sets,
+        tuple(sorted(dropped)),
+        tuple(listing.notes),
+        tuple(limits),
+        transcripts,
+        sounds,
+        listing.attributes,
     )
 
 

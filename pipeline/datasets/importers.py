@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from pipeline.datasets import corpus, cutting, folders, kaldi, librispeech, pipes, rendered
+from pipeline.datasets import attributes, corpus, cutting, folders, kaldi, librispeech, pipes, rendered
 from pipeline.datasets.corpus import Corpus, Listing
 from pipeline.datasets.known import NOTHING_KNOWN, KnownFiles
 from pipeline.datasets.settings import DatasetSettings
@@ -39,6 +39,7 @@ def read(
     listing = Listing()
     root = add(settings, listing, folder, training_alone)
     _say_commands(listing)
+    listing.attributes = attributes.read(listing, settings.attributes)
     cutting.write(listing, recordings, threads, known)
     return corpus.assemble(listing, root, allow_partial, threads, known)
 

@@ -42,6 +42,7 @@ class Prepared:
         same: the copies whose recordings hold one sound where the originals hold several, by what messages call them.
         untrained: utterances of the training set that are among ``dropped`` because the set itself lacks their sound.
         given: scores that came instead of audio.
+        attributes: what else is known of speakers and utterances (``dataset.attributes``): by name, values by (set, utterance).
     """
 
     name: str
@@ -55,6 +56,7 @@ class Prepared:
     same: Mapping[str, Sameness] = field(default_factory=dict)
     untrained: tuple[str, ...] = ()
     given: tuple[ScoreSet, ...] = ()
+    attributes: Mapping[str, Mapping[tuple[str, str], str]] = field(default_factory=dict)
 
     @property
     def size(self) -> str:
@@ -129,6 +131,7 @@ def run(
         said,
         same,
         untrained,
+        attributes=corpus.attributes,
     )
 
 

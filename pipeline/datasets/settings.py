@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any, Literal
 
 from pydantic import ValidationInfo, field_validator
 
 from pipeline.contracts import ComponentSettings, numeric, runtime
 from pipeline.names import composed
+
+_NO_ATTRIBUTES = {"utt", "spk", "gender", "sex", "dur"}
 
 
 class DatasetSettings(ComponentSettings):
@@ -37,6 +40,8 @@ class DatasetSettings(ComponentSettings):
         sexes: a table of the sex of speakers for ``folders`` and ``librispeech``: lines SPEAKER f|m, CSV with a header, or the one
             that the corpus brings; by default one that is called as LibriSpeech, VCTK or VoxCeleb call it, in the root or its parent.
         files: which files of a tree of ``folders`` are evaluated, by name with wildcards: ``*_mic2.flac``.
+        attributes: names of what else is known of speakers or utterances than their sex, for metrics that tell how much of a
+            disclosure it is: ``accent`` reads ``spk2accent`` or ``utt2accent`` of the Kaldi sets that are evaluated.
         sets: names of the trial sets to evaluate, e.g. ``[libri_dev_trials_f]``; by default all that are found.
         trials: of ``scores``, the folder with lists of trials, SET/trials; by default ``data`` beside the scores.
         utt2spk: of ``scores``, a table of the speakers of ids; by default ``utt2spk`` beside each list of trials.
@@ -66,6 +71,7 @@ class DatasetSettings(ComponentSettings):
     follow_links: bool = runtime(False)
     sexes: str | None = runtime(None)
     files: str = runtime("*", min_length=1)
+    attributes: list[str] = numeric([])
     sets: list[str] | None = numeric(None)
     trials: str | None = runtime(None)
     utt2spk: str | None = runtime(None)
@@ -116,6 +122,18 @@ class DatasetSettings(ComponentSettings):
         if files != "*" and given.data.get("name") != "folders":
             raise ValueError("files are chosen by their names for dataset=folders")
         return files
+
+    @field_validator("attributes")
+    @classmethod
+    def _has_tables(cls, names: list[str], given: ValidationInfo) -> list[str]:
+        if names and given.data.get("name") not in ("kaldi", "vpc"):
+            raise ValueError("tables spk2NAME and utt2NAME are read of Kaldi sets: dataset=kaldi or dataset=vpc")
+        wrong = [name for name in names if not re.fullmatch(r"\w+", name) or name in _NO_ATTRIBUTES]
+        if wrong or len(set(names)) < len(names):
+            raise ValueError(
+                f"each names a table once, as accent names spk2accent or utt2accent, and the sex is known without: not {names}"
+            )
+        return names
 
     @field_validator("trials", "utt2spk", "labels", "distances", "as_is", "results", "pool")
     @classmethod

@@ -1,4 +1,4 @@
-"""Which minimum-EER conditions of a challenge each system meets, by the challenge's rule and by our strongest attack."""
+"""Which minimum-EER conditions of a challenge each system meets, by the challenge's rule and by the leaderboard's attack."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ COLUMNS = (
 
 def rank(
     rows: pd.DataFrame,
-    choice: pd.DataFrame,
+    board: pd.DataFrame,
     *,
     subset: str,
     edges: Sequence[float],
     attackers: Sequence[str],
     variant: str = "",
 ) -> pd.DataFrame:
-    """The conditions of each system, one row by the attacker as the challenge ranks and one by our strongest attack.
+    """The conditions of each system, one row by the attacker as the challenge ranks and one by the leaderboard's.
 
     Args:
         rows: the results, averages among them.
-        choice: the strongest attack on each system (:func:`pipeline.diagnostics.strongest.choose`).
+        board: the leaderboard (:mod:`pipeline.tables.answers`), with the strongest attack on each system.
         subset: whose EER counts.
         edges: the least EER of condition 1, 2, ..., ascending fractions.
         attackers: by whose lowest EER the challenge ranks.
@@ -47,7 +47,7 @@ def rank(
     attacks = rows[wanted & rows["value"].notna() & (rows["attacker"] != "unprotected")]
     found = []
     for (dataset, system), part in attacks.groupby(["dataset", "system"], sort=False):
-        own = choice[(choice["dataset"] == dataset) & (choice["system"] == system)]
+        own = board[(board["dataset"] == dataset) & (board["system"] == system) & (board["subset"] == subset)]
         keys = list(strongest.ATTACK)
         ours = part.merge(own[keys], on=keys, how="inner")
         theirs = part[part["attacker"].isin(list(attackers))]

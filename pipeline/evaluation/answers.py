@@ -15,7 +15,7 @@ from pipeline.metrics import holm, shared_ranks
 from pipeline.planning.graph import Answered, Compared, Graph
 from pipeline.report import leaderboard as words
 from pipeline.stages.strongest import ATTACKS, ROWS, STRONGEST
-from pipeline.tables import answers, results
+from pipeline.tables import answers, records, results
 from pipeline.tables.answers import ATTACK, TAKEN
 
 Row = dict[str, Any]
@@ -23,10 +23,17 @@ ALPHA = 0.05
 """p-values up to it tell systems apart."""
 LEAST_PRIVATE = {"alid": max, "mean_d": max, "idr": max, "deid": min, "g_vd": max}
 STATUSES = ("ok", "partial", "incomplete")
+OF_MEANS = (*TAKEN, "alid_chance")
+"""Metrics of which the leaderboard has means over sets, whether the results have them or not."""
 
 
 def formed(
-    graph: Graph, measured: pd.DataFrame, rows: pd.DataFrame, outcome: Outcome, allow_partial: bool
+    graph: Graph,
+    measured: pd.DataFrame,
+    rows: pd.DataFrame,
+    outcome: Outcome,
+    allow_partial: bool,
+    means: Sequence[Row] = (),
 ) -> dict[str, pd.DataFrame]:
     """The tables of :mod:`pipeline.tables.answers`.
 
@@ -35,8 +42,10 @@ def formed(
     Args:
         measured: rows of results that are no averages.
         rows: all rows of results.
+        means: further rows: means of the metrics in :data:`OF_MEANS` over sets.
     """
-    found = _Results(measured, rows, graph.means)
+    found = _Results(measured, rows, graph.means, means)
+    known_of = _held_out(graph, outcome)
     boards: list[Row] = []
     behind: list[Row] = []
     for one in graph.answered:
@@ -44,7 +53,8 @@ def formed(
         here = [found.completed(one, row) for row in _read(made, ROWS)]
         status = {row["subset"]: _status(found, one, row, allow_partial) for row in here}
         boards += [_board(found, one, row, *status[row["subset"]]) for row in here]
-        behind += [_behind(one, row, *status[row["subset"]]) for row in _read(made, ATTACKS)]
+        behind += [_behind(one, row, known_of, *status[row["subset"]]) for row in _read(made, ATTACKS)]
+    boards += list(_absent(found, graph.answered, boards))
     known = {one.identity["system"]: one for one in graph.answered}
     held = {(row["subset"], row["system"]): (row["status"], row["reason"]) for row in boards}
     differences = [
@@ -64,6 +74,23 @@ def formed(
     }
 
 
+def _absent(found: _Results, answered: Sequence[Answered], boards: Sequence[Row]) -> Iterator[Row]:
+    """Rows without numbers of systems that protect, of subsets on which others were attacked and they were not."""
+    there = {(row["subset"], row["system"]): row["n_sets"] for row in boards}
+    known = {subset: n_sets for (subset, _), n_sets in there.items()}
+    sets_of: dict[str, set[str]] = {}
+    for subset, system in there:
+        sets_of.setdefault(system, set()).add(subset)
+    for one in answered:
+        system = one.identity["system"]
+        for subset, n_sets in known.items():
+            if one.protects and (subset, system) not in there:
+                lacking = [name for name in found.parts(subset) if name not in sets_of.get(system, set())]
+                reason = f"no attack was tried on {', '.join(lacking)}"
+                about = {**one.identity, "subset": subset, "n_sets": n_sets, "protects": True}
+                yield {**about, "status": "incomplete", "reason": reason}
+
+
 def _read(made: Artefact, name: str) -> list[Row]:
     return results.records(pd.read_parquet(made.path(name)))
 
@@ -71,8 +98,14 @@ def _read(made: Artefact, name: str) -> list[Row]:
 class _Results:
     """Rows of results, by what they are about."""
 
-    def __init__(self, measured: pd.DataFrame, rows: pd.DataFrame, means: Mapping[str, Mapping[str, float]]) -> None:
-        self.rows, self.means = results.records(rows), means
+    def __init__(
+        self,
+        measured: pd.DataFrame,
+        rows: pd.DataFrame,
+        means: Mapping[str, Mapping[str, float]],
+        further: Sequence[Row] = (),
+    ) -> None:
+        self.rows, self.means = [*results.records(rows), *further], means
         self.measured = results.records(measured)
 
     def parts(self, subset: str) -> list[str]:
@@ -118,12 +151,23 @@ class _Results:
         rows = here or [row for row in rows if row["subset"] in pools and len(pools) == 1]
         if not rows:
             return {}
-        own = [
+        own = [row for row in rows if all(row[name] == attack[name] for name in ATTACK)] or [
             row for row in rows if (row["extractor"], row["trained_on"]) == (attack["extractor"], attack["trained_on"])
         ]
         best = LEAST_PRIVATE[metric](own or rows, key=lambda row: (row["value"], row["extractor"], row["trained_on"]))
-        by = ", ".join(filter(None, [best["extractor"], best["backend"] if best["condition"] != "PP" else ""]))
-        return {metric: best["value"], f"{metric}_low": best["low"], f"{metric}_high": best["high"], f"{metric}_by": by}
+        by = ", ".join(
+            filter(None, [best["extractor"], best["backend"] if best["condition"] != "PP" or best["attacker"] else ""])
+        )
+        found = {
+            metric: best["value"],
+            f"{metric}_low": best["low"],
+            f"{metric}_high": best["high"],
+            f"{metric}_by": by,
+        }
+        if metric == "alid":
+            wanted = {name: best[name] for name in results.IDENTITY if name != "metric"} | {"metric": "alid_chance"}
+            found |= {"alid_chance": next((row["value"] for row in self.rows if _has(row, wanted)), math.nan)}
+        return found
 
 
 def _has(row: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
@@ -150,7 +194,7 @@ def _board(found: _Results, one: Answered, row: Row, status: str, reason: str) -
     about = {**one.identity, "subset": row["subset"], "protects": one.protects, "status": status, "reason": reason}
     about |= {name: _whole(row[name]) for name in ("n_attacks", "n_expected", "n_used", "n_target", "n_nontarget")}
     about["n_sets"] = len(found.parts(row["subset"]))
-    about["untried"] = ", ".join(one.untried)
+    about["untried"] = ", ".join([*one.untried, *_elsewhere(one, found.parts(row["subset"]))])
     if status == "incomplete":
         return about
     kept = ("d_ece", "d_ece_low", "d_ece_high", "null_low", "null_high", "p_chance", "eer", "eer_low", "eer_high",
@@ -169,14 +213,33 @@ def _board(found: _Results, one: Answered, row: Row, status: str, reason: str) -
     return about
 
 
+def _elsewhere(one: Answered, parts: Sequence[str]) -> Iterator[str]:
+    """Attacks that are on other sets, or on some of these alone: a mean is over those that are on all."""
+    for number, attack in enumerate(one.attacks):
+        lacking = [name for name in parts if number not in one.subsets[name]]
+        if lacking:
+            yield f"{words.attack(attack)} on {', '.join(lacking)}"
+
+
 def _whole(number: float) -> int | None:
     return None if number is None or math.isnan(number) else int(number)
 
 
-def _behind(one: Answered, row: Row, status: str, reason: str) -> Row:
+def _held_out(graph: Graph, outcome: Outcome) -> dict[tuple[str, ...], float | None]:
+    """The EER of attacks that were adapted to a system on held-out speakers of their training set."""
+    return {
+        tuple(one.identity[name] for name in ("system", *ATTACK)): records.read(outcome.artefact(one.check).folder)[
+            "eer"
+        ]
+        for one in graph.candidates
+    }
+
+
+def _behind(one: Answered, row: Row, known_of: Mapping[tuple[str, ...], float | None], status: str, reason: str) -> Row:
     attack = one.attacks[int(row["attack"])]
     about = {**{name: attack[name] for name in ATTACK}, "subset": row["subset"], "status": status}
     about |= {name: one.identity[name] for name in ("dataset", "system")}
+    about["held_out"] = known_of.get((one.identity["system"], *(attack[name] for name in ATTACK)))
     if status == "incomplete":
         return about
     kept = ("d_ece", "d_ece_low", "d_ece_high", "eer", "eer_low", "eer_high")

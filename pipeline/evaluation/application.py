@@ -11,6 +11,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
+import pandas as pd
+
 from pipeline import planning
 from pipeline.contracts import Executor
 from pipeline.datasets import probe
@@ -29,7 +31,7 @@ from pipeline.engine.task import Task
 from pipeline.engine.used import Used
 from pipeline.errors import ConfigError, DataError, PipelineError, system
 from pipeline.evaluation import answers as answered
-from pipeline.evaluation import found_models, gather, sending
+from pipeline.evaluation import averages, found_models, gather, sending, speakers
 from pipeline.evaluation.machine import cores, machine, threads
 from pipeline.evaluation.planned import Planned, planned
 from pipeline.evaluation.result import SUMMARY, Result, shortfall, with_failures
@@ -217,17 +219,15 @@ def _gathered(
     trained = summaries(graph.tasks, run.outcome)
     gathered = gather.gather(graph, data, run.outcome, folder.path, folder.id, place.device, run.asked)
     limits.write(folder.path, [*graph.left_out, *data.limits, *graph.limits, *gathered.limits(run.asked.allow_partial)])
-    judge.run(graph.diagnoses, graph.heard, gathered.measured, run.outcome, folder.path, graph.findings, graph.orders)
-    tried = [(one.identity, records.read(run.outcome.artefact(one.check).folder)) for one in graph.candidates]
-    answers.write(
-        answered.formed(graph, gathered.measured, gathered.rows, run.outcome, run.asked.allow_partial), folder.path
-    )
-    choice = strongest.choose(tried, gathered.measured)
-    strongest.write(choice, folder.path)
+    means = _means(gathered, data, run.asked)
+    tables = answered.formed(graph, gathered.measured, gathered.rows, run.outcome, run.asked.allow_partial, means)
+    answers.write(tables | speakers.formed(graph, data, run.outcome, tables["leaderboard"], folder.path), folder.path)
+    known = [*graph.findings, *strongest.choices(tables["attacks"])]
+    judge.run(graph.diagnoses, graph.heard, gathered.measured, run.outcome, folder.path, known, graph.orders)
     asked = run.asked.bands
     if asked is not None:
         by, rule = rankers(run.asked), asked.model_dump(exclude={"attacker"})
-        bands.write(bands.rank(gathered.rows, choice, attackers=by, **rule), folder.path)
+        bands.write(bands.rank(gathered.rows, tables["leaderboard"], attackers=by, **rule), folder.path)
     for label, said in trained.items():
         log.info("%s: %s", label, said)
     if gathered.tied:
@@ -237,6 +237,19 @@ def _gathered(
             ": ".join(gathered.tied[0]),
         )
     return trained, gathered
+
+
+def _means(gathered: gather.Gathered, data: Prepared, asked: Evaluation) -> list[dict[str, Any]]:
+    """Means over sets that the leaderboard has beside those that are results."""
+    rows = [
+        {name: None if pd.isna(value) else value for name, value in row.items()}
+        for row in results.records(gathered.measured[gathered.measured["metric"].isin(answered.OF_MEANS)])
+    ]
+    further = {
+        label: one.model_copy(update={"metrics": [name for name in answered.OF_MEANS if name not in one.metrics]})
+        for label, one in asked.averages.items()
+    }
+    return averages.formed(rows, further, data)
 
 
 def plan(asked: Evaluation, progress: Progress | None = None) -> Planned:

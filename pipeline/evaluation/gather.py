@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -221,15 +221,21 @@ def _row(row: dict[str, Any], source: Source, made: Artefact, model: str, about:
     }
 
 
+def figured(identity: Mapping[str, str], apart: str = "") -> str:
+    """What tables for figures call an extractor: they tell curves apart by it alone.
+
+    One that was trained on anonymised speech is another one, and so is one that was measured in two ways. The level is said where it
+    is not the system's own, so that systems share a panel otherwise.
+    """
+    name, trained = identity["extractor"], identity["trained_on"]
+    if trained not in ("original", "", "given"):
+        own = f" ({identity['system_level'].split(',')[0]})"
+        name = f"{name}, trained on {trained.removesuffix(own)}"
+    return f"{name}, {apart}" if apart else name
+
+
 def _with_identity(table: pd.DataFrame, source: Source) -> pd.DataFrame:
-    known = dict(source.identity)
-    if known["trained_on"] not in ("original", "", "given"):
-        # Figures tell curves apart by extractor: one that was trained on anonymised speech is another one. The level is said
-        # where it is not the system's own, so that systems share a panel otherwise.
-        own = f" ({known['system_level'].split(',')[0]})"
-        known["extractor"] = f"{known['extractor']}, trained on {known['trained_on'].removesuffix(own)}"
-    if source.apart:  # likewise one that was measured in two ways
-        known["extractor"] = f"{known['extractor']}, {source.apart}"
+    known = {**source.identity, "extractor": figured(source.identity, source.apart)}
     for name in reversed(FIGURE_IDENTITY):
         if name not in table.columns:
             table.insert(0, name, known[name])

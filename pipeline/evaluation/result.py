@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from pipeline.diagnostics import bands, grouping, judge, strongest
+from pipeline.diagnostics import bands, grouping, judge
 from pipeline.engine.store import Store
 from pipeline.errors import ConfigError, DataError, Fault, PartialResult, PipelineError
 from pipeline.files import is_below
 from pipeline.report import bands as conditions
-from pipeline.report import leaderboard, render, screen, tables
-from pipeline.report.drawn import NOT_KEPT, Drawn
-from pipeline.tables import answers, artefacts, limits, results, scores, status, written
+from pipeline.report import board, citations, leaderboard, render, screen, tables
+from pipeline.report.drawn import beside
+from pipeline.tables import answers, artefacts, limits, results, scores, speakers, status, written
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -60,19 +60,18 @@ class Result:
         """What a reader of the numbers must know first: how the protocol was made, what is unknown, what was left out."""
         return limits.read(self.folder)
 
+    @functools.cached_property
+    def config(self) -> dict[str, Any]:
+        """The composed configuration; empty where the folder has none."""
+        path = self.folder / "config.yaml"
+        found = written.yaml_of(path) if path.is_file() else {}
+        return found if isinstance(found, dict) else {}
+
     @property
     def systems(self) -> list[str]:
         """Labels of the systems, in the order of the tables."""
-        path = self.folder / "config.yaml"
-        config = written.yaml_of(path) if path.is_file() else {}
-        systems = config.get("system") if isinstance(config, dict) else None
+        systems = self.config.get("system")
         return [str(label) for label in systems] if isinstance(systems, (dict, list)) else []
-
-    @property
-    def strongest(self) -> pd.DataFrame:
-        """The attack that each system's numbers stand on: columns dataset, system, attacker, extractor, trained_on, backend,
-        ``chosen`` (on held-out training speakers, or the lowest EER), ``held_out`` (the EER there) and ``candidates``."""
-        return strongest.read(self.folder)
 
     @property
     def bands(self) -> pd.DataFrame:
@@ -93,6 +92,17 @@ class Result:
     def differences(self) -> pd.DataFrame:
         """Systems compared in pairs (columns: :mod:`pipeline.tables.answers`)."""
         return answers.read("differences", self.folder)
+
+    @functools.cached_property
+    def speakers(self) -> pd.DataFrame:
+        """Each speaker under each attack, the worst protected first (columns: :mod:`pipeline.tables.speakers`); ``strongest`` marks
+        the attack that the leaderboard shows."""
+        return speakers.read("speakers", self.folder)
+
+    @functools.cached_property
+    def worst_overlap(self) -> pd.DataFrame:
+        """How far two attacks agree on who is protected worst (columns: :mod:`pipeline.tables.speakers`)."""
+        return speakers.read("worst_overlap", self.folder)
 
     def summary(self) -> str:
         """All tables as text: first which system protects best, then what a reader must know, all numbers, and the findings that
@@ -128,20 +138,42 @@ class Result:
         return self.error is not None or status.read(self.folder).get("state") in ("failed", "partial")
 
     def to_markdown(self, *, intervals: bool = True) -> str:
-        """The compact tables as Markdown, the strongest attack on each system first, before it what a reader must know."""
+        """As Markdown: what a reader must know, the leaderboard with the sentence that answers, and the compact tables."""
         return (
             tables.limits_markdown(self.limits)
-            + conditions.to_markdown(self.bands, self.systems)
-            + tables.to_markdown(self.rows, self.systems, intervals=intervals)
+            + board.to_markdown(self.boards)
+            + self.metrics_markdown(intervals=intervals)
+        )
+
+    def metrics_markdown(self, *, intervals: bool = True) -> str:
+        """The compact tables of all metrics as Markdown, alone."""
+        return conditions.to_markdown(self.bands, self.systems) + tables.to_markdown(
+            self.rows, self.systems, intervals=intervals
         )
 
     def to_latex(self, *, intervals: bool = True) -> str:
-        """The compact tables as LaTeX (``booktabs``), before them what a reader must know."""
-        return (
-            tables.limits_latex(self.limits)
-            + conditions.to_latex(self.bands, self.systems)
-            + tables.to_latex(self.rows, self.systems, intervals=intervals)
+        """As LaTeX (needs ``booktabs``): what a reader must know, the leaderboard with the sentence that answers, and the compact tables."""
+        return tables.limits_latex(self.limits) + board.to_latex(self.boards) + self.metrics_latex(intervals=intervals)
+
+    def metrics_latex(self, *, intervals: bool = True) -> str:
+        """The compact tables of all metrics as LaTeX (needs ``booktabs``), alone."""
+        return conditions.to_latex(self.bands, self.systems) + tables.to_latex(
+            self.rows, self.systems, intervals=intervals
         )
+
+    def to_bibtex(self) -> str:
+        """BibTeX entries of this program and of the papers that define the metrics of the run."""
+        return citations.to_bibtex(self.rows)
+
+    def given(self, name: str = "") -> board.Given:
+        """What the leaderboard is shown of; ``name`` tells it from other runs that are shown with it."""
+        tables_of = (self.leaderboard, self.differences, self.diagnostics, self.rows)
+        return board.Given(name, self.folder.name, *tables_of, self.config)
+
+    @property
+    def boards(self) -> list[board.Board]:
+        """The leaderboard as text, a table a subset."""
+        return board.boards([self.given()])
 
     def signature(self, row: pd.Series | Mapping[str, Any]) -> str:
         """All parameters that a row's number depends on beside the system: numbers with equal signatures are comparable."""
@@ -199,10 +231,7 @@ class Result:
         page = self.folder / "report.html"
         if path is None and page.is_file():
             return page.resolve()
-        # Figures are kept in the store of this folder alone: what is written nowhere else is up to whoever made the run.
-        kept = artefacts.beside(self.folder)
-        drawn = Drawn(Store(kept)) if kept.is_dir() else NOT_KEPT
-        made: Path = render.render([self.folder], Path(path) if path is not None else page, drawn)
+        made: Path = render.render([self.folder], Path(path) if path is not None else page, beside(self.folder))
         return made.resolve()
 
     def _artefact(self, reads: str, what: str, identity: Mapping[str, str]) -> Path:
@@ -216,6 +245,9 @@ class Result:
                 remedy="add a metric that reads them to metric=[…]",
             )
         found = _matching(listed, identity)
+        if "attacker" not in identity and (found["attacker"] == "").any():
+            # All pairs by who has adapted to a system are meant where they are asked for.
+            found = found[found["attacker"] == ""]
         places = sorted(set(found["path"]))
         if len(places) > 1:
             apart = [name for name in artefacts.IDENTITY if found[name].nunique() > 1]

@@ -75,6 +75,8 @@ def _without(
         orders=[one for one in graph.orders if stays(one[0], [one[1]])],
         answered=[one for one in graph.answered if stays(one.identity, [one.ref])],
         compared=[one for one in graph.compared if not {one.a, one.b} & broken.keys() and one.ref.task not in failed],
+        speakers=[one for one in graph.speakers if stays({"system": one.system}, [one.ref])],
+        pitches={system: ref for system, ref in graph.pitches.items() if stays({"system": system}, [ref])},
         left_out=[*broken.values(), *lacking],
     )
     read = [ref for one in rest.sources for ref in _of_source(one)]
@@ -110,6 +112,10 @@ def _checks(graph: Graph) -> dict[str, list[Ref]]:
         found.setdefault(system, []).extend(refs)
     for one in graph.answered:
         found.setdefault(one.identity["system"], []).append(one.ref)
+    for each in graph.speakers:
+        found.setdefault(each.system, []).append(each.ref)
+    for system, ref in graph.pitches.items():
+        found.setdefault(system, []).append(ref)
     for two in graph.compared:
         found.setdefault(two.b, []).append(two.ref)
     return found

@@ -24,8 +24,16 @@ From scores to a number with its interval:
 
 from pipeline.metrics._checks import MetricError, Undefined
 from pipeline.metrics._result import describe
-from pipeline.metrics.alarms import TprEvidence, tpr_evidence
-from pipeline.metrics.attribute import AttributePart, Stranger, attribute_part, class_scores, stranger
+from pipeline.metrics.alarms import TprEvidence, tpr_by_speaker, tpr_evidence
+from pipeline.metrics.attribute import (
+    AttributePart,
+    Stranger,
+    attribute_part,
+    class_scores,
+    stranger,
+    stranger_slope,
+    stranger_slopes,
+)
 from pipeline.metrics.calibration import (
     CEce,
     Isotonic,
@@ -37,7 +45,14 @@ from pipeline.metrics.calibration import (
 from pipeline.metrics.candidate_rank import RankLlr, llr_of_share, rank_llr
 from pipeline.metrics.cece_uncertainty import c_ece_by_speaker
 from pipeline.metrics.cllr import cllr, cllr_cal, cllr_min
-from pipeline.metrics.conversation import LengthCurve, length_by_speaker, length_curve, pooled_trials
+from pipeline.metrics.conversation import (
+    LengthCurve,
+    Lengths,
+    length_by_speaker,
+    length_curve,
+    length_slopes,
+    pooled_trials,
+)
 from pipeline.metrics.detection import TprAtFpr, eer, tpr_at_fpr
 from pipeline.metrics.ece import D_ECE_MAX, EceProfile, d_ece, d_ece_oracle, ece, ece_profile, prior_entropy, z_function
 from pipeline.metrics.evidence import WorstEvidence, worst_evidence
@@ -71,6 +86,7 @@ from pipeline.metrics.normalised import (
 from pipeline.metrics.order import ClassOrder, area, class_order, rank_order
 from pipeline.metrics.pav import Calibration, calibrate, oracle_llr
 from pipeline.metrics.population import PiLinkCurve, pi_link_by_speaker, pi_link_curve, pi_sing_chance
+from pipeline.metrics.speakers import EachSpeaker, Overlap, each_speaker, list_length, overlap
 from pipeline.metrics.srd import (
     BetaBinomial,
     Disclosure,
@@ -143,11 +159,13 @@ __all__ = [
     "D_ECE_MAX",
     "Difference",
     "Disclosure",
+    "EachSpeaker",
     "EceProfile",
     "Fusion",
     "Interval",
     "Isotonic",
     "LengthCurve",
+    "Lengths",
     "Lid",
     "LidChance",
     "LeftOut",
@@ -156,6 +174,7 @@ __all__ = [
     "MetricError",
     "Normalised",
     "NullBand",
+    "Overlap",
     "Paired",
     "PiLinkCurve",
     "RankLlr",
@@ -198,6 +217,7 @@ __all__ = [
     "describe",
     "difference",
     "disclosure",
+    "each_speaker",
     "ece",
     "ece_profile",
     "eer",
@@ -214,6 +234,7 @@ __all__ = [
     "l_w_ceiling",
     "length_by_speaker",
     "length_curve",
+    "length_slopes",
     "lid",
     "lid_by_identity",
     "lid_by_speaker",
@@ -223,6 +244,7 @@ __all__ = [
     "linear_calibration",
     "linkage",
     "linkage_by_speaker",
+    "list_length",
     "llr_of_share",
     "logistic_fusion",
     "loso_slopes",
@@ -233,6 +255,7 @@ __all__ = [
     "null_draws",
     "null_of_maximum",
     "oracle_llr",
+    "overlap",
     "p0p1_ratio",
     "paired_tests",
     "pi_link",
@@ -254,11 +277,14 @@ __all__ = [
     "srd_by_identity",
     "srd_by_speaker",
     "stranger",
+    "stranger_slope",
+    "stranger_slopes",
     "shared_ranks",
     "simultaneous",
     "strongest",
     "tag",
     "tpr_at_fpr",
+    "tpr_by_speaker",
     "tpr_evidence",
     "trial_metrics",
     "trials_by_identity",

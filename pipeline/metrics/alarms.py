@@ -9,14 +9,17 @@ a lower true-positive rate is more private. Chance is the false-positive rate it
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
+from pipeline.metrics._checks import Array, Indices, MetricError
 from pipeline.metrics._result import quantity
 from pipeline.metrics.candidate_rank import clopper_pearson
 from pipeline.metrics.detection import tpr_at_fpr
 from pipeline.metrics.trials import Trials
+from pipeline.metrics.uncertainty import BySpeaker
 
 RATES = (0.0, 1.0)
 FEWEST_PAIRS = 10
@@ -110,3 +113,69 @@ def tpr_evidence(trials: Trials, fpr: float) -> TprEvidence:
         few_pairs=pairs < FEWEST_PAIRS,
         reason="",
     )
+
+
+def tpr_by_speaker(trials: Trials, fprs: Sequence[float]) -> BySpeaker:
+    """``tpr_at_fpr.FPR`` as a function of whole speaker weights: the values of :func:`pipeline.metrics.trials_by_speaker`, which
+    has more metrics and takes longer, for it orders all trials where the highest scores decide.
+
+    Args:
+        trials: scores with the speakers of both sides.
+        fprs: allowed shares of non-targets.
+
+    Raises:
+        MetricError: ``fpr`` outside (0, 1).
+    """
+    if not all(0 < fpr < 1 for fpr in fprs):
+        raise MetricError(f"fpr must lie between 0 and 1, not {list(fprs)}")
+    names = [f"tpr_at_fpr.{fpr:g}" for fpr in fprs]
+    top = _Top(trials, max(fprs, default=0.5))
+
+    def evaluate(weights: Array) -> dict[str, float]:
+        return dict(zip(names, top.rates(weights, fprs)))
+
+    return BySpeaker(
+        evaluate,
+        trials.speakers,
+        degrees=trials.models.size - 1,
+        bounds=dict.fromkeys(names, RATES),
+        rates=dict.fromkeys(names, RATES),
+        n_rated=np.unique(trials.enrolled[trials.is_target]).size,
+    )
+
+
+class _Top:
+    """The highest non-targets of a list, and its targets, both by descending score."""
+
+    def __init__(self, trials: Trials, fpr: float) -> None:
+        target = trials.is_target
+        pairs = np.stack((trials.enrolled[~target], trials.spoken[~target]))
+        order = np.argsort(-trials.scores[~target], kind="stable")
+        self.pairs, self.counts = np.unique(pairs, axis=1, return_counts=True)
+        # Ten times as many as are accepted, and more of a short list: draws give speakers other weights.
+        self.part = min(order.size, 100 + 10 * math.ceil(fpr * order.size))
+        self.all, self.scores = pairs[:, order], trials.scores[~target][order]
+        falling = np.argsort(-trials.scores[target], kind="stable")
+        self.speakers: Indices = trials.enrolled[target][falling]
+        self.targets = -trials.scores[target][falling]
+        """Ascending, with the sign changed."""
+
+    def rates(self, weights: Array, fprs: Sequence[float]) -> list[float]:
+        """TPR at each FPR, NaN where the weights leave too few non-targets.
+
+        Raises:
+            MetricError: a class has no weight.
+        """
+        total = float((weights[self.pairs[0]] * weights[self.pairs[1]] * self.counts).sum())
+        accepted = np.cumsum(weights[self.speakers])
+        if not (total > 0 and accepted[-1] > 0):
+            raise MetricError("no target or no non-target is left")
+        allowed = np.array([math.floor(fpr * total * (1 + 1e-12)) for fpr in fprs])
+        for size in (self.part, self.scores.size):
+            passed = np.cumsum(weights[self.all[0, :size]] * weights[self.all[1, :size]])
+            if passed[-1] > allowed.max():
+                break
+        refused = self.scores[np.searchsorted(passed, allowed, side="right")]
+        n = np.searchsorted(self.targets, -refused, side="left")
+        found = np.where(n > 0, accepted[n - 1], 0.0) / accepted[-1]
+        return [float(value) if alarms else math.nan for value, alarms in zip(found, allowed)]

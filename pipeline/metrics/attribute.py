@@ -16,9 +16,18 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from pipeline.metrics._checks import Array, Indices, Mask, MetricError, codes
+from pipeline.metrics._checks import Array, Indices, Mask, MetricError, Undefined, codes
 from pipeline.metrics._result import quantity
-from pipeline.metrics.lid import LN2, NOTHING, candidates, mean_of, row_z, slope_of_each_trial, speaker_means
+from pipeline.metrics.lid import (
+    FEWEST_FOR_LOSO,
+    LN2,
+    NOTHING,
+    candidates,
+    mean_of,
+    row_z,
+    slope_of_each_trial,
+    speaker_means,
+)
 
 
 @dataclass(frozen=True)
@@ -71,15 +80,10 @@ def attribute_part(
         >>> found.attribute.round(2).tolist(), found.within.round(2).tolist(), found.prior_entropy
         ([0.95, 0.95], [0.33, 0.48], 1.0)
     """
-    s, t = candidates(scores, truth)
-    c = _classes(classes, s.shape[1])
-    logits = slope_of_each_trial(slope, t, s.shape[1])[:, None] * row_z(s)
-    n, n_candidates = s.shape
+    every_attribute, every_within = bits_of_parts(scores, truth, classes, slope)
+    n, n_candidates = every_attribute.shape
+    t, c = np.asarray(truth, dtype=np.int64), np.asarray(classes, dtype=np.int64)
     size = np.bincount(c)
-    log_p = logits - _log_sums(logits, np.zeros_like(c))
-    log_class = _log_sums(log_p, c)
-    every_attribute = _bits(log_class + math.log(n_candidates) - np.log(np.where(size > 0, size, 1)))[:, c]
-    every_within = _bits(log_p - log_class[:, c] + np.log(size)[c])
     row = np.arange(n)
     attribute, within = every_attribute[row, t], every_within[row, t]
     speakers = np.unique(t)
@@ -99,16 +103,37 @@ def attribute_part(
     )
 
 
-def stranger(
+def bits_of_parts(
     scores: npt.ArrayLike, truth: npt.ArrayLike, classes: npt.ArrayLike, slope: float | npt.ArrayLike
+) -> tuple[Array, Array]:
+    """Both parts [n, N] of each trial with each candidate in the place of the true one; arguments as of
+    :func:`attribute_part`, which raises alike."""
+    s, t = candidates(scores, truth)
+    c = _classes(classes, s.shape[1])
+    logits = slope_of_each_trial(slope, t, s.shape[1])[:, None] * row_z(s)
+    size = np.bincount(c)
+    log_p = logits - _log_sums(logits, np.zeros_like(c))
+    log_class = _log_sums(log_p, c)
+    attribute = _bits(log_class + math.log(s.shape[1]) - np.log(np.where(size > 0, size, 1)))[:, c]
+    return attribute, _bits(log_p - log_class[:, c] + np.log(size)[c])
+
+
+def stranger(
+    scores: npt.ArrayLike,
+    truth: npt.ArrayLike,
+    classes: npt.ArrayLike,
+    slope: float | npt.ArrayLike,
+    spoken: npt.ArrayLike | None = None,
 ) -> Stranger:
     """Disclosure of the class of a speaker whose own enrolment the attacker does not have.
 
     The true candidate is taken out of the row, else identity passes for the attribute. A slope that was learnt to
-    tell persons is too bold for this question: the value at chance lies below 0 then, and is given beside.
+    tell persons is too bold for this question, and the value at chance lies below 0 then: :func:`stranger_slopes`
+    has its own.
 
     Args:
         scores, truth, classes, slope: as of :func:`attribute_part`.
+        spoken: [n] class of each trial, where that may be another one than its speaker's enrolment has.
 
     Raises:
         MetricError: as of ``attribute_part``.
@@ -117,31 +142,162 @@ def stranger(
     c = _classes(classes, s.shape[1])
     logits = slope_of_each_trial(slope, t, s.shape[1])[:, None] * row_z(s)
     n, n_candidates = s.shape
-    every = np.full((n, n_candidates), np.nan)
     size = np.bincount(c)
+    every = np.full((n, n_candidates), np.nan)
     for own in np.flatnonzero(size[c] > 1):
-        rest = np.delete(np.arange(n_candidates), own)
-        peers = rest[c[rest] == c[own]]
-        prior = math.log(peers.size / rest.size)
-        nobody = np.zeros(rest.size, dtype=np.int64)
-        every[:, own] = _bits(
-            (_log_sums(logits[:, peers], nobody[: peers.size]) - _log_sums(logits[:, rest], nobody))[:, 0] - prior
-        )
-    bits = every[np.arange(n), t]
+        every[:, own] = _of_class(logits, c, int(own), int(c[own]))
+    if spoken is None:
+        bits = every[np.arange(n), t]
+    else:
+        g = codes(spoken, "classes of trials")
+        if g.size != n:
+            raise MetricError(f"{g.size} classes do not fit {n} trials")
+        bits = np.full(n, np.nan)
+        for own, of in np.unique(np.stack((t, g)), axis=1).T:
+            mine = (t == own) & (g == of)
+            bits[mine] = _of_class(logits[mine], c, int(own), int(of))
     defined = ~np.isnan(bits)
     if not defined.any():
         reason = "every speaker is alone in the class: nobody else stands for it"
         return Stranger(bits, None, None, None, n, reason)
     speakers = np.unique(t[defined])
-    at_chance = np.sort(every[:, size[c] > 1], axis=1).mean(axis=1)
+    # Without a class of two nobody can stand for another.
+    at_chance = np.sort(every[:, size[c] > 1], axis=1).mean(axis=1) if (size > 1).any() else None
     return Stranger(
         bits=bits,
         mean=mean_of(bits[defined]),
         mean_speaker=mean_of(speaker_means(bits[defined], t[defined], n_candidates)[speakers]),
-        chance=mean_of(at_chance),
+        chance=None if at_chance is None else mean_of(at_chance),
         n_undefined=int((~defined).sum()),
         reason="",
     )
+
+
+def _of_class(logits: Array, classes: Indices, own: int, of: int) -> Array:
+    """Disclosure [n] of a class by the candidates but one; NaN where the class has no other."""
+    rest = np.delete(np.arange(classes.size), own)
+    peers = rest[classes[rest] == of]
+    if not peers.size:
+        return np.full(logits.shape[0], np.nan)
+    nobody = np.zeros(rest.size, dtype=np.int64)
+    nats = (_log_sums(logits[:, peers], nobody[: peers.size]) - _log_sums(logits[:, rest], nobody))[:, 0]
+    return _bits(nats - math.log(peers.size / rest.size))
+
+
+def stranger_slopes(
+    scores: npt.ArrayLike, truth: npt.ArrayLike, classes: npt.ArrayLike, spoken: npt.ArrayLike | None = None
+) -> Array:
+    """Slope [N] of :func:`stranger` for each speaker, from the trials of all others; NaN for a candidate without trials.
+
+    It is the one of the best proper score of the class, speakers weighing alike, with one pseudo-trial of an average
+    row whose class is that of any other candidate; 0 or more, and at most :data:`STEEPEST`.
+
+    Args:
+        scores, truth, classes, spoken: as of :func:`stranger`.
+
+    Raises:
+        MetricError: as of ``stranger``.
+        Undefined: fewer than three speakers whose trials have a class that others stand for.
+    """
+    loss = StrangerLoss(scores, truth, classes, spoken)
+    n_speakers = loss.speakers.size
+    if n_speakers < FEWEST_FOR_LOSO:
+        raise Undefined(f"a slope from the other speakers needs {FEWEST_FOR_LOSO} speakers, not {n_speakers}")
+    found = np.full(loss.n_candidates, np.nan)
+    for k, speaker in enumerate(loss.speakers):
+        others = np.ones(n_speakers)
+        others[k] = 0.0
+        found[speaker] = loss.best(others)
+    return found
+
+
+def stranger_slope(
+    scores: npt.ArrayLike, truth: npt.ArrayLike, classes: npt.ArrayLike, spoken: npt.ArrayLike | None = None
+) -> float:
+    """The one slope of :func:`stranger` from the trials of other speakers than those to be scored; arguments as there.
+
+    Raises:
+        MetricError: as of ``stranger``.
+        Undefined: no trial has a class that others stand for.
+    """
+    loss = StrangerLoss(scores, truth, classes, spoken)
+    if not loss.speakers.size:
+        raise Undefined("every speaker is alone in the class: nobody else stands for it")
+    return loss.best(np.ones(loss.speakers.size))
+
+
+STEEPEST = 30.0
+"""Slopes end here: posteriors are all or nothing."""
+
+
+class StrangerLoss:
+    """The loss whose minimum is the slope of :func:`stranger`, as a sum over speakers, tabulated with its derivative."""
+
+    def __init__(
+        self,
+        scores: npt.ArrayLike,
+        truth: npt.ArrayLike,
+        classes: npt.ArrayLike,
+        spoken: npt.ArrayLike | None = None,
+        steps: int = 160,
+    ) -> None:
+        s, t = candidates(scores, truth)
+        self.n_candidates = s.shape[1]
+        c = _classes(classes, s.shape[1])
+        g = c[t] if spoken is None else codes(spoken, "classes of trials")
+        n_classes = int(max(c.max(), g.max())) + 1
+        member = (c[:, None] == np.arange(n_classes)).astype(np.float64)
+        peers = member.sum(axis=0)[None, :] - member[t]
+        row = np.arange(t.size)
+        kept = peers[row, g] > 0
+        self.z, self.t, self.g, self.member = row_z(s)[kept], t[kept], g[kept], member
+        self.prior = peers[kept] / (s.shape[1] - 1)
+        self.speakers, place = np.unique(self.t, return_inverse=True)
+        held = np.bincount(place, minlength=self.speakers.size)
+        self.held = held
+        self.w = STEEPEST * (np.arange(steps + 1) / steps) ** 2
+        sums = [[np.bincount(place, one, held.size) / held for one in self._by_trial(float(w))] for w in self.w]
+        self.table = np.array(sums)
+        """[K, 4, S] loss, its derivative, and those of the pseudo-trial: means over the trials of each speaker."""
+
+    def _by_trial(self, w: float) -> Array:
+        """Loss [4, n] of each trial at a slope, as of ``table``."""
+        logits = w * self.z
+        logits[np.arange(self.t.size), self.t] = -np.inf
+        p = np.exp(logits - logits.max(axis=1, keepdims=True))
+        total = p.sum(axis=1)
+        of_class, moment = p @ self.member, (p * self.z) @ self.member
+        there = self.prior > 0
+        tiny = np.maximum(of_class, 1e-300)
+        nats = np.where(there, np.log(total)[:, None] - np.log(tiny), 0.0)
+        mean = (p * self.z).sum(axis=1) / total
+        rise = np.where(there, mean[:, None] - moment / tiny, 0.0)
+        row = np.arange(self.t.size)
+        return np.stack(
+            (nats[row, self.g], rise[row, self.g], (self.prior * nats).sum(axis=1), (self.prior * rise).sum(axis=1))
+        )
+
+    def best(self, weights: Array) -> float:
+        """The slope under weights [S] of the speakers, by cubic interpolation of the table."""
+        used = weights > 0
+        pseudo = 1.0 / float(self.held[used].sum())
+        total = self.table @ weights / weights.sum()
+        loss, rise = total[:, 0] + pseudo * total[:, 2], total[:, 1] + pseudo * total[:, 3]
+        k = int(np.argmin(loss))
+        if (k == 0 and rise[0] >= 0) or (k == self.w.size - 1 and rise[k] <= 0):
+            return float(self.w[k])
+        a = k if rise[k] < 0 else k - 1
+        x0, x1 = float(self.w[a]), float(self.w[a + 1])
+        return x0 + (x1 - x0) * _lowest(loss[a], loss[a + 1], rise[a] * (x1 - x0), rise[a + 1] * (x1 - x0))
+
+
+def _lowest(f0: float, f1: float, d0: float, d1: float) -> float:
+    """Where in [0, 1] the cubic with these values and derivatives at 0 and 1 is lowest, d0 <= 0 <= d1."""
+    a, b = 2 * (f0 - f1) + d0 + d1, -3 * (f0 - f1) - 2 * d0 - d1
+    roots = np.roots([3 * a, 2 * b, d0]) if abs(a) > 1e-300 or abs(b) > 1e-300 else np.array([])
+    real = [float(x.real) for x in roots if abs(x.imag) < 1e-12 and -1e-12 <= x.real <= 1 + 1e-12]
+    points = [min(max(x, 0.0), 1.0) for x in (*real, 0.0, 1.0)]
+    return min(points, key=lambda x: ((a * x + b) * x + d0) * x + f0)
 
 
 def class_scores(scores: npt.ArrayLike, truth: npt.ArrayLike, classes: npt.ArrayLike) -> tuple[Array, Indices, Mask]:

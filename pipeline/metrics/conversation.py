@@ -119,9 +119,10 @@ def _pool(
             drawn = True
             places = np.argsort(generator.random((subsets, own.size)), axis=1)[:, :length]
         chosen.append(own[places])
-    items = np.concatenate(chosen)
     # Sorted before they are added: the sum is the same bytes in whatever order the trials stand.
-    rows, sums = (np.sort(each[items], axis=1).sum(axis=1) for each in (s, z))
+    parts = [[np.sort(each[items], axis=1).sum(axis=1) for items in chosen] for each in (s, z)]
+    rows, sums = (np.concatenate(part) for part in parts)
+    items = np.concatenate(chosen)
     apart = np.bincount(truth, minlength=s.shape[1])[panel] // length
     return Pooled(length, rows, sums, truth[items[:, 0]], apart, drawn)
 
@@ -132,7 +133,7 @@ def length_curve(
     lengths: Sequence[int],
     *,
     rule: str = "mean_row",
-    slope: float | None = None,
+    slope: float | Sequence[float] | None = None,
     subsets: int = MOST_SUBSETS,
     generator: np.random.Generator | None = None,
 ) -> LengthCurve:
@@ -143,7 +144,8 @@ def length_curve(
         rule: how bits are pooled. ``mean_row``: the z-scores of the summed rows; ``llr_mean`` and ``llr_sum``: the mean
             or the sum of the z-scores of the L rows. The sum takes the L trials as independent, and overstates where
             they share a pseudo-voice. Ranks and EER are of the summed rows.
-        slope: one that was learnt from other speakers; None learns it anew at each L, for each speaker from the others.
+        slope: one that was learnt from other speakers, or one of each length (:func:`length_slopes`); None learns it anew at
+            each L, for each speaker from the others.
 
     Raises:
         MetricError: as of ``pooled_trials``; an unknown rule; a negative slope.
@@ -158,24 +160,7 @@ def length_curve(
         >>> found.idr.round(2).tolist(), found.alid.round(2).tolist()
         ([0.53, 0.72, 0.83], [0.46, 1.26, 1.63])
     """
-    choice(rule, RULES, "rule")
-    pooled = pooled_trials(scores, truth, lengths, subsets=subsets, generator=generator)
-    found = [_Measured(each, rule, slope) for each in pooled]
-    reasons = [each.reason for each in found if each.reason]
-    return LengthCurve(
-        lengths=np.array(lengths, dtype=np.int64),
-        panel=np.unique(pooled[0].truth),
-        n_items=np.array([each.truth.size for each in pooled], dtype=np.int64),
-        drawn=np.array([each.drawn for each in pooled]),
-        idr=np.array([each.idr for each in found]),
-        pi_link_half=np.array([each.half for each in found]),
-        half=max(pooled[0].rows.shape[1] // 2, 2),
-        eer=np.array([each.eer(None) for each in found]),
-        alid=np.array([each.alid for each in found]),
-        rule=rule,
-        slopes=np.array([each.slope for each in found]),
-        reason=reasons[0] if reasons else "",
-    )
+    return Lengths(scores, truth, lengths, rule=rule, slope=slope, subsets=subsets, generator=generator).curve()
 
 
 def length_by_speaker(
@@ -184,7 +169,7 @@ def length_by_speaker(
     lengths: Sequence[int],
     *,
     rule: str = "mean_row",
-    slope: float | None = None,
+    slope: float | Sequence[float] | None = None,
     subsets: int = MOST_SUBSETS,
     generator: np.random.Generator | None = None,
 ) -> BySpeaker:
@@ -198,30 +183,91 @@ def length_by_speaker(
     Raises:
         MetricError: as of ``length_curve``.
     """
-    choice(rule, RULES, "rule")
+    return Lengths(scores, truth, lengths, rule=rule, slope=slope, subsets=subsets, generator=generator).by_speaker()
+
+
+class Lengths:
+    """:func:`length_curve` and :func:`length_by_speaker` of the same items; arguments as there."""
+
+    def __init__(
+        self,
+        scores: npt.ArrayLike,
+        truth: npt.ArrayLike,
+        lengths: Sequence[int],
+        *,
+        rule: str = "mean_row",
+        slope: float | Sequence[float] | None = None,
+        subsets: int = MOST_SUBSETS,
+        generator: np.random.Generator | None = None,
+    ) -> None:
+        choice(rule, RULES, "rule")
+        self.rule, self.lengths = rule, lengths
+        self.pooled = pooled_trials(scores, truth, lengths, subsets=subsets, generator=generator)
+        slopes = slope if isinstance(slope, Sequence) else [slope] * len(lengths)
+        if len(slopes) != len(lengths):
+            raise MetricError(f"{len(slopes)} slopes do not fit {len(lengths)} lengths")
+        self.found = [_Measured(each, rule, one) for each, one in zip(self.pooled, slopes)]
+
+    def curve(self) -> LengthCurve:
+        """The values."""
+        reasons = [each.reason for each in self.found if each.reason]
+        return LengthCurve(
+            lengths=np.array(self.lengths, dtype=np.int64),
+            panel=np.unique(self.pooled[0].truth),
+            n_items=np.array([each.truth.size for each in self.pooled], dtype=np.int64),
+            drawn=np.array([each.drawn for each in self.pooled]),
+            idr=np.array([each.idr for each in self.found]),
+            pi_link_half=np.array([each.half for each in self.found]),
+            half=max(self.pooled[0].rows.shape[1] // 2, 2),
+            eer=np.array([each.eer(None) for each in self.found]),
+            alid=np.array([each.alid for each in self.found]),
+            rule=self.rule,
+            slopes=np.array([each.slope for each in self.found]),
+            reason=reasons[0] if reasons else "",
+        )
+
+    def by_speaker(self) -> BySpeaker:
+        """The values as a function of speaker weights."""
+        found, lengths = self.found, self.lengths
+        panel = np.unique(self.pooled[0].truth)
+        n_candidates = self.pooled[0].rows.shape[1]
+
+        def evaluate(weights: Array) -> dict[str, float]:
+            w = np.zeros(n_candidates)
+            w[: weights.size] = weights
+            total = math.fsum(w[panel])
+            if not total > 0:
+                raise MetricError("no speaker of the panel is left")
+            values: dict[str, float] = {}
+            for length, each in zip(lengths, found):
+                values[f"idr.{length}"] = math.fsum(w[panel] * each.idr_by_speaker[panel]) / total
+                values[f"eer.{length}"] = each.eer(w)
+                if not each.reason:
+                    values[f"alid.{length}"] = math.fsum(w[panel] * each.alid_by_speaker[panel]) / total
+            return values
+
+        ranges = {"idr": (0.0, 1.0), "eer": (0.0, 0.5), "alid": (-math.inf, math.log2(n_candidates))}
+        bounds = {f"{name}.{length}": ranges[name] for name in LENGTH_METRICS for length in lengths}
+        rates = {f"idr.{length}": (0.0, 1.0) for length in lengths} | {f"eer.{length}": (0.0,) for length in lengths}
+        return BySpeaker(evaluate, panel, panel.size - 1, bounds, rates, panel.size)
+
+
+def length_slopes(
+    scores: npt.ArrayLike,
+    truth: npt.ArrayLike,
+    lengths: Sequence[int],
+    *,
+    subsets: int = MOST_SUBSETS,
+    generator: np.random.Generator | None = None,
+) -> list[float]:
+    """The slope at each L, for :func:`length_curve` under ``mean_row``, from the trials of other speakers; arguments as there.
+
+    Raises:
+        MetricError: as of :func:`pooled_trials`.
+    """
     pooled = pooled_trials(scores, truth, lengths, subsets=subsets, generator=generator)
-    found = [_Measured(each, rule, slope) for each in pooled]
-    panel = np.unique(pooled[0].truth)
-    n_candidates = pooled[0].rows.shape[1]
-
-    def evaluate(weights: Array) -> dict[str, float]:
-        w = np.zeros(n_candidates)
-        w[: weights.size] = weights
-        total = math.fsum(w[panel])
-        if not total > 0:
-            raise MetricError("no speaker of the panel is left")
-        values: dict[str, float] = {}
-        for length, each in zip(lengths, found):
-            values[f"idr.{length}"] = math.fsum(w[panel] * each.idr_by_speaker[panel]) / total
-            values[f"eer.{length}"] = each.eer(w)
-            if not each.reason:
-                values[f"alid.{length}"] = math.fsum(w[panel] * each.alid_by_speaker[panel]) / total
-        return values
-
-    ranges = {"idr": (0.0, 1.0), "eer": (0.0, 0.5), "alid": (-math.inf, math.log2(n_candidates))}
-    bounds = {f"{name}.{length}": ranges[name] for name in LENGTH_METRICS for length in lengths}
-    rates = {f"idr.{length}": (0.0, 1.0) for length in lengths} | {f"eer.{length}": (0.0,) for length in lengths}
-    return BySpeaker(evaluate, panel, panel.size - 1, bounds, rates, panel.size)
+    losses = [SoftmaxLoss(row_z(each.rows), each.truth, each.apart) for each in pooled]
+    return [max(loss.best(np.ones(loss.speakers.size)), 0.0) for loss in losses]
 
 
 class _Measured:

@@ -20,17 +20,17 @@ from pipeline.metrics._checks import Array, Indices, MetricError, Undefined
 from pipeline.metrics.lid import (
     FEWEST_FOR_LOSO,
     LN2,
-    NOTHING,
     SoftmaxLoss,
     candidates,
     lid,
-    log_sum_exp,
     loso_of_loss,
     posterior_bits,
     row_z,
     slope_of_each_trial,
 )
 from pipeline.metrics.uncertainty import ByIdentity, BySpeaker
+
+VERSION = 2
 
 NULL_METRICS = ("alid", "alid_speaker", "pdr", "pdr_speaker", "lid_max")
 
@@ -47,12 +47,15 @@ def lid_by_speaker(scores: npt.ArrayLike, truth: npt.ArrayLike, slope: float | n
         MetricError: as of ``lid``.
     """
     found = lid(scores, truth, slope)
-    t = np.asarray(truth, dtype=np.int64)
-    speakers = np.unique(t)
-    top = math.log2(found.n_candidates)
+    return bits_by_speaker(found.lid, np.asarray(truth, dtype=np.int64), math.log2(found.n_candidates))
+
+
+def bits_by_speaker(bits: Array, truth: Indices, top: float) -> BySpeaker:
+    """:func:`lid_by_speaker` of disclosures [n], the true candidates [n] and the largest disclosure that there can be."""
+    speakers = np.unique(truth)
 
     def evaluate(weights: Array) -> dict[str, float]:
-        return weighted_shares(found.lid, t, weights)
+        return weighted_shares(bits, truth, weights)
 
     return BySpeaker(
         evaluate,
@@ -108,17 +111,14 @@ def lid_by_identity(
     z = row_z(s)
     fixed = loso_of_loss(SoftmaxLoss(z, t), s.shape[1]).value if slope is None else slope
     bits = posterior_bits(slope_of_each_trial(fixed, t, s.shape[1])[:, None] * z)
+    tables = _Tables(bits, t)
     relearnt = _with_own_slopes(z, t) if slope is None else None
-    row = np.arange(t.size)
-    everybody = np.ones(s.shape[1])
 
     def evaluate(identity: Indices) -> dict[str, float]:
-        own = bits[row, identity[t]]
-        found = weighted_shares(own, t, everybody)
-        found |= {"lid_max": float(own.max()), "mean": found["alid"], "mean_speaker": found["alid_speaker"]}
+        column = identity[tables.speakers]
+        found = tables.of(column)
         if relearnt is not None:
-            again = weighted_shares(relearnt(identity[t]), t, everybody)
-            found |= {name: again[name] for name in ("alid", "alid_speaker")}
+            found |= dict(zip(("alid", "alid_speaker"), relearnt(column)))
         return found
 
     return ByIdentity(
@@ -130,21 +130,52 @@ def lid_by_identity(
     )
 
 
-def _with_own_slopes(z: Array, truth: Indices) -> Callable[[Indices], Array]:
-    """Disclosures [n] as a function of the candidates in the place of the true ones, slopes learnt from the others."""
+class _Tables:
+    """What the trials of each speaker [S] disclose where any candidate [N] is in the place of the true one."""
+
+    def __init__(self, bits: Array, truth: Indices) -> None:
+        order = np.argsort(truth, kind="stable")
+        self.speakers, begins, self.held = np.unique(truth[order], return_index=True, return_counts=True)
+        ranked = bits[order]
+        self.sums = np.add.reduceat(ranked, begins, axis=0)
+        self.positive = np.add.reduceat((ranked > 0).astype(np.int64), begins, axis=0)
+        self.largest = np.maximum.reduceat(ranked, begins, axis=0)
+
+    def of(self, column: Indices) -> dict[str, float]:
+        """Values with the candidates [S] in the place of the speakers."""
+        row = np.arange(column.size)
+        sums, positive = self.sums[row, column], self.positive[row, column]
+        n = int(self.held.sum())
+        mean, mean_speaker = math.fsum(sums) / n, math.fsum(sums / self.held) / column.size
+        return {
+            "alid": mean,
+            "alid_speaker": mean_speaker,
+            "pdr": int(positive.sum()) / n,
+            "pdr_speaker": math.fsum(positive / self.held) / column.size,
+            "lid_max": float(self.largest[row, column].max()),
+            "mean": mean,
+            "mean_speaker": mean_speaker,
+        }
+
+
+def _with_own_slopes(z: Array, truth: Indices) -> Callable[[Indices], tuple[float, float]]:
+    """ALID by trials and by speakers as a function of the candidates [S] in the place of the true ones, slopes learnt from the
+    others."""
     table = SlopeTable(z, truth)
-    row = np.arange(truth.size)
-    n_candidates = z.shape[1]
-    place = np.searchsorted(table.loss.speakers, truth)
+    speakers = table.loss.speakers
+    held = table.loss.held
+    order = np.argsort(truth, kind="stable")
+    begins = np.concatenate(([0], np.cumsum(held)[:-1]))
+    aims = np.add.reduceat(z[order], begins, axis=0) / held[:, None]
+    row = np.arange(speakers.size)
 
-    def own_bits(column: Indices) -> Array:
-        own = z[row, column]
-        w = table.loso(np.bincount(place, own) / table.loss.held)[place]
-        bits: Array = (w * own - log_sum_exp(w[:, None] * z) + math.log(n_candidates)) / LN2
-        bits[np.abs(bits) < NOTHING] = 0.0
-        return bits
+    def alid(column: Indices) -> tuple[float, float]:
+        aim = aims[row, column]
+        w = table.loso(aim)
+        bits = (w * aim - table.log_sum(w) + math.log(z.shape[1])) / LN2
+        return math.fsum(bits * held) / int(held.sum()), math.fsum(bits) / speakers.size
 
-    return own_bits
+    return alid
 
 
 class SlopeTable:
@@ -161,13 +192,29 @@ class SlopeTable:
         everybody = np.ones(n_speakers)
         end = max(10.0, 3.0 * self.loss.best(everybody))
         self.w = end * (np.arange(steps + 1) / steps) ** 2
-        found = [self.loss.slopes(float(w), everybody > 0) for w in self.w]
-        mean, rise = (np.array([each[k] for each in found]).T for k in (0, 1))
+        found = [self._at(float(w)) for w in self.w]
+        mean, rise, self.sums = (np.array([each[k] for each in found]).T for k in range(3))
+        """[S, K] mean logarithm of the sum of the trials of each speaker."""
+        self.own = mean
+        """[S, K] its derivative, the mean z-score under the posterior."""
         others = self.loss.held.sum() - self.loss.held
         pseudo = ((1 + 1 / others) / (n_speakers - 1))[:, None]
         self.mean = pseudo * (mean.sum(axis=0) - mean)
         """[S, K] mean z-score under the posterior at each slope, over the others of each speaker."""
         self.rise = pseudo * (rise.sum(axis=0) - rise)
+
+    def _at(self, w: float) -> tuple[Array, Array, Array]:
+        """Mean z-score under the posterior, its derivative, and the logarithm of the sum: by speaker [S] at a slope."""
+        z = self.loss.z  # ascending in each row
+        top = z[:, -1:]
+        p = np.exp(w * (z - top))
+        total = p.sum(axis=1)
+        mean = (p * z).sum(axis=1) / total
+        variance = np.maximum((p * z * z).sum(axis=1) / total - mean**2, 0.0)
+        logs = w * top[:, 0] + np.log(total)
+        begins = self.loss.begins[:-1]
+        found = (np.add.reduceat(one, begins) / self.loss.held for one in (mean, variance, logs))
+        return tuple(found)  # type: ignore[return-value]
 
     def loso(self, aim: Array) -> Array:
         """Slope [S] of each speaker from the others, 0 or more, for the mean z-scores [S] of the true candidates."""
@@ -190,4 +237,18 @@ class SlopeTable:
             + x * x * (x - 1) * tangents[1]
         )
         found: Array = np.clip(cubic, w0, w1)
+        return found
+
+    def log_sum(self, w: Array) -> Array:
+        """Mean logarithm of the sum [S] of the trials of each speaker at the slope [S] of each."""
+        below = np.clip(np.searchsorted(self.w, w, side="right") - 1, 0, self.w.size - 2)
+        row = np.arange(w.size)
+        width = self.w[below + 1] - self.w[below]
+        x = (w - self.w[below]) / width
+        found: Array = (
+            (1 + 2 * x) * (1 - x) ** 2 * self.sums[row, below]
+            + x * (1 - x) ** 2 * width * self.own[row, below]
+            + x * x * (3 - 2 * x) * self.sums[row, below + 1]
+            + x * x * (x - 1) * width * self.own[row, below + 1]
+        )
         return found

@@ -8,10 +8,10 @@ from pipeline.contracts import MetricFamily
 from pipeline.datasets.prepare import Prepared
 from pipeline.engine.task import Task
 from pipeline.errors import ConfigError, Fault
-from pipeline.planning import averages, extractors, given, selections, strongest
+from pipeline.planning import averages, extractors, given, selections, speakers, strongest
 from pipeline.planning.attacks import fused_nowhere, trial_runs, trials
 from pipeline.planning.back_ends import back_ends
-from pipeline.planning.comparisons import pair_runs, pairs, ranks
+from pipeline.planning.comparisons import adapted_pairs, pair_runs, pairs, ranks
 from pipeline.planning.doubts import doubts
 from pipeline.planning.features import Features, Need
 from pipeline.planning.graph import Graph
@@ -51,8 +51,10 @@ def graph(evaluation: Evaluation, data: Prepared, machine: Machine) -> Graph:
     back_ends(plan)
     trials(plan)
     strongest.strongest(plan)
+    speakers.speakers(plan)
     trial_runs(plan)
     pairs(plan)
+    adapted_pairs(plan)
     pair_runs(plan)
     ranks(plan)
     doubts(plan)

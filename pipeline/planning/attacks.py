@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from pipeline.diagnostics import Diagnosis
 from pipeline.engine.task import Input, Ref, Task
+from pipeline.planning import searches
 from pipeline.planning.extractors import LoadedExtractor
 from pipeline.planning.graph import Candidate
 from pipeline.planning.plan import Cell, Comparer, Pair, Plan, Scorer
@@ -14,6 +15,7 @@ from pipeline.planning.speech import SpeechSet, TrainingSet
 from pipeline.protocol.attackers import AttackerSettings
 from pipeline.protocol.trials import TrialSet
 from pipeline.stages import check_order, check_scores, check_treatment, measure
+from pipeline.stages.fuse import Kind
 
 LIBRARIES = ("numpy", "scipy")
 
@@ -64,6 +66,10 @@ class Trial:
         of = attack or self.attack
         return plan.trial_scores(of.enrolled, of.tried, self.extractor, self.scorer, self.trial_set)
 
+    def on(self, plan: Plan) -> Callable[[TrialSet], Task]:
+        """The scores of the attack on a trial set."""
+        return lambda trial_set: replace(self, trial_set=trial_set).scores(plan)
+
     @property
     def adapted_to(self) -> TrainingSet | None:
         """The speech of the system that its extractor or its back end knows."""
@@ -96,9 +102,9 @@ def trials(plan: Plan) -> None:
     for attack in (unprotected, *_attacks(plan, plan.evaluated)):
         for trial in _trials(plan, attack):
             scored = trial.scores(plan)
-            inputs: dict[str, Input] = {"scores": scored.ref()}
             for name, family in families:
-                plan.measure(trial.cell(), name, family, trial.context(), inputs)
+                read, context = searches.inputs(plan, name, family, trial.trial_set, trial.context(), trial.on(plan))
+                plan.measure(trial.cell(), name, family, context, read)
             plan.tried.append((trial.cell(), scored, True))
             ordered(plan, trial.cell(), scored)
             heard = trial.extractor.component.hears
@@ -131,14 +137,25 @@ def _fused(plan: Plan, attack: Attack, trial_set: TrialSet) -> None:
         if len(several) < 2:
             continue
         for kind in plan.evaluation.fusion:
-            cell = _cell(attack, trial_set, Comparer.fused(kind, [one.cell().comparer for one in several]))
-            checks = [one.scorer.check for one in several if one.scorer.check is not None]
-            fused = plan.fused_scores(kind, [one.scores(plan) for one in several], checks, cell.label)
-            for name, family in plan.families("trials"):
-                context = measure.Context(trial_set.expected, False)
-                plan.measure(cell, name, family, context, {"scores": fused.ref()})
-            plan.tried.append((cell, fused, True))
-            ordered(plan, cell, fused)
+            _fused_as(plan, kind, several)
+
+
+def _fused_as(plan: Plan, kind: Kind, several: Sequence[Trial]) -> None:
+    """The scores of some trials, that differ in their extractor, joined in one way."""
+    attack, trial_set = several[0].attack, several[0].trial_set
+    cell = _cell(attack, trial_set, Comparer.fused(kind, [one.cell().comparer for one in several]))
+    checks = [one.scorer.check for one in several if one.scorer.check is not None]
+
+    def joined(on: TrialSet) -> Task:
+        return plan.fused_scores(kind, [one.on(plan)(on) for one in several], checks, cell.label)
+
+    fused = joined(trial_set)
+    for name, family in plan.families("trials"):
+        context = measure.Context(trial_set.expected, False)
+        read, context = searches.inputs(plan, name, family, trial_set, context, joined)
+        plan.measure(cell, name, family, context, read)
+    plan.tried.append((cell, fused, True))
+    ordered(plan, cell, fused)
 
 
 def trial_runs(plan: Plan) -> None:

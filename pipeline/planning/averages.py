@@ -28,7 +28,7 @@ def unformed(evaluation: Evaluation, sets: Collection[str]) -> Iterator[str]:
     measured = _measured(evaluation)
     for name, of in NORMALISED.items():
         if evaluation.derived and of not in measured:
-            yield f"{name} from trial lists is not formed: it needs {of}, which {_maker(of)} gives"
+            yield f"{name} from trial lists is not formed: it needs {of}, which {maker(of)} gives"
         elif evaluation.derived:
             measured.add(name)
     for average in evaluation.averages.values():
@@ -65,7 +65,7 @@ def rankers(evaluation: Evaluation) -> list[str]:
     return [bands.attacker] if bands is not None and bands.attacker else list(evaluation.adapting)
 
 
-def _maker(metric: str) -> str:
+def maker(metric: str) -> str:
     """The metric families of ours that give a metric, as one chooses them."""
     families = [name for name in ours("families") if metric in component("families", name).metrics]
     return " or ".join(f"metric={name}" for name in families)

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from pipeline.contracts import MetricFamily
 from pipeline.datasets.prepare import Prepared
 from pipeline.datasets.scores.given import ScoreSet
-from pipeline.engine.task import Given, Task
+from pipeline.engine.task import Given, Input, Task
 from pipeline.errors import ConfigError, Fault
-from pipeline.planning import averages, strongest
+from pipeline.planning import averages, searches, speakers, strongest
 from pipeline.planning.attacks import ordered
 from pipeline.planning.extractors import Trainings
 from pipeline.planning.features import Features
@@ -40,10 +41,12 @@ def graph(evaluation: Evaluation, data: Prepared, machine: Machine) -> Graph:
         context = measure.Context(data.trials[one.of.subset].expected, one.of.gives_llrs)
         for name, family in plan.families(TRIALS):
             chosen = family if not one.no_speakers else _without_speakers(family)
-            plan.measure(cell, name, chosen, context, {"scores": scores.ref()})
+            read, known = _with_development(plan, name, chosen, one, {"scores": scores.ref()}, context)
+            plan.measure(cell, name, chosen, known, read)
         plan.tried.append((cell, scores, not one.no_speakers))
         ordered(plan, cell, scores)
     strongest.strongest(plan)
+    speakers.speakers(plan)
     made.notes += averages.unformed(evaluation, data.trials)
     return made
 
@@ -76,6 +79,36 @@ def _scores(one: ScoreSet) -> Task:
         inputs={"given": Given(one.digest, one.table)},
         function=given.run,
     )
+
+
+def _with_development(
+    plan: Plan,
+    name: str,
+    family: Chosen[MetricFamily],
+    one: ScoreSet,
+    read: dict[str, Input],
+    context: measure.Context,
+) -> tuple[dict[str, Input], measure.Context]:
+    """What a family reads, with the scores of the same attack on the trial set that it learns from.
+
+    Raises:
+        ConfigError: there is no such trial set, or it has the same speakers.
+    """
+    other = family.component.development(family.settings).get(one.of.subset)
+    if other is None:
+        return read, context
+    found = [each for each in plan.data.given if each.of.subset == other and each.of.attack[1:] == one.of.attack[1:]]
+    shared = set(_speakers(one)) & set(_speakers(found[0])) if found else set()
+    searches.require(plan, name, one.of.subset, other, sorted(shared))
+    if not found:
+        return read, context
+    n = plan.data.trials[other].expected
+    scores = plan.graph.add(_scores(found[0]))
+    return {**read, "development": scores.ref()}, replace(context, n_development=n)
+
+
+def _speakers(one: ScoreSet) -> list[str]:
+    return sorted({*one.table["model_speaker"], *one.table["speaker"]})
 
 
 def _cell(plan: Plan, one: ScoreSet) -> Cell:

@@ -88,6 +88,22 @@ class Compared:
     ref: Ref
 
 
+@dataclass(frozen=True)
+class OfSpeakers:
+    """What is found of each speaker under each attack on a system, on one subset.
+
+    Attributes:
+        system, subset: which.
+        attacks: columns of the results schema of each attack, in the order of their scores.
+        ref: the artefact (:func:`pipeline.stages.speakers.speakers`).
+    """
+
+    system: str
+    subset: str
+    attacks: tuple[Mapping[str, str], ...]
+    ref: Ref
+
+
 @dataclass
 class Graph:
     """Tasks, sources first, each once; it pickles.
@@ -101,6 +117,8 @@ class Graph:
         orders: how the scores of each attack order the classes, by the identity of its results.
         answered: the strongest attack on each system.
         compared: the systems that are compared in pairs.
+        speakers: each speaker under each attack.
+        pitches: the mean F0 of the speakers, by system.
         means: by name, the weights of the subsets that it is a mean of.
         notes: what a reader should know of the attacks that were planned, and of those that were not.
         limits: what was asked for and gives no row (:mod:`pipeline.tables.limits`).
@@ -116,6 +134,8 @@ class Graph:
     orders: list[tuple[Mapping[str, str], Ref]] = field(default_factory=list)
     answered: list[Answered] = field(default_factory=list)
     compared: list[Compared] = field(default_factory=list)
+    speakers: list[OfSpeakers] = field(default_factory=list)
+    pitches: dict[str, Ref] = field(default_factory=dict)
     means: dict[str, Mapping[str, float]] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     limits: list[str] = field(default_factory=list)

@@ -20,6 +20,7 @@ from pipeline.planning.graph import Graph, Source
 from pipeline.planning.keys import ExtractorKey, TrainingKey
 from pipeline.planning.settings import ORACLE, Chosen, Evaluation
 from pipeline.planning.speech import SpeechSet, TrainingSet
+from pipeline.protocol import trials
 from pipeline.protocol.attackers import AttackerSettings
 from pipeline.protocol.trials import TrialSet
 from pipeline.seeds import digest
@@ -261,6 +262,7 @@ class Plan:
     tried: list[tuple[Cell, Task, bool]] = field(default_factory=list)
     _paired: dict[str, Paired] = field(default_factory=dict)
     _sides: dict[tuple[str, str], Wanted] = field(default_factory=dict)
+    _searched: dict[str, TrialSet] = field(default_factory=dict)
 
     @property
     def original(self) -> SpeechSet:
@@ -355,10 +357,15 @@ class Plan:
         self, enrolled: SpeechSet, tried: SpeechSet, extractor: LoadedExtractor, scorer: Scorer, trial_set: TrialSet
     ) -> Task:
         """The scores of a trial set, once however often they are asked for."""
+        which = (
+            trial_set.name
+            if trial_set is self.data.trials.get(trial_set.name)
+            else f"{trial_set.name} (all candidates)"
+        )
         return self.graph.add(
             Task(
                 name="score",
-                label=f"score {trial_set.name} {enrolled.label} against {tried.label} {extractor.label} {scorer.label}",
+                label=f"score {which} {enrolled.label} against {tried.label} {extractor.label} {scorer.label}",
                 settings=scorer.chosen.numeric(),
                 inputs={
                     "enrolment": self.side(enrolled, extractor, trial_set, "enrolment"),
@@ -371,6 +378,21 @@ class Plan:
                 libraries=("numpy",),
             )
         )
+
+    def searched(self, trial_set: TrialSet) -> TrialSet:
+        """The list of a trial set with the trials that it lacks where a speaker is looked for among all candidates."""
+        if trial_set.name not in self._searched:
+            enrolled, tried = self._set(trial_set.enrolment_set), self._set(trial_set.name)
+            owner = dict(zip(enrolled["utterance"], enrolled["speaker"]))
+            made = zip(trial_set.enrolment["model"], trial_set.enrolment["utterance"])
+            sexes = dict(zip(tried["speaker"], tried["sex"])) | dict(zip(enrolled["speaker"], enrolled["sex"]))
+            self._searched[trial_set.name] = trials.searched(
+                trial_set,
+                {model: owner[utterance] for model, utterance in made},
+                dict(zip(tried["utterance"], tried["speaker"])),
+                sexes,
+            )
+        return self._searched[trial_set.name]
 
     def fused_scores(self, kind: fuse.Kind, scores: Sequence[Task], checks: Sequence[Ref], label: str) -> Task:
         """Scores of several extractors on the same trials as one."""
@@ -439,12 +461,7 @@ class Plan:
             Task(
                 name="measure",
                 label=f"measure {name} {cell.label}",
-                settings={
-                    **family.numeric(),
-                    "n_expected": context.n_expected,
-                    "are_llrs": context.are_llrs,
-                    **({"speakers": list(context.speakers)} if context.speakers else {}),
-                },
+                settings={**family.numeric(), **context.plain},
                 inputs=inputs,
                 function=functools.partial(measure.run, family.component, family.settings, context),
                 code=(family.module,),

@@ -99,3 +99,42 @@ def same_sex_pairs(
         for model, model_sex in models.items()
         if model_sex == sex
     ]
+
+
+MOST_SEARCHED = 5_000_000
+"""Pairs up to which a list is completed; a protocol of the field has some ten thousand."""
+
+
+def searched(
+    made: TrialSet, models: Mapping[str, str], utterances: Mapping[str, str], sexes: Mapping[str, str]
+) -> TrialSet:
+    """A list with the pairs that it lacks of an enrolled speaker and an utterance of an enrolled speaker: within the sexes where it
+    stays within them.
+
+    It is the list itself where it lacks none, where a speaker has several models, and where there would be more than
+    :data:`MOST_SEARCHED` pairs.
+
+    Args:
+        models: speaker of each model.
+        utterances: speaker of each trial utterance.
+        sexes: of each speaker, ``u`` where it is not known.
+    """
+    model_of = {models[model]: model for model in made.trials["model"].unique()}
+    own = [one for one in made.trials["utterance"].unique() if utterances[one] in model_of]
+    if len(model_of) < made.trials["model"].nunique() or len(model_of) * len(own) > MOST_SEARCHED:
+        return made
+    claimed = made.trials["model"].map(models).map(sexes)
+    spoken = made.trials["utterance"].map(utterances).map(sexes)
+    within = bool(((claimed == spoken) & (claimed != "u")).all())
+    pairs = pd.MultiIndex.from_product([sorted(model_of.values()), sorted(own)], names=["model", "utterance"])
+    lacking = pairs.difference(pd.MultiIndex.from_frame(made.trials[["model", "utterance"]])).to_frame(index=False)
+    claimed, spoken = lacking["model"].map(models), lacking["utterance"].map(utterances)
+    if within:
+        same = claimed.map(sexes) == spoken.map(sexes)
+        lacking, claimed, spoken = lacking[same], claimed[same], spoken[same]
+    if not len(lacking):
+        return made
+    added = lacking.assign(target=(claimed == spoken).to_numpy(bool))
+    whole = pd.concat([made.trials, added]).astype(made.trials.dtypes.to_dict())
+    whole = whole.sort_values(["model", "utterance"], kind="stable").reset_index(drop=True)
+    return replace(made, trials=whole, expected=made.expected + len(added))

@@ -61,8 +61,8 @@ def notes(conditions: pd.DataFrame) -> list[str]:
         limits = ", ".join(f"{n}: {100 * float(edge):g} %" for n, edge in enumerate(str(edges).split(","), start=1))
         found.append(f"Least EER of condition {limits}; EER by the definition {variant}.")
     found.append(
-        "A system is ranked by the lowest EER that an attacker has on it, as the challenges do; beside it stands our strongest "
-        "attack. Cannot be told from: the 95 % interval of the EER reaches that condition too."
+        "A system is ranked by the lowest EER that an attacker has on it, as the challenges do; beside it stands the attack "
+        "that discloses most, as the leaderboard has it. Cannot be told from: the 95 % interval of the EER reaches that condition too."
     )
     if (conditions["status"] != "ok").any():
         found.append("†: the EER does not stand on everything, so that the condition is not the system's.")

@@ -26,6 +26,7 @@ from pipeline.engine.task import Artefact
 from pipeline.files import file_digest
 from pipeline.report import glossary
 from pipeline.seeds import digest
+from pipeline.tables import artefacts
 
 LAYOUT = 1
 STAGE, RECORD = "draw", "plots.json"
@@ -96,6 +97,12 @@ class Drawn:
 
 NOT_KEPT = Drawn(None)
 """Draws every figure."""
+
+
+def beside(folder: Path) -> Drawn:
+    """Keeps figures in the store of this run folder alone: what is written nowhere else is up to whoever made the run."""
+    kept = artefacts.beside(folder)
+    return Drawn(Store(kept)) if kept.is_dir() else NOT_KEPT
 
 
 def _numbered(table: pd.DataFrame) -> tuple[pd.DataFrame, dict[str, str]]:

@@ -9,8 +9,8 @@ from typing import Any
 
 import pandas as pd
 
-from pipeline.diagnostics import sentences as checks
-from pipeline.report import tables
+from pipeline.diagnostics import sentences
+from pipeline.report import tables, words
 from pipeline.report.fitting import cut, distinct, plain
 from pipeline.report.tables import on_screen
 from pipeline.report.words import joined
@@ -20,7 +20,7 @@ WIDTH = 100
 """Columns of a terminal."""
 LONGEST_SYSTEM = 18
 TITLE = "Which system protects best, each against the strongest attack that was tried on it"
-NOTHING = "not different from a system that gives nothing away with this many speakers and trials"
+NOTHING = words.NOTHING
 DIFFERENT = 0.05
 ADVICE = ("not_adapted", "weak_extractor")
 """Checks that say what else could be tried."""
@@ -158,7 +158,7 @@ def pair(differences: pd.DataFrame, subset: str, one: str, other: str) -> dict[s
 def doubt_about(row: Row, diagnostics: pd.DataFrame) -> str:
     """The first thing that casts doubt on an attack: of itself, else of its system, else of all; '' if nothing does."""
     flagged = [one for one in results.records(diagnostics) if bool(one["flagged"])] if len(diagnostics) else []
-    flagged = [one for one in flagged if one["check"] not in checks.OF_NUMBERS]
+    flagged = [one for one in flagged if one["check"] not in sentences.OF_NUMBERS]
     # What was found wrong comes before what else could be tried.
     flagged.sort(key=lambda one: str(one["check"]) in ADVICE)
 
@@ -194,19 +194,20 @@ COLUMNS = (
     Column("EER (%) ↑", "eer", "fraction", True),
     Column("l_w ↓ (most)", "l_w", "log10"),
     Column("tag", "tag", ""),
-    Column("ALID ↓", "alid", "bit"),
+    Column("ALID ↓ (chance)", "alid", "bit"),
     Column("MeanD ↓", "mean_d", "bit"),
     Column("IdR ↓", "idr", "fraction"),
     Column("DeID_OP ↑", "deid", "fraction"),
-    Column("G_VD ↑", "g_vd", "dB"),
+    Column("G_VD (dB)", "g_vd", "dB"),
 )
 
 
 def subsets(board: pd.DataFrame) -> list[str]:
-    """The subsets, the one to show first at the front: means before sets, test before the others."""
+    """The subsets, the one to show first at the front: those with an answer first, means before sets, test before the others."""
     order = list(dict.fromkeys(board["subset"].astype(str)))
     sets = dict(zip(board["subset"].astype(str), board["n_sets"].fillna(1).astype(int)))
-    return sorted(order, key=lambda name: (sets[name] < 2, "test" not in name, order.index(name)))
+    answered = set(board["subset"][board["protects"] & board["d_ece"].notna()].astype(str))
+    return sorted(order, key=lambda name: (name not in answered, sets[name] < 2, "test" not in name, order.index(name)))
 
 
 def lines(board: pd.DataFrame, subset: str, *, attacks: bool = True, width: int = WIDTH) -> list[str]:
@@ -245,11 +246,17 @@ def _grid(rows: Sequence[Row], width: int) -> tuple[list[str], list[list[str]]]:
     shown = _columns(rows)
     heads = ["rank", "system", *(column.head for column in shown)]
     longest = LONGEST_SYSTEM if width == WIDTH else width
-    systems = distinct([str(row["system"]) for row in rows], longest)
+    systems = distinct([_system(row, rows) for row in rows], longest)
     body = [[_rank(row), system, *(_cell(row, one) for one in shown)] for row, system in zip(rows, systems)]
     while len(heads) > 4 and sum(max(map(on_screen, cells)) + 2 for cells in zip(heads, *body)) - 2 > width:
         heads, body = heads[:-1], [cells[:-1] for cells in body]
     return heads, body
+
+
+def _system(row: Row, rows: Sequence[Row]) -> str:
+    """A system, with its level where others of this name have another one."""
+    levels = {str(one["system_level"]) for one in rows if one["system"] == row["system"]}
+    return f"{row['system']} ({row['system_level']})" if len(levels) > 1 else str(row["system"])
 
 
 def _rank(row: Row) -> str:
@@ -260,8 +267,9 @@ def _cell(row: Row, column: Column) -> str:
     if column.name == "tag":
         return str(row["tag"]) or tables.DASH
     text = _number(row[column.name], column.unit)
-    if column.name == "l_w" and not math.isnan(row["l_w_ceiling"]):
-        return f"{text} ({_number(row['l_w_ceiling'], 'log10')})"
+    for name, beside in (("l_w", "l_w_ceiling"), ("alid", "alid_chance")):
+        if column.name == name and not math.isnan(row[beside]):
+            return f"{text} ({_number(row[beside], column.unit)})"
     if column.interval and not math.isnan(row[f"{column.name}_low"]):
         low, high = (_number(row[f"{column.name}_{end}"], column.unit) for end in ("low", "high"))
         text = f"{text} [{low}, {high}]"

@@ -15,7 +15,7 @@ import jinja2
 import yaml
 
 from pipeline.files import write_atomically
-from pipeline.report import bands, glossary, runs, strongest, tables
+from pipeline.report import bands, glossary, runs, tables
 from pipeline.report.drawn import NOT_KEPT, Drawn
 from pipeline.report.page import attack, challenge, differences, first, head, numbers, pictures, speakers, words
 from pipeline.report.page.parts import Download, csv_text
@@ -67,8 +67,6 @@ def render(
         sets=head.sets(rows),
         answer=first.answer(evaluation),
         differences=differences.differences(evaluation),
-        strongest=attack.strongest(evaluation),
-        strongest_title=strongest.TITLE,
         bands=challenge.conditions(evaluation),
         bands_title=bands.TITLE,
         limits=head.limits(evaluation),

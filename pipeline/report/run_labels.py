@@ -6,6 +6,7 @@ when they began, and by a letter where that does not help.
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,6 +20,10 @@ from pipeline.report import settings_that_differ as differ
 MOST = 24
 TOGETHER = 3
 """So many differences a label has at most."""
+LOOKED_AT = 10
+"""So many differences labels are made of; there may be very many."""
+MAKES_SCORES = ("dataset", "train", "extractor", "attacker", "backend", "system")
+"""Sections of a configuration whose settings are told before those of what is measured."""
 
 
 @dataclass(frozen=True)
@@ -28,8 +33,7 @@ class About:
     Attributes:
         config: as the run wrote it; empty where it wrote none.
         datasets, inputs, versions, devices: what its rows have in these columns.
-        components: labels of extractors, attackers, back ends, systems and metrics, by group, of its rows: what is looked at where
-            there is no configuration.
+        components: labels of extractors, attackers, back ends and systems, by group, of its rows.
         libraries: versions by name.
         started: as its record says it, or its id; '' where neither does.
     """
@@ -75,26 +79,47 @@ def labels(runs: Sequence[About]) -> list[str]:
     """A label for each run, in their order; '' where there is one alone."""
     if len(runs) < 2:
         return [""] * len(runs)
-    chosen: list[list[str]] = [[] for _ in runs]
-    fitting = 0
-    for texts in _numbers_depend_on(runs):
-        longer = [", ".join(filter(None, [*parts, text])) for parts, text in zip(chosen, texts)]
-        if fitting < TOGETHER and max(map(len, longer)) <= MOST:
-            chosen, fitting = [[*parts, text] for parts, text in zip(chosen, texts)], fitting + 1
-    if not fitting:  # what is too long is better than nothing
-        chosen = [[text] for text in next(_numbers_depend_on(runs), [""] * len(runs))]
+    told = [[differ.cut(text, MOST) for text in texts] for texts in _numbers_depend_on(runs)]
+    made = [label or _in_common(runs) for label in _best(told, len(runs))]
     for texts in _also(runs):
-        made = _joined(chosen)
         if len(set(made)) == len(made) and all(made):
             break
-        longer = [[*parts, text] for parts, text in zip(chosen, texts)]
-        if len(set(_joined(longer))) > len(set(made)) and max(map(len, _joined(longer))) <= MOST:
-            chosen = longer
-    return _unique([differ.cut(text, MOST) for text in _joined(chosen)])
+        longer = [_joined([*filter(None, [label]), text]) for label, text in zip(made, texts)]
+        if len(set(longer)) > len(set(made)) and max(map(len, longer)) <= MOST:
+            made = longer
+    return _unique(made)
 
 
-def _joined(chosen: Sequence[Sequence[str]]) -> list[str]:
-    return [", ".join(filter(None, parts)) for parts in chosen]
+def _best(told: Sequence[Sequence[str]], n: int) -> list[str]:
+    """The differences that tell most of n runs apart, of these those that fit as they are, and of these as many as fit."""
+    best, found = (0, 0, 0), [""] * n
+    for size in range(1, TOGETHER + 1):
+        for several in itertools.combinations(told[:LOOKED_AT], size):
+            fitted = [_fitted([texts[place] for texts in several], several) for place in range(n)]
+            made = [label for label, _ in fitted]
+            rank = len(set(made) - {""}), -sum(dropped for _, dropped in fitted), size
+            if rank > best:
+                best, found = rank, made
+    return found
+
+
+def _in_common(runs: Sequence[About]) -> str:
+    """What a run is called that lacks what others have in addition: by the components that all have."""
+    groups = differ.of_configs(configs_of(runs)).labels
+    return differ.cut("+".join(groups[0].common), MOST) if groups else ""
+
+
+def _fitted(parts: Sequence[str], several: Sequence[Sequence[str]]) -> tuple[str, int]:
+    """The parts of a run's label as far as they fit, and how many do not: what most runs have in common is left out first."""
+    shared = {part: list(texts).count(part) for part, texts in zip(parts, several)}
+    kept = [part for part in parts if part]
+    while len(_joined(kept)) > MOST:
+        kept.remove(max(reversed(kept), key=lambda part: shared[part]))
+    return _joined(kept), sum(map(bool, parts)) - len(kept)
+
+
+def _joined(parts: Sequence[str]) -> str:
+    return ", ".join(parts)
 
 
 def _unique(made: Sequence[str]) -> list[str]:
@@ -128,11 +153,11 @@ def _numbers_depend_on(runs: Sequence[About]) -> Iterator[list[str]]:
     groups = {one.group: one for one in found.labels}
     yield from (_of_group(groups[name]) for name in ("extractor", "attacker", "backend") if name in groups)
     numeric = [one for one in found.numeric if not one.path.startswith("dataset.name")]
-    short = _short([one.path for one in numeric])
-    yield from (
-        [f"{name}={_told(one.values[place])}" for place in range(len(runs))] for name, one in zip(short, numeric)
-    )
+    said = dict(zip([one.path for one in numeric], _short([one.path for one in numeric])))
+    speech = [one for one in numeric if one.path.split(".")[0] in MAKES_SCORES]
+    yield from (_of_setting(one, said[one.path]) for one in speech)
     yield from (_of_group(groups[name]) for name in ("system", "metric") if name in groups)
+    yield from (_of_setting(one, said[one.path]) for one in numeric if one not in speech)
     if len({run.inputs for run in runs}) > 1 and len({run.datasets for run in runs}) == 1 and not (groups or numeric):
         yield [f"data {run.inputs[:6]}" for run in runs]
 
@@ -147,16 +172,33 @@ def _also(runs: Sequence[About]) -> Iterator[list[str]]:
 
 
 def configs_of(runs: Sequence[About]) -> list[Mapping[str, Any]]:
-    """The configurations; of all runs what the rows have, where one of them wrote no configuration."""
-    if all(run.config for run in runs):
-        return [run.config for run in runs]
-    return [{group: list(several) for group, several in run.components.items()} for run in runs]
+    """The configurations; of all runs what the rows have, where one of them wrote none. Of score files that somebody else made it is
+    the rows that name the components."""
+    if not all(run.config for run in runs):
+        return [_named_by_rows(run) for run in runs]
+    return [{**run.config, **(_named_by_rows(run) if _is_given(run.config) else {})} for run in runs]
+
+
+def _named_by_rows(run: About) -> Mapping[str, Any]:
+    return {group: list(several) for group, several in run.components.items()}
+
+
+def _is_given(config: Mapping[str, Any]) -> bool:
+    dataset = config.get("dataset")
+    return isinstance(dataset, Mapping) and dataset.get("name") == "scores"
+
+
+def _of_setting(one: differ.Setting, name: str) -> list[str]:
+    return [f"{name}={_told(value)}" for value in one.values]
 
 
 def _of_group(group: differ.Labels) -> list[str]:
+    """The labels that not all runs have; of two runs, that one has none of them, of several nothing."""
     if all(group.own):
         return ["+".join(several) for several in group.own]
-    missing = "+".join(dict.fromkeys(label for several in group.own for label in several))
+    if len(group.own) > 2:
+        return [f"+{'+'.join(several)}" if several else "" for several in group.own]
+    missing = "+".join(label for several in group.own for label in several)
     return [f"with {'+'.join(several)}" if several else f"without {missing}" for several in group.own]
 
 

@@ -12,6 +12,7 @@ import pandas as pd
 
 from pipeline.diagnostics import sentences
 from pipeline.errors import DataError
+from pipeline.files import memory, read_regular
 from pipeline.report import glossary, run_labels
 from pipeline.tables import answers, limits, results, status, written
 
@@ -29,6 +30,8 @@ class Run:
     Attributes:
         label: what tells it from the others of the evaluation, by what differs between them; '' of one alone.
         limits: what a reader must know.
+        overrides: as they were typed.
+        about: what it can be told from others by.
     """
 
     folder: Path
@@ -38,6 +41,8 @@ class Run:
     config: dict[str, Any]
     environment: dict[str, Any]
     limits: tuple[str, ...] = ()
+    overrides: tuple[str, ...] = ()
+    about: run_labels.About = field(default_factory=lambda: run_labels.About({}))
 
     @property
     def problems(self) -> list[str]:
@@ -114,7 +119,7 @@ def read(folders: Sequence[Path], endings: Mapping[Path, dict[str, Any]] = Mappi
     runs, rows, checks = [], [], []
     tables: dict[str, list[pd.DataFrame]] = {}
     given: dict[str, list[pd.DataFrame]] = {}
-    for run, table in _labelled(unique, ending):
+    for run, table in labelled(unique, ending):
         runs.append(run)
         rows.append(table.assign(run_id=pd.array([run.run_id] * len(table), dtype="string")))
         checked = _table(run.folder / DIAGNOSTICS, [*sentences.COLUMNS])
@@ -143,20 +148,29 @@ def read(folders: Sequence[Path], endings: Mapping[Path, dict[str, Any]] = Mappi
     return evaluation
 
 
-def _labelled(folders: Sequence[Path], endings: Mapping[Path, dict[str, Any]]) -> list[tuple[Run, pd.DataFrame]]:
+def labelled(
+    folders: Sequence[Path], endings: Mapping[Path, dict[str, Any]] = MappingProxyType({})
+) -> list[tuple[Run, pd.DataFrame]]:
     """Each run with its rows; ``endings`` are records of status of runs that are about to end."""
     found: list[tuple[Run, pd.DataFrame]] = []
-    known: list[run_labels.About] = []
     for folder in folders:
         table = results.read(folder)
         ids = sorted(set(table["run_id"]) - {""})
         run_id = ids[0] if len(ids) == 1 else folder.name
         config, environment = _yaml(folder / "config.yaml"), _json(folder / "environment.json")
         state = endings[folder] if folder in endings else _status(folder)
-        run = Run(folder, run_id, "", state, config, environment, tuple(limits.read(folder)))
-        known.append(run_labels.about(table, run_id, config, environment, run.status))
-        found.append((run, table))
-    return [(replace(run, label=label), table) for (run, table), label in zip(found, run_labels.labels(known))]
+        run = Run(folder, run_id, "", state, config, environment, tuple(limits.read(folder)), _typed(folder))
+        about = run_labels.about(table, run_id, config, environment, run.status)
+        found.append((replace(run, about=about), table))
+    named = run_labels.labels([run.about for run, _ in found])
+    return [(replace(run, label=label), table) for (run, table), label in zip(found, named)]
+
+
+def _typed(folder: Path) -> tuple[str, ...]:
+    path = folder / "overrides.txt"
+    if not path.is_file():
+        return ()
+    return tuple(read_regular(path, memory()).decode("utf-8", "surrogateescape").splitlines())
 
 
 def _below_one_another(several: Sequence[pd.DataFrame]) -> pd.DataFrame:

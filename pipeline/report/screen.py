@@ -121,8 +121,8 @@ def _boards(board: pd.DataFrame, room: _Room, most: int) -> list[str]:
         found += more
         del others[0]
     elsewhere = "; ".join(filter(None, [", ".join(leaderboard.left_out(board, first)), ", ".join(others)]))
-    more = f"; also in leaderboard.csv: {elsewhere}" if elsewhere else ""
-    return [*found, cut(plain(f"all attacks: attacks.csv{more}"), WIDTH)]
+    also = f"; also in leaderboard.csv: {elsewhere}" if elsewhere else ""
+    return [*found, cut(plain(f"all attacks: attacks.csv{also}"), WIDTH)]
 
 
 # ------------------------------------------------------------------------------------------------- what is said beside it
@@ -180,6 +180,10 @@ def _numbers(shown: Shown, most: int) -> Iterator[str]:
     """The compact tables as far as they have room."""
     left = most - 1
     summaries = tables.summaries(shown.rows, shown.systems)
+    whole = [line for summary in summaries for line in _table(summary, 10**6)]
+    if len(whole) <= left:
+        yield from whole
+        return
     for place, summary in enumerate(summaries):
         # Each has its share; where that is nothing, the first ones have room and the others are counted.
         lines = list(_table(summary, left // (len(summaries) - place))) or list(_table(summary, left))

@@ -15,6 +15,7 @@ import numpy as np
 import pandas as pd
 
 from pipeline.report import glossary
+from pipeline.report.words import NOTHING
 from pipeline.tables import results
 from pipeline.tables.limits import TITLE
 
@@ -293,7 +294,7 @@ def footnotes(summary: Summary, intervals: bool, cautions: bool = True) -> list[
     if any(arrow_ in head for head in summary.heads for arrow_ in "↑↓"):
         notes.append("↑ higher is more private, ↓ lower is more private.")
     if summary.any_chance:
-        notes.append("~ the value lies within its null band: not different from chance.")
+        notes.append(f"~ the value lies within its null band: {NOTHING}.")
     if cautions:
         notes += filter(None, dict.fromkeys(glossary.metric(name).caution for name, _ in summary.metrics))
     if any(cell.partial for _, cells in summary.body for cell in cells):
@@ -404,7 +405,7 @@ def markdown(text: str) -> str:
 
 
 def _latex_table(summary: Summary, intervals: bool) -> str:
-    heads = [*(LABELS[column] for column in summary.left), *map(_latex_head, summary.heads)]
+    heads = [*(LABELS[column] for column in summary.left), *map(latex_head, summary.heads)]
     lines = [
         r"\begin{table}",
         r"\centering",
@@ -439,7 +440,8 @@ def latex_table(
     return "\n".join([*lines, r"\bottomrule", r"\end{tabular}", r"\end{table}", ""])
 
 
-def _latex_head(head: str) -> str:
+def latex_head(head: str) -> str:
+    """The head of a column as LaTeX: a symbol with a subscript as mathematics."""
     symbol, *rest = head.split(" ", 1)
     base, _, subscript = symbol.partition("_")
     if subscript and base.isalpha():
@@ -463,6 +465,11 @@ _LATEX = {
     "^": r"\textasciicircum{}",
     "<": r"\textless{}",
     ">": r"\textgreater{}",
+    "|": r"\textbar{}",
+    "×": r"$\times$",
+    "≤": r"$\leq$",
+    "≥": r"$\geq$",
+    "±": r"$\pm$",
     "∞": r"$\infty$",
     "\N{MINUS SIGN}": "$-$",
     "†": r"\textdagger{}",

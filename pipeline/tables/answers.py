@@ -6,12 +6,13 @@ that a column is taken from; tests are those of :mod:`pipeline.metrics.swaps`. A
 ``leaderboard``: a row a subset (or mean over subsets, by its name) and system.
     n_sets: 1, or how many sets it is a mean of. rank: 1 and one more for each system that is shown to be better (p_holm at most 0.05 under each one's strongest attack); none of what
     does not protect. condition attacker extractor trained_on backend: the attack with the highest D_ECE. n_attacks: so many were tried.
-    contenders: how many of them may be the strongest. untried: what was asked for and has no attack. d_ece with the interval and the null
+    contenders: how many of them may be the strongest. untried: what was asked for and has no attack, or none on all of these sets. d_ece with the interval and the null
     band of the maximum; p_chance: share of permutations that reach it. eer: of this attack, with an interval that holds however the attack was
-    chosen. l_w, its ceiling and tag: of this attack; of a mean the worst of its sets. alid mean_d idr deid g_vd: of the extractor of the
-    attack where it has them, else the value that discloses most, by ``*_by``. chance: ``''`` | ``within`` | ``above`` the null band.
+    chosen. l_w, its ceiling and tag: of this attack; of a mean the worst of its sets. alid, with its exact value at chance alid_chance: of this attack. mean_d
+    idr deid g_vd: of the extractor of the attack where it has them, else the value that discloses most, by ``*_by``; of a mean over sets the
+    mean of theirs, where all have one. chance: ``''`` | ``within`` | ``above`` the null band.
 ``attacks``: a row a subset, system and attack, the strongest first: d_ece and eer with the interval of this attack alone; ``contends``: whether it may be
-    the strongest.
+    the strongest; held_out: EER on held-out training speakers of the system's anonymised speech, of attacks that were adapted to it.
 ``differences``: a row a subset, pair of systems, kind of attack and metric: ``difference`` = value - reference_value. under: ``strongest`` (each one's) or
     ``same`` (one attack on both). p_value: two-sided, systems swapped speaker by speaker; p_holm: corrected over the rows with the same subset,
     under and metric. baseline: whether the reference is the system that all are held against.
@@ -19,7 +20,7 @@ that a column is taken from; tests are those of :mod:`pipeline.metrics.swaps`. A
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -36,12 +37,12 @@ COUNTS = ["n_sets", "n_attacks", "contenders", "n_expected", "n_used", "n_target
 LEADERBOARD = [
     "dataset", "subset", "n_sets", "system", "system_level", "protects", "rank", *ATTACK, "n_attacks", "contenders", "untried",
     "d_ece", "d_ece_low", "d_ece_high", "null_low", "null_high", "p_chance", "chance", "eer", "eer_low", "eer_high",
-    "l_w", "l_w_ceiling", "tag", *(f"{name}{end}" for name in TAKEN for end in ("", "_low", "_high", "_by")),
+    "l_w", "l_w_ceiling", "tag", "alid_chance", *(f"{name}{end}" for name in TAKEN for end in ("", "_low", "_high", "_by")),
     "n_expected", "n_used", "n_target", "n_nontarget", "n_speakers", "status", "reason", "interval_reason", "null_reason",
 ]  # fmt: skip
 ATTACKS = [
     "dataset", "subset", "system", *ATTACK, "d_ece", "d_ece_low", "d_ece_high", "eer", "eer_low", "eer_high", "contends",
-    "status",
+    "held_out", "status",
 ]  # fmt: skip
 DIFFERENCES = [
     "dataset", "subset", "under", "system", "reference", "baseline", "attack", "reference_attack", "metric", "unit", "value",
@@ -68,14 +69,25 @@ def frame(name: str, rows: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
     unknown = {key for row in rows for key in row} - set(columns)
     if unknown:
         raise ValueError(f"not columns of {name}: {sorted(unknown)}")
-    table = pd.DataFrame(rows, columns=columns)
+    return typed(rows, columns, TEXTS, FLAGS, WHOLE)
+
+
+def typed(
+    rows: Iterable[Mapping[str, Any]],
+    columns: Sequence[str],
+    texts: Collection[str],
+    flags: Collection[str],
+    whole: Collection[str],
+) -> pd.DataFrame:
+    """Rows as a table with these columns: texts ('' where absent), flags, whole numbers, and all others numbers."""
+    table = pd.DataFrame(list(rows), columns=list(columns))
     for column in columns:
         values = table[column].astype(object)
-        if column in TEXTS:
+        if column in texts:
             table[column] = values.where(values.notna(), "").astype("string")
-        elif column in FLAGS:
+        elif column in flags:
             table[column] = values.where(values.notna(), False).astype(bool)
-        elif column in WHOLE:
+        elif column in whole:
             table[column] = pd.to_numeric(values).astype("Int64")
         else:
             table[column] = pd.to_numeric(values).astype(np.float64)
@@ -96,4 +108,11 @@ def read(name: str, folder: Path) -> pd.DataFrame:
         DataError: it cannot be parsed.
     """
     path = folder / f"{name}.parquet"
-    return written.parquet(path) if path.is_file() else frame(name, [])
+    if not path.is_file():
+        return frame(name, [])
+    table = written.parquet(path)
+    if set(table.columns) >= set(TABLES[name]):
+        return table
+    # An earlier version knew fewer columns: those are absent.
+    known = [column for column in TABLES[name] if column in table.columns]
+    return frame(name, [dict(zip(known, row)) for row in table[known].itertuples(index=False, name=None)])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -63,6 +64,16 @@ def thinned(folder: Path) -> list[tuple[str, str, str]]:
     """(model, utterance, reason) of the enrolment recordings that models with scores lack."""
     table = pd.read_parquet(folder / THINNED)
     return list(zip(*(table[name].tolist() for name in ("model", "utterance", "reason"))))
+
+
+def common(tables: Sequence[pd.DataFrame]) -> list[pd.DataFrame]:
+    """The trials that all tables of scores have, in one order."""
+    ids = ["model", "utterance"]
+    if all(table[ids].equals(tables[0][ids]) for table in tables[1:]):
+        return list(tables)
+    indexed = [table.set_index(ids) for table in tables]
+    kept = functools.reduce(lambda one, other: one[one.isin(other)], (table.index for table in indexed))
+    return [table.loc[kept].reset_index() for table in indexed]
 
 
 def read(folder: Path) -> ScoreMatrix:

@@ -73,7 +73,7 @@ def _inside(folder: Path, name: str) -> Path:
             f"{FILE} of run {folder.resolve().name} names a file that is none of the run: {error}",
             where=str(folder / FILE),
             cause="somebody wrote it by hand, or put a link in the place of a file of the run",
-            remedy=_again(folder),
+            remedy=again(folder),
         ) from error
 
 
@@ -93,7 +93,7 @@ def changed(folder: Path, names: Sequence[str]) -> DataError:
         f"{', '.join(names)} of run {folder.resolve().name} {'is' if len(names) == 1 else 'are'} not what was written",
         where=", ".join(str(folder / name) for name in names),
         cause="a disk or a copy that changed bytes, or a file that was edited or removed",
-        remedy=_again(folder, known=_OVERRIDES not in names),
+        remedy=again(folder, known=_OVERRIDES not in names),
     )
 
 
@@ -146,11 +146,11 @@ def _unread(path: Path, error: Exception) -> PipelineError:
         f"{path.relative_to(folder)} of run {folder.resolve().name} cannot be read",
         where=str(path),
         cause=f"its bytes have changed, or another program wrote it ({said})",
-        remedy=_again(folder),
+        remedy=again(folder),
     )
 
 
-def _again(folder: Path, known: bool = True) -> str:
+def again(folder: Path, known: bool = True) -> str:
     """How a run folder with the same content is had."""
     words = "run the same evaluation again and name its new folder; what is in the store is reused"
     try:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pipeline import cli
+from pipeline import cli, metrics
 
 SETS = json.loads((Path(__file__).parent.parent / "golden" / "disclosure.json").read_text())["sets"]
 
@@ -75,7 +75,7 @@ def test_values_agree_with_the_independent_ones(name: str, call: Call) -> None:
     close(got["pi_link"]["value"], list(want["pi_link"]["curve"]["spread"]["speaker"].values()))
     close(got["evidence"]["eps_plus"], want["pav"]["eps_plus_nat"])
     assert got["evidence"]["top_target_speakers"] == want["pav"]["top_target_speakers"]
-    close(got["attribute"]["classes"]["mean_attribute"], want["attribute_w1"]["mean_attribute"])
+    close(got["attribute"]["classes"]["alid_attribute"], want["attribute_w1"]["mean_attribute"])
     for k, value in enumerate(want["length_w1"]["L"].values()):
         close(got["length"]["alid"][k], value["alid_mean_embedding"])
         close(got["length"]["idr"][k], value["idr"])
@@ -140,6 +140,29 @@ def test_two_candidates_have_no_slope_and_say_so(call: Call) -> None:
     assert got["length"]["alid"] is None and got["pi_link"]["value"][0] == 1
 
 
+def test_attributes_of_speakers_and_of_utterances(call: Call) -> None:
+    options = [*files("balanced_8x6"), "--slope", 1.0, "--replicates", 0]
+    entry = SETS["balanced_8x6"]
+    scores, truth, classes = np.array(entry["scores"]), np.array(entry["truth"]), np.array(entry["classes"])
+    Path("utt2class").write_text("".join(f"u{i:03} group{classes[k]}\n" for i, k in enumerate(truth)))
+    moods = np.random.default_rng(0).integers(0, 2, truth.size)
+    enrolled = "".join(f"c{k:02} group{c}\n" for k, c in enumerate(classes))
+    Path("utt2mood").write_text(enrolled + "".join(f"u{i:03} group{c}\n" for i, c in enumerate(moods)))
+    got = found(call, *options, "--spk2attr", "classes", "--utt2attr", "utt2class", "utt2mood")["attribute"]
+    assert got["classes"] == got["utt2class"]
+    # The slope of a stranger is one for this question; its value at chance is that of the core.
+    slopes = metrics.stranger_slopes(scores, truth, classes)
+    close(got["classes"]["alid_stranger"], metrics.stranger(scores, truth, classes, slopes).mean)
+    close(list(got["classes"]["stranger_slope"].values()), slopes)
+    assert got["utt2mood"]["alid_attribute"] is None
+    slopes = metrics.stranger_slopes(scores, truth, classes, moods)
+    close(got["utt2mood"]["alid_stranger"], metrics.stranger(scores, truth, classes, slopes, moods).mean)
+    # Without a value for candidates, of trials that differ within a speaker.
+    Path("utt2mood").write_text("".join(f"u{i:03} group{c}\n" for i, c in enumerate(moods)))
+    status, out, err = call(*options, "--utt2attr", "utt2mood")
+    assert (status, out) == (3, "") and "candidates have no value" in err and "give every candidate" in err
+
+
 @pytest.mark.parametrize(
     ("arguments", "status", "said"),
     [
@@ -149,6 +172,7 @@ def test_two_candidates_have_no_slope_and_say_so(call: Call) -> None:
         (["--lengths", "0"], 2, "whole number from 1 on"),
         (["--lengths", "7"], 3, "no speaker has 7 trials"),
         (["--spk2attr", "input2spk"], 3, "8 candidates have no value: s00, s01"),
+        (["--utt2attr", "classes"], 3, "48 trials have no value: u000, u001"),
         (
             [
                 "--slope", "softmax", "--dev-scores", "scores", "--dev-input2spk", "input2spk", "--dev-reference2spk",

@@ -8,9 +8,9 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from pipeline.diagnostics import bands, strongest
+from pipeline.diagnostics import bands
 from pipeline.report import bands as table
-from pipeline.tables import results
+from pipeline.tables import answers, results
 
 EDGES = (0.1, 0.2, 0.3, 0.4)
 MEAN = "libri_test (mean of f and m)"
@@ -32,18 +32,18 @@ ROWS = results.frame([
     row("b2", "semi_informed", 0.0452, 0.03, 0.11),
     row("b9", "semi_informed", 0.4, float("nan"), float("nan")),
 ])  # fmt: skip
-CHOICE = pd.DataFrame(
+BOARD = answers.frame(
+    "leaderboard",
     [
-        ("d", "b3", "lazy_informed", "ecapa", "t", "cosine", strongest.MEASURED, 0.1, 2),
-        ("d", "b2", "semi_informed", "ecapa", "t", "cosine", strongest.HELD_OUT, 0.1, 2),
+        {"dataset": "d", "subset": subset, "system": system, "attacker": attacker, "extractor": "ecapa", "trained_on": "t", "backend": "cosine"}
+        for subset, system, attacker in ((MEAN, "b3", "lazy_informed"), (MEAN, "b2", "semi_informed"))
     ],
-    columns=list(strongest.COLUMNS),
-)
+)  # fmt: skip
 
 
 def ranked(**more: Any) -> pd.DataFrame:
     asked: dict[str, Any] = {"subset": MEAN, "edges": EDGES, "attackers": ["semi_informed"], "variant": "speechbrain"}
-    return bands.rank(ROWS, CHOICE, **{**asked, **more})
+    return bands.rank(ROWS, BOARD, **{**asked, **more})
 
 
 def test_the_lowest_of_the_attacker_ranks_and_the_strongest_attack_stands_beside_it() -> None:
@@ -72,7 +72,7 @@ def test_a_partial_eer_is_marked_with_the_condition_that_it_meets(tmp_path: Path
         [row("b2", "semi_informed", 0.31, 0.3, 0.35, status="partial"), row("b9", "semi_informed", 0.4, 0.39, 0.41)]
     )
     asked: dict[str, Any] = {"subset": MEAN, "edges": EDGES, "attackers": ["semi_informed"], "variant": "speechbrain"}
-    found = bands.rank(part, CHOICE, **asked)
+    found = bands.rank(part, BOARD, **asked)
     assert dict(zip(found["system"], found["status"])) == {"b2": "partial", "b9": "ok"}
     assert [line[3] for line in table.lines(found, ["b2", "b9"]) if line[2] == "semi_informed"] == ["31.00 †", "40.00"]
     for write in (table.to_text, table.to_markdown, table.to_latex):

@@ -97,7 +97,7 @@ def test_the_last_screen_has_the_answer_and_it_is_that_of_the_scores(tmp_path: P
     assert status == 0, err
     lines = out.splitlines()
     assert lines[0] == "Which system protects best, each against the strongest attack that was tried on it"
-    own = [line for line in lines if not line.startswith(("scorecard: ", "all numbers: ", "tasks: ", "/"))]
+    own = [line for line in lines if not line.startswith(("scorecard: ", "tasks: ", "/"))]
     assert len(lines) <= 40 and max(map(len, own)) <= 100, "but for paths"
     said = " ".join(lines[:8])
     best = max(d_ece(tmp_path / "given", "good", attacker) for attacker in SHIFTS["good"])
@@ -124,6 +124,31 @@ def test_the_last_screen_has_the_answer_and_it_is_that_of_the_scores(tmp_path: P
     np.testing.assert_allclose(np.sort(metrics.holm(d_eces["p_value"])), np.sort(d_eces["p_holm"]))
 
 
+def test_what_is_measured_on_each_set_has_its_mean_over_sets_on_the_leaderboard(
+    tmp_path: Path, command: Command
+) -> None:
+    given(tmp_path / "given", ["good"])
+    off = ("metric.lid.replicates=0", "metric.lid.lengths=[]", "metric.asv.interval=none")
+    status, out, err = command("metric=[asv,lid]", "diagnostics=false", *off)
+    assert status == 0, err
+    run = read_run(Path(out.splitlines()[-1]).parent)
+    row = run.leaderboard.query("subset == @MEAN and system == 'good'").iloc[0]
+    values, chances = [], []
+    for sex in "fm":
+        rows = pd.read_csv(tmp_path / "given" / f"good-{row['attacker']}-{sex}.txt", sep=" ", names=["m", "u", "x"])
+        matrix = rows.pivot(index="u", columns="m", values="x")
+        truth = [matrix.columns.get_loc(name.split("-")[0]) for name in matrix.index]
+        found = metrics.lid(
+            matrix.to_numpy(), np.array(truth), metrics.loso_slopes(matrix.to_numpy(), np.array(truth)).value
+        )
+        values.append(found.alid)
+        chances.append(found.chance.alid)
+    assert row["alid"] == pytest.approx(np.mean(values), abs=1e-12) and row["alid_low"] < row["alid"] < row["alid_high"]
+    assert row["alid_chance"] == pytest.approx(np.mean(chances), abs=1e-12) and row["alid_chance"] < row["alid"]
+    assert f"{row['alid']:.3f} ({row['alid_chance']:.3f})" in out and "ALID ↓ (chance)" in out
+    assert "alid" not in set(run.rows[run.rows["subset"] == MEAN]["metric"]), "the results have what averages ask for"
+
+
 def test_a_system_that_is_added_computes_what_stands_on_it_alone(tmp_path: Path, command: Command) -> None:
     given(tmp_path / "given", ["weak", "good"])
     _, out, _ = command("metric=[asv]", "diagnostics=false")
@@ -137,8 +162,8 @@ def test_a_system_that_is_added_computes_what_stands_on_it_alone(tmp_path: Path,
     reused = counts(out)[0]
     given(tmp_path / "given", ["weak", "good", "twin"])
     _, out, _ = command("metric=[asv]", "diagnostics=false")
-    # 4 score files, their 4 measures, 2 of attacks, the strongest one, and differences to the 2 others.
-    assert counts(out) == (reused, 13)
+    # 4 score files, their 4 measures, 2 of attacks, 2 of speakers, the strongest one, and differences to the 2 others.
+    assert counts(out) == (reused, 15)
 
 
 def test_another_baseline_and_one_that_is_not_there(tmp_path: Path, command: Command) -> None:
@@ -162,3 +187,27 @@ def test_a_baseline_that_is_no_chosen_system_is_refused_before_anything_is_read(
     assert [(fault.what, fault.where) for fault in caught.value.faults] == [
         ("no system b3 is chosen: chosen are original, b2, b2r", "report.baseline")
     ]
+
+
+def test_a_system_that_was_tried_on_one_set_alone_is_on_all_boards_with_the_reason(
+    tmp_path: Path, command: Command
+) -> None:
+    given(tmp_path / "given", ["weak", "good"])
+    listed = tmp_path / "given" / "scores.csv"
+    lines = listed.read_text().splitlines()
+    listed.write_text("".join(f"{one}\n" for one in lines if not one.startswith(("weak-", "good-")) or one.split(",")[1][-1] == {"weak": "m", "good": "f"}[one[:4]]))  # fmt: skip
+    status, out, _ = command("metric=[asv]", "diagnostics=false", "allow_partial=true")
+    assert status == 6, "what is not there is missing"
+    first, second = (f"libri_test_trials_{sex}" for sex in "fm")
+    said = " ".join(out[out.index("Which system protects best") :].split())
+    assert f"On {first}, good is the only system that protects" in said, (
+        "the mean has no answer, so it does not stand first"
+    )
+    assert "Of weak there is no number" in said or f"no number: no attack was tried on {first}" in said
+    board = read_run(next(tmp_path.glob("exp/runs/*"))).leaderboard.set_index(["subset", "system"])
+    lacking = {(first, "weak"): first, (second, "good"): second, (MEAN, "weak"): first, (MEAN, "good"): second}
+    for place, name in lacking.items():
+        assert board.loc[place, "reason"] == f"no attack was tried on {name}"
+        assert pd.isna(board.loc[place, "rank"]) and pd.isna(board.loc[place, "d_ece"]) and board.loc[place, "protects"]
+    for place in ((first, "good"), (second, "weak")):
+        assert board.loc[place, "d_ece"] > 0 and board.loc[place, "rank"] == 1

@@ -142,7 +142,7 @@ def test_a_failing_system_has_no_row_and_the_others_have_theirs(plugin: str, com
     assert "system louder has no row" in (run / "report.html").read_text()
     read = vp.read(run)
     assert "system louder has no row" in read.to_markdown() and "system louder has no row" in read.to_latex()
-    assert set(read.strongest["system"]) == {"b2"} and "louder" not in set(read.diagnostics["system"])
+    assert set(read.leaderboard["system"]) == {"original", "b2"} and "louder" not in set(read.diagnostics["system"])
     (record,) = recorded(exp)
     assert (record["state"], record["exit_status"]) == ("failed", 5) and "lost its voice" in record["reasons"][0]
     (other,) = (tmp_path / "alone" / "runs").iterdir()

@@ -73,7 +73,7 @@ def flip(path: Path, bit: int) -> None:
 
 
 DATA = (
-    "results.parquet", "strongest.parquet", "diagnostics.parquet", "artefacts.parquet", "figures/ece_profile.parquet",
+    "results.parquet", "leaderboard.parquet", "diagnostics.parquet", "artefacts.parquet", "figures/ece_profile.parquet",
     "limits.json", "store.json", "environment.json", "config.yaml", "overrides.txt", "status.json", "digests.json",
 )  # fmt: skip
 

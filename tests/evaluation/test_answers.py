@@ -14,9 +14,9 @@ from pipeline.engine.store import Store
 from pipeline.engine.task import Task, Work
 from pipeline.evaluation import answers
 from pipeline.planning import Graph
-from pipeline.planning.graph import Answered, Compared
+from pipeline.planning.graph import Answered, Candidate, Compared
 from pipeline.stages.strongest import ATTACKS, ROWS
-from pipeline.tables import results
+from pipeline.tables import records, results
 from tests.running import execute
 
 ATTACK = {"condition": "PP", "attacker": "lazy", "extractor": "ear", "trained_on": "original", "backend": "cosine"}
@@ -62,6 +62,10 @@ def made(name: str, **tables: list[dict[str, Any]]) -> Task:
     return Task("measure", name, write, {"name": name})
 
 
+def told(name: str, record: dict[str, Any]) -> Task:
+    return Task("check", name, lambda work: records.write(work.folder(), record), {"name": name})
+
+
 def measured(metric: str, system: str, **more: Any) -> dict[str, Any]:
     about = {
         "dataset": "toys",
@@ -90,6 +94,8 @@ def answered(
         identity = {"dataset": "toys", "system": system, "system_level": ""}
         two = (ATTACK, {**ATTACK, "attacker": "other"})
         graph.answered.append(Answered(identity, two, {"t": (0, 1)}, ("x with y",), system != "original", task.ref()))
+    check = graph.add(told("held out", {"eer": 0.04}))
+    graph.candidates.append(Candidate({"dataset": "toys", "system": "b2", **ATTACK}, check.ref()))
     for (a, b), (value, p) in pairs.items():
         task = graph.add(made(f"{a} {b}", rows=difference_rows(value, p)))
         graph.compared.append(Compared(a, b, a == "b2", task.ref()))
@@ -115,7 +121,8 @@ def test_ranks_are_those_of_the_corrected_tests(tmp_path: Path) -> None:
         False,
     ]
     assert found["differences"]["sentence"].str.startswith("On t, each under its strongest attack, ").all()
-    assert len(found["attacks"]) == 8
+    attacks = found["attacks"].set_index(["system", "attacker"])
+    assert len(attacks) == 8 and attacks["held_out"].dropna().to_dict() == {("b2", "lazy"): 0.04}
 
 
 @pytest.mark.parametrize("allow_partial", [True, False])
@@ -138,6 +145,8 @@ def test_what_does_not_stand_on_everything_has_no_number_or_a_mark(allow_partial
 def test_columns_of_other_rows_are_of_the_same_extractor_or_of_what_discloses_most(tmp_path: Path) -> None:
     rows = [measured("eer", system) for system in VALUES]
     rows += [
+        measured("alid", "b2", value=0.3, low=0.1, high=0.4, variant="loso"), measured("alid_chance", "b2", value=-0.02, variant="loso"),
+        measured("alid", "b2", value=0.9, variant="loso", attacker="other"), measured("alid_chance", "b2", value=-0.7, variant="loso", attacker="other"),
         measured("l_w", "b2", value=2.5, ceiling=4.0), measured("tag", "b2", value=math.nan, label="C"),
         measured("mean_d", "b2", attacker="", subset="pooled", value=0.4, low=0.3, high=0.5, estimator="empirical"),
         measured("mean_d", "b2", attacker="", subset="pooled", value=0.9, extractor="f0", estimator="empirical"),
@@ -150,7 +159,30 @@ def test_columns_of_other_rows_are_of_the_same_extractor_or_of_what_discloses_mo
     board = answered(tmp_path, PAIRS, rows)["leaderboard"].set_index("system")
     b2, b2r = board.loc["b2"], board.loc["b2r"]
     assert (b2["l_w"], b2["l_w_ceiling"], b2["tag"]) == (2.5, 4.0, "C")
+    assert (b2["alid"], b2["alid_low"], b2["alid_high"], b2["alid_chance"]) == (0.3, 0.1, 0.4, -0.02), "of this attack"
+    assert b2["alid_by"] == "ear, cosine"
     assert (b2["mean_d"], b2["mean_d_low"], b2["mean_d_high"], b2["mean_d_by"]) == (0.4, 0.3, 0.5, "ear")
     assert (b2r["mean_d"], b2r["mean_d_by"]) == (0.6, "phones"), "the higher discloses more"
     assert (b2r["deid"], b2r["deid_by"]) == (0.7, "phones, cosine"), "the lower discloses more"
     assert np.isnan(board.loc["b3", "mean_d"])
+
+
+def test_an_attack_that_is_not_on_all_sets_is_not_tried_on_the_others(tmp_path: Path) -> None:
+    graph = Graph()
+    one = strongest_rows(0.3)[0]
+    task = graph.add(
+        made(
+            "b2", **{Path(ROWS).stem: [{**one, "subset": name} for name in ("f", "m", "both")], Path(ATTACKS).stem: []}
+        )
+    )
+    graph.means = {"both": {"f": 0.5, "m": 0.5}}
+    two = (ATTACK, {**ATTACK, "attacker": "other", "trained_on": "anonymised"})
+    identity = {"dataset": "toys", "system": "b2", "system_level": ""}
+    graph.answered.append(Answered(identity, two, {"f": (0, 1), "m": (0,)}, ("x with y",), True, task.ref()))
+    rows = results.frame([measured("eer", "b2", subset=name) for name in ("f", "m")])
+    board = answers.formed(graph, rows, rows, execute(graph.tasks, Store(tmp_path)), False)["leaderboard"].set_index(
+        "subset"
+    )
+    assert board["untried"].to_dict() == {
+        "f": "x with y", "m": "x with y, other: ear, cosine, adapted on m", "both": "x with y, other: ear, cosine, adapted on m",
+    }  # fmt: skip

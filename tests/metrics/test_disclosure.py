@@ -649,3 +649,94 @@ def test_chance_of_as_many_trials_as_the_challenge_has(w, alid, pdr, largest):
     assert found[0].chance.pdr == pytest.approx(pdr, abs=0.01)
     inside = [largest[0] - 0.005 <= one.lid_max <= largest[1] + 0.005 for one in found]
     assert np.mean(inside) >= 0.8
+
+
+@pytest.mark.parametrize("decimals", [1, 8])
+def test_rates_at_few_alarms_of_the_highest_scores_are_those_of_all(decimals: int) -> None:
+    scores, truth = matrix(5, speakers=7, trials=30, extra=2, shift=1.5)
+    trials = as_trials(scores.round(decimals), truth)
+    found = m.tpr_by_speaker(trials, [0.01, 0.02])
+    want = m.trials_by_speaker(trials, ["tpr_at_fpr.0.01", "tpr_at_fpr.0.02"])
+    assert (found.degrees, found.n_rated) == (want.degrees, want.n_rated)
+    rng = np.random.default_rng(0)
+    compared = 0
+    for _ in range(60):
+        weights = rng.multinomial(9, np.full(9, 1 / 9)).astype(float)
+        try:
+            expected = want.evaluate(weights)
+        except m.MetricError:
+            with pytest.raises(m.MetricError):
+                found.evaluate(weights)
+            continue
+        assert found.evaluate(weights) == pytest.approx(expected, abs=1e-15, nan_ok=True)
+        compared += 1
+    assert compared > 40
+    # All alarms of one pair of speakers, which most draws give more weight than the highest scores hold.
+    heavy = np.ones(9)
+    heavy[:2] = 40.0
+    assert found.evaluate(heavy) == pytest.approx(want.evaluate(heavy), abs=1e-15)
+
+
+@pytest.mark.parametrize("shift", [0.3, 1.0, 4.0])
+def test_the_slope_for_strangers_is_that_of_the_best_score_of_the_other_speakers(shift: float) -> None:
+    scores, truth = matrix(2, speakers=8, trials=5, shift=0.5)
+    classes = np.array([0, 0, 0, 1, 1, 1, 2, 2])
+    scores = scores + shift * (classes[truth][:, None] == classes)
+    found = m.stranger_slopes(scores, truth, classes)
+    z = (scores - scores.mean(axis=1, keepdims=True)) / scores.std(axis=1, ddof=1, keepdims=True)
+
+    def loss(w: float, left_out: int) -> float:
+        total, pseudo, n = 0.0, 0.0, 0
+        for row, own in zip(z, truth):
+            if own == left_out:
+                continue
+            rest = [k for k in range(8) if k != own]
+            p = np.exp(w * row[rest] - max(w * row[rest]))
+            p /= p.sum()
+            of = {c: math.log(sum(x for x, k in zip(p, rest) if classes[k] == c)) for c in set(classes[rest])}
+            total -= of[classes[own]]
+            pseudo -= sum(of[classes[k]] for k in rest) / 7
+            n += 1
+        return (total + pseudo / n) / n
+
+    for speaker in range(8):
+        want = minimize_scalar(loss, bounds=(0, 30), args=(speaker,), method="bounded", options={"xatol": 1e-9})
+        assert found[speaker] == pytest.approx(want.x, rel=2e-3, abs=2e-5)
+        assert loss(found[speaker], speaker) == pytest.approx(want.fun, abs=1e-7)
+    with pytest.raises(m.Undefined, match="3 speakers"):
+        m.stranger_slopes(scores[truth < 2], truth[truth < 2], classes)
+
+
+def test_strangers_at_chance_do_not_disclose_their_class() -> None:
+    """With a slope for persons the value at chance lies below 0; with that of the question it does not."""
+    persons, question = [], []
+    classes = np.repeat([0, 1], 6)
+    for seed in range(20):
+        scores, truth = matrix(seed, speakers=12, trials=6, shift=1.5)
+        persons.append(m.stranger(scores, truth, classes, m.loso_slopes(scores, truth).value).mean)
+        question.append(m.stranger(scores, truth, classes, m.stranger_slopes(scores, truth, classes)).mean)
+    assert np.mean(persons) < -0.1 and abs(np.mean(question)) < 0.02
+
+
+def test_the_class_of_an_utterance_may_differ_from_that_of_its_speaker() -> None:
+    scores, truth = matrix(1, speakers=6, trials=4)
+    classes, spoken = np.array([0, 0, 1, 1, 2, 2]), np.random.default_rng(0).integers(0, 3, truth.size)
+    found = m.stranger(scores, truth, classes, 0.8, spoken)
+    z = (scores - scores.mean(axis=1, keepdims=True)) / scores.std(axis=1, ddof=1, keepdims=True)
+    for row, own, of, bits in zip(z, truth, spoken, found.bits):
+        p = np.exp(0.8 * row)
+        p[own] = 0
+        alike = (classes == of) & (np.arange(6) != own)
+        assert bits == pytest.approx(math.log2(p[alike].sum() / p.sum() / (alike.sum() / 5)), abs=1e-12)
+    own_class = m.stranger(scores, truth, classes, 0.8, classes[truth])
+    np.testing.assert_allclose(own_class.bits, m.stranger(scores, truth, classes, 0.8).bits, atol=1e-15)
+
+
+@pytest.mark.parametrize(("shift", "trials"), [(0.6, 8), (1.5, 4), (0.0, 8), (8.0, 3)])
+def test_slopes_of_many_speakers_are_those_of_each_learnt_alone(shift: float, trials: int) -> None:
+    scores, truth = matrix(4, speakers=24, trials=trials, shift=shift, shared=0.1)
+    found = m.loso_slopes(scores, truth)
+    for speaker in (0, 7, 23):
+        want = m.softmax_slope(scores[truth != speaker], truth[truth != speaker])
+        assert found.unconstrained[speaker] == pytest.approx(want.unconstrained, rel=1e-11, abs=1e-12)
+        assert found.value[speaker] == max(found.unconstrained[speaker], 0.0)

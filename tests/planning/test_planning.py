@@ -5,12 +5,14 @@ from __future__ import annotations
 import pickle
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 
+import pandas as pd
 import pytest
 
 from pipeline import planning
 from pipeline.cli.compose import compose
-from pipeline.engine.task import Derived
+from pipeline.engine.task import Derived, Task, planned_digest
 from pipeline.errors import ConfigError, DataError
 from pipeline.planning import Graph
 from pipeline.planning.keys import SpeechKey
@@ -507,3 +509,64 @@ def test_a_system_that_is_added_moves_no_task_of_the_others() -> None:
     )
     keys = [{one.identity["system"]: one.ref.task.id for one in made.answered} for made in (few, more)]
     assert keys[0].items() <= keys[1].items()
+
+
+LID = ("system=[original,b2]", "attacker=[ignorant]", "extractor=[ge2e]", "metric=[asv,lid]", "diagnostics=false")
+
+
+def measures(made: Graph, metric: str) -> list[Task]:
+    return [source.ref.task for source in made.sources if source.ref.task.label.startswith(f"measure {metric} ")]
+
+
+def without_some_trials(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One nontarget of the women is no trial."""
+    whole = key_table.prepared()
+    women = whole.trials["x_trials_f"]
+    kept = replace(women, trials=women.trials.drop(index=3).reset_index(drop=True), expected=11)
+    object.__setattr__(whole, "trials", {**whole.trials, "x_trials_f": kept})
+    monkeypatch.setattr(key_table, "prepared", lambda: whole)
+
+
+def test_candidates_are_all_scored_for_whoever_looks_among_them_and_for_nobody_else(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    complete = planned(*LID)
+    assert all(set(task.inputs) == {"scores"} for task in measures(complete, "lid")), "the list has them all"
+    without_some_trials(monkeypatch)
+    made = planned(*LID)
+    by_set = {task.label.split()[2]: task for task in measures(made, "lid")}
+    assert set(by_set["x_trials_m"].inputs) == {"scores"}
+    women = by_set["x_trials_f"]
+    assert set(women.inputs) == {"scores", "candidates"}
+    assert (women.settings["n_expected"], women.settings["n_searched"]) == (11, 12)
+    whole, listed = (women.inputs[name].task for name in ("candidates", "scores"))  # type: ignore[union-attr]
+    assert "(all candidates)" in whole.label and len(whole.inputs["trials"].value.trials) == 12  # type: ignore[union-attr]
+    # The same attack: all but the list is equal.
+    assert {name: planned_digest(one) for name, one in whole.inputs.items() if name != "trials"} == {
+        name: planned_digest(one) for name, one in listed.inputs.items() if name != "trials"
+    }
+    assert whole.settings == listed.settings
+    assert not any("(all candidates)" in task.label for task in planned(*LID, "metric=[asv]").tasks)
+
+
+def test_a_slope_is_learnt_from_a_set_of_other_speakers_under_the_same_attack(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = planned(*LID, "metric.lid.development={x_trials_f: x_trials_m}")
+    by_cell = {task.label: task for task in measures(made, "lid")}
+    for label, task in by_cell.items():
+        if "x_trials_m" in label:
+            assert "development" not in task.inputs
+            continue
+        other = by_cell[label.replace("x_trials_f", "x_trials_m")]
+        assert task.inputs["development"] == other.inputs["scores"] and task.settings["n_development"] == 12
+    for wrong, said in (("x_trials_u", "no other trial set"), ("x_trials_f", "no other trial set")):
+        with pytest.raises(ConfigError, match=said) as caught:
+            planned(*LID, f"metric.lid.development={{x_trials_f: {wrong}}}")
+        assert caught.value.remedy.endswith("metric.lid.development={}")
+    assert planned(*LID, "metric.lid.development={}").sources
+    same = key_table.prepared()
+    object.__setattr__(same, "trials", {**same.trials, "again": replace(same.trials["x_trials_f"], name="again")})
+    again = same.manifest[same.manifest["set"] == "x_trials_f"].assign(set="again")
+    object.__setattr__(same, "manifest", pd.concat([same.manifest, again], ignore_index=True))
+    monkeypatch.setattr(key_table, "prepared", lambda: same)
+    with pytest.raises(ConfigError, match="2 speakers are in x_trials_f and in again"):
+        planned(*LID, "metric.lid.development={x_trials_f: again}")

@@ -35,3 +35,38 @@ def test_where_nothing_is_gone_nothing_is_made_anew() -> None:
     assert trials.without(MADE, {("other", "a-0"), ("t", "a-0")}).trials.equals(MADE.trials)
     assert trials.without(MADE, {("other", "a-0")}) is MADE
     assert isinstance(MADE.trials, pd.DataFrame)
+
+
+def listed(*pairs: str) -> trials.TrialSet:
+    """A list of pairs like ``a:b1``: model of speaker a against the first utterance of b."""
+    split = [one.split(":") for one in pairs]
+    enrolled = [(model, f"{model}0") for model in dict(split)]
+    return trials.make("t", "e", enrolled, [(model, one, one[0] == model) for model, one in split], len(pairs))
+
+
+SEXES = {"a": "f", "b": "f", "c": "m", "d": "m", "x": "f"}
+
+
+def searched_pairs(made: trials.TrialSet, sexes: dict[str, str] = SEXES) -> set[str]:
+    models = {model: model for model in made.enrolment["model"]}
+    whole = trials.searched(made, models, {one: one[0] for one in made.trials["utterance"]}, sexes)
+    assert whole.expected == made.expected + len(whole.trials) - len(made.trials)
+    assert (whole.trials["target"] == (whole.trials["model"] == whole.trials["utterance"].str[0])).all()
+    assert whole.trials.equals(whole.trials.sort_values(["model", "utterance"], ignore_index=True))
+    return {f"{model}:{one}" for model, one in zip(whole.trials["model"], whole.trials["utterance"])}
+
+
+def test_what_a_list_lacks_stays_within_the_sexes_where_it_does() -> None:
+    within = ("a:a1", "a:b1", "b:b1", "c:c1", "c:d1", "d:d1")
+    assert searched_pairs(listed(*within)) == {*within, "b:a1", "d:c1"}
+    across = (*within, "a:c1")
+    everybody = {f"{model}:{one}1" for model in "abcd" for one in "abcd"}
+    assert searched_pairs(listed(*across)) == everybody
+    assert searched_pairs(listed(*within), dict.fromkeys(SEXES, "u")) == everybody
+
+
+def test_a_list_that_lacks_nothing_or_cannot_be_completed_is_itself() -> None:
+    whole = listed("a:a1", "a:b1", "b:a1", "b:b1", "a:x1")  # nobody has enrolled x
+    assert trials.searched(whole, {"a": "a", "b": "b"}, {"a1": "a", "b1": "b", "x1": "x"}, SEXES) is whole
+    twice = listed("a:a1", "b:b1", "c:a1")
+    assert trials.searched(twice, {"a": "a", "b": "b", "c": "a"}, {"a1": "a", "b1": "b"}, SEXES) is twice

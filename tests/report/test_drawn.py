@@ -10,6 +10,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
+from pipeline import cli
 from pipeline.contracts import Plot
 from pipeline.engine.store import Store
 from pipeline.report import drawn, glossary
@@ -71,6 +72,23 @@ def test_a_run_that_repeats_another_has_its_figures(
     # Both together are other figures, with the ids of both in what is handed out.
     both = page(first, second, store=store)
     assert painted and both == page(first, second) == page(first, second, store=store)
+
+
+def test_the_command_draws_what_the_store_does_not_have(
+    make_run: MakeRun,
+    tmp_path: Path,
+    tables: dict[str, pd.DataFrame],
+    painted: list[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    run = make_run(tmp_path / "exp" / "runs" / "a", tables=tables)
+    (tmp_path / "exp" / "store").mkdir()
+    assert cli.run(["report", str(run)]) == 0 and len(painted) >= 2
+    first = (run / "report.html").read_bytes()
+    painted.clear()
+    assert cli.run(["report", str(run)]) == 0 and not painted
+    assert (run / "report.html").read_bytes() == first
 
 
 def plots(store: Store, table: pd.DataFrame, series: list[str]) -> list[Plot]:

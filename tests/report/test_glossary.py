@@ -24,16 +24,17 @@ MakeRun = Callable[..., Path]
 _PLAIN = """
     a about above after against alike all also an and another are as asked at attacked attacking before below beside
     between both but by can cannot cast checks cited citing code come comparing comparison comparisons configuration
-    contents conversations could counts csv data digital doubt each easy enough environment every everybody everything
-    evidence expected figure figures files finding findings for found from full gain generated give glossary had hard
-    harder has have heard hears higher hold how if in input into is it its itself key kind larger largest last least
-    less like list lists long longer look lower lowest made main many marks median meets metric metrics more most name
-    named names no none not note null number numbers of off on one ones only or other others over own page part per
-    person pictures plane platform private promise python question random ranked read recognise recordings report
-    reports results row rows said second seconds see settings shown signed silence single small so sources speaker
-    speakers speech stand standing state status still strength strong stronger summary take taken telling test than
-    that the their them there they this those to told two two's under up us used vectors verification version voice
-    voices was well were what when where whether which who whom whose why will with without words would wrong year
+    contents conversations could counts csv data different digital doubt each easy enough environment every everybody
+    everything evidence expected figure figures files finding findings for found from full gain generated give
+    glossary had hard harder has have heard hears higher hold how if in input into is it its itself key kind larger
+    largest last least less like list lists long longer look lower lowest made main many marks median meets metric
+    metrics more most name named names no none not note null number numbers of off on one ones only or other others
+    over own page part per person pictures plane platform private promise python question random ranked read recognise
+    recordings report reports results row rows said second seconds see settings shown signed silence single small so
+    sources speaker speakers speech stand standing state status still strength strong stronger summary take taken
+    telling test than that the their them there they this those to told two two's under up us used vectors
+    verification version voice voices was well were what when where whether which who whom whose why will with without
+    words would wrong year
 """
 PLAIN = frozenset(_PLAIN.split())
 """Words of plain English, which need no entry."""

@@ -164,7 +164,7 @@ def test_every_figure_has_its_csv_beside_and_inside(built: tuple[Path, Path], pa
     beside = {path.name: path.read_bytes() for path in (built[1].parent / "figures").glob("*.csv")}
     assert len(beside) == len(page.all("img")) == 8
     assert {name: embedded[name] for name in beside} == beside
-    assert set(embedded) - set(beside) == {"results.csv", "speakers.csv"}
+    assert set(embedded) - set(beside) == {"results.csv", "speakers-matrices.csv"}
 
 
 @pytest.mark.parametrize(
@@ -273,25 +273,6 @@ def test_header_is_not_partial_when_all_is_well(page: Page) -> None:
     assert "2026-11-27T10:15:00Z to 2026-11-27T10:21:09Z" in page.text and "c0ffeec0ffeec0ff" in page.text
 
 
-def test_worst_speakers_are_the_worst(built: tuple[Path, Path]) -> None:
-    html = built[1].read_text(encoding="utf-8")
-    table = html.split('id="speakers"')[1].split("<table>")[1].split("</table>")[0]
-    rows = re.findall(r"<tr[ >].*?</tr>", table, flags=re.DOTALL)[1:] or table.split("</tr>")[1:]
-    source = pd.read_parquet(built[0] / "figures" / "speakers.parquet")
-    b2 = source[(source["system"] == "b2") & (source["subset"] == "libri_dev_trials_f")]
-    worst = list(b2.sort_values("deid")["speaker"].head(3))
-    lines = [Page() for _ in rows]
-    for line, row in zip(lines, rows):
-        line.feed(f"<table>{row}")
-    texts = [
-        line.text
-        for line in lines
-        if "libri_dev_trials_f" in line.text and "b2" in line.text and "b2r" not in line.text
-    ]
-    assert len(texts) == 3
-    assert all(speaker in text for speaker, text in zip(worst, texts))
-
-
 def test_partial_banner_names_the_reasons(make_run: MakeRun, tmp_path: Path) -> None:
     def spoil(rows: list[dict]) -> None:
         rows[0].update(status="partial", reason="3 utterances of speaker 84 cannot be read", n_used=3461)
@@ -370,7 +351,7 @@ def test_ranks_join_the_speakers_of_their_run_system_and_extractor(make_run: Mak
     for names, there in ((folders[:1], True), (folders[1:2], False), (folders[1:], True)):
         page = parse(render(names, tmp_path / "out"))
         assert ("median rank" in page.text) == there
-        assert ("srd_rank_median" in downloads(page)["speakers.csv"].decode()) == there
+        assert ("srd_rank_median" in downloads(page)["speakers-matrices.csv"].decode()) == there
 
 
 def test_ranks_without_a_speaker_table_need_none(make_run: MakeRun, tmp_path: Path, built: tuple[Path, Path]) -> None:

@@ -391,7 +391,7 @@ def test_forms_escape_what_others_wrote() -> None:
     text, page, latex = (form(nasty(), limits) for form in (output.to_text, output.to_markdown, output.to_latex))
     assert text.startswith("Know before you read the numbers") and "ours: =my_sys%<b>|" in text
     assert "ours: =my\\_sys%&lt;b&gt;\\|" in page and page.count("| libri\\_test\\_trials\\_f |") >= 7
-    assert r"ours: =my\_sys\%\textless{}b\textgreater{}|" in latex and r"50 \% \& more" in latex
+    assert r"ours: =my\_sys\%\textless{}b\textgreater{}\textbar{}" in latex and r"50 \% \& more" in latex
     assert latex.count(r"\begin{longtable}") == latex.count(r"\end{longtable}") == 2
     assert latex.count(r" \\") >= 224 and "within interval" in text
 

@@ -136,6 +136,11 @@ class Extractor(contracts.Extractor):
 
             self._track = Batched(self.tracker, device).track
 
+    @classmethod
+    def frequencies(cls, settings: F0Settings) -> tuple[float, ...]:
+        shortest, longest = int(cls.sample_rate // settings.fmax), int(cls.sample_rate // settings.fmin)
+        return tuple(cls.sample_rate / lag for lag in range(shortest, longest + 1))
+
     def extract(self, waveforms: Sequence[np.ndarray]) -> list[Feature]:
         """Histograms of waveforms, each float32 [n] at 8 kHz."""
         reasons = [unusable(wave) for wave in waveforms]

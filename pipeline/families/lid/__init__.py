@@ -2,82 +2,24 @@
 
 from __future__ import annotations
 
-import math
-from functools import partial
-from typing import Any, Literal
-
-import numpy as np
-import pandas as pd
-from pydantic import field_validator
+from collections.abc import Mapping
+from dataclasses import replace
 
 from pipeline import contracts
-from pipeline.contracts import FigureTable, Measured, Metric, Row, Trials, numeric
+from pipeline.contracts import FigureTable, Measured, Metric, Trials
 from pipeline.families._rows import field_of, row
-from pipeline.families._trials import coded, counts
-from pipeline.families._uncertainty import UncertaintySettings, bands, intervals
-from pipeline.metrics import (
-    Lid,
-    LidChance,
-    MetricError,
-    RankLlr,
-    TprEvidence,
-    Undefined,
-    chance_exceedance,
-    exceedance,
-    length_by_speaker,
-    length_curve,
-    lid,
-    lid_by_identity,
-    lid_by_speaker,
-    llr_of_share,
-    loso_slopes,
-    pi_link_by_speaker,
-    pi_link_curve,
-    rank_llr,
-    srd_by_speaker,
-    tpr_evidence,
-    trials_by_speaker,
-)
-from pipeline.seeds import generator
+from pipeline.families._trials import counts
+from pipeline.families.lid import alarms, attributes, bits, ranks
+from pipeline.families.lid.matrix import NoMatrix, search
+from pipeline.families.lid.rows import About
+from pipeline.families.lid.settings import LidSettings
+from pipeline.families.lid.slopes import Slopes
+from pipeline.metrics import AttributePart, Lid, LidChance, RankLlr, Stranger, TprEvidence
 
-VERSION = 1
+VERSION = 2
 
 SOURCE = "arXiv 2607.06259"
-FEWEST = 3
-"""Speakers on whom a curve of lengths stands."""
-FPRS = {0.01: "1 %", 0.001: "0.1 %"}
-
-
-class LidSettings(UncertaintySettings):
-    """Settings of the disclosure of one among N candidates.
-
-    Attributes:
-        slope: of the posterior over candidates. None learns it, for each speaker, from the trials of all the others; a number
-            must come from other speakers than those who are evaluated. Rows name it.
-        ties: ranks and pi_link ``spread`` equal scores evenly, or take the ``best`` or ``worst`` place.
-        lengths: numbers of trial utterances that are pooled, for the figure of longer conversations: of them, those that half
-            of the speakers have, and three of them. The same speakers stand at each; () leaves the figure out.
-        pooled: choices of utterances of a speaker at each length; where there are more, so many are drawn.
-    """
-
-    name: Literal["lid"] = numeric("lid")
-    slope: float | None = numeric(None, ge=0, allow_inf_nan=False)
-    ties: Literal["spread", "best", "worst"] = numeric("spread")
-    lengths: tuple[int, ...] = numeric((1, 2, 3, 5, 10))
-    pooled: int = numeric(100, ge=1)
-
-    @field_validator("lengths")
-    @classmethod
-    def _distinct(cls, chosen: tuple[int, ...]) -> tuple[int, ...]:
-        if len(set(chosen)) != len(chosen) or any(length < 1 for length in chosen):
-            raise ValueError("lengths are 1 or more, each once")
-        return tuple(sorted(chosen))
-
-    @property
-    def variant(self) -> str:
-        """Where the slope is from, as rows name it."""
-        return "loso" if self.slope is None else f"slope {self.slope:g}"
-
+DEFINED = "pipeline/metrics/README.md, section 14c"
 
 METRICS = {
     "alid": field_of(
@@ -150,6 +92,68 @@ METRICS = {
         "which is shown beside it, and chance reaches most of it.",
         SOURCE,
     ),
+    "lid_max_ceiling": field_of(
+        Lid,
+        "lid_max_ceiling",
+        "LID_max,ceil",
+        "ceiling of LID_max",
+        "The most that one trial utterance can disclose at this slope among so many candidates: LID_max is to be read against it.",
+        SOURCE,
+    ),
+    "alid_attribute": field_of(
+        AttributePart,
+        "mean_attribute",
+        "ALID_attr",
+        "part of ALID that is an attribute",
+        "The bits of ALID that say to which class of speakers the speaker belongs: the sex, where candidates of both stand beside "
+        "one another, or another attribute. Rows name it. Its ceiling is what there is to say: the entropy of the classes.",
+        DEFINED,
+    ),
+    "alid_attribute_chance": field_of(
+        AttributePart,
+        "chance_attribute",
+        "ALID_attr,0",
+        "part of ALID that is an attribute, at chance",
+        "What that part is worth where any candidate may be the speaker; exact.",
+        DEFINED,
+        summary=False,
+    ),
+    "alid_within": field_of(
+        AttributePart,
+        "mean_within",
+        "ALID_within",
+        "part of ALID within the class",
+        "The bits of ALID that say who of the same class speaks; with the part that is the attribute they add up to ALID.",
+        DEFINED,
+    ),
+    "alid_within_chance": field_of(
+        AttributePart,
+        "chance_within",
+        "ALID_within,0",
+        "part of ALID within the class, at chance",
+        "What that part is worth where any candidate may be the speaker; exact.",
+        DEFINED,
+        summary=False,
+    ),
+    "alid_stranger": field_of(
+        Stranger,
+        "mean",
+        "ALID_stranger",
+        "attribute of a stranger",
+        "The information about an attribute of a speaker whom the attacker has not enrolled, at a slope that was learnt for this "
+        "question. Rows name the attribute.",
+        DEFINED,
+        summary=False,
+    ),
+    "alid_stranger_chance": field_of(
+        Stranger,
+        "chance",
+        "ALID_stranger,0",
+        "attribute of a stranger, at chance",
+        "What that is worth where any candidate may be the stranger; exact.",
+        DEFINED,
+        summary=False,
+    ),
     "rank_llr": field_of(
         RankLlr,
         "rank_one",
@@ -188,6 +192,7 @@ class MetricFamily(contracts.MetricFamily):
 
     Settings = LidSettings
     reads = "trials"
+    searches = True
     title = "Disclosure of one among N candidates"
     metrics = METRICS
     figures = (
@@ -209,6 +214,7 @@ class MetricFamily(contracts.MetricFamily):
             "Longer conversations",
             "pipeline.families.lid.curves:lengths",
         ),
+        FigureTable("lid_speakers", ("speaker", "alid")),
     )
     references = (
         "“Local information disclosure” of speaker identity, arXiv 2607.06259, 2026 (ALID, PDR, LID).",
@@ -216,175 +222,32 @@ class MetricFamily(contracts.MetricFamily):
     )
 
     @classmethod
+    def development(cls, settings: LidSettings) -> Mapping[str, str]:
+        """As the settings say."""
+        return settings.development
+
+    @classmethod
     def measure(cls, settings: LidSettings, data: Trials) -> Measured:
-        """LID at slopes from the other speakers, with exact chance values; ranks; linkability by population; TPR at low FPR.
+        """LID at slopes from other speakers, with exact chance values; ranks; linkability by population; TPR at low FPR.
+
+        Where candidates were not all tried there is one row that says so, and TPR at low FPR, which needs no more than a list.
 
         Raises:
-            MetricError: scores that are not finite, trials that are no complete matrix, no trial of an enrolled speaker.
+            MetricError: scores that are not finite.
         """
-        scores, truth, left_out = _matrix(data)
-        note = f"{left_out} trial utterances of speakers who are not enrolled are left out" if left_out else ""
-        rows, tables = _lid_rows(settings, data, scores, truth, note)
-        rows.append(_rank_row(settings, data, scores, truth, note))
-        more, population = _link_rows(settings, data, scores, truth, note)
-        rows += more
-        rows += [_tpr_row(settings, data, fpr) for fpr in FPRS]
-        tables |= {"population": population, **_length_table(settings, scores, truth)}
-        return Measured(rows, tables)
-
-
-def _matrix(data: Trials) -> tuple[np.ndarray, np.ndarray, int]:
-    """Scores [n, N], the true candidate [n], and the number of utterances that are left out."""
-    if data.utterances is None:
-        raise MetricError("the trials do not say which utterance they try")
-    candidates, column = np.unique(data.models, return_inverse=True)
-    utterances, first, line = np.unique(data.utterances, return_index=True, return_inverse=True)
-    n_candidates = len(candidates)
-    held = np.zeros((len(utterances), n_candidates), dtype=np.int64)
-    np.add.at(held, (line, column), 1)
-    place = {name: number for number, name in enumerate(candidates.tolist())}
-    truth = np.array([place.get(name, -1) for name in data.speakers[first].tolist()], dtype=np.int64)
-    kept = truth >= 0
-    if not kept.any():
-        raise MetricError("no trial is of a speaker who is enrolled")
-    if (held[kept] > 1).any():
-        raise MetricError("a candidate has several enrolment models, and a posterior over candidates needs one of each")
-    missing = int((held[kept] == 0).sum())
-    if missing:
-        raise MetricError(
-            f"{missing} of {kept.sum() * n_candidates} pairs of a candidate and a trial utterance are no trial: a posterior "
-            "over candidates needs all"
-        )
-    scores = np.full(held.shape, np.nan)
-    scores[line, column] = data.scores
-    return scores[kept], truth[kept], int((~kept).sum())
-
-
-def _lid_rows(
-    settings: LidSettings, data: Trials, scores: np.ndarray, truth: np.ndarray, note: str
-) -> tuple[list[Row], dict[str, pd.DataFrame]]:
-    number, variant = counts(data), settings.variant
-    try:
-        slope = loso_slopes(scores, truth).value if settings.slope is None else settings.slope
-    except Undefined as undefined:
-        names = ("alid", "alid_chance", "alid_speaker", "pdr", "pdr_chance", "lid_plus", "lid_minus", "lid_max")
-        return [row(name, variant=variant, reason=str(undefined), counts=number) for name in names], {}
-    found = lid(scores, truth, slope)
-    ends = intervals(settings, lambda: lid_by_speaker(scores, truth, slope))
-    null = bands(settings, lambda: lid_by_identity(scores, truth, settings.slope), "null band over candidates")
-
-    about = partial(row, variant=variant, note=note, counts=number)
-
-    def said(name: str, value: float | None) -> Row:
-        why = found.reason if value is None else ""
-        return about(name, value, interval=ends.get(name), band=null.get(name), reason=why)
-
-    rows = [
-        said("alid", found.alid),
-        said("alid_chance", found.chance.alid),
-        said("alid_speaker", found.alid_speaker),
-        said("pdr", found.pdr),
-        said("pdr_chance", found.chance.pdr),
-        said("lid_plus", found.lid_plus),
-        said("lid_minus", found.lid_minus),
-        about("lid_max", found.lid_max, band=null.get("lid_max"), ceiling=found.lid_max_ceiling),
-    ]
-    bits = np.unique(np.append(found.lid, 0.0))
-    table = pd.DataFrame(
-        {
-            "bit": bits,
-            "share": exceedance(found.lid, bits),
-            "chance": chance_exceedance(scores, truth, slope, bits),
-            "ceiling": found.lid_max_ceiling,
-        }
-    )
-    return rows, {"lid_ccdf": table}
-
-
-def _rank_row(settings: LidSettings, data: Trials, scores: np.ndarray, truth: np.ndarray, note: str) -> Row:
-    found = rank_llr(scores, truth, ties=settings.ties)
-    share = intervals(settings, lambda: srd_by_speaker(scores, truth, settings.ties)).get("idr")
-    ends = None
-    if share is not None:
-        low, high = llr_of_share(share, found.n_candidates)
-        ends = (max(float(low), found.floor), min(float(high), found.ceiling))
-    return row("rank_llr", found.rank_one, ceiling=found.ceiling, interval=ends, note=note, counts=counts(data))
-
-
-def _link_rows(
-    settings: LidSettings, data: Trials, scores: np.ndarray, truth: np.ndarray, note: str
-) -> tuple[list[Row], pd.DataFrame]:
-    """Rows at two, at half and at all of the candidates, and the whole curve."""
-    curve = pi_link_curve(scores, truth, ties=settings.ties)
-    ends = intervals(settings, lambda: pi_link_by_speaker(scores, truth, ties=settings.ties))
-    largest = int(curve.population[-1])
-    each = [ends.get(f"pi_link.{n}", (math.nan, math.nan)) for n in curve.population]
-    table = pd.DataFrame(
-        {
-            "population": curve.population,
-            "value": curve.value,
-            "low": [low for low, _ in each],
-            "high": [high for _, high in each],
-            "chance": curve.chance,
-        }
-    )
-    rows = [
-        row(
-            "pi_link",
-            float(curve.value[n - 1]),
-            variant=f"among {n}",
-            interval=ends.get(f"pi_link.{n}"),
-            note=note,
-            counts=counts(data),
-        )
-        for n in sorted({2, max(largest // 2, 2), largest})
-    ]
-    return rows, table
-
-
-def _tpr_row(settings: LidSettings, data: Trials, fpr: float) -> Row:
-    trials, number, variant = coded(data), counts(data), f"FPR {FPRS[fpr]}"
-    found = tpr_evidence(trials, fpr)
-    if found.tpr is None:
-        return row("tpr_at_fpr", variant=variant, reason=found.reason, counts=number)
-    notes = []
-    if found.few:
-        notes.append(f"coarse: {found.allowed} false alarms are allowed")
-    if found.few_pairs:
-        notes.append(f"the alarms come from {found.alarm_pairs} pairs of speakers")
-    name = f"tpr_at_fpr.{fpr:g}"
-    # The jackknife covers rates of few alarms badly; drawing speakers does not (pipeline/metrics/README.md, section 15).
-    drawn = "none" if settings.interval == "none" or not settings.replicates else "percentile"
-    ends = intervals(settings.model_copy(update={"interval": drawn}), lambda: trials_by_speaker(trials, [name]))
-    return row(
-        "tpr_at_fpr",
-        found.tpr,
-        variant=variant,
-        interval=ends.get(name),
-        note="; ".join(notes),
-        counts=number,
-    )
-
-
-def _length_table(settings: LidSettings, scores: np.ndarray, truth: np.ndarray) -> dict[str, pd.DataFrame]:
-    """ALID, IdR and EER by number of pooled utterances, on one panel of speakers; nothing where speech is too little."""
-    held = np.bincount(truth)
-    n_speakers = np.count_nonzero(held)
-    lengths = [length for length in settings.lengths if np.count_nonzero(held >= length) >= max(FEWEST, n_speakers / 2)]
-    if len(lengths) < 2:
-        return {}
-
-    def drawn() -> np.random.Generator:
-        return generator(settings.seed, "choices of utterances that are pooled")
-
-    more: dict[str, Any] = {"slope": settings.slope, "subsets": settings.pooled}
-    found = length_curve(scores, truth, lengths, generator=drawn(), **more)
-    ends = intervals(settings, lambda: length_by_speaker(scores, truth, lengths, generator=drawn(), **more))
-    chance = {"alid": 0.0, "idr": 1 / scores.shape[1], "eer": 0.5}
-    lines = []
-    for measure, at_chance in chance.items():
-        for length, value in zip(lengths, getattr(found, measure).tolist()):
-            low, high = ends.get(f"{measure}.{length}", (math.nan, math.nan))
-            lines.append((length, measure, value, low, high, at_chance, found.panel.size))
-    columns = ["length", "measure", "value", "low", "high", "chance", "speakers"]
-    return {"lengths": pd.DataFrame(lines, columns=columns)}
+        rates = alarms.rows(settings, data)
+        whole = replace(data.candidates, attributes=data.attributes) if data.candidates is not None else data
+        try:
+            found = search(whole)
+        except NoMatrix as error:
+            return Measured([row("alid", reason=str(error), counts=counts(whole)), *rates])
+        about = About(found.note, counts(whole))
+        slopes = Slopes(settings, found, data.development)
+        rows, tables = bits.rows(settings, found, slopes, about)
+        for block in found.blocks:
+            rows += attributes.rows(settings, block, whole.attributes, slopes, about)
+            ranked, more = ranks.rows(settings, block, slopes, about)
+            rows += ranked
+            # A figure is of one number of candidates.
+            tables |= more if len(found.blocks) == 1 else {}
+        return Measured([*rows, *rates], tables)

@@ -6,11 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pipeline.diagnostics import grouping as diagnostics
-from pipeline.diagnostics import strongest as chosen
 from pipeline.diagnostics.sentences import OF_NUMBERS
 from pipeline.report import runs
-from pipeline.report import strongest as first
-from pipeline.report.page.parts import Column, Download, Kind, Table, csv_text
+from pipeline.report.page.parts import Column, Download, Table, csv_text
 
 
 @dataclass(frozen=True)
@@ -58,21 +56,3 @@ def _table(places: Sequence[str], part: Sequence[diagnostics.Finding], marked: b
         for box in finding.boxes
     ]
     return Table(columns, body, frozenset(range(len(body))) if marked else frozenset())
-
-
-def strongest(evaluation: runs.Evaluation) -> Table | None:
-    """The attack that each system's numbers stand on, of each run."""
-    body: list[list[str]] = []
-    notes: list[str] = []
-    for run in evaluation.runs:
-        choice = chosen.read(run.folder)
-        rows = evaluation.rows[evaluation.rows["run_id"] == run.run_id]
-        mark = [run.label] if evaluation.several else []
-        body += [[*mark, *line] for line in first.lines(choice, rows, evaluation.systems)]
-        notes += first.notes(choice, rows) if len(choice) else []
-    if not body:
-        return None
-    kinds: dict[int, Kind] = {**dict.fromkeys(first.NAMES, "text"), **dict.fromkeys(first.SENTENCES, "note")}
-    columns = [Column(head, kinds.get(place, "number")) for place, head in enumerate(first.HEADS)]
-    columns = [*([Column("run")] if evaluation.several else []), *columns]
-    return Table(columns, body, note=" ".join(dict.fromkeys(notes)))

@@ -37,38 +37,47 @@ def differences(evaluation: runs.Evaluation) -> Differences | None:
     table = evaluation.differences
     if not len(table):
         return None
-    board = evaluation.leaderboard
-    order = [*(leaderboard.subsets(board) if len(board) else []), *table["subset"].astype(str)]
-    rows = sorted(results.records(table), key=lambda row: not row["baseline"])
+    order = [*leaderboard.subsets(evaluation.leaderboard), *table["subset"].astype(str)]
+    rows: list[Row] = [
+        {**row, **{name: evaluation.name(str(row[name]), str(row["run_id"])) for name in ("system", "reference")}}
+        for row in sorted(results.records(table), key=lambda row: not row["baseline"])
+    ]
     return Differences(
-        ", ".join(dict.fromkeys(_label(row["reference"], row) for row in rows if row["baseline"])),
+        ", ".join(dict.fromkeys(str(row["reference"]) for row in rows if row["baseline"])),
         [
-            _subset(subset, [row for row in rows if row["subset"] == subset], evaluation.several)
+            _subset(subset, [row for row in rows if row["subset"] == subset])
             for subset in dict.fromkeys(order)
             if (table["subset"] == subset).any()
         ],
     )
 
 
-def _subset(subset: str, rows: Sequence[Row], several: bool) -> Subset:
+def _subset(subset: str, rows: Sequence[Row]) -> Subset:
     strongest = [row for row in rows if row["under"] == "strongest"]
     said = [row for row in strongest if row["metric"] == "d_ece" and row["baseline"]]
     return Subset(
         subset,
-        [(f"Run {row['run']}: " if several else "") + leaderboard.of_difference(row) for row in said],
-        _table(strongest, ("system", "reference"), several),
-        _table([row for row in rows if row["under"] == "same"], ("attack", "system", "reference"), several),
+        [leaderboard.of_difference(row) for row in said],
+        _table(strongest, ("system", "reference")),
+        _table([row for row in rows if row["under"] == "same"], ("attack", "system", "reference")),
     )
 
 
-HEADS = {"attack": "attack on both", "system": "system", "reference": "held against"}
+HEADS = {
+    "attack": "attack on both",
+    "system": "system",
+    "reference": "held against",
+    "d_ece": "D_ECE (bit)",
+    "eer": "EER (points)",
+}
+P = ["p", "p (Holm)", "different"]
 
 
-def _table(rows: Sequence[Row], left: Sequence[str], several: bool) -> Table:
+def _table(rows: Sequence[Row], left: Sequence[str]) -> Table:
     """D_ECE and EER of a pair side by side, a row a pair (and attack)."""
     pairs: dict[tuple[str, ...], dict[str, Row]] = {}
     for row in rows:
-        names = tuple(_label(row[name], row) if name != "attack" else str(row[name]) for name in left)
+        names = tuple(str(row[name]) for name in left)
         pairs.setdefault(names, {})[str(row["metric"])] = row
     metrics = [name for name in ("d_ece", "eer") if any(name in one for one in pairs.values())]
     tested = [
@@ -76,7 +85,7 @@ def _table(rows: Sequence[Row], left: Sequence[str], several: bool) -> Table:
     ]
     columns = [Column(HEADS[name], "note" if name == "attack" else "text") for name in left]
     for name in metrics:
-        columns += [Column(head, "number") for head in _heads(name, name in tested)]
+        columns += [Column(head, "number") for head in (HEADS[name], "95 % interval", *P * (name in tested))]
     body = [
         [*names, *(cell for name in metrics for cell in _cells(found.get(name), name in tested))]
         for names, found in pairs.items()
@@ -84,17 +93,16 @@ def _table(rows: Sequence[Row], left: Sequence[str], several: bool) -> Table:
     return Table(columns, body, left=1 if "attack" in left else 0)
 
 
-def _heads(metric: str, tested: bool) -> list[str]:
-    symbol = {"d_ece": "D_ECE less (−) or more (+), bit", "eer": "EER higher (+) or lower (−), points"}[metric]
-    return [symbol, "95 % interval", *(["p", "p (Holm)"] if tested else [])]
-
-
 def _cells(row: Row | None, tested: bool) -> list[str]:
     if row is None:
-        return [""] * (4 if tested else 2)
+        return [""] * (2 + len(P) * tested)
     shown = [_signed(row[name], row["metric"]) for name in ("difference", "low", "high")]
     interval = "" if math.isnan(row["low"]) else f"[{shown[1]}, {shown[2]}]"
-    return [shown[0], interval, *([_p(row["p_value"]), _p(row["p_holm"])] if tested else [])]
+    if not tested:
+        return [shown[0], interval]
+    p = row["p_holm"]
+    verdict = "" if math.isnan(p) else "yes" if p <= leaderboard.DIFFERENT else "not shown"
+    return [shown[0], interval, _p(row["p_value"]), _p(p), verdict]
 
 
 def _signed(value: float, metric: str) -> str:
@@ -106,7 +114,3 @@ def _signed(value: float, metric: str) -> str:
 
 def _p(value: float) -> str:
     return tables.DASH if math.isnan(value) else "< 0.001" if value < 0.001 else f"{value:.2g}"
-
-
-def _label(name: Any, row: Row) -> str:
-    return f"{name} · {row['run']}" if row["run"] else str(name)

@@ -16,9 +16,10 @@ from pipeline.report.words import joined
 from pipeline.tables import answers, results
 
 Row = Mapping[str, Any]
+HELD_OUT = "EER on held-out training speakers (%)"
 OPEN = 2
 """Subsets whose tables are open; of more than these only the first is, the others are folded."""
-NO_RANK = "No rank: systems of different runs were not tested against each other. `compare RUN RUN` says what can be said of two runs."
+NO_RANK = "No rank: systems of different runs were not tested against each other (see: compare RUN RUN)."
 RANK = f"Rank: 1 and the systems that are shown to be better (paired test, p ≤ {leaderboard.DIFFERENT} after Holm’s correction); “=” is shared."
 
 
@@ -34,10 +35,11 @@ class Cell:
 
 @dataclass(frozen=True)
 class Line:
-    """A row of the leaderboard; ``said`` is what it stands on, or why there is no number."""
+    """A row of the leaderboard; ``label`` is the system with its run, ``said`` what it stands on, or why there is no number."""
 
     rank: str
     system: str
+    label: str
     protects: bool
     cells: list[Cell]
     strip: Strip | None
@@ -75,41 +77,41 @@ class Answer:
 
 def answer(evaluation: runs.Evaluation) -> Answer | None:
     """The first screen; None where no run attacked anything."""
-    board, attacks, differences = evaluation.leaderboard, evaluation.attacks, evaluation.differences
+    board = evaluation.leaderboard
     if not len(board):
         return None
-    several, rows = evaluation.several, results.records(board)
-    behind = results.records(attacks)
+    rows, behind = _labelled(evaluation, board), _labelled(evaluation, evaluation.attacks)
     scale = axis(
         [row[name] for row in rows for name in ("d_ece", "d_ece_high", "null_high")] + [row["d_ece"] for row in behind]
     )
     boards = []
     for subset in leaderboard.subsets(board):
-        here = _ordered([row for row in rows if row["subset"] == subset], several)
-        said = list(_sentences(evaluation, board, differences, subset))
-        boards.append(_board(subset, here, [row for row in behind if row["subset"] == subset], said, scale, several))
-    kept = {"leaderboard": board, "attacks": attacks, "differences": differences}
-    return Answer(
-        boards,
-        _attacks(behind, several),
-        [
-            Download(f"{name}.csv", csv_text(table.drop(columns="run_id" if several else ["run_id", "run"])))
-            for name, table in kept.items()
-            if len(table)
-        ],
-    )
+        here = _ordered([row for row in rows if row["subset"] == subset], evaluation.several)
+        others = [row for row in behind if row["subset"] == subset]
+        boards.append(_board(subset, here, others, list(_sentences(evaluation, subset)), scale, evaluation.several))
+    kept = {"leaderboard": board, "attacks": evaluation.attacks, "differences": evaluation.differences}
+    left = "run_id" if evaluation.several else ["run_id", "run"]
+    files = [Download(f"{name}.csv", csv_text(table.drop(columns=left))) for name, table in kept.items() if len(table)]
+    return Answer(boards, _attacks(behind), files)
 
 
-def _sentences(
-    evaluation: runs.Evaluation, board: pd.DataFrame, differences: pd.DataFrame, subset: str
-) -> Iterator[str]:
+def _labelled(evaluation: runs.Evaluation, table: pd.DataFrame) -> list[Row]:
+    """The rows of a table of the answer, with ``label``: the system, and its run if there are several."""
+    return [{**row, "label": evaluation.name(str(row["system"]), str(row["run_id"]))} for row in results.records(table)]
+
+
+def _sentences(evaluation: runs.Evaluation, subset: str) -> Iterator[str]:
     """What could be quoted of a subset, of each run."""
-    for label in dict.fromkeys(board["run"]):
-        part = board[(board["run"] == label) & (board["subset"] == subset)]
-        checks = evaluation.diagnostics[evaluation.diagnostics["run"] == label]
-        said = leaderboard.sentence(part, differences[differences["run"] == label], subset, checks) or _none(part)
-        if said and len(part):
-            yield f"Run {label}: {said}" if label else said
+    for run in evaluation.runs:
+        board, differences = (
+            table[table["run_id"] == run.run_id] for table in (evaluation.leaderboard, evaluation.differences)
+        )
+        board = board[board["subset"] == subset]
+        if not len(board):
+            continue
+        checks = evaluation.diagnostics[evaluation.diagnostics["run"] == run.label]
+        said = leaderboard.sentence(board, differences, subset, checks) or _none(board)
+        yield f"Run {run.label}: {said}" if evaluation.several else said
 
 
 def _none(board: pd.DataFrame) -> str:
@@ -141,7 +143,8 @@ def _board(
     lines = [
         Line(
             "" if several else _rank(row["rank"], ranks),
-            _label(row),
+            str(row["system"]),
+            str(row["label"]),
             bool(row["protects"]),
             [_cell(row, column) for column in heads],
             _strip(row, rows, [one for one in attacks if _same(one, row)], scale),
@@ -155,11 +158,7 @@ def _board(
 
 
 def _same(one: Row, other: Row) -> bool:
-    return all(one[name] == other[name] for name in ("run", "system"))
-
-
-def _label(row: Row) -> str:
-    return f"{row['system']} · {row['run']}" if row["run"] else str(row["system"])
+    return all(one[name] == other[name] for name in ("run_id", "system"))
 
 
 def _rank(rank: Any, ranks: Sequence[Any]) -> str:
@@ -248,7 +247,9 @@ def _strip(row: Row, rows: Sequence[Row], attacks: Sequence[Row], scale: Axis) -
         for one in attacks
         if not math.isnan(one["d_ece"]) and any(one[name] != own[name] for name in answers.ATTACK)
     ]
-    unprotected = next((one["d_ece"] for one in rows if not one["protects"] and one["run"] == row["run"]), math.nan)
+    unprotected = next(
+        (one["d_ece"] for one in rows if not one["protects"] and one["run_id"] == row["run_id"]), math.nan
+    )
     dots = [Dot(scale.at(one["d_ece"]), _titled(one), False) for one in others]
     has_interval = not math.isnan(row["d_ece_low"])
     strongest = _titled(row) + (
@@ -256,7 +257,7 @@ def _strip(row: Row, rows: Sequence[Row], attacks: Sequence[Row], scale: Axis) -
         if has_interval
         else ""
     )
-    said = [f"{_label(row)}: strongest attack {strongest}"]
+    said = [f"{row['label']}: strongest attack {strongest}"]
     if others:
         said.append(f"other attacks: {'; '.join(map(_titled, others))}")
     if not math.isnan(row["null_high"]):
@@ -276,9 +277,9 @@ def _titled(row: Row) -> str:
     return f"{leaderboard.attack(row)}: {number(row['d_ece'], 'bit')} bit"
 
 
-def _attacks(rows: Sequence[Row], several: bool) -> Table:
+def _attacks(rows: Sequence[Row]) -> Table:
     """All attacks, the strongest on each system first."""
-    heads = ["subset", "system", "attack", "D_ECE (bit) ↓", "95 % interval", "EER (%) ↑", "95 % interval", "may be the strongest"]  # fmt: skip
+    heads = ["subset", "system", "attack", "D_ECE (bit) ↓", "95 % interval", "EER (%) ↑", "95 % interval", HELD_OUT, "may be the strongest"]  # fmt: skip
     body = []
     for row in rows:
         numbers = []
@@ -287,7 +288,17 @@ def _attacks(rows: Sequence[Row], several: bool) -> Table:
             interval = "" if any(map(math.isnan, ends)) else f"[{', '.join(tables.number(end, unit) for end in ends)}]"
             numbers += [tables.number(row[name], unit), interval]
         body.append(
-            [str(row["subset"]), _label(row), leaderboard.attack(row), *numbers, "yes" if row["contends"] else ""]
+            [
+                str(row["subset"]),
+                str(row["label"]),
+                leaderboard.attack(row),
+                *numbers,
+                tables.number(row.get("held_out", math.nan), "fraction"),
+                "yes" if row["contends"] else "",
+            ]
         )
-    columns = [Column(head, "number" if 2 < place < 7 else "text") for place, head in enumerate(heads)]
-    return Table(columns, body, left=2)
+    columns = [Column(head, "number" if 2 < place < 8 else "text") for place, head in enumerate(heads)]
+    kept = [
+        place for place, head in enumerate(heads) if head != HELD_OUT or {line[place] for line in body} - {tables.DASH}
+    ]
+    return Table([columns[place] for place in kept], [[line[place] for place in kept] for line in body], left=2)

@@ -20,7 +20,6 @@ ANCHORS = (
     "differences",
     "facts",
     "limits",
-    "strongest",
     "bands",
     "summary",
     "scorecard",
@@ -33,8 +32,9 @@ ANCHORS = (
     "comparing",
 )
 """Ids of the page's own parts, which no section of figures may have."""
-WIDTH, HIGHEST = 1114, 1000
-"""Pixels: the page's width, and how high a figure may be on it that is not folded."""
+WIDTH, HIGHEST, ROOM, AROUND = 1114, 1000, 4200, 200
+"""Pixels: the page's width, how high a figure may be on it that is not folded, how high all of them together with their headings, and
+what stands around each."""
 POINT = 4 / 3
 """Pixels of a point."""
 NAMED = 6
@@ -65,11 +65,17 @@ class Figure:
 
 @dataclass(frozen=True)
 class Section:
-    """Figures under one heading; ``id`` is where the list of contents leads."""
+    """Figures under one heading.
+
+    Attributes:
+        id: where the list of contents leads.
+        opens: whether the first figure is not folded.
+    """
 
     id: str
     heading: str
     figures: list[Figure]
+    opens: bool
 
     @property
     def caption(self) -> str:
@@ -77,8 +83,7 @@ class Section:
 
     @property
     def shown(self) -> list[Figure]:
-        """The first figure, unless it is higher than a screen."""
-        return self.figures[:1] if self.figures[0].height <= HIGHEST else []
+        return self.figures[:1] if self.opens else []
 
     @property
     def folded(self) -> list[Figure]:
@@ -94,7 +99,10 @@ class Section:
 
 
 def sections(evaluation: runs.Evaluation, rows: pd.DataFrame, drawn: Drawn) -> list[Section]:
-    """All figures that there are data for, by heading, in the order in which the families' figures stand."""
+    """All figures that there are data for, by heading, in the order in which the families' figures stand.
+
+    The first figure under a heading is not folded, unless it is higher than a screen or there is no room left for it.
+    """
     data, series = evaluation.figures, evaluation.series
     found = [
         (table.section, drawn.plots(table.draw, data[table.name], series))
@@ -107,11 +115,17 @@ def sections(evaluation: runs.Evaluation, rows: pd.DataFrame, drawn: Drawn) -> l
         plots.setdefault(heading, []).extend(several)
     taken: set[str] = set()
     anchors: set[str] = set(ANCHORS)
-    return [
-        Section(_free(several[0].kind, anchors), heading, [_figure(evaluation, plot, taken) for plot in several])
-        for heading, several in plots.items()
-        if several
-    ]
+    made: list[Section] = []
+    room = float(ROOM)
+    for heading, several in plots.items():
+        if not several:
+            continue
+        figures = [_figure(evaluation, plot, taken) for plot in several]
+        needed = figures[0].height + AROUND
+        opens = figures[0].height <= HIGHEST and needed <= room
+        room -= needed if opens else 0
+        made.append(Section(_free(several[0].kind, anchors), heading, figures, opens))
+    return made
 
 
 def _figure(evaluation: runs.Evaluation, plot: Plot, taken: set[str]) -> Figure:

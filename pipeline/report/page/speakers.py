@@ -1,91 +1,296 @@
-"""Speakers who are protected worst."""
+"""Speakers who are protected worst: whom the strongest attack still tells most of, and why."""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import pandas as pd
 
-from pipeline.report import runs, tables
+from pipeline.report import leaderboard, runs
+from pipeline.report.page.matrices import Matrices, matrices
 from pipeline.report.page.parts import Column, Download, Table, csv_text
+from pipeline.report.tables import DASH, number
+from pipeline.report.words import joined
 from pipeline.tables import results
+from pipeline.tables import speakers as told
+from pipeline.tables.answers import ATTACK
 
-WORST = 3
-SPEAKER_COLUMNS = (
-    ("diagonal_oo", "similarity to itself, OO", ""),
-    ("diagonal_op", "OP", ""),
-    ("diagonal_pp", "PP", ""),
-    ("deid", "DeID_OP (%) ↑", "fraction"),
-    ("d_ece", "D_ECE (bit) ↓", "bit"),
-    ("max_llr", "largest |LLR| (nat) ↓", ""),
-    ("srd_rank_median", "median rank ↑", ""),
+Row = Mapping[str, Any]
+SHOWN, UNFOLDED = 3, 12
+"""Speakers of each system and subset that are shown at most, and rows in all that are shown unfolded, but one of each at least."""
+MOST = 1000
+"""Rows of a table of the page; the files have all."""
+MOST_SAID = 12
+"""Sentences that are shown unfolded."""
+RULE = (
+    "Ranked by what the strongest attack still tells of a speaker (D_ECE of the speaker’s own trials, with a 95 % interval over "
+    "utterances and other speakers). Not by de-identification, which is low for a speaker whom nobody could find in original speech "
+    "either. In every set somebody comes first; whether that speaker differs from the median one is said beside it (p corrected over "
+    "the speakers)."
 )
+AGAINST = {"above": "told more of", "below": "told less of", "alike": "cannot be told apart", "": "not known"}
+BEFORE = {"recognised": "recognised", "not shown": "not shown to be recognised", "": "not attacked"}
+
+
+@dataclass(frozen=True)
+class Others:
+    """The worst speakers under attacks that are not the strongest."""
+
+    title: str
+    table: Table
 
 
 @dataclass(frozen=True)
 class Speakers:
-    """The worst-protected speakers and the table of all, with its CSV."""
+    """The worst-protected speakers, all speakers, and how far attacks agree; nothing of what the runs do not have.
 
-    worst: Table
-    every: Table
+    Attributes:
+        sentences: of each system and subset, whether anybody is protected worse than the others.
+        worst, every: under the strongest attack.
+        others: under each other attack.
+        agreement: what the overlap comes to, in a sentence.
+        overlap: of the lists under the strongest attack and under each other.
+        matrices: the speakers in similarity matrices, of all pairs of utterances.
+        downloads: what the tables hold, of the strongest attacks.
+    """
+
     rule: str
-    download: Download
+    sentences: list[str]
+    most_said: int
+    worst: Table | None
+    every: Table | None
+    others: list[Others]
+    agreement: str
+    overlap: Table | None
+    matrices: Matrices | None
+    downloads: list[Download]
 
 
 def speakers(evaluation: runs.Evaluation) -> Speakers | None:
-    table = evaluation.figures.get("speakers")
-    if table is None:
+    """None where no run has a table of speakers."""
+    rows = _ordered(evaluation, _read(evaluation, "speakers"))
+    other = matrices(evaluation)
+    if not rows and other is None:
         return None
-    place = {name: index for index, name in enumerate(evaluation.series)}
-    group = ["subset", "extractor", "backend", "series"]
-    table = table.assign(
-        place=table["series"].map(place),
-        # Without de-identification (no protected speech) the disclosure decides alone.
-        first=table["deid"].astype(float),
-        second=-table["d_ece"].astype(float),
-        third=-table["max_llr"].astype(float),
-    )
-    table = table.sort_values(
-        ["subset", "extractor", "backend", "place", "first", "second", "third", "speaker"],
-        kind="stable",
-        na_position="last",
-    ).reset_index(drop=True)
-    table["n"] = table.groupby(group, sort=False).cumcount()
-    judged = table[table[["first", "second", "third"]].notna().any(axis=1)]
-    worst = judged[(judged["n"] < WORST) & (judged["system"] != "original")]
-    if not len(worst):
-        worst = judged[judged["n"] < WORST]
-    left = [c for c in group if c != "backend" or table["backend"].nunique() > 1]
-    heads = [Column({"series": "system", "backend": "back end"}.get(c, c)) for c in left]
-    known = [c for c in SPEAKER_COLUMNS if c[0] in table.columns]
-    values = [c for c in known if table[c[0]].notna().any()]
-
-    def lines(part: pd.DataFrame) -> list[list[str]]:
-        return [
-            [
-                *(str(row[c]) for c in left),
-                str(row["speaker"]),
-                *(_speaker_value(row[name], name, unit) for name, _, unit in values),
-            ]
-            for row in results.records(part)
-        ]
-
-    columns = [*heads, Column("speaker"), *(Column(head, "number") for _, head, _ in values)]
-    sorted_all = table[[*group[:3], "run_id", "system", "speaker", *(name for name, _, _ in known)]]
+    protected = [row for row in rows if row["condition"] != "OO"] or rows
+    strongest = [row for row in rows if row["strongest"]]
+    shown = [row for row in protected if row["strongest"]]
+    overlaps = [row for row in _ordered(evaluation, _read(evaluation, "worst_overlap")) if row["strongest"]]
+    overlaps = [row for row in overlaps if not math.isnan(row["listed"])]
     return Speakers(
-        Table(columns, lines(worst), left=len(left)),
-        Table(
-            columns, lines(table), frozenset(int(i) for i in table.index[table.index.isin(worst.index)]), left=len(left)
-        ),
-        f"The {WORST} worst of each subset, feature and system: lowest de-identification first, then highest disclosure. In "
-        "every set somebody is worst; the values say how bad that is.",
-        Download("speakers.csv", csv_text(sorted_all if evaluation.several else sorted_all.drop(columns="run_id"))),
+        RULE,
+        list(_sentences(shown)),
+        MOST_SAID,
+        _table(_first(shown)) if shown else None,
+        _table(strongest) if strongest else None,
+        list(_others([row for row in protected if not row["strongest"]])),
+        _agreement(overlaps),
+        _overlap(overlaps) if overlaps else None,
+        other,
+        _downloads(evaluation, strongest, overlaps),
     )
 
 
-def _speaker_value(value: float, name: str, unit: str) -> str:
-    if pd.isna(value):
-        return tables.DASH
+def _read(evaluation: runs.Evaluation, name: str) -> list[dict[str, Any]]:
+    """The rows of all runs that have a number, each with ``label``: its system, and its run where there are several."""
+    found = []
+    for run in evaluation.runs:
+        for row in results.records(told.read(name, run.folder)):
+            if row["status"] != "incomplete":
+                found.append({**row, "run_id": run.run_id, "label": evaluation.name(row["system"], run.run_id)})
+    return [{key: math.nan if value is pd.NA else value for key, value in row.items()} for row in found]
+
+
+def _ordered(evaluation: runs.Evaluation, rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """By system and subset; within them as written, the worst first."""
+    place = {name: index for index, name in enumerate(evaluation.series)}
+    return sorted(rows, key=lambda row: (place.get(row["label"], len(place)), row["subset"]))
+
+
+def _groups(rows: Sequence[Row]) -> dict[tuple[str, str], list[Row]]:
+    found: dict[tuple[str, str], list[Row]] = {}
+    for row in rows:
+        found.setdefault((row["label"], row["subset"]), []).append(row)
+    return found
+
+
+def _first(rows: Sequence[Row]) -> list[Row]:
+    """The worst of each system and subset: fewer of each where there are many."""
+    groups = _groups(rows)
+    each = min(SHOWN, max(UNFOLDED // max(len(groups), 1), 1))
+    return [row for group in groups.values() for row in group[:each]]
+
+
+# ----------------------------------------------------------------------------------------------------------- sentences
+
+
+def _sentences(rows: Sequence[Row]) -> Iterator[str]:
+    """Of each system and subset where somebody is told apart who that is; in one sentence where nobody is."""
+    alike, unknown = [], []
+    for (label, subset), group in _groups(rows).items():
+        above = [row for row in group if row["against_median"] == "above"]
+        median = f"{leaderboard.bits(group[0]['median'])} bit"
+        if above:
+            names = joined(f"{row['speaker']} ({leaderboard.bits(row['d_ece'])} bit)" for row in above[:SHOWN])
+            more = f" and {len(above) - SHOWN} more" if len(above) > SHOWN else ""
+            are = "is" if len(above) == 1 else "are"
+            where = f"{label} on {subset} under {leaderboard.attack(group[0])}"
+            yield f"{where}: {names}{more} {are} told more of than the median speaker ({median}), out of {len(group)}."
+        elif any(row["against_median"] for row in group):
+            alike.append(f"{label} on {subset} ({len(group)} speakers, median {median})")
+        else:
+            unknown.append(f"{label} on {subset} ({group[0]['reason'].partition(';')[0]})")
+    if alike:
+        yield f"Nobody is shown to be told more of than the median speaker, so who comes first may be chance: {'; '.join(alike)}."
+    if unknown:
+        yield f"There are no intervals, so who comes first may be chance: {'; '.join(unknown)}."
+
+
+def _agreement(rows: Sequence[Row]) -> str:
+    """What the overlaps come to over all systems, subsets and other attacks."""
+    if not rows:
+        return ""
+    shared, chance, listed = (
+        math.fsum(row[name] for row in rows) / len(rows) for name in ("shared", "shared_chance", "listed")
+    )
     return (
-        tables.number(value, unit) if unit else f"{value:.{1 if name == 'srd_rank_median' else 2}f}".replace("-", "−")
+        f"A list belongs to a configuration. Of {listed:.3g} speakers on the list under the strongest attack, another attack on the same "
+        f"system lists {shared:.2g} as well, on average over {len(rows)} comparison{'s' if len(rows) > 1 else ''}; lists drawn at "
+        f"random would share {chance:.2g}."
     )
+
+
+# -------------------------------------------------------------------------------------------------------------- tables
+
+
+COLUMNS = (
+    Column("speaker"),
+    Column("D_ECE of the speaker (bit) ↓", "value"),
+    Column("95 % interval", "number"),
+    Column("system"),
+    Column("subset"),
+    Column("than the median speaker", "note"),
+    Column("in original speech", "note"),
+    Column("own EER (%) ↑", "number"),
+    Column("ALID_i (bit) ↓", "number"),
+    Column("median rank ↑", "number"),
+    Column("who", "note"),
+    Column("taken for", "note"),
+    Column("most evidence (LLR, nat)", "note"),
+)
+
+
+def _table(rows: Sequence[Row]) -> Table:
+    """Speakers; those who are told more of than the median one are marked. Columns that nobody has are left out."""
+    body = [_line(row) for row in rows[:MOST]]
+    kept = [place for place, _ in enumerate(COLUMNS) if any(line[place] not in ("", DASH) for line in body)]
+    marked = frozenset(place for place, row in enumerate(rows[:MOST]) if row["against_median"] == "above")
+    more = f"{len(rows) - MOST} more in speakers.csv of the run folder." if len(rows) > MOST else ""
+    return Table([COLUMNS[place] for place in kept], [[line[place] for place in kept] for line in body], marked, more)
+
+
+def _line(row: Row) -> list[str]:
+    low, high = row["d_ece_low"], row["d_ece_high"]
+    p = "" if math.isnan(row["p_median"]) else f" ({leaderboard.p_value(row['p_median'])})"
+    return [
+        str(row["speaker"]),
+        number(row["d_ece"], "bit"),
+        DASH if math.isnan(low) else f"[{number(low, 'bit')}, {number(high, 'bit')}]",
+        str(row["label"]),
+        str(row["subset"]),
+        AGAINST[row["against_median"]] + p,
+        _before(row),
+        number(row["eer"], "fraction"),
+        number(row["alid"], "bit"),
+        DASH if math.isnan(row["srd_rank_median"]) else f"{row['srd_rank_median']:.1f}",
+        ", ".join(_who(row)),
+        _nearest(row),
+        "; ".join(_evidence(row)),
+    ]
+
+
+def _before(row: Row) -> str:
+    if math.isnan(row["original_d_ece"]):
+        return ""
+    return f"{BEFORE[row['before']]} ({number(row['original_d_ece'], 'bit')} bit, EER {number(row['original_eer'], 'fraction')} %)"
+
+
+def _who(row: Row) -> Iterator[str]:
+    """Sex, mean F0 and seconds, as far as they are known."""
+    if row["sex"] and row["sex"] != "u":
+        yield str(row["sex"])
+    if not math.isnan(row["mean_f0"]):
+        after = row["mean_f0_protected"]
+        yield f"F0 {row['mean_f0']:.0f} Hz" + ("" if math.isnan(after) else f", {after:.0f} Hz protected")
+    seconds = [(row["trial_seconds"], "tried"), (row["enrolment_seconds"], "enrolled")]
+    yield from (f"{value:.0f} s {what}" for value, what in seconds if not math.isnan(value))
+
+
+def _nearest(row: Row) -> str:
+    if not row["nearest"]:
+        return ""
+    return f"{row['nearest']} (mean score {number(row['nearest_score'], '')}, own {number(row['own_score'], '')})"
+
+
+def _evidence(row: Row) -> Iterator[str]:
+    for place in range(1, told.TOP + 1):
+        if row[f"utterance_{place}"]:
+            yield f"{row[f'utterance_{place}']} {number(round(row[f'llr_{place}'], 2), '')}"
+
+
+def _others(rows: Sequence[Row]) -> Iterator[Others]:
+    """The worst speakers under each attack that is not the strongest, by attack."""
+    by_attack: dict[str, list[Row]] = {}
+    for row in rows:
+        by_attack.setdefault(f"{row['condition']}, {leaderboard.attack(row)}", []).append(row)
+    for title, group in by_attack.items():
+        yield Others(title, _table(_first(group)))
+
+
+OVERLAP = (
+    Column("system"),
+    Column("both on the list", "number"),
+    Column("by chance", "number"),
+    Column("Jaccard", "number"),
+    Column("by chance", "number"),
+    Column("p", "number"),
+    Column("rank correlation", "number"),
+    Column("subset"),
+    Column("strongest attack", "note"),
+    Column("other attack", "note"),
+    Column("on both lists", "note"),
+)
+
+
+def _overlap(rows: Sequence[Row]) -> Table:
+    body = [
+        [
+            str(row["label"]),
+            f"{row['shared']:.0f} of {row['listed']:.0f}",
+            f"{row['shared_chance']:.2f}",
+            f"{row['jaccard']:.2f}",
+            f"{row['jaccard_chance']:.2f}",
+            f"{row['p_value']:.2g}",
+            DASH if math.isnan(row["rank_correlation"]) else f"{row['rank_correlation']:.2f}".replace("-", "−"),
+            str(row["subset"]),
+            leaderboard.attack(row),
+            leaderboard.attack({name: row[f"other_{name}"] for name in ATTACK}),
+            str(row["names"]) or DASH,
+        ]
+        for row in rows[:MOST]
+    ]
+    return Table(list(OVERLAP), body)
+
+
+def _downloads(evaluation: runs.Evaluation, strongest: Sequence[Row], overlaps: Sequence[Row]) -> list[Download]:
+    found = []
+    for name, rows in (("speakers", strongest), ("worst_overlap", overlaps)):
+        if rows:
+            table = pd.DataFrame(list(rows)).drop(columns="label")
+            found.append(
+                Download(f"{name}.csv", csv_text(table if evaluation.several else table.drop(columns="run_id")))
+            )
+    return found

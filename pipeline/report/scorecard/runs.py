@@ -19,14 +19,14 @@ def of_run(folder: Path, settings: Scorecard) -> card.Card:
     return card.of(settings, results.records(results.read(folder)))
 
 
-def ready(recipe: str, changes: Changes) -> Scorecard | None:
+def ready(name: str, changes: Changes) -> Scorecard | None:
     """The scorecard of a recipe, once all its tables can be read: before anything is computed that would be held against them.
 
     Raises:
         ConfigError: a setting is at fault, names what is not published, or there is no such table.
         DataError: a table is none.
     """
-    found = settings_of(recipe, changes)
+    found = settings_of(name, changes)
     if found is not None:
         card.cells(found.witnesses)
         labels.refuse_unknown(changes, found, card.cells(found.tables))
@@ -44,17 +44,22 @@ def recorded(folder: Path) -> Changes:
         raise files.changed(folder, [path.name]) from error
 
 
-def is_of_another(folder: Path, recipe: str) -> bool:
-    """Whether a run is of another recipe; False where its folder does not tell."""
+def recipe(folder: Path) -> str:
+    """The recipe of a run; '' where its folder does not tell, or it is of none."""
     path = folder / "overrides.txt"
     if not path.is_file():
-        return False
+        return ""
     try:
         lines = path.read_text(encoding="utf-8", errors="surrogateescape").splitlines()
     except OSError as error:
         raise os_error(error, "a file of a run cannot be read", path) from error
     given = [one.partition("=")[2] for one in lines if one.lstrip("+").startswith("recipe=")]
-    return not given or given[-1] != recipe
+    return given[-1] if given else ""
+
+
+def is_of_another(folder: Path, name: str) -> bool:
+    """Whether a run is of another recipe; False where its folder does not tell."""
+    return (folder / "overrides.txt").is_file() and recipe(folder) != name
 
 
 def written(folder: Path, settings: Scorecard) -> card.Card:

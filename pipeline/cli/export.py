@@ -1,0 +1,343 @@
+"""``python -m pipeline export RUN… --format latex|markdown|csv|bibtex``: a run as a paper or another program wants it, on standard output."""
+
+from __future__ import annotations
+
+import argparse
+import difflib
+import logging
+import os
+import shlex
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pipeline.cli.logs import log_to_stderr
+from pipeline.errors import ConfigError, Fault
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from pipeline.evaluation import Result
+    from pipeline.report.board import Given
+    from pipeline.report.scorecard.card import Card
+
+log = logging.getLogger(__name__)
+
+FORMATS = ("markdown", "latex", "csv", "bibtex")
+WHAT = ("leaderboard", "table", "scorecard")
+BOOKTABS = "% needs \\usepackage{booktabs}\n"
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Print what is asked for; the exit status.
+
+    Raises:
+        ConfigError: a folder is no finished run, or a run has not what is asked for.
+        DataError: the files of a run are not what it wrote.
+    """
+    log_to_stderr()
+    asked = _parser().parse_args([_readable(one) for one in arguments])
+    if asked.format == "bibtex" and asked.what:
+        raise ConfigError(
+            "BibTeX is of the program and its sources, not of a table",
+            where=f"--what {asked.what}",
+            remedy=_command(asked.runs, "bibtex"),
+        )
+    root = Path(asked.root or os.environ.get("VOICE_PRIVACY_ROOT", "").strip() or "exp").expanduser()
+    runs = _read(asked.runs, root, asked)
+    if asked.format in ("csv", "bibtex"):
+        _warn(runs)
+    if asked.format == "bibtex":
+        text = _bibtex(runs)
+    elif asked.what == "table":
+        text = _table(runs, asked.format)
+    elif asked.what == "scorecard":
+        text = _scorecard(runs, asked)
+    else:
+        text = _leaderboard(runs, asked)
+    print(text, end="")
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m pipeline export",
+        description="Print tables of finished runs for a paper, or for another program: python -m pipeline export RUN --format latex > "
+        "table.tex. Of several runs, one table.",
+    )
+    parser.add_argument("runs", nargs="+", metavar="RUN", help="a run folder, or its name below ROOT/runs")
+    parser.add_argument("--format", choices=FORMATS, default="markdown", help="latex needs the package booktabs")
+    parser.add_argument(
+        "--what",
+        choices=WHAT,
+        help="leaderboard (the default): one row a system, best first, with the sentence that answers; table: the tables of all "
+        "metrics; scorecard: published numbers beside those of a run",
+    )
+    parser.add_argument("--subset", action="append", default=[], help="a subset of the leaderboard; again for more")
+    parser.add_argument("--recipe", default="", help="whose scorecard, where it is not that of the run's recipe")
+    parser.add_argument("--root", help="where the runs lie: their paths.root ($VOICE_PRIVACY_ROOT, else ./exp)")
+    return parser
+
+
+def _readable(argument: str) -> str:
+    """Whoever comes from a run writes ``paths.root=DIR`` and ``recipe=NAME``."""
+    for name in ("paths.root", "recipe"):
+        if argument.startswith(f"{name}="):
+            return argument.replace(f"{name}=", f"--{name.rpartition('.')[2]}=", 1)
+    return argument
+
+
+def _command(runs: Sequence[str | Path], kind: str, what: str = "", more: Sequence[str] = ()) -> str:
+    """A command line of this verb, ready to paste."""
+    options = ["--format", kind, *(["--what", what] if what else []), *more]
+    return shlex.join(["python", "-m", "pipeline", "export", *map(str, runs), *options])
+
+
+# -------------------------------------------------------------------------------------------------------------- reading
+
+
+def _read(names: Sequence[str], root: Path, asked: argparse.Namespace) -> list[Result]:
+    """The runs, each once."""
+    from pipeline import evaluation
+
+    folders = list(dict.fromkeys(_folder(name, root, asked).resolve() for name in names))
+    return [evaluation.read(folder) for folder in folders]
+
+
+def _folder(name: str, root: Path, asked: argparse.Namespace) -> Path:
+    """The folder of a finished run.
+
+    Raises:
+        ConfigError: it is none; with the runs that are there.
+    """
+    from pipeline.tables import status, written
+
+    given, below = Path(name).expanduser(), root / "runs" / name
+    folder = given if given.is_dir() or not below.is_dir() else below
+    if (folder / "results.parquet").is_file():
+        return folder
+    if (folder / status.FILE).is_file() or (folder / "overrides.txt").is_file():
+        record = status.settle(folder)
+        followed = shlex.join(["python", "-m", "pipeline", "status", str(folder), "--follow"])
+        raise ConfigError(
+            f"'{name}' is no finished run: it has no results.parquet",
+            where=str(folder),
+            cause=status.in_words(record),
+            remedy=f"{followed} && {_command([folder], asked.format, asked.what or '')}"
+            if record.get("state") in ("running", status.SUBMITTED)
+            else written.again(folder),
+        )
+    there = _finished(folder / "runs") or _finished(folder) or _finished(root / "runs")
+    known = {path.name: path for path in there}
+    near = difflib.get_close_matches(given.name, known, n=1) or sorted(known)[-1:]
+    raise ConfigError(
+        f"'{name}' is no run" if folder.exists() else f"there is no run '{name}'",
+        where=str(folder.absolute()),
+        cause="the name is misspelt, or paths.root of the run is another folder than " + str(root),
+        remedy=_command([known[near[0]]], asked.format, asked.what or "")
+        if near
+        else "name a folder with a results.parquet, or the paths.root of your runs with --root DIR",
+    )
+
+
+def _finished(folder: Path) -> list[Path]:
+    """The finished runs in a folder."""
+    try:
+        return [path for path in folder.iterdir() if path.name[0] != "." and (path / "results.parquet").is_file()]
+    except OSError:
+        return []
+
+
+def _named(runs: Sequence[Result]) -> dict[str, Result]:
+    """The runs by what tells them apart; '' where there is one.
+
+    Raises:
+        DataError: two folders hold the same run.
+    """
+    from pipeline.report.runs import read
+
+    if len(runs) == 1:
+        return {"": runs[0]}
+    return {told.label: one for told, one in zip(read([run.folder for run in runs]).runs, runs)}
+
+
+def _limits(named: Mapping[str, Result]) -> list[str]:
+    """What a reader must know first; of some of the runs, by name."""
+    said: dict[str, list[str]] = {}
+    for name, run in named.items():
+        for one in run.limits:
+            said.setdefault(one, []).append(name)
+    return [one if len(whose) == len(named) else f"{', '.join(whose)}: {one}" for one, whose in said.items()]
+
+
+def _warn(runs: Sequence[Result]) -> None:
+    """Say what must be known first where the format has no place for it."""
+    for run in runs:
+        begins = f"{run.folder.name}: " if len(runs) > 1 else ""
+        for said in run.limits:
+            log.warning("%s%s", begins, said)
+        for kind, meaning in (
+            ("partial", "do not stand on everything that was expected (status: partial); do not compare them"),
+            (
+                "incomplete",
+                "have no value, since it would not stand on everything that was expected (status: incomplete)",
+            ),
+        ):
+            found = int((run.rows["status"] == kind).sum())
+            if found:
+                log.warning("%s%d of %d results %s", begins, found, len(run.rows), meaning)
+
+
+# -------------------------------------------------------------------------------------------------------------- writing
+
+
+def _leaderboard(runs: Sequence[Result], asked: argparse.Namespace) -> str:
+    from pipeline.report import board, tables
+
+    lacking = [run for run in runs if not len(run.leaderboard)]
+    if lacking:
+        raise _no_leaderboard(lacking, asked)
+    named = _named(runs)
+    if asked.format == "csv":
+        return _csv({name: _wanted(run.leaderboard, asked) for name, run in named.items()}, named)
+    for run in runs:
+        _wanted(run.leaderboard, asked)
+    given: list[Given] = [run.given(name) for name, run in named.items()]
+    shown = board.boards(given, asked.subset)
+    if asked.format == "latex":
+        return BOOKTABS + tables.limits_latex(_limits(named)) + board.to_latex(shown)
+    return tables.limits_markdown(_limits(named)) + board.to_markdown(shown)
+
+
+def _wanted(table: pd.DataFrame, asked: argparse.Namespace) -> pd.DataFrame:
+    """The rows of the subsets that are asked for.
+
+    Raises:
+        ConfigError: there is no such subset.
+    """
+    if not asked.subset:
+        return table
+    known = list(dict.fromkeys(table["subset"].astype(str)))
+    for name in asked.subset:
+        if name not in known:
+            near = difflib.get_close_matches(name, known, n=1, cutoff=0) or known[:1]
+            raise ConfigError(
+                f"the leaderboard has no subset '{name}'",
+                where=f"--subset {shlex.quote(name)}",
+                cause=f"it has {', '.join(known)}",
+                remedy=_command(asked.runs, asked.format, asked.what or "", ["--subset", near[0]]),
+            )
+    return table[table["subset"].isin(asked.subset)]
+
+
+def _no_leaderboard(lacking: Sequence[Result], asked: argparse.Namespace) -> ConfigError:
+    """What to say of runs without a leaderboard."""
+    from pipeline.tables import written
+
+    table = f"all that was measured: {_command(asked.runs, asked.format, 'table')}"
+    old = [run for run in lacking if not (run.folder / "leaderboard.parquet").is_file()]
+    faults = [
+        Fault("was made by an earlier version" if run in old else "nobody attacked by trials", str(run.folder))
+        for run in lacking
+    ]
+    return ConfigError(
+        "there is no leaderboard: it ranks systems by the strongest attack on them, and there is none",
+        where=str(lacking[0].folder),
+        cause="an earlier version made the run" if old else "the run has no metric of trials, or no attacker",
+        remedy=f"{table}; or {written.again(old[0].folder)}"
+        if old
+        else f"{table}; or run it again with an attacker and a metric that reads trials",
+        faults=faults if len(lacking) > 1 else [],
+    )
+
+
+def _csv(parts: Mapping[str, pd.DataFrame], named: Mapping[str, Result]) -> str:
+    """Tables as CSV, numbers in full; of several runs with a column that names the run."""
+    import pandas as pd
+
+    from pipeline.tables import csv
+
+    if len(parts) == 1:
+        return csv.text(next(iter(parts.values())), "%.17g")
+    told = []
+    for name, table in parts.items():
+        told.append(table.copy())
+        if "run_id" not in table:
+            told[-1].insert(0, "run_id", named[name].folder.name)
+    return csv.text(pd.concat(told, ignore_index=True), "%.17g")
+
+
+def _table(runs: Sequence[Result], kind: str) -> str:
+    import pandas as pd
+
+    from pipeline.report import tables
+
+    named = _named(runs)
+    if kind == "csv":
+        return _csv({name: run.rows for name, run in named.items()}, named)
+    limits = _limits(named)
+    latex = kind == "latex"
+    begins = BOOKTABS + tables.limits_latex(limits) if latex else tables.limits_markdown(limits)
+    if len(runs) == 1:
+        return begins + (runs[0].metrics_latex() if latex else runs[0].metrics_markdown())
+    # All rows of a folder are its own: the column tells the runs apart by the letter that the limits have.
+    rows = pd.concat([run.rows.assign(run_id=name) for name, run in named.items()], ignore_index=True)
+    systems = list(dict.fromkeys(system for run in runs for system in run.systems))
+    which = "Runs: " + "; ".join(f"{name} is {run.folder.name}" for name, run in named.items()) + "."
+    if latex:
+        return begins + f"{tables.latex(which)}\n\n" + tables.to_latex(rows, systems)
+    return begins + f"{tables.markdown(which)}\n\n" + tables.to_markdown(rows, systems)
+
+
+def _scorecard(runs: Sequence[Result], asked: argparse.Namespace) -> str:
+    from pipeline.report.scorecard import output
+    from pipeline.tables import limits
+
+    if len(runs) > 1:
+        raise ConfigError(
+            "a scorecard is of one run",
+            where=", ".join(str(one.folder) for one in runs),
+            remedy=_command([runs[0].folder], asked.format, "scorecard"),
+        )
+    folder = runs[0].folder
+    made = _card(folder, asked)
+    if asked.format == "csv":
+        return output.to_csv(made)
+    write = output.to_latex if asked.format == "latex" else output.to_markdown
+    return write(made, limits.read(folder))
+
+
+def _card(folder: Path, asked: argparse.Namespace) -> Card:
+    """The scorecard of a run by its recipe, or by the one that is asked for.
+
+    Raises:
+        ConfigError: there is none, or several rows stand for one cell.
+    """
+    from pipeline.report.scorecard import card
+    from pipeline.report.scorecard import runs as of_runs
+    from pipeline.report.scorecard import settings as scorecards
+
+    own = of_runs.recipe(folder)
+    recipe = asked.recipe or own
+    changes = [of_runs.recorded(folder)] if recipe == own else []
+    settings = scorecards.read(recipe, *changes) if recipe else None
+    if settings is None:
+        known = scorecards.names()
+        near = difflib.get_close_matches(recipe, known, n=1) or known[:1]
+        raise ConfigError(
+            f"the recipe '{recipe}' has no scorecard" if recipe else "this run is of no recipe, and has no scorecard",
+            where=f"--recipe {recipe}" if asked.recipe else str(folder),
+            cause="" if asked.recipe else "nothing that was published is said to be comparable with it",
+            remedy=f"{_command([folder], asked.format, 'scorecard', ['--recipe', near[0]])}; recipes that have one: {', '.join(known)}",
+        )
+    made = of_runs.of_run(folder, settings)
+    card.refuse(made, folder)
+    return made
+
+
+def _bibtex(runs: Sequence[Result]) -> str:
+    import pandas as pd
+
+    from pipeline.report import citations
+
+    return citations.to_bibtex(pd.concat([run.rows for run in runs], ignore_index=True))
