@@ -197,7 +197,7 @@ COLUMNS = (
     Column("ALID ↓ (chance)", "alid", "bit"),
     Column("MeanD ↓", "mean_d", "bit"),
     Column("IdR ↓", "idr", "fraction"),
-    Column("DeID ↑", "deid", "fraction"),
+    Column("DeID_OP ↑", "deid", "fraction"),
     Column("G_VD (dB)", "g_vd", "dB"),
 )
 

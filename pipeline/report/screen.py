@@ -196,7 +196,9 @@ def _numbers(shown: Shown, most: int) -> Iterator[str]:
 
 def _table(summary: Summary, most: int) -> Iterator[str]:
     """A table cut to the columns and rows that have room; nothing where not even a row has."""
-    notes = [line for note in tables.footnotes(summary, False) for line in wrapped(note, WIDTH, most=2)][:4]
+    notes = [
+        line for note in tables.footnotes(summary, False, cautions=False) for line in wrapped(note, WIDTH, most=2)
+    ][:4]
     rows = most - len(notes) - 6
     if rows < 1:
         return

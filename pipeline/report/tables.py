@@ -286,8 +286,8 @@ def _source(rows: pd.DataFrame) -> str:
     return ", ".join(f"{source} under {' and '.join(attackers)}" for source, attackers in sources.items())
 
 
-def footnotes(summary: Summary, intervals: bool) -> list[str]:
-    """What a reader needs to know to read the table."""
+def footnotes(summary: Summary, intervals: bool, cautions: bool = True) -> list[str]:
+    """What a reader needs to know to read the table; ``cautions`` are what families say of metrics."""
     notes = []
     if summary.common:
         notes.append("For all rows: " + ", ".join(f"{label} {value}" for label, value in summary.common) + ".")
@@ -295,9 +295,8 @@ def footnotes(summary: Summary, intervals: bool) -> list[str]:
         notes.append("↑ higher is more private, ↓ lower is more private.")
     if summary.any_chance:
         notes.append(f"~ the value lies within its null band: {NOTHING}.")
-    notes += [
-        caution for caution in dict.fromkeys(glossary.metric(name).caution for name, _ in summary.metrics) if caution
-    ]
+    if cautions:
+        notes += filter(None, dict.fromkeys(glossary.metric(name).caution for name, _ in summary.metrics))
     if any(cell.partial for _, cells in summary.body for cell in cells):
         notes.append("† partial: does not rest on all that was expected; do not compare.")
     if summary.reasons:
