@@ -217,8 +217,8 @@ def _about(row: Row) -> list[str]:
         said = [f"no number: {row['reason']}" if row["reason"] else "no number"]
     else:
         tried, may = int(row["n_attacks"]), int(row["contenders"])
-        said = ["the only attack tried" if tried == 1 else f"strongest of {tried} tried"]
-        said += [f"{may} may be the strongest"] if may > 1 else []
+        may_be = f", {may} may be the strongest" if may > 1 else ""
+        said = ["the only attack tried" if tried == 1 else f"of {tried} tried{may_be}"]
     return [*said, *([f"not tried: {row['untried']}"] if row["untried"] else [])]
 
 
