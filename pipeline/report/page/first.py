@@ -228,7 +228,7 @@ def _notes(rows: Sequence[Row], heads: Sequence[leaderboard.Column], several: bo
     if any(row["status"] == "partial" for row in rows):
         yield "† does not stand on everything that was expected; do not compare."
     yield NO_RANK if several else RANK
-    yield "↑ higher is more private, ↓ lower is more private. In brackets: 95 % interval over speakers; that of D_ECE is of the maximum over the attacks."
+    yield "↑ higher, ↓ lower is more private. In brackets: 95 % interval over speakers, of D_ECE that of the maximum over the attacks."
     if any(one.name == "tag" for one in heads):
         yield "l_w and tag are those of the strongest attack."
     yield from filter(None, (glossary.metric(one.name).caution for one in heads))
