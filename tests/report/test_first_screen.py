@@ -239,6 +239,11 @@ def test_few_notices_are_open_and_none_is_lost(html: str) -> None:
         assert words(folded).count(f"{kind} ") == 5 - MOST_SHOWN and f"{5 - MOST_SHOWN} more" in words(folded)
 
 
+def test_above_the_leaderboard_stands_how_much_is_to_be_known_first(html: str) -> None:
+    (link,) = [one for one in part(html, "section", 'id="leaderboard"').iter("a") if one.get("href") == "#limits"]
+    assert words(link) == "5 things to know first"
+
+
 def test_differences_begin_with_the_baseline(html: str) -> None:
     section = part(html, "section", 'aria-labelledby="differences"')
     said = [words(one) for one in section.iter("li")]
