@@ -20,8 +20,6 @@ from numpy.polynomial import chebyshev
 from pipeline.metrics._checks import Array, Indices, Mask, MetricError, Undefined, codes, vector
 from pipeline.metrics._result import quantity
 
-VERSION = 2
-
 LN2 = math.log(2.0)
 NOTHING = 1e-12
 """Disclosures (bit) below this are rounding, and count as 0."""

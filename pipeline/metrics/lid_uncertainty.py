@@ -30,8 +30,6 @@ from pipeline.metrics.lid import (
 )
 from pipeline.metrics.uncertainty import ByIdentity, BySpeaker
 
-VERSION = 2
-
 NULL_METRICS = ("alid", "alid_speaker", "pdr", "pdr_speaker", "lid_max")
 
 

@@ -31,7 +31,7 @@ class LidSettings(UncertaintySettings):
     slope: Literal["softmax", "loso", "published"] | Annotated[float, Field(ge=0, allow_inf_nan=False)] = numeric(
         "softmax"
     )
-    development: dict[str, str] = numeric({})
+    development: dict[str, str] | None = numeric(None)
     ties: Literal["spread", "best", "worst"] = numeric("spread")
     lengths: tuple[int, ...] = numeric((1, 2, 3, 5, 10))
     pooled: int = numeric(100, ge=1)
