@@ -34,10 +34,7 @@ ON = (
     "of the two cannot be compared."
 )
 
-CAUTION = (
-    "DeID is the view of an attacker who knows original speech only (OP). One who has protected speech to compare with may still "
-    "find everybody: read the EER under PP beside it."
-)
+CAUTION = "DeID is the view of an attacker who knows original speech only: read the EER under PP beside it."
 
 
 class VsmSettings(UncertaintySettings):
@@ -121,7 +118,7 @@ METRICS = {
         "de-identification, in the view of an attacker who knows original speech only",
         "How much of the similarity between a speaker's original and protected voice is gone: 0 % means no protection, "
         "100 % that the protected voice points to no original speaker. It is the view of an attacker who knows original "
-        "speech only (OP).",
+        "speech only (OP); one who has protected speech to compare with may still find everybody.",
         "Noé et al. 2020",
         caution=CAUTION,
     ),
