@@ -66,8 +66,8 @@ def read(run: Path | str) -> Result:
     ``leaderboard``, one a subset and system, best first:
         dataset subset n_sets system system_level protects rank; the strongest attack: condition attacker extractor trained_on backend,
         out of n_attacks of which so many contenders may be the strongest, and what is untried; d_ece d_ece_low d_ece_high of the maximum
-        over attacks, its null_low null_high p_chance and what follows, chance; eer eer_low eer_high l_w l_w_ceiling tag alid_chance; taken
-        from elsewhere, each with its interval and by what: alid alid_low alid_high alid_by mean_d mean_d_low mean_d_high mean_d_by idr
+        over attacks, its null_low null_high p_chance and what follows, chance; eer eer_low eer_high l_w l_w_ceiling tag; taken from
+        elsewhere, each with its interval and by what: alid_chance alid alid_low alid_high alid_by mean_d mean_d_low mean_d_high mean_d_by idr
         idr_low idr_high idr_by deid deid_low deid_high deid_by g_vd g_vd_low g_vd_high g_vd_by; n_expected n_used n_target n_nontarget
         n_speakers status reason interval_reason null_reason.
     ``attacks``, one a subset, system and attack, the strongest first:
@@ -76,6 +76,16 @@ def read(run: Path | str) -> Result:
     ``differences``, one a subset, pair of systems, kind of attack and metric:
         dataset subset under system reference baseline attack reference_attack metric unit value reference_value difference low high
         p_value p_holm n_compared n_speakers swaps exact status reason sentence.
+    ``speakers``, one a subset, system, attack and speaker, the worst protected first:
+        dataset subset system condition attacker extractor trained_on backend, whether that is the strongest; speaker rank worst d_ece
+        d_ece_low d_ece_high median p_median against_median eer alid srd_rank_median deid; under the strongest attack on unprotected
+        speech original_d_ece original_d_ece_low original_d_ece_high original_eer original_attack before; sex mean_f0 mean_f0_protected
+        trial_seconds enrolment_seconds nearest nearest_score own_score target_llr impostor_llr max_llr doddington dunstone_yager
+        utterance_1 llr_1 utterance_2 llr_2 utterance_3 llr_3 n_speakers n_target n_nontarget n_utterances status reason.
+    ``worst_overlap``, one a subset, system and pair of attacks:
+        dataset subset system condition attacker extractor trained_on backend strongest other_condition other_attacker other_extractor
+        other_trained_on other_backend n_speakers listed shared shared_chance jaccard jaccard_chance p_value rank_correlation names
+        status.
 
     Raises:
         ConfigError: the folder holds no results.

@@ -54,6 +54,7 @@ def formed(
         status = {row["subset"]: _status(found, one, row, allow_partial) for row in here}
         boards += [_board(found, one, row, *status[row["subset"]]) for row in here]
         behind += [_behind(one, row, known_of, *status[row["subset"]]) for row in _read(made, ATTACKS)]
+    boards += list(_absent(found, graph.answered, boards))
     known = {one.identity["system"]: one for one in graph.answered}
     held = {(row["subset"], row["system"]): (row["status"], row["reason"]) for row in boards}
     differences = [
@@ -71,6 +72,23 @@ def formed(
         "attacks": answers.frame("attacks", behind),
         "differences": answers.frame("differences", differences),
     }
+
+
+def _absent(found: _Results, answered: Sequence[Answered], boards: Sequence[Row]) -> Iterator[Row]:
+    """Rows without numbers of systems that protect, of subsets on which others were attacked and they were not."""
+    there = {(row["subset"], row["system"]): row["n_sets"] for row in boards}
+    known = {subset: n_sets for (subset, _), n_sets in there.items()}
+    sets_of: dict[str, set[str]] = {}
+    for subset, system in there:
+        sets_of.setdefault(system, set()).add(subset)
+    for one in answered:
+        system = one.identity["system"]
+        for subset, n_sets in known.items():
+            if one.protects and (subset, system) not in there:
+                lacking = [name for name in found.parts(subset) if name not in sets_of.get(system, set())]
+                reason = f"no attack was tried on {', '.join(lacking)}"
+                about = {**one.identity, "subset": subset, "n_sets": n_sets, "protects": True}
+                yield {**about, "status": "incomplete", "reason": reason}
 
 
 def _read(made: Artefact, name: str) -> list[Row]:

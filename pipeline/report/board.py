@@ -142,7 +142,7 @@ def _columns(rows: Sequence[Row]) -> list[Column]:
         Column(f"{_head('l_w')} (ceiling)", True, _with_ceiling),
         Column("tag", False, _text("tag")),
         Column(f"{_head('alid')} (chance)" if _chance(rows) else _head("alid"), True, _alid),
-        *(Column(_head(name), True, _taken(name)) for name in TAKEN if name not in ("alid", "alid_chance")),
+        *(Column(_head(name), True, _taken(name)) for name in TAKEN if name != "alid"),
     ]
     return columns
 
@@ -194,7 +194,7 @@ def _alid(row: Row) -> Cell:
 
 def _chance(rows: Sequence[Row]) -> str:
     """The value of ALID by chance, in brackets, of the first row that has it."""
-    known = [row["alid_chance"] for row in rows if not math.isnan(row.get("alid_chance", math.nan))]
+    known = [row["alid_chance"] for row in rows if not math.isnan(row["alid_chance"])]
     return f"({tables.number(known[0], 'bit')})" if known else ""
 
 
@@ -234,7 +234,7 @@ def _notes(rows: Sequence[Row]) -> list[str]:
     if any(row["status"] == "partial" for row in rows):
         said.append(f"{PARTIAL} does not stand on everything that was expected: do not compare.")
     said += _absent(rows)
-    others = {name: _others(rows, name) for name in TAKEN if name != "alid_chance"}
+    others = {name: _others(rows, name) for name in TAKEN}
     for texts in dict.fromkeys(tuple(one) for one in others.values() if one):
         names = joined(glossary.metric(name).symbol for name, one in others.items() if tuple(one) == texts)
         said.append(f"{names} by another extractor than the attack's: {'; '.join(texts)}.")
@@ -286,7 +286,12 @@ def _signed(here: Sequence[tuple[Given, Row]]) -> list[str]:
         f"(sha256 {signatures.fingerprint(chr(10).join(sorted(signature for _, signature in several)))})"
         for rest, several in alike.items()
     ]
-    return [f"{SIGNED}: {'; '.join(said)}."] if said else []
+    notes = [f"{SIGNED}: {'; '.join(said)}."] if said else []
+    shown = {name for name in ("d_ece", "eer", "l_w", *TAKEN) if any(not math.isnan(row[name]) for _, row in here)}
+    without = [glossary.metric(name).symbol for name in glossary.metrics() if name in shown - set(rows["metric"])]
+    if notes and without:
+        notes.append(f"{joined(without)}: from rows of each set, with the signatures that they have there.")
+    return notes
 
 
 def _behind(one: Given, rows: Sequence[Row]) -> pd.DataFrame:

@@ -198,15 +198,16 @@ COLUMNS = (
     Column("MeanD ↓", "mean_d", "bit"),
     Column("IdR ↓", "idr", "fraction"),
     Column("DeID ↑", "deid", "fraction"),
-    Column("G_VD ↑", "g_vd", "dB"),
+    Column("G_VD (dB)", "g_vd", "dB"),
 )
 
 
 def subsets(board: pd.DataFrame) -> list[str]:
-    """The subsets, the one to show first at the front: means before sets, test before the others."""
+    """The subsets, the one to show first at the front: those with an answer first, means before sets, test before the others."""
     order = list(dict.fromkeys(board["subset"].astype(str)))
     sets = dict(zip(board["subset"].astype(str), board["n_sets"].fillna(1).astype(int)))
-    return sorted(order, key=lambda name: (sets[name] < 2, "test" not in name, order.index(name)))
+    answered = set(board["subset"][board["protects"] & board["d_ece"].notna()].astype(str))
+    return sorted(order, key=lambda name: (name not in answered, sets[name] < 2, "test" not in name, order.index(name)))
 
 
 def lines(board: pd.DataFrame, subset: str, *, attacks: bool = True, width: int = WIDTH) -> list[str]:

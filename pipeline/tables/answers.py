@@ -108,4 +108,11 @@ def read(name: str, folder: Path) -> pd.DataFrame:
         DataError: it cannot be parsed.
     """
     path = folder / f"{name}.parquet"
-    return written.parquet(path) if path.is_file() else frame(name, [])
+    if not path.is_file():
+        return frame(name, [])
+    table = written.parquet(path)
+    if set(table.columns) >= set(TABLES[name]):
+        return table
+    # An earlier version knew fewer columns: those are absent.
+    known = [column for column in TABLES[name] if column in table.columns]
+    return frame(name, [dict(zip(known, row)) for row in table[known].itertuples(index=False, name=None)])

@@ -17,6 +17,7 @@ from tests.benchmark import (
     planning,
     plda,
     processes,
+    report,
     scores,
     simulation,
     surveying,
@@ -43,6 +44,7 @@ BENCHMARKS: dict[str, Callable[[], list[Row]]] = {
     "two_processes": processes.two_processes,
     "scheduling": processes.scheduling,
     "planning": planning.planning_many,
+    "report_six": report.report_six,
     "demo": demo.demo,
 }
 # Many minutes each: run when named.

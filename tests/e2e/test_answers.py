@@ -187,3 +187,27 @@ def test_a_baseline_that_is_no_chosen_system_is_refused_before_anything_is_read(
     assert [(fault.what, fault.where) for fault in caught.value.faults] == [
         ("no system b3 is chosen: chosen are original, b2, b2r", "report.baseline")
     ]
+
+
+def test_a_system_that_was_tried_on_one_set_alone_is_on_all_boards_with_the_reason(
+    tmp_path: Path, command: Command
+) -> None:
+    given(tmp_path / "given", ["weak", "good"])
+    listed = tmp_path / "given" / "scores.csv"
+    lines = listed.read_text().splitlines()
+    listed.write_text("".join(f"{one}\n" for one in lines if not one.startswith(("weak-", "good-")) or one.split(",")[1][-1] == {"weak": "m", "good": "f"}[one[:4]]))  # fmt: skip
+    status, out, _ = command("metric=[asv]", "diagnostics=false", "allow_partial=true")
+    assert status == 6, "what is not there is missing"
+    first, second = (f"libri_test_trials_{sex}" for sex in "fm")
+    said = " ".join(out[out.index("Which system protects best") :].split())
+    assert f"On {first}, good is the only system that protects" in said, (
+        "the mean has no answer, so it does not stand first"
+    )
+    assert "Of weak there is no number" in said or f"no number: no attack was tried on {first}" in said
+    board = read_run(next(tmp_path.glob("exp/runs/*"))).leaderboard.set_index(["subset", "system"])
+    lacking = {(first, "weak"): first, (second, "good"): second, (MEAN, "weak"): first, (MEAN, "good"): second}
+    for place, name in lacking.items():
+        assert board.loc[place, "reason"] == f"no attack was tried on {name}"
+        assert pd.isna(board.loc[place, "rank"]) and pd.isna(board.loc[place, "d_ece"]) and board.loc[place, "protects"]
+    for place in ((first, "good"), (second, "weak")):
+        assert board.loc[place, "d_ece"] > 0 and board.loc[place, "rank"] == 1

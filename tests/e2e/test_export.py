@@ -7,6 +7,8 @@ import json
 import re
 import shlex
 import shutil
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import chdir
 from pathlib import Path
@@ -20,6 +22,7 @@ from pipeline.report import leaderboard
 from pipeline.tables import csv
 from tests import latex
 from tests.e2e import test_answers as scores
+from tests.toy import HANGS
 
 NASTY = "t8 & 100%_#{x}$"
 LIMIT = "evaluated from 8 score files alone"
@@ -280,3 +283,14 @@ def test_plain_usage_is_said(command: Command) -> None:
 def test_csv_cells_are_no_formulas(home: Path, command: Command) -> None:
     _, out, _ = command("export", run(home).folder.name, "--format", "csv")
     assert csv.text(run(home).leaderboard, "%.17g") == out
+
+
+def test_help_loads_nothing_heavy(tmp_path: Path) -> None:
+    """A process of its own: which modules it has loaded is the matter."""
+    heavy = "torch pandas hydra pyarrow scipy pydantic numpy matplotlib"
+    code = (
+        "import sys; from pipeline import cli; cli.run(['export', '--help']); "
+        f"print([name for name in '{heavy}'.split() if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, timeout=HANGS)
+    assert done.returncode == 0 and done.stdout.splitlines()[-1] == "[]", done.stdout + done.stderr

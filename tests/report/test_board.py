@@ -31,7 +31,7 @@ def notes(one: board.Board) -> str:
 
 
 def test_every_number_stands_there_with_its_interval() -> None:
-    more = {"alid": 0.4, "alid_low": 0.3, "alid_high": 0.5, "mean_d_low": 0.4, "mean_d_high": 0.6}
+    more: dict[str, Any] = {"alid": 0.4, "alid_low": 0.3, "alid_high": 0.5, "mean_d_low": 0.4, "mean_d_high": 0.6}
     (one,) = board.boards([given([row("b2r", 0.1, **more), row("b2", 0.2, 2)], [compared("b2r", "b2", -0.1, 0.012)])])
     assert cells(one, "D_ECE") == ["0.100 [0.050, 0.150]", "0.200 [0.150, 0.250]"]
     assert cells(one, "EER") == ["25.00 [20.00, 30.00]"] * 2 and cells(one, "l_w") == ["2.310 (4.050)"] * 2
@@ -42,16 +42,14 @@ def test_every_number_stands_there_with_its_interval() -> None:
 
 
 def test_a_column_without_any_value_is_left_out() -> None:
-    bare = dict.fromkeys(("l_w", "l_w_ceiling", "mean_d", "idr", "deid", "g_vd"), math.nan)
+    bare: dict[str, Any] = dict.fromkeys(("l_w", "l_w_ceiling", "mean_d", "idr", "deid", "g_vd"), math.nan)
     (one,) = board.boards([given([row("b2r", 0.1, tag="", **bare)])])
     assert [head.split(" ")[0] for head in one.heads] == ["rank", "system", "strongest", "D_ECE", "EER"]
     assert "l_w" not in notes(one)
 
 
 def test_what_alid_is_by_chance_stands_beside_it() -> None:
-    shown = given([row("b2r", 0.1, alid=0.4), row("b2", 0.2, 2, alid=0.6)])
-    shown.board["alid_chance"] = [0.21, math.nan]
-    (one,) = board.boards([shown])
+    (one,) = board.boards([given([row("b2r", 0.1, alid=0.4, alid_chance=0.21), row("b2", 0.2, 2, alid=0.6)])])
     assert cells(one, "ALID (bit)") == ["0.400 (0.210)", "0.600"] and "ALID: in round brackets" in notes(one)
 
 
@@ -133,6 +131,9 @@ def test_signatures_name_what_the_numbers_stand_on() -> None:
     assert said.count("sha256 ") == 2 and "cllr" not in said and said.count("d_ece") == 1
     assert f"d_ece, eer|PP|set:{SUBSET}|ext:ecapa(trained anonymised (utterance))|be:plda|v:0.2" in said
     assert "mean_d|OP|" in said
+    (rest,) = [note for note in one.notes if "from rows of each set" in note]
+    symbols = [glossary.metric(name).symbol for name in ("l_w", "deid", "g_vd", "idr")]
+    assert all(symbol in rest for symbol in symbols) and "MeanD" not in rest and "EER" not in rest
 
 
 def test_symbols_are_those_of_the_families() -> None:

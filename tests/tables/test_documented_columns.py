@@ -5,13 +5,14 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
 import pipeline
-from pipeline.tables import answers, results
+from pipeline.tables import answers, results, speakers
 
 DOCUMENT = (Path(__file__).resolve().parents[2] / "data_manifests" / "README.md").read_text(encoding="utf-8")
-TABLES = {"rows": results.COLUMNS, **answers.TABLES}
+TABLES = {"rows": results.COLUMNS, **answers.TABLES, **speakers.TABLES}
 
 
 def documented(name: str) -> list[str]:
@@ -39,3 +40,11 @@ def test_the_docstring_has_the_columns_of_the_code_in_their_order(name: str) -> 
     assert len(set(places)) == len(places)
     said = {word for word in words if "_" in word}
     assert said <= set(TABLES[name]), "words with a low line are columns"
+
+
+def test_a_leaderboard_of_a_version_with_fewer_columns_is_read(tmp_path: Path) -> None:
+    made = answers.frame("leaderboard", [{"system": "b2", "d_ece": 0.1, "rank": 1, "protects": True}])
+    made.drop(columns=["alid_chance", "untried", "contenders"]).to_parquet(
+        tmp_path / "leaderboard.parquet", index=False
+    )
+    pd.testing.assert_frame_equal(answers.read("leaderboard", tmp_path), made)

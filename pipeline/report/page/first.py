@@ -10,7 +10,7 @@ from typing import Any
 import pandas as pd
 
 from pipeline.report import leaderboard, runs, tables
-from pipeline.report.page.parts import Column, Download, Table, csv_text
+from pipeline.report.page.parts import TEXT, Column, Download, Table, csv_text
 from pipeline.report.page.strip import Axis, Dot, Strip, axis
 from pipeline.report.words import joined
 from pipeline.tables import answers, results
@@ -296,7 +296,7 @@ def _attacks(rows: Sequence[Row]) -> Table:
                 "yes" if row["contends"] else "",
             ]
         )
-    columns = [Column(head, "number" if 2 < place < 8 else "text") for place, head in enumerate(heads)]
+    columns = [Column(head, "number" if 2 < place < 8 else TEXT) for place, head in enumerate(heads)]
     kept = [
         place for place, head in enumerate(heads) if head != HELD_OUT or {line[place] for line in body} - {tables.DASH}
     ]

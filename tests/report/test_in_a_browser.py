@@ -1,51 +1,53 @@
-"""The page as readers meet it: wide, narrow, dark and printed, of an evaluation with six systems that protect."""
+"""The page as a browser shows it: wide, narrow, dark and printed, of an evaluation with six systems that protect."""
 
 from __future__ import annotations
 
+import itertools
+import math
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from pipeline import cli
-from tests import toy, windows
-from tests.e2e import test_answers as scored
+from pipeline.report.render import render
+from tests import windows
+from tests.benchmark import report
+from tests.report.test_first_screen import ADAPTED, LAZY, NONE, attack, compared, row, run_of
+
+MakeRun = Callable[..., Path]
 
 SCREEN, SCREENS = 900, 12
 """Height of a screen in pixels, and how many of them the page may take while nothing is unfolded."""
 NARROW = 420
 CONTRAST = 4.5
 """Least ratio of the luminance of text and its ground (WCAG 2.2, 1.4.3)."""
-SYSTEMS = {f"s{number}": {"ignorant": 0.4 + 0.2 * number, "lazy_informed": 0.8 + 0.4 * number} for number in range(6)}
+SYSTEMS = tuple(f"s{number}" for number in range(6))
 
 
 @pytest.fixture(scope="module")
-def of_scores(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The report of six systems, from scores alone."""
-    root = tmp_path_factory.mktemp("six")
-    with pytest.MonkeyPatch.context() as patched:
-        patched.chdir(root)
-        patched.setattr(scored, "SHIFTS", SYSTEMS)
-        scored.given(root / "given", list(SYSTEMS))
-        assert cli.run([*scored.RUN, "metric=[asv,zebra]", "diagnostics=false"]) == 0
-    (page,) = root.glob("exp/runs/*/report.html")
-    return page
+def invented(make_run: MakeRun, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The report of a run folder with invented numbers."""
+    folder = tmp_path_factory.mktemp("six")
+    board = [row(name, 0.1 + 0.05 * place, place + 1) for place, name in enumerate(SYSTEMS)]
+    attacks = [attack(name, 0.1 + 0.05 * place, ADAPTED) for place, name in enumerate(SYSTEMS)]
+    attacks += [attack(name, 0.05 * (place + 1), LAZY) for place, name in enumerate(SYSTEMS)]
+    run = run_of(
+        make_run,
+        folder / "run",
+        [*board, row("original", 0.6, None, n_attacks=1, deid=math.nan)],
+        [*attacks, attack("original", 0.6, NONE)],
+        [compared(one, other, 0.01) for one, other in itertools.combinations(SYSTEMS, 2)],
+        doubts=3,
+        limits=2,
+    )
+    return render([run], folder / "out")
 
 
 @pytest.fixture(scope="module")
 def of_speech(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The report of six systems on recordings, with all that is drawn of them."""
-    root = tmp_path_factory.mktemp("spoken")
-    toy.corpus(root / "corpus", speakers=12)
-    toy.run(
-        "dataset=kaldi", "dataset.root=corpus", "paths.root=exp", "extractor=[ge2e]", "attacker=[ignorant,lazy_informed]",
-        "system=[original,b2,b2r,b2_vpc2020,b2_vpc2022,b2_vpc2024]", "+system.low={name: mcadams, alpha: 0.7}",
-        "metric=[asv,zebra,vsm,srd,lid,linkability,cece,p0p1]", "diagnostics=true",
-        "+averages.both={subset: 'toy (mean of f and m)', weights: {toy_trials_f: 0.5, toy_trials_m: 0.5}}",
-        cwd=root, check=True,
-    )  # fmt: skip
-    (page,) = root.glob("exp/runs/*/report.html")
-    return page
+    return report.six_systems(tmp_path_factory.mktemp("spoken")) / "report.html"
 
 
 WIDE = """
@@ -69,8 +71,8 @@ def first_screen_has_the_answer(seen: dict[str, Any], attacks: int) -> None:
     assert seen["dots"] == [[1, attacks - 1]] * 6 + [[1, 0]]
 
 
-def test_six_systems_are_on_the_first_screen(of_scores: Path, tmp_path: Path) -> None:
-    seen = windows.found(of_scores, tmp_path, WIDE)
+def test_six_systems_are_on_the_first_screen(invented: Path, tmp_path: Path) -> None:
+    seen = windows.found(invented, tmp_path, WIDE)
     first_screen_has_the_answer(seen, 2)
     assert [name for name, _ in seen["rows"]] == [*SYSTEMS, "original"], "the best first"
     assert seen["height"] <= SCREENS * SCREEN and not seen["unfolded"]
@@ -97,9 +99,9 @@ SMALL = """
 
 
 def test_a_narrow_screen_shows_system_and_value_first_and_says_that_the_table_scrolls(
-    of_scores: Path, tmp_path: Path
+    invented: Path, tmp_path: Path
 ) -> None:
-    seen = windows.found(of_scores, tmp_path, SMALL, width=NARROW)
+    seen = windows.found(invented, tmp_path, SMALL, width=NARROW)
     assert seen["across"] <= NARROW, "the page itself does not scroll sideways"
     assert seen["system"]["text"] == "s0" and seen["value"]["text"]
     assert (
@@ -148,8 +150,8 @@ def contrasts(page: Path, scratch: Path) -> None:
     assert light > 3 * 200 and dark_ground < 3 * 60
 
 
-def test_text_stands_out_on_light_and_on_dark_pages(of_scores: Path, tmp_path: Path) -> None:
-    contrasts(of_scores, tmp_path)
+def test_text_stands_out_on_light_and_on_dark_pages(invented: Path, tmp_path: Path) -> None:
+    contrasts(invented, tmp_path)
 
 
 @pytest.mark.slow
@@ -159,11 +161,11 @@ def test_text_of_a_full_report_stands_out_too(of_speech: Path, tmp_path: Path) -
 
 
 @pytest.mark.slow
-def test_what_is_folded_is_printed(of_scores: Path, tmp_path: Path) -> None:
+def test_what_is_folded_is_printed(invented: Path, tmp_path: Path) -> None:
     """The page as it is takes as much paper as one whose folded parts were opened by hand, and more than one without them."""
-    html = of_scores.read_text(encoding="utf-8")
+    html = invented.read_text(encoding="utf-8")
     opened, without = tmp_path / "opened.html", tmp_path / "without.html"
     opened.write_text(html.replace("<details", "<details open"), encoding="utf-8")
     without.write_text(html.replace("</head>", "<style>details { display: none }</style></head>"), encoding="utf-8")
-    as_it_is, all_open, least = (windows.pages(page, tmp_path) for page in (of_scores, opened, without))
+    as_it_is, all_open, least = (windows.pages(page, tmp_path) for page in (invented, opened, without))
     assert abs(as_it_is - all_open) <= 1 and as_it_is > least + 2
