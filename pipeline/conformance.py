@@ -663,9 +663,21 @@ _DATA: dict[str, Callable[[], Any]] = {
 }
 
 
+def _measures_protected(candidate: Candidate) -> Iterator[str]:
+    cls = candidate.cls
+    _, _, pp, speakers = _all_pairs()
+    made = cls.measure_protected(candidate.settings, contracts.ProtectedPairs(pp, speakers, len(speakers)))
+    if {row.metric for row in made.rows} != set(cls.of_protected):
+        yield "measure_protected gives rows of other metrics than of_protected names"
+    if not set(made.tables) <= {figure.name for figure in cls.figures}:
+        yield "measure_protected gives tables that no figure declares"
+
+
 def _measures(candidate: Candidate) -> Iterator[str]:
     cls = candidate.cls
     made = cls.measure(candidate.settings, _DATA[cls.reads]())
+    if cls.of_protected:
+        yield from _measures_protected(candidate)
     if not isinstance(made, contracts.Measured) or not made.rows:
         yield "measure gives no rows"
         return

@@ -848,6 +848,21 @@ class Pairs:
 
 
 @dataclass(frozen=True, eq=False)
+class ProtectedPairs:
+    """Scores of all utterances of a set against all, protected speech alone: as an attacker sees it who has adapted to the system.
+
+    Attributes:
+        pp: float64 [n, n].
+        speakers: str [n].
+        n_expected: utterances in the set.
+    """
+
+    pp: np.ndarray
+    speakers: np.ndarray
+    n_expected: int
+
+
+@dataclass(frozen=True, eq=False)
 class TrialRuns:
     """The same trials under two runs of a random system, which differ in its seed alone.
 
@@ -1062,6 +1077,7 @@ class MetricFamily(Component):
         figures: tables that it writes for figures.
         row_figures: figures that need no more than rows.
         references: papers, for the report's list of sources.
+        of_protected: of a family that reads :class:`Pairs`, the metrics that :meth:`measure_protected` gives; () for none.
         ways: variants and estimators by which it computes one number several times, the one to be read first at the front; a
             report folds the others below it.
         searches: whether it reads :class:`Trials` and looks for the speaker among all candidates: then it is given the trials
@@ -1075,6 +1091,7 @@ class MetricFamily(Component):
     figures: ClassVar[tuple[FigureTable, ...]] = ()
     row_figures: ClassVar[tuple[RowFigure, ...]] = ()
     references: ClassVar[tuple[str, ...]] = ()
+    of_protected: ClassVar[tuple[str, ...]] = ()
     ways: ClassVar[tuple[str, ...]] = ()
 
     @classmethod
@@ -1103,6 +1120,15 @@ class MetricFamily(Component):
         Raises:
             MetricError: a metric is not defined on these scores.
         """
+
+    @classmethod
+    def measure_protected(cls, settings: Any, data: ProtectedPairs) -> Measured:
+        """Rows of the metrics :attr:`of_protected`, and figure tables, of protected speech alone.
+
+        Raises:
+            MetricError: a metric is not defined on these scores.
+        """
+        raise NotImplementedError(f"{cls.__qualname__} names no metrics of_protected")
 
     @classmethod
     def record(cls, row: Row) -> dict[str, Any]:

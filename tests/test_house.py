@@ -135,7 +135,7 @@ MENTIONS: dict[tuple[Kind, str], dict[str, str]] = {
     },
     ("extractors", "text"): {
         "pipeline/datasets/kaldi.py": f"{WORD}: a table of Kaldi",
-        "pipeline/report/render.py": f"{WORD}: not numbers",
+        "pipeline/report/page/parts.py": f"{WORD}: not numbers",
     },
     ("anonymisers", "external"): {"pipeline/evaluation/found.py": "a copy in a challenge's folder is such a system"},
     ("backends", "cosine"): {

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +15,18 @@ from pipeline.datasets.scores.files import Array
 from pipeline.errors import DataError
 from pipeline.metrics import MetricError, Undefined
 
+PARTS = {
+    "n_classes": "n_classes",
+    "alid_attribute": "mean_attribute",
+    "alid_attribute_speaker": "mean_attribute_speaker",
+    "alid_attribute_chance": "chance_attribute",
+    "alid_within": "mean_within",
+    "alid_within_speaker": "mean_within_speaker",
+    "alid_within_chance": "chance_within",
+    "prior_entropy": "prior_entropy",
+    "ceiling": "ceiling",
+}
+"""Fields of the metric core, by the names that a run's rows have too."""
 OTHER_CLASS = (
     "trials are of another class than their speaker's enrolment, and the disclosure has no part that is theirs"
 )
@@ -98,15 +109,14 @@ def _put(
     place = ("attribute", path.stem if path.name.count(".") < 2 else path.name)
     report.put((*place, "values"), {name: int((classes == k).sum()) for k, name in enumerate(names)})
     if slope is None:
-        report.put((*place, "mean_attribute"), None, "there is no slope")
+        report.put((*place, "alid_attribute"), None, "there is no slope")
     elif (classes[attack.truth] != spoken).any():
-        report.put((*place, "mean_attribute"), None, OTHER_CLASS)
+        report.put((*place, "alid_attribute"), None, OTHER_CLASS)
     else:
         found = metrics.attribute_part(attack.scores, attack.truth, classes, slope)
-        for part in dataclasses.fields(found):
-            if part.name not in ("attribute", "within"):
-                report.put((*place, part.name), getattr(found, part.name))
-    _stranger(report, attack, (*place, "stranger"), classes, spoken)
+        for name, part in PARTS.items():
+            report.put((*place, name), getattr(found, part))
+    _stranger(report, attack, place, classes, spoken)
 
 
 def _stranger(report: Report, attack: Attack, place: tuple[str, ...], classes: np.ndarray, spoken: np.ndarray) -> None:
@@ -117,10 +127,12 @@ def _stranger(report: Report, attack: Attack, place: tuple[str, ...], classes: n
         told = ~np.isnan(slopes[t])
         found = metrics.stranger(s[told], t[told], classes, slopes, spoken[told])
     except (Undefined, MetricError) as undefined:
-        report.put((*place, "mean"), None, str(undefined))
+        report.put((*place, "alid_stranger"), None, str(undefined))
         return
     speaks = ~np.isnan(slopes)
-    report.put((*place, "slope"), {name: float(w) for name, w, one in zip(attack.names, slopes, speaks) if one})
-    for name in ("mean", "mean_speaker", "chance"):
-        report.put((*place, name), getattr(found, name), found.reason or "everybody is alone in the class")
+    report.put(
+        (*place, "stranger_slope"), {name: float(w) for name, w, one in zip(attack.names, slopes, speaks) if one}
+    )
+    for end, value in (("", found.mean), ("_speaker", found.mean_speaker), ("_chance", found.chance)):
+        report.put((*place, f"alid_stranger{end}"), value, found.reason or "everybody is alone in the class")
     report.put((*place, "n_undefined"), int(found.n_undefined + (~told).sum()))

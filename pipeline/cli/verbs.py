@@ -85,7 +85,7 @@ def run(arguments: Sequence[str], asked: Evaluation, values: dict[str, Any]) -> 
         return _say_sent(result)
     below = [
         *filter(None, [_scored(result)]),
-        f"all numbers: {result.folder / evaluation.SUMMARY}",
+        f"all tables in full: {evaluation.SUMMARY}, beside the report",
         f"tasks: {result.reused} reused, {result.computed} computed",
         str(result.report()),
     ]

@@ -32,6 +32,7 @@ TITLES = {
     "enrolment_level": "Enrolment at the other level",
     "fine_tuning": "What fine-tuning brought",
     "held_out": "The attacker on held-out training speakers",
+    "held_out_choice": "What held-out training speakers would choose",
     "not_adapted": "Attackers that were not adapted",
     "on_original": "The attacker on original speech",
     "original_gap": "Original speech of the test against held-out speakers",

@@ -245,6 +245,9 @@ class Result:
                 remedy="add a metric that reads them to metric=[…]",
             )
         found = _matching(listed, identity)
+        if "attacker" not in identity and (found["attacker"] == "").any():
+            # All pairs by who has adapted to a system are meant where they are asked for.
+            found = found[found["attacker"] == ""]
         places = sorted(set(found["path"]))
         if len(places) > 1:
             apart = [name for name in artefacts.IDENTITY if found[name].nunique() > 1]

@@ -31,7 +31,7 @@ OWN = ("speaker", "rank", "worst", "d_ece", "median", "p_median", "eer", "target
 ABSENT = {
     "alid": ("the attack has no ALID, which needs every candidate tried with every utterance", "alid"),
     "srd_rank_median": ("this speaker has no similarity rank with this extractor", "mean_d"),
-    "deid": ("there are no similarity matrices with this extractor", "deid"),
+    "deid": ("there are no similarity matrices with this extractor and back end", "deid"),
     "mean_f0": ("F0 is not extracted in this run, or this speaker has no voiced frame", ""),
 }
 """Why a column is absent, and the metric whose family gives it."""
@@ -105,7 +105,7 @@ def _originals(each: OfSpeakers, outcome: Outcome, of_board: Mapping[str, Any]) 
 FIGURED = {
     "lid_speakers": ("alid", ("system", "subset", "condition", "attacker", "backend", "speaker")),
     "speaker_ranks": ("srd_rank_median", ("system", "speaker")),
-    "speakers": ("deid", ("system", "subset", "speaker")),
+    "speakers": ("deid", ("system", "subset", "backend", "speaker")),
 }
 """Tables for figures, with the column that is taken and what tells its rows apart beside the extractor."""
 
@@ -148,7 +148,7 @@ class _Known:
             others = (f"{extractor}, ", f"{extractor}, trained on ")
             mine = [name for name in found if name.startswith(others[0]) and not name.startswith(others[1])]
             for name in (extractor, *mine):
-                if name in found:
+                if not math.isnan(found.get(name, math.nan)):
                     return found[name]
         return math.nan
 
@@ -193,7 +193,7 @@ def _speakers(
     made = outcome.artefact(each.ref)
     table = pd.read_parquet(made.path(SPEAKERS))
     said = records.read(made.folder)["interval_reason"]
-    counts = table["attack"].value_counts() if len(table) else {}
+    counts: Mapping[int, int] = dict(table["attack"].value_counts()) if len(table) else {}
     for row in results.records(table):
         attack = each.attacks[row["attack"]]
         base = {**{name: attack[name] for name in ("dataset", "subset", "system", *ATTACK)}, "speaker": row["speaker"]}

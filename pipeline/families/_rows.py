@@ -13,7 +13,8 @@ from pipeline.metrics import SimilarityMatrix, describe
 
 NONE = (float("nan"), float("nan"))
 PAIRS = ("subset", "system", "extractor", "backend")
-"""The identity of a figure table of all pairs of utterances: nobody enrols, so there is no attacker."""
+"""The identity of a figure table of all pairs of utterances: nobody enrols, so there is no attacker; an extractor that was adapted to a
+system is another one by its name."""
 
 
 def field_of(

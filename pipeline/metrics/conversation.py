@@ -119,9 +119,10 @@ def _pool(
             drawn = True
             places = np.argsort(generator.random((subsets, own.size)), axis=1)[:, :length]
         chosen.append(own[places])
-    items = np.concatenate(chosen)
     # Sorted before they are added: the sum is the same bytes in whatever order the trials stand.
-    rows, sums = (np.sort(each[items], axis=1).sum(axis=1) for each in (s, z))
+    parts = [[np.sort(each[items], axis=1).sum(axis=1) for items in chosen] for each in (s, z)]
+    rows, sums = (np.concatenate(part) for part in parts)
+    items = np.concatenate(chosen)
     apart = np.bincount(truth, minlength=s.shape[1])[panel] // length
     return Pooled(length, rows, sums, truth[items[:, 0]], apart, drawn)
 

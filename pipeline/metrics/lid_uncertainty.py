@@ -23,15 +23,12 @@ from pipeline.metrics.lid import (
     SoftmaxLoss,
     candidates,
     lid,
-    log_sum_exp,
     loso_of_loss,
     posterior_bits,
     row_z,
     slope_of_each_trial,
 )
 from pipeline.metrics.uncertainty import ByIdentity, BySpeaker
-
-VERSION = 2
 
 NULL_METRICS = ("alid", "alid_speaker", "pdr", "pdr_speaker", "lid_max")
 
@@ -193,20 +190,29 @@ class SlopeTable:
         everybody = np.ones(n_speakers)
         end = max(10.0, 3.0 * self.loss.best(everybody))
         self.w = end * (np.arange(steps + 1) / steps) ** 2
-        found = [self.loss.slopes(float(w), everybody > 0) for w in self.w]
-        mean, rise = (np.array([each[k] for each in found]).T for k in (0, 1))
+        found = [self._at(float(w)) for w in self.w]
+        mean, rise, self.sums = (np.array([each[k] for each in found]).T for k in range(3))
+        """[S, K] mean logarithm of the sum of the trials of each speaker."""
         self.own = mean
-        """[S, K] mean z-score under the posterior of the trials of each speaker."""
-        order = np.argsort(truth, kind="stable")
-        begins = np.concatenate(([0], np.cumsum(self.loss.held)[:-1]))
-        sums = [np.add.reduceat(log_sum_exp(w * z[order]), begins) for w in self.w]
-        self.sums = np.array(sums).T / self.loss.held[:, None]
-        """[S, K] mean of the logarithm of the sum, whose derivative that is."""
+        """[S, K] its derivative, the mean z-score under the posterior."""
         others = self.loss.held.sum() - self.loss.held
         pseudo = ((1 + 1 / others) / (n_speakers - 1))[:, None]
         self.mean = pseudo * (mean.sum(axis=0) - mean)
         """[S, K] mean z-score under the posterior at each slope, over the others of each speaker."""
         self.rise = pseudo * (rise.sum(axis=0) - rise)
+
+    def _at(self, w: float) -> tuple[Array, Array, Array]:
+        """Mean z-score under the posterior, its derivative, and the logarithm of the sum: by speaker [S] at a slope."""
+        z = self.loss.z  # ascending in each row
+        top = z[:, -1:]
+        p = np.exp(w * (z - top))
+        total = p.sum(axis=1)
+        mean = (p * z).sum(axis=1) / total
+        variance = np.maximum((p * z * z).sum(axis=1) / total - mean**2, 0.0)
+        logs = w * top[:, 0] + np.log(total)
+        begins = self.loss.begins[:-1]
+        found = (np.add.reduceat(one, begins) / self.loss.held for one in (mean, variance, logs))
+        return tuple(found)  # type: ignore[return-value]
 
     def loso(self, aim: Array) -> Array:
         """Slope [S] of each speaker from the others, 0 or more, for the mean z-scores [S] of the true candidates."""

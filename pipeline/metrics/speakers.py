@@ -95,7 +95,8 @@ def each_speaker(trials: Trials, utterances: npt.ArrayLike, *, level: float = 0.
     if said.shape != trials.scores.shape:
         raise MetricError(f"{said.size} utterances for {trials.scores.size} trials")
     n, own = trials.n_codes, trials.is_target
-    held, others = (np.bincount(trials.enrolled[own], minlength=n), _either(trials, ~own, np.ones(len(own)), n))
+    held = np.bincount(trials.enrolled[own], minlength=n).astype(np.int64)
+    others = _either(trials, ~own, np.ones(len(own)), n)
     kept = np.flatnonzero((held > 0) & (others > 0))
     if not kept.size:
         raise MetricError("no speaker has both target and non-target trials")
@@ -138,9 +139,9 @@ def each_speaker(trials: Trials, utterances: npt.ArrayLike, *, level: float = 0.
 
 def _either(trials: Trials, used: npt.NDArray[np.bool_], values: Array, n: int) -> Array:
     """Sums [n codes] of values of non-target trials by the speaker on either side."""
-    found: Array = np.bincount(trials.enrolled[used], values[used], n) + np.bincount(
-        trials.spoken[used], values[used], n
-    )
+    found: Array = np.zeros(n)
+    for side in (trials.enrolled, trials.spoken):
+        found += np.bincount(side[used], values[used], n)
     return found
 
 
@@ -181,7 +182,7 @@ def _own_eers(trials: Trials, speakers: Indices) -> Array:
 
 
 def _by_utterance(
-    trials: Trials, said: Indices, z: Array, mean_own: Array, mean_others: Array, held: Array, others: Array
+    trials: Trials, said: Indices, z: Array, mean_own: Array, mean_others: Array, held: Indices, others: Array
 ) -> tuple[Array, Array]:
     """[codes] sum of squares of what a speaker's own utterances contribute, about their mean; their number."""
     own, n = trials.is_target, trials.n_codes
@@ -203,7 +204,8 @@ def _by_utterance(
 def _squares(part: Array, whose: Indices, n: int) -> tuple[Array, Array]:
     count = np.bincount(whose, minlength=n).astype(np.float64)
     mean = np.bincount(whose, part, n) / np.maximum(count, 1)
-    return np.bincount(whose, (part - mean[whose]) ** 2, n), count
+    squares: Array = np.bincount(whose, (part - mean[whose]) ** 2, n).astype(np.float64, copy=False)
+    return squares, count
 
 
 class _Pairs:
@@ -215,7 +217,7 @@ class _Pairs:
         pair, place = np.unique(np.minimum(a, b) * self.n + np.maximum(a, b), return_inverse=True)
         self.low, self.high = pair // self.n, pair % self.n
         self.count = np.bincount(place).astype(np.float64)
-        self.z = np.bincount(place, z[used])
+        self.z: Array = np.bincount(place, z[used]).astype(np.float64, copy=False)
         with np.errstate(invalid="ignore"):
             self.score = np.bincount(place, trials.scores[used]) / self.count
 

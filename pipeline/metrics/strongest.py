@@ -21,7 +21,7 @@ Conventions: higher values disclose more; attacks are numbered from 0; speakers 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -33,7 +33,7 @@ from pipeline.metrics.trial_uncertainty import Reweighted, _bounds, trials_by_id
 from pipeline.metrics.trials import Trials
 from pipeline.metrics.uncertainty import FEWEST_PERMUTED, Interval, NullBand, no_band, null_band
 
-VERSION = 2
+VERSION = 1
 
 DRAWS = 9999
 """Draws of the joint t, and of swaps where they cannot be enumerated."""
@@ -177,14 +177,15 @@ def mean_of(parts: Sequence[Attacks], weights: Sequence[float]) -> Attacks:
         total[:, at] += weight * part.contributions
         for own in range(part.degrees.size):
             mine = np.unique(group[at[part.stratum == own]])
-            group[np.isin(group, mine)] = mine[0]
+            if mine.size:  # none where nobody knows who speaks
+                group[np.isin(group, mine)] = mine[0]
     kept, stratum = np.unique(group, return_inverse=True)
     degrees = np.zeros(kept.size)
     for part in parts:
         at = np.array([place[name] for name in part.speakers], dtype=np.intp)
         for own, number in enumerate(part.degrees):
-            into = stratum[at[part.stratum == own][0]]
-            degrees[into] = max(degrees[into], number)
+            for into in stratum[at[part.stratum == own][:1]]:
+                degrees[into] = max(degrees[into], number)
     low, high = (sum(w * part.bounds[end] for part, w in zip(parts, weights)) for end in (0, 1))
     values = np.sum([weight * part.values for part, weight in zip(parts, weights)], axis=0)
     return Attacks(values, total, tuple(names), stratum.astype(np.int64), degrees, (float(low), float(high)))
@@ -335,15 +336,19 @@ def _none(level: float, n: int, reason: str) -> Interval:
 # --- the null band of the maximum ------------------------------------------------------------------------------------
 
 
-def null_draws(attacks: Sequence[Trials], *, generator: np.random.Generator, replicates: int = 1000) -> Array:
+def null_draws(
+    attacks: Sequence[Trials], *, generator: Callable[[Indices], np.random.Generator], replicates: int = 1000
+) -> Array:
     """D_ECE of all attacks where the claimed identities of the enrolment models are permuted, once for all together.
 
     Args:
         attacks: the same trials in the same order, by each attack.
+        generator: what permutes a group of speakers, given their codes. Where it depends on who they are alone, sets with the same
+            enrolled speakers are permuted alike, draw by draw, and a mean over them can be formed of each draw.
 
     Returns:
-        [permutations, A], in bits; without rows where there are too few speakers to permute. Permutations that leave a class
-        empty are left out.
+        [permutations, A], in bits; without rows where there are too few speakers to permute. NaN where a permutation leaves a class
+        empty.
 
     Raises:
         MetricError: trials that differ.
@@ -354,16 +359,22 @@ def null_draws(attacks: Sequence[Trials], *, generator: np.random.Generator, rep
     if max(group.size for group in groups) < FEWEST_PERMUTED:
         return np.empty((0, len(attacks)))
     own = np.arange(max(int(group.max()) for group in groups) + 1)
-    found = []
-    for _ in range(replicates):
+    random = [generator(group) for group in groups]
+    found = np.full((replicates, len(attacks)), np.nan)
+    for draw in range(replicates):
         identity = own.copy()
-        for group in groups:
-            identity[group] = generator.permutation(group)
+        for group, one in zip(groups, random):
+            identity[group] = one.permutation(group)
         try:
-            found.append([one.evaluate(identity)["d_ece"] for one in each])
+            found[draw] = [one.evaluate(identity)["d_ece"] for one in each]
         except MetricError:
             continue
-    return np.array(found).reshape(len(found), len(attacks))
+    return found
+
+
+def permuted(trials: Trials) -> list[Indices]:
+    """The groups of enrolled speakers who change places with one another."""
+    return list(trials_by_identity(trials, ("d_ece",)).groups)
 
 
 def null_of_maximum(value: float, draws: Array) -> NullBand:
@@ -371,11 +382,12 @@ def null_of_maximum(value: float, draws: Array) -> NullBand:
 
     Args:
         value: of the strongest attack.
-        draws: [permutations, A], of :func:`null_draws`, or their weighted mean over sets.
+        draws: [permutations, A], of :func:`null_draws`, or their weighted mean over sets; NaN is left out.
     """
-    if not draws.size:
+    known = draws[np.isfinite(draws).all(axis=1)]
+    if not known.size:
         return no_band("too few enrolled speakers to permute")
-    return null_band(value, draws.max(axis=1))
+    return null_band(value, known.max(axis=1))
 
 
 def require_same(attacks: Sequence[Trials]) -> None:

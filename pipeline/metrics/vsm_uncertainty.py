@@ -51,17 +51,17 @@ def vsm_by_speaker(
     """The measures in :data:`VSM_BOUNDS` as a function of speaker weights (the same in OO, OP and PP), for intervals.
 
     Args:
-        scores: dense scores [n, n] of ``oo``, ``op`` and ``pp``.
+        scores: dense scores [n, n] of ``oo``, ``op`` and ``pp``. Of one of them alone there is its dominance and no more.
         speakers: [n], and further arguments as of :func:`pipeline.metrics.similarity_matrix`.
 
     Raises:
         MetricError: as of ``similarity_matrix``.
     """
     parts: dict[str, ReweightedPairs] = {}
-    for key in CONDITIONS:
+    for key in (key for key in CONDITIONS if key in scores):
         values, pairs, _ = checked_pairs(scores[key], speakers, names, pairing=pairing, self_pairs=self_pairs)
         parts[key] = ReweightedPairs(values, pairs, similarity, scores_are_llr)
-    n_speakers = parts["oo"].n_speakers
+    n_speakers = next(iter(parts.values())).n_speakers
 
     def evaluate(weights: Array) -> dict[str, float]:
         signed, d_ece, cllr_min = {}, {}, {}
@@ -69,12 +69,17 @@ def vsm_by_speaker(
             signed[key], d_ece[key], cllr_min[key] = part(weights)
         found = {f"d_diag.{key}": abs(value) for key, value in signed.items()}
         found |= {f"signed.{key}": value for key, value in signed.items()}
+        if len(parts) < len(CONDITIONS):
+            return found
         found["deid"] = or_nan(deid_of, abs(signed["oo"]), abs(signed["op"]))
         found["g_vd"] = or_nan(g_vd_of, abs(signed["oo"]), abs(signed["pp"]))
         ratios = normalised_values([d_ece[key] for key in CONDITIONS], [cllr_min[key] for key in CONDITIONS])
         return found | {f"normalised_all_pairs.{name}": value for name, value in ratios.items()}
 
-    return BySpeaker(evaluate, np.arange(n_speakers), n_speakers - 1, VSM_BOUNDS)
+    bounds = VSM_BOUNDS
+    if len(parts) < len(CONDITIONS):
+        bounds = {name: ends for name, ends in VSM_BOUNDS.items() if name.partition(".")[2] in parts}
+    return BySpeaker(evaluate, np.arange(n_speakers), n_speakers - 1, bounds)
 
 
 _PART = 2**18

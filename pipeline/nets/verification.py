@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from pipeline.metrics import cllr_min, eer
+from pipeline.metrics.cllr import cllr_min
+from pipeline.metrics.detection import eer
 
 VERSION = 1
 

@@ -11,7 +11,7 @@ from pipeline.errors import ConfigError, Fault
 from pipeline.planning import averages, extractors, given, selections, speakers, strongest
 from pipeline.planning.attacks import fused_nowhere, trial_runs, trials
 from pipeline.planning.back_ends import back_ends
-from pipeline.planning.comparisons import pair_runs, pairs, ranks
+from pipeline.planning.comparisons import adapted_pairs, pair_runs, pairs, ranks
 from pipeline.planning.doubts import doubts
 from pipeline.planning.features import Features, Need
 from pipeline.planning.graph import Graph
@@ -54,6 +54,7 @@ def graph(evaluation: Evaluation, data: Prepared, machine: Machine) -> Graph:
     speakers.speakers(plan)
     trial_runs(plan)
     pairs(plan)
+    adapted_pairs(plan)
     pair_runs(plan)
     ranks(plan)
     doubts(plan)

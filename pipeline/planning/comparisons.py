@@ -16,7 +16,7 @@ from pipeline.names import few
 from pipeline.planning.extractors import LoadedExtractor
 from pipeline.planning.features import Spoken, spoken
 from pipeline.planning.keys import ExtractorKey
-from pipeline.planning.plan import Cell, Comparer, Plan
+from pipeline.planning.plan import Cell, Comparer, Pair, Plan
 from pipeline.planning.settings import Chosen
 from pipeline.planning.speech import SpeechSet
 from pipeline.protocol import halves as srd
@@ -34,6 +34,37 @@ def pairs(plan: Plan) -> None:
             blocks = {"oo": (original, original), "op": (original, system), "pp": (system, system)}
             for extractor in plan.plain("pairs"):
                 _compare(plan, name, family, system, "", extractor, blocks)
+
+
+def adapted_pairs(plan: Plan) -> None:
+    """All pairs of the trial side of protected speech, by what attackers have adapted to it: of the matrices the part that such an
+    attacker sees.
+
+    Attackers who adapt in the same way see the same. Vectors from files may be of less than a whole set: then there is no matrix.
+    """
+    for name, family in plan.families("pairs"):
+        if not family.component.of_protected:
+            continue
+        for label in plan.evaluation.anonymised:
+            seen: set[tuple[str, str, str]] = set()
+            for attacker_name, attacker in plan.evaluation.adapting.items():
+                for extractor, scorer in plan.pairs_of(attacker, label, attacker_name, "pairs"):
+                    by = Comparer.of(extractor, scorer)
+                    how = (by.extractor, by.trained_on, by.backend)
+                    if how not in seen and extractor.tables is None:
+                        _protected(plan, name, family, plan.evaluated[label], attacker_name, (extractor, scorer))
+                    seen.add(how)
+
+
+def _protected(plan: Plan, name: str, family: Chosen[MetricFamily], system: SpeechSet, attacker: str, by: Pair) -> None:
+    """A family on the pairs of protected utterances of each trial set."""
+    extractor, scorer = by
+    for subset in plan.data.trials:
+        compared = plan.paired(subset)
+        scores = plan.pair_scores(system, system, extractor, scorer, subset)
+        cell = Cell(subset, "PP", system, attacker, Comparer.of(extractor, scorer), compared.protocol)
+        context = measure.Context(compared.expected, scorer.gives_llrs, protected=True)
+        plan.measure(cell, name, family, context, {"pp": scores.ref()})
 
 
 def pair_runs(plan: Plan) -> None:

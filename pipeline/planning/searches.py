@@ -67,7 +67,7 @@ def require(plan: Plan, name: str, subset: str, other: str, shared: Sequence[str
     Raises:
         ConfigError: there is no such set, or there are such speakers.
     """
-    where, remedy = f"metric.{name}.development.{subset}", f"metric.{name}.development={{}}"
+    where, remedy = f"metric.{name}.development.{subset}", f"metric.{name}.development=null"
     there = sorted(set(plan.data.trials) - {subset})
     if other not in there:
         raise ConfigError(

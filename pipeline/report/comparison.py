@@ -22,6 +22,8 @@ from pipeline.tables import results
 SHOWN = 20
 """Changed rows that are shown; the others are counted."""
 NAMES = ("A", "B")
+CELL = 30
+"""Characters of a value in the table of settings; a longer one stands whole below it."""
 NAME = 13
 """Characters of a system's name that stand beside its numbers; a longer one stands whole below them."""
 SAME_SCORES = "The same scores in both runs"
@@ -137,23 +139,36 @@ def _settings(sides: Sequence[tuple[runs.Run, pd.DataFrame]]) -> list[str]:
         )
     found = differ.of_configs(run_labels.configs_of([run.about for run in several]))
     body = [[one.group, *(", ".join(own) or tables.DASH for own in one.own)] for one in found.labels]
-    body += [[one.path, *_values(one, 30)] for one in found.numeric]
+    body += [[one.path, *_values(one)] for one in found.numeric]
     if body:
-        body = [[differ.cut(cells[0], 36), *(differ.cut(cell, 30) for cell in cells[1:])] for cells in body]
-        lines += ["Which settings differ", "", *tables.aligned(["setting", *NAMES], body, (0, 1, 2)), ""]
-    elif not without or not lines:
-        lines.append("No settings differ that numbers depend on.")
-    else:
+        short = [
+            [differ.cut(cells[0], WIDTH - 2 * CELL - 4), *(differ.cut(one, CELL) for one in cells[1:])]
+            for cells in body
+        ]
+        lines += ["Which settings differ", "", *tables.aligned(["setting", *NAMES], short, (0, 1, 2))]
+        for cells in (cells for cells, cut in zip(body, short) if cells != cut):
+            lines += wrapped(f"{cells[0]} in full: A {cells[1]}; B {cells[2]}")
+        lines.append("")
+    elif without:
         lines.append("These do not differ.")
+    else:
+        lines += wrapped(f"No settings differ that numbers depend on{_unwritten(*(rows for _, rows in sides))}.")
     lines += _runtime(found.runtime)
     lines += _versions(several, sides)
     lines += _typed(several)
     return lines
 
 
-def _values(one: differ.Setting, most: int) -> list[str]:
-    said = [differ.value(value, most - 10 * default) for value, default in zip(one.values, one.defaults)]
-    return [f"{text} (default)" if default else text for text, default in zip(said, one.defaults)]
+def _unwritten(first: pd.DataFrame, second: pd.DataFrame) -> str:
+    """That the digests of settings differ although what was written does not."""
+    same = set(first["config_digest"]) == set(second["config_digest"])
+    return "" if same else ", as they were written; their digests do: a default is another one, in another version"
+
+
+def _values(one: differ.Setting) -> list[str]:
+    return [
+        f"{differ.value(value)}{' (default)' if default else ''}" for value, default in zip(one.values, one.defaults)
+    ]
 
 
 def _runtime(several: Sequence[differ.Setting]) -> list[str]:
@@ -274,7 +289,7 @@ def _again(name: str, run: runs.Run) -> list[str]:
 def _nothing_in_common(found: Compared) -> str:
     if any(found.subsets):
         return "No system has trials of the same set in both runs."
-    return "No system is in both runs with scores of trials: metric=[asv] makes such scores."
+    return "No system is in both runs with scores of trials: add a metric that reads them to metric=[…]."
 
 
 def _table(subset: str, under: str, rows: Sequence[Between]) -> list[str]:

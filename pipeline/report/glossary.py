@@ -119,9 +119,11 @@ def row_figures() -> list[RowFigure]:
     return [figure for family in _by_figures() for figure in family.row_figures]
 
 
-def references() -> list[str]:
-    """The papers that the families name, once each."""
-    return list(dict.fromkeys(paper for family in families() for paper in family.references))
+def references(names: Iterable[str] = ()) -> list[str]:
+    """The papers that the families of some metrics name, once each; without names those of all families."""
+    wanted = set(names)
+    told = [family for family in families() if not wanted or wanted & set(family.metrics)]
+    return list(dict.fromkeys(paper for family in told for paper in family.references))
 
 
 def drawing(name: str) -> Callable[[pd.DataFrame, list[str]], list[Plot]]:

@@ -10,7 +10,7 @@ from typing import Any
 import pandas as pd
 
 from pipeline.diagnostics import sentences
-from pipeline.report import tables
+from pipeline.report import tables, words
 from pipeline.report.fitting import cut, distinct, plain
 from pipeline.report.tables import on_screen
 from pipeline.report.words import joined
@@ -20,7 +20,7 @@ WIDTH = 100
 """Columns of a terminal."""
 LONGEST_SYSTEM = 18
 TITLE = "Which system protects best, each against the strongest attack that was tried on it"
-NOTHING = "not different from a system that gives nothing away with this many speakers and trials"
+NOTHING = words.NOTHING
 DIFFERENT = 0.05
 ADVICE = ("not_adapted", "weak_extractor")
 """Checks that say what else could be tried."""
@@ -197,8 +197,8 @@ COLUMNS = (
     Column("ALID ↓ (chance)", "alid", "bit"),
     Column("MeanD ↓", "mean_d", "bit"),
     Column("IdR ↓", "idr", "fraction"),
-    Column("DeID ↑", "deid", "fraction"),
-    Column("G_VD ↑", "g_vd", "dB"),
+    Column("DeID_OP ↑", "deid", "fraction"),
+    Column("G_VD (dB)", "g_vd", "dB"),
 )
 
 

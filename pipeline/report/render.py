@@ -17,7 +17,7 @@ import yaml
 from pipeline.files import write_atomically
 from pipeline.report import bands, glossary, runs, tables
 from pipeline.report.drawn import NOT_KEPT, Drawn
-from pipeline.report.page import attack, challenge, differences, first, head, numbers, pictures, speakers
+from pipeline.report.page import attack, challenge, differences, first, head, numbers, pictures, speakers, words
 from pipeline.report.page.parts import Download, csv_text
 from pipeline.tables import limits
 
@@ -57,7 +57,9 @@ def render(
     )
     figures = pictures.sections(evaluation, rows, drawn)
     names = numbers.numbered(rows, evaluation.systems)
-    html = _template().render(
+    templates = _templates()
+    html = templates.get_template("report.html.j2").render(
+        words_of_page=None,
         evaluation=evaluation,
         title=head.title(rows),
         words=head.words(evaluation, rows),
@@ -80,6 +82,9 @@ def render(
         records=[(run, _yaml(run.config), _yaml(run.environment), _yaml(run.status)) for run in evaluation.runs],
         style=(TEMPLATES / "style.css").read_text(encoding="utf-8"),
     )
+    directions = dict(zip(rows["metric"].astype(str), rows["direction"].astype(str)))
+    explained = templates.get_template("glossary.html.j2").render(words_of_page=words.entries(html, directions))
+    html = html.replace(words.PLACE, explained, 1)
     beside = page.parent / "figures"
     beside.mkdir(parents=True, exist_ok=True)
     drawings = [figure for section in figures for figure in section.figures]
@@ -90,7 +95,7 @@ def render(
     return page
 
 
-def _template() -> jinja2.Template:
+def _templates() -> jinja2.Environment:
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(TEMPLATES),
         autoescape=True,
@@ -100,7 +105,7 @@ def _template() -> jinja2.Template:
         keep_trailing_newline=True,
     )
     environment.globals.update(glossary=glossary, tables=tables, reason_breaks=numbers.breakable, most_shown=MOST_SHOWN)
-    return environment.get_template("report.html.j2")
+    return environment
 
 
 def _yaml(record: dict[str, Any]) -> str:

@@ -6,6 +6,7 @@ when they began, and by a letter where that does not help.
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,6 +20,8 @@ from pipeline.report import settings_that_differ as differ
 MOST = 24
 TOGETHER = 3
 """So many differences a label has at most."""
+LOOKED_AT = 10
+"""So many differences labels are made of; there may be very many."""
 MAKES_SCORES = ("dataset", "train", "extractor", "attacker", "backend", "system")
 """Sections of a configuration whose settings are told before those of what is measured."""
 
@@ -76,26 +79,47 @@ def labels(runs: Sequence[About]) -> list[str]:
     """A label for each run, in their order; '' where there is one alone."""
     if len(runs) < 2:
         return [""] * len(runs)
-    chosen: list[list[str]] = [[] for _ in runs]
-    fitting = 0
-    for texts in _numbers_depend_on(runs):
-        longer = [[*parts, text] for parts, text in zip(chosen, texts)]
-        if fitting < TOGETHER and max(map(len, _joined(longer))) <= MOST:
-            chosen, fitting = longer, fitting + 1
-    if not fitting:  # what is too long is better than nothing
-        chosen = [[text] for text in next(_numbers_depend_on(runs), [""] * len(runs))]
+    told = [[differ.cut(text, MOST) for text in texts] for texts in _numbers_depend_on(runs)]
+    made = [label or _in_common(runs) for label in _best(told, len(runs))]
     for texts in _also(runs):
-        made = _joined(chosen)
         if len(set(made)) == len(made) and all(made):
             break
-        longer = [[*parts, text] for parts, text in zip(chosen, texts)]
-        if len(set(_joined(longer))) > len(set(made)) and max(map(len, _joined(longer))) <= MOST:
-            chosen = longer
-    return _unique([differ.cut(text, MOST) for text in _joined(chosen)])
+        longer = [_joined([*filter(None, [label]), text]) for label, text in zip(made, texts)]
+        if len(set(longer)) > len(set(made)) and max(map(len, longer)) <= MOST:
+            made = longer
+    return _unique(made)
 
 
-def _joined(chosen: Sequence[Sequence[str]]) -> list[str]:
-    return [", ".join(filter(None, parts)) for parts in chosen]
+def _best(told: Sequence[Sequence[str]], n: int) -> list[str]:
+    """The differences that tell most of n runs apart, of these those that fit as they are, and of these as many as fit."""
+    best, found = (0, 0, 0), [""] * n
+    for size in range(1, TOGETHER + 1):
+        for several in itertools.combinations(told[:LOOKED_AT], size):
+            fitted = [_fitted([texts[place] for texts in several], several) for place in range(n)]
+            made = [label for label, _ in fitted]
+            rank = len(set(made) - {""}), -sum(dropped for _, dropped in fitted), size
+            if rank > best:
+                best, found = rank, made
+    return found
+
+
+def _in_common(runs: Sequence[About]) -> str:
+    """What a run is called that lacks what others have in addition: by the components that all have."""
+    groups = differ.of_configs(configs_of(runs)).labels
+    return differ.cut("+".join(groups[0].common), MOST) if groups else ""
+
+
+def _fitted(parts: Sequence[str], several: Sequence[Sequence[str]]) -> tuple[str, int]:
+    """The parts of a run's label as far as they fit, and how many do not: what most runs have in common is left out first."""
+    shared = {part: list(texts).count(part) for part, texts in zip(parts, several)}
+    kept = [part for part in parts if part]
+    while len(_joined(kept)) > MOST:
+        kept.remove(max(reversed(kept), key=lambda part: shared[part]))
+    return _joined(kept), sum(map(bool, parts)) - len(kept)
+
+
+def _joined(parts: Sequence[str]) -> str:
+    return ", ".join(parts)
 
 
 def _unique(made: Sequence[str]) -> list[str]:
@@ -169,9 +193,12 @@ def _of_setting(one: differ.Setting, name: str) -> list[str]:
 
 
 def _of_group(group: differ.Labels) -> list[str]:
+    """The labels that not all runs have; of two runs, that one has none of them, of several nothing."""
     if all(group.own):
         return ["+".join(several) for several in group.own]
-    missing = "+".join(dict.fromkeys(label for several in group.own for label in several))
+    if len(group.own) > 2:
+        return [f"+{'+'.join(several)}" if several else "" for several in group.own]
+    missing = "+".join(label for several in group.own for label in several)
     return [f"with {'+'.join(several)}" if several else f"without {missing}" for several in group.own]
 
 

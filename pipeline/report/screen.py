@@ -121,8 +121,8 @@ def _boards(board: pd.DataFrame, room: _Room, most: int) -> list[str]:
         found += more
         del others[0]
     elsewhere = "; ".join(filter(None, [", ".join(leaderboard.left_out(board, first)), ", ".join(others)]))
-    more = f"; also in leaderboard.csv: {elsewhere}" if elsewhere else ""
-    return [*found, cut(plain(f"all attacks: attacks.csv{more}"), WIDTH)]
+    also = f"; also in leaderboard.csv: {elsewhere}" if elsewhere else ""
+    return [*found, cut(plain(f"all attacks: attacks.csv{also}"), WIDTH)]
 
 
 # ------------------------------------------------------------------------------------------------- what is said beside it
@@ -180,6 +180,10 @@ def _numbers(shown: Shown, most: int) -> Iterator[str]:
     """The compact tables as far as they have room."""
     left = most - 1
     summaries = tables.summaries(shown.rows, shown.systems)
+    whole = [line for summary in summaries for line in _table(summary, 10**6)]
+    if len(whole) <= left:
+        yield from whole
+        return
     for place, summary in enumerate(summaries):
         # Each has its share; where that is nothing, the first ones have room and the others are counted.
         lines = list(_table(summary, left // (len(summaries) - place))) or list(_table(summary, left))
@@ -192,7 +196,9 @@ def _numbers(shown: Shown, most: int) -> Iterator[str]:
 
 def _table(summary: Summary, most: int) -> Iterator[str]:
     """A table cut to the columns and rows that have room; nothing where not even a row has."""
-    notes = [line for note in tables.footnotes(summary, False) for line in wrapped(note, WIDTH, most=2)][:4]
+    notes = [
+        line for note in tables.footnotes(summary, False, cautions=False) for line in wrapped(note, WIDTH, most=2)
+    ][:4]
     rows = most - len(notes) - 6
     if rows < 1:
         return

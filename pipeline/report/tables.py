@@ -15,6 +15,7 @@ import numpy as np
 import pandas as pd
 
 from pipeline.report import glossary
+from pipeline.report.words import NOTHING
 from pipeline.tables import results
 from pipeline.tables.limits import TITLE
 
@@ -285,18 +286,17 @@ def _source(rows: pd.DataFrame) -> str:
     return ", ".join(f"{source} under {' and '.join(attackers)}" for source, attackers in sources.items())
 
 
-def footnotes(summary: Summary, intervals: bool) -> list[str]:
-    """What a reader needs to know to read the table."""
+def footnotes(summary: Summary, intervals: bool, cautions: bool = True) -> list[str]:
+    """What a reader needs to know to read the table; ``cautions`` are what families say of metrics."""
     notes = []
     if summary.common:
         notes.append("For all rows: " + ", ".join(f"{label} {value}" for label, value in summary.common) + ".")
     if any(arrow_ in head for head in summary.heads for arrow_ in "↑↓"):
         notes.append("↑ higher is more private, ↓ lower is more private.")
     if summary.any_chance:
-        notes.append("~ the value lies within its null band: not different from chance.")
-    notes += [
-        caution for caution in dict.fromkeys(glossary.metric(name).caution for name, _ in summary.metrics) if caution
-    ]
+        notes.append(f"~ the value lies within its null band: {NOTHING}.")
+    if cautions:
+        notes += filter(None, dict.fromkeys(glossary.metric(name).caution for name, _ in summary.metrics))
     if any(cell.partial for _, cells in summary.body for cell in cells):
         notes.append("† partial: does not rest on all that was expected; do not compare.")
     if summary.reasons:

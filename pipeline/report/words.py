@@ -1,8 +1,10 @@
-"""How the page says lists."""
+"""How the page says lists, and that a number is one of chance."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+
+NOTHING = "not different from a system that gives nothing away with this many speakers and trials"
 
 
 def counted(number: int, noun: str) -> str:

@@ -15,6 +15,7 @@ from pipeline.contracts import (
     MetricFamily,
     PairRuns,
     Pairs,
+    ProtectedPairs,
     Ranks,
     Row,
     TrialRuns,
@@ -38,6 +39,7 @@ class Context:
         n_expected: trials, utterances or inputs that there should be.
         are_llrs: whether the scores are natural-log likelihood ratios.
         speakers: those whose inputs and references are ranked; empty for all.
+        protected: whether pairs are of protected speech alone.
         n_searched: trials that there should be with those that the list lacks (``Trials.candidates``), if there are such.
         n_development: trials that there should be of other speakers, to learn from, if there are such.
     """
@@ -45,6 +47,7 @@ class Context:
     n_expected: int
     are_llrs: bool = False
     speakers: tuple[str, ...] = ()
+    protected: bool = False
     n_searched: int | None = None
     n_development: int | None = None
 
@@ -65,13 +68,14 @@ def run(family: type[MetricFamily], settings: ComponentSettings, context: Contex
 
     Metrics that are not defined on this data have no value, and the reason: what is too little for them costs no other number.
     """
-    data, lacking = READERS[family.reads](context, work)
+    data, lacking = (_protected if context.protected else READERS[family.reads])(context, work)
     undefined = ""
     try:
-        measured: Measured = family.measure(settings, data)
+        measured: Measured = (family.measure_protected if context.protected else family.measure)(settings, data)
     except MetricError as error:
         undefined = f"{settings.model_dump()['name']} cannot be computed: {error}"
-        measured = Measured([Row(metric, reason=undefined) for metric in family.metrics])
+        names = family.of_protected if context.protected else tuple(family.metrics)
+        measured = Measured([Row(metric, reason=undefined) for metric in names])
     folder = work.folder()
     pd.DataFrame([family.record(row) for row in measured.rows]).to_parquet(folder / ROWS, index=False)
     for table_name, table in measured.tables.items():
@@ -126,6 +130,12 @@ def _pairs(context: Context, work: Work) -> tuple[Pairs, str]:
     both, speakers = _common(oo, set(pp.rows))
     pairs = Pairs(_block(oo, both), _block(op, both), _block(pp, both), speakers, context.n_expected)
     return pairs, _lost(oo, op, pp)
+
+
+def _protected(context: Context, work: Work) -> tuple[ProtectedPairs, str]:
+    pp = _matrix(work, "pp")
+    ids, speakers = _common(pp, set(pp.rows))
+    return ProtectedPairs(_block(pp, ids), speakers, context.n_expected), _lost(pp)
 
 
 def _pair_runs(context: Context, work: Work) -> tuple[PairRuns, str]:

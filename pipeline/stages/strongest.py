@@ -13,13 +13,13 @@ import pandas as pd
 
 from pipeline import metrics
 from pipeline.engine.task import Artefact, Work
-from pipeline.metrics import Attacks, MetricError
-from pipeline.metrics.strongest import bounds_of, maximum
-from pipeline.metrics.uncertainty import zero_error_limit
+from pipeline.metrics import Attacks, MetricError, NullBand
+from pipeline.metrics.strongest import bounds_of, maximum, permuted
+from pipeline.metrics.uncertainty import no_band, zero_error_limit
 from pipeline.seeds import digest, generator
 from pipeline.tables import records, scores
 
-VERSION = 2
+VERSION = 1
 
 ATTACKS, SPEAKERS, NULL, ROWS = "attacks.parquet", "speakers.parquet", "null.parquet", "rows.parquet"
 METRICS = {"d_ece": "d_ece", "eer": "eer.rocch"}
@@ -35,7 +35,7 @@ class Listed:
     """How the scores of a subset are taken.
 
     Attributes:
-        subset: its name, which seeds the permutations.
+        subset: its name.
         n_attacks: so many inputs ``scores.0``, ``scores.1``, ... there are.
         n_expected: trials that there should be.
         has_speakers: whether it is known who the speakers are.
@@ -95,13 +95,16 @@ def attacks(listed: Listed, work: Work) -> None:
         "n_target": int(target.sum()),
         "n_nontarget": int((~target).sum()),
         "n_models": int(tables[0]["model_speaker"].nunique()),
+        "has_speakers": listed.has_speakers,
+        "replicates": listed.replicates,
+        "permuted": [],
         "n_rated": int(tables[0]["model_speaker"][target].nunique()),
         "thinned": thinned,
         "trials": digest(ids.to_numpy().tolist()),
         "reason": "",
     }
     try:
-        found = _measured(listed, tables)
+        found, numbers["permuted"] = _measured(listed, tables)
     except MetricError as error:
         numbers["reason"] = str(error)
         found = _nothing(listed.n_attacks)
@@ -120,7 +123,8 @@ def _nothing(n: int) -> Tables:
     return values, nobody.assign(**{name: np.array([], np.float64) for name in METRICS}), pd.DataFrame()
 
 
-def _measured(listed: Listed, tables: Sequence[pd.DataFrame]) -> Tables:
+def _measured(listed: Listed, tables: Sequence[pd.DataFrame]) -> tuple[Tables, list[list[str]]]:
+    """The tables, and the groups of enrolled speakers who change places under the null hypothesis."""
     each = [table["score"].to_numpy(np.float64) for table in tables]
     values: list[dict[str, float]] = []
     if not listed.has_speakers:
@@ -128,7 +132,8 @@ def _measured(listed: Listed, tables: Sequence[pd.DataFrame]) -> Tables:
         for one in each:
             found = metrics.trial_metrics(one[held], one[~held])
             values.append({"d_ece": found.d_ece, "eer": found.eer["rocch"]})
-        return pd.DataFrame(values).assign(attack=range(len(each))), *_nothing(0)[1:]
+        _, nobody, nothing = _nothing(0)
+        return (pd.DataFrame(values).assign(attack=range(len(each))), nobody, nothing), []
     sides = [tables[0][name].to_numpy(str) for name in ("model_speaker", "speaker")]
     names, codes = np.unique(np.concatenate(sides), return_inverse=True)
     enrolled, spoken = codes[: len(sides[0])].astype(np.int64), codes[len(sides[0]) :].astype(np.int64)
@@ -141,13 +146,20 @@ def _measured(listed: Listed, tables: Sequence[pd.DataFrame]) -> Tables:
         rows.append(pd.DataFrame({"attack": number, "speaker": names[left.speakers], **without}))
     null = np.empty((0, len(trials)))
     if listed.replicates:
-        random = generator(listed.seed, "null band of the strongest attack", listed.subset)
-        null = metrics.null_draws(trials, generator=random, replicates=listed.replicates)
-    return (
+        null = metrics.null_draws(
+            trials, generator=lambda group: _permutes(listed.seed, names[group]), replicates=listed.replicates
+        )
+    made = (
         pd.DataFrame(values).assign(attack=range(len(trials))),
         pd.concat(rows, ignore_index=True),
         pd.DataFrame(null, columns=[str(number) for number in range(len(trials))]),
     )
+    return made, [names[group].tolist() for group in permuted(trials[0])]
+
+
+def _permutes(seed: int, speakers: np.ndarray) -> np.random.Generator:
+    """What permutes these speakers: the same in every set in which they are enrolled."""
+    return generator(seed, "null band of the strongest attack", *map(str, speakers))
 
 
 # ------------------------------------------------------------------------------------------------------- what was written
@@ -274,7 +286,7 @@ def _strongest(
     eer = metrics.simultaneous(of["eer"], best)
     ends = (eer.low, eer.high) if of["eer"].values[best] > 0 else _errorless(held, weights, len(wanted))
     value = float(of["d_ece"].values[best])
-    null = metrics.null_of_maximum(value, _null(held, weights, wanted))
+    null = _null(held, weights, wanted, value)
     row = {
         "attack": wanted[best],
         "contenders": " ".join(str(wanted[k]) for k in contend),
@@ -312,16 +324,29 @@ def _errorless(held: Mapping[str, Held], weights: Mapping[str, float], among: in
     return 0.0, float(np.dot(list(weights.values()), limits))
 
 
-def _null(held: Mapping[str, Held], weights: Mapping[str, float], wanted: Sequence[int]) -> np.ndarray:
-    """The weighted mean of draws; none of sets that have speakers in common, for those would have to move together."""
-    draws = [held[name].draws(wanted) for name in weights]
-    names = [set(held[name].speakers["speaker"]) for name in weights]
-    apart = sum(map(len, names)) == len(set().union(*names))
-    n = min(len(one) for one in draws)
-    if len(draws) > 1 and not apart:
-        return np.empty((0, len(wanted)))
-    total: np.ndarray = np.sum([weight * one[:n] for weight, one in zip(weights.values(), draws)], axis=0)
-    return total
+def _null(held: Mapping[str, Held], weights: Mapping[str, float], wanted: Sequence[int], value: float) -> NullBand:
+    """The null band of the strongest attack: of sets, of the weighted mean in each draw, for which speakers who are enrolled in
+    several have to change places alike."""
+    parts = [held[name] for name in weights]
+    reason = _no_null(parts)
+    if reason:
+        return no_band(reason)
+    draws = np.sum([weight * one.draws(wanted) for weight, one in zip(weights.values(), parts)], axis=0)
+    return metrics.null_of_maximum(value, draws)
+
+
+def _no_null(parts: Sequence[Held]) -> str:
+    """Why there is no null band; '' if there is one."""
+    if not all(one.numbers["has_speakers"] for one in parts):
+        return "the speakers are not known"
+    if not all(one.numbers["replicates"] for one in parts):
+        return "no permutations were asked for (report.replicates=0)"
+    if not all(one.null.size for one in parts):
+        return "too few enrolled speakers to permute"
+    groups = {frozenset(group) for one in parts for group in one.numbers["permuted"]}
+    if sum(map(len, groups)) > len(set().union(*groups)):
+        return "some of the enrolled speakers of one set are enrolled in another, and not all: they cannot change places alike in both"
+    return ""
 
 
 def _frame(rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> pd.DataFrame:

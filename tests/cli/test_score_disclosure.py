@@ -75,7 +75,7 @@ def test_values_agree_with_the_independent_ones(name: str, call: Call) -> None:
     close(got["pi_link"]["value"], list(want["pi_link"]["curve"]["spread"]["speaker"].values()))
     close(got["evidence"]["eps_plus"], want["pav"]["eps_plus_nat"])
     assert got["evidence"]["top_target_speakers"] == want["pav"]["top_target_speakers"]
-    close(got["attribute"]["classes"]["mean_attribute"], want["attribute_w1"]["mean_attribute"])
+    close(got["attribute"]["classes"]["alid_attribute"], want["attribute_w1"]["mean_attribute"])
     for k, value in enumerate(want["length_w1"]["L"].values()):
         close(got["length"]["alid"][k], value["alid_mean_embedding"])
         close(got["length"]["idr"][k], value["idr"])
@@ -152,11 +152,11 @@ def test_attributes_of_speakers_and_of_utterances(call: Call) -> None:
     assert got["classes"] == got["utt2class"]
     # The slope of a stranger is one for this question; its value at chance is that of the core.
     slopes = metrics.stranger_slopes(scores, truth, classes)
-    close(got["classes"]["stranger"]["mean"], metrics.stranger(scores, truth, classes, slopes).mean)
-    close(list(got["classes"]["stranger"]["slope"].values()), slopes)
-    assert got["utt2mood"]["mean_attribute"] is None
+    close(got["classes"]["alid_stranger"], metrics.stranger(scores, truth, classes, slopes).mean)
+    close(list(got["classes"]["stranger_slope"].values()), slopes)
+    assert got["utt2mood"]["alid_attribute"] is None
     slopes = metrics.stranger_slopes(scores, truth, classes, moods)
-    close(got["utt2mood"]["stranger"]["mean"], metrics.stranger(scores, truth, classes, slopes, moods).mean)
+    close(got["utt2mood"]["alid_stranger"], metrics.stranger(scores, truth, classes, slopes, moods).mean)
     # Without a value for candidates, of trials that differ within a speaker.
     Path("utt2mood").write_text("".join(f"u{i:03} group{c}\n" for i, c in enumerate(moods)))
     status, out, err = call(*options, "--utt2attr", "utt2mood")

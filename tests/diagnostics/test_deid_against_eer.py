@@ -110,10 +110,10 @@ def test_it_is_a_doubt_about_the_number_and_not_about_the_attack(make_run: MakeR
 
 def test_deid_is_said_to_be_the_view_of_who_knows_original_speech_only(make_run: MakeRun, tmp_path: Path) -> None:
     """In the table, the heading of the metric, the glossary, and the figure with its heading, caption and words for the blind."""
-    page = render([make_run(tmp_path / "run")], tmp_path / "out").read_text(encoding="utf-8")
+    page = render([make_run(tmp_path / "run", tables={})], tmp_path / "out").read_text(encoding="utf-8")
     view = "an attacker who knows original speech only"
     assert f"de-identification, in the view of {view}" in page
-    assert f"DeID is the view of {view} (OP)" in page
+    assert f"DeID is the view of {view}: read the EER under PP" in page
     assert f"voice distinctiveness: the first for {view}" in page
     assert f"De-identification (100 %: to {view}" in page
     assert f'alt="De-identification for {view}' in page

@@ -72,7 +72,7 @@ def test_weaker_attacks_than_those_at_hand_are_said_to_be(root: Path, tmp_path: 
     done = toy.run(*given, cwd=tmp_path, check=True)
     said = " ".join(done.stdout.split())
     assert "! The attacks use ge2e. Stronger extractors are at hand (campplus, " in said
-    assert "! No attack was adapted to a system." in said
+    assert "Doubt about this attack: No attack was adapted to a system." in said
     assert "b2 is the only system that protects: against the only attack tried (lazy_informed: " in said
 
 

@@ -14,6 +14,7 @@ from pipeline import cli
 from pipeline.evaluation.result import Result, read
 from pipeline.metrics import attribute_part, lid, loso_slopes, pi_link_curve, softmax_slope
 from tests import toy
+from tests.datasets.test_scores import vpc2024
 from tests.e2e.test_precomputed import written
 
 Run = Callable[..., Path]
@@ -149,3 +150,54 @@ def test_slopes_of_a_development_set_and_both_sexes_in_one_list(tmp_path: Path, 
     assert made.rows.loc[made.rows["metric"] == "alid_attribute", "variant"].item() == "loso, sex"
     assert part + value(made, metric="alid_within") == pytest.approx(alid, abs=1e-12)
     assert value(made, metric="pi_link", variant="among 8") > 0.5
+
+
+@pytest.mark.slow
+def test_scores_alone_have_it_too_of_both_sexes_together_and_with_slopes_of_others(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    vpc2024(tmp_path / "given")
+    common = [
+        "recipe=bring_your_scores",
+        "dataset.root=given",
+        "paths.root=exp",
+        "metric=[lid]",
+        "metric.lid.replicates=20",
+    ]
+    status = cli.run(
+        [*common, "dataset.pool=true", "metric.lid.development={libri_test_trials_f: libri_test_trials_m}"]
+    )
+    out, err = capfd.readouterr()
+    assert status == 0, err
+    made = read(Path(out.splitlines()[-1]).parent)
+    attacks = [
+        ("original", "unprotected"),
+        ("mcadams", "ignorant"),
+        ("mcadams", "lazy_informed"),
+        ("mcadams", "semi_informed"),
+    ]
+    for system, attacker in attacks:
+        parts = {}
+        for sex in "fm":
+            table = made.scores(subset=f"libri_test_trials_{sex}", system=system, attacker=attacker)
+            wide = table.pivot(index="utterance", columns="model_speaker", values="score")
+            spoken = dict(zip(table["utterance"], table["speaker"]))
+            wide = wide.loc[[spoken[one] in wide.columns for one in wide.index]]
+            parts[sex] = wide.to_numpy(), np.array([wide.columns.get_loc(spoken[one]) for one in wide.index])
+        found = [lid(*one, loso_slopes(*one).value).lid for one in parts.values()]
+        at = {"metric": "alid", "system": system, "attacker": attacker}
+        pooled = value(made, subset="libri_test (pooled)", **at)
+        assert pooled == pytest.approx(np.mean(np.concatenate(found)), abs=1e-12)
+        dev = softmax_slope(*parts["m"]).value
+        want = lid(*parts["f"], dev).alid
+        assert value(made, subset="libri_test_trials_f", variant="dev", **at) == pytest.approx(want, abs=1e-12)
+    # Speakers who are in both are no others; the message has what goes on without.
+    wrong = "metric.lid.development={libri_test_trials_f: 'libri_test (pooled)'}"
+    assert cli.run([*common, "dataset.pool=true", wrong]) == 2
+    said = capfd.readouterr().err
+    assert (
+        "speakers are in libri_test_trials_f and in libri_test (pooled)" in said
+        and "metric.lid.development=null" in said
+    )
+    assert cli.run([*common, "dataset.pool=true", wrong, "metric.lid.development=null"]) == 0

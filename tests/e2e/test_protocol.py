@@ -86,7 +86,7 @@ def test_unknown_sexes_are_said_in_run_report_and_row_and_signed(tmp_path: Path,
         "sexes" in one for one in others["signature"]
     )
     page = (runs["unknown"] / "report.html").read_text()
-    assert page.index(limits.TITLE) < page.index(said) < page.index("Summary")
+    assert page.index(limits.TITLE) < page.index(said) < page.index('id="metrics"')
     made = evaluation.read(runs["unknown"])
     assert made.limits[0].startswith("the trials of t_trials were made here") and made.limits[1].startswith(said)
     for text in (made.summary(), made.to_markdown(), made.to_latex()):

@@ -10,7 +10,10 @@ import pytest
 
 from pipeline import cli, metrics
 from pipeline import read as read_run
+from pipeline.datasets import synthetic
 from pipeline.evaluation.result import Result
+from tests import toy
+from tests.e2e.test_adapted import training_set
 
 SPEAKERS, EACH = 10, 6
 RUN = ("recipe=bring_your_scores", "dataset.pool=false", "report.replicates=0", "metric=[asv,lid]", "metric.lid.replicates=0",
@@ -130,3 +133,49 @@ def test_the_lists_of_two_attacks_are_held_against_each_other(run: Result) -> No
         assert row["shared"] == len(lists[0] & lists[1]) and row["jaccard"] == row["shared"] / len(lists[0] | lists[1])
         assert row["shared_chance"] == pytest.approx(9 / SPEAKERS)
     assert len(pd.read_csv(run.folder / "worst_overlap.csv")) == 2
+
+
+@pytest.mark.slow
+def test_of_recordings_the_cause_is_told_and_the_adapted_attacker_has_matrices_too(
+    tmp_path: Path, models: Path
+) -> None:
+    if not (models / "ge2e" / "pretrained.pt").is_file():
+        pytest.skip("the offline weights are not here: make install")
+    root, train = toy.corpus(tmp_path / "data", speakers=6, utterances=4), training_set(tmp_path / "train", 20)
+    asked = [
+        "recipe=kaldi", f"dataset.root={root}", f"dataset.train={train}", "system=[original,b2]", "extractor=[ge2e,f0]",
+        "attacker=[lazy_informed,semi_informed]", "backend=[cosine,wccn]", "backend.wccn.as_norm.top=16", "metric=[asv,vsm,srd]", "metric.srd.replicates=0",
+        "report.replicates=0", "diagnostics=false", f"paths.root={tmp_path / 'exp'}", "runtime.device=cpu", "runtime.threads=1",
+    ]  # fmt: skip
+    assert cli.run(asked) == 0
+    (folder,) = (tmp_path / "exp" / "runs").iterdir()
+    run = read_run(folder)
+    rows = run.speakers
+    assert set(rows[rows["system"] == "b2"]["attacker"]) == {"lazy_informed", "semi_informed"} and set(
+        rows["status"]
+    ) == {"ok"}
+    manifest = pd.read_csv(root / "toy_enrolls" / "utt2spk", sep=" ", names=["utterance", "speaker"])
+    for row in rows.to_dict("records"):
+        who = synthetic.speaker(toy.SEED, int(row["speaker"].removeprefix("syn")))
+        assert row["sex"] == who.sex and row["mean_f0"] == pytest.approx(who.f0, rel=0.25)
+        seconds = sum(toy.SECONDS[number % 3] for number in range(2))
+        assert (manifest["speaker"] == row["speaker"]).sum() == 2
+        assert row["enrolment_seconds"] == pytest.approx(seconds, abs=0.01)
+        assert np.isfinite(row["srd_rank_median"]) and (np.isfinite(row["deid"]) or row["system"] == "original")
+    matrices = pd.read_parquet(folder / "figures" / "speakers.parquet")
+    plain = matrices[matrices["attacker"] == ""].set_index(["subset", "backend", "speaker"])["deid"]
+    for row in rows[rows["system"] == "b2"].to_dict("records"):
+        assert row["deid"] == plain[row["subset"], row["backend"], row["speaker"]], (
+            "as who knows original speech sees it"
+        )
+    adapted = run.rows[(run.rows["attacker"] == "semi_informed") & (run.rows["metric"] == "d_diag")]
+    assert len(adapted) == 2 and set(adapted["condition"]) == {"PP"} and set(adapted["status"]) == {"ok"}
+    assert not (run.rows[run.rows["metric"] == "deid"]["attacker"] != "").any()
+    for name in ("similarity", "zoo", "speakers"):
+        table = pd.read_parquet(folder / "figures" / f"{name}.parquet")
+        mine = table[table["extractor"].str.contains("trained on")]
+        assert set(mine["attacker"]) == {"semi_informed"} and set(mine["subset"]) == {"toy_trials_f", "toy_trials_m"}
+    assert run.pairs("pp", system="b2", subset="toy_trials_f", backend="wccn").shape == (6, 6)
+    page = (folder / "report.html").read_text(encoding="utf-8")
+    assert page.count("Zoo: toy_trials_f, ge2e, trained on") >= 1
+    assert page.count("Voice similarity matrices: toy_trials_f, ge2e, trained on") >= 1

@@ -140,7 +140,7 @@ def test_trials_that_the_list_lacks_are_taken_where_they_were_scored() -> None:
     whole, _ = measured(DATA)
     for key in (("alid", "loso"), ("pdr", "loso"), ("pi_link", "among 8"), ("rank_llr", "")):
         assert (rows[key].value, rows[key].low, rows[key].n_used) == (whole[key].value, whole[key].low, 512)
-    assert set(made.tables) == {"lid_ccdf", "population", "lengths"}
+    assert set(made.tables) == {"lid_ccdf", "lid_speakers", "population", "lengths"}
     rate = rows["tpr_at_fpr", "FPR 1 %"]
     assert rate.n_used == rate.n_expected == listed.sum() != whole["tpr_at_fpr", "FPR 1 %"].n_used
 
@@ -169,7 +169,9 @@ def test_a_list_that_stays_within_the_sexes_is_a_matrix_each() -> None:
     alid = rows["alid", "loso"]
     assert alid.low < alid.value < alid.high and alid.null_low <= alid.null_high
     assert "5 (f) and 3 (m)" in alid.note
-    assert set(made.tables) == {"lid_ccdf"} and not any(metric == "alid_attribute" for metric, _ in rows)
+    assert set(made.tables) == {"lid_ccdf", "lid_speakers"} and not any(
+        metric == "alid_attribute" for metric, _ in rows
+    )
 
 
 def test_where_candidates_of_both_sexes_stand_together_the_part_that_is_sex_is_said() -> None:

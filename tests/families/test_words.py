@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from pipeline import cli
-from pipeline.contracts import FIGURE_IDENTITY, Metric, MetricFamily, Pairs, Ranks, Row
+from pipeline.contracts import FIGURE_IDENTITY, Attribute, Metric, MetricFamily, Pairs, Ranks, Row
 from pipeline.metrics.cece_uncertainty import CECE_BOUNDS
 from pipeline.metrics.linkage import LINKAGE_BOUNDS
 from pipeline.metrics.vsm_uncertainty import VSM_BOUNDS
@@ -27,6 +27,11 @@ UNITS = {"fraction", "bit", "log10", "dB", "nat", "tag", ""}
 
 def scores(family: type[MetricFamily]) -> object:
     """Something that the family can measure, with a little of everything in it."""
+    if family.searches:
+        made = trial_runs(3).first
+        sexes = {name: "fm"[k % 2] for k, name in enumerate(np.unique(made.models).tolist())}
+        spoken = {name: sexes[speaker] for name, speaker in zip(made.utterances.tolist(), made.speakers.tolist())}
+        return dataclasses.replace(made, attributes={"sex": Attribute(sexes, spoken)})
     if family.reads == "trials":
         return dataclasses.replace(trial_runs(3).first, are_llrs=True)
     if family.reads == "trial_runs":
@@ -138,6 +143,7 @@ def test_metrics_are_spelled_as_from_scores_spells_them(
     trials = save("trials", [f"{a} {b} {kinds[a == b[0]]}" for a in "abcd" for b in utterances])
     conditions = [part for condition in ("oo", "op", "pp") for part in (f"--{condition}", square(condition))]
     references = save("references", [f"{a} {a}" for a in "abcd"])
+    sexes = save("sexes", ["a f", "b f", "c m", "d m"])
     inputs = save("inputs", [f"{b} {a} {draw.normal(a == b[0])}" for a in "abcd" for b in utterances])
     found: set[str] = set()
     for call in (
@@ -145,7 +151,7 @@ def test_metrics_are_spelled_as_from_scores_spells_them(
         ["cece", "--train", first, "--scores", second, "--trials", trials, "--method", "linear"],
         ["vsm", *conditions, "--utt2spk", spoken],
         ["srd", "--scores", inputs, "--input2spk", spoken, "--reference2spk", references],
-        ["disclosure", "--scores", inputs, "--input2spk", spoken, "--reference2spk", references],
+        ["disclosure", "--scores", inputs, "--input2spk", spoken, "--reference2spk", references, "--spk2attr", sexes],
     ):
         assert cli.run(["from-scores", *call, "--replicates", "0", "--json", "-"]) == 0
         found |= _keys(json.loads(capfd.readouterr().out))

@@ -730,3 +730,13 @@ def test_the_class_of_an_utterance_may_differ_from_that_of_its_speaker() -> None
         assert bits == pytest.approx(math.log2(p[alike].sum() / p.sum() / (alike.sum() / 5)), abs=1e-12)
     own_class = m.stranger(scores, truth, classes, 0.8, classes[truth])
     np.testing.assert_allclose(own_class.bits, m.stranger(scores, truth, classes, 0.8).bits, atol=1e-15)
+
+
+@pytest.mark.parametrize(("shift", "trials"), [(0.6, 8), (1.5, 4), (0.0, 8), (8.0, 3)])
+def test_slopes_of_many_speakers_are_those_of_each_learnt_alone(shift: float, trials: int) -> None:
+    scores, truth = matrix(4, speakers=24, trials=trials, shift=shift, shared=0.1)
+    found = m.loso_slopes(scores, truth)
+    for speaker in (0, 7, 23):
+        want = m.softmax_slope(scores[truth != speaker], truth[truth != speaker])
+        assert found.unconstrained[speaker] == pytest.approx(want.unconstrained, rel=1e-11, abs=1e-12)
+        assert found.value[speaker] == max(found.unconstrained[speaker], 0.0)

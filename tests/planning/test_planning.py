@@ -561,8 +561,8 @@ def test_a_slope_is_learnt_from_a_set_of_other_speakers_under_the_same_attack(mo
     for wrong, said in (("x_trials_u", "no other trial set"), ("x_trials_f", "no other trial set")):
         with pytest.raises(ConfigError, match=said) as caught:
             planned(*LID, f"metric.lid.development={{x_trials_f: {wrong}}}")
-        assert caught.value.remedy.endswith("metric.lid.development={}")
-    assert planned(*LID, "metric.lid.development={}").sources
+        assert caught.value.remedy.endswith("metric.lid.development=null")
+    assert planned(*LID, "metric.lid.development=null").sources
     same = key_table.prepared()
     object.__setattr__(same, "trials", {**same.trials, "again": replace(same.trials["x_trials_f"], name="again")})
     again = same.manifest[same.manifest["set"] == "x_trials_f"].assign(set="again")

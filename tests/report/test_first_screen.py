@@ -13,6 +13,7 @@ import pandas as pd
 import pytest
 
 from pipeline import cli
+from pipeline.diagnostics import sentences
 from pipeline.report import leaderboard
 from pipeline.report.page.pictures import ANCHORS
 from pipeline.report.page.strip import FULL, axis
@@ -152,7 +153,7 @@ def test_what_stands_first_and_what_last(make_run: MakeRun, tmp_path: Path) -> N
         make_run, tmp_path, BOARD, ATTACKS, [compared("b2r", "b2", 0.012)], doubts=1, limits=1, tables=None,
         status={"state": "partial", "reasons": ["2 files"]},
     )  # fmt: skip
-    ids = ["answer", "leaderboard", "doubt", "limits", "boards", "differences", "summary", "metrics", "attack", "glossary", "comparing", "facts", "signatures"]  # fmt: skip
+    ids = ["answer", "leaderboard", "doubt", "limits", "boards", "differences", "metrics", "summary", "attack", "glossary", "comparing", "facts", "signatures"]  # fmt: skip
     places = [html.index(f' id="{name}"') for name in ids]
     assert places == sorted(places)
     assert html.index('role="alert"') < places[0] and places[3] < html.index("<nav") < places[4]
@@ -166,7 +167,7 @@ def test_pictures_stand_between_speakers_and_numbers(make_run: MakeRun, tmp_path
     ranks = figures["ranks"]
     few = {"speakers": figures["speakers"], "ranks": ranks[(ranks["system"] == "b2") & (ranks["extractor"] == "f0")]}
     html = page(make_run, tmp_path, BOARD, ATTACKS, tables=few)
-    places = [html.index(f' id="{name}"') for name in ("leaderboard", "speakers", "ranks", "summary")]
+    places = [html.index(f' id="{name}"') for name in ("leaderboard", "speakers", "ranks", "metrics")]
     assert places == sorted(places)
 
 
@@ -348,3 +349,16 @@ def test_an_axis_holds_its_values_and_few_ticks(values: list[float]) -> None:
     assert places[0] == 0 and places == sorted(set(places)) and places[-1] <= 100 and 2 <= len(places) <= 7
     assert len({text for _, text in found.ticks}) == len(places)
     assert all(float(text) * 100 / found.top == pytest.approx(place, abs=0.01) for place, text in found.ticks)
+
+
+def test_a_number_that_promises_more_than_there_is_stands_on_the_first_screen(
+    make_run: MakeRun, tmp_path: Path
+) -> None:
+    run = run_of(make_run, tmp_path / "run", BOARD, ATTACKS)
+    name = sorted(sentences.OF_NUMBERS)[0]
+    pd.DataFrame([check("DeID looks < good.", True, name), check("Another.", True, name)]).to_parquet(
+        run / "diagnostics.parquet"
+    )
+    html = render([run], tmp_path / "out").read_text()
+    box = words(part(html, "div", 'aria-labelledby="doubt"'))
+    assert box == "Numbers that promise more than there is DeID looks < good. And 1 more: which results ."

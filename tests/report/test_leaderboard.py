@@ -10,6 +10,7 @@ import pytest
 
 from pipeline.diagnostics import sentences
 from pipeline.report import leaderboard
+from pipeline.report.words import NOTHING
 from pipeline.tables import answers
 
 NAN = math.nan
@@ -86,7 +87,7 @@ def test_systems_that_no_test_separates_are_not_ranked_in_words_either() -> None
     [
         ([row("b2", 0.1)], "b2 is the only system that protects: against the strongest of 6 attacks"),
         ([row("b2", 0.1, n_attacks=1)], "against the only attack tried (semi_informed"),
-        ([row("b2", 0.02, chance="within")], f"That is {leaderboard.NOTHING}."),
+        ([row("b2", 0.02, chance="within")], f"That is {NOTHING}."),
         ([row("b2", 0.1), row("b3", 0.2)], "it was not tested against the next, b3"),
         ([row("b2", 0.1), row("b3", NAN)], "Of b3 there is no number."),
         ([row("b2", 0.1, d_ece_low=NAN, d_ece_high=NAN)], "gives away 0.100 bit of D_ECE, at an EER"),

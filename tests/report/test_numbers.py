@@ -64,7 +64,7 @@ def column(table: Table, head: str) -> list[str]:
 @pytest.fixture(scope="module")
 def page(make_run: MakeRun, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
     folder = tmp_path_factory.mktemp("numbers")
-    run = make_run(folder / "run")
+    run = make_run(folder / "run", tables={})
     return run, render([run], folder / "out").read_text(encoding="utf-8")
 
 

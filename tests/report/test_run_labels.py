@@ -95,6 +95,16 @@ def test_labels_stay_short_and_differ_whatever_the_settings_are() -> None:
     assert labels(first[::-1]) == labels(first)[::-1], "the order in which they are given is nothing to them"
 
 
+def test_several_runs_that_differ_here_and_there() -> None:
+    both, lazy = {**CONFIG["system"], "b2r": {"name": "mcadams"}}, {**CONFIG["attacker"], "lazy_informed": {}}
+    configs = [CONFIG, changed("system.b2.alpha", 0.9), {**CONFIG, "system": both},
+               {**CONFIG, "system": both, "attacker": lazy}]  # fmt: skip
+    found = labels([replace(RUN, config=config) for config in configs])
+    assert found == ["alpha=0.8", "alpha=0.9", "alpha=0.8, +b2r", "+lazy_informed, +b2r"]
+    more = of(*({name: {} for name in ("ignorant", *names)} for names in ("", "x", "y")), path="attacker")
+    assert more == ["ignorant", "+x", "+y"]
+
+
 def test_a_run_without_a_configuration_is_called_by_its_rows() -> None:
     old = replace(RUN, config={}, components={"extractor": ("ge2e",), "system": ("b2", "original")})
     new = replace(RUN, components={"extractor": ("ecapa",), "system": ("b2", "original")})

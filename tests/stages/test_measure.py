@@ -19,6 +19,7 @@ from pipeline.contracts import (
     Metric,
     PairRuns,
     Pairs,
+    ProtectedPairs,
     Ranks,
     Reads,
     Row,
@@ -203,6 +204,29 @@ def test_pairs_are_of_the_utterances_that_both_sides_have(
 def test_a_loss_in_any_block_makes_pairs_partial(where: str, tmp_path: Path) -> None:
     blocks = {name: matrix(name, "ab", "ab", ["c"] if name == where else []) for name in ("oo", "op", "pp")}
     assert measured("pairs", Context(3), tmp_path, **blocks)[1].record["notes"]["partial"] is True
+
+
+def test_pairs_of_protected_speech_alone_are_measured_as_such(tmp_path: Path) -> None:
+    class Adapted(_Family):
+        reads: ClassVar[Reads] = "pairs"
+        seen: ClassVar[list[Any]] = []
+        of_protected: ClassVar[tuple[str, ...]] = ("total",)
+
+        @classmethod
+        def measure_protected(cls, settings: Any, data: Any) -> Measured:
+            cls.seen.append(data)
+            if not data.n_expected:
+                raise MetricError("nobody")
+            return Measured([Row("total", 1.0)])
+
+    pp = matrix("pp", "dbca", "abcd", ["e"])
+    data, made = measured("pairs", Context(5, protected=True), tmp_path, Adapted, pp=pp)
+    assert isinstance(data, ProtectedPairs) and data.pp.tolist() == block("pp", "dbca")
+    assert (data.speakers.tolist(), data.n_expected) == (list("DBCA"), 5)
+    assert made.record["notes"]["partial"] is True and "e" in made.record["notes"]["lacking"]
+    _, made = measured("pairs", Context(0, protected=True), tmp_path / "none", Adapted, pp=pp)
+    (row,) = pd.read_parquet(made.path(measure.ROWS)).to_dict("records")
+    assert (row["metric"], row["reason"]) == ("total", "kept cannot be computed: nobody")
 
 
 @pytest.mark.parametrize(

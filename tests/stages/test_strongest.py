@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -48,12 +49,12 @@ def given(name: str, of: pd.DataFrame) -> Task:
 
 
 def attacked(
-    name: str, tables: list[pd.DataFrame], subset: str = "f", *, has_speakers: bool = True
+    name: str, tables: list[pd.DataFrame], subset: str = "f", *, has_speakers: bool = True, replicates: int = REPLICATES
 ) -> tuple[list[Task], Task]:
     made = [given(f"{name}.{subset}.{k}", one) for k, one in enumerate(tables)]
-    listed = Listed(subset, len(made), len(tables[0]), has_speakers, REPLICATES, 3)
+    listed = Listed(subset, len(made), len(tables[0]), has_speakers, replicates, 3)
     inputs = {f"scores.{k}": one.ref() for k, one in enumerate(made)}
-    settings = {"subset": subset, "has_speakers": has_speakers}
+    settings = {"subset": subset, "has_speakers": has_speakers, "replicates": replicates}
     return made, Task("measure", name, functools.partial(stage.attacks, listed), settings, inputs)
 
 
@@ -76,6 +77,11 @@ def direct(tables: list[pd.DataFrame], metric: str) -> Attacks:
     return metrics.attacks_of(values, without, names, degrees=SPEAKERS - 1, bounds=bounds_of(metric))
 
 
+def permutes(tables: list[pd.DataFrame], group: np.ndarray) -> np.random.Generator:
+    names = sorted(set(tables[0]["model_speaker"]) | set(tables[0]["speaker"]))
+    return generator(3, "null band of the strongest attack", *(names[code] for code in group))
+
+
 F = [table(0.5, 1), table(2.4, 2), table(1.0, 3)]
 M = [table(0.5, 4, "m"), table(0.8, 5, "m"), table(2.4, 6, "m")]
 MEAN = {"f": 0.25, "m": 0.75}
@@ -95,7 +101,7 @@ def test_the_strongest_attack_is_that_of_the_metric_core_on_sets_and_on_their_me
     draws = {
         name: metrics.null_draws(
             coded(tables),
-            generator=generator(3, "null band of the strongest attack", name),
+            generator=functools.partial(permutes, tables),
             replicates=REPLICATES,
         )
         for name, tables in (("f", F), ("m", M))
@@ -194,6 +200,101 @@ def test_the_same_inputs_give_the_same_bytes(tmp_path: Path) -> None:
         outcome = execute([*on_f, of_f, last], Store(tmp_path / place))
         contents.append([outcome.artefact(one.ref()).digest for one in (of_f, last)])
     assert contents[0] == contents[1]
+
+
+def null_of_mean(tmp_path: Path, parts: dict[str, list[pd.DataFrame]], **more: Any) -> pd.Series:
+    """The row of the plain mean over sets."""
+    tasks, made = [], {}
+    for subset, tables in parts.items():
+        scored, made[subset] = attacked("b2", tables, subset, **more)
+        tasks += [*scored, made[subset]]
+    ids = {subset: tuple(range(len(tables))) for subset, tables in parts.items()}
+    last = answered(Sets(ids, {"mean": dict.fromkeys(parts, 1 / len(parts))}), made)
+    outcome = execute([*tasks, last], Store(tmp_path))
+    found: pd.Series = read(outcome, last).set_index("subset").loc["mean"]
+    return found
+
+
+def test_speakers_of_two_sets_change_places_alike_in_both(tmp_path: Path) -> None:
+    again = [table(0.5, 11), table(2.4, 12), table(1.0, 13)]
+    row = null_of_mean(tmp_path / "shared", {"f": F, "common": again})
+    draws = np.full((REPLICATES, 3), np.nan)
+    random = permutes(F, np.arange(SPEAKERS))
+    for draw in draws:
+        identity = random.permutation(SPEAKERS)
+        values = []
+        for one in (*coded(F), *coded(again)):
+            held = identity[one.enrolled] == one.spoken
+            values.append(metrics.trial_metrics(one.scores[held], one.scores[~held]).d_ece)
+        draw[:] = np.reshape(values, (2, 3)).mean(axis=0)
+    band = metrics.null_of_maximum(row["d_ece"], draws)
+    assert (row["null_low"], row["null_high"], row["p_chance"]) == pytest.approx((band.low, band.high, band.p_value))
+    # Twice the same set is that set.
+    twice, alone = (
+        null_of_mean(tmp_path / name, parts) for name, parts in (("twice", {"f": F, "f2": F}), ("alone", {"f": F}))
+    )
+    assert (
+        twice[["null_low", "null_high", "p_chance"]].tolist() == alone[["null_low", "null_high", "p_chance"]].tolist()
+    )
+
+
+def test_why_a_mean_has_no_null_band(tmp_path: Path) -> None:
+    moved = [one.replace({name: {"f0": "g0"} for name in ("model_speaker", "speaker")}) for one in F]
+    few = [
+        one[one["model_speaker"].isin(["m0", "m1"]) & one["speaker"].isin(["m0", "m1"])].reset_index(drop=True)
+        for one in M
+    ]
+    for name, parts, more, reason in (
+        ("overlap", {"f": F, "g": moved}, {}, "some of the enrolled speakers of one set are enrolled in another, and not all: they cannot "
+         "change places alike in both"),
+        ("few", {"f": F, "m": few}, {}, "too few enrolled speakers to permute"),
+        ("none", {"f": F, "m": M}, {"replicates": 0}, "no permutations were asked for (report.replicates=0)"),
+        ("unknown", {"f": F, "m": M}, {"has_speakers": False}, "the speakers are not known"),
+    ):  # fmt: skip
+        row = null_of_mean(tmp_path / name, parts, **more)
+        assert row["null_reason"] == reason and np.isnan(row["null_high"]), name
+
+
+def held_by_chance(random: np.random.Generator) -> tuple[bool, bool]:
+    """Of three sets with the same speakers and no information about them: whether the mean D_ECE lies above its band, where speakers
+    change places alike, and where each set has its own permutations."""
+    n, each, n_sets, replicates = 10, 3, 3, 100
+    enrolled, spoken = np.repeat(np.arange(n), n * each), np.tile(np.repeat(np.arange(n), each), n)
+    # How alike two voices sound stays from one set to the other.
+    alike = random.normal(size=(n, n))
+    sets = [
+        Trials(alike[enrolled, spoken] + 0.3 * random.normal(size=enrolled.size), enrolled, spoken)
+        for _ in range(n_sets)
+    ]
+    value = float(
+        np.mean(
+            [
+                metrics.trial_metrics(one.scores[enrolled == spoken], one.scores[enrolled != spoken]).d_ece
+                for one in sets
+            ]
+        )
+    )
+    above = []
+    for seeds in ([0] * n_sets, range(n_sets)):
+        start = int(random.integers(2**31))
+        draws = [
+            metrics.null_draws(
+                [one], generator=lambda _, k=start + seed: np.random.default_rng(k), replicates=replicates
+            )  # type: ignore[misc]
+            for one, seed in zip(sets, seeds)
+        ]
+        band = metrics.null_of_maximum(value, np.mean(draws, axis=0))
+        assert band.high is not None
+        above.append(value > band.high)
+    return above[0], above[1]
+
+
+@pytest.mark.slow
+def test_the_band_of_a_mean_over_sets_that_share_their_speakers_holds() -> None:
+    random = np.random.default_rng(3)
+    found = np.mean([held_by_chance(random) for _ in range(200)], axis=0)
+    assert found[0] <= 0.055, f"2.5 % on that side, 200 times: {found}"
+    assert found[1] > 0.08, f"what is shared makes the mean vary more than independent permutations say: {found}"
 
 
 @pytest.mark.parametrize("n", [1, 3])

@@ -25,7 +25,7 @@ import scipy.linalg
 from pipeline.backends.plda.model import NO_SPREAD, Chain, Statistics, full_rank, llr, shrinkage, statistics, supported
 from pipeline.contracts import Choice
 from pipeline.errors import DataError
-from pipeline.metrics import eer
+from pipeline.metrics.detection import eer
 from pipeline.protocol.held_out import FEWEST
 from pipeline.protocol.held_out_pairs import HeldOutPairs
 

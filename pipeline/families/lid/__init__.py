@@ -224,7 +224,7 @@ class MetricFamily(contracts.MetricFamily):
     @classmethod
     def development(cls, settings: LidSettings) -> Mapping[str, str]:
         """As the settings say."""
-        return settings.development
+        return settings.development or {}
 
     @classmethod
     def measure(cls, settings: LidSettings, data: Trials) -> Measured:

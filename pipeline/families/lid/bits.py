@@ -15,6 +15,9 @@ from pipeline.metrics import ByIdentity, Lid, Undefined, exceedance, lid, lid_by
 from pipeline.metrics.lid import posterior_bits, row_z, slope_of_each_trial
 from pipeline.metrics.lid_blocks import blocks_by_identity, blocks_by_speaker, exceedance_at_chance, lid_of_blocks
 
+POINTS = 400
+"""Of a distribution, at most: a figure shows no more."""
+
 
 def rows(
     settings: LidSettings, found: Search, slopes: Slopes, about: About
@@ -69,7 +72,7 @@ def _identities(found: Search, each: list[Slope], parts: list[Lid], fixed: bool)
 
 
 def _distribution(found: Search, each: list[Slope], whole: Lid) -> pd.DataFrame:
-    at = np.unique(np.append(whole.lid, 0.0))
+    at = _points(whole.lid)
     cells = [
         posterior_bits(
             slope_of_each_trial(slope, block.truth, block.candidates.size)[:, None] * row_z(block.scores)
@@ -84,3 +87,13 @@ def _distribution(found: Search, each: list[Slope], whole: Lid) -> pd.DataFrame:
             "ceiling": whole.lid_max_ceiling,
         }
     )
+
+
+def _points(bits: np.ndarray) -> np.ndarray:
+    """Where the distribution is drawn: at all disclosures, or at some of many, with both ends and both sides of 0."""
+    at = np.unique(np.append(bits, 0.0))
+    if at.size > POINTS:
+        zero = int(np.searchsorted(at, 0.0))
+        chosen = np.linspace(0, at.size - 1, POINTS).round().astype(np.int64)
+        at = at[np.unique(np.append(chosen, [zero, min(zero + 1, at.size - 1)]))]
+    return at

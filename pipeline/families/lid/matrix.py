@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import pandas as pd
 
 from pipeline.contracts import Attribute, Trials
 from pipeline.metrics import MetricError
@@ -66,8 +67,10 @@ def search(data: Trials) -> Search:
     """
     if data.utterances is None:
         raise NoMatrix("the trials do not say which utterance they try")
-    names, column = np.unique(data.models, return_inverse=True)
-    utterances, first, line = np.unique(data.utterances, return_index=True, return_inverse=True)
+    column, names = _numbered(data.models)
+    line, utterances = _numbered(data.utterances)
+    first = np.zeros(len(utterances), dtype=np.int64)
+    first[line] = np.arange(line.size)
     held = np.zeros((len(utterances), len(names)), dtype=np.int64)
     np.add.at(held, (line, column), 1)
     place = {name: number for number, name in enumerate(names.tolist())}
@@ -93,6 +96,12 @@ def search(data: Trials) -> Search:
         own = np.searchsorted(members, truth[mine])
         blocks.append(Block(scores[np.ix_(mine, members)], own, names[members], utterances[mine]))
     return Search(_named(blocks, data.attributes), int((~kept).sum()))
+
+
+def _numbered(names: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The number of each name, and the names in order."""
+    numbers, found = pd.factorize(names, sort=True)
+    return numbers, np.asarray(found, dtype=str)
 
 
 def _groups(tried: np.ndarray, truth: np.ndarray) -> list[np.ndarray] | None:

@@ -25,6 +25,8 @@ from pipeline.seeds import generator
 
 FEWEST = 3
 """Speakers on whom a curve of lengths stands."""
+MOST, FEWEST_DRAWN = 300_000, 10
+"""Scores of pooled utterances at one length, from which on fewer choices are drawn, and so many still."""
 
 
 def rows(
@@ -90,7 +92,10 @@ def _lengths(settings: LidSettings, block: Block, slopes: Slopes) -> dict[str, p
         return {}
     draws = generator(settings.seed, "choices of utterances that are pooled")
     slope = slopes.of_lengths(block, lengths)
-    items = Lengths(block.scores, block.truth, lengths, slope=slope, subsets=settings.pooled, generator=draws)
+    # A choice of many speakers among many candidates takes much, and says what few of each say.
+    few = MOST // (int(n_speakers) * block.candidates.size)
+    subsets = min(settings.pooled, max(few, FEWEST_DRAWN))
+    items = Lengths(block.scores, block.truth, lengths, slope=slope, subsets=subsets, generator=draws)
     found, ends = items.curve(), intervals(settings, items.by_speaker)
     chance = {"alid": 0.0, "idr": 1 / block.candidates.size, "eer": 0.5}
     lines = []

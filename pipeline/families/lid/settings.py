@@ -23,14 +23,15 @@ class LidSettings(UncertaintySettings):
         ties: ranks and pi_link ``spread`` equal scores evenly, or take the ``best`` or ``worst`` place.
         lengths: numbers of trial utterances that are pooled, for the figure of longer conversations: of them, those that half
             of the speakers have, and three of them. The same speakers stand at each; () leaves the figure out.
-        pooled: choices of utterances of a speaker at each length; where there are more, so many are drawn.
+        pooled: choices of utterances of a speaker at each length; where there are more, so many are drawn, and fewer where
+            speakers and candidates are so many that 300,000 scores at a length would be passed, down to 10.
     """
 
     name: Literal["lid"] = numeric("lid")
     slope: Literal["softmax", "loso", "published"] | Annotated[float, Field(ge=0, allow_inf_nan=False)] = numeric(
         "softmax"
     )
-    development: dict[str, str] = numeric({})
+    development: dict[str, str] | None = numeric(None)
     ties: Literal["spread", "best", "worst"] = numeric("spread")
     lengths: tuple[int, ...] = numeric((1, 2, 3, 5, 10))
     pooled: int = numeric(100, ge=1)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
 
 from pipeline import contracts
-from pipeline.contracts import FigureTable, Measured, Pairs, Row, RowFigure, numeric
+from pipeline.contracts import FigureTable, Measured, Pairs, ProtectedPairs, Row, RowFigure, numeric
 from pipeline.families._rows import PAIRS, field_of, matrix_table, row
 from pipeline.families._uncertainty import UncertaintySettings, intervals
 from pipeline.families._words import NOE_2020, NOE_2022
@@ -16,10 +17,12 @@ from pipeline.metrics import (
     Normalised,
     SimilarityMatrix,
     VsmMetrics,
+    Zoo,
     similarity_matrix,
     vsm_by_speaker,
     vsm_metrics,
 )
+from pipeline.metrics import zoo as characters
 
 VERSION = 1
 ZOO = {"oo": "OO", "op_original": "OP original side", "op_protected": "OP protected side", "pp": "PP"}
@@ -31,10 +34,7 @@ ON = (
     "of the two cannot be compared."
 )
 
-CAUTION = (
-    "DeID is the view of an attacker who knows original speech only (OP). One who has protected speech to compare with may still "
-    "find everybody: read the EER under PP beside it."
-)
+CAUTION = "DeID is the view of an attacker who knows original speech only: read the EER under PP beside it."
 
 
 class VsmSettings(UncertaintySettings):
@@ -118,7 +118,7 @@ METRICS = {
         "de-identification, in the view of an attacker who knows original speech only",
         "How much of the similarity between a speaker's original and protected voice is gone: 0 % means no protection, "
         "100 % that the protected voice points to no original speaker. It is the view of an attacker who knows original "
-        "speech only (OP).",
+        "speech only (OP); one who has protected speech to compare with may still find everybody.",
         "Noé et al. 2020",
         caution=CAUTION,
     ),
@@ -162,6 +162,7 @@ class MetricFamily(contracts.MetricFamily):
             identity=PAIRS,
         ),
     )
+    of_protected = ("d_diag", "signed")
     row_figures = (
         RowFigure(
             "De-identification and voice distinctiveness: the first for an attacker who knows original speech only",
@@ -193,12 +194,7 @@ class MetricFamily(contracts.MetricFamily):
         """
         names, codes = np.unique(data.speakers, return_inverse=True)
         blocks = {"oo": data.oo, "op": data.op, "pp": data.pp}
-        options: dict[str, Any] = {
-            "names": list(names),
-            "similarity": settings.similarity,
-            "pairing": settings.pairing,
-            "self_pairs": settings.self_pairs,
-        }
+        options = _options(settings, names)
         parts: dict[str, SimilarityMatrix] = {
             block: similarity_matrix(scores, codes, **options) for block, scores in blocks.items()
         }
@@ -227,24 +223,57 @@ class MetricFamily(contracts.MetricFamily):
         matrices = matrix_table({block.upper(): part for block, part in parts.items()}, names)
         return Measured(rows, {"similarity": matrices, "zoo": _zoo(found), "speakers": _speakers(found)})
 
+    @classmethod
+    def measure_protected(cls, settings: VsmSettings, data: ProtectedPairs) -> Measured:
+        """D_diag of PP with its matrix, zoo and speakers, as an attacker sees them who has adapted to the system.
+
+        Raises:
+            MetricError: a speaker without a pair of their own, by name.
+        """
+        names, codes = np.unique(data.speakers, return_inverse=True)
+        options = _options(settings, names)
+        part = similarity_matrix(data.pp, codes, **options)
+        ends = intervals(settings, lambda: vsm_by_speaker({"pp": data.pp}, codes, **options))
+        counts = {"n_expected": data.n_expected, "n_used": len(codes), "n_speakers": len(names)}
+        counts |= {"n_target": part.n_target, "n_nontarget": part.n_nontarget}
+        rows = [
+            row("d_diag", part.d_diag, condition="PP", interval=ends.get("d_diag.pp"), counts=counts),
+            row("signed", part.signed, condition="PP", counts=counts),
+        ]
+        tables = {
+            "similarity": matrix_table({"PP": part}, names),
+            "zoo": _characters("PP", names, characters(part.target_llr, part.impostor_llr)),
+            "speakers": _protected_speakers(part, names),
+        }
+        return Measured(rows, tables)
+
+
+def _options(settings: VsmSettings, names: np.ndarray) -> dict[str, Any]:
+    return {
+        "names": list(names),
+        "similarity": settings.similarity,
+        "pairing": settings.pairing,
+        "self_pairs": settings.self_pairs,
+    }
+
 
 def _zoo(found: VsmMetrics) -> pd.DataFrame:
     return pd.concat(
-        [
-            pd.DataFrame(
-                {
-                    "block": block,
-                    "speaker": found.speakers,
-                    "x": found.zoo[key].x,
-                    "y": found.zoo[key].y,
-                    "doddington": found.zoo[key].doddington,
-                    "dunstone_yager": found.zoo[key].dunstone_yager,
-                    "note": found.zoo[key].note,
-                }
-            )
-            for key, block in ZOO.items()
-        ],
-        ignore_index=True,
+        [_characters(block, found.speakers, found.zoo[key]) for key, block in ZOO.items()], ignore_index=True
+    )
+
+
+def _characters(block: str, speakers: Sequence[str] | np.ndarray, found: Zoo) -> pd.DataFrame:
+    return pd.DataFrame(
+        {
+            "block": block,
+            "speaker": speakers,
+            "x": found.x,
+            "y": found.y,
+            "doddington": found.doddington,
+            "dunstone_yager": found.dunstone_yager,
+            "note": found.note,
+        }
     )
 
 
@@ -259,5 +288,20 @@ def _speakers(found: VsmMetrics) -> pd.DataFrame:
             "deid": [np.nan if line.deid is None else line.deid for line in found.speaker_table],
             "d_ece": [line.d_ece["op"] for line in found.speaker_table],
             "max_llr": [line.max_llr["op"] for line in found.speaker_table],
+        }
+    )
+
+
+def _protected_speakers(part: SimilarityMatrix, names: np.ndarray) -> pd.DataFrame:
+    """D_ECE and max |LLR| are those of PP: who has adapted to a system compares protected speech with protected speech."""
+    return pd.DataFrame(
+        {
+            "speaker": names,
+            "diagonal_oo": np.nan,
+            "diagonal_op": np.nan,
+            "diagonal_pp": np.diag(part.matrix),
+            "deid": np.nan,
+            "d_ece": part.speaker_d_ece,
+            "max_llr": part.speaker_max_llr,
         }
     )

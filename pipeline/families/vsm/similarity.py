@@ -45,24 +45,22 @@ def figure(table: pd.DataFrame) -> Figure:
 
 def _plot(subset: str, extractor: str, backend: str, *, table: pd.DataFrame, series: list[str]) -> Plot:
     speakers = sorted({*map(str, table["row_speaker"]), *map(str, table["column_speaker"])})
-    protected = bool((table["block"] != "OO").any())
+    # Who has adapted to a system is shown what such an attacker sees: protected speech alone.
+    alone = {"PP": "protected", "OO": "original"}.get("".join(set(table["block"])), "")
     blocks: list[tuple[str, np.ndarray]] = []
     texts: list[str] = []
     for name in _systems(table, series):
         parts = {block: matrix_of(_block(table, name, block), speakers) for block in ("OO", "OP", "PP")}
         whole = np.block([[parts["OO"], parts["OP"]], [parts["OP"].T, parts["PP"]]])
-        blocks.append((name, whole if protected else parts["OO"]))
+        blocks.append((name, parts["PP" if alone == "protected" else "OO"] if alone else whole))
         texts.append(
             f"{name}: "
             + ", ".join(f"{block} {means(matrix)}" for block, matrix in parts.items() if np.isfinite(matrix).any())
         )
     n = len(speakers)
-    panel = Panel(
-        speakers,
-        ("original", "protected") if protected else ("original",),
-        ("original", "protected") if protected else ("original",),
-        {(0, 0): "OO", (1, 0): "OP", (0, 1): "PO", (1, 1): "PP"} if protected else {(0, 0): "OO"},
-    )
+    sides = (alone,) if alone else ("original", "protected")
+    corners = {(0, 0): alone[0].upper() * 2} if alone else {(0, 0): "OO", (1, 0): "OP", (0, 1): "PO", (1, 1): "PP"}
+    panel = Panel(speakers, sides, sides, corners)
     svg = draw_blocks(panel, blocks, 3, (3.5, 3.7), "vsm")
     alt = (
         f"Voice similarity matrices of {n} speakers, {about(subset=subset, extractor=extractor, back_end=backend)}. "

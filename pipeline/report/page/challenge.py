@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from pipeline.diagnostics import bands as ranked
 from pipeline.report import bands, runs
-from pipeline.report.page.parts import Column, Kind, Table
+from pipeline.report.page.parts import TEXT, Column, Kind, Table
 from pipeline.report.scorecard import output as scorecard
 
 
@@ -21,7 +21,7 @@ def conditions(evaluation: runs.Evaluation) -> Table | None:
         notes += bands.notes(conditions) if len(conditions) else []
     if not body:
         return None
-    columns = [Column(head, "number" if place in bands.NUMBERS else "text") for place, head in enumerate(bands.HEADS)]
+    columns = [Column(head, "number" if place in bands.NUMBERS else TEXT) for place, head in enumerate(bands.HEADS)]
     columns = [*([Column("run")] if evaluation.several else []), *columns]
     return Table(columns, body, note=" ".join(dict.fromkeys(notes)))
 
@@ -47,9 +47,9 @@ def scorecards(evaluation: runs.Evaluation) -> list[Scorecard]:
         if kept is None:
             continue
         kinds: dict[int, Kind] = {**dict.fromkeys(kept["numbers"], "number"), len(kept["heads"]) - 1: "note"}
-        columns = [Column(head, kinds.get(place, "text")) for place, head in enumerate(kept["heads"])]
+        columns = [Column(head, kinds.get(place, TEXT)) for place, head in enumerate(kept["heads"])]
         views = [
-            Table([Column(head, "number" if place else "text") for place, head in enumerate(one["heads"])], one["body"],
+            Table([Column(head, "number" if place else TEXT) for place, head in enumerate(one["heads"])], one["body"],
                   frozenset(one["ours"]))
             for one in kept["views"]
         ]  # fmt: skip

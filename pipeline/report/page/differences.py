@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pipeline.report import leaderboard, runs, tables
-from pipeline.report.page.parts import Column, Table
+from pipeline.report.page.parts import TEXT, Column, Table
 from pipeline.tables import results
 
 Row = Mapping[str, Any]
@@ -83,7 +83,7 @@ def _table(rows: Sequence[Row], left: Sequence[str]) -> Table:
     tested = [
         name for name in metrics if any(not math.isnan(one[name]["p_value"]) for one in pairs.values() if name in one)
     ]
-    columns = [Column(HEADS[name], "note" if name == "attack" else "text") for name in left]
+    columns = [Column(HEADS[name], "note" if name == "attack" else TEXT) for name in left]
     for name in metrics:
         columns += [Column(head, "number") for head in (HEADS[name], "95 % interval", *P * (name in tested))]
     body = [

@@ -9,8 +9,8 @@ from typing import Any
 
 import pandas as pd
 
-from pipeline.report import leaderboard, runs, tables
-from pipeline.report.page.parts import Column, Download, Table, csv_text
+from pipeline.report import glossary, leaderboard, runs, tables
+from pipeline.report.page.parts import TEXT, Column, Download, Table, csv_text
 from pipeline.report.page.strip import Axis, Dot, Strip, axis
 from pipeline.report.words import joined
 from pipeline.tables import answers, results
@@ -231,6 +231,7 @@ def _notes(rows: Sequence[Row], heads: Sequence[leaderboard.Column], several: bo
     yield "↑ higher is more private, ↓ lower is more private. In brackets: 95 % interval over speakers; that of D_ECE is of the maximum over the attacks."
     if any(one.name == "tag" for one in heads):
         yield "l_w and tag are those of the strongest attack."
+    yield from filter(None, (glossary.metric(one.name).caution for one in heads))
 
 
 # ---------------------------------------------------------------------------------------------------------------- strip
@@ -296,7 +297,7 @@ def _attacks(rows: Sequence[Row]) -> Table:
                 "yes" if row["contends"] else "",
             ]
         )
-    columns = [Column(head, "number" if 2 < place < 8 else "text") for place, head in enumerate(heads)]
+    columns = [Column(head, "number" if 2 < place < 8 else TEXT) for place, head in enumerate(heads)]
     kept = [
         place for place, head in enumerate(heads) if head != HELD_OUT or {line[place] for line in body} - {tables.DASH}
     ]

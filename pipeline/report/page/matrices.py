@@ -20,7 +20,7 @@ SPEAKER_COLUMNS = (
     ("diagonal_oo", "similarity to itself, OO", ""),
     ("diagonal_op", "OP", ""),
     ("diagonal_pp", "PP", ""),
-    ("deid", "DeID (%) ↑", "fraction"),
+    ("deid", "DeID_OP (%) ↑", "fraction"),
     ("max_llr", "largest |LLR| (nat) ↓", ""),
     ("srd_rank_median", "median rank ↑", ""),
 )

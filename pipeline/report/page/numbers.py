@@ -87,6 +87,11 @@ class Numbers:
     without: list[tuple[contracts.Metric, str]]
 
     @property
+    def line(self) -> str:
+        """What the folded part holds."""
+        return f"{counted(len(self.metrics), 'metric')}, {counted(sum(one.rows for one in self.metrics), 'row')}"
+
+    @property
     def metrics(self) -> list[Metric]:
         return [metric for family in self.families for metric in family.metrics]
 
@@ -98,15 +103,19 @@ def numbers(rows: pd.DataFrame, evaluation: runs.Evaluation, signatures: Mapping
         rows: of results, with their series.
         signatures: the name of each in this page.
     """
-    shown = tables.ordered(once(tables.presented(rows)), evaluation.systems)
+    plain = rows.astype({name: object for name, kind in rows.dtypes.items() if isinstance(kind, pd.StringDtype)})
+    shown = tables.ordered(once(tables.presented(plain)), evaluation.systems)
     parts = {str(name): part for name, part in shown.groupby("metric", sort=False)}
     without = {name: _reasons(part) for name, part in parts.items() if _is_without(part)}
     held = {name: part for name, part in parts.items() if name not in without}
     always = (*tables.ALWAYS, "run_id") if evaluation.several else tables.ALWAYS
     families = []
     for title, names in glossary.titled(held):
-        compact = _compact({name: held[name] for name in names}, evaluation.systems)
-        families.append(Family(title, compact, _metrics({name: held[name] for name in names}, always, signatures)))
+        halves = {name: parted(held[name], glossary.ways(name)) for name in names}
+        compact = _compact([first for first, _ in halves.values()], evaluation.systems)
+        families.append(
+            Family(title, compact, _metrics(halves, the_same({n: held[n] for n in names}), always, signatures))
+        )
     ranked = sorted(without, key=glossary.rank)
     return Numbers(families, [(glossary.metric(name), without[name]) for name in ranked])
 
@@ -123,11 +132,8 @@ def _reasons(rows: pd.DataFrame) -> str:
     return "; ".join(f"{counted(int(count), 'row')}: {reason}" for reason, count in found.items())
 
 
-def _compact(parts: Mapping[str, pd.DataFrame], systems: Sequence[str]) -> list[Compact]:
-    first = [parted(part, glossary.ways(name))[0] for name, part in parts.items()]
-    if not first:
-        return []
-    found = tables.summaries(pd.concat(first, ignore_index=True), systems)
+def _compact(parts: Sequence[pd.DataFrame], systems: Sequence[str]) -> list[Compact]:
+    found = tables.summaries(pd.concat(parts, ignore_index=True), systems)
     return [Compact(one.title, _summary(one), tables.footnotes(one, False)) for one in found]
 
 
@@ -140,24 +146,27 @@ def _summary(summary: tables.Summary) -> Table:
     return Table(columns, body, left=len(summary.left))
 
 
-def _metrics(parts: Mapping[str, pd.DataFrame], always: Sequence[str], signatures: Mapping[str, str]) -> list[Metric]:
-    same = the_same(parts)
+def _metrics(
+    halves: Mapping[str, tuple[pd.DataFrame, pd.DataFrame]],
+    same: Mapping[str, str],
+    always: Sequence[str],
+    signatures: Mapping[str, str],
+) -> list[Metric]:
+    """The metrics of a family: of each the rows that are the number and the others; ``same`` are names that have no table."""
     found = []
-    for name, part in parts.items():
+    for name, (first, others) in halves.items():
         if name in same:
             continue
-        first, others = parted(part, glossary.ways(name))
-        alike = [glossary.metric(other) for other, original in same.items() if original == name]
         found.append(
             Metric(
                 name,
                 glossary.metric(name),
-                glossary.unit(str(part["unit"].iloc[0])),
-                str(part["direction"].iloc[0]),
+                glossary.unit(str(first["unit"].iloc[0])),
+                str(first["direction"].iloc[0]),
                 _table(first, always, signatures),
                 _table(others, (*always, "defined"), signatures) if len(others) else None,
-                alike,
-                len(part),
+                [glossary.metric(other) for other, original in same.items() if original == name],
+                len(first) + len(others),
             )
         )
     return found

@@ -28,6 +28,7 @@ class Download:
 
 
 Kind = Literal["text", "number", "value", "chance", "sentence", "note", "signature"]
+TEXT: Kind = "text"
 
 
 @dataclass(frozen=True)
@@ -42,7 +43,7 @@ class Column:
     """
 
     head: str
-    kind: Kind = "text"
+    kind: Kind = TEXT
     once: str = ""
 
     @property

@@ -16,10 +16,11 @@ from pipeline.report.tables import DASH, number
 from pipeline.report.words import joined
 from pipeline.tables import results
 from pipeline.tables import speakers as told
+from pipeline.tables.answers import ATTACK
 
 Row = Mapping[str, Any]
-SHOWN = 3
-"""Speakers of each system and subset that are shown unfolded: the list of the worst is at least as long."""
+SHOWN, UNFOLDED = 3, 12
+"""Speakers of each system and subset that are shown at most, and rows in all that are shown unfolded, but one of each at least."""
 MOST = 1000
 """Rows of a table of the page; the files have all."""
 MOST_SAID = 12
@@ -117,26 +118,35 @@ def _groups(rows: Sequence[Row]) -> dict[tuple[str, str], list[Row]]:
 
 
 def _first(rows: Sequence[Row]) -> list[Row]:
-    return [row for group in _groups(rows).values() for row in group[:SHOWN]]
+    """The worst of each system and subset: fewer of each where there are many."""
+    groups = _groups(rows)
+    each = min(SHOWN, max(UNFOLDED // max(len(groups), 1), 1))
+    return [row for group in groups.values() for row in group[:each]]
 
 
 # ----------------------------------------------------------------------------------------------------------- sentences
 
 
 def _sentences(rows: Sequence[Row]) -> Iterator[str]:
+    """Of each system and subset where somebody is told apart who that is; in one sentence where nobody is."""
+    alike, unknown = [], []
     for (label, subset), group in _groups(rows).items():
         above = [row for row in group if row["against_median"] == "above"]
-        median = f"the median speaker ({leaderboard.bits(group[0]['median'])} bit)"
-        where = f"{label} on {subset}, {leaderboard.attack(group[0])}"
+        median = f"{leaderboard.bits(group[0]['median'])} bit"
         if above:
-            names = joined(f"{row['speaker']} ({leaderboard.bits(row['d_ece'])})" for row in above[:SHOWN])
+            names = joined(f"{row['speaker']} ({leaderboard.bits(row['d_ece'])} bit)" for row in above[:SHOWN])
             more = f" and {len(above) - SHOWN} more" if len(above) > SHOWN else ""
             are = "is" if len(above) == 1 else "are"
-            yield f"{where}: {names}{more} {are} told more of than {median}, out of {len(group)}."
+            where = f"{label} on {subset} under {leaderboard.attack(group[0])}"
+            yield f"{where}: {names}{more} {are} told more of than the median speaker ({median}), out of {len(group)}."
         elif any(row["against_median"] for row in group):
-            yield f"{where}: nobody of {len(group)} is shown to be told more of than {median}; the order may be chance."
+            alike.append(f"{label} on {subset} ({len(group)} speakers, median {median})")
         else:
-            yield f"{where}: there are no intervals ({group[0]['reason'].partition(';')[0]}), so the order may be chance."
+            unknown.append(f"{label} on {subset} ({group[0]['reason'].partition(';')[0]})")
+    if alike:
+        yield f"Nobody is shown to be told more of than the median speaker, so who comes first may be chance: {'; '.join(alike)}."
+    if unknown:
+        yield f"There are no intervals, so who comes first may be chance: {'; '.join(unknown)}."
 
 
 def _agreement(rows: Sequence[Row]) -> str:
@@ -267,7 +277,7 @@ def _overlap(rows: Sequence[Row]) -> Table:
             DASH if math.isnan(row["rank_correlation"]) else f"{row['rank_correlation']:.2f}".replace("-", "−"),
             str(row["subset"]),
             leaderboard.attack(row),
-            leaderboard.attack({name: row[f"other_{name}"] for name in told.ATTACK}),
+            leaderboard.attack({name: row[f"other_{name}"] for name in ATTACK}),
             str(row["names"]) or DASH,
         ]
         for row in rows[:MOST]
