@@ -155,7 +155,6 @@ MENTIONS: dict[tuple[Kind, str], dict[str, str]] = {
         "pipeline/trainers/embedding/__init__.py": f"{WORD}: a schedule of learning rates",
         "pipeline/trainers/embedding/learner.py": f"{WORD}: a schedule of learning rates",
     },
-    ("backends", "plda"): {"pipeline/report/terms.py": GLOSSARY},
     ("backends", "wccn"): {"pipeline/report/terms.py": GLOSSARY},
     ("anonymisers", "command"): {
         "pipeline/cli/trusted.py": "a program that only one's own command line may name",
@@ -195,6 +194,7 @@ MENTIONS: dict[tuple[Kind, str], dict[str, str]] = {
         "pipeline/datasets/vpc/layout.py": f"{WORD}: a file of Kaldi",
         "pipeline/datasets/vpc/vectors.py": f"{WORD}: a file of Kaldi",
         "pipeline/evaluation/found_models.py": MESSAGE,
+        "pipeline/report/terms.py": GLOSSARY,
     },
     ("executors", "local"): {
         "pipeline/datasets/vpc/layout.py": f"{WORD}: a folder of Kaldi's recipes",
