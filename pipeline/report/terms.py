@@ -397,6 +397,14 @@ SPEAKERS = (
     ),
     Term("nearest other speaker", "The speaker for whom this one would be taken first.", ("nearest",)),
     Term(
+        "Jaccard",
+        "Of two lists, the speakers on both over the speakers on either: 1 for equal lists, 0 for lists with nobody in common.",
+    ),
+    Term(
+        "rank correlation",
+        "How far two attacks agree on the order of all speakers: 1 is the same order, 0 none, −1 the reverse (Spearman).",
+    ),
+    Term(
         "told more of",
         "The attack tells more of this speaker than of the median speaker, beyond chance.",
         ("told less of",),

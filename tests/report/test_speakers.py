@@ -13,6 +13,7 @@ from pipeline.report import runs
 from pipeline.report.page import speakers as section
 from pipeline.report.render import render
 from pipeline.tables import answers, speakers
+from tests.report.test_glossary import names_of_data, said, unknown
 from tests.report.test_report import parse
 
 MakeRun = Callable[..., Path]
@@ -74,7 +75,9 @@ def test_the_worst_are_shown_with_their_values_and_the_rest_is_folded(
     found = told([folder])
     assert found.worst is not None and found.every is not None and found.overlap is not None
     heads = [column.head for column in found.worst.columns]
-    assert heads[:2] == ["speaker", "D_ECE of the speaker (bit) ↓"] and "ALID_i (bit) ↓" not in heads, "nobody has one"
+    assert heads[:2] == ["speaker", "D_ECE of the speaker (bit) ↓"] and "ALID of the speaker (bit) ↓" not in heads, (
+        "nobody has one"
+    )
     assert [line[0] for line in found.worst.body] == NAMES[:3] * 2 and found.worst.marked == {0, 3}
     first = dict(zip(heads, found.worst.body[0]))
     assert first["system"] == "b2" and first["95 % interval"] == "[0.400, 0.600]" and first["own EER (%) ↑"] == "12.34"
@@ -91,6 +94,9 @@ def test_the_worst_are_shown_with_their_values_and_the_rest_is_folded(
     assert [line[:3] for line in found.overlap.body] == [["b2", "1 of 3", "1.50"], ["b2r", "2 of 3", "1.50"]]
     assert "another attack on the same system lists 1.5 as well, on average over 2 comparisons" in found.agreement
     page = parse(render([folder], tmp_path / "out.html"))
+    html = (tmp_path / "out.html").read_text(encoding="utf-8")
+    part = html[html.index('<section aria-labelledby="speakers">') :].partition("</section>")[0]
+    assert unknown(said(f"<body>{part}"), names_of_data()) == set(), "each word has an entry in the glossary"
     assert "Worst-protected speakers" in page.text and "<b>ann</b>" in page.text and found.agreement in page.text
 
 

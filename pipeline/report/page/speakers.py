@@ -175,7 +175,7 @@ COLUMNS = (
     Column("than the median speaker", "note"),
     Column("in original speech", "note"),
     Column("own EER (%) ↑", "number"),
-    Column("ALID_i (bit) ↓", "number"),
+    Column("ALID of the speaker (bit) ↓", "number"),
     Column("median rank ↑", "number"),
     Column("who", "note"),
     Column("taken for", "note"),
