@@ -309,6 +309,15 @@ VALUES = (
     ),
     Term("population", "How many speakers the attacker chooses among.", ("N'",)),
     Term("candidates", "The enrolled speakers, one of whom is meant.", ("candidate",)),
+    Term(
+        "slope",
+        "How far the attacker trusts scores when they become probabilities of the candidates. dev: learnt from development speakers; "
+        "loso: for each speaker from all the others (leave one speaker out); published: by the rule of the publication.",
+        ("loso", "dev", "published"),
+        "arXiv 2607.06259",
+    ),
+    Term("posterior", "How likely each candidate is once the attacker has listened."),
+    Term("false-positive rate", "The share of impostors whom the attacker accepts.", ("FPR", "false alarms")),
     Term("bit", "A unit of information: one bit halves the number of speakers in question.", ("bits",)),
     Term("nat", "A unit of information, by the natural logarithm: 1.44 bits."),
     Term("log10", "The base-10 logarithm: 2 means odds of 100 to 1."),
