@@ -5,7 +5,8 @@ See pipeline/metrics/README.md, section 3.
 If two systems are equally good, it does not matter which of them protected a speaker: his contributions to the two values
 (:mod:`pipeline.metrics.strongest`) can be swapped. A swap turns the sign of the speaker's part of the difference, in all trials in which
 he is on either side. The p-value is the share of swaps whose difference, in its standard error, is at least as large; few speakers
-are enumerated.
+are enumerated. The contributions that are swapped add up to the values as they stand, not to the corrected ones: equally good systems have one
+bias, and correcting it only adds noise that no swap knows of.
 
 Under each system's strongest attack the difference is max θ_B(b) - max θ_A(a). That B discloses more is shown only if it is shown
 against every attack on A: for each a the largest of the statistics over b is compared with the largest under the same swaps, and the
@@ -26,6 +27,8 @@ import numpy.typing as npt
 from pipeline.metrics._checks import Array, Indices, MetricError
 from pipeline.metrics.strongest import DRAWS, Attacks, _none, contenders, freedom, joint_quantile, spread
 from pipeline.metrics.uncertainty import Interval
+
+VERSION = 2
 
 FEWEST = 6
 """Speakers: with fewer no swap can reach a p-value of 5 %."""
@@ -101,8 +104,15 @@ def difference(
             plain, interval, None, f"{n} speakers are too few to tell a difference from chance", n, 0, False
         )
     signs, exact = swaps(n, generator=generator, draws=draws)
+    parts = _uncorrected(other)[:, None, :] - _uncorrected(one)[None, :, :]
     higher, lower = _one_sided(parts, signs, exact), _one_sided(-parts.swapaxes(0, 1), signs, exact)
     return Difference(plain, interval, min(1.0, 2 * min(higher, lower)), "", n, len(signs), exact)
+
+
+def _uncorrected(attacks: Attacks) -> Array:
+    """Contributions [A, S] that add up to the values as they stand."""
+    found: Array = attacks.contributions + (attacks.values - attacks.corrected)[:, None] / len(attacks.speakers)
+    return found
 
 
 def _lacks(a: Attacks, b: Attacks) -> str:

@@ -57,6 +57,8 @@ def of_difference(row: Row) -> str:
 
 def _more_or_less(row: Row) -> str:
     size = abs(row["difference"])
+    if row["metric"] == "eer" and size == 0:
+        return f"the EER of {row['system']} is that of {row['reference']}"
     if row["metric"] == "eer":
         word = "higher" if row["difference"] > 0 else "lower"
         return f"the EER of {row['system']} is {100 * size:.1f} points {word} than that of {row['reference']}"
@@ -118,11 +120,9 @@ def best_row(board: pd.DataFrame) -> Row | None:
 
 
 def _verdict(best: Row, rest: Sequence[Row], differences: pd.DataFrame) -> str:
-    interval = (
-        ""
-        if math.isnan(best["d_ece_low"])
-        else f" (95 % interval {bits(best['d_ece_low'])} to {bits(best['d_ece_high'])})"
-    )
+    low, high = best["d_ece_low"], best["d_ece_high"]
+    beside = "" if low <= best["d_ece"] <= high else ", corrected for what few trials add,"
+    interval = "" if math.isnan(low) else f" (95 % interval{beside} {bits(low)} to {bits(high)})"
     tried = int(best["n_attacks"])
     by = f"the strongest of {tried} attacks" if tried > 1 else "the only attack tried"
     numbers = (
@@ -137,7 +137,8 @@ def _verdict(best: Row, rest: Sequence[Row], differences: pd.DataFrame) -> str:
         why = "" if row is None or not row["reason"] else f" ({row['reason']})"
         return f"On {best['subset']}, {best['system']} has the lowest D_ECE: {numbers}; it was not tested against the next, {rest[0]['system']}{why}."
     word = "less" if best["d_ece"] <= rest[0]["d_ece"] else "more"
-    gap = f"{bits(abs(row['difference']))} bit {word} than the next, {rest[0]['system']} ({p_value(p)})"
+    much = f"{bits(abs(row['difference']))} bit {word} than" if row["difference"] else "as much as"
+    gap = f"{much} the next, {rest[0]['system']} ({p_value(p)})"
     alike = joined(str(one["system"]) for one in (best, *rest) if one["rank"] == best["rank"])
     if rest[0]["rank"] != best["rank"]:
         return f"On {best['subset']}, {best['system']} protects best: {numbers}, {gap}."

@@ -223,6 +223,18 @@ def test_the_p_value_counts_all_swaps_of_few_speakers(n_a: int, n_b: int) -> Non
         assert (found.interval.low, found.interval.high) == pytest.approx((low, high), abs=1e-12)
 
 
+@pytest.mark.parametrize("metric", ["d_ece", "eer.rocch"])
+def test_what_is_swapped_adds_up_to_the_values_as_they_stand(metric: str) -> None:
+    a, b = (measured(lists(1, seed=seed), metric) for seed in (1, 2))
+    n = len(a.speakers)
+    parts = b.contributions[0] - a.contributions[0]
+    parts = parts - parts.mean() + (b.values[0] - a.values[0]) / n
+    assert parts.sum() == pytest.approx(b.values[0] - a.values[0]) != pytest.approx((b.corrected - a.corrected)[0])
+    sums = [abs(float(np.dot(signs, parts))) for signs in itertools.product((-1, 1), repeat=n)]
+    found = difference(a, b, generator=np.random.default_rng(0))
+    assert found.p_value == pytest.approx(np.mean([one >= abs(parts.sum()) - 1e-12 for one in sums]))
+
+
 def test_the_two_directions_mirror_each_other() -> None:
     a, b = measured(lists(2, seed=1)), measured(lists(3, seed=2))
     one, other = (difference(*pair, generator=np.random.default_rng(0)) for pair in ((a, b), (b, a)))
@@ -262,7 +274,9 @@ ROW = COLUMN = PAIR = 0.4
 WHOLE = math.sqrt(ROW**2 + COLUMN**2 + PAIR**2 + 1)
 
 
-def simulated(random: np.random.Generator, shifts: list[float], shared: float, speakers: int = SPEAKERS) -> Attacks:
+def simulated(
+    random: np.random.Generator, shifts: list[float], shared: float, speakers: int = SPEAKERS, metric: str = "d_ece"
+) -> Attacks:
     """Attacks whose targets score higher by ``shifts``, and which have a part of everything else in common."""
     n, each = speakers, EACH
     enrolled, spoken = np.repeat(np.arange(n), n * each), np.tile(np.repeat(np.arange(n), each), n)
@@ -278,7 +292,8 @@ def simulated(random: np.random.Generator, shifts: list[float], shared: float, s
         [
             Trials(math.sqrt(shared) * common + math.sqrt(1 - shared) * effects() + shift * (enrolled == spoken), enrolled, spoken)
             for shift in shifts
-        ]
+        ],
+        metric,
     )  # fmt: skip
 
 
@@ -350,10 +365,24 @@ def test_the_interval_of_the_maximum_covers_the_strongest_attack(name: str) -> N
         ([2.2] + [1.0] * 5, [2.2] * 6),
         ([1.6, 1.5, 1.4, 1.2, 1.0, 0.5], [1.6, 1.5, 1.4, 1.2, 1.0, 0.5]),
         ([0.0] * 6, [0.0] * 6),
+        ([3.0] * 6, [3.0] * 6),
     ],
-    ids=["equal", "one strong", "one strong against six", "mixed", "chance"],
+    ids=["equal", "one strong", "one strong against six", "mixed", "chance", "hardly any error"],
 )
 def test_equally_good_systems_are_seldom_called_different(shifts_a: list[float], shifts_b: list[float]) -> None:
     strong, same = called_different(shifts_a, shifts_b, 500)
     assert strong <= 0.06, "each under its strongest attack"
     assert same <= 0.06, "under the same attack"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("metric", ["d_ece", "eer.rocch"])
+@pytest.mark.parametrize("shift", [1.5, 3.0])
+def test_equally_good_systems_are_seldom_called_different_under_one_attack(metric: str, shift: float) -> None:
+    """The EER too; where a system makes hardly any errors as well."""
+    called = 0
+    for seed in range(500):
+        random = np.random.default_rng([seed, 1])
+        a, b = (simulated(random, [shift], 0.5, 16, metric) for _ in "ab")
+        called += (difference(a, b, generator=random).p_value or 0) <= 0.05
+    assert called / 500 <= 0.06

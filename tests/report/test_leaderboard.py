@@ -88,6 +88,10 @@ def test_systems_that_no_test_separates_are_not_ranked_in_words_either() -> None
         ([row("b2", 0.1)], "b2 is the only system that protects: against the strongest of 6 attacks"),
         ([row("b2", 0.1, n_attacks=1)], "against the only attack tried (semi_informed"),
         ([row("b2", 0.02, chance="within")], f"That is {NOTHING}."),
+        (
+            [row("b2", 0.1, d_ece_low=0.0, d_ece_high=0.06)],
+            "(95 % interval, corrected for what few trials add, 0.000 to 0.060)",
+        ),
         ([row("b2", 0.1), row("b3", 0.2)], "it was not tested against the next, b3"),
         ([row("b2", 0.1), row("b3", NAN)], "Of b3 there is no number."),
         ([row("b2", 0.1, d_ece_low=NAN, d_ece_high=NAN)], "gives away 0.100 bit of D_ECE, at an EER"),
@@ -101,6 +105,13 @@ def test_nothing_is_said_where_no_system_is_attacked() -> None:
     board, differences = tables([row("original", 0.6, None)], [])
     assert leaderboard.sentence(board, differences, SUBSET, NONE) == "" == leaderboard.text(board, differences, NONE)
     assert leaderboard.text(*tables([], []), NONE) == ""
+
+
+def test_equal_values_are_neither_less_nor_more() -> None:
+    board, differences = tables([row("b2r", 0.1), row("b2", 0.1)], [compared("b2r", "b2", 0.0, 1.0)])
+    assert leaderboard.sentence(board, differences, SUBSET, NONE).endswith("as much as the next, b2 (p = 1).")
+    equal = compared("b2r", "b2", 0.0, NAN, metric="eer", low=NAN, high=NAN, reason="few")
+    assert "the EER of b2r is that of b2; not tested" in leaderboard.of_difference(equal)
 
 
 def test_differences_as_sentences() -> None:
