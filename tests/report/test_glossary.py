@@ -70,7 +70,7 @@ def said(html: str) -> Iterator[str]:
 
 def unknown(texts: Iterator[str], known: frozenset[str]) -> set[str]:
     """Words that are neither plain English, nor known, nor in the glossary."""
-    forms = [form for _, several in terms.GROUPS for term in several for form in (term.name, *term.forms)]
+    forms = [form for _, several in terms.groups() for term in several for form in (term.name, *term.forms)]
     for name in glossary.metrics():
         one = glossary.metric(name)
         forms += [one.symbol.replace("_", "", 1), one.symbol, one.title]
@@ -142,7 +142,7 @@ def test_every_attacker_and_way_to_compute_a_number_has_an_entry() -> None:
     attackers = [path.stem for path in (Path(__file__).parents[2] / "conf" / "attacker").glob("*.yaml")]
     ways = [way for name in glossary.metrics() for way in glossary.ways(name)]
     assert len(attackers) >= 3 and {"rocch", "kaldi", "speechbrain", "empirical", "beta_binomial", "exact"} <= {*ways}
-    forms = {form for _, several in terms.GROUPS for term in several for form in (term.name, *term.forms)}
+    forms = {form for _, several in terms.groups() for term in several for form in (term.name, *term.forms)}
     # ``vpc`` is explained where D_sys is.
     assert {*attackers, *ways, "unprotected"} - forms <= {"vpc"} and "vpc:" in glossary.metric("d_sys").sentence
 
@@ -181,7 +181,7 @@ def test_what_an_entry_uses_has_an_entry_too() -> None:
 
 
 def test_terms_are_whole_sentences_and_named_once() -> None:
-    every = [term for _, several in terms.GROUPS for term in several]
+    every = [term for _, several in terms.groups() for term in several]
     assert len({term.name for term in every}) == len(every)
     for term in every:
         assert term.sentence[0].isupper() or term.sentence[0] in "19“", term

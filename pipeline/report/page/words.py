@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import html
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from pipeline.report import glossary, terms
@@ -46,7 +46,7 @@ def entries(page: str, metrics: Mapping[str, str]) -> list[Group]:
     of_metrics = [_of_metric(name, metrics[name]) for name in sorted(metrics, key=glossary.rank)]
     found = used(" ".join([visible(page), *(f"{one.long} {one.sentence} {one.source}" for one in of_metrics)]))
     groups = [Group(METRICS, of_metrics)] if of_metrics else []
-    for heading, words in terms.GROUPS:
+    for heading, words in terms.groups():
         kept = [Entry(one.name, "", one.sentence, one.source) for one in words if one in found]
         groups += [Group(heading, kept)] if kept else []
     return groups
@@ -65,9 +65,9 @@ def visible(page: str) -> str:
     return html.unescape(f"{_TAG.sub(lambda tag: ' ' if tag[1] else '', seen)} {said}")
 
 
-def used(text: str, words: Sequence[tuple[str, Sequence[Term]]] = terms.GROUPS) -> set[Term]:
+def used(text: str) -> set[Term]:
     """The terms that a text uses, with those that their sentences use."""
-    left = [term for _, several in words for term in several]
+    left = [term for _, several in terms.groups() for term in several]
     found: set[Term] = set()
     unread = text
     while unread:
