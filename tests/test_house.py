@@ -111,6 +111,7 @@ def test_nothing_below_reaches_up_to_the_command_line() -> None:
 MESSAGE = "an example in a message; another component is no worse without it"
 SCRIPTS = "what the scripts of a challenge scored with, as tables of its score files print it"
 WORD = "the word has another meaning there"
+GLOSSARY = "the glossary of the report explains the word; another component is no worse without it"
 MENTIONS: dict[tuple[Kind, str], dict[str, str]] = {
     ("extractors", "ecapa"): {
         "pipeline/datasets/scores/folders.py": SCRIPTS,
@@ -132,6 +133,7 @@ MENTIONS: dict[tuple[Kind, str], dict[str, str]] = {
         "pipeline/families/cece/__init__.py": f"{WORD}: f0 and f1 are two runs",
         "pipeline/families/cece/profile.py": f"{WORD}: f0 and f1 are two runs",
         "pipeline/metrics/calibration.py": f"{WORD}: f0 and f1 are two runs",
+        "pipeline/report/terms.py": f"{WORD}: f0 and f1 are two runs",
     },
     ("extractors", "text"): {
         "pipeline/datasets/kaldi.py": f"{WORD}: a table of Kaldi",
@@ -148,10 +150,12 @@ MENTIONS: dict[tuple[Kind, str], dict[str, str]] = {
         "pipeline/contracts.py": f"{WORD}: how an extractor's vectors are ranked",
         "pipeline/diagnostics/sentences.py": f"{WORD}: a similarity",
         "pipeline/metrics/treatment.py": f"{WORD}: a similarity",
+        "pipeline/report/terms.py": GLOSSARY,
         "pipeline/stages/score.py": f"{WORD}: how an extractor's vectors are ranked",
         "pipeline/trainers/embedding/__init__.py": f"{WORD}: a schedule of learning rates",
         "pipeline/trainers/embedding/learner.py": f"{WORD}: a schedule of learning rates",
     },
+    ("backends", "wccn"): {"pipeline/report/terms.py": GLOSSARY},
     ("anonymisers", "command"): {
         "pipeline/cli/trusted.py": "a program that only one's own command line may name",
         "pipeline/extractors/precomputed/files.py": f"{WORD}: an entry of a list that is none",
@@ -190,6 +194,7 @@ MENTIONS: dict[tuple[Kind, str], dict[str, str]] = {
         "pipeline/datasets/vpc/layout.py": f"{WORD}: a file of Kaldi",
         "pipeline/datasets/vpc/vectors.py": f"{WORD}: a file of Kaldi",
         "pipeline/evaluation/found_models.py": MESSAGE,
+        "pipeline/report/terms.py": GLOSSARY,
     },
     ("executors", "local"): {
         "pipeline/datasets/vpc/layout.py": f"{WORD}: a folder of Kaldi's recipes",
@@ -292,11 +297,15 @@ def test_the_defaults_are_all_that_the_configuration_says_of_components() -> Non
 
 ATTACKERS = sorted(path.stem for path in (ROOT / "conf" / "attacker").glob("*.yaml"))
 # Beside examples in messages, findings speak of the strongest of the usual attackers unless they are told of another one,
-# and folders of score files are those of the usual attackers.
+# folders of score files are those of the usual attackers, and the glossary says who they are.
 SAID = {
-    "ignorant": {"pipeline/planning/extractors.py", "pipeline/datasets/scores/folders.py"},
-    "lazy_informed": {"pipeline/datasets/scores/folders.py"},
-    "semi_informed": {"pipeline/diagnostics/sentences.py", "pipeline/datasets/scores/folders.py"},
+    "ignorant": {"pipeline/planning/extractors.py", "pipeline/datasets/scores/folders.py", "pipeline/report/terms.py"},
+    "lazy_informed": {"pipeline/datasets/scores/folders.py", "pipeline/report/terms.py"},
+    "semi_informed": {
+        "pipeline/diagnostics/sentences.py",
+        "pipeline/datasets/scores/folders.py",
+        "pipeline/report/terms.py",
+    },
     "recipe=demo": {"pipeline/cli/__init__.py"},
     "recipe=kaldi": {"pipeline/cli/__init__.py"},
 }

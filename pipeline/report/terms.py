@@ -388,6 +388,13 @@ SPEAKERS = (
         "Of whom the strongest attack still tells most. In every set somebody is worst; whether that is more than chance is said beside it.",
         ("worst-protected",),
     ),
+    Term(
+        "Jaccard",
+        "Of two lists, the share of the names on either that are on both: 1 is the same list, 0 no name in common.",
+    ),
+    Term(
+        "rank correlation", "How alike two orders are: 1 the same, 0 unrelated, −1 the reverse.", source="Spearman 1904"
+    ),
     Term("nearest other speaker", "The speaker for whom this one would be taken first.", ("nearest",)),
     Term(
         "told more of",

@@ -188,7 +188,7 @@ def test_rows_have_ranks_values_and_what_belongs_to_them(html: str) -> None:
     assert cell(found["b2"], "deid") == "91.0 [85.0, 97.0]" and cell(found["original"], "deid") == "–"
     assert found["b2"].find(".//*[@data-metric='alid']") is None, "a column without a value is left out"
     text = words(found["b2r"])
-    assert "semi_informed: ecapa, plda, adapted; strongest of 2 tried" in text
+    assert "semi_informed: ecapa, plda, adapted; of 2 tried" in text
     assert "29 speakers, 1449 target trials, 14080 non-target trials" in words(
         part(html, "section", 'id="leaderboard"')
     )
@@ -237,6 +237,11 @@ def test_few_notices_are_open_and_none_is_lost(html: str) -> None:
         assert words(box).count(f"{kind} ") == 5
         folded = box.find("details")
         assert words(folded).count(f"{kind} ") == 5 - MOST_SHOWN and f"{5 - MOST_SHOWN} more" in words(folded)
+
+
+def test_above_the_leaderboard_stands_how_much_is_to_be_known_first(html: str) -> None:
+    (link,) = [one for one in part(html, "section", 'id="leaderboard"').iter("a") if one.get("href") == "#limits"]
+    assert words(link) == "5 things to know first"
 
 
 def test_differences_begin_with_the_baseline(html: str) -> None:
@@ -362,3 +367,14 @@ def test_a_number_that_promises_more_than_there_is_stands_on_the_first_screen(
     html = render([run], tmp_path / "out").read_text()
     box = words(part(html, "div", 'aria-labelledby="doubt"'))
     assert box == "Numbers that promise more than there is DeID looks < good. And 1 more: which results ."
+
+
+def test_what_was_found_wrong_comes_before_advice(make_run: MakeRun, tmp_path: Path) -> None:
+    run = run_of(make_run, tmp_path / "run", BOARD, ATTACKS)
+    rows = [
+        check("Add an attacker.", True, leaderboard.ADVICE[0]),
+        check("It has learned nothing.", True, "on_original"),
+    ]
+    pd.DataFrame(rows).to_parquet(run / "diagnostics.parquet")
+    box = words(part(render([run], tmp_path / "out").read_text(), "div", 'aria-labelledby="doubt"'))
+    assert box.index("It has learned nothing.") < box.index("Add an attacker.")

@@ -60,7 +60,7 @@ METRICS = {
         "D_diag",
         "diagonal dominance of a voice similarity matrix",
         "How much more similar speakers are to themselves than to others, from 0 (nobody stands out) to 1, among "
-        "originals (oo), between originals and protected speech (op) and among protected speech (pp).",
+        "originals (OO), between originals and protected speech (OP) and among protected speech (PP).",
         "Noé et al. 2020, Eq. 3",
         summary=False,
     ),

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pipeline.diagnostics import grouping as diagnostics
 from pipeline.diagnostics.sentences import OF_NUMBERS
 from pipeline.report import runs
+from pipeline.report.leaderboard import ADVICE
 from pipeline.report.page.parts import Column, Download, Table, csv_text
 
 
@@ -37,6 +38,8 @@ def attack(evaluation: runs.Evaluation) -> Attack | None:
         return None
     found = diagnostics.findings(frame)
     doubts = [one for one in found.flagged if one.check not in OF_NUMBERS]
+    # What was found wrong comes before what else could be tried.
+    doubts.sort(key=lambda one: one.check in ADVICE)
     misleading = [one for one in found.flagged if one.check in OF_NUMBERS]
     return Attack(
         doubts,

@@ -217,8 +217,8 @@ def _about(row: Row) -> list[str]:
         said = [f"no number: {row['reason']}" if row["reason"] else "no number"]
     else:
         tried, may = int(row["n_attacks"]), int(row["contenders"])
-        said = ["the only attack tried" if tried == 1 else f"strongest of {tried} tried"]
-        said += [f"{may} may be the strongest"] if may > 1 else []
+        may_be = f", {may} may be the strongest" if may > 1 else ""
+        said = ["the only attack tried" if tried == 1 else f"of {tried} tried{may_be}"]
     return [*said, *([f"not tried: {row['untried']}"] if row["untried"] else [])]
 
 
@@ -228,7 +228,7 @@ def _notes(rows: Sequence[Row], heads: Sequence[leaderboard.Column], several: bo
     if any(row["status"] == "partial" for row in rows):
         yield "† does not stand on everything that was expected; do not compare."
     yield NO_RANK if several else RANK
-    yield "↑ higher is more private, ↓ lower is more private. In brackets: 95 % interval over speakers; that of D_ECE is of the maximum over the attacks."
+    yield "↑ higher, ↓ lower is more private. In brackets: 95 % interval over speakers, of D_ECE that of the maximum over the attacks."
     if any(one.name == "tag" for one in heads):
         yield "l_w and tag are those of the strongest attack."
     yield from filter(None, (glossary.metric(one.name).caution for one in heads))
