@@ -150,5 +150,9 @@ def compare(lines: list[str], out: str) -> None:
 def named(line: str) -> list[str]:
     """A line without what a processor decides: in rows of the anonymiser, numbers and what follows from them."""
     if " mine  " in line or line.startswith("ours: "):
-        return [word for word in re.split(r"  +| mine ", line) if word and not re.match(r"[\d\[–]|lazy|ignorant", word)]
+        return [
+            word
+            for word in re.split(r"  +| mine ", line)
+            if word and not re.match(r"[\d\[–-]|[A-F]$|lazy|ignorant", word)
+        ]
     return ["---"] if line.startswith("----") else line.split()
