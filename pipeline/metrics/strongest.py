@@ -30,6 +30,7 @@ import numpy.typing as npt
 from scipy.special import stdtrit
 
 from pipeline.metrics._checks import Array, Indices, Mask, MetricError
+from pipeline.metrics._result import quantity
 from pipeline.metrics.trial_uncertainty import Reweighted, _bounds, trials_by_identity
 from pipeline.metrics.trials import Trials
 from pipeline.metrics.uncertainty import FEWEST_PERMUTED, Interval, NullBand, no_band, null_band
@@ -247,13 +248,10 @@ def joint_quantile(deviations: Array, degrees: float, level: float, *, two_sided
 class Strongest:
     """The attack that discloses most, and what is certain of it."""
 
-    attack: int
-    """The number of the attack with the highest value; of equal ones the first."""
-    value: float
-    interval: Interval
-    """Of the maximum over all attacks."""
-    contenders: Indices
-    """The attacks that may be the strongest, as far as these speakers tell."""
+    attack: int = quantity("label", "the number of the attack with the highest value; of equal ones the first")
+    value: float = quantity("", "its value, in the metric's unit")
+    interval: Interval = quantity("", "of the maximum over all attacks")
+    contenders: Indices = quantity("label", "the attacks that may be the strongest, as far as these speakers tell")
 
 
 def strongest(attacks: Attacks, *, level: float = 0.95) -> Strongest:

@@ -25,10 +25,11 @@ import numpy as np
 import numpy.typing as npt
 
 from pipeline.metrics._checks import Array, Indices, MetricError
+from pipeline.metrics._result import quantity
 from pipeline.metrics.strongest import DRAWS, Attacks, _none, contenders, freedom, joint_quantile, spread
 from pipeline.metrics.uncertainty import Interval
 
-VERSION = 2
+VERSION = 1
 
 FEWEST = 6
 """Speakers: with fewer no swap can reach a p-value of 5 %."""
@@ -38,16 +39,15 @@ FEWEST = 6
 class Difference:
     """B minus A, with its interval and the p-value of two equally good systems."""
 
-    difference: float
-    """Of the values, in their unit."""
-    interval: Interval
-    p_value: float | None
-    """None where ``reason`` says why."""
-    reason: str
-    n_speakers: int
-    swaps: int
-    """How many were looked at; all of them if ``exact``."""
-    exact: bool
+    difference: float = quantity("", "value of B minus value of A, in the metric's unit")
+    interval: Interval = quantity("", "jackknife interval of the difference")
+    p_value: float | None = quantity(
+        "fraction", "two-sided, systems swapped speaker by speaker; None where reason says why"
+    )
+    reason: str = quantity("", "why there is no p-value, or empty")
+    n_speakers: int = quantity("count", "speakers that were swapped")
+    swaps: int = quantity("count", "swaps that were looked at")
+    exact: bool = quantity("", "all swaps were enumerated")
 
 
 def swaps(n: int, *, generator: np.random.Generator, draws: int = DRAWS) -> tuple[Array, bool]:

@@ -149,6 +149,7 @@ def test_what_is_measured_on_each_set_has_its_mean_over_sets_on_the_leaderboard(
     assert "alid" not in set(run.rows[run.rows["subset"] == MEAN]["metric"]), "the results have what averages ask for"
 
 
+@pytest.mark.slow
 def test_a_system_that_is_added_computes_what_stands_on_it_alone(tmp_path: Path, command: Command) -> None:
     given(tmp_path / "given", ["weak", "good"])
     _, out, _ = command("metric=[asv]", "diagnostics=false")
@@ -166,6 +167,7 @@ def test_a_system_that_is_added_computes_what_stands_on_it_alone(tmp_path: Path,
     assert counts(out) == (reused, 15)
 
 
+@pytest.mark.slow
 def test_another_baseline_and_one_that_is_not_there(tmp_path: Path, command: Command) -> None:
     given(tmp_path / "given", ["weak", "good"])
     status, _, err = command("report.baseline=godo", "metric=[asv]")

@@ -196,6 +196,7 @@ def test_weights_in_a_folder_give_the_numbers_of_the_training_that_made_them(dem
     assert (both["label"] == both["label_trained"]).all()
 
 
+@pytest.mark.slow
 def test_train_prints_where_the_weights_are_and_doctor_what_the_machine_has(demo: Demo) -> None:
     def lines(*arguments: str) -> list[str]:
         command = [demo.python, "-m", "pipeline", *arguments, "recipe=demo"]

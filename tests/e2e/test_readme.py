@@ -51,7 +51,10 @@ FIRST = {one for one in COMMANDS["README.md"] if one.startswith("python")}
 
 @pytest.mark.parametrize(
     "command",
-    [*sorted(FIRST), *mostly_slow(one for one in ALL if one.startswith("python") and one not in FIRST)],
+    [
+        *(pytest.param(one, marks=pytest.mark.slow) if " doctor " in one else one for one in sorted(FIRST)),
+        *mostly_slow(one for one in ALL if one.startswith("python") and one not in FIRST),
+    ],
 )
 def test_each_command_is_understood(
     command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]

@@ -244,6 +244,7 @@ def denied(monkeypatch: pytest.MonkeyPatch) -> Callable[[Path], None]:
     return refuse
 
 
+@pytest.mark.slow
 def test_weights_that_may_not_be_read_are_named_by_every_verb(
     tmp_path: Path, command: Command, denied: Callable[[Path], None]
 ) -> None:

@@ -283,21 +283,21 @@ def test_what_is_not_defined_has_no_value_and_the_reason() -> None:
 
 
 def test_a_run_that_forms_nothing_has_the_digest_that_it_had() -> None:
-    plain = compose(["recipe=demo"])[0].numeric()
-    asked = compose(["recipe=demo", "+averages.a={weights: {x: 1}}", "derived=[normalised]"])[0].numeric()
+    plain = compose(["dataset=synthetic"])[0].numeric()
+    asked = compose(["dataset=synthetic", "+averages.a={weights: {x: 1}}", "derived=[normalised]"])[0].numeric()
     assert not {"averages", "derived"} & plain.keys()
     assert asked == {**plain, "derived": ["normalised"],
                      "averages": {"a": {"subset": "a", "weights": {"x": 1.0}, "metrics": ["eer"]}}}  # fmt: skip
 
 
 def test_challenges_rank_by_the_attackers_that_adapt_unless_one_is_named() -> None:
-    asked = ["recipe=demo", "attacker=[ignorant,semi_informed]", "train=default", "extractor=[ecapa]"]
+    asked = ["dataset=synthetic", "attacker=[ignorant,semi_informed]", "train=default", "extractor=[ecapa]"]
     average = "+averages.a={subset: 'mean (of f and m)', weights: {x: 1}}"
     evaluation = compose([*asked, average, "bands={subset: a, edges: [0.1]}"])[0]
     assert evaluation.bands is not None and evaluation.bands.subset == "mean (of f and m)", "an average by its label"
     assert rankers(evaluation) == ["semi_informed"] and not list(unformed(evaluation, ["x"]))
     named = compose([*asked, "bands={subset: x, edges: [0.1], attacker: ignorant}"])[0]
     assert rankers(named) == ["ignorant"]
-    none = compose(["recipe=demo", "attacker=[ignorant]", "bands={subset: x, edges: [0.1]}"])[0]
+    none = compose(["dataset=synthetic", "attacker=[ignorant]", "bands={subset: x, edges: [0.1]}"])[0]
     (said,) = unformed(none, ["x"])
     assert "by the strongest attack alone: no chosen attacker adapts" in said

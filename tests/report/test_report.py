@@ -374,6 +374,7 @@ def test_figure_data_of_another_version_is_an_error(make_run: MakeRun, tmp_path:
         render([run], tmp_path / "out")
 
 
+@pytest.mark.slow
 def test_opens_in_a_browser_without_network(built: tuple[Path, Path], tmp_path: Path) -> None:
     """Headless Chromium with every host unresolvable: each image is loaded at its size, and each shows colour."""
     html = browser.dom(built[1], tmp_path)

@@ -13,7 +13,6 @@ from pipeline.report import runs
 from pipeline.report.page import speakers as section
 from pipeline.report.render import render
 from pipeline.tables import answers, speakers
-from tests.report.test_glossary import names_of_data, said, unknown
 from tests.report.test_report import parse
 
 MakeRun = Callable[..., Path]
@@ -96,6 +95,8 @@ def test_the_worst_are_shown_with_their_values_and_the_rest_is_folded(
     page = parse(render([folder], tmp_path / "out.html"))
     html = (tmp_path / "out.html").read_text(encoding="utf-8")
     part = html[html.index('<section aria-labelledby="speakers">') :].partition("</section>")[0]
+    from tests.report.test_glossary import names_of_data, said, unknown  # which reads a page with these speakers
+
     assert unknown(said(f"<body>{part}"), names_of_data()) == set(), "each word has an entry in the glossary"
     assert "Worst-protected speakers" in page.text and "<b>ann</b>" in page.text and found.agreement in page.text
 
