@@ -185,6 +185,7 @@ LOAD = "import soxr; wave, rate = audio.load(Path(sys.argv[1])); made = audio.re
 SURVEY = "audio.survey(Path(sys.argv[1]))"
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 def test_memory_of_ten_minutes(tmp_path: Path) -> None:
     """Ten minutes of 44.1 kHz stereo: as much as the waveform at both rates, and next to nothing where none is kept."""

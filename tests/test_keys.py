@@ -55,6 +55,7 @@ def sources(**changes: object) -> list[planning.Source]:
     return graph.sources
 
 
+@pytest.mark.slow
 def test_signatures_tell_apart_what_cannot_be_compared() -> None:
     """Equal signatures mean comparable numbers: whatever changes a number changes them, but for the system itself."""
     before = signatures()

@@ -175,6 +175,7 @@ def command(tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pyte
     return run
 
 
+@pytest.mark.slow
 def test_a_program_is_a_system_of_a_run_and_its_files_lie_in_the_store(command: Callable, tmp_path: Path) -> None:
     own = f'+system.mine={{name: command, command: "{sys.executable} {PROGRAM} --list {{list}}", level: speaker}}'
     status, out, err = command("system=[original]", own)

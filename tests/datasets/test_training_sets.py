@@ -187,6 +187,7 @@ def test_notes_of_other_peoples_systems_have_their_label(tiny, tmp_path: Path) -
     assert note.startswith("system t8: 10 of 10 files are sampled below 16 kHz (8000 Hz: 10)")
 
 
+@pytest.mark.slow
 def test_the_real_training_set(speech: Path) -> None:
     """Its README: 168 speakers with one utterance each, 35 minutes."""
     settings = DatasetSettings(

@@ -124,6 +124,7 @@ def test_the_last_screen_has_the_answer_and_it_is_that_of_the_scores(tmp_path: P
     np.testing.assert_allclose(np.sort(metrics.holm(d_eces["p_value"])), np.sort(d_eces["p_holm"]))
 
 
+@pytest.mark.slow
 def test_what_is_measured_on_each_set_has_its_mean_over_sets_on_the_leaderboard(
     tmp_path: Path, command: Command
 ) -> None:

@@ -230,6 +230,7 @@ def test_runs_of_other_versions_and_runs_that_are_not_whole(made: Runs, command:
     assert "libri_test_trials_m, each run under its strongest attack" in out
 
 
+@pytest.mark.slow
 def test_a_merged_report_calls_runs_by_what_differs(made: Runs, command: Command) -> None:
     status, out, err = command("report", str(made.first), str(made.seeds))
     assert status == 0, err

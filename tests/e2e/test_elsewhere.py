@@ -64,6 +64,7 @@ def start(command: Command, data: Path, *more: str) -> Path:
     return Path(out.splitlines()[-1])
 
 
+@pytest.mark.slow
 def test_what_is_sent_and_what_is_said_of_it(cluster: Paper, command: Command, data: Path, here: Path) -> None:
     code, out, err = command(*EACH, f"dataset.root={data}", "system=[original,b2]")
     assert code == 0, err

@@ -122,6 +122,7 @@ def test_csv_is_the_leaderboard_and_what_must_be_known_goes_to_standard_error(
     assert status == 0 and out == (made.folder / "results.csv").read_text(encoding="utf-8")
 
 
+@pytest.mark.slow
 def test_tables_are_those_of_the_result(home: Path, command: Command) -> None:
     made = run(home)
     _, out, _ = command("export", str(made.folder), "--what", "table")

@@ -116,6 +116,7 @@ def json_value(content: bytes) -> object:
         return None
 
 
+@pytest.mark.slow
 def test_damage_is_said_and_the_command_in_the_message_mends_it(finished: Path, run: Path, command: Command) -> None:
     assert command("report", str(run))[0] == 0
     for name in ("results.parquet", "figures/ece_profile.parquet"):

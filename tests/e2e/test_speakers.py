@@ -104,6 +104,7 @@ def test_the_speaker_who_was_planted_is_the_worst_under_the_strongest_attack(hom
     assert pd.read_csv(run.folder / "speakers.csv")["speaker"].tolist() == rows["speaker"].tolist()
 
 
+@pytest.mark.slow
 def test_where_all_are_alike_nobody_is_told_apart(run: Result) -> None:
     mine = run.speakers[run.speakers["system"] == "alike"]
     assert set(mine["against_median"]) == {"alike"} and mine["worst"].any()

@@ -161,12 +161,14 @@ def test_sets_are_pooled_by_name(run: Callable) -> None:
     assert idr.loc["women", "value"] == pytest.approx(share_of_first(vectors, SPEAKERS["f"], "utterance"), abs=1e-12)
 
 
+@pytest.mark.slow
 def test_a_pool_of_a_set_that_is_not_there_is_refused_and_mended(run: Callable) -> None:
     _, _, said = run("metric=[srd]", "metric.srd.pools={women: [libri_trial_f]}", status=2)
     assert "names libri_trial_f, which is not evaluated" in said and "metric.srd.pools=null" in said
     run("metric=[srd]", "metric.srd.unit=utterance", "metric.srd.pools=null")
 
 
+@pytest.mark.slow
 def test_within_a_sex_needs_the_sexes(run: Callable, tmp_path: Path) -> None:
     for table in (tmp_path / "data").glob("*/spk2gender"):
         table.unlink()
@@ -175,6 +177,7 @@ def test_within_a_sex_needs_the_sexes(run: Callable, tmp_path: Path) -> None:
     run("metric=[srd_sex]", "metric.srd_sex.unit=utterance", "metric.srd_sex.within=all")
 
 
+@pytest.mark.slow
 def test_where_no_reference_can_be_used_there_is_no_value_and_the_reason(run: Callable) -> None:
     """Noise has no F0. The other features keep their numbers, and the run ends as one that lacks something."""
     given = ("metric=[srd]", "metric.srd.unit=utterance", "metric.srd.interval=none", "metric.srd.replicates=0",

@@ -603,6 +603,7 @@ def jumping(monkeypatch: pytest.MonkeyPatch, jumps: Sequence[float]) -> list[flo
 DAY = 24 * 3600.0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "jumps",
     [(0.0, 400 * DAY, -400 * DAY, 3600.0), pytest.param((-30 * DAY, 8 * DAY), marks=SLOW)],

@@ -93,6 +93,7 @@ def test_a_data_set_without_text_is_refused(corpus: Path, capfd: pytest.CaptureF
     assert "no transcripts" in said and str(corpus) in said and "leave text out of extractor=[…]" in said
 
 
+@pytest.mark.slow
 def test_utterances_without_text_are_named_or_left_out(corpus: Path, capfd: pytest.CaptureFixture[str]) -> None:
     written(corpus)
     lost = []

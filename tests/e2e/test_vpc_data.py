@@ -362,6 +362,7 @@ def faulty_as_2026(made: Challenge, half: str) -> None:
     made.tables[f"{half}_trials_mixed"]["trials"] = [*added, *sound, *added[:5]]
 
 
+@pytest.mark.slow
 def test_the_faulty_list_of_2026_is_told_whole_and_mended_by_the_commands(tmp_path: Path, prepare: Prepare) -> None:
     made = Challenge(tmp_path / "mine", mixed=True)
     faulty_as_2026(made, "libri_dev")

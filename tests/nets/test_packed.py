@@ -124,6 +124,7 @@ def test_a_single_file_without_room_is_said_so() -> None:
         runner.run([np.ones(50, np.float32), np.ones(101, np.float32)])
 
 
+@pytest.mark.slow
 def test_without_a_compiler_torch_compile_is_a_fault_of_the_configuration(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -57,6 +57,7 @@ def test_the_page_is_the_same_and_nothing_is_drawn_twice(
     assert page(run, store=store) == fresh and len(painted) == 2 * count
 
 
+@pytest.mark.slow
 def test_a_run_that_repeats_another_has_its_figures(
     make_run: MakeRun, tmp_path: Path, tables: dict[str, pd.DataFrame], monkeypatch: pytest.MonkeyPatch
 ) -> None:

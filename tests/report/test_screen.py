@@ -54,7 +54,9 @@ def fits(text: str, below: list[str]) -> bool:
     return max(map(columns, text.splitlines())) <= 100 and sum(-(-max(columns(line), 1) // 100) for line in lines) <= 40
 
 
-@pytest.mark.parametrize("count", [1, 6, 30])
+@pytest.mark.parametrize(
+    "count", [pytest.param(1, marks=pytest.mark.slow), pytest.param(6, marks=pytest.mark.slow), 30]
+)
 @pytest.mark.parametrize(
     "name", ["s{}", "s{}" + "x" * 58, "聲音隱私系統{}" + "的" * 25, "e\N{COMBINING ACUTE ACCENT}{}\t\x1b"]
 )
