@@ -299,6 +299,12 @@ def test_a_family_that_counts_twice() -> None:
     ]  # fmt: skip
 
 
+def test_a_family_that_names_metrics_of_protected_speech_and_does_not_measure_them() -> None:
+    named = type("Named", (Double,), {"reads": "pairs", "of_protected": ("share",)})
+    assert "measure_protected gives rows of other metrics than of_protected names" in faults("families", named)
+    assert "measure_protected gives rows of other metrics than of_protected names" not in faults("families", Double)
+
+
 class Restless(contracts.Trainer):
     class Settings(Plain):
         steps: int = numeric(1)

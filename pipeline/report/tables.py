@@ -41,7 +41,7 @@ LABELS = {
 ALWAYS = ("subset", "system", "extractor")
 """Identity columns that a table shows even where all its rows agree."""
 
-_LEFT = (
+LEFT = (
     "run_id",
     "dataset",
     "subset",
@@ -54,7 +54,8 @@ _LEFT = (
     "backend",
     "calibration",
 )
-_DEFINED = (*_LEFT, "defined")
+"""What a row is about."""
+_DEFINED = (*LEFT, "defined")
 DEFINED_BY = ("variant", "estimator", "input_unit")
 """What tells numbers of one metric apart on the same data."""
 
@@ -239,9 +240,9 @@ def _summary(title: str, rows: pd.DataFrame, systems: Sequence[str]) -> Summary:
     apart = len({frozenset(part["condition"]) for _, part in rows.groupby("metric")}) == 1
     source = _source(rows) if apart else ""
     skip = {*(() if apart else ("condition", "attacker")), *(("trained_on",) if source else ())}
-    left = varying(rows, [column for column in (*_LEFT, "estimate") if column not in skip])
+    left = varying(rows, [column for column in (*LEFT, "estimate") if column not in skip])
     if rows.duplicated([*left, "metric", "variant"]).any():
-        left = varying(rows, [*_LEFT, "estimate"])
+        left = varying(rows, [*LEFT, "estimate"])
     metrics = sorted(set(zip(rows["metric"], rows["variant"])), key=lambda pair: (glossary.rank(pair[0]), pair[1]))
     several = {metric for metric, _ in metrics if sum(other == metric for other, _ in metrics) > 1}
     empty = rows["value"].isna() & (rows["label"] == "")

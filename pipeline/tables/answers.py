@@ -65,11 +65,7 @@ def frame(name: str, rows: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
     Raises:
         ValueError: an unknown column.
     """
-    rows, columns = list(rows), TABLES[name]
-    unknown = {key for row in rows for key in row} - set(columns)
-    if unknown:
-        raise ValueError(f"not columns of {name}: {sorted(unknown)}")
-    return typed(rows, columns, TEXTS, FLAGS, WHOLE)
+    return typed(rows, TABLES[name], TEXTS, FLAGS, WHOLE)
 
 
 def typed(
@@ -79,8 +75,16 @@ def typed(
     flags: Collection[str],
     whole: Collection[str],
 ) -> pd.DataFrame:
-    """Rows as a table with these columns: texts ('' where absent), flags, whole numbers, and all others numbers."""
-    table = pd.DataFrame(list(rows), columns=list(columns))
+    """Rows as a table with these columns: texts ('' where absent), flags, whole numbers, and all others numbers.
+
+    Raises:
+        ValueError: an unknown column.
+    """
+    rows = list(rows)
+    unknown = {key for row in rows for key in row} - set(columns)
+    if unknown:
+        raise ValueError(f"not among the columns of this table: {sorted(unknown)}")
+    table = pd.DataFrame(rows, columns=list(columns))
     for column in columns:
         values = table[column].astype(object)
         if column in texts:

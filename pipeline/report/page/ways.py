@@ -6,21 +6,10 @@ from collections.abc import Mapping, Sequence
 
 import pandas as pd
 
+from pipeline.report import tables
+
 ORIGINAL, NONE = "original", "none"
-ABOUT = [
-    "run_id",
-    "dataset",
-    "subset",
-    "system",
-    "system_level",
-    "condition",
-    "attacker",
-    "extractor",
-    "trained_on",
-    "backend",
-    "calibration",
-]
-WAYS = ["variant", "estimator", "input_unit"]
+ABOUT, WAYS = list(tables.LEFT), list(tables.DEFINED_BY)
 SAID = ["value", "label", "low", "high", "null_low", "null_high", "ceiling"]
 COUNTS = ["n_expected", "n_used", "n_speakers", "n_target", "n_nontarget", "status", "reason", "note", "signature"]
 
