@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 
 from pipeline.errors import DataError, Fault
+
+UNSEEN = re.compile("[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]")
+"""Letters and marks that are printed as nothing, beside what Unicode calls controls, formats and blanks."""
 
 # kind: (likely cause, what mends it)
 TABLES = {
@@ -21,8 +25,11 @@ TABLES = {
 }
 """What can be wrong with any text table as a whole."""
 
-VISIBLE = r"perl -CSD -i -pe 's/(?!\r?\n)(?![ \t])[\pC\pZ]//g'"
-"""The command that takes out of tables what nobody can see; their names follow."""
+_UNSEEN = r"(?!\r?\n)(?![ \t])[\p{Cc}\p{Cf}\pZ\p{Default_Ignorable_Code_Point}\x{2800}]"
+VISIBLE = rf"perl -CSD -i.old -pe 's/{_UNSEEN}//g'"
+"""The command that takes out of tables what nobody can see, and keeps the old ones as FILE.old; their names follow."""
+VISIBLE_IDS = rf"perl -CSD -i.old -pe 's/^[^ \t]+/$& =~ s!{_UNSEEN}!!gr/e'"
+"""The same in the first column alone: in the words of a transcript such characters have a meaning."""
 
 AGAIN = "copy the files again, or convert them with the command given with each file (keep a copy)"
 """What mends audio that cannot be read; it goes on with what else does."""
@@ -92,6 +99,11 @@ KINDS = {
         "restore the sets, or choose those that are whole by dataset.sets=[…]; dataset.protocol=reported evaluates what is there and "
         "says so above the results",
     ),
+    "unread-list": (
+        "a list under a name or in a form that is not read here, or one that came with other data",
+        "for Kaldi sets write lines MODEL UTTERANCE target|nontarget into SET_trials/trials, and the utterances that are enrolled into "
+        "SET_enrolls/enrolls; for trees give the folder that the list is of; or take the list out of the folder, and halves are made",
+    ),
     "names": (
         "sets of enrolment and of trials under names that do not say which belong together",
         "rename them with the commands given with it, so that they are X_enrolls with X_trials or X_trials_…; sets that have "
@@ -115,7 +127,7 @@ KINDS = {
     "bad-id": (
         "an id copied from a terminal, a web page or a spreadsheet",
         f"take the characters out of all tables, in the folder of the sets: {VISIBLE} */wav.scp */utt2spk */spk2utt "
-        "*/spk2gender */enrolls */trials* */text; rename folders and files that have them in their names with the commands given "
+        f"*/spk2gender */enrolls */trials*; {VISIBLE_IDS} */text; give ids that look alike other names; rename folders and files that have them in their names with the commands given "
         "with them, in their order",
     ),
     "malformed": ("a damaged or hand-edited table", "correct the line"),
@@ -170,6 +182,11 @@ KINDS = {
         "a misspelt folder, or one that holds no training set, or several",
         "set dataset.train=DIR to one Kaldi set or one tree with a folder a speaker, in a folder with a name of its own",
     ),
+    "readers": (
+        "a recipe that takes each chapter of a reader for a speaker, as Kaldi's for LibriSpeech and ESPnet's for LibriTTS do",
+        "let utt2spk and spk2gender name the reader (what ids begin with), and lists of trials compare readers; for the training set of "
+        "VoicePrivacy 2022 give dataset.train=train-clean-360-asv; if they are different people after all, put a letter before their ids",
+    ),
     "train-speaker": (
         "dataset.train names a set that is evaluated, sets that were not split by speaker, or two data sets that number their "
         "speakers alike",
@@ -216,13 +233,17 @@ KINDS = {
     ),
     "duplicate-trial": (
         "lists joined twice",
-        "keep one line of each pair: the command given with the first of a list takes out lines that repeat another; of two that "
-        "contradict each other the right one stays",
+        "keep one line of each pair: the command given with the first of a list takes out lines that repeat another, and keeps the old "
+        "list as trials.bak; of two that contradict each other keep the right one",
+    ),
+    "models": (
+        "several models of one speaker (f1_a and f1_b of f1), as the evaluations of NIST have them; here a model is a speaker",
+        "let utt2spk and spk2gender of the enrolment set name the speaker, and let the list name the speaker as the model",
     ),
     "label": (
         "a mistake in the list or in utt2spk: a trial is a target if and only if model and speaker are the same",
-        "correct the label, or leave the third column out everywhere, with the command given with the first of a list: labels "
-        "then follow from the speakers",
+        "correct the label or the speaker, whichever is wrong; a command that is given with the first of a list leaves the third column "
+        "out, so that labels follow from the speakers, and keeps the old list as trials.bak",
     ),
     "no-class": (
         "a list cut down too far, or a set of a single speaker",
@@ -242,10 +263,13 @@ KINDS = {
 
 def shown(text: str) -> str:
     """A text as it may be printed: what a terminal would obey or not show, in its escape form (``\\x1b``, ``\\u2028``)."""
-    if text.isprintable():
+    if text.isprintable() and not UNSEEN.search(text):
         return text
     return "".join(
-        one if one.isprintable() else one.encode("unicode_escape", "surrogatepass").decode("ascii") for one in text
+        one.encode("unicode_escape", "surrogatepass").decode("ascii")
+        if not one.isprintable() or UNSEEN.match(one)
+        else one
+        for one in text
     )
 
 

@@ -218,6 +218,15 @@ def _no_temporary(reason: str, place: str) -> StageFailed:
     )
 
 
+def replacing(path: str | Path, command: str, ending: str = "new") -> str:
+    """The shell command that runs another, which makes ``FILE.new``, and puts that in the file's place.
+
+    The old file stays as ``FILE.bak``; one that is there already is older still, and stays.
+    """
+    old, new, kept = (shlex.quote(f"{path}{end}") for end in ("", f".{ending}", ".bak"))
+    return f"{command} && {{ mv -n {old} {kept}; mv {new} {old}; }}"
+
+
 def exchange(one: Path, other: Path) -> str:
     """The command that puts two files or folders into each other's place."""
     first, second, between = (shlex.quote(str(path)) for path in (one, other, f"{other}.swap"))

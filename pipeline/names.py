@@ -18,6 +18,13 @@ from typing import Any
 FIELDS = ("utterance", "set", "speaker", "number")
 PLAIN = "{utterance}"
 _FIELD = re.compile(r"\{(\w*)\}")
+_RESEMBLED = str.maketrans(
+    "\u0430\u0435\u043e\u0440\u0441\u0443\u0445\u0456\u0458\u0455\u0501\u051b\u051d\u04bb\u0410\u0412\u0415\u041a\u041c\u041d\u041e\u0420"
+    "\u0421\u0422\u0423\u0425\u0406\u0408\u0405\u03bf\u03bd\u0391\u0392\u0395\u0396\u0397\u0399\u039a\u039c\u039d\u039f\u03a1\u03a4\u03a5"
+    "\u03a7\u0131\u0261\u2010\u2012\u2013\u2014\u2212",
+    "aeopcyxijsdqwhABEKMHOPCTYXIJSovABEZHIKMNOPTYXig-----",
+)
+"""Cyrillic, Greek and other letters, and dashes, each with the ASCII character that nobody can tell it from."""
 _GUESSED = 50
 """Files whose names are looked at to tell how they differ from the ids."""
 
@@ -30,6 +37,20 @@ def composed(name: str) -> str:
 def legal_id(name: str) -> str:
     """A file or folder name as an id."""
     return re.sub(r"\s+", "_", composed(name).strip())
+
+
+def look_alike(name: str) -> str:
+    """What a name looks like in print: letters of other alphabets, wide letters and dashes as the ASCII that they resemble."""
+    return name if name.isascii() else unicodedata.normalize("NFKC", name).translate(_RESEMBLED)
+
+
+def differing(one: str, other: str) -> str:
+    """By which characters two names differ that look alike, by their codes."""
+    codes = (
+        ", ".join(f"U+{ord(letter):04X}" for letter in name if letter not in rest)
+        for name, rest in ((one, other), (other, one))
+    )
+    return " for ".join(filter(None, codes))
 
 
 def few(names: Sequence[str], most: int = 5) -> str:

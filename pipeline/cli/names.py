@@ -49,7 +49,7 @@ def _renamed(text: str) -> str:
     path = PurePath(text)
     parts = [*reversed(path.parents), path]
     first = next(one for one in parts if _BYTE.search(one.name))
-    return f"mv {_bash(os.fsencode(first))} {_bash(os.fsencode(first.with_name(os.fsencode(first.name).decode('latin-1'))))}"
+    return f"mv -n {_bash(os.fsencode(first))} {_bash(os.fsencode(first.with_name(os.fsencode(first.name).decode('latin-1'))))}"
 
 
 def _bash(name: bytes) -> str:

@@ -14,6 +14,7 @@ import yaml
 
 from pipeline.cli.overrides import LISTS
 from pipeline.errors import ConfigError, Fault
+from pipeline.files import replacing
 
 _PACKAGE = re.compile(r"^\s*#\s*@package\s+(\S+)\s*$", re.MULTILINE)
 
@@ -96,10 +97,10 @@ class OptionFile:
         except UnicodeDecodeError as error:
             line = content[: error.start].count(b"\n") + 1
             encoding = "utf-16" if content[:2] in (b"\xff\xfe", b"\xfe\xff") else "latin1"
-            path = shlex.quote(str(self.path))
+            new = shlex.quote(f"{self.path}.new")
+            command = replacing(self.path, f"iconv -f {encoding} -t utf-8 {shlex.quote(str(self.path))} > {new}")
             return Fault(
-                f"not UTF-8: the byte 0x{content[error.start]:02x}; where it was written in {encoding}: "
-                f"iconv -f {encoding} -t utf-8 {path} > {path}.new && mv {path}.new {path}",
+                f"not UTF-8: the byte 0x{content[error.start]:02x}; where it was written in {encoding}: {command}",
                 f"{self.path}:{line}",
             )
         except yaml.MarkedYAMLError as error:
@@ -238,7 +239,7 @@ def misplaced(group: str, name: str, folders: Sequence[Path]) -> str:
         right = folder / group / f"{name}.yaml"
         for path in sorted(folder.rglob(f"{name}.*")):
             if path.is_file() and path.suffix in (".yaml", ".yml", ".YAML", ".YML") and path != right:
-                return f"mkdir -p {right.parent} && mv {path} {right}"
+                return f"mkdir -p {shlex.quote(str(right.parent))} && mv -n {shlex.quote(str(path))} {shlex.quote(str(right))}"
     return ""
 
 

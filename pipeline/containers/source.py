@@ -76,7 +76,8 @@ def odd(path: Path, what: str, options: str = "") -> DataError:
 
 
 def conversion(path: Path, options: str = "", effects: str = "") -> str:
-    """The command that puts a FLAC file in a file's place: its content decides what it is, so its name may stay."""
-    old, new = shlex.quote(str(path)), shlex.quote(f"{path}.new")
-    parts = ["ffmpeg", options, "-i", old, effects, "-f flac", new, "&& mv", new, old]
+    """The command that puts a FLAC file in a file's place, and keeps the old file as FILE.bak: its content decides what it is, so its
+    name may stay."""
+    old, new, kept = (shlex.quote(f"{path}{end}") for end in ("", ".new", ".bak"))
+    parts = ["ffmpeg", options, "-i", old, effects, "-f flac", new, f"&& {{ mv -n {old} {kept}; mv {new} {old}; }}"]
     return " ".join(part for part in parts if part)

@@ -13,13 +13,13 @@ from typing import NamedTuple
 
 import pandas as pd
 
-from pipeline.datasets import lists
+from pipeline.datasets import lists, readers
 from pipeline.datasets.known import NOTHING_KNOWN, KnownFiles
 from pipeline.datasets.pipes import Entry
 from pipeline.datasets.probe import Probe, notes
 from pipeline.datasets.segments import Segment
 from pipeline.faults import Faults
-from pipeline.names import few, legal_id
+from pipeline.names import differing, few, legal_id, look_alike
 from pipeline.protocol import trials
 from pipeline.protocol.halves import halve
 from pipeline.protocol.trials import TrialSet
@@ -30,7 +30,7 @@ log = logging.getLogger(__name__)
 
 MOST_NAMED = 10
 """So many names stand in a message; the others are counted."""
-_EMPTYING = {"another-set", "unknown-model", "unknown-utterance", "columns", "labels", "label", "malformed", "encoding", "not-a-file",
+_EMPTYING = {"another-set", "models", "unread-list", "unknown-model", "unknown-utterance", "columns", "labels", "label", "malformed", "encoding", "not-a-file",
              "too-large", "missing-table", "empty", "bad-id"}  # fmt: skip
 """Kinds of faults that leave a trial set without trials: that it has none is then no news."""
 
@@ -352,6 +352,8 @@ def check_lists(listing: Listing) -> tuple[list[Listed], dict[tuple[str, str], L
     _agree(rows, "speaker", lambda row: row.speaker, faults)
     _agree_on_sex(rows, faults)
     _visible(rows, faults)
+    _alike(rows, faults)
+    readers.check(rows, faults)
     for name, folder in listing.called:
         # After what lies below it: commands that rename things mend them in their order.
         check_name(folder, name, faults)
@@ -454,6 +456,23 @@ def _visible(rows: Sequence[Listed], faults: Faults) -> None:
             first.setdefault(row.utterance if kind == "utterance" else row.speaker, row)
         for name, row in first.items():
             lists.invisible(kind, name, row.where, faults, _called(name, row))
+
+
+def _alike(rows: Sequence[Listed], faults: Faults) -> None:
+    """Ids that are told apart by nothing that can be seen, such as a Cyrillic letter in the place of a Latin one, are faults."""
+    for kind in ("utterance", "speaker"):
+        first: dict[str, tuple[str, Listed]] = {}
+        named = set[str]()
+        for row in rows:
+            name = row.utterance if kind == "utterance" else row.speaker
+            other, before = first.setdefault(look_alike(name), (name, row))
+            if other != name and name not in named:
+                named.add(name)
+                faults.add(
+                    "bad-id",
+                    f"the {kind} '{other}' ({before.where}) looks like '{name}': {differing(other, name)}",
+                    row.where,
+                )
 
 
 def _called(name: str, row: Listed) -> Path | None:
@@ -584,11 +603,12 @@ def _check_durations(sound: Sequence[tuple[Listed, Probe]], listing: Listing) ->
 
 
 def _trial_set(made: TrialList, known: dict[tuple[str, str], Listed], gone: set[tuple[str, str]]) -> TrialSet:
+    owners = lists.owners(made, known)
     kept = []
     for trial in made.trials:
         row = known.get((made.name, trial.utterance))
         if row:
-            target = trial.model == row.speaker if trial.target is None else trial.target
+            target = owners.get(trial.model) == row.speaker if trial.target is None else trial.target
             kept.append((trial.model, trial.utterance, target))
     enrolment = [(line.model, line.utterance) for line in made.enrolment]
     models = {model for model, _ in enrolment}

@@ -13,6 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pipeline.faults import Faults, shown
+from pipeline.files import replacing
+from pipeline.names import differing, few, look_alike
 from pipeline.tables import text
 
 if TYPE_CHECKING:
@@ -45,8 +47,65 @@ def check(made: TrialList, known: Mapping[tuple[str, str], Listed], faults: Faul
         return
     if not tried or _swapped(made, models, tried, faults):
         return
-    _check_ids(made, models, tried, known, faults)
-    _check_labels(made, models, known, faults)
+    wrong, judged = contradictions(made, known)
+    follow = _labels_may_follow(made, wrong)
+    _check_ids(made, models, tried, known, follow, faults)
+    if not _strange_models(made, wrong, known, faults):
+        _check_labels(made, wrong, judged, follow, faults)
+
+
+def contradictions(made: TrialList, known: Mapping[tuple[str, str], Listed]) -> tuple[list[tuple[Trial, str]], int]:
+    """The trials whose label contradicts the speakers, each with the speaker of its utterance, and how many have been looked at."""
+    whose = owners(made, known)
+    judged, wrong = 0, []
+    for trial in made.trials:
+        row = known.get((made.name, trial.utterance))
+        if trial.target is None or row is None or not row.speaker or trial.model not in whose:
+            continue
+        judged += 1
+        if trial.target != (whose[trial.model] == row.speaker):
+            wrong.append((trial, row.speaker))
+    return wrong, judged
+
+
+def owners(made: TrialList, known: Mapping[tuple[str, str], Listed]) -> dict[str, str]:
+    """The speaker of each model, by the utterances that it is made of."""
+    rows = ((line.model, known.get((made.enrolment_set, line.utterance))) for line in made.enrolment)
+    return {model: row.speaker for model, row in rows if row is not None}
+
+
+def _labels_may_follow(made: TrialList, wrong: Sequence[tuple[Trial, str]]) -> bool:
+    """Whether labels that contradict the speakers can only be slips of the list: the same pair stands with the other label too, or
+    a pair of one speaker is labelled nontarget and nobody else's target. Elsewhere the speakers may be what is wrong."""
+    labels: dict[tuple[str, str], set[bool | None]] = defaultdict(set)
+    claimed: dict[str, set[str]] = defaultdict(set)
+    for trial in made.trials if wrong else ():
+        labels[trial.model, trial.utterance].add(trial.target)
+        if trial.target:
+            claimed[trial.utterance].add(trial.model)
+    return bool(wrong) and all(
+        len(labels[trial.model, trial.utterance]) > 1 or (not trial.target and not claimed[trial.utterance])
+        for trial, _ in wrong
+    )
+
+
+def _strange_models(
+    made: TrialList, wrong: Sequence[tuple[Trial, str]], known: Mapping[tuple[str, str], Listed], faults: Faults
+) -> bool:
+    """Whether models with wrong targets are called like no speaker of the trial set, which is then reported."""
+    speakers = {row.speaker for (name, _), row in known.items() if name == made.name}
+    whose = owners(made, known)
+    strange = sorted({trial.model for trial, _ in wrong if trial.target and whose[trial.model] not in speakers})
+    if not strange:
+        return False
+    trial, speaker = next((trial, speaker) for trial, speaker in wrong if trial.model in strange)
+    faults.add(
+        "models",
+        f"{len(strange)} models of {made.enrolment_set} are targets of speakers of other names, e.g. {trial.model} of '{speaker}' in "
+        f"{trial.utterance}: {few(strange)}",
+        trial.where,
+    )
+    return True
 
 
 def nearest(name: str, known: Collection[str]) -> str:
@@ -54,6 +113,13 @@ def nearest(name: str, known: Collection[str]) -> str:
 
     An id in other capitals comes first, then one that is a part of the name or of which the name is a part, then one of like letters.
     """
+    twin = (
+        next((one for one in known if look_alike(one) == look_alike(name)), "")
+        if not name.isascii() or not all(map(str.isascii, known))
+        else ""
+    )
+    if twin:
+        return f"; it looks like '{twin}', and is not: {differing(name, twin)}"
     folded = name.casefold()
     near = sorted(one for one in known if one.casefold() == folded)
     if not near:
@@ -89,7 +155,8 @@ def _joined(left: str, right: str) -> bool:
 def _renamed(names: Collection[str], known: Collection[str]) -> tuple[str, str, str] | None:
     """What one change makes known ids of all names: in words, as an expression of awk for the field ``@``, and an example.
 
-    None if there is no such change, if some names are known, or if there are too few names to tell.
+    Where two changes do, both stand in the words, and the expression is ''. None if there is no such change, if some names are
+    known, or if there are too few names to tell.
     """
     known = set(known)
     if len(names) < _ALIKE or not known.isdisjoint(names):
@@ -97,11 +164,15 @@ def _renamed(names: Collection[str], known: Collection[str]) -> tuple[str, str, 
     first = min(names)
     if text.not_an_id(first):
         return None
+    found: dict[str, tuple[str, str, str]] = {}
     for one in sorted(known, key=lambda one: (-len(one), one)):
         for change in _changes(first, one):
-            if all(change.made(name) in known for name in names):
-                return change.said, change.awk, f"{first} for {one}"
-    return None
+            if one not in found and all(change.made(name) in known for name in names):
+                found[one] = change.said, change.awk, f"{first} for {one}"
+        if len(found) > 1:
+            (said, _, example), (other, _, other_example) = list(found.values())[:2]
+            return f"{said}, or {other}", "", f"{example} or {other_example.rpartition(' ')[2]}"
+    return next(iter(found.values()), None)
 
 
 @dataclass(frozen=True)
@@ -183,9 +254,8 @@ def _check_enrolment(made: TrialList, enrolled: Collection[str], faults: Faults)
     if changed:
         line = made.enrolment[0]
         said, awk, example = changed
-        command = rewritten(line.where.rpartition(":")[0], f"{{ $1 = {awk.replace('@', '$1')}; print }}")
-        what = f"all {len(names)} enrolled utterances of {made.enrolment_set} {said}, e.g. {example}: {command}"
-        _once("columns", what, line.where, faults)
+        what = f"all {len(names)} enrolled utterances of {made.enrolment_set} {said}, e.g. {example}"
+        _once("columns", what + _with_field(line.where.rpartition(":")[0], "$1", awk), line.where, faults)
         return
     seen = set()
     for line in made.enrolment:
@@ -224,6 +294,7 @@ def _check_ids(
     models: Collection[str],
     tried: Collection[str],
     known: Mapping[tuple[str, str], Listed],
+    follow: bool,
     faults: Faults,
 ) -> None:
     strange: dict[tuple[str, str], list[Trial]] = defaultdict(list)
@@ -237,7 +308,7 @@ def _check_ids(
         before = first.setdefault((trial.model, trial.utterance), trial)
         if before is not trial and trial.model in models and trial.utterance in tried:
             again.append((trial, before))
-    _report_repeated(made, again, faults)
+    _report_repeated(made, again, follow, faults)
     alike = {
         "unknown-model": _all_alike(made, "model", [trial.model for trial in made.trials], models, faults),
         "unknown-utterance": _all_alike(made, "utterance", [trial.utterance for trial in made.trials], tried, faults),
@@ -282,28 +353,33 @@ def _other_pair(made: TrialList, lacking: set[str], known: Mapping[tuple[str, st
     return True
 
 
-def _report_repeated(made: TrialList, again: Sequence[tuple[Trial, Trial]], faults: Faults) -> None:
-    """Report trials that stand again, each with its first: one by one, or many of them as one fault of the list."""
+def _report_repeated(made: TrialList, again: Sequence[tuple[Trial, Trial]], follow: bool, faults: Faults) -> None:
+    """Report trials that stand again, each with its first: one by one, or many of them as one fault of the list.
+
+    Of lines that contradict each other the command keeps one without a label where labels may follow from the speakers, else both.
+    """
+    if not again:
+        return
+    program = '!seen[$1 " " $2]++ { print $1, $2 }' if follow else '!seen[$1 " " $2 " " $3]++'
+    command = f": {rewritten(made.where, program)}"
     if len(again) < FEW:
-        # A line that repeats another may go; which of two that contradict each other is right, no command can know.
-        command = ": " + rewritten(made.where, '!seen[$1 " " $2 " " $3]++')
         for trial, before in again:
             what = f"the trial {trial.model} {trial.utterance} stands twice"
-            if trial.target != before.target:
+            if trial.target != before.target and not follow:
                 what += f" with both labels, first in {before.where}: keep the line whose label is right"
             else:
-                what, command = f"{what}, first in {before.where}{command}", ""
+                both = " with both labels" if trial.target != before.target else ""
+                what, command = f"{what}{both}, first in {before.where}{command}", ""
             faults.add("duplicate-trial", what, trial.where)
         return
     trial, before = again[0]
     pairs = {(trial.model, trial.utterance) for trial, _ in again}
     split = {(trial.model, trial.utterance) for trial, before in again if trial.target != before.target}
     also = f", {len(split)} of them with both labels" if split else ""
-    command = rewritten(made.where, '!seen[$1 " " $2]++')
     faults.add(
         "duplicate-trial",
         f"{len(pairs)} pairs of the list of {made.name} stand more than once{also}, e.g. {trial.model} {trial.utterance}, first in "
-        f"{before.where}: {command}",
+        f"{before.where}{command}",
         trial.where,
     )
 
@@ -314,30 +390,32 @@ def _all_alike(made: TrialList, what: str, given: Sequence[str], known: Collecti
     if changed is None:
         return False
     said, awk, example = changed
-    column = "$1" if what == "model" else "$2"
-    command = rewritten(made.where, f"{{ {column} = {awk.replace('@', column)}; print }}")
+    command = _with_field(made.where, "$1" if what == "model" else "$2", awk)
     faults.add(
         "columns",
-        f"all {len(set(given))} {what}s of the list of {made.name} {said}, e.g. {example}: {command}",
+        f"all {len(set(given))} {what}s of the list of {made.name} {said}, e.g. {example}{command}",
         made.trials[0].where,
     )
     return True
 
 
+def _with_field(file: str, field: str, awk: str) -> str:
+    """``: COMMAND`` that changes a field of each line; where there is no expression of awk, that it cannot be told which is meant."""
+    if not awk:
+        return "; which of the two is meant cannot be told: write the ids in full"
+    program = f"{{ {field} = {awk.replace('@', field)}; print }}"
+    return f": {rewritten(file, program)}"
+
+
 def _check_labels(
-    made: TrialList, models: Collection[str], known: Mapping[tuple[str, str], Listed], faults: Faults
+    made: TrialList, wrong: Sequence[tuple[Trial, str]], judged: int, follow: bool, faults: Faults
 ) -> None:
-    """Labels of the trials whose model and utterance are known; if nearly all are wrong, that is one fault."""
-    judged, wrong = 0, []
-    for trial in made.trials:
-        row = known.get((made.name, trial.utterance))
-        if trial.target is None or row is None or not row.speaker or trial.model not in models:
-            continue
-        judged += 1
-        if trial.target != (trial.model == row.speaker):
-            wrong.append((trial, row.speaker))
+    """Report labels that contradict the speakers: one by one, or as one fault of the list."""
+    if not wrong:
+        return
+    trial, speaker = wrong[0]
+    leave = f": {rewritten(made.where, '{ print $1, $2 }')}" if follow else ""
     if len(wrong) >= FEW and len(wrong) >= NEARLY_ALL * judged:
-        trial, speaker = wrong[0]
         command = rewritten(made.where, '{ $3 = ($3 == "target") ? "nontarget" : "target"; print }')
         faults.add(
             "labels",
@@ -347,22 +425,20 @@ def _check_labels(
         )
         return
     if len(wrong) >= FEW:
-        trial, speaker = wrong[0]
         missed = sum(not trial.target for trial, _ in wrong)
         both = [
             (missed, "same-speaker pairs are labelled nontarget"),
             (len(wrong) - missed, "pairs of two speakers are labelled target"),
         ]
         said = " and ".join(f"{count} {words}" for count, words in both if count)
-        command = rewritten(made.where, "{ print $1, $2 }")
         faults.add(
             "label",
-            f"{said} in the list of {made.name} ({judged} labels), e.g. {trial.model} {trial.utterance} of the speaker '{speaker}'; "
-            f"this leaves the labels to follow from the speakers: {command}",
+            f"{said} in the list of {made.name} ({judged} labels), e.g. {trial.model} {trial.utterance} of the speaker '{speaker}'"
+            f"{'; this leaves the labels to follow from the speakers' if leave else ''}{leave}",
             trial.where,
         )
         return
-    leave = "; this leaves all labels to follow from the speakers: " + rewritten(made.where, "{ print $1, $2 }")
+    leave = f"; this leaves all labels to follow from the speakers{leave}" if leave else ""
     for trial, speaker in wrong:
         given, right = ("target", "nontarget") if trial.target else ("nontarget", "target")
         faults.add(
@@ -375,6 +451,6 @@ def _check_labels(
 
 
 def rewritten(file: str, program: str) -> str:
-    """The command that rewrites the lines of a list."""
-    name = shlex.quote(file)
-    return f"awk '{{ sub(/\\r$/, \"\") }} {program}' {name} > {name}.new && mv {name}.new {name}"
+    """The command that rewrites the lines of a list, and keeps the old one beside it."""
+    new = shlex.quote(f"{file}.new")
+    return replacing(file, f"awk '{{ sub(/\\r$/, \"\") }} {program}' {shlex.quote(file)} > {new}")

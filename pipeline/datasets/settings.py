@@ -46,7 +46,7 @@ class DatasetSettings(ComponentSettings):
         trials: of ``scores``, the folder with lists of trials, SET/trials; by default ``data`` beside the scores.
         utt2spk: of ``scores``, a table of the speakers of ids; by default ``utt2spk`` beside each list of trials.
         labels: of ``scores``, which trials are targets: ``auto`` by the list of trials, or by a column of the file where there is no
-            list; ``column`` by a column of the file; ``ids`` where ids begin with the speaker (SPEAKER, SPEAKER-…).
+            list; ``column`` by a column of the file; ``ids`` where the id of an utterance begins with its model's (MODEL, MODEL-…).
         distances: whether lower scores mean more similar, or patterns of the score files of which that is so, from the root on.
         as_is: keep scores that order the classes the wrong way round beyond chance, instead of refusing them.
         results: of ``scores``, the name of the folder ``results-…`` to read; by default the newest.

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-import shlex
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 
 from pipeline.datasets.corpus import Listed, Trial, TrialList
+from pipeline.datasets.lists import contradictions as contradictions_of
+from pipeline.datasets.lists import rewritten
 from pipeline.faults import Faults
 from pipeline.names import few
 from pipeline.submission.findings import Check, Named, Verdict, judged
@@ -43,19 +44,12 @@ def labels(lists: Sequence[TrialList], known: Known) -> Check:
     """Pairs of one speaker that are labelled nontarget, and of two that are labelled target."""
     found, same, judged_trials = [], 0, 0
     for made in lists:
-        for trial in made.trials:
-            row = known.get((made.name, trial.utterance))
-            if trial.target is None or row is None or not row.speaker:
-                continue
-            judged_trials += 1
-            if trial.target != (trial.model == row.speaker):
-                same += not trial.target
-                what = (
-                    "of one speaker, labelled nontarget"
-                    if not trial.target
-                    else f"of speaker {row.speaker}, labelled target"
-                )
-                found.append(Named(_name(trial), made.name, f"{what} ({trial.where})"))
+        wrong, judged_here = contradictions_of(made, known)
+        judged_trials += judged_here
+        for trial, speaker in wrong:
+            same += not trial.target
+            what = f"of speaker {speaker}, labelled target" if trial.target else "of one speaker, labelled nontarget"
+            found.append(Named(_name(trial), made.name, f"{what} ({trial.where})"))
     said = f"{same} pairs of one speaker are labelled nontarget, {len(found) - same} pairs of two speakers target"
     return judged("labels", "", found, judged_trials, said=f"{said}{_by_set(found)}")
 
@@ -80,9 +74,9 @@ def duplicates(lists: Sequence[TrialList]) -> Check:
             total += 1
             counts = Counter(trial.target for trial in several)
             if max(counts.values()) > 1:
-                files.append(shlex.quote(made.where))
+                files.append(made.where)
                 found.append(Named(_name(several[0]), made.name, f"{len(several)} times, first {several[0].where}"))
-    mend = "; ".join(f"sort -u {file} -o {file}" for file in dict.fromkeys(files))
+    mend = "; ".join(rewritten(file, '!seen[$1 " " $2 " " $3]++') for file in dict.fromkeys(files))
     return judged("duplicates", "", found, total, said=f"pairs that stand twice or more{_by_set(found)}", mend=mend)
 
 

@@ -106,7 +106,7 @@ WORDS = {
     "duplicates": Words(
         "duplicate trials",
         "some trials weigh twice: numbers do not compare with those of the published list",
-        "sort -u trials -o trials",
+        "keep one line of each pair",
     ),
     "contradictions": Words(
         "contradicting trials",

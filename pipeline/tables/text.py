@@ -14,8 +14,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-from pipeline.faults import Faults, shown
-from pipeline.files import NotRegular, TooLarge, read_regular
+from pipeline.faults import UNSEEN, Faults, shown
+from pipeline.files import NotRegular, TooLarge, read_regular, replacing
 from pipeline.names import legal_id
 
 LONGEST = 2 << 30
@@ -94,7 +94,7 @@ def decoded(data: bytes, path: Path, undecodable: Literal["strict", "replace"] =
         raise Unreadable("encoding", what, number) from None
     if "\r" in found and "\n" not in found and "\r" in found.rstrip("\r"):
         name = shlex.quote(str(path))
-        command = f"tr '\\r' '\\n' < {name} > {name}.new && mv {name}.new {name}"
+        command = replacing(path, f"tr '\\r' '\\n' < {name} > {shlex.quote(f'{path}.new')}")
         raise Unreadable("encoding", f"its lines end in carriage returns alone: {command}")
     return found
 
@@ -119,10 +119,10 @@ def lines(path: Path, faults: Faults, undecodable: Literal["strict", "replace"] 
 
 def not_an_id(found: str) -> str:
     """What in an id nobody can see, type or print, in words; '' if there is nothing of the kind."""
-    if found.isprintable() and " " not in found:
+    if found.isprintable() and " " not in found and not UNSEEN.search(found):
         return ""
     for character in found:
-        kind = _NO_ID.get(unicodedata.category(character))
+        kind = "an invisible character" if UNSEEN.match(character) else _NO_ID.get(unicodedata.category(character))
         if kind:
             code = f"U+{ord(character):04X}"
             form = shown(character)
@@ -132,18 +132,19 @@ def not_an_id(found: str) -> str:
 
 def renamed(path: Path) -> str:
     """The command that takes out of a file's or folder's own name what nobody can see; it shows no such character itself."""
-    kept = "".join(one for one in legal_id(path.name) if unicodedata.category(one) not in _NO_ID)
+    kept = "".join(one for one in legal_id(path.name) if not not_an_id(one))
     return f"mv -n {_typed(path)} {_typed(path.with_name(kept or '_'))}"
 
 
 def _typed(path: Path) -> str:
     """A path as a word of a shell, made of characters that can be seen."""
     name = str(path)
-    if name.isprintable():
+    if name.isprintable() and not UNSEEN.search(name):
         return shlex.quote(name)
     literal = name.replace("\\", "\\\\").replace("%", "%%")
     seen = "".join(
-        one if one.isprintable() else "".join(f"\\{byte:03o}" for byte in os.fsencode(one)) for one in literal
+        "".join(f"\\{byte:03o}" for byte in os.fsencode(one)) if not one.isprintable() or UNSEEN.match(one) else one
+        for one in literal
     )
     return f'"$(printf {shlex.quote(seen)})"'
 
@@ -163,5 +164,5 @@ def _wide(data: bytes) -> str:
 
 
 def _convert(path: Path, encoding: str) -> str:
-    quoted = shlex.quote(str(path))
-    return f"iconv -f {encoding} -t UTF-8 {quoted} > {quoted}.utf8 && mv {quoted}.utf8 {quoted}"
+    new = shlex.quote(f"{path}.utf8")
+    return replacing(path, f"iconv -f {encoding} -t UTF-8 {shlex.quote(str(path))} > {new}", "utf8")

@@ -352,10 +352,11 @@ def test_another_level_than_declared_is_a_warning_and_its_remedy_mends_it(
 @pytest.mark.slow
 def test_the_remedy_for_duplicates_mends_them(folder: Folder, validate: Callable[..., Said]) -> None:
     _duplicates(folder)
-    remedy = re.search(r"to do: (sort -u .*)", validate(folder).out)
+    remedy = re.search(r"to do: (awk .*)", validate(folder).out)
     assert remedy is not None
     subprocess.run(remedy[1], shell=True, check=True)
     assert validate(folder).status == 0
+    assert any(path.name == "trials.bak" for path in folder.sub.parent.rglob("trials.bak"))
 
 
 @pytest.mark.slow

@@ -108,7 +108,7 @@ def read(path: Path, columns: tuple[str, ...]) -> Table:
             f"the path {error.strerror}",
             where=str(path),
             cause="a pipe or a device in the place of a file",
-            remedy=f"write it to a file: cat {shlex.quote(str(path))} > scores.txt (if it ends), or give <(COMMAND)",
+            remedy=f"write it to a file: cat {shlex.quote(str(path))} > {shlex.quote(f'{path}.copy')} (if it ends), or give <(COMMAND)",
         ) from None
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
         raise DataError(f"the gzip file is damaged: {error}", where=str(path), remedy="copy or make it anew") from error

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
@@ -12,6 +13,7 @@ from pathlib import Path
 import pandas as pd
 import pyarrow as pa
 
+from pipeline.datasets import readers
 from pipeline.datasets.scores import files, folders, joins, tables
 from pipeline.datasets.scores.files import Table
 from pipeline.datasets.scores.folders import ScoreFile
@@ -245,6 +247,12 @@ def _joined(
             errors.append((one, error))
             continue
         sets.append(_score_set(one, matched))
+        same = readers.same_readers(sets[-1].table[["model", "utterance", "target"]].itertuples(index=False, name=None))
+        if same:
+            limits.append(
+                f"{one.subset}: {len(same)} non-target trials compare recordings of one reader by their ids, e.g. {' '.join(same[0])}: "
+                "chapters stand for speakers, a voice counts as a stranger to itself, and everybody looks better protected"
+            )
         orders.append((one, distance, matched.joined.order(0)))
         if matched.joined.reason:
             limits.append(f"{one.subset}: no intervals and no null bands: {matched.joined.reason}")
@@ -266,8 +274,7 @@ def _match(
     known: Table | None
     speakers = Path(settings.utt2spk).expanduser() if settings.utt2spk else None
     if settings.labels == "ids":
-        wanted, known = _by_ids(scores)
-        source = "targets are told by ids: a trial is one if both ids begin with the same speaker (dataset.labels=ids)"
+        wanted, known, source = _by_ids(scores)
     else:
         wanted = joins.read(asked or one.path, files.TRIALS, notes.append)
         beside = asked.parent / "utt2spk" if asked is not None else None
@@ -279,17 +286,50 @@ def _match(
     return matched, source
 
 
-def _by_ids(scores: Table) -> tuple[Table, Table]:
-    """The trials of a file and the speakers of its ids, where an id begins with its speaker: SPEAKER or SPEAKER-…"""
+def _by_ids(scores: Table) -> tuple[Table, Table | None, str]:
+    """The trials of a file, the speakers of its ids where they can be told, and a word on how.
+
+    A trial is a target if the utterance's id is the model's, or begins with it and goes on with neither letter nor digit. An
+    utterance of nobody who is enrolled has as many parts of its id for a speaker as the models have.
+
+    Raises:
+        DataError: no utterance begins with a model, or one begins with several.
+    """
     first, second = (column.to_pylist() for column in scores.ids("enroll_id", "trial_id"))
-    said = ["target" if a.split("-")[0] == b.split("-")[0] else "nontarget" for a, b in zip(first, second)]
-    ids = sorted({*first, *second})
-    columns = {
-        **dict(zip(files.TRIALS, (scores.columns["enroll_id"], scores.columns["trial_id"]))),
-        "label": _coded(said),
-    }
-    speakers = {"id": _coded(ids), "speaker": _coded([name.split("-")[0] for name in ids])}
-    return Table(scores.where, columns), Table(scores.where, speakers)
+    models = set(first)
+    owners = {name: [part for part in _beginnings(name) if part in models] for name in sorted({*second})}
+    doubtful = {name: several for name, several in owners.items() if len(several) > 1 and name not in models}
+    if doubtful or not any(models & {*several} - {name} for name, several in owners.items()):
+        example = next((f": {name} with {' and '.join(several)}" for name, several in doubtful.items()), "")
+        what = f"{len(doubtful)} utterances begin with several models{example}" if doubtful else (
+            f"no utterance's id begins with a model's, e.g. model {min(models)}, utterance {min(owners)}")  # fmt: skip
+        raise DataError(
+            f"ids do not say which trials are targets: {what}",
+            where=scores.where,
+            cause="models that are no speakers, or ids that do not begin with the speaker",
+            remedy="give a list of trials by dataset.trials=DIR",
+        )
+    own = {name: several[-1] for name, several in owners.items() if several}
+    said = ["target" if own.get(b) == a else "nontarget" for a, b in zip(first, second)]
+    columns = dict(zip(files.TRIALS, (scores.columns["enroll_id"], scores.columns["trial_id"], _coded(said))))
+    depths = {len(_beginnings(model)) for model in models}
+    if len(depths) == 1:
+        (depth,) = depths
+        own |= {name: _beginnings(name)[:depth][-1] for name in owners.keys() - own.keys()}
+    known = own | {model: model for model in models}
+    table = Table(scores.where, {"id": _coded([*known]), "speaker": _coded([*known.values()])})
+    alike = Counter(_beginnings(model)[0] for model in models)
+    shared = sorted(model for model in models if alike[_beginnings(model)[0]] > 1)
+    told = "targets are told by ids: a trial is one if the utterance's id begins with the model's (dataset.labels=ids)"
+    if shared and depths != {1}:
+        told += f"; models that begin alike are different speakers: {few(shared, 3)}"
+    return Table(scores.where, columns), table if owners.keys() <= known.keys() else None, told
+
+
+def _beginnings(name: str) -> list[str]:
+    """What an id may begin with, the shortest first: all of it before a character that is neither letter nor digit, and it itself."""
+    ends = [place for place in range(1, len(name)) if not name[place].isalnum() and name[place - 1].isalnum()]
+    return [*(name[:end] for end in ends), name]
 
 
 def _coded(texts: Sequence[str]) -> pa.ChunkedArray:

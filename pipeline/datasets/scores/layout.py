@@ -1,8 +1,8 @@
 """Which column of a score file is what: by its header, or by what its first lines hold.
 
 Files of other toolkits have four columns (``ID1 ID2 LABEL SCORE``, ``ID1 ID2 SCORE LABEL``), the label first, commas, or names
-of their own in a header. What can be one thing only is read, with a note; what can be two is refused with the command that
-makes it one.
+of their own in a header. What can be one thing only is read, with a note; else it is refused, with a command where columns that never
+change leave one reading.
 """
 
 from __future__ import annotations
@@ -18,6 +18,8 @@ TRIALS = ("enroll_id", "trial_id", "label")
 SPEAKERS = ("id", "speaker")
 
 SHAPES = {SCORES: "ID1 ID2 SCORE", TRIALS: "ID1 ID2 target|nontarget", SPEAKERS: "ID SPEAKER"}
+_MADE = {SCORES: "scores", TRIALS: "trials", SPEAKERS: "utt2spk"}
+"""How the name of a file ends that a remedy makes."""
 UNUSED = "unused "
 """How the names of columns begin that nobody reads."""
 
@@ -139,13 +141,9 @@ def _order(rows: Sequence[Sequence[str]], columns: tuple[str, ...], path: str, d
         return fit[0]
     if width == len(columns):
         return columns
-    held = [[row[k] for row in even] for k in range(width)]
-    numbers = [k for k in range(width) if all(map(is_number, held[k]))]
     which = "more than one reading is possible" if fit else "which of them is what cannot be told"
-    raise Unclear(
-        f"{width} fields instead of {len(columns)}: {which}",
-        _awk(columns, width, numbers, [k for k in range(width) if labels.pair(held[k])], path, delimiter),
-    )
+    held = rows if columns == SPEAKERS else even
+    raise Unclear(f"{width} fields instead of {len(columns)}: {which}", _remedy(held, columns, path, delimiter))
 
 
 def _mostly_numbers(rows: Sequence[Sequence[str]], columns: tuple[str, ...]) -> bool:
@@ -163,27 +161,42 @@ def _holds(values: Sequence[str], role: str) -> bool:
     return role != "label" or labels.pair(values) is not None
 
 
-def _awk(
-    columns: tuple[str, ...], width: int, numbers: Sequence[int], classes: Sequence[int], path: str, delimiter: bytes
-) -> str:
-    """The command that makes the file that is wanted of one with more columns."""
+def _remedy(rows: Sequence[Sequence[str]], columns: tuple[str, ...], path: str, delimiter: bytes) -> str:
+    """The command that makes the file that is wanted of one with other columns, where they can be read in one way alone; else what to
+    write."""
+    program = _speakers_of(rows) if columns == SPEAKERS else _columns_of(rows, columns)
+    if not program:
+        return f"write a file with lines `{SHAPES[columns]}`, each field of which you know"
     apart = f"-F'{delimiter.decode()}' " if delimiter else ""
-    made = shlex.quote(f"{path}.{'txt' if columns == SCORES else 'list'}")
-    if columns == SPEAKERS:
-        if width < 2:
-            return "give an id and a speaker a line"
-        return (
-            f"of lines `SPEAKER ID ID ...` make such a table: awk {apart}'{{for (k = 2; k <= NF; k++) print $k, $1}}' "
-            f"{shlex.quote(path)} > {shlex.quote(f'{path}.utt2spk')}"
-        )
-    if width < 3:
-        return "give two ids and the third field a line"
-    likely = [k for k in (numbers if columns == SCORES else classes) if k > 1]
-    place = (likely[-1] if likely else width - 1) + 1
-    return (
-        f"if {_word(columns[2])} is field {place} of them: awk {apart}'{{print $1, $2, ${place}}}' {shlex.quote(path)} "
-        f"> {made}, and give {made}"
-    )
+    made = shlex.quote(f"{path}.{_MADE[columns]}")
+    return f"awk {apart}'{program}' {shlex.quote(path)} > {made}, and give {made}"
+
+
+def _columns_of(rows: Sequence[Sequence[str]], columns: tuple[str, ...]) -> str:
+    """The program of awk that keeps two ids and the score or label: the first two columns of words, and the one column that changes
+    and holds what is wanted. '' where there are more of either, or none."""
+    held = list(zip(*rows))
+    changing = [k for k, column in enumerate(held) if len(set(column)) > 1]
+    classes = [k for k, column in enumerate(held) if labels.pair(column)]
+    numbers = [k for k, column in enumerate(held) if k not in classes and all(map(is_number, column))]
+    words = [k for k in range(len(held)) if k not in classes and k not in numbers]
+    wanted = [k for k in (numbers if columns == SCORES else classes) if k in changing]
+    ids = [k for k in words if k in changing]
+    if len(wanted) != 1 or len(ids) != 2 or ids != words[:2]:
+        return ""
+    return "{print " + ", ".join(f"${k + 1}" for k in (*ids, *wanted)) + "}"
+
+
+def _speakers_of(rows: Sequence[Sequence[str]]) -> str:
+    """The program of awk that makes ``ID SPEAKER`` of lines ``SPEAKER ID ID ...``; '' where ids do not begin with what stands first."""
+    if any(len(row) < 2 or not all(begins_with(field, row[0]) for field in row[1:]) for row in rows):
+        return ""
+    return "{for (k = 2; k <= NF; k++) print $k, $1}"
+
+
+def begins_with(name: str, speaker: str) -> bool:
+    """Whether an id is a speaker's by its beginning: it is the speaker's, or goes on behind it with neither letter nor digit."""
+    return name.startswith(speaker) and not name[len(speaker) :][:1].isalnum()
 
 
 def _word(name: str) -> str:

@@ -1,0 +1,65 @@
+"""Chapters that stand for speakers.
+
+Kaldi's recipe for LibriSpeech and ESPnet's for LibriTTS write READER-CHAPTER into ``utt2spk``, and so do the scripts of VoicePrivacy
+2022 for the set on which speech recognition is trained. Trials between chapters of one reader then count as non-target although they
+compare a voice with itself, and everybody looks better protected. Ids of LibriSpeech, LibriTTS, MLS, VoxCeleb and CN-Celeb tell it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from pipeline.faults import Faults
+from pipeline.names import few
+
+if TYPE_CHECKING:
+    from pipeline.datasets.corpus import Listed
+
+_BOOKS = re.compile(r"((?:sp[\d.]+-)?[1-9]\d{0,4})[-_]([1-9]\d{2,5})(?:[-_]\d{4,}(?:[-_].*)?)?")
+"""READER-CHAPTER-NUMBER, and whatever augmentation writes around it; no number in the id of a model."""
+_VIDEOS = re.compile(r"(id\d{5})[-_/](.+)")
+_SPED = re.compile(r"[-_]sp[\d.]+$")
+
+
+def reader_of(name: str) -> tuple[str, str] | None:
+    """The reader and the chapter of an id; None if it is not called as in these corpora."""
+    found = _BOOKS.fullmatch(name) or _VIDEOS.fullmatch(name)
+    return (found[1], found[2]) if found else None
+
+
+def check(rows: Sequence[Listed], faults: Faults) -> None:
+    """Report readers of whom chapters or videos are speakers of their own, once for what is evaluated and once for what is trained on."""
+    for training in (False, True):
+        voices: dict[str, dict[str, Listed]] = defaultdict(dict)
+        for row in rows:
+            place = reader_of(row.utterance)
+            if place is not None and row.speaker and (row.role == "train") is training:
+                voices[place[0]].setdefault(_SPED.sub("", row.speaker), row)
+        split = {reader: speakers for reader, speakers in voices.items()
+                 if len(speakers) > 1 and any(map(_is_chapter, speakers.values()))}  # fmt: skip
+        if split:
+            reader, speakers = next(iter(split.items()))
+            faults.add(
+                "readers",
+                f"{sum(map(len, split.values()))} {'training ' if training else ''}speakers are chapters or recordings of {len(split)} "
+                f"readers, e.g. {few(sorted(speakers), 2)} of {reader}: one voice counts as several speakers",
+                next(iter(speakers.values())).where,
+            )
+
+
+def _is_chapter(row: Listed) -> bool:
+    """Whether the speaker of an utterance is called after its chapter; of a video, after more than the person."""
+    reader, chapter = reader_of(row.utterance) or ("", "")
+    return row.speaker != reader if reader.startswith("id") else chapter in re.split(r"[-_]", row.speaker)
+
+
+def same_readers(trials: Iterable[tuple[str, str, bool]]) -> list[tuple[str, str]]:
+    """The non-target trials (model, utterance) whose two ids name one reader."""
+    found = []
+    for model, utterance, target in trials:
+        if not target and (one := reader_of(model)) and (other := reader_of(utterance)) and one[0] == other[0]:
+            found.append((model, utterance))
+    return found
