@@ -9,8 +9,8 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from pipeline.datasets import kaldi
 from pipeline.datasets.corpus import MOST_NAMED, Listed, Listing
+from pipeline.datasets.records import records
 from pipeline.faults import Faults
 
 Values = Mapping[tuple[str, str], str]
@@ -57,7 +57,7 @@ def _table(path: Path, faults: Faults) -> dict[str, str]:
     found: dict[str, str] = {}
     if not path.exists():
         return found
-    for record in kaldi.records(path, faults, range(2, 3)):
+    for record in records(path, faults, range(2, 3)):
         name, value = record.fields
         if found.setdefault(name, value) != value:
             faults.add("duplicate-id", f"'{name}' has a second line with another value", record.where)

@@ -16,7 +16,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from pipeline import audio
-from pipeline.datasets import corpus, levels, sexes
+from pipeline.datasets import corpus, levels, sexes, trial_lists
 from pipeline.datasets import librispeech as trees
 from pipeline.datasets.corpus import Listed, Listing
 from pipeline.datasets.settings import DatasetSettings
@@ -41,8 +41,9 @@ def add(settings: DatasetSettings, root: Path, listing: Listing) -> None:
         listing.faults.stop(root)
     _note_microphones(rows, listing)
     listing.called.append((legal_id(root.name), root))
-    corpus.halved(listing, legal_id(root.name), rows, settings.seed, str(root))
-    corpus.halves_made(listing, [legal_id(root.name)], settings.seed)
+    if not trial_lists.cut(listing, legal_id(root.name), rows, root):
+        corpus.halved(listing, legal_id(root.name), rows, settings.seed, str(root))
+        corpus.halves_made(listing, [legal_id(root.name)], settings.seed)
     corpus.select(listing, settings.sets, "dataset.sets")
     listing.limits.append(corpus.by_folders(legal_id(root.name), rows))
 

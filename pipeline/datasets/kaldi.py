@@ -4,8 +4,9 @@ What a root may hold, in this order of preference:
 
 1. ``X_enrolls`` and its ``X_trials`` or ``X_trials_*``, as the VoicePrivacy recipes make them. Anonymised copies beside
    them (``X_trials_f_mcadams`` where ``X_enrolls_mcadams`` exists) and sets of other names are passed over, and said so.
-2. Sets with the lists inside, as the challenge hands them out: ``NAME`` with ``enrolls`` and ``trials_f``, ``trials_m`` or
-   ``trials``. They are cut into ``NAME_enrolls``, ``NAME_trials_f``, ...
+2. Sets with lists inside, as the challenge hands them out: ``NAME`` with ``enrolls`` and ``trials_f``, ``trials_m`` or
+   ``trials``. They are cut into ``NAME_enrolls``, ``NAME_trials_f``, ... Without ``enrolls`` a list compares utterances
+   (:mod:`pipeline.datasets.trial_lists`).
 3. Sets without lists: each speaker's utterances are halved (:func:`pipeline.datasets.corpus.halved`).
 
 A root that is itself a set is treated like one of 2 or 3. Lines may stand in any order, with blanks at their ends. Absent
@@ -26,32 +27,23 @@ import os
 import re
 import shlex
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from pipeline.datasets import corpus, lists, names, pipes, segments
-from pipeline.datasets.corpus import Enrolled, Listed, Listing, Trial, TrialList
+from pipeline.datasets import corpus, names, pipes, segments, trial_lists
+from pipeline.datasets.corpus import Enrolled, Listed, Listing, TrialList
 from pipeline.datasets.pipes import Entry
+from pipeline.datasets.records import Record, records
 from pipeline.datasets.segments import Segment
 from pipeline.datasets.settings import DatasetSettings
 from pipeline.datasets.sexes import SEXES
 from pipeline.faults import Faults
 from pipeline.names import composed, existing, few
-from pipeline.tables import labels, text
 
 log = logging.getLogger(__name__)
 
-_BLANK = re.compile(r"[ \t]+")
 _OF_A_PAIR = re.compile(r"_(enrolls|trials(_.*)?)$")
-
-
-@dataclass(frozen=True)
-class Record:
-    """A line of a table: the fields and ``file:line``."""
-
-    fields: list[str]
-    where: str
 
 
 @dataclass
@@ -68,7 +60,8 @@ class _Set:
     sexes: dict[str, str] = field(default_factory=dict)
     seconds: dict[str, float] = field(default_factory=dict)
     enrolls: list[Record] | None = None
-    trials: dict[str, list[Record]] = field(default_factory=dict)  # by file name
+    trials: dict[str, list[Record]] = field(default_factory=dict)  # by name: that of the file, if it begins with trials
+    notes: list[str] = field(default_factory=list)
 
     def where(self, table: str) -> str:
         return str(self.folder / table)
@@ -123,6 +116,7 @@ def add_sets(
     whole = [_tables(cut.folder, listing.faults) for cut in cuts]
 
     sets = [*enrolments, *(one for group in groups for one in group), *alone, *whole]
+    listing.notes += [note for one in sets for note in one.notes]
     start = _audio_root(settings, sets, [*starts], root, listing)
     for enrolment, group in zip(enrolments, groups):
         listing.utterances += _utterances(enrolment, "enrolment", start, listing.faults, links)
@@ -132,10 +126,10 @@ def add_sets(
     for enrolment, group in zip(enrolments, groups):
         enrolled = _enrolled(enrolment, listing.faults)
         for one in group:
-            _add_list(listing, one.name, enrolment.name, enrolled, one.trials.get("trials"), one.where("trials"))
+            _add_list(listing, one.name, enrolment.name, enrolled, *_list_of(one, listing.faults))
     for one in alone:
         _add_single(listing, one, _utterances(one, "trial", start, listing.faults, links), settings.seed)
-    halved = [one.name for one in alone if not _has_lists(one)]
+    halved = [one.name for one in alone if not one.trials and one.enrolls is None]
     if halved:
         corpus.halves_made(listing, halved, settings.seed)
     for one, cut in zip(whole, cuts):
@@ -223,10 +217,11 @@ def _discover(
         empty = not any(root.iterdir())
         faults.add("no-sets", "the folder is empty" if empty else "the folder holds no Kaldi set (no */wav.scp)", root)
         faults.stop(root)
-    whole = [folder for folder in singles if (folder / "enrolls").exists() and _trial_files(folder)]
-    if not whole:
+    if not any((folder / "enrolls").exists() and _trial_files(folder) for folder in singles):
         names.look_like_pairs(root, [folder.name for folder in singles], faults)
-    return [], whole or singles
+    listed = [folder for folder in singles if (folder / "enrolls").exists() or _trial_files(folder)]
+    _pass_over([folder.name for folder in singles if listed and folder not in listed], listing)
+    return [], listed or singles
 
 
 def _pairs(
@@ -274,36 +269,26 @@ def _pairs(
     others = [
         name for name in folders if name not in {*taken, *copies, *tried} and (folders[name] / "wav.scp").exists()
     ]
+    _pass_over(others, listing)
+    return [(folders[enrolment], [folders[name] for name in mine]) for enrolment, mine in pairs]
+
+
+def _pass_over(others: Sequence[str], listing: Listing) -> None:
     if others:
         listing.limits.append(
             f"{len(others)} sets without lists of trials beside those are not evaluated: {few(others)}"
         )
-    return [(folders[enrolment], [folders[name] for name in mine]) for enrolment, mine in pairs]
 
 
 def _trial_files(folder: Path) -> list[Path]:
-    return sorted(path for path in folder.iterdir() if re.fullmatch(r"trials(_\w+)?", path.name))
+    """The lists of a set: those that are called as the recipes call them, else what else is one by its name."""
+    called = sorted(
+        path for path in folder.iterdir() if re.fullmatch(r"trials(_\w+)?", path.name) and not path.is_dir()
+    )
+    return called or trial_lists.beside(folder, trial_lists.TRIALS)
 
 
 # Tables --------------------------------------------------------------------------------------------------------------
-
-
-def records(path: Path, faults: Faults, fields: range, split: int = 0) -> Iterator[Record]:
-    """The lines of a table that have a number of fields in the range; others are faults.
-
-    ``split`` limits the fields, the last of which then keeps its blanks (file names in wav.scp).
-    """
-    for line, where in text.lines(path, faults):
-        found = _BLANK.split(line, maxsplit=split - 1 if split else 0)
-        if len(found) in fields:
-            # The last field of a line that is split once is the path of a file, which has to stay as it is, or what is said.
-            ids = len(found) - (split == len(found))
-            yield Record(found if line.isascii() else [*map(composed, found[:ids]), *found[ids:]], where)
-        else:
-            least, most = fields[0], fields[-1]
-            wanted = f"{least}" if least == most else f"{least} or {most}" if most == least + 1 else f"{least} or more"
-            odd = "" if line.replace("\t", " ").isprintable() else "; some of its blanks are none that part fields"
-            faults.add("malformed", f"{len(found)} fields instead of {wanted}: '{line[:80]}'{odd}", where)
 
 
 def _mapping(path: Path, faults: Faults) -> dict[str, Record]:
@@ -364,8 +349,9 @@ def _tables(folder: Path, faults: Faults) -> _Set:
                 faults.add("malformed", f"'{record.fields[1]}' is no duration in seconds", record.where)
     if (folder / "enrolls").exists():
         made.enrolls = list(records(folder / "enrolls", faults, range(1, 2)))
-    for path in _trial_files(folder):
-        made.trials[path.name] = list(records(path, faults, range(2, 4)))
+    paths = _trial_files(folder)
+    for name, path in zip(trial_lists.names_of(paths), paths):
+        made.trials[name] = trial_lists.read(path, faults, made.notes)
     return made
 
 
@@ -560,6 +546,8 @@ def _enrolled(one: _Set, faults: Faults) -> list[Enrolled]:
     """The models of an enrolment set: its speakers, made of the utterances of ``enrolls`` or of all."""
     lines = []
     first: dict[str, Record] = {}
+    if one.enrolls is None:
+        _unread_enrolment(one, faults)
     for record in one.enrolls if one.enrolls is not None else one.audio:
         utterance = record.fields[0]
         before = first.setdefault(utterance, record)
@@ -585,76 +573,76 @@ def _add_list(
             "speaker and an utterance are tried"
         )
         return
-    lines = []
-    strange: dict[str, list[Record]] = {}
-    columns = len(records[0].fields) if records else 0
-    for record in records:
-        if len(record.fields) != columns:
-            listing.faults.add(
-                "malformed", f"{len(record.fields)} fields, but the first line has {columns}", record.where
-            )
-            continue
-        label = record.fields[2] if columns == 3 else None
-        if label not in (None, "target", "nontarget"):
-            strange.setdefault(str(label), []).append(record)
-            continue
-        lines.append(
-            Trial(record.fields[0], record.fields[1], None if label is None else label == "target", record.where)
-        )
-    _strange_labels(strange, where, len(lines), listing.faults)
+    lines = trial_lists.as_trials(records, listing.faults)
     listing.lists.append(TrialList(name, enrolment_set, enrolled, lines, where))
 
 
-def _strange_labels(strange: dict[str, list[Record]], where: str, sound: int, faults: Faults) -> None:
-    """Report labels that are none: each once, or all as one fault where the third column holds something else."""
-    several = [record for records in strange.values() for record in records]
-    firsts = {record.fields[0] for record in several}
-    if not sound and firsts and firsts <= {"target", "nontarget"}:
-        command = lists.rewritten(where, "{ print $2, $3, $1 }")
-        what = f"{len(several)} lines are LABEL MODEL UTTERANCE instead of MODEL UTTERANCE LABEL: {command}"
-        faults.add("columns", what, several[0].where)
-        return
-    words = labels.pair(strange)
-    yes = {label for label in strange if words is not None and label.lower() == words[0]}
-    if not sound and words is not None and 0 < len(yes) < len(strange):
-        test = " || ".join(f'$3 == "{label}"' for label in sorted(yes))
-        command = lists.rewritten(where, f'{{ $3 = ({test}) ? "target" : "nontarget"; print }}')
-        said = " and ".join(f"'{label}'" for label in sorted(strange))
-        what = f"{len(several)} labels are {said} instead of target and nontarget: {command}"
-        faults.add("columns", what, several[0].where)
-        return
-    if len(strange) > lists.FEW:
-        example = several[0].fields[2]
-        what = (
-            f"{len(several)} lines have something else than target or nontarget in their third column, e.g. '{example}'"
-        )
-        faults.add("malformed", what, several[0].where)
-        return
-    for label, records in strange.items():
-        more = f" ({len(records)} lines, this is the first)" if len(records) > 1 else ""
-        faults.add("malformed", f"the label '{label}' is neither target nor nontarget{more}", records[0].where)
-
-
-def _has_lists(one: _Set) -> bool:
-    return one.enrolls is not None and bool(one.trials)
+def _list_of(one: _Set, faults: Faults) -> tuple[list[Record] | None, str]:
+    """The list of a trial set, and its place: ``trials``, or the only one that is there under another name."""
+    if "trials" in one.trials or not one.trials:
+        return one.trials.get("trials"), one.where("trials")
+    if len(one.trials) > 1:
+        what = f"{one.name} holds {few([*one.trials])} and no list called trials: which of them is meant cannot be told"
+        faults.add("unread-list", what, one.folder)
+    ((_, lines),) = [*one.trials.items()][:1]
+    return lines, lines[0].where.rpartition(":")[0] if lines else one.where("trials")
 
 
 def _add_single(listing: Listing, one: _Set, rows: list[Listed], seed: int) -> None:
-    """A set with its lists inside is cut into sets, one without is halved."""
-    if not _has_lists(one):
+    """A set with lists inside is cut into sets, one without is halved.
+
+    Without ``enrolls`` a list compares utterances; without trials all utterances that are not enrolled are tried.
+    """
+    ids, speakers = {row.utterance for row in rows}, {row.speaker for row in rows}
+    models = {line.fields[0] for lines in one.trials.values() for line in lines}
+    if one.enrolls is not None:
+        rest = ids - {record.fields[0] for record in one.enrolls}
+        _add_cut(
+            listing,
+            one,
+            rows,
+            f"{one.name}_enrolls",
+            {table: f"{one.name}_{table}" for table in one.trials or ["trials"]},
+            rest,
+        )
+    elif models & ids:
+        trial_lists.by_utterance(
+            listing, one.name, rows, {f"{one.name}_{table}": lines for table, lines in one.trials.items()}
+        )
+    elif one.trials:
+        who = "speakers" if models <= speakers else "ids that it lacks"
+        what = f"the set {one.name} has lists of trials ({few([*one.trials])}) of which the models are {who}, e.g. {min(models, default='none')}"
+        listing.faults.add("unread-list", f"{what}, and no list enrolls that says what they are made of", one.folder)
+    elif not _unread_enrolment(one, listing.faults):
         corpus.halved(listing, one.name, rows, seed, str(one.folder))
-        return
-    _add_cut(listing, one, rows, f"{one.name}_enrolls", {table: f"{one.name}_{table}" for table in one.trials})
 
 
-def _add_cut(listing: Listing, one: _Set, rows: list[Listed], enrolment_set: str, names: Mapping[str, str]) -> None:
-    """Cut a set with its lists inside; ``names`` are the sets that its tables of trials become."""
+def _unread_enrolment(one: _Set, faults: Faults) -> bool:
+    """Whether a set without ``enrolls`` has a list of enrolment under another name, which is then reported."""
+    found = trial_lists.beside(one.folder, trial_lists.ENROLMENT)
+    if found:
+        what = f"{one.name} has a list of enrolment that is called {few([path.name for path in found])}, not enrolls"
+        faults.add("unread-list", what, one.folder)
+    return bool(found)
+
+
+def _add_cut(
+    listing: Listing,
+    one: _Set,
+    rows: list[Listed],
+    enrolment_set: str,
+    names: Mapping[str, str],
+    tried: Collection[str] = (),
+) -> None:
+    """Cut a set with its lists inside; ``names`` are the sets that its tables of trials become, and ``tried`` the utterances of one
+    that has none."""
     enrolled = _enrolled(one, listing.faults)
     parts = {enrolment_set: ("enrolment", {line.utterance for line in enrolled})}
     for table, name in names.items():
-        parts[name] = ("trial", {record.fields[1] for record in one.trials[table]})
+        lines = one.trials.get(table)
+        parts[name] = ("trial", set(tried) if lines is None else {record.fields[1] for record in lines})
     for name, (role, ids) in parts.items():
         members = [row for row in rows if row.utterance in ids]
         listing.utterances += [replace(row, set=name, role=role, position=place) for place, row in enumerate(members)]
     for table, name in names.items():
-        _add_list(listing, name, enrolment_set, enrolled, one.trials[table], one.where(table))
+        _add_list(listing, name, enrolment_set, enrolled, one.trials.get(table), one.where(table))

@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from pipeline import audio
-from pipeline.datasets import corpus, levels, sexes
+from pipeline.datasets import corpus, levels, sexes, trial_lists
 from pipeline.datasets.corpus import Listed, Listing
 from pipeline.datasets.settings import DatasetSettings
 from pipeline.names import composed, legal_id
@@ -47,8 +47,9 @@ def add(settings: DatasetSettings, root: Path, listing: Listing) -> None:
     if not rows:
         listing.faults.stop(root)
     listing.called.append((legal_id(root.name), root))
-    corpus.halved(listing, legal_id(root.name), rows, settings.seed, str(root))
-    corpus.halves_made(listing, [legal_id(root.name)], settings.seed)
+    if not trial_lists.cut(listing, legal_id(root.name), rows, root):
+        corpus.halved(listing, legal_id(root.name), rows, settings.seed, str(root))
+        corpus.halves_made(listing, [legal_id(root.name)], settings.seed)
     corpus.select(listing, settings.sets, "dataset.sets")
     listing.limits.append(corpus.by_folders(legal_id(root.name), rows))
 
@@ -82,7 +83,7 @@ def _tree(
         kind = " (with dataset=folders)" if below and key == "dataset.root" else ""
         faults.add("level", f"{problem}{levels.advised(root, key, below)}{kind}", root)
         return []
-    known = sexes.read(table, root, {speaker for _, speaker in good}, listing, ("SPEAKERS.TXT",))
+    known = sexes.read(table, root, {speaker for _, speaker in good}, listing)
     rows, renamed = [], 0
     names: dict[str, list[Path]] = defaultdict(list)
     fence = corpus.Fence(root, settings.follow_links)

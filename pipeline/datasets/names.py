@@ -29,12 +29,12 @@ def look_like_pairs(root: Path, found: Sequence[str], faults: Faults) -> None:
         return
     moves = _moves(enrolled, tried, re.sub(r"\W+", "_", root.name).strip("_") or "data")
     taken = {new for _, new in moves}
-    if len(taken) < len(moves) or taken & set(found):
+    if len(taken) < len(moves) or any((root / name).exists() for name in taken):
         moves = []
     commands = " && ".join(f"mv {_quoted(root / old)} {_quoted(root / new)}" for old, new in moves)
     faults.add(
         "names",
-        f"{', '.join([*enrolled, *tried])} look like enrolment and trials of one protocol and have no lists; each would be halved "
+        f"{', '.join([*enrolled, *tried])} look like enrolment and trials of one protocol by their names; each would be halved "
         f"by itself{': ' if commands else ''}{commands}",
         root,
     )

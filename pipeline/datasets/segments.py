@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from pipeline.faults import Faults
 
 if TYPE_CHECKING:
-    from pipeline.datasets.kaldi import Record
+    from pipeline.datasets.records import Record
 
 OVERSHOOT = 0.5
 """Kaldi's ``--max-overshoot``, in seconds."""

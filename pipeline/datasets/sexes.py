@@ -8,6 +8,7 @@ are comments.
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Collection
 from pathlib import Path
 
@@ -16,13 +17,14 @@ from pipeline.names import few, legal_id
 from pipeline.tables import text
 
 SEXES = {"f": "f", "female": "f", "m": "m", "male": "m", "u": "u", "unknown": "u"}
-FILES = ("spk2gender", "SPEAKERS.TXT", "speaker-info.txt", "vox1_meta.csv", "vox2_meta.csv")
-"""Names of tables that are looked for in the root of a data set and in its parent."""
+FILES = ("spk2gender", "SPEAKERS.TXT", "speakers.tsv", "speakers.csv", "speaker-info.txt", "spk-info.txt", "metainfo.txt",
+         "vox1_meta.csv", "vox2_meta.csv")  # fmt: skip
+"""Names of tables that are looked for in the root of a data set and in its parent, in capitals or not."""
+_LIKE = re.compile(r"speaker|spk|gender|sex|meta", re.IGNORECASE)
+"""What else may be such a table by its name."""
 
 
-def read(
-    given: str | None, root: Path, speakers: Collection[str], listing: Listing, files: Collection[str] = FILES
-) -> dict[str, str]:
+def read(given: str | None, root: Path, speakers: Collection[str], listing: Listing) -> dict[str, str]:
     """The sex of speakers, by id: from the table that is given, else from one that is called as corpora call it.
 
     A given table has to say something of each speaker. One that was found and names none of the speakers is another corpus's.
@@ -32,13 +34,15 @@ def read(
         root: the data set.
         speakers: those of the data set.
         listing: gets faults and notes.
-        files: names to look for.
     """
     faults = listing.faults
-    table = Path(given).expanduser().absolute() if given is not None else _beside(root, files)
+    table, others = (Path(given).expanduser().absolute(), []) if given is not None else _beside(root)
     if table is None:
-        looked = " or ".join([", ".join([*files][:-1]), [*files][-1]]) if len(files) > 1 else next(iter(files))
-        listing.notes.append(f"no {looked} in the root or its parent: the sex of speakers is unknown")
+        looked = f"no {', '.join(FILES)} in the root or its parent"
+        hint = (
+            f"; dataset.sexes={shlex.quote(str(others[0]))} reads {others[0].name}, which may be one" if others else ""
+        )
+        listing.notes.append(f"{looked}: the sex of speakers is unknown{hint}")
         return {}
     if not table.is_file():
         faults.add("root", f"there is no table '{given}'", "dataset.sexes")
@@ -60,8 +64,12 @@ def read(
     return found
 
 
-def _beside(root: Path, files: Collection[str]) -> Path | None:
-    return next((folder / name for name in files for folder in (root, root.parent) if (folder / name).is_file()), None)
+def _beside(root: Path) -> tuple[Path | None, list[Path]]:
+    """The table in a root or its parent, the first by :data:`FILES`, and what else may be one by its name."""
+    there = [path for folder in (root, root.parent) for path in sorted(folder.iterdir()) if path.is_file()]
+    called = [path for name in FILES for path in there if path.name.casefold() == name.casefold()]
+    others = [path for path in there if _LIKE.search(path.name) and path.suffix.lower() in ("", ".txt", ".csv", ".tsv")]
+    return next(iter(called), None), others
 
 
 def _cells(table: Path, listing: Listing) -> dict[str, str]:

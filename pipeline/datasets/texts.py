@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from pipeline import contracts
-from pipeline.datasets import kaldi
+from pipeline.datasets.records import records
 from pipeline.faults import TABLES, Faults
 from pipeline.names import few
 
@@ -92,7 +92,7 @@ class Tables(contracts.Transcripts):
 def read(file: Path, faults: Faults) -> dict[str, str]:
     """The transcripts in a table by utterance; a second line of one is a fault."""
     found: dict[str, str] = {}
-    for record in kaldi.records(file, faults, range(1, 3), split=2):
+    for record in records(file, faults, range(1, 3), split=2):
         utterance, said = record.fields[0], "".join(record.fields[1:])
         if utterance in found:
             faults.add("duplicate-id", f"utterance '{utterance}' has a second line", record.where)

@@ -164,8 +164,8 @@ def test_a_pipe_a_device_and_a_file_of_200_gigabytes_are_refused_at_once(
 @pytest.mark.parametrize(
     ("odd", "said"),
     [
-        ("\x1b[31m", "\\x1b"), ("\u2028", "U+2028"), ("\u200b", "U+200B"),
-        *(pytest.param(*one, marks=pytest.mark.slow) for one in (("\x0b", "\\x0b"), ("\r", "\\r"), ("\u202e", "U+202E"))),
+        ("\x1b[31m", "\\x1b"), ("\u2028", "U+2028"), ("\u3164", "U+3164"),
+        *(pytest.param(*one, marks=pytest.mark.slow) for one in (("\x0b", "\\x0b"), ("\r", "\\r"), ("\u202e", "U+202E"), ("\u200b", "U+200B"), ("\ufe0f", "U+FE0F"))),
     ],
 )  # fmt: skip
 def test_ids_that_nobody_can_see_or_that_a_terminal_obeys(small: Tiny, command: Command, odd: str, said: str) -> None:
@@ -175,7 +175,7 @@ def test_ids_that_nobody_can_see_or_that_a_terminal_obeys(small: Tiny, command: 
     assert (status, out) == (3, "")
     (fault,) = faults(err)
     assert "the speaker 'b" in fault and said in fault
-    assert "\x1b" not in err and all(one.isprintable() or one == "\n" for one in err)
+    assert odd not in err and all(one.isprintable() or one == "\n" for one in err)
     if shutil.which("perl"):
         mend = re.search(r"perl -CSD.*?\*/text", err)
         assert mend is not None
@@ -190,7 +190,7 @@ def test_ids_that_nobody_can_see_or_that_a_terminal_obeys(small: Tiny, command: 
     "layout",
     ["sets", pytest.param("one set", marks=pytest.mark.slow), "tree", pytest.param("training", marks=pytest.mark.slow)],
 )
-@pytest.mark.parametrize("odd", ["\u200b", pytest.param("\x1b", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("odd", ["\u3164", *(pytest.param(one, marks=pytest.mark.slow) for one in ("\x1b", "\u200b"))])
 def test_folders_and_files_with_what_nobody_can_see_and_the_commands_that_rename_them(
     tmp_path: Path, command: Command, layout: str, odd: str
 ) -> None:
@@ -220,7 +220,7 @@ def test_folders_and_files_with_what_nobody_can_see_and_the_commands_that_rename
             for end in (odd, "")
         ]
     status, out, err = command("prepare", *given)
-    assert (status, out) == (3, "") and all(one.isprintable() or one == "\n" for one in err)
+    assert (status, out) == (3, "") and all((one.isprintable() and one != odd) or one == "\n" for one in err)
     moves = re.findall(r"(?:holds an? \w+ character \([^)]*\)): (mv -n .*)$", err, re.MULTILINE)
     assert len(moves) == {"sets": 2, "one set": 1, "tree": 3, "training": 1}[layout], err
     for move in moves:
@@ -271,12 +271,13 @@ def test_unknown_ids_stand_before_labels(small: Tiny, command: Command) -> None:
 SWAPS = {
     "labels": (lambda m, u, t: f"{m} {u} {'nontarget' if t == 'target' else 'target'}", "stand for each other"),
     "columns": (lambda m, u, t: f"{u} {m} {t}", "UTTERANCE MODEL instead of MODEL UTTERANCE"),
-    "label first": (lambda m, u, t: f"{t} {m} {u}", "LABEL MODEL UTTERANCE instead of"),
-    "numbers": (lambda m, u, t: f"{m} {u} {int(t == 'target')}", "labels are '0' and '1' instead of"),
-    "short words": (
-        lambda m, u, t: f"{m} {u} {'tgt' if t == 'target' else 'imp'}",
-        "labels are 'imp' and 'tgt' instead of",
-    ),
+}
+READ = {
+    "label first": lambda m, u, t: f"{t} {m} {u}",
+    "numbers": lambda m, u, t: f"{m} {u} {int(t == 'target')}",
+    "a number first": lambda m, u, t: f"{int(t == 'target')} {m} {u}",
+    "short words": lambda m, u, t: f"{m} {u} {'tgt' if t == 'target' else 'imp'}",
+    "stars": lambda m, u, t: f"{m}*{u} {int(t == 'target')}",
 }
 
 
@@ -286,12 +287,25 @@ def test_a_list_in_another_form_is_one_fault_and_the_command_mends_it(small: Tin
     path = small.root / "t_trials_f" / "trials"
     lines = path.read_text().splitlines()
     for (name, (change, said)), end in zip(SWAPS.items(), ["\n", "\r\n"] * len(SWAPS)):
-        path.write_bytes("".join(change(*line.split()) + end for line in lines).encode())
+        spoilt = "".join(change(*line.split()) + end for line in lines).encode()
+        path.write_bytes(spoilt)
         status, _, err = command("prepare", f"dataset.root={small.root}")
         (fault,) = faults(err)
         assert status == 3 and said in fault, name
         subprocess.run(["sh", "-ec", "awk" + fault.split(": awk", 1)[1]], check=True)
         assert importers.read(small.settings()).trials["t_trials_f"].digest == plain.trials["t_trials_f"].digest, name
+        assert path.with_name("trials.bak").read_bytes() == spoilt
+        path.with_name("trials.bak").unlink()
+
+
+@pytest.mark.parametrize("name", READ)
+def test_a_list_in_a_form_that_can_be_read_in_one_way_is_read(small: Tiny, name: str) -> None:
+    plain = importers.read(many(small).save().settings())
+    path = small.root / "t_trials_f" / "trials"
+    path.write_text("".join(READ[name](*line.split()) + "\n" for line in path.read_text().splitlines()))
+    corpus = importers.read(small.settings())
+    assert corpus.trials["t_trials_f"].digest == plain.trials["t_trials_f"].digest
+    assert any("is read as target" in note for note in corpus.notes)
 
 
 # Files of vectors -------------------------------------------------------------------------------------------------------
