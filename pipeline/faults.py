@@ -28,7 +28,7 @@ TABLES = {
 _UNSEEN = r"(?!\r?\n)(?![ \t])[\p{Cc}\p{Cf}\pZ\p{Default_Ignorable_Code_Point}\x{2800}]"
 VISIBLE = rf"perl -CSD -i.old -pe 's/{_UNSEEN}//g'"
 """The command that takes out of tables what nobody can see, and keeps the old ones as FILE.old; their names follow."""
-VISIBLE_IDS = rf"perl -CSD -i.old -pe 's/^[^ \t]+/$& =~ s!{_UNSEEN}!!gr/e'"
+VISIBLE_IDS = rf"perl -CSD -i.old -pe 's/^[^ \t]+/$& =~ s{{{_UNSEEN}}}{{}}gr/e'"
 """The same in the first column alone: in the words of a transcript such characters have a meaning."""
 
 AGAIN = "copy the files again, or convert them with the command given with each file (keep a copy)"

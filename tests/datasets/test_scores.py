@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -393,6 +393,72 @@ def test_without_a_list_there_is_a_choice_to_make(tmp_path: Path, prepare: Comma
     by_ids, by_list = read(root, labels="ids"), read(root, trials=str(tmp_path / "elsewhere"))
     assert [one.digest for one in by_ids.sets] == [one.digest for one in by_list.sets]
     assert any("dataset.labels=ids" in limit for limit in by_ids.limits)
+
+
+def by_ids(root: Path, models: Sequence[str], utterances: Sequence[str]) -> given.Given:
+    """A file of all pairs, each scored by whether the utterance begins with the model."""
+    folder = root / "exp" / "asv_orig" / "my_test_enrolls-my_test_trials_f"
+    folder.mkdir(parents=True)
+    lines = [f"{m} {u} {u.startswith(m) + 0.01 * k}\n" for m in models for k, u in enumerate(utterances)]
+    (folder / "scores").write_text("".join(lines))
+    return read(root, labels="ids")
+
+
+@pytest.mark.parametrize(
+    ("models", "form"),
+    [
+        (("F-01", "F-02", "M-01"), "{}-00{}"),
+        (("p225", "p2251", "p226"), "{}_{}"),
+        (("id10270", "id10271", "id10272"), "{}/video/0000{}.wav"),
+        (("S0001-01", "S0001-02", "S0001-03"), "{}.{}"),
+    ],
+)
+def test_targets_by_ids_begin_with_the_whole_id_of_the_model(
+    tmp_path: Path, models: tuple[str, ...], form: str
+) -> None:
+    utterances = {form.format(model, number): model for model in models for number in range(3)}
+    found = by_ids(tmp_path, models, [*utterances])
+    (one,) = found.sets
+    targets = {(row.model, row.utterance) for row in one.table.itertuples() if row.target}
+    assert targets == {(model, name) for name, model in utterances.items()}
+    assert {(row.utterance, row.speaker) for row in one.table.itertuples()} == {*utterances.items()}
+    assert ("begin alike" in " ".join(found.limits)) == (models[0][:3] in ("F-0", "S00"))
+
+
+def test_an_utterance_of_nobody_enrolled_has_as_many_parts_for_a_speaker(tmp_path: Path) -> None:
+    (one,) = by_ids(tmp_path, ["F-01", "F-02"], ["F-01-1", "F-01-2", "F-02-1", "M-07-1", "M-07-2"]).sets
+    spoken = dict(zip(one.table["utterance"], one.table["speaker"]))
+    assert spoken["M-07-1"] == spoken["M-07-2"] == "M-07" and one.table["target"].sum() == 3
+
+
+@pytest.mark.parametrize(
+    ("models", "utterances", "said"),
+    [
+        (
+            ["F-1", "F-1-2"],
+            ["F-1-2-001", "F-1-001"],
+            "1 utterances begin with several models: F-1-2-001 with F-1 and F-1-2",
+        ),
+        (["a-0", "b-0"], ["a-1", "b-1"], "no utterance's id begins with a model's, e.g. model a-0, utterance a-1"),
+        (["a-0", "b-0"], ["a-0", "b-0"], "no utterance's id begins with a model's"),
+    ],
+)
+def test_ids_that_do_not_say_whose_they_are_are_refused(
+    tmp_path: Path, models: list[str], utterances: list[str], said: str
+) -> None:
+    with pytest.raises(DataError) as caught:
+        by_ids(tmp_path, models, utterances)
+    assert said in str(caught.value) and "dataset.trials=DIR" in caught.value.remedy
+
+
+def test_an_id_of_a_score_that_looks_like_that_of_a_trial_is_named(tmp_path: Path) -> None:
+    root = vpc2024(tmp_path / "given")
+    path = next(root.rglob("libri_test_trials_f/trials"))
+    lines = path.read_text().splitlines()
+    model, name, label = lines[0].split()
+    path.write_text("\n".join([f"{model} {name.replace('-', chr(0x2010), 1)} {label}", *lines[1:]]) + "\n")
+    with pytest.raises(DataError, match=r"looks like another id, .*: U\+2010"):
+        read(root)
 
 
 def test_raw_sets_have_the_lists_inside(tmp_path: Path) -> None:

@@ -61,6 +61,7 @@ def test_other_encodings_are_refused_with_the_command_that_converts_them(
     assert caught.value.kind == "encoding" and said in caught.value.what
     command = caught.value.what.split(": ")[-1]
     subprocess.run(["sh", "-ec", command], check=True)
+    assert path.with_name(f"{path.name}.bak").read_bytes() == data
     assert lines(path)[0] == "é1 wav/x.wav" and len(lines(path)) == 2
 
 
@@ -96,13 +97,15 @@ def test_only_regular_files_of_a_bounded_size_are_opened(tmp_path: Path) -> None
         ("a\u2028b", "a line separator (U+2028)"),
         ("a\u202eb", "an invisible character (U+202E)"),
         ("a\u200bb", "an invisible character (U+200B)"),
+        ("a\u3164b", "an invisible character (U+3164)"),
+        ("a\u2800b", "an invisible character (U+2800)"),
         ("a\xa0b", r"a blank (\xa0, U+00A0)"),
         ("a b", "a blank (U+0020)"),
     ],
 )
 def test_ids_hold_what_can_be_seen(name: str, said: str) -> None:
     assert text.not_an_id(name) == said
-    assert shown(name).isprintable() and "\x1b" not in shown(name)
+    assert shown(name).isprintable() and not {"\x1b", "\u3164", "\u2800"} & {*shown(name)}
 
 
 @pytest.mark.parametrize("name", ["1272-128104-0000", "p225_001", "说话人", "متكلم", "=1+1", "é", "e\u0301", "<b>"])

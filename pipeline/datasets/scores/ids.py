@@ -10,6 +10,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from pipeline.faults import shown
+from pipeline.names import differing, look_alike
+
 Codes = npt.NDArray[np.int32]
 Keys = npt.NDArray[np.int64]
 
@@ -18,8 +21,8 @@ ID = pa.dictionary(pa.int32(), pa.string())
 
 def named(names: Iterable[str], count: int, most: int = 10) -> str:
     """The first names, and how many there are if that is not all."""
-    shown = ", ".join(itertools.islice(names, most))
-    return shown if count <= most else f"{shown}, ... ({count} in all)"
+    first = ", ".join(map(shown, itertools.islice(names, most)))
+    return first if count <= most else f"{first}, ... ({count} in all)"
 
 
 @dataclass(frozen=True)
@@ -45,6 +48,15 @@ class Names:
         """The first names of (ID1, ID2) keys (code of ID1 times the number of names, plus code of ID2)."""
         one, two = (self.of(side[:most]) for side in np.divmod(keys, max(len(self), 1)))
         return named((f"({a}, {b})" for a, b in zip(one, two)), len(keys), most)
+
+    def twin(self, keys: Keys, most: int = 10) -> str:
+        """The first id of some keys that looks like another id, and by which characters it differs; '' if none does."""
+        text = self.of(np.arange(len(self)))
+        for name in self.of(np.unique(np.divmod(keys[:most], max(len(self), 1)))):
+            for other in text if not all(map(str.isascii, text)) else ():
+                if other != name and look_alike(other) == look_alike(name):
+                    return f"; {name} looks like another id, {other}: {differing(name, other)}"
+        return ""
 
 
 def number(columns: Sequence[pa.ChunkedArray]) -> tuple[Names, list[Codes]]:

@@ -106,7 +106,7 @@ def leftovers(count: int, shown: str, where: str, strict: bool, words: Words = W
 
 def without_score(keys: Keys, names: Names, where: str, asked: str, what: str = "trials") -> DataError:
     return DataError(
-        f"{keys.size} {what} have no score: {names.pairs(keys)}",
+        f"{keys.size} {what} have no score: {names.pairs(keys)}{names.twin(keys)}",
         where=f"{where}, asked for by {asked}",
         cause="scores of another list, ids that are spelled differently, or ID1 and ID2 in the other order",
         remedy="score the missing pairs",
