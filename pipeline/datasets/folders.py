@@ -12,11 +12,10 @@ import os
 import re
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 
 from pipeline import audio
-from pipeline.datasets import corpus, levels, sexes, trial_lists
+from pipeline.datasets import corpus, levels, sexes
 from pipeline.datasets import librispeech as trees
 from pipeline.datasets.corpus import Listed, Listing
 from pipeline.datasets.settings import DatasetSettings
@@ -40,12 +39,7 @@ def add(settings: DatasetSettings, root: Path, listing: Listing) -> None:
     if len(speakers) < 2:
         listing.faults.stop(root)
     _note_microphones(rows, listing)
-    listing.called.append((legal_id(root.name), root))
-    if not trial_lists.cut(listing, legal_id(root.name), rows, root):
-        corpus.halved(listing, legal_id(root.name), rows, settings.seed, str(root))
-        corpus.halves_made(listing, [legal_id(root.name)], settings.seed)
-    corpus.select(listing, settings.sets, "dataset.sets")
-    listing.limits.append(corpus.by_folders(legal_id(root.name), rows))
+    trees.evaluate(settings, root, rows, listing)
 
 
 def add_training(settings: DatasetSettings, folder: Path, files: Sequence[Path], listing: Listing) -> None:
@@ -53,14 +47,7 @@ def add_training(settings: DatasetSettings, folder: Path, files: Sequence[Path],
 
     ``dataset.sexes`` is of the speakers who are evaluated.
     """
-    made = _tree(settings, folder, files, "dataset.train", listing, None, "*")
-    rows = sorted(made, key=lambda row: row.utterance)
-    listing.called.append((legal_id(folder.name), folder))
-    if rows:
-        listing.notes.append(corpus.by_folders(f"the training set {legal_id(folder.name)}", rows))
-    listing.utterances += [
-        replace(row, set=legal_id(folder.name), role="train", position=place) for place, row in enumerate(rows)
-    ]
+    trees.train(folder, _tree(settings, folder, files, "dataset.train", listing, None, "*"), listing)
 
 
 def fits(folder: Path, files: Sequence[Path]) -> bool:

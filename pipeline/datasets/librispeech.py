@@ -46,23 +46,33 @@ def add(settings: DatasetSettings, root: Path, listing: Listing) -> None:
     rows = _tree(settings, root, audio_files(root), "dataset.root", settings.sexes, listing)
     if not rows:
         listing.faults.stop(root)
-    listing.called.append((legal_id(root.name), root))
-    if not trial_lists.cut(listing, legal_id(root.name), rows, root):
-        corpus.halved(listing, legal_id(root.name), rows, settings.seed, str(root))
-        corpus.halves_made(listing, [legal_id(root.name)], settings.seed)
-    corpus.select(listing, settings.sets, "dataset.sets")
-    listing.limits.append(corpus.by_folders(legal_id(root.name), rows))
+    evaluate(settings, root, rows, listing)
 
 
 def add_training(settings: DatasetSettings, folder: Path, files: Sequence[Path], listing: Listing) -> None:
     """List a tree, of which these are the audio files, as training set of the folder's name."""
-    rows = sorted(_tree(settings, folder, files, "dataset.train", None, listing), key=lambda row: row.utterance)
-    listing.called.append((legal_id(folder.name), folder))
+    train(folder, _tree(settings, folder, files, "dataset.train", None, listing), listing)
+
+
+def evaluate(settings: DatasetSettings, root: Path, rows: Sequence[Listed], listing: Listing) -> None:
+    """Cut the utterances of a tree by the lists that come with it, or halve them."""
+    name = legal_id(root.name)
+    listing.called.append((name, root))
+    if not trial_lists.cut(listing, name, rows, root):
+        corpus.halved(listing, name, rows, settings.seed, str(root))
+        corpus.halves_made(listing, [name], settings.seed)
+    corpus.select(listing, settings.sets, "dataset.sets")
+    listing.limits.append(corpus.by_folders(name, rows))
+
+
+def train(folder: Path, rows: Sequence[Listed], listing: Listing) -> None:
+    """Let the utterances of a tree be the training set of its name."""
+    name = legal_id(folder.name)
+    listing.called.append((name, folder))
     if rows:
-        listing.notes.append(corpus.by_folders(f"the training set {legal_id(folder.name)}", rows))
-    listing.utterances += [
-        replace(row, set=legal_id(folder.name), role="train", position=place) for place, row in enumerate(rows)
-    ]
+        listing.notes.append(corpus.by_folders(f"the training set {name}", rows))
+    for place, row in enumerate(sorted(rows, key=lambda row: row.utterance)):
+        listing.utterances.append(replace(row, set=name, role="train", position=place))
 
 
 def _tree(

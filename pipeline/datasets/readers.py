@@ -31,23 +31,29 @@ def reader_of(name: str) -> tuple[str, str] | None:
 
 
 def check(rows: Sequence[Listed], faults: Faults) -> None:
-    """Report readers of whom chapters or videos are speakers of their own, once for what is evaluated and once for what is trained on."""
-    for training in (False, True):
-        voices: dict[str, dict[str, Listed]] = defaultdict(dict)
-        for row in rows:
-            place = reader_of(row.utterance)
-            if place is not None and row.speaker and (row.role == "train") is training:
-                voices[place[0]].setdefault(_SPED.sub("", row.speaker), row)
-        split = {reader: speakers for reader, speakers in voices.items()
-                 if len(speakers) > 1 and any(map(_is_chapter, speakers.values()))}  # fmt: skip
-        if split:
-            reader, speakers = next(iter(split.items()))
-            faults.add(
-                "readers",
-                f"{sum(map(len, split.values()))} {'training ' if training else ''}speakers are chapters or recordings of {len(split)} "
-                f"readers, e.g. {few(sorted(speakers), 2)} of {reader}: one voice counts as several speakers",
-                next(iter(speakers.values())).where,
-            )
+    """Report readers of whom chapters or videos are speakers of their own: among the speakers who are evaluated, among those who are
+    trained on, and where neither has any, among both together, for nobody may be in both."""
+    trained = [row for row in rows if row.role == "train"]
+    evaluated = [row for row in rows if row.role != "train"]
+    split = [_report(evaluated, "speakers", faults), _report(trained, "training speakers", faults)]
+    if trained and not any(split):
+        _report(rows, "speakers, trained on and evaluated,", faults)
+
+
+def _report(rows: Sequence[Listed], who: str, faults: Faults) -> bool:
+    voices: dict[str, dict[str, Listed]] = defaultdict(dict)
+    for row in rows:
+        place = reader_of(row.utterance)
+        if place is not None and row.speaker:
+            voices[place[0]].setdefault(_SPED.sub("", row.speaker), row)
+    split = {reader: speakers for reader, speakers in voices.items()
+             if len(speakers) > 1 and any(map(_is_chapter, speakers.values()))}  # fmt: skip
+    for reader, speakers in [*split.items()][:1]:
+        what = f"{sum(map(len, split.values()))} {who} are chapters or recordings of {len(split)} readers"
+        example = f"{few(sorted(speakers), 2)} of {reader}"
+        where = next(iter(speakers.values())).where
+        faults.add("readers", f"{what}, e.g. {example}: one voice counts as several speakers", where)
+    return bool(split)
 
 
 def _is_chapter(row: Listed) -> bool:

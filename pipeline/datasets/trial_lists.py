@@ -21,33 +21,17 @@ from pipeline.faults import Faults
 from pipeline.names import composed, legal_id
 from pipeline.tables import labels
 
-TRIALS = re.compile(
-    r"trials?\d?([_.-].*)?|(veri|list)_test.*|(?!.*md5)vox.*[_-](o|e|h|test|val)([_.-].*)?", re.IGNORECASE
-)
+TRIALS = re.compile(r"trials?\d?([_.-].*)?|(veri|list)_test.*|vox.*[_-](o|e|h|test|val)([_.(-].*)?", re.IGNORECASE)
 ENROLMENT = re.compile(r"enr?ol\w*([.-].*)?", re.IGNORECASE)
 """Names of files that hold lists, as toolkits and corpora call them."""
-_NO_LIST = (
-    ".bak",
-    ".old",
-    ".new",
-    ".md",
-    ".py",
-    ".sh",
-    ".pl",
-    ".pdf",
-    ".html",
-    ".zip",
-    ".gz",
-    ".png",
-    *audio.EXTENSIONS,
-)
+_SUFFIXES = ("", ".txt", ".lst", ".list", ".kaldi", ".trials", ".trl", ".map", ".csv", ".tsv", ".scp")
 
 
 def beside(folder: Path, called: re.Pattern[str]) -> list[Path]:
     """The lists in a folder, or in its folders ``trials`` and ``lists``."""
-    places = [folder, folder / "trials", folder / "lists"]
-    found = [path for place in places if place.is_dir() for path in sorted(place.iterdir())
-             if called.fullmatch(path.name) and not path.name.lower().endswith(_NO_LIST) and path.is_file()]  # fmt: skip
+    places = [place for place in (folder, folder / "trials", folder / "lists") if place.is_dir()]
+    there = [path for place in places for path in sorted(place.iterdir()) if called.fullmatch(path.name)]
+    found = [path for path in there if path.suffix in _SUFFIXES and "md5" not in path.name and path.is_file()]
     # ESPnet's tables of pairs with the files of each side, which trial_label names already.
     return [path for path in found if path.suffix != ".scp"] or found[:1]
 
@@ -61,20 +45,17 @@ def read(path: Path, faults: Faults, notes: list[str]) -> list[Record]:
             lines = [Record(line.fields[:2], line.where) for line in lines]
     if not lines or any(len(line.fields) != 3 for line in lines):
         return lines
-    held = [{line.fields[place] for line in lines} for place in range(3)]
-    place = next((place for place in (2, 0) if labels.pair(held[place])), 2)
-    pair = labels.pair(held[place])
-    if pair is None or (place == 2 and held[2] <= {"target", "nontarget"}):
+    place = next((place for place in (2, 0) if labels.pair(line.fields[place] for line in lines)), 2)
+    pair = labels.pair(line.fields[place] for line in lines)
+    if pair is None or (place == 2 and {line.fields[2] for line in lines} <= {"target", "nontarget"}):
         return lines
-    notes.append(
-        f"{path}: lines are {'LABEL MODEL UTTERANCE' if place == 0 else 'MODEL UTTERANCE LABEL'}, {pair[0]} is read as target and "
-        f"{pair[1]} as nontarget"
-    )
-    said = {label: "target" if label.lower() == pair[0] else "nontarget" for label in held[place]}
-    return [
-        Record([*(line.fields[:2] if place == 2 else line.fields[1:]), said[line.fields[place]]], line.where)
-        for line in lines
-    ]
+    shape = "MODEL UTTERANCE LABEL" if place else "LABEL MODEL UTTERANCE"
+    notes.append(f"{path}: lines are {shape}, {pair[0]} is read as target and {pair[1]} as nontarget")
+    made = []
+    for line in lines:
+        label = "target" if line.fields[place].lower() == pair[0] else "nontarget"
+        made.append(Record([*(line.fields[:2] if place else line.fields[1:]), label], line.where))
+    return made
 
 
 def as_trials(lines: Sequence[Record], faults: Faults) -> list[Trial]:
@@ -104,9 +85,12 @@ def as_trials(lines: Sequence[Record], faults: Faults) -> list[Trial]:
 
 def names_of(paths: Sequence[Path]) -> list[str]:
     """What the trial sets of some lists are called behind the name of their set: ``trials`` where there is one."""
-    stems = [re.sub(r"\W+", "_", path.stem if path.suffix in (".txt", ".lst", ".scp") else path.name) for path in paths]
-    return [stem if re.fullmatch(r"trials(_\w+)?", stem) else "trials" if len(stems) == 1 else f"trials_{stem}"
-            for stem in stems]  # fmt: skip
+    found: list[str] = []
+    for path in paths:
+        stem = re.sub(r"\W+", "_", path.stem if path.suffix in _SUFFIXES else path.name)
+        name = stem if re.fullmatch(r"trials(_\w+)?", stem) else "trials" if len(paths) == 1 else f"trials_{stem}"
+        found.append(name if name not in found else f"{name}_{len(found)}")
+    return found
 
 
 def cut(listing: Listing, name: str, rows: Sequence[Listed], root: Path) -> bool:
@@ -129,9 +113,8 @@ def cut(listing: Listing, name: str, rows: Sequence[Listed], root: Path) -> bool
         slips, notes = Faults(), list[str]()
         lines, absent = _resolved(read(path, slips, notes), known)
         if slips.found:
-            listing.limits.append(
-                f"{path.name} is not read as a list of trials: {slips.found[0].what} ({slips.found[0].where})"
-            )
+            why = f"{slips.found[0].what} ({slips.found[0].where})"
+            listing.limits.append(f"{path.name} is not read as a list of trials: {why}")
         elif lines and not absent:
             listing.notes += notes
             used[path] = lines

@@ -83,6 +83,16 @@ def test_a_training_set_of_chapters_is_refused(tiny: Tiny, refused: Callable[...
     assert "4 training speakers are chapters or recordings of 2 readers" in error.faults[0].what
 
 
+def test_a_reader_who_is_trained_on_by_a_chapter_and_evaluated_is_found() -> None:
+    rows = [Listed("e", "trial", "1089-134686-0000", "1089", "u", None, "e:1", 0), Listed("t", "train", "1089-134691-0000", "1089-134691", "u", None, "t:1", 0)]  # fmt: skip
+    faults = Faults()
+    readers.check(rows, faults)
+    (fault,) = faults.found
+    assert fault.what.startswith("2 speakers, trained on and evaluated, are chapters or recordings of 1 readers")
+    readers.check(rows[:1], other := Faults())
+    assert other.found == []
+
+
 def test_score_files_of_chapters_say_so_above_the_results(tmp_path) -> None:
     folder = tmp_path / "exp" / "asv_orig" / "libri_test_enrolls-libri_test_trials_f"
     folder.mkdir(parents=True)
