@@ -520,13 +520,14 @@ def _refuse(one: _Set, kind: str, several: list[tuple[Record, str]], faults: Fau
 
 
 def plain_files(folder: Path) -> str:
-    """The shell command that runs the pipes of a set's wav.scp and makes a wav.scp of plain files; it keeps the old one."""
+    """The shell command that runs the pipes of a set's wav.scp and makes a wav.scp of plain files; it keeps the old one, and writes into a
+    folder of its own, for the pipes may read what lies in ``wav``."""
     return (
-        f'd={shlex.quote(str(folder))}; mkdir -p "$d/wav" && '
+        f'd={shlex.quote(str(folder))}; mkdir -p "$d/wav_plain" && '
         '{ [ -e "$d/wav.scp.pipes" ] || cp "$d/wav.scp" "$d/wav.scp.pipes"; } && '
         'while read -r u c || [ -n "$u" ]; do case "$c" in '
-        '*\'|\') sh -c "${c%|}" </dev/null >"$d/wav/$u.wav" && echo "$u $d/wav/$u.wav";; '
-        '*.ark:*) wav-copy "$c" "$d/wav/$u.wav" </dev/null && echo "$u $d/wav/$u.wav";; '
+        '*\'|\') sh -c "${c%|}" </dev/null >"$d/wav_plain/$u.wav" && echo "$u $d/wav_plain/$u.wav";; '
+        '*.ark:*) wav-copy "$c" "$d/wav_plain/$u.wav" </dev/null && echo "$u $d/wav_plain/$u.wav";; '
         '*) echo "$u $c";; esac; done <"$d/wav.scp.pipes" >"$d/wav.scp"'
     )
 

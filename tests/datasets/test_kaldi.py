@@ -575,6 +575,22 @@ def test_the_command_for_pipes_makes_plain_files(tiny, refused) -> None:
     assert not os.path.samefile(made.manifest.set_index("utterance")["path"]["a-t0"], tiny.wav("a-t0"))  # noqa: PTH121
 
 
+def test_the_command_for_pipes_leaves_what_they_read(tiny, refused) -> None:
+    """Copies of VoicePrivacy 2020 lie in ``wav`` of their own set, and are read through a pipe."""
+    tiny.save()
+    source = tiny.root / "t_trials_f" / "wav" / "a-t0.wav"
+    source.parent.mkdir()
+    tiny.wav("a-t0").rename(source)
+    before = source.read_bytes()
+    lines = _rows(tiny, "wav.scp")
+    lines[0] = f"a-t0 cat {source} | cat |"
+    (tiny.root / "t_trials_f" / "wav.scp").write_text("".join(f"{line}\n" for line in lines))
+    command = refused(importers.read, tiny.settings()).faults[0].what.split("plain files: ")[1]
+    subprocess.run(["sh", "-ec", command], cwd=tiny.root, check=True)
+    made = importers.read(tiny.settings()).manifest.set_index("utterance")["path"]["a-t0"]
+    assert source.read_bytes() == before == Path(made).read_bytes()
+
+
 def test_streams_of_unknown_length_are_not_cut_off(tiny) -> None:
     """sox writes 0x7ffff000 as the length of a stream that it cannot seek back in."""
     path = tiny.save().wav("a-t0")
