@@ -1,8 +1,9 @@
 """How much of one recording's waveform is another's, whatever the level, polarity, offset, sampling rate and coding.
 
-A copy of a recording keeps its waveform; a voice that was changed does not. On LibriSpeech, copies at another level, shifted, dithered or
-resampled correlate with the original by 0.999 and more, MP3 and Opus of usual rates by 0.99 and more; McAdams' transform with alpha 0.95
-by 0.97 at most, a shift by 0.3 semitones by 0.75, a resynthesis from the spectrogram by 0.95.
+A copy of a recording keeps its waveform; a voice that was changed does not. On 34 recordings of LibriSpeech's test-other, copies at
+another level, shifted, dithered or resampled correlate with the original by 0.999 and more, in MP3 of a usual rate by 0.993, in Opus by
+0.982 (nine in ten by 0.99); McAdams' transform with alpha 0.95 by 0.90 at most (0.97 on single words), a vocoder's resynthesis from the
+spectrogram by 0.57, a shift by 0.3 semitones by 0.31.
 """
 
 from __future__ import annotations

@@ -28,8 +28,7 @@ what a low-pass filter, a resampler or rounding to 16 bits leaves below."""
 CUT_DB = -20.0
 """By so much a spectrum falls within two bands where it is cut off."""
 FRAME, BAND = 512, 8
-"""Samples of a frame, and of its spectrum so many lines make a band: 250 Hz at 16 kHz."""
-_WINDOW = np.hanning(FRAME).astype(np.float32)
+"""Samples of a frame up to 24 kHz, and more above; of its spectrum so many lines make a band: 250 Hz at 16 kHz."""
 
 _TAGS = 1 << 26  # bytes of a file for all that is no sound
 
@@ -81,12 +80,12 @@ def survey(
         TooLong: it lasts longer than ``longest_seconds``; it is not decoded where that is seen before.
         DataError: as :func:`load`.
     """
-    samples, clipped, heard, spectrum = 0, False, _Heard(), _Spectrum()
+    samples, clipped, heard = 0, False, _Heard()
     with opened(path) as sound:
         rate, count = int(sound.samplerate), int(sound.channels)
         _check_length(sound, longest_seconds, path)
         full = np.zeros((0, count), bool)
-        mixed, single = _Power(1), _Power(count)
+        mixed, single, spectrum = _Power(1), _Power(count), _Spectrum(rate)
         for channels, wave in blocks(sound, path):
             samples += len(wave)
             heard.add(wave)
@@ -120,7 +119,7 @@ def survey(
         cancelling,
         zeros,
         heard.digest.hexdigest(),
-        spectrum.bandwidth(rate),
+        spectrum.bandwidth,
     )
 
 
@@ -149,22 +148,25 @@ class _Heard:
 class _Spectrum:
     """The long-term power spectrum of a waveform that comes in blocks."""
 
-    def __init__(self) -> None:
-        self._power = np.zeros(FRAME // 2 + 1)
+    def __init__(self, rate: int) -> None:
+        self._rate = rate
+        self._window = np.hanning(FRAME * max(1, round(rate / 16_000))).astype(np.float32)
+        self._power = np.zeros(len(self._window) // 2 + 1)
 
     def add(self, wave: np.ndarray) -> None:
         """The next block, float32 [n]; what is left behind its last frame is not counted."""
-        frames = wave[: len(wave) // FRAME * FRAME].reshape(-1, FRAME)
-        self._power += np.square(np.abs(fft.rfft(frames * _WINDOW, axis=1)), dtype=np.float64).sum(axis=0)
+        frames = wave[: len(wave) // len(self._window) * len(self._window)].reshape(-1, len(self._window))
+        self._power += np.square(np.abs(fft.rfft(frames * self._window, axis=1)), dtype=np.float64).sum(axis=0)
 
-    def bandwidth(self, rate: int) -> float:
+    @property
+    def bandwidth(self) -> float:
         """In Hz, to a band of the spectrum; half the rate where the spectrum fades out, as it does of voices, and is not cut off."""
         bands = self._power[1:].reshape(-1, BAND).mean(axis=1)
         above = np.flatnonzero(bands > bands.max() * 10 ** (NOTHING_DB / 10))
         edge = int(above[-1]) if len(above) else len(bands)
         below, beyond = bands[max(0, edge - 1) : edge + 1], bands[edge + 2 : edge + 4]
         is_cut = len(beyond) and beyond.max() < below.max() * 10 ** (CUT_DB / 10)
-        return (edge + 1) * BAND * rate / FRAME if is_cut else rate / 2
+        return (edge + 1) * BAND * self._rate / len(self._window) if is_cut else self._rate / 2
 
 
 class _Power:

@@ -119,12 +119,12 @@ def test_a_voice_that_says_the_same_a_little_higher_or_lower_is_no_copy(semitone
 
 @pytest.mark.slow
 def test_real_speech(speech: Path) -> None:
-    """Thirty-four recordings of ten speakers. Copies: all above 0.99, but for codings at 0.988 and more; mild systems: 0.97 at most."""
+    """Thirty-four recordings of ten speakers. Copies: all above 0.99, but for codings at 0.98 and more; mild systems: 0.97 at most."""
     files = sorted((speech / "librispeech" / "test-other").rglob("*.flac"))[::3]
     waves = [audio.load(path)[0] for path in files]
     for name, change in COPIES.items():
         found = [peak_correlation(wave, RATE, *change(wave)) for wave in waves]
-        assert min(found) > (0.985 if " in " in f" {name}" else ORIGINAL), name
+        assert min(found) > (0.98 if " in " in f" {name}" else ORIGINAL), name
         assert np.mean(np.array(found) > ORIGINAL) >= 0.9, name
     for name, change in {**MILD, **with_librosa()}.items():
         assert max(peak_correlation(wave, RATE, *change(wave)) for wave in waves) < 0.975, name
