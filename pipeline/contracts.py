@@ -547,6 +547,10 @@ class Utterance:
     position: int = 0
 
 
+CORRELATION = "correlation"
+"""The parameter of an utterance that says how much its waveform resembles the original's; of programs that nobody here knows."""
+
+
 @dataclass(frozen=True)
 class Anonymised:
     """An anonymised waveform.

@@ -16,6 +16,8 @@ import soundfile
 
 from pipeline import audio
 from pipeline.audio import decoding
+from pipeline.datasets import probe as probing
+from pipeline.datasets import synthetic
 from pipeline.errors import DataError
 
 
@@ -248,6 +250,47 @@ def test_what_is_heard_is_told_whatever_the_format_and_the_zeros_at_the_ends(
     assert audio.survey(tmp_path / "e.wav").sound != digest
     soundfile.write(tmp_path / "f.wav", np.zeros(10, np.int16), 8000)
     assert audio.survey(tmp_path / "f.wav").zeros == (10, 10)
+
+
+def voiced(rate: int, name: str = "f") -> np.ndarray:
+    return synthetic.utterance(synthetic.speaker(1, 2 if name == "f" else 3), 1, 0, 1.5, rate).wave
+
+
+@pytest.mark.parametrize("name", "fm")
+@pytest.mark.parametrize("rate", [16_000, 22_050, 48_000])
+@pytest.mark.parametrize("cut", [3_400, 4_000, 5_500])
+def test_where_speech_is_cut_off_its_bandwidth_ends(tmp_path: Path, rate: int, cut: int, name: str) -> None:
+    """By a Fourier transform of the whole; in 16 bits, so that rounding is what is left above."""
+    wave = voiced(rate, name)
+    spectrum = np.fft.rfft(wave)
+    soundfile.write(tmp_path / "whole.wav", wave, rate, subtype="PCM_16")
+    spectrum[round(cut * len(wave) / rate) :] = 0
+    soundfile.write(tmp_path / "cut.wav", np.fft.irfft(spectrum, len(wave)), rate, subtype="PCM_16")
+    assert audio.survey(tmp_path / "cut.wav").bandwidth == pytest.approx(cut, abs=400)
+    assert audio.survey(tmp_path / "whole.wav").bandwidth > 6_000
+
+
+def test_sound_that_is_silent_short_or_fades_out_is_not_cut_off(tmp_path: Path) -> None:
+    fading = np.fft.rfft(np.random.default_rng(0).standard_normal(32_000))
+    fading *= 10 ** (-80 * np.linspace(0, 1, len(fading)) / 20)
+    for number, wave in enumerate((np.zeros(2000), voiced(16_000)[:400], 0.01 * np.fft.irfft(fading))):
+        soundfile.write(tmp_path / f"{number}.wav", wave, 16_000, subtype="FLOAT")
+        assert audio.survey(tmp_path / f"{number}.wav").bandwidth == 8_000
+
+
+def test_speech_of_8_khz_that_was_written_at_16_is_said_with_its_bandwidth(tmp_path: Path) -> None:
+    for number in range(4):
+        wave = (
+            audio.resample(audio.resample(voiced(16_000), 16_000, 8_000), 8_000, 16_000) if number else voiced(16_000)
+        )
+        soundfile.write(tmp_path / f"u{number}.wav", wave, 16_000, subtype="PCM_16")
+    found = {path: probing.probe(path) for path in sorted(tmp_path.glob("*.wav"))}
+    (note,) = probing.notes(found)
+    assert (
+        note.startswith("3 of 4 files are written at 16 kHz or more and hold nothing above 4.0 kHz")
+        and "u0" not in note
+    )
+    assert probing.notes({path: one for path, one in found.items() if path.stem == "u0"}) == []
 
 
 def test_a_survey_says_what_loading_gives(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

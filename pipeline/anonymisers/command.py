@@ -28,12 +28,13 @@ import soundfile
 from pydantic import field_validator, model_validator
 
 from pipeline import audio, contracts, programs
-from pipeline.contracts import Anonymised, ComponentSettings, Utterance, Weights, numeric, runtime
+from pipeline.audio.correlation import peak_correlation
+from pipeline.contracts import CORRELATION, Anonymised, ComponentSettings, Utterance, Weights, numeric, runtime
 from pipeline.errors import DataError, StageFailed
 from pipeline.files import file_digest, temporary
 from pipeline.seeds import digest
 
-VERSION = 1
+VERSION = 2
 FIELDS = ("input", "output", "list", "seed", "speaker", "utterance", "set")
 OF_DATA = ("speaker", "utterance", "set")
 """Fields whose values come from tables of the data, which anybody may have written."""
@@ -161,7 +162,7 @@ class Anonymiser(contracts.Anonymiser):
             else:
                 for (source, target), (_, _, utterance) in zip(places, waves):
                     self._run({**self._fields(utterance), "input": str(source), "output": str(target)}, 1)
-            return [self._made(target, one[2].id) for (_, target), one in zip(places, waves)]
+            return [self._made(target, *one) for (_, target), one in zip(places, waves)]
 
     def _listed(
         self, table: Path, places: Sequence[tuple[Path, Path]], waves: Sequence[tuple[np.ndarray, int, Utterance]]
@@ -193,10 +194,10 @@ class Anonymiser(contracts.Anonymiser):
         if status:
             raise _failed(words, f"ended with status {status}", said)
 
-    def _made(self, path: Path, utterance: str) -> Anonymised:
+    def _made(self, path: Path, original: np.ndarray, original_rate: int, utterance: Utterance) -> Anonymised:
         if not path.is_file():
             raise StageFailed(
-                f"the program wrote no sound of utterance '{utterance}' and ended without an error",
+                f"the program wrote no sound of utterance '{utterance.id}' and ended without an error",
                 where=self.settings.command,
                 cause="it leaves recordings out that it cannot anonymise, or writes to another place than it is told",
                 remedy="have it write every output, or end with an error",
@@ -207,12 +208,13 @@ class Anonymiser(contracts.Anonymiser):
             mono = soundfile.info(path).channels == 1
         except DataError as error:
             raise DataError(
-                f"what the program wrote of utterance '{utterance}' cannot be used: {error.what}",
+                f"what the program wrote of utterance '{utterance.id}' cannot be used: {error.what}",
                 where=self.settings.command,
                 cause="a fault of the program",
                 remedy=error.remedy,
             ) from error
-        return Anonymised(wave, rate, subtype if mono else "FLOAT")
+        measured = {CORRELATION: peak_correlation(original, original_rate, wave, rate)}
+        return Anonymised(wave, rate, subtype if mono else "FLOAT", measured)
 
 
 def _filled(word: str, fields: dict[str, str]) -> str:

@@ -7,11 +7,11 @@ from pipeline.audio.decoding import Changed, load
 from pipeline.audio.opening import BLOCK, EXTENSIONS, HIGHEST_RATE, LOWEST_RATE, MOST_CHANNELS, regular
 from pipeline.audio.rates import RESAMPLER, Resampler, resample, segment_borders, uniform_segments
 from pipeline.audio.silence import DIGITAL_SILENCE_MS, without_zeros_at_ends, zeros_at_ends
-from pipeline.audio.surveying import CANCELLED, CLIPPED_RUN, Survey, TooLong, survey, too_long
+from pipeline.audio.surveying import CANCELLED, CLIPPED_RUN, CUT_DB, NOTHING_DB, Survey, TooLong, survey, too_long
 from pipeline.audio.writing import Subtype, write
 
 __all__ = [
-    "BLOCK", "CANCELLED", "CLIPPED_RUN", "DIGITAL_SILENCE_MS", "EXTENSIONS", "HIGHEST_RATE", "LOWEST_RATE", "MOST_CHANNELS",
-    "RESAMPLER", "Changed", "Resampler", "Subtype", "Survey", "TooLong", "load", "regular", "resample", "segment_borders",
+    "BLOCK", "CANCELLED", "CLIPPED_RUN", "CUT_DB", "DIGITAL_SILENCE_MS", "EXTENSIONS", "HIGHEST_RATE", "LOWEST_RATE", "MOST_CHANNELS",
+    "NOTHING_DB", "RESAMPLER", "Changed", "Resampler", "Subtype", "Survey", "TooLong", "load", "regular", "resample", "segment_borders",
     "survey", "too_long", "uniform_segments", "without_zeros_at_ends", "write", "zeros_at_ends",
 ]  # fmt: skip

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from scipy import fft
 
 from pipeline.audio.opening import BLOCK, Stream, blocks, opened
 from pipeline.audio.silence import zeros_at_ends
@@ -20,6 +21,14 @@ common: for two channels of one level, a correlation below -0.9."""
 
 CLIPPED_RUN = 3
 """So many consecutive samples of a channel within a 16-bit step of full scale are clipping, not a peak."""
+
+NOTHING_DB = -60.0
+"""A band so far below the loudest one of the long-term spectrum holds no speech: fricatives lie above it, also in quiet recordings, and
+what a low-pass filter, a resampler or rounding to 16 bits leaves below."""
+CUT_DB = -20.0
+"""By so much a spectrum falls within two bands where it is cut off."""
+FRAME, BAND = 512, 8
+"""Samples of a frame up to 24 kHz, and more above; of its spectrum so many lines make a band: 250 Hz at 16 kHz."""
 
 _TAGS = 1 << 26  # bytes of a file for all that is no sound
 
@@ -38,6 +47,7 @@ class Survey:
         cancelling: whether the channels cancel each other in the mix (:data:`CANCELLED`), whatever their offsets.
         zeros: how many samples of the mix at its begin and at its end are exactly zero.
         sound: sha256 of the mix as float32 without those: the same for files that differ in format or padding alone.
+        bandwidth: Hz above which the mix holds nothing (:data:`NOTHING_DB`); half the rate where it holds something everywhere.
     """
 
     rate: int
@@ -49,6 +59,7 @@ class Survey:
     cancelling: bool
     zeros: tuple[int, int]
     sound: str
+    bandwidth: float
 
 
 class TooLong(DataError):
@@ -74,10 +85,11 @@ def survey(
         rate, count = int(sound.samplerate), int(sound.channels)
         _check_length(sound, longest_seconds, path)
         full = np.zeros((0, count), bool)
-        mixed, single = _Power(1), _Power(count)
+        mixed, single, spectrum = _Power(1), _Power(count), _Spectrum(rate)
         for channels, wave in blocks(sound, path):
             samples += len(wave)
             heard.add(wave)
+            spectrum.add(wave)
             if hear is not None:
                 hear(wave, rate)
             mixed.add(wave[:, None])
@@ -91,13 +103,23 @@ def survey(
     if samples > longest_seconds * rate:
         raise too_long(samples / rate, longest_seconds, path)
     level = _decibels(float(mixed.power()[0]))
-    zeros, what = (heard.leading, heard.trailing), heard.digest.hexdigest()
-    if count == 1:
-        return Survey(rate, samples, count, level, clipped, level, False, zeros, what)
-    unrelated = float(single.variance().mean()) / count
-    cancelling = bool(mixed.variance()[0] < CANCELLED * unrelated)
+    of_channels, cancelling = level, False
+    if count > 1:
+        unrelated = float(single.variance().mean()) / count
+        cancelling = bool(mixed.variance()[0] < CANCELLED * unrelated)
+        of_channels = _decibels(float(single.power().mean()))
+    zeros = (heard.leading, heard.trailing)
     return Survey(
-        rate, samples, count, level, clipped, _decibels(float(single.power().mean())), cancelling, zeros, what
+        rate,
+        samples,
+        count,
+        level,
+        clipped,
+        of_channels,
+        cancelling,
+        zeros,
+        heard.digest.hexdigest(),
+        spectrum.bandwidth,
     )
 
 
@@ -121,6 +143,30 @@ class _Heard:
             self.leading += leading
         self.digest.update(np.ascontiguousarray(wave[leading : len(wave) - trailing]).data)
         self._begun, self.trailing = True, trailing
+
+
+class _Spectrum:
+    """The long-term power spectrum of a waveform that comes in blocks."""
+
+    def __init__(self, rate: int) -> None:
+        self._rate = rate
+        self._window = np.hanning(FRAME * max(1, round(rate / 16_000))).astype(np.float32)
+        self._power = np.zeros(len(self._window) // 2 + 1)
+
+    def add(self, wave: np.ndarray) -> None:
+        """The next block, float32 [n]; what is left behind its last frame is not counted."""
+        frames = wave[: len(wave) // len(self._window) * len(self._window)].reshape(-1, len(self._window))
+        self._power += np.square(np.abs(fft.rfft(frames * self._window, axis=1)), dtype=np.float64).sum(axis=0)
+
+    @property
+    def bandwidth(self) -> float:
+        """In Hz, to a band of the spectrum; half the rate where the spectrum fades out, as it does of voices, and is not cut off."""
+        bands = self._power[1:].reshape(-1, BAND).mean(axis=1)
+        above = np.flatnonzero(bands > bands.max() * 10 ** (NOTHING_DB / 10))
+        edge = int(above[-1]) if len(above) else len(bands)
+        below, beyond = bands[max(0, edge - 1) : edge + 1], bands[edge + 2 : edge + 4]
+        is_cut = len(beyond) and beyond.max() < below.max() * 10 ** (CUT_DB / 10)
+        return (edge + 1) * BAND * self._rate / len(self._window) if is_cut else self._rate / 2
 
 
 class _Power:

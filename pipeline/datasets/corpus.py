@@ -374,7 +374,7 @@ def check_files(
     sound = [(row, found[row.path]) for row in rows if row.path and not found[row.path].kind]
     _check_audio(sound, listing, listing.faults)
     _check_durations(sound, listing)
-    listing.notes += notes(found)
+    listing.limits += notes(found)
     return dropped, sound
 
 
@@ -571,7 +571,7 @@ def _check_audio(sound: Sequence[tuple[Listed, Probe]], listing: Listing, faults
             twins.add((other.utterance, other.set, row.utterance, row.set))
     if twins:
         a, in_a, b, in_b = min(twins)
-        listing.notes.append(
+        listing.limits.append(
             f"{len(twins)} recordings stand under two ids in different sets, e.g. {a} ({in_a}) = {b} ({in_b}): "
             f"trials between them compare a recording with itself"
         )
@@ -583,7 +583,7 @@ def _check_audio(sound: Sequence[tuple[Listed, Probe]], listing: Listing, faults
         if (trial.model, trial.utterance) in enrolled
     ]
     if own:
-        listing.notes.append(
+        listing.limits.append(
             f"{len(own)} trials compare a model with an utterance that it was enrolled with, e.g. {own[0]}"
         )
 
@@ -596,7 +596,7 @@ def _check_durations(sound: Sequence[tuple[Listed, Probe]], listing: Listing) ->
     ]
     if off:
         row, seconds = off[0]
-        listing.notes.append(
+        listing.limits.append(
             f"{len(off)} utterances differ from utt2dur by more than 0.5 s, e.g. {row.utterance} of {row.set}: "
             f"{seconds:.2f} s instead of {row.seconds:.2f} s"
         )

@@ -14,7 +14,7 @@ import pandas as pd
 
 from pipeline import audio, names
 from pipeline.contracts import Copies
-from pipeline.datasets import corpus, sameness
+from pipeline.datasets import corpus, resemblance, sameness
 from pipeline.datasets import librispeech as trees
 from pipeline.datasets import probe as probing
 from pipeline.datasets.corpus import Dropped
@@ -39,7 +39,8 @@ class External:
     Attributes:
         manifest: the rows of the original's manifest, with path, rate, samples and digest of the anonymised files.
         dropped: utterances without a sound file (``allow_partial``).
-        notes: what a reader of the report should know, e.g. durations that changed.
+        notes: what was noticed: files that are not used.
+        limits: how the audio differs from the originals: lengths, rates, channels.
         same: which of the files hold one sound where the originals do not, and what else is no anonymised speech.
         sounds: digest of what is heard in a file, by the digest of its bytes.
     """
@@ -47,14 +48,13 @@ class External:
     manifest: pd.DataFrame
     dropped: tuple[Dropped, ...] = ()
     notes: tuple[str, ...] = ()
+    limits: tuple[str, ...] = ()
     same: Sameness = field(default_factory=Sameness)
     sounds: Mapping[str, str] = field(default_factory=dict)
 
     def doubted(self, doubts: Iterable[Doubt]) -> External:
-        """The same copy, with further doubts in its findings and its notes."""
-        found = tuple(doubts)
-        same = replace(self.same, doubts=self.same.doubts + found)
-        return replace(self, same=same, notes=(*self.notes, *(one.said for one in found)))
+        """The same copy, with further doubts."""
+        return replace(self, same=replace(self.same, doubts=(*self.same.doubts, *doubts)))
 
 
 @dataclass(frozen=True)
@@ -121,6 +121,15 @@ class Copy:
                 "a failed recording, or an anonymiser that gave nothing back",
                 f"make the files again; {PARTIAL}",
             ),
+            "original": (
+                "a system that passed its input through, or a folder that holds the originals",
+                f"set {self.key()}=DIR to the folder of the anonymised audio, or leave the system out: unprotected speech is always "
+                "evaluated beside the systems",
+            ),
+            "header": (
+                "a sampling rate that a program writes into every header, such as that of its vocoder",
+                "write the files again, each with the rate that it was made at, or resample them to the rate that the header says",
+            ),
             "leaves-root": (
                 "links to where the audio lies",
                 f"set {self.key('follow_links')}=true if the links are yours: regular files alone are read",
@@ -176,15 +185,17 @@ def read(
         originals.append(row)
     if not rows and not faults.found:
         faults.add("empty", "no utterance is left", folder)
-    faults.stop(folder)
     mine = {probe.sha256: probe.sound for probe in probed.values()}
+    beside = resemblance.compare(originals, rows, sounds, mine, threads, known.correlations)
+    for kind, what in beside.faults():
+        faults.add(kind, what, folder)
+    faults.stop(folder)
     same = sameness.find(originals, rows, sounds, mine)
-    notes = [*same.sentences(), *_compared(originals, rows, sounds, mine, copy.training)]
-    notes += [*_said_of_unused(folder, unused), *probing.notes(probed)]
-    made = External(manifests.frame(rows), tuple(sorted(lost.dropped)), tuple(notes), same, mine)
+    limits = (*beside.lengths(), *probing.notes(probed))
+    notes = tuple(_said_of_unused(folder, unused))
+    made = External(manifests.frame(rows), tuple(sorted(lost.dropped)), notes, limits, same, mine)
     others = originals if everyone is None else everyone.to_dict("records")
-    made = made.doubted(sameness.of_others(others, originals, rows, sounds, mine))
-    return made.doubted(sameness.unprotected_training(originals, rows, sounds, mine)) if copy.training else made
+    return made.doubted((*beside.doubts(copy.training), *sameness.of_others(others, originals, rows, sounds, mine)))
 
 
 @dataclass(frozen=True)
@@ -436,36 +447,6 @@ def _renaming(copy: Copy, guess: names.Guess | None) -> str:
     said = [names.override(copy.key("pattern"), guess.pattern.text)] if guess.pattern.text != names.PLAIN else []
     said += [shlex.quote(f"{copy.key('ignore_case')}=true")] if guess.pattern.ignore_case else []
     return f"say how they are called: {' '.join(said)}"
-
-
-def _compared(
-    originals: Sequence[Row], rows: Sequence[Row], sounds: Mapping[str, str], mine: Mapping[str, str], training: bool
-) -> Iterator[str]:
-    """What a reader should know of the files beside the originals, row by row; of training speech, unprotected files are doubts."""
-    longer = [
-        row["samples"] / row["sample_rate"] - original["samples"] / original["sample_rate"]
-        for original, row in zip(originals, rows)
-    ]
-    changed = [off for off in longer if abs(off) > 0.010]
-    if changed:
-        yield (
-            f"{len(changed)} of {len(longer)} anonymised files differ in length by more than 10 ms, "
-            f"from {min(changed):+.2f} s to {max(changed):+.2f} s"
-        )
-    if training:
-        return
-    bytes_same = [row["sha256"] == original["sha256"] for original, row in zip(originals, rows)]
-    if any(bytes_same):
-        yield f"{sum(bytes_same)} of {len(longer)} files are byte for byte those of the original: not anonymised"
-    heard_same = sum(
-        not same and mine[row["sha256"]] == sounds.get(original["sha256"])
-        for original, row, same in zip(originals, rows, bytes_same)
-    )
-    if heard_same:
-        yield (
-            f"{heard_same} of {len(longer)} files hold the very samples of the original in another file format or with other "
-            f"zeros at the ends: not anonymised"
-        )
 
 
 def _unused(files: Mapping[Path, _Files], used: Collection[Path]) -> list[Path]:

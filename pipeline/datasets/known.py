@@ -21,6 +21,7 @@ Another version of the code that gives the answers starts with an empty folder, 
 
 from __future__ import annotations
 
+import functools
 import logging
 import math
 import re
@@ -51,7 +52,7 @@ SAID_SECONDS = 20.0
 FORGOTTEN_SECONDS = 90 * 24 * 3600
 """Folders of other versions that nobody wrote to for so long are removed."""
 
-LAYOUT = 2
+LAYOUT = 3
 _IDENTITY = pa.binary(IDENTITY_BYTES)
 SCHEMA = pa.schema(
     {
@@ -70,6 +71,7 @@ SCHEMA = pa.schema(
         "problem": pa.binary(),
         "sound": pa.binary(),
         "silence_ms": pa.float64(),
+        "bandwidth": pa.float64(),
         "looked_ns": pa.int64(),
     }
 )
@@ -84,6 +86,7 @@ _ANSWER = [
     "problem",
     "sound",
     "silence_ms",
+    "bandwidth",
 ]
 # Files that are asked for at a time, because a network file system answers each after a while.
 _ASKED = 16
@@ -100,6 +103,9 @@ class KnownFiles:
         folder: where it is kept, made when there is something to keep; None keeps nothing.
         versions: of the source files that give the answers, by module.
         longest_seconds: longer files are faults. It is no part of what is kept.
+
+    Attributes:
+        correlations: the folder of what :mod:`pipeline.datasets.resemblance` keeps.
     """
 
     def __init__(
@@ -107,6 +113,7 @@ class KnownFiles:
     ) -> None:
         self._longest = longest_seconds
         self._folder = folder
+        self.correlations = folder and folder / "correlations"
         self._rules = digest("known files", LAYOUT, probing.rules(), dict(versions or {}))[:16]
         self._keeps = folder is not None
         self._after = 0
@@ -151,7 +158,7 @@ class KnownFiles:
         begun = time.monotonic()
         done, kept, said, asked, pause = 0, begun, begun, begun, KEEP_SECONDS
         try:
-            for looks in looking.looked(left, len(paths), workers, self._longest):
+            for looks in looking.looked(left, len(paths), workers, functools.partial(looking.look_at, self._longest)):
                 done += len(looks)
                 for one in looks:
                     found[one.path] = one.probe
@@ -239,7 +246,7 @@ class _Others:
         self.taken = 0
         self._identities: dict[bytes, Path] | None = None
 
-    def answers(self, left: Left, news: pa.Table) -> dict[Path, Probe]:
+    def answers(self, left: Left[Path], news: pa.Table) -> dict[Path, Probe]:
         """What the news say of files that are left; each is held against the file as it is now."""
         if not len(news):
             return {}
@@ -272,8 +279,9 @@ def _answers(paths: Sequence[Path], known: pa.Table) -> dict[Path, Probe]:
             clipped,
             sound=sound.hex(),
             silence_ms=silence,
+            bandwidth=bandwidth,
         )
-        for place, rate, samples, channels, clipped, sha256, kind, problem, sound, silence in zip(
+        for place, rate, samples, channels, clipped, sha256, kind, problem, sound, silence, bandwidth in zip(
             places, *answers.values()
         )
     }
@@ -307,6 +315,7 @@ def _rows(new: Sequence[Look]) -> pa.Table:
             "problem": as_bytes(one.probe.problem),
             "sound": bytes.fromhex(one.probe.sound),
             "silence_ms": one.probe.silence_ms,
+            "bandwidth": one.probe.bandwidth,
             "looked_ns": one.looked_ns,
         }
         for one in new

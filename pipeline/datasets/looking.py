@@ -14,12 +14,13 @@ import os
 import random
 import stat
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from multiprocessing import get_context
 from pathlib import Path
+from typing import Generic, TypeVar
 
 from pipeline import processes
 from pipeline.datasets import probe as probing
@@ -36,6 +37,9 @@ IDENTITY_BYTES = 16
 _AHEAD = 2
 
 log = logging.getLogger(__name__)
+
+Item = TypeVar("Item", bound=Hashable)
+Answer = TypeVar("Answer")
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,21 +73,21 @@ class Look:
     looked_ns: int
 
 
-class Left:
-    """Files that are still to be looked at, a few at a time.
+class Left(Generic[Item]):
+    """Files, or pairs of them, that are still to be looked at, a few at a time.
 
     Several starts may look at the same files at once. Each begins somewhere and goes on from there; where it comes to files that
     another has looked at, it goes on somewhere else.
     """
 
-    def __init__(self, paths: Sequence[Path], together: int = 1, seed: str | None = None) -> None:
+    def __init__(self, paths: Sequence[Item], together: int = 1, seed: str | None = None) -> None:
         self._chunks = [paths[start : start + together] for start in range(0, len(paths), together)]
         self._open = list(range(len(self._chunks)))
         self._random = random.Random(seed)
         self._next = self._random.randrange(max(1, len(self._chunks)))
-        self._gone: set[Path] = set()
+        self._gone: set[Item] = set()
 
-    def take(self) -> list[Path]:
+    def take(self) -> list[Item]:
         """The next files; empty where there are none."""
         while self._open:
             place = bisect.bisect_left(self._open, self._next)
@@ -98,42 +102,42 @@ class Left:
             self._next = -1
         return []
 
-    def give_back(self, paths: Sequence[Path]) -> None:
+    def give_back(self, paths: Sequence[Item]) -> None:
         """Files that were taken, and that nobody has looked at."""
         self._open.append(len(self._chunks))
         self._chunks.append(paths)
 
-    def drop(self, paths: Iterable[Path]) -> None:
+    def drop(self, paths: Iterable[Item]) -> None:
         """Another has looked at these."""
         self._gone.update(paths)
 
-    def paths(self) -> list[Path]:
+    def paths(self) -> list[Item]:
         """All of them."""
         return [path for number in self._open for path in self._chunks[number] if path not in self._gone]
 
 
-def looked(left: Left, count: int, workers: int, longest_seconds: float) -> Iterator[list[Look]]:
+def looked(left: Left[Item], count: int, workers: int, look_at: Callable[[Sequence[Item]], Answer]) -> Iterator[Answer]:
     """Look at files until none is left, with so many workers; what was found, as it is found.
 
     Args:
         left: the files; others may be dropped from it in between.
         count: of the files.
         workers: processes or threads.
-        longest_seconds: longer files are faults.
+        look_at: looks at some of them in turn; it pickles.
     """
     if is_many(count, workers):
         try:
             with ProcessPoolExecutor(
                 min(workers, -(-count // TOGETHER)), get_context("spawn"), processes.end_with_parent
             ) as pool:
-                yield from _by(pool, workers, left, longest_seconds)
+                yield from _by(pool, workers, left, look_at)
             return
         except (OSError, BrokenProcessPool) as error:
             log.warning(
                 "processes that look at audio files cannot go on (%s): threads do", error or type(error).__name__
             )
     with ThreadPoolExecutor(max(1, workers)) as pool:
-        yield from _by(pool, workers, left, longest_seconds)
+        yield from _by(pool, workers, left, look_at)
 
 
 def is_many(count: int, workers: int) -> bool:
@@ -141,13 +145,15 @@ def is_many(count: int, workers: int) -> bool:
     return count >= MANY and workers > 1 and processes.can_start()
 
 
-def _by(pool: Executor, workers: int, left: Left, longest_seconds: float) -> Iterator[list[Look]]:
-    going: dict[Future[list[Look]], list[Path]] = {}
+def _by(
+    pool: Executor, workers: int, left: Left[Item], look_at: Callable[[Sequence[Item]], Answer]
+) -> Iterator[Answer]:
+    going: dict[Future[Answer], list[Item]] = {}
     try:
         while True:
             while len(going) < max(1, workers) * _AHEAD and (paths := left.take()):
                 try:
-                    going[pool.submit(look_at, paths, longest_seconds)] = paths
+                    going[pool.submit(look_at, paths)] = paths
                 except BaseException:
                     left.give_back(paths)
                     raise
@@ -164,8 +170,8 @@ def _by(pool: Executor, workers: int, left: Left, longest_seconds: float) -> Ite
         raise
 
 
-def look_at(paths: Sequence[Path], longest_seconds: float) -> list[Look]:
-    """Look at some files in turn."""
+def look_at(longest_seconds: float, paths: Sequence[Path]) -> list[Look]:
+    """Look at some files in turn; longer ones are faults."""
     return [look(path, longest_seconds) for path in paths]
 
 

@@ -117,7 +117,9 @@ def run(
     name = _name(settings)
     said = texts.Tables({key: file for key, file in corpus.transcripts.items() if key not in gone}, settings.root)
     same = {str(key): one.same for key, one in made.items() if one.same.found}
-    limits = (*corpus.limits, *_left_out(dropped, corpus, sets))
+    first = (f"system {key}: {limit}" for key, one in made.items() for limit in one.same.limits)
+    last = (f"system {key}: {limit}" for key, one in made.items() for limit in one.limits)
+    limits = (*first, *corpus.limits, *_left_out(dropped, corpus, sets), *last)
     learnt_from = set(corpus.manifest.loc[training, "set"])
     untrained = tuple(line.utterance for line in corpus.dropped if line.set in learnt_from)
     return Prepared(

@@ -19,6 +19,7 @@ import soundfile
 from pipeline import audio, containers
 from pipeline.containers.source import Source, conversion, odd
 from pipeline.errors import DataError
+from pipeline.names import few
 from pipeline.nets.embedding import SILENCE_DBFS
 
 # Raised when other things are said of the same file.
@@ -28,6 +29,8 @@ VERSION = 2
 SHORTEST_SECONDS = 0.1
 # What speaker extractors are trained on; speech at a lower rate lacks a part of what they listen to.
 USUAL_RATE = 16_000
+# Speech at that rate that holds nothing above was made at 8 kHz, or passed a telephone.
+NARROW_HZ = 4_500.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +50,7 @@ class Probe:
     lasting: bool = True
     sound: str = ""  # digest of what is heard, whatever the format and the zeros at the ends
     silence_ms: float = 0.0  # of exact zeros at both ends together, where an end has enough of them to count
+    bandwidth: float = 0.0  # Hz above which there is nothing
 
 
 def rules() -> dict[str, object]:
@@ -60,6 +64,7 @@ def rules() -> dict[str, object]:
         "rates": (audio.LOWEST_RATE, audio.HIGHEST_RATE),
         "most_channels": audio.MOST_CHANNELS,
         "digital_silence_ms": audio.DIGITAL_SILENCE_MS,
+        "cut_off": (audio.NOTHING_DB, audio.CUT_DB),
         "decoder": str(soundfile.__libsndfile_version__),
     }
 
@@ -102,6 +107,7 @@ def probe(
         clipped=heard.clipped,
         sound=heard.sound,
         silence_ms=silence,
+        bandwidth=heard.bandwidth,
     )
 
 
@@ -133,9 +139,14 @@ def _problem(path: Path, heard: audio.Survey, counted: int | None) -> tuple[str,
     return "", ""
 
 
+def is_narrow(found: Probe) -> bool:
+    """Whether a file lacks the upper half of what its sampling rate could hold."""
+    return found.sample_rate >= USUAL_RATE and 0 < found.bandwidth <= NARROW_HZ
+
+
 def notes(found: Mapping[Path, Probe]) -> list[str]:
-    """What a reader should know of the sound files among these: low sampling rates, mixed channels, clipping, digital
-    silence, with counts."""
+    """What a reader should know of the sound files among these: low sampling rates, narrow bands, mixed channels, clipping,
+    digital silence, with counts."""
     sound = {path: probe for path, probe in found.items() if not probe.kind}
     made = []
     low = Counter(probe.sample_rate for probe in sound.values() if probe.sample_rate < USUAL_RATE)
@@ -144,6 +155,13 @@ def notes(found: Mapping[Path, Probe]) -> list[str]:
         made.append(
             f"{low.total()} of {len(sound)} files are sampled below {USUAL_RATE // 1000} kHz ({rates}): they are used, "
             f"but hold nothing above half their rate, where speaker extractors listen too"
+        )
+    narrow = sorted((probe.bandwidth, str(path)) for path, probe in sound.items() if is_narrow(probe))
+    if narrow:
+        made.append(
+            f"{len(narrow)} of {len(sound)} files are written at {USUAL_RATE // 1000} kHz or more and hold nothing above "
+            f"{narrow[-1][0] / 1000:.1f} kHz, as speech that was sampled at 8 kHz or sent over a telephone, e.g. "
+            f"{few([Path(path).name for _, path in narrow], 3)}: extractors miss what they were trained to hear there"
         )
     mixed = Counter(probe.channels for probe in sound.values() if probe.channels > 1)
     if mixed:

@@ -68,6 +68,12 @@ class Sameness:
         """Whether there is anything to say."""
         return bool(self.shared or self.doubts)
 
+    @property
+    def limits(self) -> Iterator[str]:
+        """What a reader of any numbers on these recordings must know first."""
+        yield from (doubt.said for doubt in self.doubts)
+        yield from self.sentences()
+
     def sentences(self) -> Iterator[str]:
         """The shared sounds in words; nothing if each recording holds a sound of its own."""
         if not self.shared:
@@ -167,29 +173,6 @@ def of_others(
         f"({row['speaker']}) holds that of {owner['utterance']} ({owner['speaker']}): names and recordings do not belong together, "
         f"and these files were not anonymised. {_NO_NUMBER}",
     )
-
-
-def unchanged(originals: Rows, rows: Rows, sounds: Mapping[str, str], mine: Mapping[str, str]) -> Rows:
-    """The recordings that hold their own original. Arguments as of :func:`of_others`."""
-    return [
-        row
-        for original, row in zip(originals, rows, strict=True)
-        if mine[row["sha256"]] == sounds.get(original["sha256"], original["sha256"])
-    ]
-
-
-def unprotected_training(
-    originals: Rows, rows: Rows, sounds: Mapping[str, str], mine: Mapping[str, str]
-) -> Iterator[Doubt]:
-    """Recordings of a protected training set that hold their own original. Arguments as of :func:`of_others`."""
-    plain = [str(row["utterance"]) for row in unchanged(originals, rows, sounds, mine)]
-    if plain:
-        yield Doubt(
-            "unprotected_training",
-            len(plain) / len(rows),
-            f"{len(plain)} of {len(rows)} files of the training set hold the very samples of the original, not anonymised, e.g. "
-            f"{plain[0]}: who trains on them is a weaker attacker than the tables name, and privacy is overestimated",
-        )
 
 
 def run_again(first: Rows, second: Rows, sounds: Mapping[str, str], again: Mapping[str, str]) -> Iterator[Doubt]:

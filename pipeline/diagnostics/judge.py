@@ -61,12 +61,18 @@ def run(
 
 
 def _same(heard: Heard, outcome: Outcome, rows: pd.DataFrame) -> Iterator[Known]:
-    """What is found of systems that were run here and gave one recording for several."""
+    """What is found of systems that were run here and gave one recording for several, or the original."""
     dataset = str(rows["dataset"].iloc[0]) if len(rows) else ""
-    for system, ref in heard.same.items():
-        same = Sameness.of_record(records.read(outcome.artefact(ref).folder))
+    for system, same in sameness(heard, outcome).items():
         whose = {"dataset": dataset, "system": system}
         yield from ((whose, finding) for finding in diagnostics.same_audio(system, same))
+
+
+def sameness(heard: Heard, outcome: Outcome) -> dict[str, Sameness]:
+    """What the recordings of each system that was run here hold."""
+    return {
+        system: Sameness.of_record(records.read(outcome.artefact(ref).folder)) for system, ref in heard.same.items()
+    }
 
 
 def _hidden(rows: Rows, eers: Rows) -> Iterator[Known]:

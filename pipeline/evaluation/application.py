@@ -218,7 +218,11 @@ def _gathered(
     """Gather and judge, into the run folder; what the trainings say of themselves, and the results. It can be done again."""
     trained = summaries(graph.tasks, run.outcome)
     gathered = gather.gather(graph, data, run.outcome, folder.path, folder.id, place.device, run.asked)
-    limits.write(folder.path, [*graph.left_out, *data.limits, *graph.limits, *gathered.limits(run.asked.allow_partial)])
+    here = judge.sameness(graph.heard, run.outcome)
+    audio = [f"system {label}: {limit}" for label, one in here.items() for limit in one.limits]
+    limits.write(
+        folder.path, [*graph.left_out, *audio, *data.limits, *graph.limits, *gathered.limits(run.asked.allow_partial)]
+    )
     means = _means(gathered, data, run.asked)
     tables = answered.formed(graph, gathered.measured, gathered.rows, run.outcome, run.asked.allow_partial, means)
     answers.write(tables | speakers.formed(graph, data, run.outcome, tables["leaderboard"], folder.path), folder.path)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from pipeline.datasets.external import Copy
+from pipeline.datasets.known import KnownFiles
 from pipeline.evaluation.machine import threads
 from pipeline.planning import Evaluation
 from pipeline.submission import Given, Report, check
@@ -27,7 +28,9 @@ def submission(asked: Evaluation, training: bool = False) -> Report | str:
         return f"dataset={asked.dataset.name} is rendered by a run, so there is nothing yet to hold the audio against"
     if not asked.dataset.root or not Path(asked.dataset.root).expanduser().is_dir():
         return f"there is no folder '{asked.dataset.root}' of the data set: set dataset.root=DIR"
-    return check(asked.dataset, systems, threads(asked.runtime), asked.paths.store / "recordings")
+    store = asked.paths.store
+    kept = KnownFiles(store / "files").correlations
+    return check(asked.dataset, systems, threads(asked.runtime), store / "recordings", kept)
 
 
 def given(asked: Evaluation, training: bool) -> list[Given]:

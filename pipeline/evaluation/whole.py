@@ -27,7 +27,8 @@ def whole(graph: Graph, failed: Mapping[Task, PipelineError]) -> Graph:
     """
     behind: dict[str, set[Task]] = {}
     for system, refs in [*((one.identity["system"], _of_source(one)) for one in graph.sources),
-                         *((one.identity["system"], [one.check]) for one in graph.candidates)]:  # fmt: skip
+                         *((one.identity["system"], [one.check]) for one in graph.candidates),
+                         *((system, [ref]) for system, ref in graph.heard.same.items())]:  # fmt: skip
         behind.setdefault(system, set()).update(ref.task for ref in refs)
     reached = {system: _closure(tasks) for system, tasks in behind.items()}
     broken = {
@@ -106,8 +107,6 @@ def _checks(graph: Graph) -> dict[str, list[Ref]]:
         found.setdefault(diagnosis.identity["system"], []).extend(_of_diagnosis(diagnosis))
     for identity, ref in graph.orders:
         found.setdefault(identity["system"], []).append(ref)
-    for system, ref in graph.heard.same.items():
-        found.setdefault(system, []).append(ref)
     for system, refs in graph.heard.systems.items():
         found.setdefault(system, []).extend(refs)
     for one in graph.answered:

@@ -1,21 +1,41 @@
-"""Whether a system that was run gave one recording for several, by which it is judged beside the results."""
+"""Whether a system that was run gave one recording for several, by which it is judged beside the results; and whether a program of the
+user's anonymised at all."""
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 
 import pandas as pd
 
+from pipeline.contracts import CORRELATION
 from pipeline.datasets import sameness
+from pipeline.datasets.resemblance import Resemblance
 from pipeline.engine.task import Work
+from pipeline.errors import DataError
 from pipeline.tables import manifest, records
 
-VERSION = 1
+VERSION = 2
 
 
 def run(work: Work) -> None:
     """Write which of the system's recordings of the originals ``listed`` hold one sound
-    (:class:`pipeline.datasets.sameness.Sameness`). It stays in the store: a run that finds everything done reads no audio for it."""
+    (:class:`pipeline.datasets.sameness.Sameness`). It stays in the store: a run that finds everything done reads no audio for it.
+
+    Raises:
+        DataError: the program left all recordings as they were, or writes a wrong sampling rate.
+    """
     listed: pd.DataFrame = work.input("listed")
     theirs = manifest.matching(manifest.rows_of(work.input("audio")), listed)
-    records.write(work.folder(), asdict(sameness.find(listed.to_dict("records"), theirs.to_dict("records"))))
+    originals, rows = listed.to_dict("records"), theirs.to_dict("records")
+    same = sameness.find(originals, rows)
+    correlations = theirs.get(f"parameter_{CORRELATION}")
+    if correlations is not None:
+        beside = Resemblance(originals, rows, correlations.tolist())
+        for _, what in beside.faults():
+            raise DataError(
+                f"the program of the system does not anonymise: {what}",
+                cause="a program that passes its input through, or writes another sampling rate than its samples have",
+                remedy="run it by hand on one of your recordings, and listen to what it writes",
+            )
+        same = replace(same, doubts=tuple(beside.doubts()))
+    records.write(work.folder(), asdict(same))

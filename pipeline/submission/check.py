@@ -37,7 +37,9 @@ class Given:
     copy: Copy
 
 
-def check(settings: DatasetSettings, given: Sequence[Given], threads: int, recordings: Path) -> Report:
+def check(
+    settings: DatasetSettings, given: Sequence[Given], threads: int, recordings: Path, kept: Path | None = None
+) -> Report:
     """Check folders of anonymised audio, and the data set that they belong to.
 
     Args:
@@ -45,6 +47,7 @@ def check(settings: DatasetSettings, given: Sequence[Given], threads: int, recor
         given: the folders; training speech is looked at for those of it alone.
         threads: files that are decoded at a time.
         recordings: where segments and what lies in archives are written as files.
+        kept: where it is kept how files resemble their originals.
     """
     begun = time.monotonic()
     listing = Listing()
@@ -68,7 +71,17 @@ def check(settings: DatasetSettings, given: Sequence[Given], threads: int, recor
     corpus.trial_sets(listing, listed, {(line.set, line.utterance) for line in dropped})
     everyone = [row(one) for one in rows]
     sides = [
-        Side(one.label, one.level, one.copy, [row(of) for of in _rows(rows, one.copy.training)], everyone, names, heard)
+        Side(
+            one.label,
+            one.level,
+            one.copy,
+            [row(of) for of in _rows(rows, one.copy.training)],
+            everyone,
+            names,
+            heard,
+            threads,
+            kept,
+        )
         for one, names in zip(given, found)
     ]
     checks = [made for side in sides for made in _of(side, sides, listing)]

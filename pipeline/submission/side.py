@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pipeline.datasets import sameness
+from pipeline.datasets import resemblance
 from pipeline.datasets.corpus import Listed
 from pipeline.datasets.external import Copy, Row
 from pipeline.datasets.external import Listed as Files
+from pipeline.datasets.resemblance import Resemblance
 from pipeline.submission.findings import Named
 from pipeline.submission.hearing import Heard
 
@@ -21,6 +22,7 @@ class Pair:
     """An utterance whose original and anonymised file are both sound."""
 
     row: Row
+    path: Path
     original: Heard
     mine: Heard
 
@@ -45,6 +47,8 @@ class Side:
         everyone: rows of all utterances, whose originals a file may hold by mistake.
         files: what was found by name.
         heard: of every file, originals too.
+        threads: files that are compared at a time.
+        kept: where it is kept how files resemble their originals.
     """
 
     label: str
@@ -54,6 +58,8 @@ class Side:
     everyone: Sequence[Row]
     files: Files
     heard: Mapping[Path, Heard]
+    threads: int = 1
+    kept: Path | None = None
 
     @functools.cached_property
     def pairs(self) -> list[Pair]:
@@ -62,14 +68,14 @@ class Side:
             original = self.heard.get(row["path"]) if row["path"] is not None else None
             mine = self.heard[path]
             if original is not None and not original.probe.kind and not mine.probe.kind:
-                found.append(Pair(row, original, mine))
+                found.append(Pair(row, path, original, mine))
         return found
 
     @functools.cached_property
     def compared(self) -> Compared:
         """The pairs as :mod:`pipeline.datasets.sameness` takes them."""
-        originals = [{**pair.row, "sha256": pair.original.probe.sha256} for pair in self.pairs]
-        rows = [{**pair.row, "sha256": pair.mine.probe.sha256} for pair in self.pairs]
+        originals = [_as_row(pair.row, pair.row["path"], pair.original) for pair in self.pairs]
+        rows = [_as_row(pair.row, pair.path, pair.mine) for pair in self.pairs]
         sounds = {pair.original.probe.sha256: pair.original.probe.sound for pair in self.pairs}
         return Compared(originals, rows, sounds, {one.mine.probe.sha256: one.mine.probe.sound for one in self.pairs})
 
@@ -81,10 +87,15 @@ class Side:
         return [{**row, "sha256": probe.sha256} for row, probe in sound], {one.sha256: one.sound for _, one in sound}
 
     @functools.cached_property
-    def unchanged(self) -> dict[tuple[str, str], str]:
-        """Digests of the files that hold their own original, by (set, utterance)."""
-        found = sameness.unchanged(*self.compared.all())
-        return {(row["set"], row["utterance"]): row["sha256"] for row in found}
+    def resemblance(self) -> Resemblance:
+        """The anonymised files of the pairs beside their originals."""
+        return resemblance.compare(*self.compared.all(), self.threads, self.kept)
+
+    @functools.cached_property
+    def unprotected(self) -> set[tuple[str, str]]:
+        """(set, utterance) of the files that hold their own original."""
+        rows = (self.pairs[place].row for place in self.resemblance.unprotected)
+        return {(row["set"], row["utterance"]) for row in rows}
 
 
 @dataclass(frozen=True)
@@ -98,6 +109,12 @@ class Compared:
 
     def all(self) -> tuple[list[dict[Any, Any]], list[dict[Any, Any]], dict[str, str], dict[str, str]]:
         return self.originals, self.rows, self.sounds, self.mine
+
+
+def _as_row(row: Row, path: Path, heard: Heard) -> Row:
+    """A row of a manifest with what was heard in its file."""
+    probe = heard.probe
+    return {**row, "path": path, "sha256": probe.sha256, "samples": probe.samples, "sample_rate": probe.sample_rate}
 
 
 def row(listed: Listed) -> Row:

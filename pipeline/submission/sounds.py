@@ -6,14 +6,13 @@ from collections import Counter
 
 from pipeline import audio
 from pipeline.datasets import sameness
-from pipeline.datasets.probe import USUAL_RATE
+from pipeline.datasets.probe import USUAL_RATE, is_narrow
+from pipeline.datasets.resemblance import SAME_SECONDS
 from pipeline.names import few
 from pipeline.submission.findings import Check, Named, judged
 from pipeline.submission.hearing import Heard
 from pipeline.submission.side import Pair, Side
 
-SAME_LENGTH = 0.010
-"""Seconds by which a file may differ in length: a frame."""
 CUT, RUN_ON = 0.5, 2.0
 """Parts of the original's length outside of which a file was cut off, or runs on; voice conversion keeps within."""
 FEWEST_TOPS = 2
@@ -23,7 +22,7 @@ _SILENT = ("no-speech", "cancelling")
 
 def checks(side: Side) -> list[Check]:
     """All of them."""
-    every = [unreadable, silent, duration, rate, zeros, clipping, alike, unchanged, others]
+    every = [unreadable, silent, duration, header, rate, bandwidth, zeros, clipping, alike, unprotected, others]
     return [one(side) for one in every]
 
 
@@ -48,7 +47,7 @@ def _of_kind(side: Side, name: str, is_silent: bool) -> Check:
 
 def duration(side: Side) -> Check:
     """Files of another length than the original; those below half or above twice of it are wrong."""
-    changed = [pair for pair in side.pairs if abs(pair.longer) > SAME_LENGTH]
+    changed = [pair for pair in side.pairs if abs(pair.longer) > SAME_SECONDS]
     broken = [pair for pair in changed if not CUT <= pair.mine.seconds / pair.original.seconds <= RUN_ON]
     # The worst come first.
     changed.sort(key=lambda pair: (pair not in broken, -abs(pair.longer)))
@@ -61,7 +60,7 @@ def duration(side: Side) -> Check:
         off = [pair.longer for pair in changed]
         shorter = sum(one < 0 for one in off)
         said = (
-            f"by more than {1000 * SAME_LENGTH:g} ms, from {min(off):+.2f} s to {max(off):+.2f} s: {shorter} shorter, "
+            f"by more than {1000 * SAME_SECONDS:g} ms, from {min(off):+.2f} s to {max(off):+.2f} s: {shorter} shorter, "
             f"{len(off) - shorter} longer; {len(broken)} below half or above twice their length"
         )
     return judged("duration", side.label, found, len(side.pairs), "wrong" if broken else "warning", said)
@@ -79,6 +78,29 @@ def rate(side: Side) -> Check:
     low = sum(count for hertz, count in rates.items() if hertz < USUAL_RATE)
     said += f"; {low} below {USUAL_RATE // 1000} kHz" if low else ""
     return judged("rate", side.label, found, len(side.pairs), "warning", said)
+
+
+def header(side: Side) -> Check:
+    """Files whose length shows that they were made at another rate than their header says; as many samples as the original are wrong."""
+    made_at, found, wrong = side.resemblance.made_at(), [], False
+    for hertz, places in made_at.items():
+        for pair in (side.pairs[place] for place in places):
+            mine, original = pair.mine.probe, pair.original.probe
+            wrong = wrong or original.sample_rate == hertz
+            lengths = f"{mine.samples} samples, original {original.samples} at {original.sample_rate} Hz"
+            found.append(pair.named(f"{mine.sample_rate} Hz by its header, {hertz} Hz by its length ({lengths})"))
+    return judged("header", side.label, found, len(side.pairs), "wrong" if wrong else "warning")
+
+
+def bandwidth(side: Side) -> Check:
+    """Files that hold nothing in the upper half of what their sampling rate could hold."""
+    narrow = [pair for pair in side.pairs if is_narrow(pair.mine.probe)]
+    found = [
+        pair.named(f"nothing above {pair.mine.probe.bandwidth:.0f} Hz, original {pair.original.probe.bandwidth:.0f} Hz")
+        for pair in narrow
+    ]
+    said = f"written at {USUAL_RATE // 1000} kHz or more; the originals of {sum(is_narrow(pair.original.probe) for pair in narrow)} are narrow too"
+    return judged("bandwidth", side.label, found, len(side.pairs), "warning", said)
 
 
 def zeros(side: Side) -> Check:
@@ -130,20 +152,22 @@ def _others(group: sameness.Rows, utterance: str) -> str:
     return few([f"{row['utterance']} of {row['set']}" for row in group if row["utterance"] != utterance], 3)
 
 
-def unchanged(side: Side) -> Check:
-    """Files that hold their own original."""
+def unprotected(side: Side) -> Check:
+    """Files that hold their own original, at whatever level, offset, rate and coding."""
     found = []
-    for pair in side.pairs:
-        if (pair.row["set"], pair.row["utterance"]) in side.unchanged:
-            same = pair.mine.probe.sha256 == pair.original.probe.sha256
-            found.append(
-                pair.named(
-                    "byte for byte" if same else "the same samples in another format or with other zeros at the ends"
-                )
-            )
+    for place in side.resemblance.unprotected:
+        pair, correlation = side.pairs[place], side.resemblance.correlations[place]
+        what = (
+            "byte for byte"
+            if pair.mine.probe.sha256 == pair.original.probe.sha256
+            else "the same samples in another format or with other zeros at the ends"
+            if pair.mine.probe.sound == pair.original.probe.sound
+            else f"its waveform correlates with that of the original by {correlation:.4f}"
+        )
+        found.append(pair.named(what))
     by_set = Counter(one.set for one in found)
     said = ", ".join(f"{count} of {name}" for name, count in sorted(by_set.items()))
-    return judged("unchanged", side.label, found, len(side.pairs), said=said)
+    return judged("unprotected", side.label, found, len(side.pairs), said=said)
 
 
 def others(side: Side) -> Check:

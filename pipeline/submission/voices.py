@@ -113,7 +113,7 @@ def level(side: Side, of: Parts) -> Check:
 
 
 def _level(side: Side, sets: Sequence[str]) -> dict[str, Estimate]:
-    pairs = [one for one in _pairs(side, sets) if (one.row["set"], one.row["utterance"]) not in side.unchanged]
+    pairs = [one for one in _pairs(side, sets) if (one.row["set"], one.row["utterance"]) not in side.unprotected]
     if not pairs:
         return {"": Estimate("", why="no anonymised file to look at")}
     original, protected = _spectra(pairs)

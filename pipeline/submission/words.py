@@ -47,10 +47,21 @@ WORDS = {
         "submission breaks it",
         "pad or trim to the original's number of samples; files below half or above twice their length were cut off or run on",
     ),
+    "header": Words(
+        "wrong sampling rate in the header",
+        "the speech plays too fast or too slow, and its voice is too high or too low: attackers miss it, which looks like privacy; a run "
+        "refuses files with as many samples as their original at another rate",
+        "write the files again with the rate that they were made at; if the lengths are meant, nothing",
+    ),
     "rate": Words(
         "sampling rate changed",
         "files are resampled before features are taken; below 16 kHz they hold nothing above half their rate, where extractors listen too",
         "write files at the rate of the original",
+    ),
+    "bandwidth": Words(
+        "narrow band",
+        "extractors that were trained on 8 kHz of bandwidth hear a telephone, which looks like privacy",
+        "give the system what it needs to write the whole band, or evaluate the originals cut to the same band beside it",
     ),
     "zeros": Words(
         "digital silence at the ends",
@@ -67,9 +78,10 @@ WORDS = {
         "no number on such speech tells how private a system is: the same was given back for different speech",
         "look for a loader that mixes up names or an anonymiser that falls back on one file, and make the files again",
     ),
-    "unchanged": Words(
-        "files identical to the original",
-        "these utterances were not anonymised: privacy is that of the original for them",
+    "unprotected": Words(
+        "files that are the original",
+        "these utterances were not anonymised: privacy is that of the original for them, whatever their level, offset and format; a run "
+        "refuses a system that leaves all of them so",
         "anonymise them; if the system passes what it cannot treat, say so beside the numbers",
     ),
     "others": Words(

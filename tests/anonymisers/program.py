@@ -1,4 +1,5 @@
-"""A program of a user: it reads wav files of 16 bits with the standard library alone, and writes them upside down, some quieter.
+"""A program of a user: it reads wav files of 16 bits with the standard library alone, and writes them with every other
+sample upside down, which turns their spectra round, some quieter.
 
 program.py [--fail] [--skip] INPUT OUTPUT [SEED] | program.py --list FILE
 """
@@ -18,7 +19,8 @@ def turned(source: str, target: str, seed: int) -> None:
         file.setnchannels(1)
         file.setsampwidth(2)
         file.setframerate(rate)
-        file.writeframes(array.array("h", [-max(one, -32767) // (1 + seed % 7) for one in samples]).tobytes())
+        made = [(one if n % 2 else -max(one, -32767)) // (1 + seed % 7) for n, one in enumerate(samples)]
+        file.writeframes(array.array("h", made).tobytes())
 
 
 words = sys.argv[1:]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import errno
+import json
 import os
 import sys
 import tempfile
@@ -49,7 +50,9 @@ def test_the_program_gets_every_recording_and_a_seed_of_its_speaker(rest: str) -
     factors = [round(factor) for factor, _ in quiet]
     assert factors[0] == factors[2] and factors[1] == factors[3] and set(factors) <= set(range(1, 8))
     for (wave, _, _), one, factor in zip(spoken(), made, factors):
-        assert np.array_equal(np.rint(one.wave * 32768), np.rint(-wave * 32768) // factor) and one.subtype == "PCM_16"
+        signs = np.where(np.arange(len(wave)) % 2, 1, -1)
+        assert np.array_equal(np.rint(one.wave * 32768), np.rint(signs * wave * 32768) // factor)
+        assert one.subtype == "PCM_16" and one.parameters["correlation"] < 0.5
 
 
 def test_the_two_forms_and_one_by_one_give_the_same() -> None:
@@ -231,9 +234,9 @@ def test_an_id_of_the_data_is_no_option_and_no_path_of_the_program(
     seen = tmp_path / "seen.txt"
     program = tmp_path / "copy.py"
     program.write_text(
-        "import shutil, sys\n"
+        "import subprocess, sys\n"
         f"print(sys.argv[1], file=open({str(seen)!r}, 'a'))\n"
-        "shutil.copy(sys.argv[2], sys.argv[3])\n"
+        f"subprocess.run([sys.executable, {str(PROGRAM)!r}, *sys.argv[2:]], check=True)\n"
     )
     own = f'+system.mine={{name: command, command: "{sys.executable} {program} {{speaker}} {{input}} {{output}}"}}'
     status, _, err = command("system=[original]", own)
@@ -250,6 +253,29 @@ def test_what_an_id_holds_is_no_name_of_another_field() -> None:
     (wave, rate, _), *_ = spoken()
     made = Anonymiser(chosen).anonymise(wave, rate, Utterance("u", "{output}", "t"))
     assert np.array_equal(made.wave, wave)
+
+
+@pytest.mark.slow
+def test_a_program_that_passes_its_input_through_is_refused_before_anything_is_measured_on_it(
+    command: Callable, tmp_path: Path
+) -> None:
+    """It turns the polarity and the level of some recordings; one that treats the others is named at the head of the report."""
+    program = tmp_path / "quieter.py"
+    program.write_text(
+        "import subprocess, sys, soundfile\n"
+        "if len(sys.argv) > 3 and sys.argv[1].startswith('syn00'):\n"
+        f"    sys.exit(subprocess.run([sys.executable, {str(PROGRAM)!r}, *sys.argv[2:]]).returncode)\n"
+        "wave, rate = soundfile.read(sys.argv[-2])\n"
+        "soundfile.write(sys.argv[-1], -0.7 * wave, rate)\n"
+    )
+    own = f"+system.mine={{name: command, command: '{sys.executable} {program} {{utterance}} {{input}} {{output}}'}}"
+    status, out, err = command("system=[original]", own.replace("{utterance} ", ""))
+    assert status == 3 and "8 of 8 files are the original speech, not anonymised" in err
+    assert "system mine has no row" in out
+    status, out, err = command("system=[original]", own)
+    assert status == 0, err
+    (first, *_) = json.loads(Path(out.splitlines()[-1]).with_name("limits.json").read_text())
+    assert first.startswith("system mine: 6 of 8 files are the original speech, not anonymised (")
 
 
 def test_what_a_program_writes_must_be_sound(command: Callable, tmp_path: Path) -> None:

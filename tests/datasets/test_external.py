@@ -48,15 +48,19 @@ def test_layouts(tmp_path: Path, original: pd.DataFrame, pattern: str) -> None:
     assert not set(found.manifest["sha256"]) & set(original["sha256"])
     expected = [str(root / pattern.format(set=row.set, utterance=row.utterance)) for row in original.itertuples()]
     assert found.manifest["path"].tolist() == expected
-    assert found.notes == () and found.dropped == ()
+    assert found.notes == found.limits == found.dropped == ()
 
 
 def test_another_rate_and_length_are_taken_and_reported(tmp_path: Path, original: pd.DataFrame) -> None:
-    root = _anonymise(tmp_path / "anon", original, "{set}_x/{utterance}.wav", rate=8000)
+    root = tmp_path / "anon"
+    for number, row in enumerate(original.itertuples()):
+        (root / f"{row.set}_x").mkdir(parents=True, exist_ok=True)
+        wave = noise(f"anon {row.set} {row.utterance}")[: 2100 + 25 * number]
+        soundfile.write(root / f"{row.set}_x" / f"{row.utterance}.wav", wave, 8000)
     found = external.read(copy(root), original)
-    assert set(found.manifest["sample_rate"]) == {8000} and set(found.manifest["samples"]) == {4000}
-    length, rate = found.notes
-    assert length == "10 of 10 anonymised files differ in length by more than 10 ms, from +0.25 s to +0.25 s"
+    assert set(found.manifest["sample_rate"]) == {8000} and found.notes == ()
+    length, rate = found.limits
+    assert length == "10 of 10 anonymised files differ in length by more than 10 ms, from +0.01 s to +0.04 s"
     assert rate.startswith("10 of 10 files are sampled below 16 kHz (8000 Hz: 10)")
 
 
@@ -129,8 +133,10 @@ def test_originals_and_unused_files_are_noted(tmp_path: Path, original: pd.DataF
     source = original[original["utterance"] == "a-t0"]["path"].iloc[0]
     (root / "t_trials_f_x" / "a-t0.wav").write_bytes(Path(source).read_bytes())
     soundfile.write(root / "t_trials_f_x" / "z.wav", np.zeros(10), RATE)
-    notes = " ".join(external.read(copy(root), original).notes)
-    assert "1 of 10 files are byte for byte those of the original" in notes and "1 audio files" in notes
+    found = external.read(copy(root), original)
+    (doubt,) = found.same.doubts
+    assert (doubt.check, doubt.share) == ("not_anonymised", 0.1) and "1 audio files" in found.notes[0]
+    assert "1 of 10 files are the original speech, not anonymised (1 of 6 of t_trials_f; e.g. a-t0)" in doubt.said
 
 
 def test_links_that_leave_and_no_folder(tmp_path: Path, original: pd.DataFrame, refused) -> None:

@@ -113,7 +113,11 @@ def test_a_file_that_was_missing_or_closed_is_found_when_it_is_there(
         closed.setattr(probing.hashlib, "file_digest", lambda *_: (_ for _ in ()).throw(PermissionError(13, "denied")))
         assert KnownFiles(folder).probes([path])[path].problem.endswith("cannot be read (denied)")
     fresh = probing.probe(path)
-    assert KnownFiles(folder).probes([path])[path] == fresh == Probe(RATE, 4000, fresh.sha256, sound=fresh.sound)
+    assert (
+        KnownFiles(folder).probes([path])[path]
+        == fresh
+        == Probe(RATE, 4000, fresh.sha256, sound=fresh.sound, bandwidth=RATE / 2)
+    )
 
 
 def rewritten(path: Path) -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
+import numpy as np
 import pytest
 import soundfile
 
@@ -175,16 +177,27 @@ def test_folders_that_are_no_training_set(tiny, tmp_path: Path, refused) -> None
     assert [fault.kind for fault in error.faults] == ["root", "train"]
 
 
-def test_notes_of_other_peoples_systems_have_their_label(tiny, tmp_path: Path) -> None:
+def test_what_is_said_of_other_peoples_audio_is_a_limit_with_their_label(tiny, tmp_path: Path) -> None:
+    """What is not anonymised comes first, and how the audio differs last."""
     manifest = importers.read(tiny.save().settings()).manifest
     for row in manifest.itertuples():
         path = tmp_path / "theirs" / f"{row.set}_x" / f"{row.utterance}.wav"
         path.parent.mkdir(parents=True, exist_ok=True)
         soundfile.write(path, noise(f"anon {row.set} {row.utterance}", 0.125), 8000)
-
+    shutil.copy(tiny.wav("a-t0"), tmp_path / "theirs" / "t_trials_f_x" / "a-t0.wav")
+    stereo = np.stack([noise("left"), noise("right")], axis=1)
+    soundfile.write(tmp_path / "theirs" / "t_trials_f_x" / "b-t0.wav", stereo, 16000)
+    soundfile.write(tiny.wav("b-t1"), np.stack([noise("left")[::2], noise("other")[::2]], axis=1), 8000)
     made = prepare.run(tiny.settings(), None, {"t8": external.Copy(str(tmp_path / "theirs"))}, False, 1, NOTHING_KNOWN)
-    (note,) = made.notes
-    assert note.startswith("system t8: 10 of 10 files are sampled below 16 kHz (8000 Hz: 10)")
+    assert made.notes == ()
+    said = [
+        "system t8: 1 of 10 files are the original speech, not anonymised (1 of 6 of t_trials_f; e.g. a-t0)",
+        "1 of 10 files are sampled below 16 kHz (8000 Hz: 1)",
+        "1 of 10 files have several channels (2 channels: 1)",
+        "system t8: 8 of 10 files are sampled below 16 kHz (8000 Hz: 8)",
+        "system t8: 1 of 10 files have several channels (2 channels: 1)",
+    ]
+    assert [limit[: len(one)] for limit, one in zip(made.limits, said, strict=True)] == said
 
 
 @pytest.mark.slow

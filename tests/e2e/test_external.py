@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
 import unicodedata
@@ -113,7 +114,7 @@ def test_an_original_in_another_format_is_not_anonymised(command: Command, small
     (root / "t_trials_f_x/wav/a-t0.wav").unlink()
     soundfile.write(root / "t_trials_f_x/wav/a-t0.flac", wave, rate)
     status, _, err = prepared(command, small, system(root))
-    assert status == 0 and "1 of 10 files hold the very samples of the original in another file format" in err
+    assert status == 0 and "system t8: 1 of 10 files are the original speech, not anonymised (" in err
 
 
 @pytest.mark.parametrize(
@@ -460,6 +461,9 @@ def test_one_recording_for_all_stands_in_the_report_and_in_what_is_printed(
     said = "System t8: all 8 files hold one and the same recording"
     assert status == 0 and f"! {said}" in out
     page = Path(out.splitlines()[-1])
+    first, *others = json.loads((page.parent / "limits.json").read_text())
+    assert first.startswith("system t8: all 8 files hold one and the same recording") and first in page.read_text()
+    assert any("anonymised files differ in length" in one for one in others)
     (found,) = judge.read(page.parent).query("check == 'same_audio'").to_dict("records")
     assert found["flagged"] and found["value"] == 1.0 and found["unit"] == "fraction"
     html = page.read_text()
@@ -480,3 +484,5 @@ def test_a_system_that_is_run_here_and_gives_one_recording_for_all(
         f"dataset.root={data}", "system=b2", ge2e, "attacker=[ignorant]", "metric=[asv]", "diagnostics=false"
     )
     assert status == 0 and "! System b2: all 8 files hold one and the same recording" in out
+    first = json.loads((Path(out.splitlines()[-1]).parent / "limits.json").read_text())[0]
+    assert first.startswith("system b2: all 8 files hold one and the same recording")

@@ -75,7 +75,7 @@ def anonymised(root: Path, sub: Path, **settings: object) -> None:
 def clean(tmp_path_factory: pytest.TempPathFactory) -> Folder:
     place = tmp_path_factory.mktemp("clean")
     root = toy.corpus(place / "toy")
-    anonymised(root, place / "sub", level="speaker", alpha_range=[0.5, 0.9])
+    anonymised(root, place / "sub", level="speaker", alpha_range=[0.6, 0.9])
     return Folder(root, place / "sub")
 
 
@@ -182,6 +182,13 @@ def _rate(f: Folder) -> set[str]:
     return {f.write(one, f.wave(one)[::2], RATE // 2)}
 
 
+def _bandwidth(f: Folder) -> set[str]:
+    one = f.ids("toy_trials_f")[5]
+    spectrum = np.fft.rfft(f.wave(one))
+    spectrum[len(spectrum) // 2 :] = 0
+    return {f.write(one, np.fft.irfft(spectrum, len(f.wave(one))))}
+
+
 def _zeros(f: Folder) -> set[str]:
     one = f.ids("toy_enrolls")[6]
     wave = f.wave(one)
@@ -208,11 +215,12 @@ def _alike(f: Folder) -> set[str]:
     return {one, other}
 
 
-def _unchanged(f: Folder) -> set[str]:
-    some = f.ids("toy_trials_m")[7:9]
-    for one in some:
-        shutil.copy(f.original(one), f.file(one))
-    return {*some}
+def _unprotected(f: Folder) -> set[str]:
+    """Byte for byte, and at another level and some samples later."""
+    one, other = f.ids("toy_trials_m")[7:9]
+    shutil.copy(f.original(one), f.file(one))
+    wave = soundfile.read(f.original(other))[0]
+    return {one, f.write(other, 0.7 * np.concatenate([wave[37:], wave[:37]]))}
 
 
 def _others(f: Folder) -> set[str]:
@@ -250,10 +258,11 @@ PLANTS: dict[str, tuple[Callable[[Folder], set[str]], str]] = {
     "silent": (_silent, "wrong"),
     "duration": (_cut, "wrong"),
     "rate": (_rate, "warning"),
+    "bandwidth": (_bandwidth, "warning"),
     "zeros": (_zeros, "warning"),
     "clipping": (_clipped, "warning"),
     "alike": (_alike, "wrong"),
-    "unchanged": (_unchanged, "wrong"),
+    "unprotected": (_unprotected, "wrong"),
     "others": (_others, "wrong"),
     "data": (_data, "wrong"),
     "labels": (_labels, "wrong"),
@@ -261,7 +270,7 @@ PLANTS: dict[str, tuple[Callable[[Folder], set[str]], str]] = {
 }
 
 
-DEAR = ("extra", "unclear", "unreadable", "silent", "rate", "zeros", "data", "duplicates")
+DEAR = ("extra", "unclear", "unreadable", "silent", "rate", "bandwidth", "zeros", "data", "duplicates")
 """They are found among all others in every test run, and alone in the long one."""
 
 
@@ -282,10 +291,23 @@ def test_each_fault_is_found_alone(
     assert said.others() == {title: verdict} and said.found == {title: planted}
     assert said.status == (3 if verdict == "wrong" else 0)
     of = "" if name in ("data", "labels", "duplicates") else "mine: "
-    expected = f"wrong: 1 of 19 checks ({of}{title})" if verdict == "wrong" else "nothing wrong, 1 warning"
+    expected = f"wrong: 1 of 21 checks ({of}{title})" if verdict == "wrong" else "nothing wrong, 1 warning"
     assert said.last == f"verdict: {expected}"
     assert all(one in said.out for one in planted)
     assert "means: " in said.out and "to do: " in said.out
+
+
+def test_a_header_of_another_rate_than_the_samples_is_wrong(folder: Folder, validate: Callable[..., Said]) -> None:
+    """Three files of 48, with as many samples as their originals; a system that writes 22,050 Hz and takes its time is none of them."""
+    odd = folder.ids("toy_trials_f")[:3]
+    for one in odd:
+        folder.write(one, folder.wave(one), 22_050)
+    for number, one in enumerate(folder.ids("toy_enrolls")[:8]):
+        wave = folder.wave(one)
+        folder.write(one, np.resize(wave, round((1.2 + 0.05 * number) * len(wave))), 24_000)
+    said = validate(folder)
+    assert said.found[WORDS["header"].title] == {*odd} and said.others()[WORDS["header"].title] == "wrong"
+    assert said.status == 3 and said.last.startswith("verdict: wrong: 1 of 21 checks (mine: wrong sampling rate")
 
 
 def test_a_contradicting_trial_has_a_wrong_label_too(folder: Folder, validate: Callable[..., Said]) -> None:
@@ -329,7 +351,7 @@ def test_enrolment_left_unprotected_is_the_t10_2_case(folder: Folder, validate: 
     said = validate(folder)
     assert said.others()[WORDS["treatment"].title] == "wrong" and said.status == 3
     assert said.found[WORDS["treatment"].title] == {*SETS}
-    assert said.found[WORDS["unchanged"].title] == {*folder.ids("toy_enrolls")}
+    assert said.found[WORDS["unprotected"].title] == {*folder.ids("toy_enrolls")}
     assert "the enrolment is not protected" in " ".join(said.out.split())
 
 
@@ -417,7 +439,7 @@ def test_all_faults_at_once_and_the_page(folder: Folder, validate: Callable[...,
     assert said.status == 3
     assert {name: said.found.get(WORDS[name].title) for name in planted} == planted
     wrong = [name for name, (_, verdict) in PLANTS.items() if verdict == "wrong"]
-    assert said.last.startswith(f"verdict: wrong: {len(wrong)} of 19 checks (") and "4 warnings" in said.last
+    assert said.last.startswith(f"verdict: wrong: {len(wrong)} of 21 checks (") and "5 warnings" in said.last
     page = (tmp_path / "page.html").read_text(encoding="utf-8")
     for ids in planted.values():
         for one in ids:
@@ -452,8 +474,8 @@ def test_a_training_set_is_looked_at_where_that_is_asked(
     said = validate(folder, *overrides)
     assert said.status == 0 and "training speech was not looked at" in said.out
     said = validate(folder, "--training", *overrides)
-    assert said.found[WORDS["unchanged"].title] == {"p0-c-0"} and said.status == 3
-    assert "mine (training): files identical to the original" in said.last
+    assert len(said.found[WORDS["unprotected"].title]) == 6 and said.status == 3
+    assert "mine (training): files that are the original" in said.last
 
 
 @pytest.mark.slow
