@@ -306,6 +306,30 @@ def enrolment_level(eer_speaker: Rate | float, eer_utterance: Rate | float, used
     return Finding("enrolment_level", difference, "fraction", sentence + end, flagged)
 
 
+def original_enrolment(eer_protected: Rate | float, eer_original: float) -> Finding:
+    """The same extractor and back end with protected (PP) and with original enrolment (OP), on the same trials.
+
+    Flagged where protected enrolment is the weaker attack by more than 2 points: its pseudo-voices hide the speakers from the
+    attacker, who has better ways to anonymise the enrolment.
+
+    Args:
+        eer_protected, eer_original: EER with either enrolment.
+    """
+    protected = _rate(eer_protected).value
+    difference = protected - eer_original
+    sentence = (
+        f"Under this back end, protected enrolment (PP) has an EER of {_percent(protected)}, {_compared(difference)} the "
+        f"{_percent(eer_original)} of original enrolment (OP)"
+    )
+    flagged = difference > MARGIN
+    if flagged:
+        sentence += (
+            ": the enrolment's pseudo-voices weaken the attack. Set attacker.NAME.enrolment_level=utterance and "
+            "attacker.NAME.enrolment_draws=3"
+        )
+    return Finding("original_enrolment", difference, "fraction", f"{sentence}.", flagged)
+
+
 def training_level(system_level: str, training_level: str, eer: Rate | float | None = None) -> Finding:
     """The attacker's training speech was anonymised at another level than the speech that it attacks.
 

@@ -45,7 +45,8 @@ def choices(attacks: pd.DataFrame) -> Iterator[tuple[Mapping[str, str], Finding]
 
 def named(row: Mapping[Any, Any]) -> str:
     """An attack in words."""
-    return f"{row['attacker']}: {row['extractor']} ({row['trained_on']}), {row['backend']}"
+    both = ", original enrolled too" if row["condition"] == "OPP" else ""
+    return f"{row['attacker']}: {row['extractor']} ({row['trained_on']}), {row['backend']}{both}"
 
 
 def definition(rows: pd.DataFrame) -> str:

@@ -17,6 +17,15 @@ def trained_back_ends() -> str:
     return _able("backends", lambda found, settings: found.is_fitted(settings))
 
 
+def centring_back_ends() -> str:
+    """Back ends that can be centred on the enrolment."""
+
+    def able(found: Any, settings: Any) -> bool:
+        return any(found.centres_on_enrolment(one) for one in found.variants(settings).values())
+
+    return _able("backends", able)
+
+
 def _able(kind: Kind, able: Any) -> str:
     """Names of the components of ours that are able to, with their usual settings."""
     found = []

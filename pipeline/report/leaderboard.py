@@ -22,7 +22,7 @@ LONGEST_SYSTEM = 18
 TITLE = "Which system protects best, each against the strongest attack that was tried on it"
 NOTHING = words.NOTHING
 DIFFERENT = 0.05
-ADVICE = ("not_adapted", "weak_extractor")
+ADVICE = ("enrolled_once", "not_adapted", "other_centre", "weak_extractor")
 """Checks that say what else could be tried."""
 
 Row = Mapping[str, Any]
@@ -34,7 +34,8 @@ Row = Mapping[str, Any]
 def attack(row: Row) -> str:
     """An attack in few words: who, with what, and whether it was adapted to the system."""
     adapted = ", adapted" if str(row["trained_on"]).find("anonymised") >= 0 else ""
-    return f"{row['attacker']}: {row['extractor']}, {row['backend']}{adapted}"
+    both = ", original enrolled too" if row["condition"] == "OPP" else ""
+    return f"{row['attacker']}: {row['extractor']}, {row['backend']}{adapted}{both}"
 
 
 def of_difference(row: Row) -> str:
