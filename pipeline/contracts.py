@@ -724,13 +724,8 @@ class Backend(Component):
         """Scores of all pairs, float64 [n_models, n_vectors]; higher means more similar."""
 
     def adapt(self, vectors: np.ndarray, model: np.ndarray, draws: int) -> Backend:
-        """The back end as an attacker adapts it to the enrolment before scoring; by default it stays as it is.
-
-        Args:
-            vectors: [n, d] all enrolment vectors.
-            model: [n] index of the model that each vector belongs to.
-            draws: how many times the enrolment was protected, each time under other random numbers.
-        """
+        """The back end as it is after hearing all enrolment vectors [n, d], with the index of the model of each [n]; ``draws`` says how
+        many times the enrolment was protected, each time under other random numbers."""
         return self
 
     @classmethod

@@ -41,9 +41,9 @@ class WccnSettings(LinearSettings):
     Attributes:
         shrinkage: share of a spherical covariance in the covariance within speakers (1 is centring alone); null chooses it by
             the EER of held-out training speakers.
-        centre: which mean is subtracted from enrolment and trials: that of the ``training`` vectors, that of the ``enrolment``
-            vectors (the training speech may sound different from the speech under attack), or ``both``, each as an attack of its
-            own; rows of the second name the back end ``LABEL, enrolment centre``. Without an enrolment it is that of the training.
+        centre: the mean that is subtracted from enrolment and trials: of the ``training`` vectors, of the ``enrolment`` vectors
+            (training speech may sound different from the speech under attack), or ``both``, the second as an attack of its own
+            with the back end ``LABEL, enrolment centre``. Pairs without an enrolment have that of the training.
     """
 
     name: Literal["wccn"] = numeric("wccn")
@@ -69,7 +69,6 @@ class Backend(LinearBackend):
 
     @classmethod
     def variants(cls, settings: WccnSettings) -> Mapping[str, WccnSettings]:
-        """Both centres where both are chosen."""
         if settings.centre != "both":
             return {"": settings}
         centres = {"": "training", "enrolment centre": "enrolment"}
@@ -80,21 +79,15 @@ class Backend(LinearBackend):
         return settings.centre == "enrolment"
 
     def adapt(self, vectors: np.ndarray, model: np.ndarray, draws: int) -> Backend:
-        """Centred on the enrolment where that is chosen; of several draws, its covariance joins that of the training speakers.
-
-        Raises:
-            DataError: the covariance is singular.
-        """
+        """Centred on the enrolment where that is chosen; of several draws, its spread joins that of the training speakers."""
         from threadpoolctl import threadpool_limits
 
-        rows, linear = np.asarray(vectors, dtype=np.float64), self.linear
+        rows, adapted = np.asarray(vectors, dtype=np.float64), copy.copy(self)
         if draws > 1:
             with threadpool_limits(1, user_api="blas"):
-                linear = _joined(linear, rows, model)
+                adapted.linear = _joined(self.linear, rows, model)
         if self.settings.centre == "enrolment":
-            linear = replace(linear, centre=rows.mean(axis=0))
-        adapted = copy.copy(self)
-        adapted.linear = linear
+            adapted.linear = replace(adapted.linear, centre=rows.mean(axis=0))
         return adapted
 
     @classmethod
@@ -173,8 +166,7 @@ def learnt(rows: np.ndarray, labels: np.ndarray, shrinkage: float, settings: Wcc
             remedy="choose another training set, or backend=[cosine]",
         )
     transform = _mapping(scatter, freedom, shrinkage)
-    shrunk = np.array([freedom, shrinkage], dtype=np.float64)
-    linear = Linear(centre, transform, None, scatter, shrunk)
+    linear = Linear(centre, transform, None, scatter, np.array([freedom, shrinkage]))
     if settings.as_norm is None:
         return linear
     return replace(linear, cohort=cohort(linear, rows, speaker, normalise=settings.normalise_utterances))
@@ -201,11 +193,7 @@ def _joined(linear: Linear, rows: np.ndarray, model: np.ndarray) -> Linear:
 
 
 def _mapping(scatter: np.ndarray, freedom: float, shrinkage: float) -> np.ndarray:
-    """L^-1 [d, d] of the covariance that a scatter has at so many degrees of freedom, after shrinkage.
-
-    Raises:
-        DataError: it is singular.
-    """
+    """L^-1 [d, d] of the covariance that a scatter has at so many degrees of freedom, after shrinkage; singular ones are refused."""
     import scipy.linalg
 
     dimension = len(scatter)

@@ -30,7 +30,6 @@ TITLES = {
     "digital_silence": "Digital silence at the ends of recordings",
     "eer_against_srd": "EER beside the ranks of the same vectors",
     "enrolled_once": "Enrolment that was anonymised once",
-    "enrolment_level": "Enrolment at the other level",
     "fine_tuning": "What fine-tuning brought",
     "held_out": "The attacker on held-out training speakers",
     "held_out_choice": "What held-out training speakers would choose",

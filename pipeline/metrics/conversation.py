@@ -330,22 +330,18 @@ class _Measured:
 
 def conversations(
     scores: npt.ArrayLike,
-    enrolled: Sequence[str] | npt.NDArray[np.str_],
-    spoken: Sequence[str] | npt.NDArray[np.str_],
-    utterances: Sequence[str] | npt.NDArray[np.str_],
+    enrolled: npt.ArrayLike,
+    spoken: npt.ArrayLike,
+    utterances: npt.ArrayLike,
     length: int,
 ) -> Trials:
     """Trials of conversations: the mean score of ``length`` utterances of one speaker against one enrolled speaker.
 
-    The utterances of a speaker that are tried against an enrolled one are taken in the order of their ids, so that neighbours of a
-    session come together, and cut into disjoint conversations; what is left over at the end is no conversation.
+    Utterances are taken in the order of their ids, so that neighbours of a session come together, and cut into disjoint conversations.
 
     Args:
         scores, enrolled, spoken, utterances: [n] score, enrolled speaker, speaker and id of the utterance of each trial.
         length: utterances of a conversation.
-
-    Returns:
-        Trials whose speakers are numbered in the order of their names.
 
     Raises:
         MetricError: nobody has so many utterances, or one of the classes has no conversation.

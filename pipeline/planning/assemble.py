@@ -67,24 +67,19 @@ def graph(evaluation: Evaluation, data: Prepared, machine: Machine) -> Graph:
 
 
 def _speech(plan: Plan, sets: SpeechSets) -> None:
-    """The anonymised evaluation sets: all systems, second runs, enrolment at other levels."""
+    """The anonymised evaluation sets: all systems, second runs, and the enrolment as attackers anonymise it."""
     again = any(plan.families(f"{kind}_runs") and plan.plain(f"{kind}s") for kind in ("trial", "pair"))
-    attacked = any(one.enrolment == "anonymised" for one in plan.evaluation.attackers.values())
-    attacked = attacked and bool(plan.families("trials")) and bool(plan.plain("trials"))
     for label in plan.evaluation.systems:
         plan.evaluated[label] = sets.evaluated(label)
         second = sets.second_run(label) if again else None
         if second is not None:
             plan.second[label] = second
-        other = sets.enrolment_at_other_level(label) if attacked and plan.evaluation.diagnostics else None
-        if other is not None:
-            plan.other[label] = other
     for label in plan.evaluation.anonymised if plan.families("trials") or plan.families("trial_runs") else ():
         for name, attacker in plan.evaluation.attackers.items():
             if attacker.enrolment == "anonymised":
                 plan.enrolled[label, name] = sets.enrolment_draws(plan.evaluated[label], attacker)
     drawn = [speech for several in plan.enrolled.values() for speech in several]
-    for speech in (*plan.evaluated.values(), *plan.second.values(), *plan.other.values(), *drawn):
+    for speech in (*plan.evaluated.values(), *plan.second.values(), *drawn):
         for task in speech.tasks:
             plan.graph.add(task)
     for label, speech in plan.evaluated.items():
@@ -114,8 +109,7 @@ def _needs(plan: Plan) -> list[Need]:
             again = plan.second[label]
             needs += [(again, extractor) for extractor in scored if extractor.reads(again)]
         drawn = [speech for (system, _), several in plan.enrolled.items() if system == label for speech in several]
-        enrolled = [plan.other[label], *drawn] if label in plan.other else drawn
-        needs += [(speech, extractor) for speech in enrolled for extractor in scored]
+        needs += [(speech, extractor) for speech in drawn for extractor in scored]
     attackers = plan.evaluation.attackers
     once = [who for who, drawn in plan.enrolled.items() if len(drawn) == 1]
     joined = {system for system, name in once if attackers[name].enrolment_draws > 1}

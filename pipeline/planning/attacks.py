@@ -109,16 +109,9 @@ class Trial:
 
 
 def _cell(attack: Attack, trial_set: TrialSet, comparer: Comparer) -> Cell:
-    return Cell(
-        trial_set.name,
-        attack.condition,
-        attack.system,
-        attack.name,
-        comparer,
-        trial_set.digest,
-        trial_set.across_sexes,
-        attack.attacker.asked_enrolment if attack.attacker else "",
-    )
+    asked = attack.attacker.asked_enrolment if attack.attacker else ""
+    cell = Cell(trial_set.name, attack.condition, attack.system, attack.name, comparer, trial_set.digest)
+    return replace(cell, across_sexes=trial_set.across_sexes, enrolment=asked)
 
 
 def _trials(plan: Plan, attack: Attack) -> Iterator[Trial]:
@@ -223,18 +216,12 @@ def _diagnose(plan: Plan, trial: Trial, attacker: AttackerSettings) -> None:
     """What there is to judge this attack by, and the scores that it takes."""
     attack, extractor, trial_set = trial.attack, trial.extractor, trial.trial_set
     treatment = on_original = original_enrolment = None
-    other: tuple[str, Ref] | None = None
     system = attack.system
     if attack.enrolled == (attack.tried,) == (system,):
         treatment = _treatment(plan, system, extractor, trial_set)
-        if system.system in plan.other and extractor.tables is None:
-            enrolled = plan.other[system.system]
-            scores = plan.trial_scores((enrolled,), attack.tried, extractor, trial.scorer, trial_set)
-            other = (enrolled.level, _checked(plan, scores))
     if attack.condition == "PP" and not trial.scorer.centred:
-        original_enrolment = _checked(
-            plan, replace(trial, attack=replace(attack, enrolled=(plan.original,))).scores(plan)
-        )
+        scores = plan.trial_scores((plan.original,), attack.tried, extractor, trial.scorer, trial_set)
+        original_enrolment = _checked(plan, scores)
     if extractor.system or trial.adapted_to:
         unprotected = plan.trial_scores((plan.original,), plan.original, extractor, trial.scorer, trial_set)
         on_original = _checked(plan, unprotected)
@@ -248,7 +235,6 @@ def _diagnose(plan: Plan, trial: Trial, attacker: AttackerSettings) -> None:
             check_on_original=_check_on_original(plan, trial),
             treatment=treatment,
             on_original=on_original,
-            other_level=other,
             original_enrolment=original_enrolment,
             levels=levels,
             note=trial.scorer.note,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from pipeline.diagnostics.sentences import Finding, same_audio
+from pipeline.diagnostics.sentences import DRAW, Finding, same_audio
 from pipeline.planning.attacks import Trial, planned
 from pipeline.planning.plan import Plan
 from pipeline.planning.suggestions import centring_back_ends, strong_extractors, trained_back_ends
@@ -47,20 +47,16 @@ def doubts(plan: Plan) -> None:
 def _enrolment(plan: Plan, label: str, trials: list[Trial]) -> Iterator[Finding]:
     """What attacks on a system with protected enrolment have left untried."""
     system = plan.evaluation.systems[label]
-    drawn = any(one.attack.drawn for one in trials)
-    if plan.level(label) == "speaker" and not drawn:
+    if plan.level(label) == "speaker" and not any(one.attack.drawn for one in trials):
+        able = system.component.rerun(system.settings, 1) is not None
         sentence = (
-            f"All attacks enrol speech of {label} that was anonymised once, at speaker level: one pseudo-voice a speaker hides much "
-            "from an attacker who could anonymise the enrolment again, so privacy is overestimated: "
+            f"All attacks enrol speech of {label} that was anonymised once, with one pseudo-voice a speaker. An attacker who anonymises it "
+            f"several times is often stronger. {DRAW if able else 'Give the program itself as a system (name: command)'}."
         )
-        if system.component.rerun(system.settings, 1) is not None:
-            sentence += "add attacker=[semi_informed], or set attacker.NAME.enrolment_level=utterance and attacker.NAME.enrolment_draws=3."
-        else:
-            sentence += "the run cannot anonymise it again. Give the program itself as a system (name: command)."
         yield Finding("enrolled_once", float(len(trials)), "count", sentence, True)
     if not any(one.scorer.centred for one in trials):
         sentence = (
-            f"No attack centres on the speech of {label} itself: an attacker who does is often stronger, since training speech sounds "
-            f"different. Add a back end that can ({centring_back_ends()}) to backend=[…], with centre=both."
+            f"No attack is centred on the speech of {label} itself. An attacker who does that is often stronger, since training speech "
+            f"sounds different. Add a back end that can ({centring_back_ends()}) to backend=[…], with centre=both."
         )
         yield Finding("other_centre", 0.0, "count", sentence, True)

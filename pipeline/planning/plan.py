@@ -222,7 +222,7 @@ class Cell:
     def label(self) -> str:
         """What messages call it."""
         by = self.comparer
-        both = "with original enrolment" if self.condition.startswith("O") and len(self.condition) > 2 else ""
+        both = self.condition if len(self.condition) > 2 else ""
         parts = (self.subset, self.system.system, self.attacker, both, by.extractor, by.trained_on, by.backend)
         return " ".join(part for part in parts if part)
 
@@ -263,7 +263,6 @@ class Plan:
     Attributes:
         evaluated: the evaluation sets of each system.
         second: those of the second runs of random systems.
-        other: enrolment sets at the other level.
         enrolled: anonymised enrolment sets by (system, attacker), a speech set a draw of the random numbers.
         scorers: back ends by (label, extractor, training set).
         answered: the chosen metrics that are measured somewhere.
@@ -278,7 +277,6 @@ class Plan:
     features: Features
     evaluated: dict[str, SpeechSet] = field(default_factory=dict)
     second: dict[str, SpeechSet] = field(default_factory=dict)
-    other: dict[str, SpeechSet] = field(default_factory=dict)
     enrolled: dict[tuple[str, str], tuple[SpeechSet, ...]] = field(default_factory=dict)
     scorers: dict[tuple[str, ExtractorKey, TrainingKey | None], Scorer] = field(default_factory=dict)
     answered: set[str] = field(default_factory=set)
@@ -321,12 +319,8 @@ class Plan:
         An attacker who trains on the system's speech has the extractors that were trained on it, with each back end, and
         those that know original speech with each back end that was. A back end that serves several attacks on trials comes in each way.
         """
-        found = self._pairs_of(attacker, system, name, kind)
-        return [
-            (extractor, way)
-            for extractor, scorer in found
-            for way in (scorer.variants if kind == "trials" else [scorer])
-        ]
+        pairs = self._pairs_of(attacker, system, name, kind)
+        return [(one, way) for one, scorer in pairs for way in (scorer.variants if kind == "trials" else [scorer])]
 
     def _pairs_of(self, attacker: AttackerSettings | None, system: str, name: str, kind: str) -> list[Pair]:
         if attacker is None or not attacker.adapts:
@@ -393,22 +387,20 @@ class Plan:
         trial_set: TrialSet,
     ) -> Task:
         """The scores of a trial set, once however often they are asked for; ``enrolled`` are the draws that make a model."""
-        which = (
-            trial_set.name
-            if trial_set is self.data.trials.get(trial_set.name)
-            else f"{trial_set.name} (all candidates)"
-        )
+        all_candidates = trial_set is not self.data.trials.get(trial_set.name)
+        which = f"{trial_set.name} (all candidates)" if all_candidates else trial_set.name
+        sides = {
+            f"enrolment.{draw}" if draw else "enrolment": self.side(one, extractor, trial_set, "enrolment")
+            for draw, one in enumerate(enrolled)
+        }
+        drawn = " and ".join(one.label for one in enrolled)
         return self.graph.add(
             Task(
                 name="score",
-                label=f"score {which} {' and '.join(one.label for one in enrolled)} against {tried.label} {extractor.label} "
-                f"{scorer.shown}",
+                label=f"score {which} {drawn} against {tried.label} {extractor.label} {scorer.shown}",
                 settings=scorer.chosen.numeric(),
                 inputs={
-                    **{
-                        f"enrolment.{draw}" if draw else "enrolment": self.side(one, extractor, trial_set, "enrolment")
-                        for draw, one in enumerate(enrolled)
-                    },
+                    **sides,
                     "trial": self.side(tried, extractor, trial_set, "trials"),
                     "trials": Given(trial_set.digest, trial_set),
                     **scorer.inputs(),

@@ -355,23 +355,9 @@ class SpeechSets:
         again = system.component.rerun(system.settings, 1)
         return None if again is None else self._of(key, Chosen(system.name, system.component, again), self._evaluated)
 
-    def enrolment_at_other_level(self, label: str) -> SpeechSet | None:
-        """The enrolment sets with pseudo-voices given at the other level, a speaker or an utterance; None if that is no choice."""
-        system = self.evaluation.systems[label]
-        level = {"speaker": "utterance", "utterance": "speaker"}.get(system.component.level(system.settings))
-        settings = system.component.at_level(system.settings, level) if level else None
-        if level is None or settings is None:
-            return None
-        key = SpeechKey(label, "enrolment", level=level)
-        return self._of(key, Chosen(system.name, system.component, settings), self._enrolled, level)
-
     def enrolment_draws(self, own: SpeechSet, attacker: AttackerSettings) -> tuple[SpeechSet, ...]:
-        """The enrolment sets as an attacker anonymises them, a speech set a draw of the random numbers.
-
-        Args:
-            own: the evaluation sets of the system, which serve where level and random numbers are the system's own.
-            attacker: says level and number of draws.
-        """
+        """The enrolment sets as an attacker anonymises them, a speech set a draw; ``own``, the evaluation sets of the system, serve where
+        level and random numbers are the system's own."""
         system = self.evaluation.systems[own.system]
         level, drawn = _drawn(system, attacker.enrolment_level, attacker.enrolment_draws)
         made = [

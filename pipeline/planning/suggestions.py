@@ -19,11 +19,7 @@ def trained_back_ends() -> str:
 
 def centring_back_ends() -> str:
     """Back ends that can be centred on the enrolment."""
-
-    def able(found: Any, settings: Any) -> bool:
-        return any(found.centres_on_enrolment(one) for one in found.variants(settings).values())
-
-    return _able("backends", able)
+    return _able("backends", lambda found, given: any(map(found.centres_on_enrolment, found.variants(given).values())))
 
 
 def _able(kind: Kind, able: Any) -> str:

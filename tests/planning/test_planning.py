@@ -353,16 +353,6 @@ def test_a_second_run_is_made_only_where_something_is_compared_between_two() -> 
     assert not [task.label for task in made.tasks if "second run" in task.label]
 
 
-def test_the_other_level_of_an_enrolment_is_named_plainly() -> None:
-    """Also where the tables add that pseudo-voices are shared."""
-    made = planned("system=[b2r]", "extractor=[ge2e]", "attacker=[lazy_informed]", "system.b2r.share_pseudo=true")
-    assert {one.other_level[0] for one in made.diagnoses if one.other_level} == {"utterance"}
-    made = planned(
-        "system=[b2_vpc2022]", "extractor=[ge2e]", "attacker=[lazy_informed]", "system.b2_vpc2022.level=utterance"
-    )
-    assert {one.other_level[0] for one in made.diagnoses if one.other_level} == {"speaker"}
-
-
 def enrolled(made: Graph, **identity: str) -> set[tuple[str, tuple[str, ...]]]:
     """Condition of each attack on the first trial set, and the draws of which its enrolment is made."""
     found = set()
