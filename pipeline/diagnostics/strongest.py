@@ -11,7 +11,7 @@ import pandas as pd
 from pipeline.diagnostics.sentences import Finding
 from pipeline.tables import results
 
-ATTACK = ("attacker", "extractor", "trained_on", "backend")
+ATTACK = ("condition", "attacker", "extractor", "trained_on", "backend")
 DEFINITIONS = ("rocch", "kaldi", "speechbrain")
 
 

@@ -26,11 +26,12 @@ METRICS = {
     "conversation_eer": field_of(
         TrialMetrics, "eer", "EER_conv", "equal error rate of conversations",
         "The EER of an attacker who hears several utterances of the trial speaker together; rows name how many. It is no EER of "
-        "single utterances.", DEFINED,
+        "single utterances.", DEFINED, summary=False,
     ),
     "conversation_d_ece": field_of(
         TrialMetrics, "d_ece", "D_ECE_conv", "expected disclosure of conversations",
         "D_ECE of an attacker who hears several utterances of the trial speaker together; rows name how many.", DEFINED,
+        summary=False,
     ),
 }  # fmt: skip
 

@@ -202,7 +202,7 @@ def trial_runs(plan: Plan) -> None:
             continue
         again = plan.second[attack.system.system]
         for trial in _trials(plan, attack):
-            if not trial.extractor.reads(again):
+            if not trial.extractor.reads(again) or trial.attack.condition != attack.condition:
                 continue
             inputs: dict[str, Input] = {
                 "scores": trial.scores(plan).ref(),

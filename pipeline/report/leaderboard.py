@@ -165,7 +165,7 @@ def doubt_about(row: Row, diagnostics: pd.DataFrame) -> str:
     flagged.sort(key=lambda one: str(one["check"]) in ADVICE)
 
     def fits(one: Row) -> int | None:
-        names = ("subset", "system", "attacker", "extractor", "trained_on", "backend")
+        names = ("subset", "system", "condition", "attacker", "extractor", "trained_on", "backend")
         held = [(str(one[name] or ""), str(row[name])) for name in names]
         if any(
             said and said != own and not (name == "subset" and row["n_sets"] > 1)
