@@ -727,6 +727,21 @@ class Backend(Component):
     def score(self, models: Any, vectors: np.ndarray) -> np.ndarray:
         """Scores of all pairs, float64 [n_models, n_vectors]; higher means more similar."""
 
+    def adapt(self, vectors: np.ndarray, model: np.ndarray, draws: int) -> Backend:
+        """The back end as it is after hearing all enrolment vectors [n, d], with the index of the model of each [n]; ``draws`` says how
+        many times the enrolment was protected, each time under other random numbers."""
+        return self
+
+    @classmethod
+    def variants(cls, settings: Any) -> Mapping[str, Any]:
+        """The settings of each attack that its parameters serve, by what is added to the label; each is scored by itself."""
+        return {"": settings}
+
+    @classmethod
+    def centres_on_enrolment(cls, settings: Any) -> bool:
+        """Whether vectors are centred on the enrolment: on the speech under attack, not on the training speech."""
+        return False
+
     @classmethod
     def gives_llrs(cls, settings: Any) -> bool:
         """Whether scores are natural-log likelihood ratios."""

@@ -37,11 +37,15 @@ class Linear:
         centre: [d], subtracted from vectors.
         transform: [d, d], maps centred vectors x to ``transform @ x``.
         cohort: [c, d], mapped mean vectors of the cohort, of unit length.
+        scatter: [d, d], sum of the squared deviations from the means of the training speakers, before any shrinkage.
+        shrunk: [2], the degrees of freedom of ``scatter``, and the shrinkage with which it gave ``transform``.
     """
 
     centre: np.ndarray | None = None
     transform: np.ndarray | None = None
     cohort: np.ndarray | None = None
+    scatter: np.ndarray | None = None
+    shrunk: np.ndarray | None = None
 
     def mapped(self, vectors: np.ndarray) -> np.ndarray:
         """Vectors [n, d], centred and mapped."""

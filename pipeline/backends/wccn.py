@@ -5,11 +5,16 @@ Vectors x are centred by the training vectors' mean m and mapped to L^-1 (x - m)
     W = (1 - a) S + a tr(S) / d I
 
 with S the covariance within the training speakers, [d, d], and a the shrinkage. Then all is as with the cosine.
+
+An attacker who protects the enrolment several times adds it to S, each model as a class of its own. Centred on the enrolment, m is
+the mean of the enrolment vectors for models and trials; the cohort of AS-norm stays centred on the training vectors.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import copy
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -17,11 +22,11 @@ import numpy as np
 
 from pipeline.backends import _adaptation
 from pipeline.backends._adaptation import AsNorm
-from pipeline.backends._linear import Linear, LinearBackend, LinearSettings, averages, cohort, scores
+from pipeline.backends._linear import Linear, LinearBackend, LinearSettings, averages, cohort, scores, unit
 from pipeline.contracts import Choice, numeric
 from pipeline.errors import DataError
 
-VERSION = 3
+VERSION = 4
 
 SHRINKAGES = (0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 1.0)
 """What shrinkage is chosen from. 1 is centring alone, so what is chosen is not worse than that on the held-out speakers."""
@@ -36,11 +41,15 @@ class WccnSettings(LinearSettings):
     Attributes:
         shrinkage: share of a spherical covariance in the covariance within speakers (1 is centring alone); null chooses it by
             the EER of held-out training speakers.
+        centre: the mean that is subtracted from enrolment and trials: of the ``training`` vectors, of the ``enrolment`` vectors
+            (training speech may sound different from the speech under attack), or ``both``, the second as an attack of its own
+            with the back end ``LABEL, enrolment centre``. Pairs without an enrolment have that of the training.
     """
 
     name: Literal["wccn"] = numeric("wccn")
     as_norm: AsNorm | None = numeric(AsNorm())
     shrinkage: float | None = numeric(None, ge=0, le=1)
+    centre: Literal["both", "training", "enrolment"] = numeric("both")
 
 
 class Backend(LinearBackend):
@@ -57,6 +66,29 @@ class Backend(LinearBackend):
     @classmethod
     def is_fitted(cls, settings: WccnSettings) -> bool:
         return True
+
+    @classmethod
+    def variants(cls, settings: WccnSettings) -> Mapping[str, WccnSettings]:
+        if settings.centre != "both":
+            return {"": settings}
+        centres = {"": "training", "enrolment centre": "enrolment"}
+        return {name: settings.model_copy(update={"centre": centre}) for name, centre in centres.items()}
+
+    @classmethod
+    def centres_on_enrolment(cls, settings: WccnSettings) -> bool:
+        return settings.centre == "enrolment"
+
+    def adapt(self, vectors: np.ndarray, model: np.ndarray, draws: int) -> Backend:
+        """Centred on the enrolment where that is chosen; of several draws, its spread joins that of the training speakers."""
+        from threadpoolctl import threadpool_limits
+
+        rows, adapted = np.asarray(vectors, dtype=np.float64), copy.copy(self)
+        if draws > 1:
+            with threadpool_limits(1, user_api="blas"):
+                adapted.linear = _joined(self.linear, rows, model)
+        if self.settings.centre == "enrolment":
+            adapted.linear = replace(adapted.linear, centre=rows.mean(axis=0))
+        return adapted
 
     @classmethod
     def fit(
@@ -114,10 +146,8 @@ def learnt(rows: np.ndarray, labels: np.ndarray, shrinkage: float, settings: Wcc
     Raises:
         DataError: nothing is known of how a speaker varies, or the covariance is singular.
     """
-    import scipy.linalg
-
     names, speaker = np.unique(labels, return_inverse=True)
-    freedom, dimension = len(rows) - len(names), rows.shape[1]
+    freedom = len(rows) - len(names)
     wrong = int((~np.isfinite(rows)).any(axis=1).sum())
     if wrong:
         raise DataError(
@@ -128,31 +158,58 @@ def learnt(rows: np.ndarray, labels: np.ndarray, shrinkage: float, settings: Wcc
             f"the back end wccn cannot be learnt from {len(names)} speakers with one vector each: how one varies is unknown",
             remedy="choose a training set with several recordings a speaker, or cut the recordings into pieces",
         )
-    centre = rows.mean(axis=0)
-    rest = rows - averages(rows, speaker, len(names), normalise=False)[speaker]
-    within = rest.T @ rest / freedom
-    level = float(np.trace(within)) / dimension
-    if level <= NO_SPREAD * float((rows**2).mean()):
+    centre, scatter = rows.mean(axis=0), _scatter(rows, speaker, len(names))
+    if float(np.trace(scatter)) / freedom / rows.shape[1] <= NO_SPREAD * float((rows**2).mean()):
         raise DataError(
             "the back end wccn cannot be learnt: the vectors of each speaker are identical",
             cause="the same recording under several ids, or an anonymiser that gives each speaker one fixed voice",
             remedy="choose another training set, or backend=[cosine]",
         )
+    transform = _mapping(scatter, freedom, shrinkage)
+    linear = Linear(centre, transform, None, scatter, np.array([freedom, shrinkage]))
+    if settings.as_norm is None:
+        return linear
+    return replace(linear, cohort=cohort(linear, rows, speaker, normalise=settings.normalise_utterances))
+
+
+def _scatter(rows: np.ndarray, group: np.ndarray, n_groups: int) -> np.ndarray:
+    """Sum [d, d] of the squared deviations of rows [n, d] from the means of their groups."""
+    rest = rows - averages(rows, group, n_groups, normalise=False)[group]
+    return np.asarray(rest.T @ rest)
+
+
+def _joined(linear: Linear, rows: np.ndarray, model: np.ndarray) -> Linear:
+    """What was learnt from training speakers, with the spread of enrolment vectors [n, d] within their models; centre unchanged."""
+    assert linear.scatter is not None and linear.shrunk is not None and linear.transform is not None
+    models, group = np.unique(model, return_inverse=True)
+    freedom, shrinkage = float(linear.shrunk[0]) + len(rows) - len(models), float(linear.shrunk[1])
+    scatter = linear.scatter + _scatter(rows, group, len(models))
+    transform = _mapping(scatter, freedom, shrinkage)
+    others = linear.cohort
+    if others is not None:
+        # The directions of the cohort's models, mapped back and mapped anew.
+        others = unit(np.linalg.solve(linear.transform, others.T).T @ transform.T)
+    return Linear(linear.centre, transform, others, scatter, np.array([freedom, shrinkage]))
+
+
+def _mapping(scatter: np.ndarray, freedom: float, shrinkage: float) -> np.ndarray:
+    """L^-1 [d, d] of the covariance that a scatter has at so many degrees of freedom, after shrinkage; singular ones are refused."""
+    import scipy.linalg
+
+    dimension = len(scatter)
+    within = scatter / freedom
+    level = float(np.trace(within)) / dimension
     within = (1 - shrinkage) * within + shrinkage * level * np.eye(dimension)
     values = scipy.linalg.eigvalsh(within)
     if values[0] <= NO_SPREAD * values[-1]:
         raise DataError(
-            f"the covariance within speakers is singular: {freedom} degrees of freedom for {dimension} dimensions, eigenvalues "
+            f"the covariance within speakers is singular: {freedom:g} degrees of freedom for {dimension} dimensions, eigenvalues "
             f"from {values[-1]:.2g} to {max(values[0], 0):.2g}",
             where=f"backend wccn, setting shrinkage={shrinkage:g}",
             remedy="set a larger shrinkage, or null to have it chosen",
         )
     lower = scipy.linalg.cholesky(within, lower=True)
-    transform = scipy.linalg.solve_triangular(lower, np.eye(dimension), lower=True)
-    linear = Linear(centre, transform)
-    if settings.as_norm is None:
-        return linear
-    return Linear(centre, transform, cohort(linear, rows, speaker, normalise=settings.normalise_utterances))
+    return np.asarray(scipy.linalg.solve_triangular(lower, np.eye(dimension), lower=True))
 
 
 def _chosen(settings: WccnSettings, rows: np.ndarray, labels: np.ndarray, choice: Choice) -> dict[str, Any]:

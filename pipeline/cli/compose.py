@@ -209,14 +209,15 @@ def _without_unchosen(values: dict[str, Any], arguments: Sequence[str], recipe: 
         return values
     own: Any = OmegaConf.load(assets("recipes") / recipe / "config.yaml")
     kept = dict(values)
-    for group in ("extractor", "backend", "metric"):
+    # An option file of each group gives the field that is named here; what lacks it has the recipe's fields alone.
+    for group, needed in {"extractor": "name", "backend": "name", "metric": "name", "attacker": "enrolment"}.items():
         entries = kept.get(group)
         if isinstance(entries, Mapping):
             spare = {
                 label
                 for label in own.get(group) or {}
                 if isinstance(entries.get(label), Mapping)
-                and "name" not in entries[label]
+                and needed not in entries[label]
                 and not any(one.lstrip("+").startswith(f"{group}.{label}.") for one in arguments)
             }
             kept[group] = {label: entry for label, entry in entries.items() if label not in spare}

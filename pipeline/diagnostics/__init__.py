@@ -19,7 +19,7 @@ class Diagnosis:
         check_on_original: the same of this extractor and back end with original speech, for those who know original speech.
         treatment: how much enrolment and trials were changed.
         on_original: the EER of this attacker on original speech.
-        other_level: the level at which the enrolment was anonymised otherwise, and the EER with it.
+        original_enrolment: the EER of this attacker with original speech enrolled in place of protected speech.
         levels: the level of the evaluated speech, and that of the training set.
         note: of the back end.
     """
@@ -30,7 +30,7 @@ class Diagnosis:
     check_on_original: Ref | None = None
     treatment: Ref | None = None
     on_original: Ref | None = None
-    other_level: tuple[str, Ref] | None = None
+    original_enrolment: Ref | None = None
     levels: tuple[str, str] | None = None
     note: str = ""
 

@@ -140,12 +140,10 @@ def _of(each: Diagnosis, eers: Rows, rows: Rows, outcome: Outcome) -> Iterator[F
             yield diagnostics.original_gap(held, plain)
     if each.treatment is not None:
         yield diagnostics.treated_differently(Treatment(**records.read(outcome.artefact(each.treatment).folder)))
-    if each.other_level is not None and test is not None:
-        level, ref = each.other_level
-        other = records.read(outcome.artefact(ref).folder)["eer"]
-        used = "utterance" if level == "speaker" else "speaker"
-        both = {used: test, level: other}
-        yield diagnostics.enrolment_level(both["speaker"], both["utterance"], used)
+    if each.original_enrolment is not None and test is not None:
+        original = records.read(outcome.artefact(each.original_enrolment).folder)["eer"]
+        if original is not None:
+            yield diagnostics.original_enrolment(test, original)
     if each.levels is not None:
         system, learnt = each.levels
         yield diagnostics.training_level(system, learnt, test)

@@ -41,9 +41,6 @@ MISMATCH = 0.10
 FEWEST_HELD_OUT = 5
 """Speakers below which an EER says too little to be held against a training: one speaker moves it by 10 points or more."""
 
-LEVEL = 0.05
-"""Points of EER by which the enrolment's level may matter: about the half width of an interval over 40 speakers."""
-
 MARGIN = 0.02
 """Points of EER by which attackers may differ without intervals: a step of a few trials, no difference in strength."""
 
@@ -59,6 +56,8 @@ LEAST_BITS = 0.2
 
 HIDES = 0.70
 """DeID from which readers take the speakers for hidden. All baselines of the VoicePrivacy Challenge 2022 have more, 72 to 100 %."""
+
+DRAW = "Set attacker.NAME.enrolment_level=utterance and attacker.NAME.enrolment_draws=3"
 
 OF_NUMBERS = ("deid_against_eer",)
 """Checks that cast doubt on a number and on no attack: the attack is what shows it."""
@@ -280,30 +279,20 @@ def treated_differently(found: Treatment) -> Finding:
     return Finding("treated_differently", found.difference, "", f"{sentence}.", found.differs)
 
 
-def enrolment_level(eer_speaker: Rate | float, eer_utterance: Rate | float, used: str) -> Finding:
-    """The same attacker with the enrolment anonymised at speaker and at utterance level, on the same trials.
+def original_enrolment(eer_protected: Rate | float, eer_original: float) -> Finding:
+    """The same extractor and back end with protected (PP) and with original enrolment (OP), on the same trials.
 
-    Flagged where the level that was not used gives an EER lower by more than 5 points and more than the intervals' margin.
-
-    Args:
-        eer_speaker, eer_utterance: EER with the enrolment at either level.
-        used: ``speaker`` or ``utterance``, the level of the result beside which this stands.
-
-    Raises:
-        ValueError: another level.
+    Flagged where protected enrolment is the weaker attack by more than 2 points.
     """
-    rates = {"speaker": _rate(eer_speaker), "utterance": _rate(eer_utterance)}
-    if used not in rates:
-        raise ValueError(f"enrolment is anonymised at level speaker or utterance, not {used!r}")
-    other = "utterance" if used == "speaker" else "speaker"
-    difference = rates[used].value - rates[other].value
-    flagged = difference > max(LEVEL, _margin(rates[used], rates[other]))
+    protected = _rate(eer_protected).value
+    difference = protected - eer_original
     sentence = (
-        f"With the enrolment anonymised at {used} level the EER is {_percent(rates[used].value)}, {_compared(difference)} the "
-        f"{_percent(rates[other].value)} at {other} level"
+        f"Under this back end, protected enrolment (PP) has an EER of {_percent(protected)}, {_compared(difference)} the "
+        f"{_percent(eer_original)} of original enrolment (OP)"
     )
-    end = f": privacy is overestimated by the {used} level." if flagged else "."
-    return Finding("enrolment_level", difference, "fraction", sentence + end, flagged)
+    flagged = difference > MARGIN
+    end = f": the enrolment's pseudo-voices weaken the attack. {DRAW}" if flagged else ""
+    return Finding("original_enrolment", difference, "fraction", f"{sentence}{end}.", flagged)
 
 
 def training_level(system_level: str, training_level: str, eer: Rate | float | None = None) -> Finding:

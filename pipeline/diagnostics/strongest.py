@@ -11,7 +11,7 @@ import pandas as pd
 from pipeline.diagnostics.sentences import Finding
 from pipeline.tables import results
 
-ATTACK = ("attacker", "extractor", "trained_on", "backend")
+ATTACK = ("condition", "attacker", "extractor", "trained_on", "backend")
 DEFINITIONS = ("rocch", "kaldi", "speechbrain")
 
 
@@ -45,7 +45,8 @@ def choices(attacks: pd.DataFrame) -> Iterator[tuple[Mapping[str, str], Finding]
 
 def named(row: Mapping[Any, Any]) -> str:
     """An attack in words."""
-    return f"{row['attacker']}: {row['extractor']} ({row['trained_on']}), {row['backend']}"
+    both = ", original enrolled too" if row["condition"] == "OPP" else ""
+    return f"{row['attacker']}: {row['extractor']} ({row['trained_on']}), {row['backend']}{both}"
 
 
 def definition(rows: pd.DataFrame) -> str:

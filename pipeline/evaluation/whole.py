@@ -125,8 +125,7 @@ def _of_source(source: Source) -> list[Ref]:
 
 
 def _of_diagnosis(one: Diagnosis) -> list[Ref]:
-    level = one.other_level[1] if one.other_level is not None else None
-    refs = (one.training, one.check, one.check_on_original, one.treatment, one.on_original, level)
+    refs = (one.training, one.check, one.check_on_original, one.treatment, one.on_original, one.original_enrolment)
     return [ref for ref in refs if ref is not None]
 
 

@@ -48,6 +48,7 @@ from pipeline.metrics.cllr import cllr, cllr_cal, cllr_min
 from pipeline.metrics.conversation import (
     LengthCurve,
     Lengths,
+    conversations,
     length_by_speaker,
     length_curve,
     length_slopes,
@@ -208,6 +209,7 @@ __all__ = [
     "cllr_cal",
     "cllr_min",
     "cllr_min_op_oo",
+    "conversations",
     "d_diag",
     "d_ece",
     "d_ece_op_oo",

@@ -27,6 +27,7 @@ from pipeline.metrics.detection import eer_rocch
 from pipeline.metrics.lid import SoftmaxLoss, candidates, loso_of_loss, mean_of, posterior_bits, row_z, speaker_means
 from pipeline.metrics.pav import Rows, calibrate_rows
 from pipeline.metrics.population import pi_link_curve
+from pipeline.metrics.trials import Trials
 from pipeline.metrics.uncertainty import BySpeaker
 
 RULES = ("mean_row", "llr_sum", "llr_mean")
@@ -325,3 +326,40 @@ class _Measured:
         )
         blocks = calibrate_rows(Rows(target, nontarget, scores), laplace=False)
         return eer_rocch(blocks.target, blocks.nontarget)
+
+
+def conversations(
+    scores: npt.ArrayLike,
+    enrolled: npt.ArrayLike,
+    spoken: npt.ArrayLike,
+    utterances: npt.ArrayLike,
+    length: int,
+) -> Trials:
+    """Trials of conversations: the mean score of ``length`` utterances of one speaker against one enrolled speaker.
+
+    Utterances are taken in the order of their ids, so that neighbours of a session come together, and cut into disjoint conversations.
+
+    Args:
+        scores, enrolled, spoken, utterances: [n] score, enrolled speaker, speaker and id of the utterance of each trial.
+        length: utterances of a conversation.
+
+    Raises:
+        MetricError: nobody has so many utterances, or one of the classes has no conversation.
+
+    Example:
+        >>> from pipeline.metrics import conversations
+        >>> found = conversations([1, 3, 0, 2, 9], list("aaaab"), list("aabba"), ["a1", "a2", "b1", "b2", "a1"], 2)
+        >>> found.scores.tolist(), found.is_target.tolist()
+        ([2.0, 1.0], [True, False])
+    """
+    names, numbers = np.unique(np.concatenate([np.asarray(enrolled), np.asarray(spoken)]), return_inverse=True)
+    n = len(numbers) // 2
+    order = np.lexsort((np.asarray(utterances), numbers[n:], numbers[:n]))
+    values, pair = np.asarray(scores, dtype=np.float64)[order], (numbers[:n] * len(names) + numbers[n:])[order]
+    starts = np.flatnonzero(np.diff(pair, prepend=-1))
+    ends = np.append(starts[1:], n)
+    first = np.concatenate([np.arange(start, end - length + 1, length) for start, end in zip(starts, ends)])
+    if not first.size:
+        raise MetricError(f"no speaker has {length} utterances that are tried against one enrolled speaker")
+    joined = values[first[:, None] + np.arange(length)].mean(axis=1)
+    return Trials(joined, pair[first] // len(names), pair[first] % len(names))

@@ -67,22 +67,21 @@ def graph(evaluation: Evaluation, data: Prepared, machine: Machine) -> Graph:
 
 
 def _speech(plan: Plan, sets: SpeechSets) -> None:
-    """The anonymised evaluation sets: all systems, second runs, enrolment at other levels."""
+    """The anonymised evaluation sets: all systems, second runs, and the enrolment as attackers anonymise it."""
     again = any(plan.families(f"{kind}_runs") and plan.plain(f"{kind}s") for kind in ("trial", "pair"))
-    attacked = any(one.enrolment == "anonymised" for one in plan.evaluation.attackers.values())
-    attacked = attacked and bool(plan.families("trials")) and bool(plan.plain("trials"))
     for label in plan.evaluation.systems:
         plan.evaluated[label] = sets.evaluated(label)
         second = sets.second_run(label) if again else None
         if second is not None:
             plan.second[label] = second
-        other = sets.enrolment_at_other_level(label) if attacked and plan.evaluation.diagnostics else None
-        if other is not None:
-            plan.other[label] = other
-    for several in (plan.evaluated, plan.second, plan.other):
-        for speech in several.values():
-            for task in speech.tasks:
-                plan.graph.add(task)
+    for label in plan.evaluation.anonymised if plan.families("trials") or plan.families("trial_runs") else ():
+        for name, attacker in plan.evaluation.attackers.items():
+            if attacker.enrolment == "anonymised":
+                plan.enrolled[label, name] = sets.enrolment_draws(plan.evaluated[label], attacker)
+    drawn = [speech for several in plan.enrolled.values() for speech in several]
+    for speech in (*plan.evaluated.values(), *plan.second.values(), *drawn):
+        for task in speech.tasks:
+            plan.graph.add(task)
     for label, speech in plan.evaluated.items():
         if speech.manifests:
             plan.graph.heard.same[label] = plan.graph.add(_same(speech)).ref()
@@ -109,11 +108,13 @@ def _needs(plan: Plan) -> list[Need]:
         if label in plan.second:
             again = plan.second[label]
             needs += [(again, extractor) for extractor in scored if extractor.reads(again)]
-        if label in plan.other:
-            needs += [(plan.other[label], extractor) for extractor in scored]
-    if plan.evaluation.diagnostics:
-        needs += [(plan.original, one) for one in plan.extractors if one.system]
-    return needs
+        drawn = [speech for (system, _), several in plan.enrolled.items() if system == label for speech in several]
+        needs += [(speech, extractor) for speech in drawn for extractor in scored]
+    attackers = plan.evaluation.attackers
+    once = [who for who, drawn in plan.enrolled.items() if len(drawn) == 1]
+    joined = {system for system, name in once if attackers[name].enrolment_draws > 1}
+    heard = [one for one in plan.extractors if one.system in joined or (one.system and plan.evaluation.diagnostics)]
+    return [*needs, *((plan.original, one) for one in heard)]
 
 
 def _notes(plan: Plan) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from pipeline.diagnostics import Diagnosis
@@ -22,31 +22,53 @@ LIBRARIES = ("numpy", "scipy")
 
 @dataclass(frozen=True)
 class Attack:
-    """Who attacks which system, with what enrolled against what; ``attacker`` is None for unprotected speech."""
+    """Who attacks which system, with what enrolled against what; ``attacker`` is None for unprotected speech.
+
+    Attributes:
+        enrolled: the draws of the enrolment, of which all utterances make a model.
+    """
 
     system: SpeechSet
     name: str
     attacker: AttackerSettings | None
-    enrolled: SpeechSet
+    enrolled: tuple[SpeechSet, ...]
     tried: SpeechSet
 
     @property
     def condition(self) -> str:
-        return self.attacker.condition if self.attacker else "OO"
+        own = self.attacker.condition if self.attacker else "OO"
+        return own if len({one.system for one in self.enrolled}) == 1 else f"O{own}"
+
+    @property
+    def drawn(self) -> bool:
+        """Whether the attacker anonymised the enrolment otherwise than the system does."""
+        return any(one.key.part == "enrolment" for one in self.enrolled)
 
     def pairs(self, plan: Plan) -> list[Pair]:
         """The extractors that the attacker has, each with a back end."""
         return plan.pairs_of(self.attacker, self.system.system, self.name, "trials")
 
+    def enrolments(self, plan: Plan, extractor: LoadedExtractor) -> Iterator[Attack]:
+        """The attack with each enrolment that the attacker can have: anonymised under several draws; or, where several are asked for
+        and there is one, under that one, and together with the original enrolment."""
+        attacker = self.attacker
+        if attacker is None or attacker.enrolment == "original":
+            yield self
+            return
+        drawn = plan.enrolled[self.system.system, self.name] if extractor.tables is None else (self.system,)
+        yield replace(self, enrolled=drawn)
+        if attacker.enrolment_draws > 1 and len(drawn) == 1:
+            yield replace(self, enrolled=(plan.original, *drawn))
 
-def _attacks(plan: Plan, copies: Mapping[str, SpeechSet]) -> Iterator[Attack]:
-    """All attacks on the anonymised systems that are among these copies."""
-    for label, anonymised in copies.items():
+
+def _attacks(plan: Plan, labels: Sequence[str]) -> Iterator[Attack]:
+    """All attacks on some anonymised systems, each with the system's own enrolment."""
+    for label in labels:
         if label == plan.evaluation.original:
             continue
+        sides = {"original": plan.original, "anonymised": plan.evaluated[label]}
         for name, attacker in plan.evaluation.attackers.items():
-            enrolled, tried = attacker.enrols(plan.original, anonymised), attacker.tries(plan.original, anonymised)
-            yield Attack(anonymised, name, attacker, enrolled, tried)
+            yield Attack(sides["anonymised"], name, attacker, (sides[attacker.enrolment],), sides[attacker.trial])
 
 
 @dataclass(frozen=True)
@@ -61,10 +83,14 @@ class Trial:
     def cell(self) -> Cell:
         return _cell(self.attack, self.trial_set, Comparer.of(self.extractor, self.scorer))
 
-    def scores(self, plan: Plan, attack: Attack | None = None) -> Task:
-        """The scores of the attack, or of another one on the same trials."""
-        of = attack or self.attack
-        return plan.trial_scores(of.enrolled, of.tried, self.extractor, self.scorer, self.trial_set)
+    def scores(self, plan: Plan, run: SpeechSet | None = None) -> Task:
+        """The scores of the attack, on another run of the system where one is given."""
+        attack = self.attack
+        enrolled, tried = attack.enrolled, attack.tried
+        if run is not None:
+            enrolled = tuple(run if one is attack.system else one for one in enrolled)
+            tried = run if tried is attack.system else tried
+        return plan.trial_scores(enrolled, tried, self.extractor, self.scorer, self.trial_set)
 
     def on(self, plan: Plan) -> Callable[[TrialSet], Task]:
         """The scores of the attack on a trial set."""
@@ -83,14 +109,16 @@ class Trial:
 
 
 def _cell(attack: Attack, trial_set: TrialSet, comparer: Comparer) -> Cell:
-    across = trial_set.across_sexes
-    return Cell(trial_set.name, attack.condition, attack.system, attack.name, comparer, trial_set.digest, across)
+    asked = attack.attacker.asked_enrolment if attack.attacker else ""
+    cell = Cell(trial_set.name, attack.condition, attack.system, attack.name, comparer, trial_set.digest)
+    return replace(cell, across_sexes=trial_set.across_sexes, enrolment=asked)
 
 
 def _trials(plan: Plan, attack: Attack) -> Iterator[Trial]:
     for trial_set in plan.data.trials.values():
         for extractor, scorer in attack.pairs(plan):
-            yield Trial(attack, trial_set, extractor, scorer)
+            for enrolled in attack.enrolments(plan, extractor):
+                yield Trial(enrolled, trial_set, extractor, scorer)
 
 
 def trials(plan: Plan) -> None:
@@ -98,8 +126,8 @@ def trials(plan: Plan) -> None:
     families = plan.families("trials")
     if not families:
         return
-    unprotected = Attack(plan.original, "unprotected", None, plan.original, plan.original)
-    for attack in (unprotected, *_attacks(plan, plan.evaluated)):
+    unprotected = Attack(plan.original, "unprotected", None, (plan.original,), plan.original)
+    for attack in (unprotected, *_attacks(plan, list(plan.evaluated))):
         for trial in _trials(plan, attack):
             scored = trial.scores(plan)
             for name, family in families:
@@ -111,8 +139,13 @@ def trials(plan: Plan) -> None:
             if plan.evaluation.diagnostics and attack.attacker is not None and heard:
                 _diagnose(plan, trial, attack.attacker)
             _candidate(plan, trial)
-        for trial_set in plan.data.trials.values():
-            _fused(plan, attack, trial_set)
+        _fused(plan, attack)
+
+
+def planned(plan: Plan, label: str) -> Iterator[Trial]:
+    """All attacks on one anonymised system, on each trial set."""
+    for attack in _attacks(plan, [label]):
+        yield from _trials(plan, attack)
 
 
 def _candidate(plan: Plan, trial: Trial) -> None:
@@ -127,13 +160,14 @@ def fused_nowhere(plan: Plan) -> bool:
     return bool(plan.evaluation.fusion) and not any(task.name == "fuse" for task in plan.graph.tasks)
 
 
-def _fused(plan: Plan, attack: Attack, trial_set: TrialSet) -> None:
-    """The scores of all extractors of an attacker with one back end, joined."""
-    by_backend: dict[str, list[Trial]] = {}
-    for extractor, scorer in attack.pairs(plan):
-        if scorer.check is not None:
-            by_backend.setdefault(scorer.label, []).append(Trial(attack, trial_set, extractor, scorer))
-    for several in by_backend.values():
+def _fused(plan: Plan, attack: Attack) -> None:
+    """The scores of all extractors of an attacker with one back end and the same enrolment, joined."""
+    together: dict[tuple[str, str, str], list[Trial]] = {}
+    for trial in _trials(plan, attack):
+        if trial.scorer.check is not None:
+            key = (trial.trial_set.name, trial.scorer.shown, trial.attack.condition)
+            together.setdefault(key, []).append(trial)
+    for several in together.values():
         if len(several) < 2:
             continue
         for kind in plan.evaluation.fusion:
@@ -163,16 +197,16 @@ def trial_runs(plan: Plan) -> None:
     families = plan.families("trial_runs")
     if not families:
         return
-    firsts = _attacks(plan, {label: plan.evaluated[label] for label in plan.second})
-    for first, second in zip(firsts, _attacks(plan, plan.second), strict=True):
-        if first.enrolled is first.tried is plan.original:
+    for attack in _attacks(plan, list(plan.second)):
+        if attack.condition == "OO":
             continue
-        for trial in _trials(plan, first):
-            if not trial.extractor.reads(second.system):
+        again = plan.second[attack.system.system]
+        for trial in _trials(plan, attack):
+            if not trial.extractor.reads(again) or trial.attack.condition != attack.condition:
                 continue
             inputs: dict[str, Input] = {
                 "scores": trial.scores(plan).ref(),
-                "scores_again": trial.scores(plan, second).ref(),
+                "scores_again": trial.scores(plan, again).ref(),
             }
             for name, family in families:
                 plan.measure(trial.cell(), name, family, trial.context(), inputs)
@@ -181,17 +215,15 @@ def trial_runs(plan: Plan) -> None:
 def _diagnose(plan: Plan, trial: Trial, attacker: AttackerSettings) -> None:
     """What there is to judge this attack by, and the scores that it takes."""
     attack, extractor, trial_set = trial.attack, trial.extractor, trial.trial_set
-    treatment = on_original = None
-    other: tuple[str, Ref] | None = None
+    treatment = on_original = original_enrolment = None
     system = attack.system
-    if attack.enrolled is attack.tried is system:
+    if attack.enrolled == (attack.tried,) == (system,):
         treatment = _treatment(plan, system, extractor, trial_set)
-        if system.system in plan.other and extractor.tables is None:
-            enrolled = plan.other[system.system]
-            scores = plan.trial_scores(enrolled, attack.tried, extractor, trial.scorer, trial_set)
-            other = (enrolled.level, _checked(plan, scores))
+    if attack.condition == "PP" and not trial.scorer.centred:
+        scores = plan.trial_scores((plan.original,), attack.tried, extractor, trial.scorer, trial_set)
+        original_enrolment = _checked(plan, scores)
     if extractor.system or trial.adapted_to:
-        unprotected = plan.trial_scores(plan.original, plan.original, extractor, trial.scorer, trial_set)
+        unprotected = plan.trial_scores((plan.original,), plan.original, extractor, trial.scorer, trial_set)
         on_original = _checked(plan, unprotected)
     learnt = trial.adapted_to
     levels = (plan.level(system.system), learnt.level) if learnt is not None else None
@@ -203,7 +235,7 @@ def _diagnose(plan: Plan, trial: Trial, attacker: AttackerSettings) -> None:
             check_on_original=_check_on_original(plan, trial),
             treatment=treatment,
             on_original=on_original,
-            other_level=other,
+            original_enrolment=original_enrolment,
             levels=levels,
             note=trial.scorer.note,
         )

@@ -13,7 +13,7 @@ class SpeechKey:
     Attributes:
         system: its label.
         part: the evaluation sets, the training set, or the enrolment sets alone.
-        run: under which random numbers, from 1; 2 is the second run, and what a training set is drawn by counts on.
+        run: under which random numbers, from 1; 2 is the second run, and the draws of training and enrolment sets count on.
         level: how pseudo-voices are given, where that is not left to the system.
     """
 
@@ -25,10 +25,11 @@ class SpeechKey:
     @property
     def label(self) -> str:
         """What messages call it."""
+        draw = f", draw {self.run}" if self.run > 1 else ""
         if self.part == "enrolment":
-            return f"{self.system}, enrolment at {self.level} level"
+            return f"{self.system}, enrolment at {self.level} level{draw}"
         if self.part == "training":
-            said = f"{self.level}{f', draw {self.run}' if self.run > 1 else ''}".lstrip(", ")
+            said = f"{self.level}{draw}".lstrip(", ")
             return f"{self.system}, training set" + (f" ({said})" if said else "")
         return self.system if self.run == 1 else f"{self.system}, second run"
 

@@ -39,6 +39,7 @@ class Scorer:
         learnt: the training set that goes with it: that of its parameters, or of its check.
         note: what the reader of its numbers must know.
         check: how well it tells held-out training speakers apart.
+        variant: which of the attacks that its parameters serve; '' for the first.
     """
 
     label: str
@@ -47,6 +48,23 @@ class Scorer:
     learnt: TrainingSet | None = None
     note: str = ""
     check: Ref | None = None
+    variant: str = ""
+
+    @property
+    def shown(self) -> str:
+        """What tables call it."""
+        return f"{self.label}, {self.variant}" if self.variant else self.label
+
+    @property
+    def centred(self) -> bool:
+        """Whether it centres vectors on the enrolment."""
+        return self.component.centres_on_enrolment(self.chosen.settings)
+
+    @property
+    def variants(self) -> list[Scorer]:
+        """The back end in each way in which its parameters are an attack of their own."""
+        ways = self.component.variants(self.chosen.settings).items()
+        return [replace(self, chosen=replace(self.chosen, settings=way), variant=name) for name, way in ways]
 
     @property
     def component(self) -> type[Backend]:
@@ -135,7 +153,7 @@ class Comparer:
         return cls(
             extractor.name,
             trained_on(extractor, scorer),
-            scorer.label,
+            scorer.shown,
             ORACLE,
             {**described, "backend": scorer.described},
             frozenset({scorer.chosen.module}),
@@ -188,6 +206,7 @@ class Cell:
     Attributes:
         protocol: digest of what is compared.
         across_sexes: whether it is trials that were made here without the sex of any speaker.
+        enrolment: how the attacker asked for the enrolment, for signatures; what it became follows from the system.
     """
 
     subset: str
@@ -197,12 +216,14 @@ class Cell:
     comparer: Comparer
     protocol: str
     across_sexes: bool = False
+    enrolment: str = ""
 
     @property
     def label(self) -> str:
         """What messages call it."""
         by = self.comparer
-        parts = (self.subset, self.system.system, self.attacker, by.extractor, by.trained_on, by.backend)
+        both = self.condition if len(self.condition) > 2 else ""
+        parts = (self.subset, self.system.system, self.attacker, both, by.extractor, by.trained_on, by.backend)
         return " ".join(part for part in parts if part)
 
     def identity(self, dataset: str) -> dict[str, str]:
@@ -242,7 +263,7 @@ class Plan:
     Attributes:
         evaluated: the evaluation sets of each system.
         second: those of the second runs of random systems.
-        other: enrolment sets at the other level.
+        enrolled: anonymised enrolment sets by (system, attacker), a speech set a draw of the random numbers.
         scorers: back ends by (label, extractor, training set).
         answered: the chosen metrics that are measured somewhere.
         tried: all attacks with their scores, and whether it is known who the speakers are.
@@ -256,7 +277,7 @@ class Plan:
     features: Features
     evaluated: dict[str, SpeechSet] = field(default_factory=dict)
     second: dict[str, SpeechSet] = field(default_factory=dict)
-    other: dict[str, SpeechSet] = field(default_factory=dict)
+    enrolled: dict[tuple[str, str], tuple[SpeechSet, ...]] = field(default_factory=dict)
     scorers: dict[tuple[str, ExtractorKey, TrainingKey | None], Scorer] = field(default_factory=dict)
     answered: set[str] = field(default_factory=set)
     tried: list[tuple[Cell, Task, bool]] = field(default_factory=list)
@@ -296,8 +317,12 @@ class Plan:
         speech.
 
         An attacker who trains on the system's speech has the extractors that were trained on it, with each back end, and
-        those that know original speech with each back end that was.
+        those that know original speech with each back end that was. A back end that serves several attacks on trials comes in each way.
         """
+        pairs = self._pairs_of(attacker, system, name, kind)
+        return [(one, way) for one, scorer in pairs for way in (scorer.variants if kind == "trials" else [scorer])]
+
+    def _pairs_of(self, attacker: AttackerSettings | None, system: str, name: str, kind: str) -> list[Pair]:
         if attacker is None or not attacker.adapts:
             return [pair for extractor in self.plain(kind) for pair in self.with_back_ends(extractor)]
         learnt = self.trainings.anonymised.get((system, name))
@@ -354,21 +379,28 @@ class Plan:
         return self.features.vectors(speech, extractor, self._sides[trial_set.name, side])
 
     def trial_scores(
-        self, enrolled: SpeechSet, tried: SpeechSet, extractor: LoadedExtractor, scorer: Scorer, trial_set: TrialSet
+        self,
+        enrolled: Sequence[SpeechSet],
+        tried: SpeechSet,
+        extractor: LoadedExtractor,
+        scorer: Scorer,
+        trial_set: TrialSet,
     ) -> Task:
-        """The scores of a trial set, once however often they are asked for."""
-        which = (
-            trial_set.name
-            if trial_set is self.data.trials.get(trial_set.name)
-            else f"{trial_set.name} (all candidates)"
-        )
+        """The scores of a trial set, once however often they are asked for; ``enrolled`` are the draws that make a model."""
+        all_candidates = trial_set is not self.data.trials.get(trial_set.name)
+        which = f"{trial_set.name} (all candidates)" if all_candidates else trial_set.name
+        sides = {
+            f"enrolment.{draw}" if draw else "enrolment": self.side(one, extractor, trial_set, "enrolment")
+            for draw, one in enumerate(enrolled)
+        }
+        drawn = " and ".join(one.label for one in enrolled)
         return self.graph.add(
             Task(
                 name="score",
-                label=f"score {which} {enrolled.label} against {tried.label} {extractor.label} {scorer.label}",
+                label=f"score {which} {drawn} against {tried.label} {extractor.label} {scorer.shown}",
                 settings=scorer.chosen.numeric(),
                 inputs={
-                    "enrolment": self.side(enrolled, extractor, trial_set, "enrolment"),
+                    **sides,
                     "trial": self.side(tried, extractor, trial_set, "trials"),
                     "trials": Given(trial_set.digest, trial_set),
                     **scorer.inputs(),
@@ -480,6 +512,8 @@ class Plan:
         }
         if cell.across_sexes:
             parameters["sexes"] = "unknown"
+        if cell.enrolment:
+            parameters["enrolment"] = cell.enrolment
         identity, reads = cell.identity(self.data.name), family.component.reads
         by, notes = cell.comparer, [cell.comparer.note, limits.SEXES if cell.across_sexes else ""]
         tried = self.data.trials.get(cell.subset) if reads.startswith("trial") else None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pandas as pd
 
@@ -312,6 +312,17 @@ class Originals:
         return Parts.of([Part(part, seconds(part)) for part in shards(self.rows)], self.rows[:0])
 
 
+def _drawn(system: Chosen[Anonymiser], level: str, count: int) -> tuple[str, list[Chosen[Anonymiser]]]:
+    """The level at which a system can give pseudo-voices if it is asked for one, and the system there under so many draws of its random
+    numbers: one where nothing is random, or where it was run elsewhere."""
+    component = system.component
+    there = component.at_level(system.settings, level) if level != "same" else None
+    settings = system.settings if there is None else there
+    again = [component.rerun(settings, number) for number in range(1, count)]
+    several = [settings, *(one for one in again if one is not None)]
+    return component.level(settings), [replace(system, settings=one) for one in several]
+
+
 @dataclass(frozen=True)
 class SpeechSets:
     """Makes the speech sets of an evaluation."""
@@ -344,15 +355,17 @@ class SpeechSets:
         again = system.component.rerun(system.settings, 1)
         return None if again is None else self._of(key, Chosen(system.name, system.component, again), self._evaluated)
 
-    def enrolment_at_other_level(self, label: str) -> SpeechSet | None:
-        """The enrolment sets with pseudo-voices given at the other level, a speaker or an utterance; None if that is no choice."""
-        system = self.evaluation.systems[label]
-        level = {"speaker": "utterance", "utterance": "speaker"}.get(system.component.level(system.settings))
-        settings = system.component.at_level(system.settings, level) if level else None
-        if level is None or settings is None:
-            return None
-        key = SpeechKey(label, "enrolment", level=level)
-        return self._of(key, Chosen(system.name, system.component, settings), self._enrolled, level)
+    def enrolment_draws(self, own: SpeechSet, attacker: AttackerSettings) -> tuple[SpeechSet, ...]:
+        """The enrolment sets as an attacker anonymises them, a speech set a draw; ``own``, the evaluation sets of the system, serve where
+        level and random numbers are the system's own."""
+        system = self.evaluation.systems[own.system]
+        level, drawn = _drawn(system, attacker.enrolment_level, attacker.enrolment_draws)
+        made = [
+            self._of(SpeechKey(own.system, "enrolment", run, level), one, self._enrolled, level)
+            for run, one in enumerate(drawn, 1)
+            if one.settings != system.settings
+        ]
+        return tuple(made) if len(made) == len(drawn) else (own, *made)
 
     def training(self, label: str, attacker: AttackerSettings | None = None) -> TrainingSet:
         """The training set of the original speech, or its copy that a system protects as an attacker wants it.
@@ -369,18 +382,11 @@ class SpeechSets:
             left = set(speech.listed["utterance"])
             lost = (*self.data.untrained, *(name for name in rows["utterance"] if name not in left))
             return TrainingSet((speech,), level, False, one_each, attacker is not None, asked, lost=lost)
-        wanted = attacker.training_level
-        settings = component.at_level(system.settings, wanted) if wanted != "same" else None
-        settings = settings if settings is not None else system.settings
-        level = component.level(settings)
-        count = attacker.training_draws or (DRAWS if one_each else 1)
-        drawn = [settings, *(component.rerun(settings, number) for number in range(1, count))]
+        level, drawn = _drawn(system, attacker.training_level, attacker.training_draws or (DRAWS if one_each else 1))
         parts, cuts = self._pieces(rows) if one_each else (self._learnt.parts, ())
         draws = [
-            self._anonymised(
-                SpeechKey(label, "training", run=number, level=level), level, Chosen(system.name, component, one), parts
-            )
-            for number, one in enumerate((one for one in drawn if one is not None), 1)
+            self._anonymised(SpeechKey(label, "training", run=number, level=level), level, one, parts)
+            for number, one in enumerate(drawn, 1)
         ]
         tasks = (*cuts, *(task for one in draws for task in one.tasks))
         lost = self.data.untrained

@@ -17,6 +17,11 @@ def trained_back_ends() -> str:
     return _able("backends", lambda found, settings: found.is_fitted(settings))
 
 
+def centring_back_ends() -> str:
+    """Back ends that can be centred on the enrolment."""
+    return _able("backends", lambda found, given: any(map(found.centres_on_enrolment, found.variants(given).values())))
+
+
 def _able(kind: Kind, able: Any) -> str:
     """Names of the components of ours that are able to, with their usual settings."""
     found = []

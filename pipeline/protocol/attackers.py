@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Literal, TypeVar
+from typing import Literal
 
 from pipeline.contracts import ComponentSettings, numeric
-
-Speech = TypeVar("Speech")
 
 
 class AttackerSettings(ComponentSettings):
@@ -22,6 +20,10 @@ class AttackerSettings(ComponentSettings):
         training_draws: how many times that copy is made, each under other random numbers; null is 3 where most training
             speakers have one recording (which is then cut into pieces, each with a pseudo-voice of its own where the
             level is ``utterance``), else 1.
+        enrolment_level: how pseudo-voices are given in the anonymised enrolment, as ``training_level`` is for training.
+        enrolment_draws: how many times the enrolment is anonymised, each under other random numbers; a model has the utterances
+            of all, and the covariance of the back end ``wccn`` learns from them. A system that is not random, or was run
+            elsewhere, gives one draw: then the enrolment together with the original one is a further attack (condition OPP).
     """
 
     enrolment: Literal["original", "anonymised"] = numeric()
@@ -29,10 +31,12 @@ class AttackerSettings(ComponentSettings):
     training: Literal["original", "anonymised"] = numeric("original")
     training_level: Literal["same", "speaker", "utterance"] = numeric("same")
     training_draws: int | None = numeric(None, ge=1, le=20)
+    enrolment_level: Literal["same", "speaker", "utterance"] = numeric("same")
+    enrolment_draws: int = numeric(1, ge=1, le=20)
 
     @property
     def condition(self) -> str:
-        """OO, OP, PO or PP: enrolment, then trial."""
+        """OO, OP, PO or PP: enrolment, then trial. Original and anonymised enrolment together put an O before it."""
         return "".join("O" if side == "original" else "P" for side in (self.enrolment, self.trial))
 
     @property
@@ -45,10 +49,8 @@ class AttackerSettings(ComponentSettings):
         """How the training set is asked for, for signatures."""
         return f"{self.training_level} level, {self.training_draws or 'usual'} draws"
 
-    def enrols(self, original: Speech, anonymised: Speech) -> Speech:
-        """The speech that is enrolled."""
-        return original if self.enrolment == "original" else anonymised
-
-    def tries(self, original: Speech, anonymised: Speech) -> Speech:
-        """The speech of the trials."""
-        return original if self.trial == "original" else anonymised
+    @property
+    def asked_enrolment(self) -> str:
+        """How the anonymised enrolment is asked for, for signatures; '' for once, as the system does it."""
+        once = self.enrolment == "original" or (self.enrolment_level, self.enrolment_draws) == ("same", 1)
+        return "" if once else f"{self.enrolment_level} level, {self.enrolment_draws} draws"

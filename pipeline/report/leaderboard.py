@@ -22,7 +22,7 @@ LONGEST_SYSTEM = 18
 TITLE = "Which system protects best, each against the strongest attack that was tried on it"
 NOTHING = words.NOTHING
 DIFFERENT = 0.05
-ADVICE = ("not_adapted", "weak_extractor")
+ADVICE = ("enrolled_once", "not_adapted", "other_centre", "weak_extractor")
 """Checks that say what else could be tried."""
 
 Row = Mapping[str, Any]
@@ -34,7 +34,8 @@ Row = Mapping[str, Any]
 def attack(row: Row) -> str:
     """An attack in few words: who, with what, and whether it was adapted to the system."""
     adapted = ", adapted" if str(row["trained_on"]).find("anonymised") >= 0 else ""
-    return f"{row['attacker']}: {row['extractor']}, {row['backend']}{adapted}"
+    both = ", original enrolled too" if row["condition"] == "OPP" else ""
+    return f"{row['attacker']}: {row['extractor']}, {row['backend']}{adapted}{both}"
 
 
 def of_difference(row: Row) -> str:
@@ -164,7 +165,7 @@ def doubt_about(row: Row, diagnostics: pd.DataFrame) -> str:
     flagged.sort(key=lambda one: str(one["check"]) in ADVICE)
 
     def fits(one: Row) -> int | None:
-        names = ("subset", "system", "attacker", "extractor", "trained_on", "backend")
+        names = ("subset", "system", "condition", "attacker", "extractor", "trained_on", "backend")
         held = [(str(one[name] or ""), str(row[name])) for name in names]
         if any(
             said and said != own and not (name == "subset" and row["n_sets"] > 1)

@@ -41,11 +41,11 @@ def _choice(several: list[Vectors], speakers: list[str], sexes: dict[str, str]) 
     return pairs(several[0].ids, several[0].speakers, held, sexes).choice(speakers, held)
 
 
-def draws(work: Work) -> list[Vectors]:
-    """The training vectors, a set a draw of the anonymiser's random numbers: ``vectors``, ``vectors.1``, ``vectors.2``, ..."""
-    found = [work.input("vectors")]
-    while work.has(f"vectors.{len(found)}"):
-        found.append(work.input(f"vectors.{len(found)}"))
+def draws(work: Work, name: str = "vectors") -> list[Vectors]:
+    """The vectors of an input, a set a draw of the anonymiser's random numbers: ``vectors``, ``vectors.1``, ``vectors.2``, ..."""
+    found = [work.input(name)]
+    while work.has(f"{name}.{len(found)}"):
+        found.append(work.input(f"{name}.{len(found)}"))
     return found
 
 

@@ -18,30 +18,30 @@ VERSION = 2
 def trials(backend: type[Backend], settings: ComponentSettings, work: Work) -> None:
     """Write ``scores.parquet`` (model, utterance, score, target, and the speakers of both), joined on ids.
 
-    Several enrolment utterances of a model become one score as the back end's ``enrolment`` says.
+    Several enrolment utterances of a model become one score as the back end's ``enrolment`` says. The input ``enrolment`` is the first
+    draw of the enrolment; ``enrolment.1``, ``enrolment.2``, ... are others, and a model has the utterances of all. The back end may
+    adapt to them first.
     Trials that lost their model or their utterance (nothing could be extracted) are left out and named in the record;
     the results say how many were expected and how many used. Models that are made of fewer recordings than are listed stand
     in ``thinned.parquet``, and what is measured of these scores does not stand on everything that was expected.
     """
     listed: TrialSet = work.input("trials")
-    enrolment: Vectors = work.input("enrolment")
+    draws: list[Vectors] = fit.draws(work, "enrolment")
     trial: Vectors = work.input("trial")
-    lost = [*enrolment.unusable(), *trial.unusable()]
-    enrolment, trial = enrolment.usable(), trial.usable()
+    lost = list(dict.fromkeys(entry for one in (*draws, trial) for entry in one.unusable()))
+    draws, trial = [one.usable() for one in draws], trial.usable()
 
-    rows = {name: row for row, name in enumerate(enrolment.ids)}
-    there = listed.enrolment["utterance"].isin(rows)
-    members, lacking = listed.enrolment[there], listed.enrolment[~there]
+    places = [{name: row for row, name in enumerate(one.ids)} for one in draws]
+    there = [listed.enrolment["utterance"].isin(rows) for rows in places]
+    lacking = listed.enrolment[~np.logical_and.reduce(there)]
+    members = pd.concat([listed.enrolment[kept] for kept in there])
     models = sorted(members["model"].unique())
     number = {model: row for row, model in enumerate(models)}
-    matrix = _of_models(
-        fit.load(backend, settings, work),
-        backend.enrolment(settings),
-        enrolment.vectors[[rows[name] for name in members["utterance"]]],
-        np.array([number[model] for model in members["model"]], dtype=int),
-        len(models),
-        trial.vectors,
-    )
+    vectors = [one.vectors[[rows[name] for name in listed.enrolment.loc[kept, "utterance"]]]
+               for one, rows, kept in zip(draws, places, there)]  # fmt: skip
+    enrolled, model = np.concatenate(vectors), np.array([number[name] for name in members["model"]], dtype=int)
+    scorer = fit.load(backend, settings, work).adapt(enrolled, model, len(draws))
+    matrix = _of_models(scorer, backend.enrolment(settings), enrolled, model, len(models), trial.vectors)
 
     column = {name: place for place, name in enumerate(trial.ids)}
     table = listed.trials
@@ -51,7 +51,7 @@ def trials(backend: type[Backend], settings: ComponentSettings, work: Work) -> N
         [column[name] for name in table["utterance"]],
     ]
     speaker = dict(zip(trial.ids, trial.speakers))
-    claimed = dict(zip(enrolment.ids, enrolment.speakers))
+    claimed = {name: speaker for one in draws for name, speaker in zip(one.ids, one.speakers)}
     model_speaker = {model: claimed[name] for model, name in zip(members["model"], members["utterance"])}
     scored = pd.DataFrame(
         {

@@ -32,13 +32,17 @@ CHOSEN = (
     "+system.shift4={name: external, root: shift, level: fixed}",
     "extractor=[ge2e,campplus]",
     "attacker=[ignorant,lazy_informed,semi_informed]",
-    "backend=[cosine,plda]",
+    "backend=[cosine,wccn]",
+    "backend.wccn.as_norm.top=30",
     "train=none",
     "metric=[asv,zebra,vsm,srd,lid]",
     f"+averages.both={{subset: '{MEAN}', weights: {{{SETS[0]}: 0.5, {SETS[1]}: 0.5}}}}",
     "paths.root=exp",
 )
-WHO = ["attacker", "extractor", "trained_on", "backend"]
+WHO = ["condition", "attacker", "extractor", "trained_on", "backend"]
+ATTACKS = {"original": 6, "b2": 20, "b2r": 16, "b2_vpc2024": 20, "shift4": 20}
+"""Two extractors, each with cosine and with wccn on either centre (6), for two attackers; wccn for the one who adapts, who enrols three
+draws of b2r, and of the others one, and that with the original enrolment too."""
 COLUMNS, LINES = 100, 40
 FIRST_SCREEN = 900
 
@@ -161,7 +165,10 @@ def test_each_attack_and_the_strongest_are_those_of_the_definitions(
     attacks = answered.run.attacks
     mine = attacks[(attacks["subset"] == subset) & (attacks["system"] == system)]
     tried = common(defined, subset, system)
-    assert len(mine) == len(tried) == (4 if system == "original" else 10)
+    assert len(mine) == len(tried) == ATTACKS[system]
+    draws = {("PP", "semi_informed"), *([("OPP", "semi_informed")] if system not in ("original", "b2r") else [])}
+    assert {who[:2] for who in tried if who[1] == "semi_informed"} == (draws if system != "original" else set())
+    assert {who[4] for who in tried} == {"cosine", "wccn", "wccn, enrolment centre"}
     for _, row in mine.iterrows():
         who = tuple(row[WHO])
         assert row["d_ece"] == pytest.approx(value(defined, subset, system, who, "d_ece"), abs=1e-9)
@@ -308,7 +315,7 @@ def test_the_first_screen_of_the_report_has_the_answer(answered: Answered, defin
     assert seen["systems"] == [system for system, _, _ in want]
     for (_, disclosed, rate), text, other in zip(want, seen["d_ece"], seen["eer"], strict=True):
         assert printed(text, disclosed) and printed(other, rate)
-    assert seen["strongest"] == [1] * 5 and seen["others"] == [9] * 4 + [3]
+    assert seen["strongest"] == [1] * 5 and seen["others"] == [ATTACKS[system] - 1 for system, _, _ in want]
     best, disclosed, rate = want[0]
     said = re.search(
         rf"On {re.escape(MEAN)}, .*\b{best}\b.* gives away (\S+) bit of .*? at an EER of (\S+) %", seen["answer"]

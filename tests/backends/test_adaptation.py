@@ -233,3 +233,86 @@ def test_a_cohort_of_one_vector_is_refused() -> None:
         _adaptation.normalised(
             np.zeros((2, 1)), np.array([[0.1, 0.5, 0.5, 0.5], [0.1, 0.2, 0.3, 0.4]]), np.arange(4.0)[:, None], 3
         )
+
+
+def scattered(rows: np.ndarray, groups: list[Any]) -> np.ndarray:
+    """Sum of the squared deviations from the means of groups, one row after the other."""
+    total = np.zeros((rows.shape[1],) * 2)
+    for name in set(groups):
+        own = [row for row, of in zip(rows, groups) if of == name]
+        for row in own:
+            total += np.outer(row - sum(own) / len(own), row - sum(own) / len(own))
+    return total
+
+
+@pytest.mark.parametrize("top", [None, 4])
+@pytest.mark.parametrize("draws", [1, 2])
+@pytest.mark.parametrize("centre", ["training", "enrolment"])
+def test_wccn_adapts_to_the_enrolment(centre: Any, draws: int, top: int | None, tmp_path: Path) -> None:
+    """Draws join the covariance as classes of their own; the centre is that of all enrolment vectors, and the cohort keeps its own."""
+    vectors, speakers = people(14, 4, 2)
+    settings = wccn.WccnSettings(shrinkage=0.2, as_norm=AsNorm(top=top) if top else None, centre=centre)
+    wccn.Backend.fit(settings, vectors, speakers, tmp_path, within_session=False)
+    rows = vectors.astype(float)
+    enrolled, model, tried = enrolment()
+    # Speech under attack lies elsewhere, and its models spread otherwise than the training speakers do.
+    away = np.linspace(3, -3, D)
+    others = people(4, 2, 12, 2.0)[0].astype(float)[:7]
+    enrolled = np.concatenate([enrolled, others][:draws]) + away
+    model, tried = np.tile(model, draws), tried + away
+
+    def roots(covariance: np.ndarray) -> np.ndarray:
+        covariance = 0.8 * covariance + 0.2 * np.trace(covariance) / D * np.eye(D)
+        return np.linalg.inv(np.linalg.cholesky(covariance))
+
+    scatter, freedom = scattered(rows, speakers), len(rows) - 14
+    before = after = roots(scatter / freedom)
+    if draws > 1:
+        after = roots((scatter + scattered(enrolled, model.tolist())) / (freedom + len(enrolled) - 4))
+    middle = rows.mean(0)
+    own = enrolled.mean(0) if centre == "enrolment" else middle
+    cohort = []
+    for name in sorted(set(speakers)):
+        mean = mean_of([before @ (row - middle) for row, of in zip(rows, speakers) if of == name], True)
+        cohort.append(after @ np.linalg.solve(before, mean))
+    models = [mean_of([after @ (row - own) for row, of in zip(enrolled, model) if of == one], True) for one in range(4)]
+    trials = [after @ (row - own) for row in tried]
+    expected = [[cosine_of(one, other) for other in trials] for one in models]
+    if top:
+        sides = [[[cosine_of(one, c) for c in cohort] for one in side] for side in (models, trials)]
+        expected = [[as_norm_of(score, sides[0][m], sides[1][t], top) for t, score in enumerate(row)]
+                    for m, row in enumerate(expected)]  # fmt: skip
+
+    backend = wccn.Backend(settings, tmp_path)
+    adapted = backend.adapt(enrolled, model, draws)
+    found = adapted.score(adapted.enrol(enrolled, model, 4), tried)
+    assert found == pytest.approx(np.array(expected), abs=1e-9)
+    still = backend.score(backend.enrol(enrolled, model, 4), tried)
+    assert (found == still).all() == (centre == "training" and draws == 1), "the back end itself stays as it was"
+
+
+def test_centring_on_the_enrolment_undoes_a_shift_of_the_speech_under_attack(tmp_path: Path) -> None:
+    vectors, speakers = people(30, 4, 2)
+    enrolled, model, tried = enrolment()
+    found = {}
+    for centre in ("training", "enrolment"):
+        folder = tmp_path / centre
+        folder.mkdir()
+        settings = wccn.WccnSettings(shrinkage=0.2, as_norm=None, centre=centre)
+        wccn.Backend.fit(settings, vectors, speakers, folder, within_session=False)
+        for shift in (0.0, 5.0):
+            backend = wccn.Backend(settings, folder).adapt(enrolled + shift, model, 1)
+            found[centre, shift] = backend.score(backend.enrol(enrolled + shift, model, 4), tried + shift)
+    assert found["enrolment", 5.0] == pytest.approx(found["enrolment", 0.0], abs=1e-10)
+    assert np.abs(found["training", 5.0] - found["training", 0.0]).max() > 0.1
+
+
+def test_both_centres_are_attacks_of_their_own() -> None:
+    both = wccn.WccnSettings()
+    assert {name: one.centre for name, one in wccn.Backend.variants(both).items()} == {
+        "": "training", "enrolment centre": "enrolment"
+    }  # fmt: skip
+    alone = wccn.WccnSettings(centre="enrolment")
+    assert wccn.Backend.variants(alone) == {"": alone} and wccn.Backend.centres_on_enrolment(alone)
+    plain = cosine.CosineSettings()
+    assert cosine.Backend.variants(plain) == {"": plain} and not cosine.Backend.centres_on_enrolment(plain)

@@ -168,27 +168,20 @@ def test_treated_differently_says_both_similarities_and_what_follows():
 
 
 @pytest.mark.parametrize(
-    ("speaker", "utterance", "used", "flagged"),
+    ("protected", "original", "flagged"),
     [
-        (0.30, 0.30 - d.LEVEL + STEP, "speaker", False),
-        (0.30, 0.30 - d.LEVEL - STEP, "speaker", True),
-        (0.30, 0.20, "utterance", False),
-        (0.20, 0.30, "utterance", True),
-        (Rate(0.30, 0.20, 0.40), Rate(0.20, 0.15, 0.25), "speaker", False),
-        (Rate(0.30, 0.27, 0.33), Rate(0.20, 0.17, 0.23), "speaker", True),
+        (0.056, 0.014, True),
+        (0.099, 0.08, False),
+        (0.101, 0.08, True),
+        (0.02, 0.30, False),
+        (Rate(0.3, 0.1, 0.5), 0.2, True),
     ],
 )
-def test_level_of_the_enrolment(speaker, utterance, used, flagged):
-    found = d.enrolment_level(speaker, utterance, used)
-    assert found.flagged is flagged and (f"overestimated by the {used} level" in found.sentence) is flagged
-    values = {"speaker": d._rate(speaker).value, "utterance": d._rate(utterance).value}
-    assert all(f"{100 * value:.1f} %" in found.sentence for value in values.values())
-    assert found.value == pytest.approx(2 * values[used] - sum(values.values()))
-
-
-def test_another_level_of_the_enrolment_is_refused():
-    with pytest.raises(ValueError, match="'fixed'"):
-        d.enrolment_level(0.1, 0.1, "fixed")
+def test_protected_enrolment_that_is_weaker_than_original_enrolment(protected, original, flagged):
+    found = d.original_enrolment(protected, original)
+    assert found.flagged is flagged and ("attacker.NAME.enrolment_level=utterance" in found.sentence) is flagged
+    assert all(f"{100 * value:.1f} %" in found.sentence for value in (d._rate(protected).value, original))
+    assert found.value == pytest.approx(d._rate(protected).value - original)
 
 
 @pytest.mark.parametrize(
@@ -347,7 +340,7 @@ def test_every_sentence_is_one_that_can_be_printed():
         d.held_out(record()), d.held_out(record(None)), d.held_out(record(0.4)), d.held_out(record(0.4), 0.1),
         d.held_out(record(0.4), 0.3), *d.gap(record(), 0.2), *d.gap(record(0.3, 0.0, speakers=2), 0.5),
         d.on_original(0.1), d.on_original(0.4, 0.3), d.treated_differently(of_similarities([1.0] * 8, PROTECTED)),
-        d.enrolment_level(0.1, 0.4, "utterance"), d.training_level("speaker", "utterance", 0.1),
+        d.original_enrolment(0.4, 0.1), d.original_enrolment(0.1, 0.4), d.training_level("speaker", "utterance", 0.1),
         d.eer_against_srd(0.45, 2.0, 0.1, 0.5, 20), d.eer_against_srd(0.1, 0.0, 0.1, 0.05, 20),
         d.weak_backend("it is", 3), d.suspected_same_speaker(record()), d.attackers({"semi_informed": 0.4, "ignorant": 0.1}),
     ]  # fmt: skip

@@ -50,7 +50,9 @@ def test_a_system_is_attacked_in_each_way_and_held_out_speakers_choose(root: Pat
     semi = rows[rows["attacker"] == "semi_informed"]
     on = "anonymised (utterance pieces, 2 draws)"
     both = f"original; back end {on}"
-    ways = {(on, "cosine"), (on, "wccn"), (both, "wccn"), (f"{both} + {on}", "wccn, fused (equal)")}
+    ways = {(on, "cosine")}
+    for centre in ("wccn", "wccn, enrolment centre"):
+        ways |= {(on, centre), (both, centre), (f"{both} + {on}", f"{centre}, fused (equal)")}
     assert set(zip(semi["trained_on"], semi["backend"])) == ways
     assert set(rows["status"]) == {"ok"}
     attacks = pd.read_parquet(folder / "attacks.parquet").query("system == 'b2r'")

@@ -82,7 +82,10 @@ def test_every_combination_that_makes_sense_and_no_other() -> None:
                      for extractor in ("ge2e", "ecapa")}  # fmt: skip
     found = cells(made, "asv")
     assert set(found) == expected
-    assert set(found.values()) == {2}, "both sexes"
+    alone = {cell for cell in expected if cell[:2] == ("b2", "semi_informed")}
+    twice = {cell for cell, count in found.items() if count == 4}
+    assert twice == alone, "b2 has one draw of the enrolment: with the original enrolment it is a further attack"
+    assert {found[cell] for cell in expected - alone} == {2}, "both sexes"
     runs = {cell for cell in expected if cell[0] == "b2r"}
     assert set(cells(made, "cece")) == runs, "two runs of the random system alone"
     assert set(cells(made, "p0p1")) == {("b2r", "", extractor, "original", backend)
@@ -172,7 +175,8 @@ def test_pieces_are_anonymised_under_several_draws_and_a_fixed_system_under_one(
     known = {source.identity["trained_on"] for source in made.sources if source.identity["extractor"] == "ecapa"}
     assert "anonymised (utterance pieces, 3 draws)" in known
     assert "anonymised (fixed pieces)" in known
-    once = planned(*ALL, "attacker.semi_informed.training_draws=1", recordings=1)
+    draws = ("attacker.semi_informed.training_draws=1", "attacker.semi_informed.enrolment_draws=1")
+    once = planned(*ALL, *draws, recordings=1)
     assert not any("draw" in task.label for task in once.tasks)
 
 
@@ -325,10 +329,11 @@ def test_semi_informed_numbers_of_two_systems_are_comparable_and_other_attackers
     given = ("system=[b2,b2r]", "extractor=[ecapa]", "attacker=[lazy_informed,semi_informed]")
     same = planned(*given)
     semi = signatures(same, "semi_informed")
-    assert semi["b2"] == semi["b2r"]
+    assert {one for one in semi["b2"] if "|OPP|" not in one} == semi["b2r"]
     assert not semi["b2r"] & signatures(same, "lazy_informed")["b2r"]
-    other = signatures(planned(*given, "attacker.semi_informed.training_level=speaker"), "semi_informed")
-    assert not other["b2r"] & semi["b2r"]
+    for setting in ("training_level=speaker", "enrolment_level=same", "enrolment_draws=2"):
+        other = signatures(planned(*given, f"attacker.semi_informed.{setting}"), "semi_informed")
+        assert not other["b2r"] & semi["b2r"]
 
 
 def test_signatures_say_where_the_training_data_of_weights_is_not_stated() -> None:
@@ -348,14 +353,73 @@ def test_a_second_run_is_made_only_where_something_is_compared_between_two() -> 
     assert not [task.label for task in made.tasks if "second run" in task.label]
 
 
-def test_the_other_level_of_an_enrolment_is_named_plainly() -> None:
-    """Also where the tables add that pseudo-voices are shared."""
-    made = planned("system=[b2r]", "extractor=[ge2e]", "attacker=[lazy_informed]", "system.b2r.share_pseudo=true")
-    assert {one.other_level[0] for one in made.diagnoses if one.other_level} == {"utterance"}
-    made = planned(
-        "system=[b2_vpc2022]", "extractor=[ge2e]", "attacker=[lazy_informed]", "system.b2_vpc2022.level=utterance"
-    )
-    assert {one.other_level[0] for one in made.diagnoses if one.other_level} == {"speaker"}
+def enrolled(made: Graph, **identity: str) -> set[tuple[str, tuple[str, ...]]]:
+    """Condition of each attack on the first trial set, and the draws of which its enrolment is made."""
+    found = set()
+    for source in made.sources:
+        if source.ref.task.label.startswith("measure asv x_trials_f") and identity.items() <= source.identity.items():
+            scores = source.ref.task.inputs["scores"]
+            label = scores.task.label.removeprefix("score x_trials_f ").partition(" against ")[0]
+            assert sum(name.startswith("enrolment") for name in scores.task.inputs) == len(label.split(" and "))
+            found.add((source.identity["condition"], tuple(label.split(" and "))))
+    return found
+
+
+SEMI = ("extractor=[campplus]", "attacker=[lazy_informed,semi_informed]", "backend=[cosine,wccn]", "train=none")
+
+
+def test_the_semi_informed_attacker_anonymises_the_enrolment_under_three_draws_at_utterance_level() -> None:
+    made = planned("system=[original,b2r]", *SEMI)
+    drawn = ("b2r, enrolment at utterance level", *(f"b2r, enrolment at utterance level, draw {n}" for n in (2, 3)))
+    assert enrolled(made, attacker="semi_informed") == {("PP", drawn)}
+    assert enrolled(made, attacker="lazy_informed") == {("PP", ("b2r",))}
+    part = [task for task in made.tasks if task.label.startswith("anonymise b2r, enrolment at utterance")]
+    assert {task.settings["seed"] for task in part} == {0, 1, 2}
+    same = planned("system=[original,b2r]", *SEMI, "attacker.semi_informed.enrolment_level=same")
+    assert enrolled(same, attacker="semi_informed") == {
+        ("PP", ("b2r", *(f"b2r, enrolment at speaker level, draw {n}" for n in (2, 3))))
+    }
+
+
+@pytest.mark.parametrize(
+    "system", ["system=[original,b2]", "+system.t8={name: external, root: /theirs, level: speaker}"]
+)
+def test_what_has_one_draw_is_enrolled_together_with_original_speech_in_a_further_attack(system: str) -> None:
+    made = planned("system=[original]", system, *SEMI)
+    label = "b2" if "b2" in system else "t8"
+    assert enrolled(made, attacker="semi_informed") == {("PP", (label,)), ("OPP", ("original", label))}
+    once = planned("system=[original]", system, *SEMI, "attacker.semi_informed.enrolment_draws=1")
+    assert enrolled(once, attacker="semi_informed") == {("PP", (label,))}
+
+
+def test_both_centres_are_tried_with_one_training_of_the_back_end() -> None:
+    made = planned("system=[original,b2r]", *SEMI)
+    tried = {source.identity["backend"] for source in made.sources if source.identity["attacker"] == "unprotected"}
+    assert tried == {"cosine", "wccn", "wccn, enrolment centre"}
+    fits = [task.label for task in made.tasks if task.name == "fit"]
+    assert len(fits) == 2 and all(label.startswith("fit wccn for campplus on ") for label in fits)
+    of_pairs = {source.identity["backend"] for source in made.sources if source.reads == "pairs"}
+    assert of_pairs == {"cosine", "wccn"}, "pairs have no enrolment"
+    for centre in ("training", "enrolment"):
+        alone = planned("system=[original,b2r]", *SEMI, f"backend.wccn.centre={centre}")
+        assert {source.identity["backend"] for source in alone.sources if source.reads == "trials"} == {
+            "cosine",
+            "wccn",
+        }
+
+
+def test_attacks_that_leave_the_enrolment_or_its_centre_untried_are_doubted() -> None:
+    def said(*arguments: str) -> dict[str, str]:
+        found = planned("system=[original,b2r]", "extractor=[campplus]", "train=none", *arguments).findings
+        return {one.check: one.sentence for _, one in found if one.flagged}
+
+    weak = said("attacker=[ignorant,lazy_informed]", "backend=[cosine]")
+    assert "attacker.NAME.enrolment_draws=3" in weak["enrolled_once"] and "backend=[…]" in weak["other_centre"]
+    assert "wccn" in weak["other_centre"]
+    strong = said("attacker=[lazy_informed,semi_informed]", "backend=[cosine,wccn]")
+    assert not {"enrolled_once", "other_centre"} & set(strong)
+    blind = said("attacker=[ignorant]", "backend=[cosine]")
+    assert not {"enrolled_once", "other_centre"} & set(blind), "nobody enrols protected speech: that is said elsewhere"
 
 
 def test_a_level_that_an_external_system_cannot_have_is_said() -> None:
@@ -485,7 +549,8 @@ def test_the_strongest_attack_stands_on_all_attacks_and_systems_are_compared_in_
     assert [(one.a, one.b, one.to_baseline) for one in made.compared] == [("b2", "b2r", True)]
     (task,) = (one.ref.task for one in made.compared)
     # The levels of the systems' training sets differ; the attacks are the same.
-    assert len(task.settings["same"]) == len(made.answered[1].attacks) == len(made.answered[2].attacks)
+    both = [one for one in made.answered[1].attacks if one["condition"] == "OPP"]
+    assert len(task.settings["same"]) == len(made.answered[1].attacks) - len(both) == len(made.answered[2].attacks)
     other = planned(*ALL, "report.baseline=original")
     assert [(one.a, one.b, one.to_baseline) for one in other.compared] == [
         ("original", "b2", True), ("original", "b2r", True), ("b2", "b2r", False),

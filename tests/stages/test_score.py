@@ -106,6 +106,29 @@ def test_a_model_stands_on_what_is_left_of_it_and_trials_without_a_side_are_name
     assert scores.thinned(found.folder) == [("a", "a-1", "silent")]
 
 
+def test_a_model_has_the_utterances_of_all_draws_of_the_enrolment(tmp_path: Path) -> None:
+    """One utterance is lost in one draw: the model stands on the others, and is said to be thinner."""
+    first, second, trial = drawn(1, ENROLLED), drawn(3, ENROLLED, ["a-1"]), drawn(2, TRIED)
+    function = functools.partial(score.trials, cosine.Backend, COSINE)
+    listed = Given(LIST.digest, LIST)
+    inputs = {"enrolment": given(first), "enrolment.1": given(second), "trial": given(trial), "trials": listed}
+    found = made(function, tmp_path, **inputs)
+    table = pd.read_parquet(found.path(scores.TRIALS)).set_index(["model", "utterance"])["score"]
+    for model in "abc":
+        own = [
+            vector / math.hypot(*vector)
+            for draw, lost in ((first, ()), (second, ("a-1",)))
+            for name, vector in zip(ENROLLED, draw.vectors.astype(float))
+            if name[0] == model and name not in lost
+        ]
+        for name, vector in zip(TRIED, trial.vectors.tolist()):
+            expected = cosine_of(np.mean(own, axis=0).tolist(), vector)
+            assert table[model, name] == pytest.approx(expected, abs=1e-12)
+    assert scores.thinned(found.folder) == [("a", "a-1", "silent")]
+    assert found.record["notes"]["lost"] == [["a-1", "silent"]]
+    assert (found.record["notes"]["n_expected"], found.record["notes"]["n_used"]) == (9, 9)
+
+
 # Pairs ---------------------------------------------------------------------------------------------------------------
 
 ROWS = ("a-0", "a-1", "b-0", "c-0", "c-1")
