@@ -140,11 +140,18 @@ def folder_digest(folder: Path, names: Sequence[str]) -> str:
     return total.hexdigest()
 
 
+_NO_SYNC = (errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.ENOTTY, errno.EBADF)
+"""What file systems say that cannot do it, to folders above all: CIFS, AFS, 9p, vboxsf, some of FUSE. EBADF: they want it open for writing."""
+
+
 def sync(path: Path) -> None:
-    """Have the system put a file or folder on the disk."""
+    """Have the system put a file or folder on the disk, where the file system can do that; OSError where it can and failed."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
+    except OSError as error:
+        if error.errno not in _NO_SYNC:
+            raise
     finally:
         os.close(descriptor)
 

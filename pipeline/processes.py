@@ -75,6 +75,14 @@ def is_dead(owner: Owner) -> bool:
     return state in "ZX" or ticks != owner.started.partition("@")[0]
 
 
+def is_of_another_boot(owner: Owner) -> bool:
+    """Whether a process ran on a machine of this name that was started anew since; only for an :class:`Owner` with its full ``started``,
+    not for one of a token. Two machines may have one name: look for a sign of life too."""
+    me = mine()
+    theirs, ours = (one.started.partition("@")[2].partition(".")[0] for one in (owner, me))
+    return owner.host == me.host and "" not in (theirs, ours) and theirs != ours
+
+
 def from_plain(value: object) -> Owner | None:
     """What :meth:`Owner.plain` gave; None for anything else."""
     if not isinstance(value, dict):

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
+import os
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from pipeline.files import file_digest, name_of, sweep, write_atomically
+from pipeline.files import file_digest, name_of, sweep, sync, write_atomically
 
 CONTENT = "é\r\n\n"
 
@@ -77,3 +79,33 @@ def test_names_are_short_plain_and_told_apart_where_case_does_not_count() -> Non
     assert len({name.casefold() for name in names}) == len(texts)
     assert all(name.isascii() and 0 < len(name) <= 80 for name in names)
     assert not any(name.startswith((".", "-")) or set(name) & set("/\0 ") for name in names)
+
+
+@pytest.mark.parametrize("path", ["/proc/self", "/dev/null"])
+def test_what_cannot_be_synced_is_not_synced(path: str) -> None:
+    """Linux refuses it for these with EINVAL, as CIFS and 9p do for folders."""
+    descriptor = os.open(path, os.O_RDONLY)
+    with pytest.raises(OSError, match="Invalid argument"):
+        os.fsync(descriptor)
+    os.close(descriptor)
+    sync(Path(path))
+
+
+@pytest.mark.parametrize("number", [errno.EINVAL, errno.ENOTSUP, errno.ENOSYS, errno.EIO, errno.ENOSPC, errno.EDQUOT])
+def test_a_disk_that_fails_is_an_error_and_a_file_system_that_cannot_is_none(
+    number: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced: list[int] = []
+
+    def fsync(descriptor: int) -> None:
+        synced.append(descriptor)
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    if number in (errno.EIO, errno.ENOSPC, errno.EDQUOT):
+        with pytest.raises(OSError, match=os.strerror(number)):
+            sync(tmp_path)
+    else:
+        sync(tmp_path)
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        os.fstat(synced[0])

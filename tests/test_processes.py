@@ -10,7 +10,7 @@ from dataclasses import replace
 import pytest
 
 from pipeline import processes
-from pipeline.processes import Owner, from_plain, from_token, is_dead, mine
+from pipeline.processes import Owner, from_plain, from_token, is_dead, is_of_another_boot, mine
 
 
 def _ended() -> Owner:
@@ -51,6 +51,20 @@ def test_what_runs_elsewhere_is_never_called_dead() -> None:
     assert not is_dead(replace(gone, started="1@00000000-0000-0000-0000-000000000000.1")), (
         "the machine before it was started anew"
     )
+
+
+def test_this_machine_before_it_was_started_anew_is_told_from_another_one() -> None:
+    ticks, _, place = mine().started.partition("@")
+    boot, _, namespace = place.partition(".")
+    before = replace(mine(), started=f"{ticks}@00000000-0000-0000-0000-000000000000.{namespace}")
+    assert is_of_another_boot(before)
+    for other in (
+        mine(),
+        replace(before, host="another"),
+        replace(before, started=""),
+        replace(mine(), started=f"{ticks}@{boot}.1"),
+    ):
+        assert not is_of_another_boot(other), other
 
 
 def test_owners_are_written_and_read() -> None:

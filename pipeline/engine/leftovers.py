@@ -1,11 +1,11 @@
 """What processes leave in a store when they are killed: folders that were written to, checkpoints, what was set aside.
 
-- ``<key>.tmp-<process>-<unique>``: an artefact that was being written. Nobody reads it. It is removed when its process has ended, or
-  after a week where that cannot be told (another machine).
-- ``<key>.<process>.scratch``: checkpoints of a training. Another training of the same artefact takes them over when that process has
-  ended, or has not written for :data:`SILENT_SECONDS` on another machine; until then it has a folder of its own, so two of them
-  never share one. They are removed after a week, and at once where the artefact is there: that training was killed between its last
-  two steps, or another one was faster.
+- ``<key>.tmp-<process>-<unique>``: an artefact that is being written, the claim of its process (pipeline/engine/turns.py). Nobody reads
+  it. It is removed when its process has ended, or after a week where that cannot be told (another machine).
+- ``<key>.<process>.scratch``: checkpoints of a training. Another training of the same artefact takes over the furthest of them as soon
+  as nobody waits for that process any more: it has ended, or has touched neither its claim nor its checkpoints for
+  :data:`QUIET_SECONDS`. Until then the other has a folder of its own, so two of them never share one. They are removed after a week,
+  and at once where the artefact is there: that training was killed between its last two steps, or another one was faster.
 - ``<key>.damaged-<date>-<unique>``: an artefact that was read and found wrong. It is removed after 30 days.
 """
 
@@ -19,7 +19,7 @@ import re
 import shlex
 import shutil
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,8 +30,6 @@ from pipeline.processes import Owner, from_token, is_dead, mine
 WRITTEN, SCRATCH, DAMAGED = ".tmp-", ".scratch", ".damaged-"
 STALE_SECONDS = 7 * 24 * 3600
 """Longer than any task takes: what nobody wrote to for so long has no living writer, whatever machine it was."""
-SILENT_SECONDS = 30 * 60
-"""A training writes a checkpoint a minute."""
 QUIET_SECONDS = 180
 """Who is at work touches the folder twice a minute (pipeline/engine/turns.py)."""
 KEPT_DAYS = 30
@@ -80,48 +78,74 @@ def sweep(root: Path) -> Swept:
     return Swept(removed, damaged)
 
 
-def writers(final: Path) -> list[Owner]:
-    """Other processes that are at work on an artefact whose folder will be ``final``: not known to have ended, and heard of lately."""
-    found = []
-    for left in final.parent.glob(f"{final.name}{WRITTEN}*"):
-        token = _token(left)
-        owner = from_token(token)
-        if owner is None or token == mine().token() or is_dead(owner):
-            continue
-        if now(final.parent) - _written(left) <= QUIET_SECONDS:
-            found.append(owner)
-    return found
+def claims(*finals: Path) -> dict[Path, Owner]:
+    """The claims of other processes on artefacts whose folders will be ``finals``, but of those known to have ended. Their names are read
+    and nothing else: one call of the file system for each artefact."""
+    found = {
+        left: from_token(_token(left)) for final in finals for left in final.parent.glob(f"{final.name}{WRITTEN}*")
+    }
+    own = mine().token()
+    return {left: owner for left, owner in found.items() if owner and owner.token() != own and not is_dead(owner)}
 
 
-def scratch(final: Path) -> Path:
-    """The scratch folder of this process for an artefact whose folder will be ``final``; see the top of this file."""
+def writers(*finals: Path) -> list[Owner]:
+    """Other processes that are at work on artefacts: those of :func:`claims` that were heard of lately."""
+    found, time_there = claims(*finals).items(), functools.cache(now)
+    return [
+        owner for claim, owner in found if _is_heard([claim, _scratch_of(_final(claim), _token(claim))], time_there)
+    ]
+
+
+def scratch(final: Path, steps: Callable[[Path], int] | None = None) -> Path:
+    """The scratch folder of this process for an artefact whose folder will be ``final``; see the top of this file.
+
+    Args:
+        steps: how many steps the checkpoint in a folder has behind it, -1 where there is none. Of several that are free, the one with
+            most is taken; of equal ones, the newest.
+    """
     final.parent.mkdir(parents=True, exist_ok=True)
-    own = _own(final)
+    own = _scratch_of(final, mine().token())
     if own.is_dir():
         return own
-    for left in sorted(_scratches(final), key=_written, reverse=True):
-        if _is_free(left, final):
-            try:
-                left.rename(own)
-            except OSError:  # another process was faster
-                continue
-            return own
+    free = {left: (steps(left) if steps else -1, _written(left)) for left in _scratches(final) if _is_free(left, final)}
+    for left in sorted(free, key=free.__getitem__, reverse=True):
+        try:
+            left.rename(own)
+        except OSError:  # another process was faster
+            continue
+        owner, step = from_token(_scratch_token(left)), free[left][0]
+        if step >= 0:
+            whose = described(owner) if owner else "a training that was stopped"
+            choice = f", the furthest of {len(free)}" if len(free) > 1 else ""
+            log.info("taking over the checkpoint of %s at step %d%s", whose, step, choice)
+        return own
     own.mkdir()
     return own
+
+
+def described(owner: Owner) -> str:
+    """A process, for messages: its machine has no readable name here."""
+    return f"process {owner.pid} of {'this' if owner.here else 'another'} machine"
 
 
 def release(final: Path) -> None:
     """Give the scratch folder of this process to whoever comes next."""
     free = final.with_name(f"{final.name}{SCRATCH}")
     with suppress(OSError):  # there is none, or one is free already
-        _own(final).rename(free)
+        _scratch_of(final, mine().token()).rename(free)
 
 
 def drop_scratches(final: Path) -> None:
     """Remove the scratch folders of a finished artefact, but those of living processes."""
+    own = _scratch_of(final, mine().token())
     for left in _scratches(final):
-        if left == _own(final) or _is_free(left, final):
+        if left == own or _is_free(left, final):
             shutil.rmtree(left, ignore_errors=True)
+
+
+def _final(left: Path) -> Path:
+    """The folder of the artefact that something was left of."""
+    return left.with_name(left.name.partition(".")[0])
 
 
 def _token(written: Path) -> str:
@@ -129,20 +153,36 @@ def _token(written: Path) -> str:
     return written.name.partition(WRITTEN)[2].rpartition("-")[0]
 
 
-def _own(final: Path) -> Path:
-    return final.with_name(f"{final.name}.{mine().token()}{SCRATCH}")
+def _scratch_of(final: Path, token: str) -> Path:
+    return final.with_name(f"{final.name}.{token}{SCRATCH}")
 
 
 def _scratches(final: Path) -> list[Path]:
     return [path for path in final.parent.glob(f"{final.name}*{SCRATCH}") if path.is_dir()]
 
 
+def _scratch_token(left: Path) -> str:
+    """Of the process whose checkpoints these are; '' where it gave them up."""
+    return left.name.partition(".")[2][: -len(SCRATCH)]
+
+
 def _is_free(left: Path, final: Path) -> bool:
-    token = left.name[len(final.name) : -len(SCRATCH)].removeprefix(".")
+    token = _scratch_token(left)
     owner = from_token(token)
     if not token or (owner is not None and is_dead(owner)):
         return True
-    return (owner is None or not owner.here) and now(final.parent) - _written(left) > SILENT_SECONDS
+    # By the same rule as writers(): whoever may make the artefact finds its checkpoints free.
+    claimed = final.parent.glob(f"{final.name}{WRITTEN}{token}-*") if owner else ()
+    return not _is_heard([left, *claimed], now)
+
+
+def _is_heard(signs: Iterable[Path], time_there: Callable[[Path], float]) -> bool:
+    """Whether a folder was touched lately, or something was put into it or replaced there."""
+    for path in signs:
+        with suppress(OSError):  # it is gone
+            if time_there(path.parent) - path.stat().st_mtime <= QUIET_SECONDS:
+                return True
+    return False
 
 
 def _left(root: Path) -> Iterator[Path]:
@@ -171,7 +211,7 @@ def _is_over(path: Path, time_there: Callable[[], float]) -> bool:
         if owner is not None and owner.here:
             return is_dead(owner)
     if name.endswith(SCRATCH):
-        final = path.with_name(name.partition(".")[0])
+        final = _final(path)
         if final.is_dir() and _is_free(path, final):
             return True
     return time_there() - _written(path) > STALE_SECONDS

@@ -135,7 +135,7 @@ def _taken_away(task: Task, outcome: Outcome) -> Damaged | None:
 
 def _compute(task: Task, outcome: Outcome, work: _Work, made: Mapping[Name, str], parts: Mapping[Name, Any]) -> None:
     start, store = time.monotonic(), outcome.store
-    with turns.touching(tuple(work.folders.values())):
+    with turns.touching(tuple(work.folders.values()), lambda: work.last_sign):
         task.function(work)
         if work.left_early:
             work.stop.check()
@@ -164,12 +164,18 @@ class _Work:
     def __init__(self, task: Task, missing: tuple[Name, ...], outcome: Outcome, progress: Progress, stop: Stop) -> None:
         self.task, self.missing, self.outcome, self.progress, self.stop = task, missing, outcome, progress, stop
         self._values: dict[tuple[str, Name], Any] = {}
-        self.scratches: dict[Name, Callable[[], Path]] = {}
+        self.scratches: dict[Name, Callable[..., Path]] = {}
+        self.last_sign = time.monotonic()
         self.left_early = False
         self.folders: dict[Name, Path] = {}
         self.notes: dict[Name, dict[str, Any]] = {}
 
+    def _sign(self) -> None:
+        """The work goes on: see pipeline.engine.turns.HANG_SECONDS."""
+        self.last_sign = time.monotonic()
+
     def input(self, name: str, output: Name = "") -> Any:
+        self._sign()
         own = self.task.outputs[output].inputs if output in self.task.outputs else {}
         place = (name, output if name in own else "")
         if place not in self._values:
@@ -182,16 +188,19 @@ class _Work:
     def folder(self, output: Name = "") -> Path:
         return self.folders[output]
 
-    def scratch(self, output: Name = "") -> Path:
-        return self.scratches[output]()
+    def scratch(self, output: Name = "", steps: Callable[[Path], int] | None = None) -> Path:
+        return self.scratches[output](steps)
 
     def stopping(self) -> bool:
+        self._sign()
         # A signal that comes after the function last looked finds the work done: it is committed as ever.
         self.left_early = self.stop.number is not None
         return self.left_early
 
     def note(self, output: Name = "", /, **notes: Any) -> None:
+        self._sign()
         self.notes.setdefault(output, {}).update(notes)
 
     def advance(self, seconds: float) -> None:
+        self._sign()
         self.progress.advance(self.task, seconds)

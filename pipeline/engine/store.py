@@ -16,7 +16,7 @@ import shutil
 import socket
 import time
 import uuid
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -188,10 +188,10 @@ class Store:
         leftovers.drop_scratches(final)
         return True
 
-    def scratch(self, stage: str, key: str) -> Path:
-        """A folder of this process for the checkpoints of an artefact in the making. What a process that has ended left of it is
-        taken over; one that is alive keeps its own, and so does one elsewhere that wrote lately."""
-        return leftovers.scratch(self.folder(stage, key))
+    def scratch(self, stage: str, key: str, steps: Callable[[Path], int] | None = None) -> Path:
+        """A folder of this process for the checkpoints of an artefact in the making. What a process that has ended or is silent left
+        of it is taken over, by ``steps`` the furthest (:func:`leftovers.scratch`); one that is at work keeps its own."""
+        return leftovers.scratch(self.folder(stage, key), steps)
 
     def release(self, stage: str, key: str) -> None:
         """Leave the scratch folder of an artefact that was not finished to whoever comes next, on any machine."""

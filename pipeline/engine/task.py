@@ -229,8 +229,9 @@ class Work(Protocol):
     def folder(self, output: Name = "") -> Path:
         """The folder into which the files of a missing output go."""
 
-    def scratch(self, output: Name = "") -> Path:
-        """A folder of the missing output that outlives a kill, for checkpoints; it goes when the output is committed."""
+    def scratch(self, output: Name = "", steps: Callable[[Path], int] | None = None) -> Path:
+        """A folder of the missing output that outlives a kill, for checkpoints; it goes when the output is committed. ``steps`` says how
+        far the checkpoint in a folder is: of several that were left, the furthest is taken over."""
 
     def stopping(self) -> bool:
         """Whether the run was asked to stop; a function that is told so returns early, and its outputs are not committed."""

@@ -42,8 +42,10 @@ class Kept:
         return time.monotonic() - self.saved > _SAVE_EVERY
 
     def save(self, tensors: dict[str, torch.Tensor], progress: dict[str, Any]) -> None:
-        """See :func:`save`."""
+        """See :func:`save`. The folder may be gone: another process took it over while this one was silent (suspended, or a file
+        server that did not answer). Both go on, and the first to finish counts."""
         if self.scratch is not None:
+            self.scratch.mkdir(exist_ok=True)
             save(self.scratch, self.identity, tensors, progress)
             self.saved = time.monotonic()
 
@@ -59,7 +61,7 @@ def save(folder: Path, identity: str, tensors: dict[str, torch.Tensor], progress
         folder: an existing folder.
         identity: digest of all that the training depends on.
         tensors: by name, on any device.
-        progress: plain JSON values: how far it is, its curves.
+        progress: plain JSON values: how far it is (``step``), its curves.
     """
     from safetensors.torch import save_file
 
@@ -99,6 +101,17 @@ def load(folder: Path, identity: str) -> tuple[dict[str, torch.Tensor], dict[str
     except (SafetensorError, KeyError, ValueError) as error:
         LOG.warning("%s cannot be read (%s): starting from step 0", path, error)
         return None
+
+
+def steps(folder: Path) -> int:
+    """How many steps the checkpoint in a folder has behind it, as its header says; -1 where there is none that can be read."""
+    from safetensors import SafetensorError, safe_open
+
+    try:
+        with safe_open(folder / FILE, framework="pt") as opened:
+            return int(json.loads((opened.metadata() or {})["progress"])["step"])
+    except (SafetensorError, OSError, KeyError, ValueError, TypeError):
+        return -1
 
 
 def _content(tensors: Mapping[str, torch.Tensor], progress: str) -> str:

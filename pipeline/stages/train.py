@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pipeline.contracts import Pretrained, Training
 from pipeline.engine.task import Work
-from pipeline.nets import waveforms
+from pipeline.nets import checkpoints, waveforms
 
 
 def run(training: Training, pretrained: Pretrained | None, device: str, work: Work) -> None:
@@ -24,7 +24,7 @@ def run(training: Training, pretrained: Pretrained | None, device: str, work: Wo
         work.folder(),
         device=device,
         pretrained=pretrained,
-        scratch=work.scratch(),
+        scratch=work.scratch(steps=checkpoints.steps),
         stopping=work.stopping,
         progress=progress,
     )

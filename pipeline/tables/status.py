@@ -15,8 +15,8 @@ from typing import Any
 
 from pipeline import slurm
 from pipeline.errors import FULL
-from pipeline.files import memory, read_regular, write_atomically
-from pipeline.processes import from_plain, is_dead
+from pipeline.files import memory, now, read_regular, write_atomically
+from pipeline.processes import from_plain, is_dead, is_of_another_boot
 from pipeline.tables import sent, signed
 
 FILE, LOG = "status.json", "run.log"
@@ -223,8 +223,10 @@ def _marked(folder: Path, record: Mapping[str, Any], jobs: str) -> dict[str, Any
         )
     else:
         owner = from_plain(record.get("process"))
-        who = f"{owner}" if owner else "its process"
-        state, reason = "killed", f"killed at {last} or within a minute after: {who} ended without a word; {again}"
+        how = f"{owner or 'its process'} ended without a word"
+        if owner and is_of_another_boot(owner):
+            how = f"{owner.host} was restarted"
+        state, reason = "killed", f"killed at {last} or within a minute after: {how}; {again}"
     marked = {**record, "state": state, "ended": last, "reasons": [reason]}
     if read(folder).get("state") not in GOING:  # it ended by itself in between
         return read(folder)
@@ -266,7 +268,7 @@ def _over(records: Mapping[Path, Mapping[str, Any]]) -> dict[Path, str]:
             asked[folder] = jobs
         elif owner is None:
             continue
-        elif is_dead(owner):
+        elif is_dead(owner) or (is_of_another_boot(owner) and now(folder) - alive(folder) > 3 * BEAT_SECONDS):
             over[folder] = ""
         elif job and not owner.here and time.time() - alive(folder) > QUIET_SECONDS:
             asked[folder] = [job]

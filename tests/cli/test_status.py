@@ -8,6 +8,7 @@ import os
 import shlex
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -24,7 +25,8 @@ from pipeline.engine.store import Store
 from pipeline.engine.task import Resources, Task, Work
 from pipeline.errors import DataError, PipelineError
 from pipeline.evaluation.runfolder import RunFolder
-from pipeline.tables import sent
+from pipeline.processes import Owner, mine
+from pipeline.tables import sent, status
 from tests.toy import HANGS
 
 Command = Callable[..., tuple[int, str, str]]
@@ -324,6 +326,30 @@ def test_a_run_of_another_process_is_seen_and_so_is_its_death(command: Command, 
     ]
     assert "the same command again goes on" in out
     assert command("status", "--follow")[0] == 137
+
+
+@pytest.mark.parametrize(
+    ("host", "quiet", "state"),
+    [(mine().host, 300.0, "killed"), (mine().host, 0.0, "running"), ("another", 300.0, "running")],
+    ids=["this machine", "another machine of its name", "another machine"],
+)
+def test_a_run_from_before_the_machine_was_restarted_was_killed(
+    host: str, quiet: float, state: str, command: Command, start: Callable[..., RunFolder]
+) -> None:
+    """A process that still gives signs of life runs on another machine, whatever that is called."""
+    folder = start("kaldi")
+    folder.close()
+    record = status.read(folder.path)
+    boot = "1@00000000-0000-0000-0000-000000000000.1"
+    status.write(folder.path, {**record, "state": "running", "process": Owner(host, 7, boot).plain()})
+    for path in (folder.path / status.FILE, folder.path / status.LOG):
+        if path.exists():
+            os.utime(path, (time.time() - quiet,) * 2)
+    _, out, _ = command("status")
+    assert out.startswith(f"run {folder.id}: {state}")
+    assert ("within a minute after: " + host + " was restarted; the same command again goes on" in out) == (
+        state == "killed"
+    )
 
 
 def test_nothing_heavy_is_imported(start: Callable[..., RunFolder], tmp_path: Path) -> None:

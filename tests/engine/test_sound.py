@@ -17,6 +17,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 from pipeline.engine import leftovers, sound
 from pipeline.engine import store as store_module
@@ -25,7 +26,8 @@ from pipeline.engine.sound import RECORD, Damaged
 from pipeline.engine.store import Store
 from pipeline.engine.task import Artefact, Output, Task, Work
 from pipeline.errors import DataError, StageFailed
-from pipeline.processes import mine
+from pipeline.nets import checkpoints
+from pipeline.processes import Owner, mine
 from pipeline.seeds import digest
 from tests.running import execute
 
@@ -298,10 +300,58 @@ def test_a_training_elsewhere_keeps_its_folder_while_it_writes(tmp_path: Path) -
     (theirs / "checkpoint").write_text("far")
     assert list(store.scratch("train", KEY).iterdir()) == []
     own.rmdir()
-    long_ago = time.time() - leftovers.SILENT_SECONDS - 60
-    for path in (theirs / "checkpoint", theirs):
-        os.utime(path, (long_ago, long_ago))
+    silent(theirs)
     assert (store.scratch("train", KEY) / "checkpoint").exists()
+
+
+def silent(folder: Path) -> None:
+    long_ago = time.time() - leftovers.QUIET_SECONDS - 60
+    os.utime(folder, (long_ago, long_ago))
+
+
+@pytest.mark.parametrize("owner", [replace(mine(), host="elsewhere"), replace(mine(), started="1@boot.namespace")])
+def test_checkpoints_are_free_when_their_process_is_not_waited_for_any_more_and_not_before(
+    owner: Owner, tmp_path: Path
+) -> None:
+    """Another machine, and this one before it was started anew."""
+    store = Store(tmp_path)
+    final = store.folder("train", KEY)
+    claim = final.with_name(f"{KEY}{leftovers.WRITTEN}{owner.token()}-00000000")
+    theirs = final.with_name(f"{KEY}.{owner.token()}{leftovers.SCRATCH}")
+    for path in (claim, theirs):
+        path.mkdir(parents=True)
+    (theirs / "checkpoint").write_text("far")
+    for quiet in ([theirs], [claim], [theirs, claim]):
+        for path in (claim, theirs):
+            os.utime(path)
+        for path in quiet:
+            silent(path)
+        waited_for = bool(leftovers.writers(final))
+        assert waited_for == (len(quiet) < 2)
+        own = store.scratch("train", KEY)
+        assert (own / "checkpoint").exists() != waited_for
+        if waited_for:
+            own.rmdir()
+
+
+def test_of_several_checkpoints_the_one_with_most_steps_is_taken_over_and_the_log_says_so(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The newest is of a restart that began at step 0; one has no checkpoint at all, and one is of a process at work."""
+    caplog.set_level("INFO", "pipeline")
+    store = Store(tmp_path)
+    final = store.folder("train", KEY)
+    for pid, step in ((11, 40), (12, 90_000), (13, -1), (14, 200), (15, 95_000)):
+        owner = replace(mine(), host="elsewhere", pid=pid)
+        folder = final.with_name(f"{KEY}.{owner.token()}{leftovers.SCRATCH}")
+        folder.mkdir(parents=True)
+        if step >= 0:
+            checkpoints.save(folder, "same", {"weights": torch.zeros(2)}, {"step": step})
+        if pid != 15:
+            os.utime(folder, (time.time() - 1000 + pid,) * 2)
+    own = store.scratch("train", KEY, checkpoints.steps)
+    assert checkpoints.steps(own) == 90_000
+    assert "taking over the checkpoint of process 12 of another machine at step 90000, the furthest of 4" in caplog.text
 
 
 def test_what_is_old_is_swept_and_what_may_be_in_use_stays(tmp_path: Path) -> None:
