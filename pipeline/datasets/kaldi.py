@@ -350,7 +350,7 @@ def _tables(folder: Path, faults: Faults) -> _Set:
     if (folder / "enrolls").exists():
         made.enrolls = list(records(folder / "enrolls", faults, range(1, 2)))
     paths = _trial_files(folder)
-    for name, path in zip(trial_lists.names_of(paths), paths):
+    for name, path in zip(trial_lists.set_names(paths), paths):
         made.trials[name] = trial_lists.read(path, faults, made.notes)
     return made
 
@@ -607,7 +607,7 @@ def _add_single(listing: Listing, one: _Set, rows: list[Listed], seed: int) -> N
             rest,
         )
     elif models & ids:
-        trial_lists.by_utterance(
+        trial_lists.cut_by_utterance(
             listing, one.name, rows, {f"{one.name}_{table}": lines for table, lines in one.trials.items()}
         )
     elif one.trials:

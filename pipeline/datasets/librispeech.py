@@ -58,7 +58,7 @@ def evaluate(settings: DatasetSettings, root: Path, rows: Sequence[Listed], list
     """Cut the utterances of a tree by the lists that come with it, or halve them."""
     name = legal_id(root.name)
     listing.called.append((name, root))
-    if not trial_lists.cut(listing, name, rows, root):
+    if not trial_lists.cut_tree(listing, name, rows, root):
         corpus.halved(listing, name, rows, settings.seed, str(root))
         corpus.halves_made(listing, [name], settings.seed)
     corpus.select(listing, settings.sets, "dataset.sets")

@@ -113,11 +113,9 @@ def nearest(name: str, known: Collection[str]) -> str:
 
     An id in other capitals comes first, then one that is a part of the name or of which the name is a part, then one of like letters.
     """
-    twin = (
-        next((one for one in known if look_alike(one) == look_alike(name)), "")
-        if not name.isascii() or not all(map(str.isascii, known))
-        else ""
-    )
+    twin = ""
+    if not (name.isascii() and all(map(str.isascii, known))):
+        twin = next((other for other in known if look_alike(other) == look_alike(name)), "")
     if twin:
         return f"; it looks like '{twin}', and is not: {differing(name, twin)}"
     folded = name.casefold()

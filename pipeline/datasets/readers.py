@@ -8,7 +8,7 @@ compare a voice with itself, and everybody looks better protected. Ids of LibriS
 from __future__ import annotations
 
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
@@ -26,8 +26,8 @@ _SPED = re.compile(r"[-_]sp[\d.]+$")
 
 def reader_of(name: str) -> tuple[str, str] | None:
     """The reader and the chapter of an id; None if it is not called as in these corpora."""
-    found = _BOOKS.fullmatch(name) or _VIDEOS.fullmatch(name)
-    return (found[1], found[2]) if found else None
+    match = _BOOKS.fullmatch(name) or _VIDEOS.fullmatch(name)
+    return (match[1], match[2]) if match else None
 
 
 def check(rows: Sequence[Listed], faults: Faults) -> None:
@@ -44,10 +44,14 @@ def _report(rows: Sequence[Listed], who: str, faults: Faults) -> bool:
     voices: dict[str, dict[str, Listed]] = defaultdict(dict)
     for row in rows:
         place = reader_of(row.utterance)
-        if place is not None and row.speaker:
+        if place is None or not row.speaker:
+            continue
+        # A model's id may end with the chapter; an utterance of that form may be SENTENCE-SPEAKER.
+        if place[0].startswith("id") or not row.utterance.endswith(place[1]):
             voices[place[0]].setdefault(_SPED.sub("", row.speaker), row)
+    readers = Counter(speaker for speakers in voices.values() for speaker in speakers)
     split = {reader: speakers for reader, speakers in voices.items()
-             if len(speakers) > 1 and any(map(_is_chapter, speakers.values()))}  # fmt: skip
+             if sum(readers[speaker] == 1 for speaker in speakers) > 1 and any(map(_is_chapter, speakers.values()))}  # fmt: skip
     for reader, speakers in [*split.items()][:1]:
         what = f"{sum(map(len, split.values()))} {who} are chapters or recordings of {len(split)} readers"
         example = f"{few(sorted(speakers), 2)} of {reader}"
@@ -64,8 +68,6 @@ def _is_chapter(row: Listed) -> bool:
 
 def same_readers(trials: Iterable[tuple[str, str, bool]]) -> list[tuple[str, str]]:
     """The non-target trials (model, utterance) whose two ids name one reader."""
-    found = []
-    for model, utterance, target in trials:
-        if not target and (one := reader_of(model)) and (other := reader_of(utterance)) and one[0] == other[0]:
-            found.append((model, utterance))
-    return found
+    pairs = [(model, utterance) for model, utterance, target in trials if not target]
+    places = [(reader_of(model), reader_of(utterance)) for model, utterance in pairs]
+    return [pair for pair, (left, right) in zip(pairs, places) if left and right and left[0] == right[0]]

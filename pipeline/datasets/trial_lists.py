@@ -31,9 +31,9 @@ def beside(folder: Path, called: re.Pattern[str]) -> list[Path]:
     """The lists in a folder, or in its folders ``trials`` and ``lists``."""
     places = [place for place in (folder, folder / "trials", folder / "lists") if place.is_dir()]
     there = [path for place in places for path in sorted(place.iterdir()) if called.fullmatch(path.name)]
-    found = [path for path in there if path.suffix in _SUFFIXES and "md5" not in path.name and path.is_file()]
+    files = [path for path in there if path.suffix in _SUFFIXES and "md5" not in path.name and path.is_file()]
     # ESPnet's tables of pairs with the files of each side, which trial_label names already.
-    return [path for path in found if path.suffix != ".scp"] or found[:1]
+    return [path for path in files if path.suffix != ".scp"] or files[:1]
 
 
 def read(path: Path, faults: Faults, notes: list[str]) -> list[Record]:
@@ -51,11 +51,11 @@ def read(path: Path, faults: Faults, notes: list[str]) -> list[Record]:
         return lines
     shape = "MODEL UTTERANCE LABEL" if place else "LABEL MODEL UTTERANCE"
     notes.append(f"{path}: lines are {shape}, {pair[0]} is read as target and {pair[1]} as nontarget")
-    made = []
+    usual = []
     for line in lines:
         label = "target" if line.fields[place].lower() == pair[0] else "nontarget"
-        made.append(Record([*(line.fields[:2] if place else line.fields[1:]), label], line.where))
-    return made
+        usual.append(Record([*(line.fields[:2] if place else line.fields[1:]), label], line.where))
+    return usual
 
 
 def as_trials(lines: Sequence[Record], faults: Faults) -> list[Trial]:
@@ -83,99 +83,94 @@ def as_trials(lines: Sequence[Record], faults: Faults) -> list[Trial]:
     return trials
 
 
-def names_of(paths: Sequence[Path]) -> list[str]:
-    """What the trial sets of some lists are called behind the name of their set: ``trials`` where there is one."""
-    found: list[str] = []
+def set_names(paths: Sequence[Path]) -> list[str]:
+    """What the trial sets of some lists are called behind the name of their set: ``trials`` where there is a single list."""
+    names: list[str] = []
     for path in paths:
         stem = re.sub(r"\W+", "_", path.stem if path.suffix in _SUFFIXES else path.name)
         name = stem if re.fullmatch(r"trials(_\w+)?", stem) else "trials" if len(paths) == 1 else f"trials_{stem}"
-        found.append(name if name not in found else f"{name}_{len(found)}")
-    return found
+        names.append(name if name not in names else f"{name}_{len(names)}")
+    return names
 
 
-def cut(listing: Listing, name: str, rows: Sequence[Listed], root: Path) -> bool:
+def cut_tree(listing: Listing, name: str, rows: Sequence[Listed], root: Path) -> bool:
     """Cut the utterances of a tree by the lists in its root, or in the folder above that, as corpora bring them.
 
-    A list is used if all its files are there. If some list is, others are named; otherwise one of which some files are there, or
+    A list counts if all its files are there. If some list does, others are named; otherwise one of which some files are there, or
     that lies in the root, is a fault.
 
     Returns:
         Whether there are lists, so that no halves are to be made.
     """
-    own = beside(root, TRIALS)
-    known = {row.utterance: row.utterance for row in rows}
-    for row in rows:
-        if row.path is not None:
-            known[composed(str(row.path.relative_to(root).with_suffix("")))] = row.utterance
-    used: dict[Path, list[Record]] = {}
-    partly: list[str] = []
-    for path in [*own, *(one for one in beside(root.parent, TRIALS) if one.parent == root.parent)]:
+    inside = beside(root, TRIALS)
+    complete: dict[Path, list[Record]] = {}
+    incomplete: list[str] = []
+    for path in [*inside, *(path for path in beside(root.parent, TRIALS) if path.parent == root.parent)]:
         slips, notes = Faults(), list[str]()
-        lines, absent = _resolved(read(path, slips, notes), known)
-        if slips.found:
+        lines, absent = _resolve(read(path, slips, notes), rows, root)
+        if slips.found and path in inside:
             why = f"{slips.found[0].what} ({slips.found[0].where})"
             listing.limits.append(f"{path.name} is not read as a list of trials: {why}")
         elif lines and not absent:
             listing.notes += notes
-            used[path] = lines
-        elif lines or path in own:
-            partly.append(
-                f"{path.name} names {len(absent)} files that are not there, e.g. {min(absent, default='none')}"
-            )
-    if not used:
-        for said in partly:
-            listing.faults.add("unread-list", said, root)
-        return bool(partly)
-    if partly:
-        listing.limits.append(f"lists of trials that are not used: {'; '.join(partly)}")
+            complete[path] = lines
+        elif not slips.found and (lines or path in inside):
+            example = f", e.g. {min(absent)}" if absent else ""
+            incomplete.append(f"the list {path.name} names {len(absent)} files that are not there{example}")
+    for what in incomplete if not complete else ():
+        listing.faults.add("unread-list", what, root)
+    if incomplete and complete:
+        listing.limits.append(f"lists of trials that are not evaluated: {'; '.join(incomplete)}")
     speakers = {row.utterance: row.speaker for row in rows}
-    targets = [line for lines in used.values() for line in lines if line.fields[2:] == ["target"]]
+    targets = [line for lines in complete.values() for line in lines if line.fields[2:] == ["target"]]
     if targets and not any(speakers[line.fields[0]] == speakers[line.fields[1]] for line in targets):
-        what = f"the folders are no speakers by {next(iter(used))}: all its targets stand in two of them, e.g. {' '.join(targets[0].fields)}"
-        listing.faults.add("no-speaker-folder", what, root)
-        return True
-    by_utterance(listing, name, rows, {f"{name}_{end}": lines for end, lines in zip(names_of([*used]), used.values())})
-    return True
+        what = f"all targets of {next(iter(complete))} stand in two folders, e.g. {' '.join(targets[0].fields[:2])}"
+        listing.faults.add("no-speaker-folder", f"{what}: the folders are no speakers", root)
+    elif complete:
+        names = [f"{name}_{ending}" for ending in set_names([*complete])]
+        cut_by_utterance(listing, name, rows, dict(zip(names, complete.values())))
+    return bool(complete or incomplete)
 
 
-def by_utterance(listing: Listing, name: str, rows: Sequence[Listed], trials: Mapping[str, list[Record]]) -> None:
+def cut_by_utterance(listing: Listing, name: str, rows: Sequence[Listed], trials: Mapping[str, list[Record]]) -> None:
     """Cut a set by lists of utterance against utterance: each on a left side is a model of its own, in the set ``NAME_enrolls``."""
     where = {line.fields[0]: line.where for lines in trials.values() for line in reversed(lines)}
     enrolled = [Enrolled(row.utterance, row.utterance, where[row.utterance]) for row in rows if row.utterance in where]
-    parts = {f"{name}_enrolls": ("enrolment", set(where))}
-    parts |= {set_name: ("trial", {line.fields[1] for line in lines}) for set_name, lines in trials.items()}
-    left = {row.utterance for row in rows}.difference(*(ids for _, ids in parts.values()))
-    if left:
-        listing.limits.append(
-            f"{len(left)} of {len(rows)} recordings of {name} stand in no list of trials and are not evaluated"
-        )
-    for set_name, (role, ids) in parts.items():
-        members = [row for row in rows if row.utterance in ids]
-        listing.utterances += [
-            replace(row, set=set_name, role=role, position=place) for place, row in enumerate(members)
-        ]
-    for set_name, lines in trials.items():
-        made = as_trials(lines, listing.faults)
-        listing.lists.append(
-            TrialList(set_name, f"{name}_enrolls", enrolled, made, lines[0].where.rpartition(":")[0] if lines else name)
-        )
+    members = {f"{name}_enrolls": ("enrolment", set(where))}
+    members |= {trial_set: ("trial", {line.fields[1] for line in lines}) for trial_set, lines in trials.items()}
+    spare = {row.utterance for row in rows}.difference(*(ids for _, ids in members.values()))
+    if spare:
+        what = f"{len(spare)} of {len(rows)} recordings of {name} stand in no list of trials"
+        listing.limits.append(f"{what} and are not evaluated")
+    for set_name, (role, ids) in members.items():
+        for place, row in enumerate(row for row in rows if row.utterance in ids):
+            listing.utterances.append(replace(row, set=set_name, role=role, position=place))
+    for trial_set, lines in trials.items():
+        path = lines[0].where.rpartition(":")[0] if lines else name
+        listed = TrialList(trial_set, f"{name}_enrolls", enrolled, as_trials(lines, listing.faults), path)
+        listing.lists.append(listed)
     listing.notes.append(f"the lists of {name} compare utterances: each that is enrolled is a model of its own")
 
 
-def _resolved(lines: Sequence[Record], known: Mapping[str, str]) -> tuple[list[Record], set[str]]:
-    """The trials of a list of which both utterances are there, and what is not; it is named by id, or by path with any folders
-    above the root."""
-    found, absent = [], set()
+def _resolve(lines: Sequence[Record], rows: Sequence[Listed], root: Path) -> tuple[list[Record], set[str]]:
+    """The trials of a list of which both utterances are there, and what is not there.
+
+    A list names utterances by their ids, or by their paths below the root or below any folder above it.
+    """
+    names = {row.utterance: row.utterance for row in rows}
+    names |= {composed(str(row.path.relative_to(root).with_suffix(""))): row.utterance for row in rows if row.path}
+    there, absent = [], set()
     for line in lines:
-        ids = [_utterance(entry, known) for entry in line.fields[:2]]
-        absent |= {entry for entry, utterance in zip(line.fields, ids) if utterance is None}
-        if None not in ids:
-            found.append(Record([*filter(None, ids), *line.fields[2:]], line.where))
-    return found, absent
+        ids = [_utterance(entry, names) for entry in line.fields[:2]]
+        absent |= {entry for entry, utterance in zip(line.fields, ids) if not utterance}
+        if all(ids):
+            there.append(Record([*ids, *line.fields[2:]], line.where))
+    return there, absent
 
 
-def _utterance(entry: str, known: Mapping[str, str]) -> str | None:
+def _utterance(entry: str, names: Mapping[str, str]) -> str:
     name = entry[: entry.rindex(".")] if entry.lower().endswith(audio.EXTENSIONS) else entry
-    while name not in known and "/" in name:
+    # Folders above the root may go, but never so many that the file's own name is left: others may be called so.
+    while name not in names and name.count("/") > 1:
         name = name.partition("/")[2]
-    return known.get(name, known.get(legal_id(name)))
+    return names.get(name, names.get(legal_id(name), ""))

@@ -46,6 +46,8 @@ HONEST = {
     "site and patient": ids("{a}-{b}-{k:04d}", "{a}-{b}", ("01", "02"), ("001", "002")),
     "CN-Celeb": ids("{a}-{b}-01-00{k}", "{a}", ("id00001", "id00002"), ("singing", "speech")),
     "VoxCeleb at other speeds": ids("{a}-x-0000{k}_{b}", "{a}_{b}", ("id10270",), ("sp0.9", "sp1.1")),
+    "sentences by speakers": ids("{a}-{b}-{k:04d}", "{b}", ("12", "13"), ("345", "346")),
+    "sentences, once": {f"{a}_{b}": b for a in ("12", "13") for b in ("345", "346")},
     "speeds": ids("{b}-{a}-134686-000{k}", "{b}-{a}", READERS, ("sp0.9", "sp1.1")),
     "sides of conversations": ids("sw0{a}-{b}_{k:06d}-000100", "sw0{a}-{b}", ("2001", "2005"), ("A", "B")),
 }

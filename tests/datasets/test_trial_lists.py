@@ -180,7 +180,7 @@ def test_a_list_of_other_files_is_named(tmp_path: Path, refused: Callable[..., D
     corpus = importers.read(settings)
     assert [*corpus.trials] == ["wav_trials"] and corpus.trials["wav_trials"].expected == 2
     limits = " ".join(corpus.limits)
-    assert "lists of trials that are not used: list_test_all2.txt" in limits
+    assert "lists of trials that are not evaluated: the list list_test_all2.txt" in limits
     assert "6 of 9 recordings of wav stand in no list" in limits
 
 
@@ -207,10 +207,27 @@ def test_cnceleb_as_it_is_handed_out_is_refused_by_name(tmp_path: Path, refused:
     (root / "lists" / "enroll.lst").write_text("".join(f"{Path(name).stem} {name}\n" for name in files[:2]))
     (fault,) = refused(importers.read, DatasetSettings(name="folders", root=str(root))).faults
     assert (
-        fault.kind == "no-speaker-folder"
-        and "the folders are no speakers by" in fault.what
-        and "trials.lst" in fault.what
+        fault.kind == "no-speaker-folder" and "the folders are no speakers" in fault.what and "trials.lst" in fault.what
     )
+
+
+def test_a_file_that_is_not_there_is_not_taken_for_another_of_its_name(
+    tmp_path: Path, refused: Callable[..., DataError]
+) -> None:
+    root = tmp_path / "tree"
+    for speaker, number in itertools.product("ab", range(2)):
+        (root / speaker).mkdir(parents=True, exist_ok=True)
+        soundfile.write(root / speaker / f"{speaker}{number}.wav", noise(f"{speaker}{number}"), RATE)
+    (root / "trials.txt").write_text("1 a/a0.wav a/a1.wav\n0 a/a0.wav c/b0.wav\n0 a/a0.wav b/b1.wav\n")
+    (fault,) = refused(importers.read, DatasetSettings(name="folders", root=str(root))).faults
+    assert fault.kind == "unread-list" and "names 1 files that are not there, e.g. c/b0.wav" in fault.what
+    (root / "trials.txt").write_text("1 corpus/a/a0.wav corpus/a/a1.wav\n0 a0 b0\n0 a/a0.wav b/b1.wav\n")
+    (made,) = importers.read(DatasetSettings(name="folders", root=str(root))).trials.values()
+    assert {*made.trials.itertuples(index=False, name=None)} == {
+        ("a0", "a1", True),
+        ("a0", "b0", False),
+        ("a0", "b1", False),
+    }
 
 
 # Speakers --------------------------------------------------------------------------------------------------------------

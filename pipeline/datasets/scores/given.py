@@ -287,7 +287,7 @@ def _match(
 
 
 def _by_ids(scores: Table) -> tuple[Table, Table | None, str]:
-    """The trials of a file, the speakers of its ids where they can be told, and a word on how.
+    """The trials of a file, the speakers of its ids where they follow, and a sentence on how.
 
     A trial is a target if the utterance's id is the model's, or begins with it and goes on with neither letter nor digit. An
     utterance of nobody who is enrolled has as many parts of its id for a speaker as the models have.
@@ -295,35 +295,36 @@ def _by_ids(scores: Table) -> tuple[Table, Table | None, str]:
     Raises:
         DataError: no utterance begins with a model, or one begins with several.
     """
-    first, second = (column.to_pylist() for column in scores.ids("enroll_id", "trial_id"))
-    models = set(first)
-    owners = {name: [part for part in _beginnings(name) if part in models] for name in sorted({*second})}
-    doubtful = {name: several for name, several in owners.items() if len(several) > 1 and name not in models}
-    if doubtful or not any(models & {*several} - {name} for name, several in owners.items()):
-        example = next((f": {name} with {' and '.join(several)}" for name, several in doubtful.items()), "")
+    enrolled, tried = (column.to_pylist() for column in scores.ids("enroll_id", "trial_id"))
+    models = set(enrolled)
+    prefixes = {name: [start for start in _beginnings(name) if start in models] for name in sorted({*tried})}
+    doubtful = {name: starts for name, starts in prefixes.items() if len(starts) > 1 and name not in models}
+    if doubtful or not any(models & {*starts} - {name} for name, starts in prefixes.items()):
+        example = next((f": {name} with {' and '.join(starts)}" for name, starts in doubtful.items()), "")
         what = f"{len(doubtful)} utterances begin with several models{example}" if doubtful else (
-            f"no utterance's id begins with a model's, e.g. model {min(models)}, utterance {min(owners)}")  # fmt: skip
+            f"no utterance's id begins with a model's, e.g. model {min(models)}, utterance {min(prefixes)}")  # fmt: skip
         raise DataError(
             f"ids do not say which trials are targets: {what}",
             where=scores.where,
             cause="models that are no speakers, or ids that do not begin with the speaker",
             remedy="give a list of trials by dataset.trials=DIR",
         )
-    own = {name: several[-1] for name, several in owners.items() if several}
-    said = ["target" if own.get(b) == a else "nontarget" for a, b in zip(first, second)]
-    columns = dict(zip(files.TRIALS, (scores.columns["enroll_id"], scores.columns["trial_id"], _coded(said))))
+    speakers = {name: starts[-1] for name, starts in prefixes.items() if starts}
+    targets = ["target" if speakers.get(name) == model else "nontarget" for model, name in zip(enrolled, tried)]
+    columns = dict(zip(files.TRIALS, (scores.columns["enroll_id"], scores.columns["trial_id"], _coded(targets))))
     depths = {len(_beginnings(model)) for model in models}
-    if len(depths) == 1:
-        (depth,) = depths
-        own |= {name: _beginnings(name)[:depth][-1] for name in owners.keys() - own.keys()}
-    known = own | {model: model for model in models}
-    table = Table(scores.where, {"id": _coded([*known]), "speaker": _coded([*known.values()])})
+    for name in prefixes.keys() - speakers.keys() if len(depths) == 1 else ():
+        speakers[name] = _beginnings(name)[: min(depths)][-1]
+    speakers |= {model: model for model in models}
+    table = Table(scores.where, {"id": _coded([*speakers]), "speaker": _coded([*speakers.values()])})
     alike = Counter(_beginnings(model)[0] for model in models)
     shared = sorted(model for model in models if alike[_beginnings(model)[0]] > 1)
-    told = "targets are told by ids: a trial is one if the utterance's id begins with the model's (dataset.labels=ids)"
+    source = (
+        "targets are told by ids: a trial is one if the utterance's id begins with the model's (dataset.labels=ids)"
+    )
     if shared and depths != {1}:
-        told += f"; models that begin alike are different speakers: {few(shared, 3)}"
-    return Table(scores.where, columns), table if owners.keys() <= known.keys() else None, told
+        source += f"; models that begin alike are different speakers: {few(shared, 3)}"
+    return Table(scores.where, columns), table if prefixes.keys() <= speakers.keys() else None, source
 
 
 def _beginnings(name: str) -> list[str]:

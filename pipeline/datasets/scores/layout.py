@@ -18,7 +18,7 @@ TRIALS = ("enroll_id", "trial_id", "label")
 SPEAKERS = ("id", "speaker")
 
 SHAPES = {SCORES: "ID1 ID2 SCORE", TRIALS: "ID1 ID2 target|nontarget", SPEAKERS: "ID SPEAKER"}
-_MADE = {SCORES: "scores", TRIALS: "trials", SPEAKERS: "utt2spk"}
+_ENDINGS = {SCORES: "scores", TRIALS: "trials", SPEAKERS: "utt2spk"}
 """How the name of a file ends that a remedy makes."""
 UNUSED = "unused "
 """How the names of columns begin that nobody reads."""
@@ -142,8 +142,8 @@ def _order(rows: Sequence[Sequence[str]], columns: tuple[str, ...], path: str, d
     if width == len(columns):
         return columns
     which = "more than one reading is possible" if fit else "which of them is what cannot be told"
-    held = rows if columns == SPEAKERS else even
-    raise Unclear(f"{width} fields instead of {len(columns)}: {which}", _remedy(held, columns, path, delimiter))
+    shown = rows if columns == SPEAKERS else even
+    raise Unclear(f"{width} fields instead of {len(columns)}: {which}", _remedy(shown, columns, path, delimiter))
 
 
 def _mostly_numbers(rows: Sequence[Sequence[str]], columns: tuple[str, ...]) -> bool:
@@ -164,22 +164,22 @@ def _holds(values: Sequence[str], role: str) -> bool:
 def _remedy(rows: Sequence[Sequence[str]], columns: tuple[str, ...], path: str, delimiter: bytes) -> str:
     """The command that makes the file that is wanted of one with other columns, where they can be read in one way alone; else what to
     write."""
-    program = _speakers_of(rows) if columns == SPEAKERS else _columns_of(rows, columns)
+    program = _turn_speakers(rows) if columns == SPEAKERS else _select_columns(rows, columns)
     if not program:
-        return f"write a file with lines `{SHAPES[columns]}`, each field of which you know"
+        return f"write a file with lines `{SHAPES[columns]}`: which of these fields are meant cannot be told from here"
     apart = f"-F'{delimiter.decode()}' " if delimiter else ""
-    made = shlex.quote(f"{path}.{_MADE[columns]}")
-    return f"awk {apart}'{program}' {shlex.quote(path)} > {made}, and give {made}"
+    new = shlex.quote(f"{path}.{_ENDINGS[columns]}")
+    return f"awk {apart}'{program}' {shlex.quote(path)} > {new}, and give {new}"
 
 
-def _columns_of(rows: Sequence[Sequence[str]], columns: tuple[str, ...]) -> str:
+def _select_columns(rows: Sequence[Sequence[str]], columns: tuple[str, ...]) -> str:
     """The program of awk that keeps two ids and the score or label: the first two columns of words, and the one column that changes
     and holds what is wanted. '' where there are more of either, or none."""
-    held = list(zip(*rows))
-    changing = [k for k, column in enumerate(held) if len(set(column)) > 1]
-    classes = [k for k, column in enumerate(held) if labels.pair(column)]
-    numbers = [k for k, column in enumerate(held) if k not in classes and all(map(is_number, column))]
-    words = [k for k in range(len(held)) if k not in classes and k not in numbers]
+    table = list(zip(*rows))
+    changing = [k for k, column in enumerate(table) if len(set(column)) > 1]
+    classes = [k for k, column in enumerate(table) if labels.pair(column)]
+    numbers = [k for k, column in enumerate(table) if k not in classes and all(map(is_number, column))]
+    words = [k for k in range(len(table)) if k not in classes and k not in numbers]
     wanted = [k for k in (numbers if columns == SCORES else classes) if k in changing]
     ids = [k for k in words if k in changing]
     if len(wanted) != 1 or len(ids) != 2 or ids != words[:2]:
@@ -187,16 +187,12 @@ def _columns_of(rows: Sequence[Sequence[str]], columns: tuple[str, ...]) -> str:
     return "{print " + ", ".join(f"${k + 1}" for k in (*ids, *wanted)) + "}"
 
 
-def _speakers_of(rows: Sequence[Sequence[str]]) -> str:
+def _turn_speakers(rows: Sequence[Sequence[str]]) -> str:
     """The program of awk that makes ``ID SPEAKER`` of lines ``SPEAKER ID ID ...``; '' where ids do not begin with what stands first."""
-    if any(len(row) < 2 or not all(begins_with(field, row[0]) for field in row[1:]) for row in rows):
-        return ""
+    for speaker, *ids in rows:
+        if not ids or any(not name.startswith(speaker) or name[len(speaker) :][:1].isalnum() for name in ids):
+            return ""
     return "{for (k = 2; k <= NF; k++) print $k, $1}"
-
-
-def begins_with(name: str, speaker: str) -> bool:
-    """Whether an id is a speaker's by its beginning: it is the speaker's, or goes on behind it with neither letter nor digit."""
-    return name.startswith(speaker) and not name[len(speaker) :][:1].isalnum()
 
 
 def _word(name: str) -> str:
