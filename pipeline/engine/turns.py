@@ -71,8 +71,9 @@ def folders(store: Store, task: Task, keys: Mapping[Name, str], stop: Stop) -> d
     if before and leftovers.writers(*finals):
         _wait(task, finals, stop)
         return None
-    for owner in list(before.values())[:1]:
-        log.info("%s: %s began it and has been silent since: it is made here", task.label, leftovers.described(owner))
+    silent = [leftovers.described(owner) for claim, owner in before.items() if claim.is_dir()]
+    if silent:
+        log.info("%s: %s began it and has been silent for minutes: it is made here", task.label, silent[0])
     made: dict[Name, Path] = {}
     try:
         for name, key in keys.items():
@@ -122,10 +123,8 @@ def _alone(finals: Collection[Path], before: Collection[Path], stop: Stop) -> bo
             return False
         stop.check()
         _pause(begun)
-        for (
-            final
-        ) in finals:  # NFS shows a folder as it was for up to a minute, but not to a machine that makes a file there
-            now(final.parent)
+        for folder in {final.parent for final in finals}:
+            now(folder)  # NFS shows a folder as it was up to a minute ago, but not to a machine that makes a file in it
     return True
 
 
