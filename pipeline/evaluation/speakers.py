@@ -236,7 +236,9 @@ def _why(attack: Mapping[str, str], speaker: str, about: _Known, absent: dict[st
     }
     protects = attack["condition"] != "OO"
     if protects:
-        found["deid"] = about.value("speakers", mine, extractors)
+        # Pairs have no enrolment: their back end is that of all attacks that its parameters serve.
+        pairs = {**mine, "backend": attack["backend"].partition(", ")[0]}
+        found["deid"] = about.value("speakers", pairs, extractors)
         found["mean_f0_protected"] = about.pitches.get(system, {}).get(speaker, math.nan)
     for name, (why, metric) in ABSENT.items():
         if math.isnan(found.get(name, 0.0)):

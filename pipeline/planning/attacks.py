@@ -57,7 +57,7 @@ class Attack:
             return
         drawn = plan.enrolled[self.system.system, self.name] if extractor.tables is None else (self.system,)
         yield replace(self, enrolled=drawn)
-        if attacker.enrolment_draws > 1 and len(drawn) == 1:
+        if attacker.enrolment_draws > 1 and len(drawn) == 1 and extractor.reads(plan.original):
             yield replace(self, enrolled=(plan.original, *drawn))
 
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
+from pipeline.contracts import Anonymiser
 from pipeline.diagnostics.sentences import DRAW, Finding, same_audio
-from pipeline.planning.attacks import Trial, planned
+from pipeline.planning.attacks import planned
 from pipeline.planning.plan import Plan
+from pipeline.planning.settings import Chosen
 from pipeline.planning.suggestions import centring_back_ends, strong_extractors, trained_back_ends
 
 
@@ -38,25 +38,31 @@ def doubts(plan: Plan) -> None:
             f"and a back end that is trained ({trained_back_ends()}) to backend=[…]."
         )
         plan.graph.findings.append((identity, Finding("not_adapted", 0.0, "count", sentence, True)))
-    for label in evaluation.anonymised:
-        trials = [one for one in planned(plan, label) if one.attack.condition == "PP" and one.extractor.tables is None]
-        if trials:
-            plan.graph.findings += [({**identity, "system": label}, found) for found in _enrolment(plan, label, trials)]
-
-
-def _enrolment(plan: Plan, label: str, trials: list[Trial]) -> Iterator[Finding]:
-    """What attacks on a system with protected enrolment have left untried."""
-    system = plan.evaluation.systems[label]
-    if plan.level(label) == "speaker" and not any(one.attack.drawn for one in trials):
-        able = system.component.rerun(system.settings, 1) is not None
+    trials = [one for label in evaluation.anonymised for one in planned(plan, label)]
+    trials = [
+        one
+        for one in trials
+        if one.attack.condition == "PP" and one.extractor in heard and one.extractor.component.hears
+    ]
+    for label in dict.fromkeys(one.attack.system.system for one in trials):
+        drawn = any(one.attack.drawn for one in trials if one.attack.system.system == label)
+        if plan.level(label) == "speaker" and not drawn:
+            plan.graph.findings.append(
+                ({**identity, "system": label}, _enrolled_once(evaluation.systems[label], label))
+            )
+    if trials and plan.trainings.original is not None and not any(one.scorer.centred for one in trials):
         sentence = (
-            f"All attacks enrol speech of {label} that was anonymised once, with one pseudo-voice a speaker. An attacker who anonymises it "
-            f"several times is often stronger. {DRAW if able else 'Give the program itself as a system (name: command)'}."
-        )
-        yield Finding("enrolled_once", float(len(trials)), "count", sentence, True)
-    if not any(one.scorer.centred for one in trials):
-        sentence = (
-            f"No attack is centred on the speech of {label} itself. An attacker who does that is often stronger, since training speech "
+            "No attack is centred on the protected speech itself. An attacker who does that is often stronger, since training speech "
             f"sounds different. Add a back end that can ({centring_back_ends()}) to backend=[…], with centre=both."
         )
-        yield Finding("other_centre", 0.0, "count", sentence, True)
+        plan.graph.findings.append((identity, Finding("other_centre", 0.0, "count", sentence, True)))
+
+
+def _enrolled_once(system: Chosen[Anonymiser], label: str) -> Finding:
+    """That no attacker anonymised the enrolment again."""
+    able = system.component.rerun(system.settings, 1) is not None
+    sentence = (
+        f"All attacks enrol speech of {label} that was anonymised once, with one pseudo-voice a speaker. An attacker who anonymises it "
+        f"several times is often stronger. {DRAW if able else 'Give the program itself as a system (name: command)'}."
+    )
+    return Finding("enrolled_once", 1.0, "count", sentence, True)

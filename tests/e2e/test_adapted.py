@@ -60,7 +60,7 @@ def test_a_system_is_attacked_in_each_way_and_held_out_speakers_choose(root: Pat
     assert set(zip(held["trained_on"], held["backend"])) == {way for way in ways if "fused" not in way[1]}
     assert set(held["attacker"]) == {"semi_informed"} and held["held_out"].between(0, 0.5).all()
     said = " ".join(done.stdout.split())
-    assert re.search(r"b2r is the only system that protects: against the strongest of \d attacks \(", said), said
+    assert re.search(r"b2r is the only system that protects: against the strongest of \d+ attacks \(", said), said
     checks = pd.read_parquet(folder / "diagnostics.parquet")
     assert {"fine_tuning", "held_out"} <= set(checks["check"])
     assert not {"weak_extractor", "not_adapted"} & set(checks["check"])

@@ -65,11 +65,14 @@ def test_every_combination_has_its_rows_and_every_row_its_counts(demo: Demo) -> 
     assert (rows["status"] == "ok").all()
     assert (rows["signature"] != "").all() and (rows["input_digest"] != "").all()
     eer = rows[rows["metric"] == "eer"]
-    grid = {(s, a, t) for s, a, t in zip(eer["system"], eer["attacker"], eer["subset"])}
-    assert len(eer) == len(grid) == (2 + 1) * (1 + 2 * 3), "on two sets, and on average"
+    grid = set(zip(eer["system"], eer["attacker"], eer["condition"], eer["subset"]))
+    assert len(eer) == len(grid) == (2 + 1) * (1 + 2 * 3 + 1), (
+        "on two sets, and on average; one more on b2, which has one draw"
+    )
     assert {(a, c, t) for a, c, t in zip(eer["attacker"], eer["condition"], eer["trained_on"])} == {
         ("unprotected", "OO", "original"), ("ignorant", "OP", "original"), ("lazy_informed", "PP", "original"),
         ("semi_informed", "PP", "anonymised (fixed)"), ("semi_informed", "PP", "anonymised (utterance)"),
+        ("semi_informed", "OPP", "anonymised (fixed)"),
     }  # fmt: skip
     runs = rows[rows["metric"].isin(["c_ece", "p0p1_ratio"])]
     assert set(runs["system"]) == {"b2r"} and set(runs["attacker"]) == {
@@ -92,11 +95,16 @@ def test_the_numbers_of_the_run_follow_from_its_scores_by_another_way(demo: Demo
     from sklearn.isotonic import IsotonicRegression
 
     rows = results.read(demo.run)
-    attacks = {"original against original ecapa cosine": ("original", "unprotected")}
-    for system, level in (("b2", "fixed"), ("b2r", "utterance")):
-        attacks[f"original against {system} ecapa cosine"] = (system, "ignorant")
-        attacks[f"{system} against {system} ecapa cosine"] = (system, "lazy_informed")
-        attacks[f"{system} against {system} ecapa, {system}, training set ({level}) cosine"] = (system, "semi_informed")
+    attacks = {"original against original ecapa cosine": ("original", "unprotected", "OO")}
+    first = "b2r, enrolment at utterance level"
+    draws = f"{first} and {first}, draw 2 and {first}, draw 3"
+    for system, level, enrolled in (("b2", "fixed", "b2"), ("b2r", "utterance", draws)):
+        by = f"against {system} ecapa, {system}, training set ({level}) cosine"
+        attacks[f"original against {system} ecapa cosine"] = (system, "ignorant", "OP")
+        attacks[f"{system} against {system} ecapa cosine"] = (system, "lazy_informed", "PP")
+        attacks[f"{enrolled} {by}"] = (system, "semi_informed", "PP")
+        if system == "b2":
+            attacks[f"original and b2 {by}"] = (system, "semi_informed", "OPP")
     checked = 0
     for record in demo.home.glob("exp/store/score/*/*/record.json"):
         label = json.loads(record.read_text())["notes"]["label"]
@@ -119,9 +127,8 @@ def test_the_numbers_of_the_run_follow_from_its_scores_by_another_way(demo: Demo
         def gain(prior: float) -> float:
             return float(-(prior * np.log2(prior) + (1 - prior) * np.log2(1 - prior))) - ece(prior)
 
-        system, attacker = attack
-        subset = label.split()[1]
-        mine = rows[(rows["subset"] == subset) & (rows["system"] == system) & (rows["attacker"] == attacker)]
+        names = ["subset", "system", "attacker", "condition"]
+        mine = rows[(rows[names] == [label.split()[1], *attack]).all(axis=1)]
         value = mine.set_index(["metric", "variant"])["value"]
         assert abs(value["cllr_min", ""] - ece(0.5)) < 1e-9
         assert abs(value["d_ece", ""] - quad(gain, 1e-12, 1 - 1e-12, limit=400)[0]) < 1e-6

@@ -166,7 +166,7 @@ def test_of_recordings_the_cause_is_told_and_the_adapted_attacker_has_matrices_t
     matrices = pd.read_parquet(folder / "figures" / "speakers.parquet")
     plain = matrices[matrices["attacker"] == ""].set_index(["subset", "backend", "speaker"])["deid"]
     for row in rows[rows["system"] == "b2"].to_dict("records"):
-        assert row["deid"] == plain[row["subset"], row["backend"], row["speaker"]], (
+        assert row["deid"] == plain[row["subset"], row["backend"].partition(", ")[0], row["speaker"]], (
             "as who knows original speech sees it"
         )
     adapted = run.rows[(run.rows["attacker"] == "semi_informed") & (run.rows["metric"] == "d_diag")]

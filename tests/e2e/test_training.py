@@ -142,12 +142,14 @@ def test_somebody_elses_anonymised_training_set_makes_a_semi_informed_attacker(t
     semi = rows[(rows["attacker"] == "semi_informed") & (rows["metric"] == "eer")]
     ways = {("anonymised (speaker)", "cosine"), ("anonymised (speaker)", "plda"),
             ("original; back end anonymised (speaker)", "plda")}  # fmt: skip
-    assert set(zip(semi["trained_on"], semi["backend"])) == ways and len(semi) == 6
+    assert set(zip(semi["trained_on"], semi["backend"])) == ways and len(semi) == 12
+    assert dict(semi["condition"].value_counts()) == {"PP": 6, "OPP": 6}
     # "Anonymised" by copying: what is trained on it is what is trained on the original speech.
     rows = rows[~rows["trained_on"].str.startswith("original;")]
-    eers = rows[rows["metric"] == "eer"].set_index(["subset", "attacker", "backend"])["value"]
+    eers = rows[rows["metric"] == "eer"].set_index(["subset", "condition", "backend"])["value"]
     for subset in ("toy_trials_f", "toy_trials_m"):
         for backend in ("cosine", "plda"):
-            assert eers[subset, "semi_informed", backend] == eers[subset, "unprotected", backend]
+            assert eers[subset, "PP", backend] == eers[subset, "OO", backend]
+        assert eers[subset, "OPP", "cosine"] == eers[subset, "OO", "cosine"], "the same enrolment twice"
     checks = pd.read_parquet(folder / "diagnostics.parquet")
     assert {"held_out", "on_original", "training_level", "treated_differently"} <= set(checks["check"])
