@@ -86,7 +86,7 @@ def run(
         threads: files are hashed and decoded in so many threads.
         known: what earlier looks at the files found.
         training_alone: of the data set, read the training set ``settings.train`` alone.
-        recordings: where segments and what lies in archives are written as files.
+        recordings: where segments and what lies in archives are written as files, of copies too.
 
     Raises:
         DataError: with all faults of the data set, or with all faults of all external systems.
@@ -100,7 +100,8 @@ def run(
     for key, copy in copies.items():
         wanted = corpus.manifest[training == copy.training]
         try:
-            made[key] = external.read(copy, wanted, allow_partial, threads, known, corpus.sounds, corpus.manifest)
+            sounds, everyone = corpus.sounds, corpus.manifest
+            made[key] = external.read(copy, wanted, allow_partial, threads, known, sounds, everyone, recordings)
         except DataError as error:
             errors[key] = error
     if errors:
@@ -115,9 +116,12 @@ def run(
     sets = {name: trials.without(one, gone) for name, one in corpus.trials.items()}
     _still_sound(sets, settings)
     name = _name(settings)
-    said = texts.Tables({key: file for key, file in corpus.transcripts.items() if key not in gone}, settings.root)
+    transcripts = texts.Tables(
+        {key: file for key, file in corpus.transcripts.items() if key not in gone}, settings.root
+    )
     same = {str(key): one.same for key, one in made.items() if one.same.found}
-    limits = (*corpus.limits, *_left_out(dropped, corpus, sets))
+    said = [f"system {key}: {limit}" for key, one in made.items() for limit in one.limits]
+    limits = (*corpus.limits, *said, *_left_out(dropped, corpus, sets))
     learnt_from = set(corpus.manifest.loc[training, "set"])
     untrained = tuple(line.utterance for line in corpus.dropped if line.set in learnt_from)
     return Prepared(
@@ -128,7 +132,7 @@ def run(
         dropped,
         tuple(notes),
         limits,
-        said,
+        transcripts,
         same,
         untrained,
         attributes=corpus.attributes,

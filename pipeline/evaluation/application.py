@@ -178,7 +178,7 @@ def concluded(begun: Begun, folder: RunFolder) -> Result:
     ending = folder.ending(
         state="failed" if failure else "partial" if error else "done",
         exit_status=error.status if error else 0,
-        **({"reasons": [error.paragraph(most=10**9)]} if failure and error else {}),
+        **({"reasons": [error.paragraph(every=True)]} if failure and error else {}),
         tasks=counts,
         training=trained,
     )
@@ -466,7 +466,7 @@ def _stopped(error: Stopped) -> dict[str, Any]:
 
 
 def _failed(folder: RunFolder, error: PipelineError) -> None:
-    folder.last_status(state="failed", exit_status=error.status, reasons=[error.paragraph(most=10**9)])
+    folder.last_status(state="failed", exit_status=error.status, reasons=[error.paragraph(every=True)])
     folder.keep(error)
 
 

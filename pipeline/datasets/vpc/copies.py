@@ -42,7 +42,7 @@ def offered(layout: Layout) -> dict[str, Offered]:
     found: dict[str, Offered] = {}
     for name, places in sorted(layout.copies.items()):
         suffix, called = layout.shared.get(name, name), name if name in layout.shared else ""
-        evaluated = {of: _with_audio(of, place, places) for of, place in places.items() if not is_training(of)}
+        evaluated = {of: place for of, place in places.items() if not is_training(of)}
         training = [place for of, place in sorted(places.items()) if is_training(of)]
         if not evaluated:
             continue
@@ -54,16 +54,6 @@ def offered(layout: Layout) -> dict[str, Offered]:
         folders = {} if plain else evaluated
         found[label] = Offered(label, suffix, level, root, folders, training[0] if training else None, called)
     return found
-
-
-def _with_audio(name: str, place: Path, places: Mapping[str, Path]) -> Path:
-    """The folder that holds the audio of a copy.
-
-    2020 and 2022 anonymise VCTK as ``vctk_dev_trials_f_all`` and cut ``_f`` and ``_f_common`` out of it: tables alone, whose
-    ``wav.scp`` leads to the union's audio.
-    """
-    union = places.get(f"{name.removesuffix('_common')}_all")
-    return union if union is not None and not (place / "wav").is_dir() and (union / "wav").is_dir() else place
 
 
 def is_training(name: str) -> bool:
