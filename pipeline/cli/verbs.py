@@ -177,7 +177,7 @@ def validate(options: submission.Options, asked: Evaluation, values: dict[str, A
         f"valid: dataset {asked.dataset.name}, systems {', '.join(asked.systems)}, "
         f"extractors {', '.join(asked.extractors)}, attackers {', '.join(asked.attackers)}"
     )
-    for line in _needed(asked):
+    for line in (*asked.models.passed_over, *_needed(asked)):
         print(line)
     found = evaluation.submission(asked, options.training)
     if isinstance(found, str):

@@ -118,7 +118,7 @@ class Copy:
             "root": ("a misspelt or unmounted folder", f"set {self.key()}=DIR to the folder of the anonymised audio"),
             "missing-audio": (
                 f"an incomplete copy, another folder, or files of another name than UTTERANCE.ext (looked for: {looked})",
-                f"restore the files, or set {self.key()}=DIR to the folder that holds them; {PARTIAL}",
+                f"restore the files, or set {self.key()}=DIR to the folder that holds them, or leave the system out of system=[…]; {PARTIAL}",
             ),
             "bad-audio": (KINDS["bad-audio"][0], f"{AGAIN}, or make them again; {PARTIAL}"),
             "cancelling": (

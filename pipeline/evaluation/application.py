@@ -417,6 +417,7 @@ class Run:
             return planning.prepared(self.asked, made, whole, self.known(), training_alone)
 
         data = self.reading(tasks, read)
+        data = replace(data, limits=(*self.asked.models.passed_over, *data.limits))
         for note in (*found_models.said(self.asked), *data.notes):
             log.info("%s", note)
         for limit in data.limits:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from pipeline import audio
 from pipeline.datasets.vpc.layout import TRAINING, Layout
 
 LEVELS = {"2020": "speaker", "2022": "speaker"}
@@ -24,6 +25,7 @@ class Offered:
         root: the folder that holds those of the sets.
         folders: of the sets; empty where all are called after their sets and the suffix.
         train_root: the anonymised training set; None where there is none.
+        sets: the folder of each set that it holds but for the training set.
         called: what the copy is asked for by, where folders of several systems have its suffix; a model that is called after the
             suffix alone is then nobody's.
     """
@@ -35,6 +37,16 @@ class Offered:
     folders: Mapping[str, Path] = field(default_factory=dict)
     train_root: Path | None = None
     called: str = ""
+    sets: Mapping[str, Path] = field(default_factory=dict, compare=False)
+
+    def lacks(self, needed: Iterable[str]) -> list[str]:
+        """Those of some sets that it does not hold: there is no folder, or neither audio nor a ``wav.scp`` in it."""
+        return [name for name in needed if name not in self.sets or _is_empty(self.sets[name])]
+
+
+def _is_empty(folder: Path) -> bool:
+    files = (Path(name) for _, _, names in os.walk(folder) for name in names)
+    return not any(file.name == "wav.scp" or file.suffix.lower() in audio.EXTENSIONS for file in files)
 
 
 def offered(layout: Layout) -> dict[str, Offered]:
@@ -52,7 +64,9 @@ def offered(layout: Layout) -> dict[str, Offered]:
         root = Path(os.path.commonpath([place.parent for place in evaluated.values()]))
         plain = all(place == root / f"{of}{suffix}" for of, place in evaluated.items())
         folders = {} if plain else evaluated
-        found[label] = Offered(label, suffix, level, root, folders, training[0] if training else None, called)
+        found[label] = Offered(
+            label, suffix, level, root, folders, training[0] if training else None, called, evaluated
+        )
     return found
 
 
