@@ -179,6 +179,7 @@ def validate(options: submission.Options, asked: Evaluation, values: dict[str, A
     )
     for line in (*asked.models.passed_over, *_needed(asked)):
         print(line)
+    evaluation.check_training(asked)
     found = evaluation.submission(asked, options.training)
     if isinstance(found, str):
         if options.asks:

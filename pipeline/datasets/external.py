@@ -78,6 +78,7 @@ class Copy:
         pattern: how the files are called.
         follow_links: whether links may lead out of the folder.
         folders: of the sets by name, where the names of folders do not tell them.
+        is_named: whether the setting names the folder; else it is looked for beside the evaluation sets, and need not be there.
     """
 
     root: str
@@ -88,6 +89,7 @@ class Copy:
     pattern: Pattern = field(default_factory=Pattern)
     follow_links: bool = False
     folders: Mapping[str, str] = field(default_factory=dict)
+    is_named: bool = True
 
     @classmethod
     def of(cls, copies: Copies, label: str) -> Copy:
@@ -144,6 +146,12 @@ class Copy:
                 f"{self.key('suffix')}=SUFFIX",
             ),
         }
+
+
+def holds_any(copy: Copy, manifest: pd.DataFrame) -> bool:
+    """Whether a copy holds a file, or a folder with a ``wav.scp``, for any row of a manifest."""
+    files = listed(copy, manifest)
+    return bool(files.chosen or files.refused) or any((place / "wav.scp").is_file() for place in files.places.values())
 
 
 def read(

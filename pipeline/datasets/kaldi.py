@@ -452,7 +452,7 @@ def _start(sets: list[_Set], candidates: list[Path], where: Path, listing: Listi
             break
     best = max(range(len(counts)), key=counts.__getitem__)
     if not counts[best] and len(relative) > 1:
-        tried = ", ".join(str(candidate) for candidate in candidates)
+        tried = few([str(candidate) for candidate in candidates], 6)
         listing.faults.add(
             "missing-audio",
             f"none of the {len(relative)} relative paths of wav.scp exists under {tried}; the first is '{relative[0]}'",

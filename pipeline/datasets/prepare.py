@@ -21,6 +21,7 @@ from pipeline.datasets.scores.given import ScoreSet
 from pipeline.datasets.settings import DatasetSettings
 from pipeline.errors import DataError, Fault
 from pipeline.faults import Faults
+from pipeline.names import few
 from pipeline.protocol import trials
 from pipeline.protocol.trials import TrialSet
 from pipeline.tables import manifest
@@ -40,6 +41,7 @@ class Prepared:
         limits: what a reader of the numbers must know first.
         transcripts: what is said.
         same: the copies whose recordings hold one sound where the originals hold several, by what messages call them.
+        untrainable: by label of system, why no attacker can train on its speech: nobody has anonymised the training set with it.
         untrained: utterances of the training set that are among ``dropped`` because the set itself lacks their sound.
         given: scores that came instead of audio.
         attributes: what else is known of speakers and utterances (``dataset.attributes``): by name, values by (set, utterance).
@@ -57,6 +59,7 @@ class Prepared:
     untrained: tuple[str, ...] = ()
     given: tuple[ScoreSet, ...] = ()
     attributes: Mapping[str, Mapping[tuple[str, str], str]] = field(default_factory=dict)
+    untrainable: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def size(self) -> str:
@@ -97,8 +100,15 @@ def run(
     training = corpus.manifest["role"] == "train"
     made: dict[Hashable, External] = {}
     errors: dict[Hashable, DataError] = {}
+    untrainable: dict[str, str] = {}
     for key, copy in copies.items():
         wanted = corpus.manifest[training == copy.training]
+        if copy.training and not copy.is_named and not external.holds_any(copy, wanted):
+            untrainable[copy.label] = (
+                f"system {copy.label} has no anonymised copy of the training set ({few(sorted(wanted['set'].unique()))}): "
+                f"{copy.key()}=DIR names one"
+            )
+            continue
         try:
             sounds, everyone = corpus.sounds, corpus.manifest
             made[key] = external.read(copy, wanted, allow_partial, threads, known, sounds, everyone, recordings)
@@ -136,6 +146,7 @@ def run(
         same,
         untrained,
         attributes=corpus.attributes,
+        untrainable=untrainable,
     )
 
 
