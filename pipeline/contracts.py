@@ -768,6 +768,14 @@ class Backend(Component):
         return settings
 
     @classmethod
+    def check_speakers(cls, settings: Any, count: int) -> None:
+        """Refuse a training set of so few speakers that it cannot be fitted: a plan asks before anything is extracted.
+
+        Raises:
+            DataError: with the reason; ``<label>`` in its remedy stands for the back end's.
+        """
+
+    @classmethod
     def enrolment(cls, settings: Any) -> Enrolment:
         """How several enrolment recordings become one score: :meth:`enrol` joins them, or the score stage joins their scores."""
         return "mean_of_embeddings"

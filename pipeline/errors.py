@@ -56,7 +56,7 @@ class PipelineError(Exception):
 
     status = 1
     MOST = 50
-    """Faults that are said to people; where there are more, some of each kind."""
+    """Causes that are said to people, a line each; where there are more, some of each kind."""
 
     def __init__(
         self,
@@ -78,9 +78,15 @@ class PipelineError(Exception):
     def __str__(self) -> str:
         return self.paragraph()
 
-    def paragraph(self, most: int = MOST) -> str:
-        """What, where, cause and remedy in one paragraph, then the faults, a line each, up to ``most`` of them: some of each
-        kind, and how many more of it there are."""
+    @property
+    def is_folded(self) -> bool:
+        """Whether what is said to people names fewer faults than there are."""
+        plain = [fault for fault in self.faults if not isinstance(fault, FailedTask)]
+        return len(self.faults) > self.MOST or any(len(alike) > EXAMPLES for alike in _by_cause(plain))
+
+    def paragraph(self, every: bool = False) -> str:
+        """What, where, cause and remedy in one paragraph, then the faults: a line for a cause that has more than five, with five examples
+        and how many more there are; or a line for every fault."""
         parts = [self.what.rstrip(".") + "."]
         if self.where:
             parts.append(f"Where: {self.where}.")
@@ -94,10 +100,10 @@ class PipelineError(Exception):
         plain = [fault for fault in self.faults if not isinstance(fault, FailedTask)]
         # What else is said of the first failure stands before the table, what followed from all of them behind it.
         before = self.faults.index(rows[0]) if rows else len(plain)
-        lines = [f"  - {line}" for line in _folded(plain[:before], most)]
-        lines += [f"  {line}" for line in _table(rows, most, self.listed_in)]
+        lines = [f"  - {line}" for line in (plain[:before] if every else _folded(plain[:before], self.MOST))]
+        lines += [f"  {line}" for line in _table(rows, len(rows) if every else self.MOST, self.listed_in)]
         lines += [f"  - {line}" for line in plain[before:]]
-        if len(self.faults) > most:
+        if self.is_folded and not every:
             lines.append(
                 f"  all {len(self.faults)} of them: {self.listed_in}"
                 if self.listed_in
@@ -110,18 +116,48 @@ class PipelineError(Exception):
         return (_rebuild, (type(self), self.what, self.where, self.cause, self.remedy, self.faults))
 
 
+EXAMPLES = 5
+"""Faults of one cause that are named."""
+
+
+def _by_cause(faults: Iterable[Fault]) -> list[list[Fault]]:
+    """The faults that say the same of other things: but for the names in quotes and the numbers, their words are equal."""
+    causes: dict[tuple[str, str, str], list[Fault]] = {}
+    for fault in faults:
+        what, where = fault.what.partition("; did you mean")[0], re.sub(r":\d+$", "", fault.where)
+        for name in _QUOTED.findall(what):
+            what, where = what.replace(name, "\0"), where.replace(name, "\0")
+        causes.setdefault((fault.kind, re.sub(r"\d+", "\1", what), where), []).append(fault)
+    return list(causes.values())
+
+
+_QUOTED = re.compile(r"(?<!\w)'([^']+)'")
+
+
+def _lines(alike: Sequence[Fault]) -> list[str]:
+    """The faults of one cause: each, for it may hold a command; more than five in a line, with what tells four of them from the first."""
+    if len(alike) <= EXAMPLES:
+        return [str(fault) for fault in alike]
+    names = [[*_QUOTED.findall(fault.what), fault.where] for fault in alike[:EXAMPLES]]
+    place = next((place for place, column in enumerate(zip(*names)) if len(set(column)) > 1), -1)
+    others = ", ".join(f"'{row[place]}'" for row in names[1:])
+    return [f"{alike[0]} (and {len(alike) - 1} like it: {others} and {len(alike) - EXAMPLES} more)"]
+
+
 def _folded(faults: Sequence[Fault], most: int) -> list[str]:
-    """The faults as lines, if there are more than ``most`` some of each kind with the number of the others."""
-    left = Counter(fault.kind for fault in faults)
+    """A line for each cause; where there are more than ``most``, some of each kind with the number of the others."""
+    causes = _by_cause(faults)
+    left = Counter(alike[0].kind for alike in causes)
     share: dict[str, int] = {}
     for done, (kind, count) in enumerate(sorted(left.items(), key=lambda one: one[1])):
         share[kind] = min(count, max(1, (most - sum(share.values())) // (len(left) - done)))
     lines = []
     for kind in left:
-        mine = [fault for fault in faults if fault.kind == kind]
-        lines += [str(fault) for fault in mine[: share[kind]]]
+        mine = [alike for alike in causes if alike[0].kind == kind]
+        lines += [line for alike in mine[: share[kind]] for line in _lines(alike)]
         if len(mine) > share[kind]:
-            lines.append(f"and {len(mine) - share[kind]} more{f' [{kind}]' if kind else ''}")
+            rest = sum(map(len, mine[share[kind] :]))
+            lines.append(f"and {rest} more{f' [{kind}]' if kind else ''}")
     return lines
 
 

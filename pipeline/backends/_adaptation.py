@@ -91,24 +91,23 @@ def choice_among(speakers: Sequence[str]) -> Choice:
     return pairs([f"{row:09d}" for row in range(len(speakers))], speakers, held).choice(speakers, held)
 
 
-def check_training(speakers: Sequence[str], what: str, as_norm: AsNorm | None) -> None:
+def check_training(count: int, what: str, as_norm: AsNorm | None) -> None:
     """Whether there are speakers enough to learn from.
 
     Args:
-        speakers: the speaker of each training vector.
+        count: of training speakers.
         what: the name of the back end, and what it learns.
         as_norm: its setting.
 
     Raises:
         DataError: fewer than 10 training speakers, or fewer than the cohort takes.
     """
-    found = len(set(speakers))
-    if found < FEWEST:
+    if count < FEWEST:
         raise DataError(
-            f"{what} cannot be learnt from {found} training speaker{'s' if found != 1 else ''}: it takes {FEWEST} or more",
+            f"{what} cannot be learnt from {count} training speaker{'s' if count != 1 else ''}: it takes {FEWEST} or more",
             remedy="name a larger training set by dataset.train=DIR, or use backend=[cosine] as it is (centre=false, as_norm=null)",
         )
-    check_cohort(speakers, as_norm)
+    check_cohort(count, as_norm)
 
 
 def with_speakers(settings: Any, count: int) -> Any:
@@ -118,27 +117,22 @@ def with_speakers(settings: Any, count: int) -> Any:
     return settings.model_copy(update={"as_norm": settings.as_norm.model_copy(update={"top": count})})
 
 
-def check_cohort(speakers: Sequence[str], as_norm: AsNorm | None) -> None:
+def check_cohort(count: int, as_norm: AsNorm | None) -> None:
     """Whether there are speakers enough for the cohort of AS-norm.
 
     Raises:
         DataError: there are fewer than 10, or than ``top``.
     """
-    found = len(set(speakers))
-    if as_norm is None or found >= max(as_norm.top, FEWEST):
+    if as_norm is None or count >= max(as_norm.top, FEWEST):
         return
-    if as_norm.top > found:
-        raise DataError(
-            f"a cohort of {found} training speakers is smaller than the {as_norm.top} that AS-norm takes the highest scores of",
-            where=f"setting as_norm.top={as_norm.top}",
-            remedy=f"set as_norm.top to at most {found}, or as_norm=null, or name a larger training set by dataset.train=DIR"
-            if found >= FEWEST
-            else "set as_norm=null, or name a larger training set by dataset.train=DIR",
-        )
+    fewer = f"backend.<label>.as_norm.top={count}, or " if count >= FEWEST else ""
+    what = f"AS-norm takes a cohort of {FEWEST} training speakers or more, and there are {count}"
+    if count < as_norm.top:
+        what = f"a cohort of {count} training speakers is smaller than the {as_norm.top} that AS-norm takes the highest scores of"
     raise DataError(
-        f"AS-norm takes a cohort of {FEWEST} training speakers or more, and there are {found}",
-        where="setting as_norm",
-        remedy="set as_norm=null, or name a larger training set by dataset.train=DIR",
+        what,
+        where=f"setting as_norm.top={as_norm.top}",
+        remedy=f"set {fewer}backend.<label>.as_norm=null, or name a larger training set by dataset.train=DIR",
     )
 
 

@@ -37,6 +37,11 @@ class Backend(LinearBackend):
         return settings.centre or settings.as_norm is not None
 
     @classmethod
+    def check_speakers(cls, settings: CosineSettings, count: int) -> None:
+        what = "the mean that the back end cosine subtracts" if settings.centre else "the cohort of the back end cosine"
+        _adaptation.check_training(count, what, settings.as_norm)
+
+    @classmethod
     def fit(
         cls,
         settings: CosineSettings,
@@ -57,11 +62,10 @@ class Backend(LinearBackend):
         Raises:
             DataError: too few training speakers.
         """
-        what = "the mean that the back end cosine subtracts" if settings.centre else "the cohort of the back end cosine"
         rows, labels = np.asarray(vectors, dtype=np.float64), np.asarray(speakers, dtype=str)
         if choice is not None:
             rows, labels = rows[choice.learnt], labels[choice.learnt]
-        _adaptation.check_training(labels.tolist(), what, settings.as_norm)
+        cls.check_speakers(settings, len(set(labels.tolist())))
         names, speaker = np.unique(labels, return_inverse=True)
         linear = Linear(centre=rows.mean(axis=0) if settings.centre else None)
         if settings.as_norm is not None:

@@ -91,6 +91,10 @@ class Backend(LinearBackend):
         return adapted
 
     @classmethod
+    def check_speakers(cls, settings: WccnSettings, count: int) -> None:
+        _adaptation.check_training(count, "the covariance of the back end wccn", settings.as_norm)
+
+    @classmethod
     def fit(
         cls,
         settings: WccnSettings,
@@ -122,7 +126,7 @@ class Backend(LinearBackend):
         rows, labels = np.asarray(vectors, dtype=np.float64), np.asarray(speakers, dtype=str)
         choice = choice or _adaptation.choice_among(labels.tolist())
         kept = labels[choice.learnt].tolist()
-        _adaptation.check_training(kept, "the covariance of the back end wccn", settings.as_norm)
+        cls.check_speakers(settings, len(set(kept)))
         with threadpool_limits(1, user_api="blas"):
             chosen = _chosen(settings, rows, labels, choice)
             linear = learnt(rows[choice.learnt], labels[choice.learnt], chosen["shrinkage"]["used"], settings)

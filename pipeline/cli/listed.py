@@ -17,9 +17,9 @@ def keep_all(error: PipelineError, folder: Path | None = None) -> None:
         error: its ``listed_in`` is set.
         folder: where the file is written; the folder of temporary files if it cannot be written there, or without one.
     """
-    if len(error.faults) <= error.MOST or error.listed_in:
+    if not error.is_folded or error.listed_in:
         return
-    text = error.paragraph(most=len(error.faults)) + "\n"
+    text = error.paragraph(every=True) + "\n"
     name = f"faults-{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime())}-"
     for place in (folder, Path(tempfile.gettempdir())):
         if place is None:

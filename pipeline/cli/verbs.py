@@ -177,8 +177,9 @@ def validate(options: submission.Options, asked: Evaluation, values: dict[str, A
         f"valid: dataset {asked.dataset.name}, systems {', '.join(asked.systems)}, "
         f"extractors {', '.join(asked.extractors)}, attackers {', '.join(asked.attackers)}"
     )
-    for line in _needed(asked):
+    for line in (*asked.models.passed_over, *_needed(asked)):
         print(line)
+    evaluation.check_training(asked)
     found = evaluation.submission(asked, options.training)
     if isinstance(found, str):
         if options.asks:

@@ -1,4 +1,10 @@
-"""Somebody's anonymised audio: ``SET_suffix/wav/UTTERANCE.wav`` or any ``**/UTTERANCE.ext``, checked against the manifest."""
+"""Somebody's anonymised audio: what ``SET_suffix/wav.scp`` names, ``SET_suffix/wav/UTTERANCE.wav`` or any ``**/UTTERANCE.ext``, checked
+against the manifest.
+
+The table of a copy comes first: VoicePrivacy 2020 and 2022 leave the audio of some baselines elsewhere. It is read as that of an
+original set is, with its segments, and its commands are parsed and not run. A table that was copied from the original set and names the
+original recordings is none of the copy's.
+"""
 
 from __future__ import annotations
 
@@ -14,13 +20,13 @@ import pandas as pd
 
 from pipeline import audio, names
 from pipeline.contracts import Copies
-from pipeline.datasets import corpus, resemblance, sameness
+from pipeline.datasets import corpus, cutting, kaldi, resemblance, sameness
 from pipeline.datasets import librispeech as trees
 from pipeline.datasets import probe as probing
-from pipeline.datasets.corpus import Dropped
+from pipeline.datasets.corpus import Dropped, Listing
 from pipeline.datasets.known import NOTHING_KNOWN, KnownFiles
 from pipeline.datasets.sameness import Doubt, Sameness
-from pipeline.errors import DataError
+from pipeline.errors import DataError, Fault
 from pipeline.faults import AGAIN, KINDS, Faults
 from pipeline.files import exchange
 from pipeline.names import Pattern, legal_id
@@ -40,17 +46,17 @@ class External:
         manifest: the rows of the original's manifest, with path, rate, samples and digest of the anonymised files.
         dropped: utterances without a sound file (``allow_partial``).
         notes: what was noticed: files that are not used.
-        limits: how the audio differs from the originals: lengths, rates, channels.
         same: which of the files hold one sound where the originals do not, and what else is no anonymised speech.
         sounds: digest of what is heard in a file, by the digest of its bytes.
+        limits: what a reader of the numbers must know first: where files were read from, how they differ from the originals.
     """
 
     manifest: pd.DataFrame
     dropped: tuple[Dropped, ...] = ()
     notes: tuple[str, ...] = ()
-    limits: tuple[str, ...] = ()
     same: Sameness = field(default_factory=Sameness)
     sounds: Mapping[str, str] = field(default_factory=dict)
+    limits: tuple[str, ...] = ()
 
     def doubted(self, doubts: Iterable[Doubt]) -> External:
         """The same copy, with further doubts."""
@@ -70,6 +76,7 @@ class Copy:
         pattern: how the files are called.
         follow_links: whether links may lead out of the folder.
         folders: of the sets by name, where the names of folders do not tell them.
+        is_named: whether the setting names the folder; else it is looked for beside the evaluation sets, and need not be there.
     """
 
     root: str
@@ -80,6 +87,7 @@ class Copy:
     pattern: Pattern = field(default_factory=Pattern)
     follow_links: bool = False
     folders: Mapping[str, str] = field(default_factory=dict)
+    is_named: bool = True
 
     @classmethod
     def of(cls, copies: Copies, label: str) -> Copy:
@@ -110,7 +118,7 @@ class Copy:
             "root": ("a misspelt or unmounted folder", f"set {self.key()}=DIR to the folder of the anonymised audio"),
             "missing-audio": (
                 f"an incomplete copy, another folder, or files of another name than UTTERANCE.ext (looked for: {looked})",
-                f"restore the files, or set {self.key()}=DIR to the folder that holds them; {PARTIAL}",
+                f"restore the files, or set {self.key()}=DIR to the folder that holds them, or leave the system out of system=[…]; {PARTIAL}",
             ),
             "bad-audio": (KINDS["bad-audio"][0], f"{AGAIN}, or make them again; {PARTIAL}"),
             "cancelling": (
@@ -134,12 +142,23 @@ class Copy:
                 "links to where the audio lies",
                 f"set {self.key('follow_links')}=true if the links are yours: regular files alone are read",
             ),
+            "own-table": (
+                "a wav.scp that was copied with its set, of a copy whose audio is not there yet; or one from another machine",
+                f"correct wav.scp (with the command given with it, if any), put the files into SET/wav, set {self.key()}=DIR to the "
+                "folder that holds them, or leave the system out",
+            ),
             "ambiguous": (
                 "results of several systems or formats in one folder",
                 f"keep one of the files, set {self.key()}=DIR to a folder that holds one system, or choose by "
                 f"{self.key('suffix')}=SUFFIX",
             ),
         }
+
+
+def holds_any(copy: Copy, manifest: pd.DataFrame) -> bool:
+    """Whether a copy holds a file, or a folder with a ``wav.scp``, for any row of a manifest."""
+    files = listed(copy, manifest)
+    return bool(files.chosen or files.refused) or any((place / "wav.scp").is_file() for place in files.places.values())
 
 
 def read(
@@ -150,12 +169,14 @@ def read(
     known: KnownFiles = NOTHING_KNOWN,
     sounds: Mapping[str, str] = {},
     everyone: pd.DataFrame | None = None,
+    recordings: Path | None = None,
 ) -> External:
     """Find and check the anonymised file of each row of a manifest.
 
-    A set's files are looked for under ``root/SET`` followed by a suffix, the same for all sets ('' or ``_…``), at any depth;
-    if no set has such a folder, anywhere under ``root``. The file's stem is the utterance's id (blanks as '_'), or what the pattern
-    makes of it; or its folders and its stem joined by '-' are, as in a tree whose names repeat.
+    A set's files are those that ``wav.scp`` names in ``root/SET`` followed by a suffix, the same for all sets ('' or ``_…``). What it
+    does not name is looked for below that folder, at any depth; if no set has such a folder, anywhere under ``root``. The file's stem is
+    the utterance's id (blanks as '_'), or what the pattern makes of it; or its folders and its stem joined by '-' are, as in a tree whose
+    names repeat.
 
     Args:
         copy: where it lies.
@@ -165,17 +186,18 @@ def read(
         known: what earlier looks at the files found.
         sounds: digests of what is heard in the originals, by the digest of the file.
         everyone: the originals that a file may hold by mistake; by default those of the manifest.
+        recordings: where segments and what lies in archives are written as files.
 
     Raises:
         DataError: with all faults.
     """
-    folder, faults = Path(copy.root).expanduser().absolute(), Faults(copy.kinds(), "the anonymised audio has")
+    faults = Faults(copy.kinds(), "the anonymised audio has")
     lost = _Lost(allow_partial, faults)
-    _, chosen, unused = _listed(copy, manifest, folder, lost)
-    probed = known.probes((path for _, path in chosen), threads)
+    files = _list(copy, manifest, lost, Cutting(recordings, threads, known))
+    folder, probed = files.folder, known.probes((path for _, path in files.chosen), threads)
     rows: list[Row] = []
     originals: list[Row] = []
-    for row, path in chosen:
+    for row, path in files.chosen:
         probe = probed[path]
         if probe.kind:
             lost.add(row, probe.problem, probe.kind, path)
@@ -191,16 +213,25 @@ def read(
         faults.add(kind, what, folder)
     faults.stop(folder)
     same = sameness.find(originals, rows, sounds, mine)
-    limits = (*beside.lengths(), *probing.notes(probed))
-    notes = tuple(_said_of_unused(folder, unused))
-    made = External(manifests.frame(rows), tuple(sorted(lost.dropped)), notes, limits, same, mine)
+    notes = (*files.notes, *_said_of_unused(folder, files.unused))
+    limits = (*files.limits, *beside.lengths(), *probing.notes(probed))
+    made = External(manifests.frame(rows), tuple(sorted(lost.dropped)), notes, same, mine, limits)
     others = originals if everyone is None else everyone.to_dict("records")
     return made.doubted((*beside.doubts(copy.training), *sameness.of_others(others, originals, rows, sounds, mine)))
 
 
 @dataclass(frozen=True)
+class Cutting:
+    """How segments and what lies in archives become files (:func:`pipeline.datasets.cutting.write`)."""
+
+    folder: Path | None = None
+    threads: int = 1
+    known: KnownFiles = NOTHING_KNOWN
+
+
+@dataclass(frozen=True)
 class Listed:
-    """The files of a copy by their names alone; nothing is decoded.
+    """The files of a copy by tables and names alone; nothing is decoded but what is cut into segments.
 
     Attributes:
         folder: where they lie.
@@ -210,6 +241,8 @@ class Listed:
         refused: rows that have several files, or one that may not be read, and why.
         unused: files that belong to no row.
         faults: all that would keep a run from using them.
+        notes: what is to be said of tables.
+        limits: what a reader of the numbers must know of them.
     """
 
     folder: Path
@@ -219,38 +252,156 @@ class Listed:
     refused: tuple[tuple[Row, str], ...]
     unused: tuple[Path, ...]
     faults: Faults
+    notes: tuple[str, ...] = ()
+    limits: tuple[str, ...] = ()
 
 
-def listed(copy: Copy, manifest: pd.DataFrame) -> Listed:
+def listed(copy: Copy, manifest: pd.DataFrame, cut: Cutting = Cutting()) -> Listed:
     """Find the anonymised file of each row of a manifest, as :func:`read` does, and gather what is wrong instead of raising it.
 
     Args:
         copy: where it lies.
-        manifest: what has to be there: columns set, utterance and speaker.
+        manifest: what has to be there: columns set, utterance, speaker and path.
+        cut: how segments become files.
     """
-    folder, faults = Path(copy.root).expanduser().absolute(), Faults(copy.kinds(), "the anonymised audio has")
-    lost = _Lost(False, faults)
+    lost = _Lost(False, Faults(copy.kinds(), "the anonymised audio has"))
     try:
-        places, chosen, unused = _listed(copy, manifest, folder, lost)
+        return _list(copy, manifest, lost, cut)
     except DataError:  # there is no such folder, as the faults say
-        return Listed(folder, {}, (), (), (), (), faults)
-    return Listed(folder, places, tuple(chosen), tuple(lost.missing), tuple(lost.refused), tuple(unused), faults)
+        return Listed(Path(copy.root).expanduser().absolute(), {}, (), (), (), (), lost.faults)
 
 
-def _listed(
-    copy: Copy, manifest: pd.DataFrame, folder: Path, lost: _Lost
-) -> tuple[dict[str, Path], list[tuple[Row, Path]], list[Path]]:
-    """The folder of each set, the file of each row that has one, and the files of none; all else becomes faults, or is left out."""
-    faults = lost.faults
+def _list(copy: Copy, manifest: pd.DataFrame, lost: _Lost, cut: Cutting) -> Listed:
+    """The folder of each set, the file of each row that has one, and the files of none; all else becomes faults, or is left out.
+
+    Raises:
+        DataError: there is no such folder.
+    """
+    folder, faults = Path(copy.root).expanduser().absolute(), lost.faults
+    rows: list[Row] = [{str(key): value for key, value in row.items()} for row in manifest.to_dict("records")]
     if not copy.root or not folder.is_dir():
         faults.add("root", f"there is no folder '{copy.root}' of anonymised audio", copy.key())
         faults.stop(copy.root or copy.key())
     places = _places(folder, sorted(manifest["set"].unique()), copy, faults)
     files = {place: _Files(place, copy.pattern) for place in set(places.values())}
-    chosen = list(_chosen(manifest, folder, places, files, copy, lost))
-    unused = _unused(files, {path for _, path in chosen})
+    tables = _Table.read(places, rows, copy, cut)
+    chosen = list(_chosen(rows, folder, places, files, tables, copy, lost))
+    unused = _unused(files, {path for _, path in chosen}.union(*(one.others for one in tables.values())))
+    notes, limits = _said_of_tables(tables, lost)
     _name_missing(lost, unused, chosen, copy, places, files)
-    return places, chosen, unused
+    found = ((*lost.missing, *lost.explained), tuple(lost.refused), tuple(unused))
+    return Listed(folder, places, tuple(chosen), *found, faults, tuple(notes), tuple(limits))
+
+
+@dataclass
+class _Table:
+    """What the ``wav.scp`` of a copy's folder says, and what became of it.
+
+    Attributes:
+        paths: the file of each utterance, where it is there and is no original recording; a segment has a file of its own.
+        originals: utterances of which it names the original recording.
+        faults: what else is wrong with it.
+        elsewhere: rows whose file lies outside of the folder.
+        differ: rows of which another file lies in the folder.
+        others: those files.
+        is_alone: whether no row of the folder has a file.
+    """
+
+    paths: dict[str, Path] = field(default_factory=dict)
+    originals: set[str] = field(default_factory=set)
+    faults: list[Fault] = field(default_factory=list)
+    elsewhere: list[tuple[Row, Path]] = field(default_factory=list)
+    differ: list[tuple[Row, Path]] = field(default_factory=list)
+    others: set[Path] = field(default_factory=set)
+    is_alone: bool = True
+
+    @classmethod
+    def read(cls, places: Mapping[str, Path], rows: Sequence[Row], copy: Copy, cut: Cutting) -> dict[Path, _Table]:
+        """The tables of the folders of some sets, for the rows of these; an empty one where there is none."""
+        wanted: dict[Path, dict[str, Any]] = {place: {} for place in sorted(set(places.values()))}
+        for row in rows:
+            if row["set"] in places:
+                wanted[places[row["set"]]][str(row["utterance"])] = row["path"]
+        faults = Faults(copy.kinds())
+        having = [place for place in wanted if (place / "wav.scp").is_file()]
+        found = kaldi.list_audio(having, copy.follow_links, Listing(faults=faults))
+        made = {place: cls() for place in wanted}
+        for place, listed in found.items():
+            mine = [
+                one for one in listed if one.utterance in wanted[place] and one.path is not None and one.path.is_file()
+            ]
+            originals = {one.utterance for one in mine if _is_same(one.path, wanted[place][one.utterance])}
+            listing = Listing([one for one in mine if one.utterance not in originals], faults=Faults(copy.kinds()))
+            cutting.write(listing, cut.folder, cut.threads, cut.known)
+            # Where a segment is at fault none is cut, and a row is left with the whole recording.
+            refused = bool(listing.faults.found)
+            cuts = [one for one in listing.utterances if one.path is not None and not (refused and one.segment)]
+            said = [
+                one
+                for one in faults.found
+                if not any(f"{other}/" in f"{one.where}/" for other in having if other != place)
+            ]
+            made[place] = cls(
+                {one.utterance: one.path for one in cuts if one.path}, originals, [*said, *listing.faults.found]
+            )
+        return made
+
+    def choose(self, row: Row, found: Sequence[Path], place: Path) -> Path | None:
+        """The file of a row that the table names, beside those that lie in the folder; None if it names none."""
+        path = self.paths.get(str(row["utterance"]))
+        self.is_alone = self.is_alone and not found and path is None
+        if path is None:
+            return None
+        if not path.is_relative_to(place):
+            self.elsewhere.append((row, path))
+        self.others.update(found)
+        self.differ += [(row, other) for other in found if not _is_same(other, path)][:1]
+        return path
+
+
+def _said_of_tables(tables: Mapping[Path, _Table], lost: _Lost) -> tuple[list[str], list[str]]:
+    """Have rows without a file be faults of the tables, where nothing else of their folders is there. Notes, and what a reader of the
+    numbers must know, of tables beside the files that lie in the folders."""
+    alone = [place for place, table in tables.items() if table.is_alone and (table.originals or table.faults)]
+    missing = [row for row, place in lost.missing if place in alone]
+    originals = {name for place in alone for name in tables[place].originals}
+    of_original = [row for row in missing if row["utterance"] in originals]
+    if of_original:
+        where, ids = (
+            names.few([f"{place.name}/wav.scp" for place in alone if tables[place].originals]),
+            [str(row["utterance"]) for row in of_original],
+        )
+        what = f"wav.scp names the original recordings of {len(ids)} utterances, and no other file of them is there: {names.few(ids)}"
+        lost.settle(of_original, Fault(what, where, "own-table"))
+    elif missing:
+        faults = list(dict.fromkeys(fault for place in alone for fault in tables[place].faults))
+        said = f"no file of {len(missing)} utterances is in {names.few([place.name for place in alone])}, and wav.scp leads to none: "
+        kinds = ["leaves-root" if fault.kind == "leaves-root" else "own-table" for fault in faults]
+        lost.settle(missing, *(Fault(f"{said}{fault.what}", fault.where, kind) for fault, kind in zip(faults, kinds)))
+    lacking = {place for _, place in lost.missing}
+    why: dict[str, list[str]] = {}
+    for place, table in tables.items():
+        if (table.originals or table.faults) and place not in (*alone, *lacking):
+            reason = table.faults[0].what if table.faults else "it names the original recordings"
+            why.setdefault(reason, []).append(place.name)
+    limits = [
+        f"wav.scp of {names.few(several)} is not used, but the files in the folder: {reason}"
+        for reason, several in why.items()
+    ]
+    elsewhere = [path for table in tables.values() for _, path in table.elsewhere]
+    notes = [f"{len(elsewhere)} files lie where the copy's own wav.scp says, e.g. {elsewhere[0]}"] if elsewhere else []
+    differ = [(table.paths[str(row["utterance"])], other) for table in tables.values() for row, other in table.differ]
+    if differ:
+        limits.append(
+            f"wav.scp names other files than those in the folder for {len(differ)} utterances, e.g. {differ[0][0]} and not {differ[0][1]}: "
+            "those that wav.scp names are evaluated (without a wav.scp in the folder, the others are)"
+        )
+    return notes, limits
+
+
+def _is_same(one: Path | None, other: Path | str | None) -> bool:
+    """Whether two paths are of one file."""
+    return one is not None and other is not None and os.path.realpath(one) == os.path.realpath(other)
 
 
 class _Lost:
@@ -260,7 +411,18 @@ class _Lost:
         self.allow_partial, self.faults = allow_partial, faults
         self.dropped: list[Dropped] = []
         self.missing: list[tuple[Row, Path]] = []
+        self.explained: list[tuple[Row, Path]] = []
         self.refused: list[tuple[Row, str]] = []
+
+    def settle(self, rows: Sequence[Row], *faults: Fault) -> None:
+        """Rows without a file for a reason that is said once: faults, or each left out."""
+        if self.allow_partial:
+            self.dropped += [Dropped(str(row["utterance"]), str(row["set"]), faults[0].what) for row in rows]
+        else:
+            self.faults.found += faults
+        settled = {(row["set"], row["utterance"]) for row in rows}
+        self.explained += [one for one in self.missing if (one[0]["set"], one[0]["utterance"]) in settled]
+        self.missing = [one for one in self.missing if (one[0]["set"], one[0]["utterance"]) not in settled]
 
     def refuse(self, row: Row, kind: str, what: str, where: Path) -> None:
         """One whose file cannot be told, or may not be read: a fault under any setting."""
@@ -295,22 +457,25 @@ class _Files:
 
 
 def _chosen(
-    manifest: pd.DataFrame,
+    rows: Sequence[Row],
     folder: Path,
     places: Mapping[str, Path],
     files: Mapping[Path, _Files],
+    tables: Mapping[Path, _Table],
     copy: Copy,
     lost: _Lost,
 ) -> Iterator[tuple[Row, Path]]:
     """The file of each row; rows that have several, or one that lies elsewhere, are faults; those that have none are kept."""
     fence = corpus.Fence(folder, copy.follow_links)
-    for record in manifest.to_dict("records"):
-        row = {str(key): value for key, value in record.items()}
+    for row in rows:
         if row["set"] not in places:
             continue
         place = places[row["set"]]
         found = files[place].of(copy.pattern.wanted(row))
-        if len(found) > 1:
+        by_table = tables[place].choose(row, found, place)
+        if by_table is not None:
+            yield row, by_table
+        elif len(found) > 1:
             several = ", ".join(str(path.relative_to(folder)) for path in found)
             text = f"utterance '{row['utterance']}' of {row['set']} has {len(found)} files: {several}"
             lost.refuse(row, "ambiguous", text, place)
@@ -370,9 +535,12 @@ def _name_missing(
         kinds["missing-audio"] = (f"{cause}; {len(unused)} files there match no utterance, e.g. {few}", remedy)
     for place in sorted({place for _, place in missing if not files[place].all}):
         others = Counter(Path(name).suffix.lower() for _, _, several in os.walk(place) for name in several)
-        for ending, count in sorted(others.items()):
-            lost.faults.add("missing-audio", f"no audio file, but {count} files '*{ending}'", place)
-    for row, place in missing:
+        rows = [row for row, where in missing if where == place and (row["set"], row["utterance"]) not in elsewhere]
+        ids, sets = [str(row["utterance"]) for row in rows], sorted({str(row["set"]) for row in rows})
+        there = "".join(f", but {count} files '*{ending}'" for ending, count in sorted(others.items()))
+        what = f"no audio file{there}; {len(rows)} utterances of {names.few(sets)} have none: {names.few(ids)}"
+        lost.settle(rows, Fault(what, str(place), "missing-audio"))
+    for row, place in [one for one in lost.missing if one[0]["set"] not in settled]:
         there = "".join(
             f"; one lies in {folder}" for folder in elsewhere.get((str(row["set"]), str(row["utterance"])), [])[:1]
         )
@@ -493,7 +661,10 @@ def _places(root: Path, sets: list[str], copy: Copy, faults: Faults) -> dict[str
             )
             return {}
         suffix = best[0]
-    for one in sets:
-        if f"{one}{suffix}" not in folders:
-            faults.add("missing-audio", f"there is no folder {one}{suffix} for the set {one}", root)
+    lacking = [one for one in sets if f"{one}{suffix}" not in folders]
+    if len(lacking) == 1:
+        faults.add("missing-audio", f"there is no folder {lacking[0]}{suffix} for the set {lacking[0]}", root)
+    elif lacking:
+        what = f"there is no folder SET{suffix} for {len(lacking)} of {len(sets)} sets: {names.few(lacking)}"
+        faults.add("missing-audio", what, root)
     return {one: folders[f"{one}{suffix}"] for one in sets if f"{one}{suffix}" in folders}

@@ -31,7 +31,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from pipeline.datasets import corpus, names, pipes, segments, trial_lists
+from pipeline.datasets import corpus, names, pipes, relocated, segments, trial_lists
 from pipeline.datasets.corpus import Enrolled, Listed, Listing, TrialList
 from pipeline.datasets.pipes import Entry
 from pipeline.datasets.records import Record, records
@@ -62,6 +62,7 @@ class _Set:
     enrolls: list[Record] | None = None
     trials: dict[str, list[Record]] = field(default_factory=dict)  # by name: that of the file, if it begins with trials
     notes: list[str] = field(default_factory=list)
+    moved: bool = False  # no file is where its absolute paths say, which has been reported
 
     def where(self, table: str) -> str:
         return str(self.folder / table)
@@ -302,18 +303,7 @@ def _mapping(path: Path, faults: Faults) -> dict[str, Record]:
 
 
 def _tables(folder: Path, faults: Faults) -> _Set:
-    made = _Set(composed(folder.name), folder)
-    if not (folder / "wav.scp").exists():
-        faults.add("missing-table", "the set has no wav.scp", folder)
-    else:
-        known = len(faults.found)
-        made.audio = list(records(folder / "wav.scp", faults, range(2, 3), split=2))
-        if not made.audio and len(faults.found) == known:
-            faults.add("empty", "wav.scp lists no utterance", folder / "wav.scp")
-        for record in made.audio:
-            made.entries.setdefault(record.fields[0], (record, pipes.entry(record.fields[1])))
-        if (folder / "segments").exists():
-            _read_segments(made, faults)
+    made = _read_audio(folder, faults)
     known = len(faults.found)
     if (folder / "utt2spk").exists():
         owners = _mapping(folder / "utt2spk", faults)
@@ -353,6 +343,37 @@ def _tables(folder: Path, faults: Faults) -> _Set:
     for name, path in zip(trial_lists.set_names(paths), paths):
         made.trials[name] = trial_lists.read(path, faults, made.notes)
     return made
+
+
+def _read_audio(folder: Path, faults: Faults) -> _Set:
+    """A set with what ``wav.scp`` and ``segments`` say of it, and nothing else."""
+    made = _Set(composed(folder.name), folder)
+    if not (folder / "wav.scp").exists():
+        faults.add("missing-table", "the set has no wav.scp", folder)
+        return made
+    known = len(faults.found)
+    made.audio = list(records(folder / "wav.scp", faults, range(2, 3), split=2))
+    if not made.audio and len(faults.found) == known:
+        faults.add("empty", "wav.scp lists no utterance", folder / "wav.scp")
+    for record in made.audio:
+        made.entries.setdefault(record.fields[0], (record, pipes.entry(record.fields[1])))
+    if (folder / "segments").exists():
+        _read_segments(made, faults)
+    return made
+
+
+def list_audio(folders: Sequence[Path], follow_links: bool, listing: Listing) -> dict[Path, list[Listed]]:
+    """The utterances of sets by ``wav.scp`` and ``segments`` alone, by folder: of copies, who speaks is said by the original.
+
+    Args:
+        folders: of the sets. Relative paths start in one of them, up to two folders above, or in the current one.
+        follow_links: whether links may lead out of there.
+        listing: gets the faults. An utterance whose file may not or cannot be read has no path.
+    """
+    sets = [_read_audio(folder, listing.faults) for folder in folders]
+    starts = [place for up in (1, 0) for folder in folders for place in folder.parents[up : up + 1]]
+    start = _start(sets, [*starts, *folders, Path.cwd()], folders[0].parent, listing) if sets else None
+    return {one.folder: _utterances(one, "copy", start, listing.faults, follow_links) for one in sets}
 
 
 def _read_segments(made: _Set, faults: Faults) -> None:
@@ -405,6 +426,7 @@ def _audio_root(
 def _start(sets: list[_Set], candidates: list[Path], where: Path, listing: Listing) -> Path | None:
     """The first candidate under which most relative paths exist; None if none does, which is a fault."""
     candidates = list(dict.fromkeys(candidates))
+    _moved(sets, candidates, where, listing.faults)
     read = [entry.file for one in sets for _, entry in one.entries.values() if not entry.why]
     relative = [path for path in read if not _is_absolute(path)]
     if not relative:
@@ -416,7 +438,7 @@ def _start(sets: list[_Set], candidates: list[Path], where: Path, listing: Listi
             break
     best = max(range(len(counts)), key=counts.__getitem__)
     if not counts[best] and len(relative) > 1:
-        tried = ", ".join(str(candidate) for candidate in candidates)
+        tried = few([str(candidate) for candidate in candidates], 6)
         listing.faults.add(
             "missing-audio",
             f"none of the {len(relative)} relative paths of wav.scp exists under {tried}; the first is '{relative[0]}'",
@@ -425,6 +447,23 @@ def _start(sets: list[_Set], candidates: list[Path], where: Path, listing: Listi
         return None
     log.info("relative paths of wav.scp start from %s (%d of %d exist)", candidates[best], counts[best], len(relative))
     return candidates[best]
+
+
+def _moved(sets: Sequence[_Set], candidates: Sequence[Path], where: Path, faults: Faults) -> None:
+    """Report the sets of which no absolute path exists as one fault, and not one a file."""
+    paths: list[str] = []
+    for one in sets:
+        absolute = [entry.file for _, entry in one.entries.values() if not entry.why and _is_absolute(entry.file)]
+        one.moved = bool(absolute) and not any(existing(Path(path)).exists() for path in absolute)
+        paths += absolute if one.moved else []
+    tables = [one.folder / "wav.scp" for one in sets if one.moved]
+    if tables:
+        roots = [*candidates, *(folder for table in tables for folder in (table.parent, *table.parents[1:4]))]
+        said = (
+            f"none of the {len(paths)} absolute paths of wav.scp exists, the first is '{paths[0]}': they are of another machine "
+            f"or folder"
+        )
+        faults.add("missing-audio", f"{said}{relocated.command(paths, roots, tables)}", where)
 
 
 def _is_absolute(path: str) -> bool:
@@ -478,32 +517,41 @@ def _paths(one: _Set, start: Path | None, faults: Faults, follow_links: bool) ->
     found: dict[str, Path | None] = {}
     fence = corpus.Fence(start or one.folder, follow_links)
     strange: dict[str, list[tuple[Record, str]]] = {"pipe": [], "archive": []}
-    what = "utterance" if one.segments is None else "recording"
+    outside: dict[str, list[Record]] = {}
     for name, (record, entry) in one.entries.items():
         path: Path | None = None
         why = entry.why
         if why:
             pass
         elif _is_absolute(entry.file):
-            path = existing(Path(entry.file))
+            path = existing(Path(entry.file)) if not one.moved else None
         elif start is not None:
             path = existing(start / entry.file)
             if not fence.holds(path):
-                faults.add(
-                    "leaves-root",
-                    f"{what} '{name}': '{entry.file}' leads out of {start}, to {os.path.realpath(path)}",
-                    record.where,
-                )
+                outside.setdefault(_way_out(start, path), []).append(record)
                 path = None
         if path is not None and not why:
             why = pipes.changed(entry, path)
         if why:
             strange["archive" if entry.is_archive else "pipe"].append((record, why))
         found[name] = None if why else path
+    for way, records_outside in outside.items():
+        first, more = records_outside[0], len(records_outside) - 1
+        also = f", and so do {more} more paths" if more else ""
+        faults.add("leaves-root", f"'{first.fields[1][:80]}' leads out of {start}{way}{also}", first.where)
     for kind, several in strange.items():
         if several:
             _refuse(one, kind, several, faults)
     return found
+
+
+def _way_out(start: Path, path: Path) -> str:
+    """By which link a path leaves a folder, in words."""
+    below = path.relative_to(start).parents if path.is_relative_to(start) else ()
+    links = [start / part for part in reversed(below) if (start / part).is_symlink()]
+    links += [path] if path.is_symlink() else []
+    link = next((one for one in links if not os.path.realpath(one).startswith(f"{os.path.realpath(start)}/")), None)
+    return f", to {os.path.realpath(path)}" if link is None else f" by the link {link} -> {os.path.realpath(link)}"
 
 
 def _refuse(one: _Set, kind: str, several: list[tuple[Record, str]], faults: Faults) -> None:

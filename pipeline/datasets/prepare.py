@@ -21,6 +21,7 @@ from pipeline.datasets.scores.given import ScoreSet
 from pipeline.datasets.settings import DatasetSettings
 from pipeline.errors import DataError, Fault
 from pipeline.faults import Faults
+from pipeline.names import few
 from pipeline.protocol import trials
 from pipeline.protocol.trials import TrialSet
 from pipeline.tables import manifest
@@ -40,6 +41,7 @@ class Prepared:
         limits: what a reader of the numbers must know first.
         transcripts: what is said.
         same: the copies whose recordings hold one sound where the originals hold several, by what messages call them.
+        untrainable: by label of system, why no attacker can train on its speech: nobody has anonymised the training set with it.
         untrained: utterances of the training set that are among ``dropped`` because the set itself lacks their sound.
         given: scores that came instead of audio.
         attributes: what else is known of speakers and utterances (``dataset.attributes``): by name, values by (set, utterance).
@@ -57,6 +59,7 @@ class Prepared:
     untrained: tuple[str, ...] = ()
     given: tuple[ScoreSet, ...] = ()
     attributes: Mapping[str, Mapping[tuple[str, str], str]] = field(default_factory=dict)
+    untrainable: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def size(self) -> str:
@@ -86,7 +89,7 @@ def run(
         threads: files are hashed and decoded in so many threads.
         known: what earlier looks at the files found.
         training_alone: of the data set, read the training set ``settings.train`` alone.
-        recordings: where segments and what lies in archives are written as files.
+        recordings: where segments and what lies in archives are written as files, of copies too.
 
     Raises:
         DataError: with all faults of the data set, or with all faults of all external systems.
@@ -97,10 +100,18 @@ def run(
     training = corpus.manifest["role"] == "train"
     made: dict[Hashable, External] = {}
     errors: dict[Hashable, DataError] = {}
+    untrainable: dict[str, str] = {}
     for key, copy in copies.items():
         wanted = corpus.manifest[training == copy.training]
+        if copy.training and not copy.is_named and not external.holds_any(copy, wanted):
+            untrainable[copy.label] = (
+                f"system {copy.label} has no anonymised copy of the training set ({few(sorted(wanted['set'].unique()))}): "
+                f"{copy.key()}=DIR names one"
+            )
+            continue
         try:
-            made[key] = external.read(copy, wanted, allow_partial, threads, known, corpus.sounds, corpus.manifest)
+            sounds, everyone = corpus.sounds, corpus.manifest
+            made[key] = external.read(copy, wanted, allow_partial, threads, known, sounds, everyone, recordings)
         except DataError as error:
             errors[key] = error
     if errors:
@@ -115,7 +126,9 @@ def run(
     sets = {name: trials.without(one, gone) for name, one in corpus.trials.items()}
     _still_sound(sets, settings)
     name = _name(settings)
-    said = texts.Tables({key: file for key, file in corpus.transcripts.items() if key not in gone}, settings.root)
+    transcripts = texts.Tables(
+        {key: file for key, file in corpus.transcripts.items() if key not in gone}, settings.root
+    )
     same = {str(key): one.same for key, one in made.items() if one.same.found}
     first = (f"system {key}: {limit}" for key, one in made.items() for limit in one.same.limits)
     last = (f"system {key}: {limit}" for key, one in made.items() for limit in one.limits)
@@ -130,10 +143,11 @@ def run(
         dropped,
         tuple(notes),
         limits,
-        said,
+        transcripts,
         same,
         untrained,
         attributes=corpus.attributes,
+        untrainable=untrainable,
     )
 
 

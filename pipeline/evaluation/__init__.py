@@ -7,7 +7,7 @@ from pipeline.evaluation.found_models import said
 from pipeline.evaluation.planned import Planned
 from pipeline.evaluation.result import SUMMARY, Result, SimilarityMatrices, read
 from pipeline.evaluation.sending import Sent
-from pipeline.evaluation.submissions import submission
+from pipeline.evaluation.submissions import check_training, submission
 
 __all__ = [
     "SUMMARY",
@@ -16,6 +16,7 @@ __all__ = [
     "Sent",
     "SimilarityMatrices",
     "Trained",
+    "check_training",
     "evaluate",
     "plan",
     "prepare",

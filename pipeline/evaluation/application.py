@@ -70,11 +70,11 @@ def evaluate(
 
     Returns:
         The result in its run folder. Where values do not stand on everything that was expected, ``result.error`` says so, and
-        where tasks failed: then the systems behind whose numbers they stand have no row.
+        where tasks failed: then the systems behind whose numbers they stand are not ranked.
         Where the executor has others do the work, what was sent to them: they write the result into the run folder.
 
     Raises:
-        PipelineError: it cannot be done, or tasks failed and no system is whole; the run folder says why.
+        PipelineError: it cannot be done, or tasks failed and no number is left; the run folder says why.
         Stopped: a signal arrived; what is finished stays.
     """
     for said in status.killed(asked.paths.runs, asked.paths.store / "files" / status.ENDED):
@@ -136,6 +136,7 @@ def prepared_graph(run: Run, place: Machine) -> tuple[Prepared, Graph]:
     with seldom_collected():
         data = run.data(place)
         graph = planning.graph(run.asked, data, place)
+    planning.refuse_too_few(run.asked.backends, graph.trained_on)
     for note in (*graph.notes, *(limit for limit in graph.limits if limit not in graph.notes)):
         log.info("%s", note)
     log.info("%d tasks over %s", len(graph.tasks), data.size)
@@ -178,7 +179,7 @@ def concluded(begun: Begun, folder: RunFolder) -> Result:
     ending = folder.ending(
         state="failed" if failure else "partial" if error else "done",
         exit_status=error.status if error else 0,
-        **({"reasons": [error.paragraph(most=10**9)]} if failure and error else {}),
+        **({"reasons": [error.paragraph(every=True)]} if failure and error else {}),
         tasks=counts,
         training=trained,
     )
@@ -195,10 +196,10 @@ def concluded(begun: Begun, folder: RunFolder) -> Result:
 
 
 def _whole(run: Run, graph: Graph) -> tuple[Graph, PipelineError | None]:
-    """Run the tasks of a graph; what of it is whole, and what failed.
+    """Run the tasks of a graph; what of it stands on no failed task, and what failed.
 
     Raises:
-        PipelineError: nothing of it is whole.
+        PipelineError: nothing does.
     """
     try:
         run.execute(graph.tasks)
@@ -230,8 +231,9 @@ def _gathered(
     judge.run(graph.diagnoses, graph.heard, gathered.measured, run.outcome, folder.path, known, graph.orders)
     asked = run.asked.bands
     if asked is not None:
-        by, rule = rankers(run.asked), asked.model_dump(exclude={"attacker"})
-        bands.write(bands.rank(gathered.rows, tables["leaderboard"], attackers=by, **rule), folder.path)
+        by, rule, board = rankers(run.asked), asked.model_dump(exclude={"attacker"}), tables["leaderboard"]
+        rows = gathered.rows[gathered.rows["system"].isin(board["system"])] if graph.left_out else gathered.rows
+        bands.write(bands.rank(rows, board, attackers=by, **rule), folder.path)
     for label, said in trained.items():
         log.info("%s: %s", label, said)
     if gathered.tied:
@@ -267,7 +269,10 @@ def plan(asked: Evaluation, progress: Progress | None = None) -> Planned:
     place = placed(asked)
     with _running(asked, progress, place.device) as run, seldom_collected():
         graph = planning.graph(asked, run.data(place), place)
+        planning.refuse_too_few(asked.backends, graph.trained_on)
         notes = tuple(dict.fromkeys([*graph.notes, *graph.limits]))
+        for note in notes:
+            log.info("%s", note)
         rates = Rates.read(asked.paths.store.parent, place.device, place.threads)
         return planned(graph.tasks, run.outcome, rates, executor(asked, place.device).at_once(), notes)
 
@@ -421,6 +426,7 @@ class Run:
             return planning.prepared(self.asked, made, whole, self.known(), training_alone)
 
         data = self.reading(tasks, read)
+        data = replace(data, limits=(*self.asked.models.passed_over, *data.limits))
         for note in (*found_models.said(self.asked), *data.notes):
             log.info("%s", note)
         for limit in data.limits:
@@ -470,7 +476,7 @@ def _stopped(error: Stopped) -> dict[str, Any]:
 
 
 def _failed(folder: RunFolder, error: PipelineError) -> None:
-    folder.last_status(state="failed", exit_status=error.status, reasons=[error.paragraph(most=10**9)])
+    folder.last_status(state="failed", exit_status=error.status, reasons=[error.paragraph(every=True)])
     folder.keep(error)
 
 

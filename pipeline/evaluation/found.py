@@ -10,7 +10,7 @@ from typing import Any
 from pipeline.datasets.settings import DatasetSettings
 from pipeline.datasets.vpc import copies, models, protocols
 from pipeline.datasets.vpc.copies import Offered
-from pipeline.datasets.vpc.importer import originals
+from pipeline.datasets.vpc.importer import needed_sets, originals
 from pipeline.datasets.vpc.layout import Layout, look
 from pipeline.errors import DataError, Fault
 from pipeline.names import few
@@ -31,7 +31,7 @@ def label(suffix: str) -> str:
     return suffix.lstrip("_") if suffix.lstrip("_") not in ("", "original") else suffix
 
 
-def systems(entries: Any, dataset: DatasetSettings | None, faults: list[Fault]) -> Any:
+def systems(entries: Any, dataset: DatasetSettings | None, faults: list[Fault], passed_over: list[str]) -> Any:
     """The systems of a configuration, with each that stands for copies made into these in its place.
 
     What else is set of it goes to all of them; what is set under the label of a copy goes to that one.
@@ -40,6 +40,7 @@ def systems(entries: Any, dataset: DatasetSettings | None, faults: list[Fault]) 
         entries: plain values by label, as composed.
         dataset: where to look; None if its settings are at fault.
         faults: gets what is wrong.
+        passed_over: gets what is to be said of copies that nobody asked for by name and that lack sets.
 
     Raises:
         DataError: the folder of the data set is no challenge's.
@@ -59,7 +60,9 @@ def systems(entries: Any, dataset: DatasetSettings | None, faults: list[Fault]) 
     for key in map(str, entries):
         if key in asked:
             shared = {name: value for name, value in asked[key].items() if name not in ("name", "suffix")}
-            chosen = _chosen(key, asked[key].get("suffix"), there, layout, faults)
+            suffix = asked[key].get("suffix")
+            chosen = _chosen(key, suffix, there, layout, faults)
+            chosen = _complete(chosen, needed_sets(dataset, layout), passed_over) if suffix is None else chosen
             for one in chosen:
                 if one.label in made or _is_named(others.get(one.label)):
                     faults.append(_taken(one, key, others))
@@ -167,6 +170,21 @@ def _chosen(key: str, suffix: Any, there: Mapping[str, Offered], layout: Layout,
         else:
             found.append(one)
     return found
+
+
+def _complete(chosen: list[Offered], needed: list[str], passed_over: list[str]) -> list[Offered]:
+    """The copies that hold all sets; all of them where none does, so that what they lack is refused."""
+    lacking = {one.label: one.lacks(needed) for one in chosen}
+    complete = [one for one in chosen if not lacking[one.label]]
+    if not complete:
+        return chosen
+    for one in chosen:
+        if lacking[one.label]:
+            passed_over.append(
+                f"the copy {one.called or one.suffix} is passed over: it lacks {len(lacking[one.label])} of {len(needed)} sets, "
+                f"{few(lacking[one.label])} (system={SEVERAL}{one.called or one.suffix} asks for it by name)"
+            )
+    return complete
 
 
 def _without_copies(layout: Layout) -> str:

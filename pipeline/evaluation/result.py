@@ -352,7 +352,10 @@ def with_failures(failure: PipelineError | None, short: PipelineError | None, pa
     """What is to be said where tasks failed beside the results that are whole; else what there is to be said of these."""
     if failure is None:
         return short
-    faults = [*failure.faults, Fault("the results of the systems that ended well are written, and no other", str(page))]
+    faults = [
+        *failure.faults,
+        Fault("the numbers that stand on no failed task are written; systems that lack some are not ranked", str(page)),
+    ]
     if short is not None:
         faults.append(Fault(short.what))
     failure.faults = tuple(faults)

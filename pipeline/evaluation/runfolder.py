@@ -156,7 +156,7 @@ class RunFolder:
 
     def keep(self, error: PipelineError) -> None:
         """Write the whole of an error into ``run.log``, and have the error say so."""
-        self.log(error.paragraph(most=len(error.faults)))
+        self.log(error.paragraph(every=True))
         error.listed_in = str(self.path / "run.log")
 
     def close(self) -> None:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from pipeline import planning
+from pipeline.datasets import importers
+from pipeline.datasets.corpus import Listing
 from pipeline.datasets.external import Copy
 from pipeline.datasets.known import KnownFiles
 from pipeline.evaluation.machine import threads
@@ -31,6 +34,23 @@ def submission(asked: Evaluation, training: bool = False) -> Report | str:
     store = asked.paths.store
     kept = KnownFiles(store / "files").correlations
     return check(asked.dataset, systems, threads(asked.runtime), store / "recordings", kept)
+
+
+def check_training(asked: Evaluation) -> None:
+    """Whether the training set, by its lists alone, has speakers enough for the back ends that a run would train.
+
+    Raises:
+        DataError: it has too few.
+    """
+    compared = any(one.component.reads != "ranks" for one in asked.metrics.values())
+    if not asked.dataset.train or not compared or not any(one.component.hears for one in asked.extractors.values()):
+        return
+    listing = Listing()
+    importers.add(asked.dataset, listing, training_alone=True)
+    count = len({one.speaker for one in listing.utterances if one.speaker})
+    fitted = [label for label, one in asked.backends.items() if planning.is_fitted(asked, one)]
+    if count:
+        planning.refuse_too_few(asked.backends, {label: {"the training set": count} for label in fitted})
 
 
 def given(asked: Evaluation, training: bool) -> list[Given]:

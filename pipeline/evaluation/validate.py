@@ -95,9 +95,10 @@ def validate(
         _refuse(found.of_another_edition(dataset, recipe))
     given = dataset is not None and dataset.is_given
     train, theirs = (None, None) if given else (checked.training(), checked.found_training())
+    passed_over: list[str] = []
     if not given:
         systems = values.get("system")
-        named = found.left_out(systems) if without_data else found.systems(systems, dataset, faults)
+        named = found.left_out(systems) if without_data else found.systems(systems, dataset, faults, passed_over)
         checked.values = {**values, "system": named}
     # Score files say themselves who attacks what: of components, metrics alone are chosen.
     kinds: list[Kind] = ["families"] if given else [kind for kind, room in ROOMS.items() if room.several]
@@ -158,7 +159,7 @@ def validate(
         derived=tuple(dict.fromkeys(derived)),
         bands=bands,
         report=report,
-        models=models,
+        models=replace(models, passed_over=tuple(passed_over)),
         scorecard=scorecard,
     )
 

@@ -9,7 +9,8 @@ what tasks read of each other; ``assemble`` puts them together.
 from __future__ import annotations
 
 from pipeline.planning.assemble import graph
-from pipeline.planning.extractors import trainings
+from pipeline.planning.back_ends import refuse_too_few
+from pipeline.planning.extractors import is_fitted, trainings
 from pipeline.planning.graph import Graph, Source
 from pipeline.planning.settings import Chosen, Evaluation, Machine, Paths, Runtime, Storage
 from pipeline.planning.speech import SpeechSets, data_tasks, prepared
@@ -26,6 +27,8 @@ __all__ = [
     "Storage",
     "data_tasks",
     "graph",
+    "is_fitted",
     "prepared",
+    "refuse_too_few",
     "trainings",
 ]

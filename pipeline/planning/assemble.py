@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from pipeline.contracts import MetricFamily
 from pipeline.datasets.prepare import Prepared
 from pipeline.engine.task import Task
-from pipeline.errors import ConfigError, Fault
+from pipeline.errors import ConfigError, DataError, Fault
+from pipeline.names import few
 from pipeline.planning import averages, extractors, given, selections, speakers, strongest
 from pipeline.planning.attacks import fused_nowhere, trial_runs, trials
 from pipeline.planning.back_ends import back_ends
@@ -121,6 +122,7 @@ def _notes(plan: Plan) -> None:
     """What a reader should know of the attacks that were planned, and of those that were not.
 
     Raises:
+        DataError: nobody can attack a system, for its training set is not there.
         ConfigError: attackers whose models are trained on anonymised speech, and no extractor for them.
     """
     if fused_nowhere(plan):
@@ -129,9 +131,12 @@ def _notes(plan: Plan) -> None:
             "warning: fusion is left out: it joins the scores of two extractors or more with one back end (or of one as it comes "
             "and adapted), by held-out speakers of a training set that none of them has learnt from: name one by dataset.train=DIR"
         )
+    _untrainable(plan)
     for name, attacker in plan.evaluation.adapting.items():
         for system in plan.evaluation.anonymised:
             able = {extractor.name for extractor, _ in plan.pairs_of(attacker, system, name, "trials")}
+            if not able and system in plan.data.untrainable:
+                continue
             if not able and plan.families("trials"):
                 raise ConfigError(
                     f"the attacker {name} adapts to anonymised speech, and nothing that is chosen can be adapted",
@@ -159,6 +164,30 @@ def _notes(plan: Plan) -> None:
                     f"warning: {name} is trained on {system} at speaker level, and {system} is evaluated at utterance level: "
                     "it may be too weak"
                 )
+
+
+def _untrainable(plan: Plan) -> None:
+    """Say which attackers were not tried on systems whose training set is not there.
+
+    Raises:
+        DataError: none of the chosen attackers was.
+    """
+    attacked = {cell.system.system for cell, _, _ in plan.tried}
+    lonely = [
+        why for system, why in plan.data.untrainable.items() if system not in attacked and plan.families("trials")
+    ]
+    if lonely:
+        raise DataError(
+            f"nothing is left to attack a system by: {'; '.join(lonely)}",
+            where=f"attacker {', '.join(plan.evaluation.adapting)}",
+            cause="these attackers train on a system's own anonymised speech",
+            remedy="name the folder, or add an attacker who needs none, such as attacker=[ignorant,…]",
+        )
+    for system, why in plan.data.untrainable.items():
+        names = few(list(plan.evaluation.adapting))
+        plan.graph.limits.append(
+            f"not tried on {system}: {names}, for {why}; the attacks that were tried may be weaker, and {system} look more private"
+        )
 
 
 def _unanswered(plan: Plan) -> None:

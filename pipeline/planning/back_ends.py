@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from pipeline.contracts import Backend
 from pipeline.engine.task import Given, Input, Task
-from pipeline.errors import ConfigError, DataError
+from pipeline.errors import ConfigError, DataError, Fault
+from pipeline.names import few
 from pipeline.planning.extractors import LoadedExtractor, is_fitted
 from pipeline.planning.plan import Plan, Scorer
 from pipeline.planning.settings import Chosen
@@ -39,7 +40,34 @@ def back_ends(plan: Plan) -> None:
                     plan.scorers[key] = _checked(plan, Scorer(label, backend, given, learnt), extractor)
                 elif _lacks_speech(plan, label, extractor, learnt):
                     assert learnt is not None
+                    plan.graph.trained_on.setdefault(label, {})[learnt.label] = learnt.rows["speaker"].nunique()
                     plan.scorers[key] = _fitted(plan, label, backend, extractor, learnt)
+
+
+def refuse_too_few(backends: Mapping[str, Chosen[Backend]], counts: Mapping[str, Mapping[str, int]]) -> None:
+    """Refuse training sets of too few speakers for the back ends that are to be trained on them.
+
+    Args:
+        backends: by label.
+        counts: of the speakers, by the label of the back end and what messages call the training set.
+
+    Raises:
+        DataError: with all of them.
+    """
+    faults: dict[tuple[str, str], list[str]] = {}
+    remedies: dict[str, None] = {}
+    for label, sets in counts.items():
+        for name, count in sets.items():
+            try:
+                backends[label].component.check_speakers(backends[label].settings, count)
+            except DataError as error:
+                faults.setdefault((label, error.what), []).append(name)
+                remedies[error.remedy.replace("<label>", label)] = None
+    if faults:
+        found = [Fault(what, f"backend.{label}, {few(names)}") for (label, what), names in faults.items()]
+        raise DataError(
+            found[0].what, where=found[0].where, remedy="; ".join(remedies), faults=found if len(found) > 1 else []
+        )
 
 
 def _of_system(plan: Plan, label: str, chosen: Chosen[Backend], extractor: LoadedExtractor) -> Chosen[Backend]:

@@ -274,7 +274,8 @@ class _Making:
 
     def adapt(self, makers: Mapping[str, Maker]) -> None:
         """Every system's speech as every attacker trains on it, then what is trained on it."""
-        for system in filter(self.evaluation.learns_from, self.evaluation.anonymised):
+        able = [system for system in self.evaluation.anonymised if system not in self.sets.data.untrainable]
+        for system in filter(self.evaluation.learns_from, able):
             for name, attacker in self.evaluation.adapting.items():
                 made = self.sets.training(system, attacker)
                 # 'same' and the level that is the same lead to one training set.
@@ -300,6 +301,13 @@ class _Making:
                 f"the speech of {', '.join(unknown)} is to help training, and is not evaluated as a system",
                 where="train.also",
                 remedy=f"add it to system=[…]; chosen are {', '.join(self.evaluation.anonymised)}",
+            )
+        lacking = [self.sets.data.untrainable[label] for label in labels if label in self.sets.data.untrainable]
+        if lacking:
+            raise DataError(
+                f"its speech is to help training: {'; '.join(lacking)}",
+                where="train.also",
+                remedy="name the copy, or leave it out",
             )
         alone = dict(self.anonymised)
         for (system, name), learnt in alone.items():

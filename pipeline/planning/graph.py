@@ -122,7 +122,8 @@ class Graph:
         means: by name, the weights of the subsets that it is a mean of.
         notes: what a reader should know of the attacks that were planned, and of those that were not.
         limits: what was asked for and gives no row (:mod:`pipeline.tables.limits`).
-        left_out: of systems that are left out because tasks failed: that they are, and why.
+        trained_on: by the label of a back end that is trained, how many speakers each of its training sets has, by what messages call it.
+        left_out: of systems that are not ranked because tasks failed: that they are not, and why.
     """
 
     tasks: list[Task] = field(default_factory=list)
@@ -140,6 +141,7 @@ class Graph:
     notes: list[str] = field(default_factory=list)
     limits: list[str] = field(default_factory=list)
     left_out: list[str] = field(default_factory=list)
+    trained_on: dict[str, dict[str, int]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self._known: set[str] = set()

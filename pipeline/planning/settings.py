@@ -211,6 +211,7 @@ class FoundModels:
         backends: back ends with the parameters that go with such vectors, by (label of back end, label of system).
         said: which of them is what.
         lacking: what a run needs and is not there, such as vectors: of a run these are faults.
+        passed_over: what is to be said of copies that lie there and are no systems of the run, a sentence each.
     """
 
     original: tuple[str, ...] = ()
@@ -218,6 +219,7 @@ class FoundModels:
     backends: Mapping[tuple[str, str], Chosen[Backend]] = field(default_factory=dict)
     said: tuple[str, ...] = ()
     lacking: tuple[Fault, ...] = ()
+    passed_over: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

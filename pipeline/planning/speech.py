@@ -198,8 +198,8 @@ def prepared(
             if found.second_root:
                 copies[SpeechKey(label, run=2)] = copy.at(found.second_root, "second_root")
         if evaluation.dataset.has_training_speech and evaluation.learns_from(label):
-            there = found.train_root or found.root
-            copies[SpeechKey(label, "training")] = copy.at(there, "train_root", training=True)
+            there = copy.at(found.train_root or found.root, "train_root", training=True)
+            copies[SpeechKey(label, "training")] = replace(there, is_named=bool(found.train_root))
     # Only listed here: what is decoded later is checked then, by the digests that are known.
     rendered = made[0].place if made else None
     try:

@@ -63,7 +63,8 @@ def check(
         return Report((Check("data", "", "wrong", data.found, 0, said, data.mend),), (said,))
     training = any(one.copy.training for one in given)
     rows = [one for one in rows if training or one.role != "train"]
-    found = [external.listed(one.copy, _wanted(rows, one.copy.training)) for one in given]
+    cut = external.Cutting(recordings, threads)
+    found = [external.listed(one.copy, _wanted(rows, one.copy.training), cut) for one in given]
     originals = [one.path for one in rows if one.path]
     anonymised = [path for one in found for _, path in one.chosen]
     heard = hearing.hear([*originals, *anonymised], threads, 3600 * settings.longest_hours)
@@ -123,6 +124,7 @@ def _measured(rows: Sequence[Listed], sides: Sequence[Side], threads: int, train
             f"{side.label}: {len(side.files.chosen)} files ({minutes:.1f} min) for {len(side.wanted)} utterances of {sets}, "
             f"beside {sum(of is not None for of in {one['path'] for one in side.wanted})} originals"
         )
+        said += [f"{side.label}: {line}" for line in (*side.files.notes, *side.files.limits)]
     said.append(f"each file was decoded once, in {threads} thread{'s' if threads > 1 else ''}; {seconds:.0f} s in all")
     if not training:
         said.append("training speech was not looked at (--training does)")

@@ -11,7 +11,7 @@ from pipeline.datasets import external
 from pipeline.submission.findings import Check, Named, judged
 from pipeline.submission.side import Side
 
-_ROOTS = ("root", "swapped", "names")
+_ROOTS = ("root", "swapped", "names", "own-table")
 """Kinds of faults from which missing files follow."""
 
 

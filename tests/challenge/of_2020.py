@@ -76,8 +76,11 @@ def _copies(data: Path, evaluated: Sequence[Set], suffix: str, edition: str, rec
 
 
 def _line(held: Set, row: Utterance, suffix: str, edition: str, recordings: Recordings) -> str:
-    """What wav.scp says of an anonymised recording: B1 is read through sox, B2 of 2020 too, one level deeper."""
+    """What wav.scp says of an anonymised recording: B1 leaves it in ``exp`` and reads it through sox, B2 of 2020 one level deeper."""
     folder = f"data/{held.name}{suffix}/wav"
+    if suffix.startswith("_B1"):
+        # The script calls the folder after the set alone; a second B1 would write over the first.
+        folder = f"exp/am_nsf_data/{held.name}{suffix.removeprefix('_B1')}/nsf_output_wav"
     deeper = edition == "2020" and suffix == "_anon"
     path = f"{folder}/{row.id}/{row.id}.wav" if deeper else f"{folder}/{row.id}.wav"
     # B2 of 2020 treats everybody alike; otherwise a speaker has another pseudo-speaker in every set

@@ -260,7 +260,9 @@ def test_2020_and_2022_have_copies_and_vectors(of_kaldi: tuple[str, Path]) -> No
     made = "data/vctk_dev_trials_f_all_anon/wav"
     deeper = ["sox", f"{made}/{id_}/{id_}.wav", "-t", "wav", "-R", "-b", "16", "-", "|"]
     assert line[1:] == (deeper if edition == "2020" else [f"{made}/{id_}.wav"])
-    assert rows(base / "data" / "libri_dev_enrolls_B1" / "wav.scp")[0][1] == "sox"
+    line = rows(base / "data" / "libri_dev_enrolls_B1" / "wav.scp")[0]
+    assert line[1:3] == ["sox", f"exp/am_nsf_data/libri_dev_enrolls/nsf_output_wav/{line[0]}.wav"]
+    assert not (base / "data" / "libri_dev_enrolls_B1" / "wav").exists()
     model = base / "exp/models/asv_eval/xvect_01709_1"
     ids = [row[0] for row in rows(base / "data" / "vctk_test_trials_m" / "utt2spk")]
     for suffix in ("", "_anon", "_B1"):

@@ -188,7 +188,7 @@ def test_a_missing_file_names_the_settings_of_its_system(command: Command, small
     status, _, err = prepared(command, small, chosen, *adapting)
     assert status == 3
     assert "system t8, second run" in err and "'a-t0' of t_trials_f" in err
-    assert "system t8, training set" in err and "'d-0' of train" in err
+    assert "system t8, training set" in err and "utterances of train have none: d-0" in err
     assert "system.t8.second_root=DIR" in err and "system.t8.train_root=DIR" in err
     assert "audio_root" not in err and "looked for: " in err and ".flac" in err
 

@@ -1,4 +1,4 @@
-"""A run in which tasks fail: the systems that ended well have their rows, the others have none, and everything says so."""
+"""A run in which tasks fail: what stands on none of them is shown, whole systems alone are ranked, and everything says so."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ import pytest
 
 import pipeline as vp
 from pipeline import registry
+from pipeline.evaluation.whole import NOT_ALL
 from pipeline.tables import limits, results
 from tests import toy
 
@@ -201,8 +202,8 @@ def test_after_the_first_failure_what_is_whole_is_kept(plugin: str, command: Com
 
 
 @pytest.mark.slow
-def test_a_failing_attack_takes_all_rows_of_its_system(plugin: str, command: Command, tmp_path: Path) -> None:
-    """The attack that failed may have been the strongest: what the others leave would look more private than the system is."""
+def test_a_failing_attack_takes_the_rank_of_its_system(plugin: str, command: Command, tmp_path: Path) -> None:
+    """What succeeded is shown; but the attack that failed may have been the strongest: the system would look more private than it is."""
     from tests.e2e.test_adapted import training_set
 
     root, train = toy.corpus(tmp_path / "toy", 4, 4), training_set(tmp_path / "train", 12)
@@ -217,13 +218,22 @@ def test_a_failing_attack_takes_all_rows_of_its_system(plugin: str, command: Com
     (tmp_path / "fits.txt").touch()
     status, out, err = command(*failing)
     assert status == 5 and "the matrix is singular" in err and "fit centre for ge2e on b2, training set" in err
-    pd.testing.assert_frame_equal(rows(out), alone)
-    assert limits.read(of_run(out))[0].startswith("system b2 has no row")
+    found = rows(out)
+    kept = found[found["system"] == "b2"].reset_index(drop=True)
+    pd.testing.assert_frame_equal(found[found["system"] != "b2"].reset_index(drop=True), alone)
+    assert set(kept["backend"]) == {"cosine", "centre"} and set(kept["attacker"]) == {"ignorant"}
+    assert set(kept["status"]) == {"ok"} and kept["note"].str.contains(NOT_ALL).all()
+    assert limits.read(of_run(out))[0].startswith(
+        "system b2 is not ranked, and has the rows of its other attacks alone, for "
+    )
+    assert set(vp.read(of_run(out)).leaderboard["system"]) == {"original", "b2r"}
     (tmp_path / "fits.txt").unlink()
     status, out, err = command(*failing)
     assert status == 0, err
     whole = rows(out)
-    assert {"ignorant", "semi_informed"} <= set(whole.query("system == 'b2'")["attacker"])
+    ended = whole.query("system == 'b2' and attacker == 'ignorant'").reset_index(drop=True)
+    pd.testing.assert_frame_equal(ended.drop(columns="note"), kept.drop(columns="note"))
+    assert "semi_informed" in set(whole.query("system == 'b2'")["attacker"])
 
     # The same where a check on held-out original speech fails: it is behind no number, so all have theirs, and it is said.
     (tmp_path / "fits.txt").write_text("x")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -176,10 +177,38 @@ def test_an_interrupted_anonymisation_is_refused_by_set_and_system(root: Path, c
     assert "system mcadams: " not in err.partition("error:")[2]
 
 
-def test_a_set_without_a_copy_is_refused(root: Path, command: Command) -> None:
-    (root / "data" / "libri_dev_trials_m_T8-5").rename(root / "data" / "elsewhere")
+def test_a_copy_that_lacks_sets_is_passed_over_unless_it_is_asked_for(root: Path, command: Command) -> None:
+    data = root / "data"
+    (data / "libri_dev_trials_m_T8-5").rename(root / "elsewhere")
+    for name in challenge_folder.SETS.values():
+        (data / f"{name}_in_the_making" / "wav").mkdir(parents=True)
+    assert command("plan", *QUICK, "system=found")[0] == 0
     status, _, err = command("prepare", "system=found")
+    assert status == 0 and "the copy _T8-5 is passed over: it lacks 1 of 3 sets, libri_dev_trials_m (" in err
+    assert "the copy _in_the_making is passed over: it lacks 3 of 3 sets" in err
+    assert "the copy _T8-5 is passed over" in command("validate", "system=found")[1]
+    (named,) = re.findall(r"\(system=(\S+) asks", next(line for line in err.splitlines() if "copy _T8-5" in line))
+    status, _, err = command("prepare", f"system=[original,{named}]")
     assert status == 3 and "there is no folder libri_dev_trials_m_T8-5 for the set libri_dev_trials_m" in err
+    # What is not tried need not be there.
+    assert command("prepare", f"system=[original,{named}]", "dataset.sets=[libri_dev_trials_f]")[0] == 0
+
+
+def test_where_every_copy_lacks_a_set_it_is_refused(root: Path, command: Command) -> None:
+    for suffix in ("_T8-5", "_mcadams"):
+        (root / "data" / f"libri_dev_trials_m{suffix}").rename(root / f"elsewhere{suffix}")
+    status, _, err = command("prepare", "system=found")
+    assert status == 3 and err.count("for the set libri_dev_trials_m") == 2
+
+
+def test_copies_that_are_passed_over_stand_above_the_results(root: Path, command: Command, tmp_path: Path) -> None:
+    (root / "data" / "libri_dev_trials_f_backup").mkdir()
+    status, _, err = command(*QUICK, "system=found:_mcadams", "dataset.sets=[libri_dev_trials_f]")
+    assert status == 0, err
+    assert not any("backup" in line for line in pipeline.read(last(tmp_path)).limits), "nobody asked for all copies"
+    status, _, err = command(*QUICK, "system=found", "dataset.sets=[libri_dev_trials_f]")
+    assert status == 0, err
+    assert any(line.startswith("the copy _backup is passed over") for line in pipeline.read(last(tmp_path)).limits)
 
 
 # Trained models ------------------------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""What of a graph is whole after some of its tasks failed: whole systems, and nothing that stands on what is not there."""
+"""What of a graph is left after some of its tasks failed: all that stands on none of them, and ranks of whole systems alone."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from pipeline.engine import failures
 from pipeline.engine.task import Task
 from pipeline.errors import PipelineError, StageFailed
-from pipeline.evaluation.whole import whole
+from pipeline.evaluation.whole import NOT_ALL, whole
 from pipeline.planning import Graph
 from tests import key_table
 from tests.planning.test_planning import planned
@@ -56,36 +56,52 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize(("label", "left"), CASES.items())
-def test_a_system_is_whole_or_has_no_row(graph: Graph, label: str, left: set[str]) -> None:
+@pytest.mark.parametrize(("label", "ranked"), CASES.items())
+def test_what_succeeded_stays_and_whole_systems_alone_are_ranked(graph: Graph, label: str, ranked: set[str]) -> None:
     """An extractor that learns from a system is used on original speech too: its failure must not take that along."""
     failed = after(graph, lambda task: task.label.startswith(label))
     rest = whole(graph, failed)
-    assert systems(rest) == left
-    for system in left:
-        assert [one for one in rest.sources if one.identity["system"] == system] == [
-            one for one in graph.sources if one.identity["system"] == system
-        ], "all its rows or none"
     done = {task for task in graph.tasks if task not in failed}
+    refs = [one.ref for one in graph.sources if {one.ref.task, *(of.task for of in one.fits)} <= done]
+    assert [one.ref for one in rest.sources] == refs, "every number whose tasks are done, and no other"
+    assert {one.identity["system"] for one in rest.answered} == ranked & {
+        one.identity["system"] for one in graph.answered if one.ref.task in done
+    }
+    assert not {name for one in rest.compared for name in (one.a, one.b)} - ranked
+    for source in rest.sources:
+        marked = source.identity["system"] not in ranked and source.identity["attacker"] not in ("", "unprotected")
+        assert (NOT_ALL in source.note) == marked
     assert set(rest.tasks) <= done
     assert {ref.task for task in rest.tasks for ref in task.sources()} <= set(rest.tasks)
     said = " ".join(rest.left_out)
-    for system in systems(graph) - left:
-        assert f"system {system} has no row" in said
-    assert "no good" in said or not left
+    for system in systems(graph) - ranked:
+        standing = (
+            "is not ranked, and has the rows of its other attacks alone" if system in systems(rest) else "has no row"
+        )
+        assert f"system {system} {standing}" in said
+    assert "no good" in said
     for what in (rest.diagnoses, rest.candidates):
-        assert {one.identity["system"] for one in what} <= left
-    assert {identity["system"] for identity, _ in rest.orders} <= left
-    assert set(rest.heard.systems) <= left and set(rest.heard.same) <= left
+        assert {one.identity["system"] for one in what} <= systems(rest)
+    assert {identity["system"] for identity, _ in rest.orders} <= systems(rest)
 
 
-def test_what_is_held_against_original_speech_needs_it(graph: Graph) -> None:
+def test_a_back_end_that_fails_leaves_the_numbers_of_the_others(graph: Graph) -> None:
+    failed = after(graph, lambda task: task.label == "fit wccn for ge2e on original, training set")
+    rest = whole(graph, failed)
+    left = {
+        (one.identity["system"], one.identity["backend"]) for one in rest.sources if one.identity["extractor"] == "ge2e"
+    }
+    assert {("original", "cosine"), ("b2", "cosine"), ("b2r", "cosine")} <= left and ("original", "wccn") not in left
+    assert not rest.answered, "the attack that failed may have been the strongest"
+
+
+def test_what_is_held_against_original_speech_is_not_ranked_without_it(graph: Graph) -> None:
     """Attacks are; what protected speech shows by itself is not."""
     of = {one.ref.task: one.identity for one in graph.sources}
     failed = after(graph, lambda task: task in of and of[task]["attacker"] == "unprotected")
     rest = whole(graph, failed)
-    assert not rest.sources
-    assert "system b2 has no row: its numbers are held against those of original, which has none" in rest.left_out
+    said = "system b2 is not ranked, and has the rows of its other attacks alone: its numbers are held against those of original"
+    assert any(line.startswith(said) for line in rest.left_out) and not rest.answered
 
     alone = planned("system=[original,b2,b2r]", "extractor=[f0]", "metric=[srd]")
     of = {one.ref.task: one.identity for one in alone.sources}

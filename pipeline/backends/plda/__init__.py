@@ -132,6 +132,10 @@ class Backend(contracts.Backend):
         return settings.model_copy(update={"source": str(folder)})
 
     @classmethod
+    def check_speakers(cls, settings: PldaSettings, count: int) -> None:
+        _adaptation.check_cohort(count, settings.as_norm)
+
+    @classmethod
     def with_speakers(cls, settings: Any, count: int) -> Any:
         return _adaptation.with_speakers(settings, count)
 
@@ -203,7 +207,7 @@ class Backend(contracts.Backend):
         """
         labels = np.asarray(speakers, dtype=str)
         learnt = choice.learnt if choice is not None else np.ones(len(labels), dtype=bool)
-        _adaptation.check_cohort(labels[learnt].tolist(), settings.as_norm)
+        cls.check_speakers(settings, len(set(labels[learnt].tolist())))
         try:
             model, facts = plda.train(
                 vectors,

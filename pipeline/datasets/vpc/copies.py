@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from pipeline import audio
 from pipeline.datasets.vpc.layout import TRAINING, Layout
 
 LEVELS = {"2020": "speaker", "2022": "speaker"}
@@ -24,6 +25,7 @@ class Offered:
         root: the folder that holds those of the sets.
         folders: of the sets; empty where all are called after their sets and the suffix.
         train_root: the anonymised training set; None where there is none.
+        sets: the folder of each set that it holds but for the training set.
         called: what the copy is asked for by, where folders of several systems have its suffix; a model that is called after the
             suffix alone is then nobody's.
     """
@@ -35,6 +37,16 @@ class Offered:
     folders: Mapping[str, Path] = field(default_factory=dict)
     train_root: Path | None = None
     called: str = ""
+    sets: Mapping[str, Path] = field(default_factory=dict, compare=False)
+
+    def lacks(self, needed: Iterable[str]) -> list[str]:
+        """Those of some sets that it does not hold: there is no folder, or neither audio nor a ``wav.scp`` in it."""
+        return [name for name in needed if name not in self.sets or _is_empty(self.sets[name])]
+
+
+def _is_empty(folder: Path) -> bool:
+    files = (Path(name) for _, _, names in os.walk(folder) for name in names)
+    return not any(file.name == "wav.scp" or file.suffix.lower() in audio.EXTENSIONS for file in files)
 
 
 def offered(layout: Layout) -> dict[str, Offered]:
@@ -42,7 +54,7 @@ def offered(layout: Layout) -> dict[str, Offered]:
     found: dict[str, Offered] = {}
     for name, places in sorted(layout.copies.items()):
         suffix, called = layout.shared.get(name, name), name if name in layout.shared else ""
-        evaluated = {of: _with_audio(of, place, places) for of, place in places.items() if not is_training(of)}
+        evaluated = {of: place for of, place in places.items() if not is_training(of)}
         training = [place for of, place in sorted(places.items()) if is_training(of)]
         if not evaluated:
             continue
@@ -52,18 +64,10 @@ def offered(layout: Layout) -> dict[str, Offered]:
         root = Path(os.path.commonpath([place.parent for place in evaluated.values()]))
         plain = all(place == root / f"{of}{suffix}" for of, place in evaluated.items())
         folders = {} if plain else evaluated
-        found[label] = Offered(label, suffix, level, root, folders, training[0] if training else None, called)
+        found[label] = Offered(
+            label, suffix, level, root, folders, training[0] if training else None, called, evaluated
+        )
     return found
-
-
-def _with_audio(name: str, place: Path, places: Mapping[str, Path]) -> Path:
-    """The folder that holds the audio of a copy.
-
-    2020 and 2022 anonymise VCTK as ``vctk_dev_trials_f_all`` and cut ``_f`` and ``_f_common`` out of it: tables alone, whose
-    ``wav.scp`` leads to the union's audio.
-    """
-    union = places.get(f"{name.removesuffix('_common')}_all")
-    return union if union is not None and not (place / "wav").is_dir() and (union / "wav").is_dir() else place
 
 
 def is_training(name: str) -> bool:

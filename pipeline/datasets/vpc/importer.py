@@ -81,6 +81,12 @@ def training(settings: DatasetSettings) -> str:
     return str(found.sets[settings.train]) if found is not None and settings.train in found.sets else settings.train
 
 
+def needed_sets(settings: DatasetSettings, found: Layout) -> list[str]:
+    """The names of the sets that are enrolled and tried, which a copy has to hold."""
+    tried = _evaluated(settings, _available(found), protocols.read(found.edition), Listing())
+    return [*dict.fromkeys(f"{name.rpartition('_trials_')[0]}_enrolls" for name in tried), *tried]
+
+
 def originals(settings: DatasetSettings) -> Path | None:
     """The folder ``dataset.originals``, if one is given."""
     return None if settings.originals is None else Path(settings.originals).expanduser().absolute()
@@ -130,7 +136,7 @@ def _say(found: Layout, asked: str, listing: Listing) -> None:
     if found.copies:
         counts = [f"{suffix} ({len(sets)} sets)" for suffix, sets in found.copies.items()]
         listing.notes.append(
-            f"anonymised copies lie there and are evaluated as systems (system=found): {', '.join(counts)}"
+            f"anonymised copies lie there (system=found evaluates those that hold all sets): {', '.join(counts)}"
         )
     if layout.TRAINING in found.sets:
         listing.notes.append(

@@ -1,0 +1,74 @@
+"""Whether there is enough to train attackers on: a system without anonymised training speech, and training sets of few speakers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import soundfile
+
+from tests.datasets.conftest import RATE, Tiny, noise
+from tests.datasets.test_training_sets import kaldi_set
+from tests.e2e.test_external import system, theirs
+
+Command = Callable[..., tuple[int, str, str]]
+ASKED = (
+    "recipe=kaldi", "system=[original]", "extractor=[ge2e]", "backend=[cosine,wccn]", "train=none", "metric=[asv]", "diagnostics=false",
+)  # fmt: skip
+BOTH, ALONE = "attacker=[ignorant,semi_informed]", "attacker=[semi_informed]"
+
+
+@pytest.fixture
+def given(tmp_path: Path) -> list[str]:
+    """The tiny set with a training set of ten speakers, and two copies, of which up has anonymised training speech beside it."""
+    small = Tiny(tmp_path / "data").save()
+    ids = [f"{speaker}-{number}" for speaker in "defghijklm" for number in (0, 1)]
+    train = kaldi_set(tmp_path / "other", names=ids)
+    up = theirs(tmp_path / "up", of="up {set} {utterance}")
+    for name in ids:
+        path = up / "train_x" / "wav" / f"{name}.wav"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        soundfile.write(path, noise(f"up {name}"), RATE)
+    tts = theirs(tmp_path / "tts", of="tts {set} {utterance}")
+    systems = [system(up, label="up"), system(tts, label="tts")]
+    return [f"dataset.root={small.root}", f"dataset.train={train}", *systems, f"paths.root={tmp_path / 'exp'}"]
+
+
+def test_a_system_without_training_copies_is_untried_under_that_attacker_alone(
+    given: list[str], command: Command
+) -> None:
+    status, out, err = command("plan", "--tasks", *ASKED, *given, BOTH, "backend.wccn.as_norm=null")
+    assert status == 0, err
+    (said,) = [line for line in err.splitlines() if line.startswith("not tried on tts: semi_informed")]
+    assert "no anonymised copy of the training set (train)" in said and "system.tts.train_root=DIR names one" in said
+    fits = {line.partition(" on ")[2].partition(":")[0] for line in out.splitlines() if "fit wccn" in line}
+    assert any("up" in one for one in fits) and not any("tts" in one for one in fits)
+    scored = [line for line in out.splitlines() if line.startswith("  score t_trials_f")]
+    assert sum("against tts" in line for line in scored) == 2, "the ignorant attacker by both back ends"
+    assert sum("up against up" in line for line in scored) == 1, "who has learnt from up's speech, there alone"
+
+
+def test_where_no_attacker_is_left_it_is_one_fault(given: list[str], command: Command) -> None:
+    status, _, err = command("plan", *ASKED, *given, ALONE, "backend.wccn.as_norm=null")
+    assert status == 3 and err.count("system tts has no anonymised copy of the training set") >= 1
+    assert "nothing is left to attack a system by: system tts " in err and "no file" not in err
+
+
+def test_training_speech_that_is_named_has_to_be_there(given: list[str], command: Command, tmp_path: Path) -> None:
+    (tmp_path / "none").mkdir()
+    named = given[3].replace("tts}", f"tts, train_root: {tmp_path / 'none'}}}")
+    status, _, err = command("plan", *ASKED, *given[:3], named, given[4], BOTH, "backend.wccn.as_norm=null")
+    assert status == 3 and "20 utterances of train have none" in err and "system.tts.train_root=DIR" in err
+
+
+@pytest.mark.parametrize("verb", [("plan",), ("validate",), ()])
+def test_too_few_speakers_for_as_norm_are_refused_before_anything_is_extracted(
+    given: list[str], command: Command, tmp_path: Path, verb: tuple[str, ...]
+) -> None:
+    status, _, err = command(*verb, *ASKED, *given, BOTH)
+    assert status == 3 and "a cohort of 10 training speakers is smaller than the 50 that AS-norm takes" in err
+    assert "set backend.wccn.as_norm.top=10, or backend.wccn.as_norm=null" in err and "backend.wccn" in err
+    assert not (tmp_path / "exp" / "store" / "extract").exists()
+    if verb == ("plan",):
+        assert command(*verb, *ASKED, *given, BOTH, "backend.wccn.as_norm.top=10")[0] == 0
