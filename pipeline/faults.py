@@ -31,9 +31,7 @@ VISIBLE = rf"perl -CSD -i.old -pe 's/{_UNSEEN}//g'"
 VISIBLE_IDS = rf"perl -CSD -i.old -pe 's/^[^ \t]+/$& =~ s{{{_UNSEEN}}}{{}}gr/e'"
 """The same in the first column alone: in the words of a transcript such characters have a meaning."""
 
-AGAIN = (
-    "copy the files again, or convert them with the command given with each file, which keeps the old one as FILE.bak"
-)
+AGAIN = "copy the files again, or convert them with the command given with each file (it keeps the old one as FILE.bak)"
 """What mends audio that cannot be read; it goes on with what else does."""
 
 KINDS = {

@@ -48,7 +48,7 @@ def check(made: TrialList, known: Mapping[tuple[str, str], Listed], faults: Faul
     if not tried or _swapped(made, models, tried, faults):
         return
     wrong, judged = contradictions(made, known)
-    follow = _labels_may_follow(made, wrong)
+    follow = _labels_may_follow(made, wrong, owners(made, known))
     _check_ids(made, models, tried, known, follow, faults)
     if not _strange_models(made, wrong, known, faults):
         _check_labels(made, wrong, judged, follow, faults)
@@ -74,18 +74,21 @@ def owners(made: TrialList, known: Mapping[tuple[str, str], Listed]) -> dict[str
     return {model: row.speaker for model, row in rows if row is not None}
 
 
-def _labels_may_follow(made: TrialList, wrong: Sequence[tuple[Trial, str]]) -> bool:
-    """Whether labels that contradict the speakers can only be slips of the list: the same pair stands with the other label too, or
-    a pair of one speaker is labelled nontarget and nobody else's target. Elsewhere the speakers may be what is wrong."""
+def _labels_may_follow(made: TrialList, wrong: Sequence[tuple[Trial, str]], whose: Mapping[str, str]) -> bool:
+    """Whether labels that contradict the speakers can only be slips of the list: the same pair stands with the other label too, or a
+    pair of one speaker is labelled nontarget and nobody else's target. Elsewhere the speakers may be what is wrong.
+
+    ``whose`` is the speaker of each model.
+    """
     labels: dict[tuple[str, str], set[bool | None]] = defaultdict(set)
     claimed: dict[str, set[str]] = defaultdict(set)
     for trial in made.trials if wrong else ():
         labels[trial.model, trial.utterance].add(trial.target)
         if trial.target:
-            claimed[trial.utterance].add(trial.model)
+            claimed[trial.utterance].add(whose.get(trial.model, ""))
     return bool(wrong) and all(
-        len(labels[trial.model, trial.utterance]) > 1 or (not trial.target and not claimed[trial.utterance])
-        for trial, _ in wrong
+        len(labels[trial.model, trial.utterance]) > 1 or (not trial.target and claimed[trial.utterance] <= {speaker})
+        for trial, speaker in wrong
     )
 
 

@@ -80,6 +80,17 @@ def test_a_wrong_label_of_a_list_of_utterances_is_found(tiny: Tiny, refused: Cal
     assert fault.kind == "label" and "a-0 b-0 is labelled target" in fault.what and "awk" not in fault.what
 
 
+def test_a_missed_pair_of_a_list_of_utterances_is_mended_by_the_command(
+    tiny: Tiny, refused: Callable[..., DataError]
+) -> None:
+    path = alone(tiny, "trials", "{a} {b} {word}").root / "vox" / "trials"
+    right = importers.read(tiny.settings()).trials["vox_trials"].digest
+    path.write_text(path.read_text().replace("a-0 a-1 target", "a-0 a-1 nontarget"))
+    (fault,) = refused(importers.read, tiny.settings()).faults
+    subprocess.run(["sh", "-ec", fault.what[fault.what.index("awk ") :]], check=True)
+    assert importers.read(tiny.settings()).trials["vox_trials"].digest == right
+
+
 @pytest.mark.parametrize(
     ("table", "lines", "said"),
     [
