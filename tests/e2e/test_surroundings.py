@@ -255,13 +255,13 @@ from pipeline.engine.store import Store
 def held(self, *arguments):
     print("held", file=sys.stderr, flush=True)
     sys.stdin.readline()
-Store.commit = held
+Store.begin = held
 runpy.run_module("pipeline", run_name="__main__", alter_sys=True)
 """
 
 
 def held(sound: list[str], home: Path) -> subprocess.Popen[str]:
-    """A run of a process of its own that stands still with its first result in hand."""
+    """A run of a process of its own that stands still before its first result; a later one would have other runs wait for it."""
     worker = subprocess.Popen(
         [sys.executable, "-c", HELD, *sound], cwd=home, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
         stderr=subprocess.PIPE, text=True,
