@@ -58,7 +58,6 @@ HIDES = 0.70
 """DeID from which readers take the speakers for hidden. All baselines of the VoicePrivacy Challenge 2022 have more, 72 to 100 %."""
 
 DRAW = "Set attacker.NAME.enrolment_level=utterance and attacker.NAME.enrolment_draws=3"
-
 OF_NUMBERS = ("deid_against_eer",)
 """Checks that cast doubt on a number and on no attack: the attack is what shows it."""
 

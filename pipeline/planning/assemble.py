@@ -111,11 +111,9 @@ def _needs(plan: Plan) -> list[Need]:
             needs += [(again, extractor) for extractor in scored if extractor.reads(again)]
         drawn = [speech for (system, _), several in plan.enrolled.items() if system == label for speech in several]
         needs += [(speech, extractor) for speech in drawn for extractor in scored]
-    attackers = plan.evaluation.attackers
-    once = [who for who, drawn in plan.enrolled.items() if len(drawn) == 1]
-    joined = {system for system, name in once if attackers[name].enrolment_draws > 1}
-    heard = [one for one in plan.extractors if one.system in joined or (one.system and plan.evaluation.diagnostics)]
-    return [*needs, *((plan.original, one) for one in heard)]
+    if plan.evaluation.diagnostics or any(one.enrolment_draws > 1 for one in plan.evaluation.attackers.values()):
+        needs += [(plan.original, one) for one in plan.extractors if one.system]
+    return needs
 
 
 def _notes(plan: Plan) -> None:

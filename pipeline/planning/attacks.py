@@ -45,8 +45,9 @@ class Attack:
         return any(one.key.part == "enrolment" for one in self.enrolled)
 
     def pairs(self, plan: Plan) -> list[Pair]:
-        """The extractors that the attacker has, each with a back end."""
-        return plan.pairs_of(self.attacker, self.system.system, self.name, "trials")
+        """The extractors that the attacker has, each with a back end in each of its ways."""
+        found = plan.pairs_of(self.attacker, self.system.system, self.name, "trials")
+        return [(extractor, way) for extractor, scorer in found for way in scorer.variants]
 
     def enrolments(self, plan: Plan, extractor: LoadedExtractor) -> Iterator[Attack]:
         """The attack with each enrolment that the attacker can have: anonymised under several draws; or, where several are asked for

@@ -317,12 +317,8 @@ class Plan:
         speech.
 
         An attacker who trains on the system's speech has the extractors that were trained on it, with each back end, and
-        those that know original speech with each back end that was. A back end that serves several attacks on trials comes in each way.
+        those that know original speech with each back end that was.
         """
-        pairs = self._pairs_of(attacker, system, name, kind)
-        return [(one, way) for one, scorer in pairs for way in (scorer.variants if kind == "trials" else [scorer])]
-
-    def _pairs_of(self, attacker: AttackerSettings | None, system: str, name: str, kind: str) -> list[Pair]:
         if attacker is None or not attacker.adapts:
             return [pair for extractor in self.plain(kind) for pair in self.with_back_ends(extractor)]
         learnt = self.trainings.anonymised.get((system, name))
