@@ -547,10 +547,6 @@ class Utterance:
     position: int = 0
 
 
-CORRELATION = "correlation"
-"""The parameter of an utterance that says how much its waveform resembles the original's; of programs that nobody here knows."""
-
-
 @dataclass(frozen=True)
 class Anonymised:
     """An anonymised waveform.
@@ -559,7 +555,7 @@ class Anonymised:
         wave: float32 [n], as long as the original; with PCM_16 all samples are multiples of 1 / 32768.
         rate: Hz.
         subtype: how the file is to be written.
-        parameters: what was drawn or measured for this utterance (alpha, gain).
+        parameters: what was drawn or measured for this utterance (alpha, gain, ``correlation`` of a program's with the original).
         passed: counts of frames in all and of what was passed through unchanged, and why.
     """
 

@@ -29,7 +29,7 @@ from pydantic import field_validator, model_validator
 
 from pipeline import audio, contracts, programs
 from pipeline.audio.correlation import peak_correlation
-from pipeline.contracts import CORRELATION, Anonymised, ComponentSettings, Utterance, Weights, numeric, runtime
+from pipeline.contracts import Anonymised, ComponentSettings, Utterance, Weights, numeric, runtime
 from pipeline.errors import DataError, StageFailed
 from pipeline.files import file_digest, temporary
 from pipeline.seeds import digest
@@ -213,7 +213,7 @@ class Anonymiser(contracts.Anonymiser):
                 cause="a fault of the program",
                 remedy=error.remedy,
             ) from error
-        measured = {CORRELATION: peak_correlation(original, original_rate, wave, rate)}
+        measured = {"correlation": peak_correlation(original, original_rate, wave, rate)}
         return Anonymised(wave, rate, subtype if mono else "FLOAT", measured)
 
 

@@ -108,19 +108,8 @@ def survey(
         unrelated = float(single.variance().mean()) / count
         cancelling = bool(mixed.variance()[0] < CANCELLED * unrelated)
         of_channels = _decibels(float(single.power().mean()))
-    zeros = (heard.leading, heard.trailing)
-    return Survey(
-        rate,
-        samples,
-        count,
-        level,
-        clipped,
-        of_channels,
-        cancelling,
-        zeros,
-        heard.digest.hexdigest(),
-        spectrum.bandwidth,
-    )
+    zeros, what, band = (heard.leading, heard.trailing), heard.digest.hexdigest(), spectrum.bandwidth
+    return Survey(rate, samples, count, level, clipped, of_channels, cancelling, zeros, what, band)
 
 
 class _Heard:

@@ -208,7 +208,7 @@ def read(
     if not rows and not faults.found:
         faults.add("empty", "no utterance is left", folder)
     mine = {probe.sha256: probe.sound for probe in probed.values()}
-    beside = resemblance.compare(originals, rows, sounds, mine, threads, known.correlations)
+    beside = resemblance.compare(originals, rows, sounds, mine, threads, known.folder)
     for kind, what in beside.faults():
         faults.add(kind, what, folder)
     faults.stop(folder)

@@ -103,17 +103,13 @@ class KnownFiles:
         folder: where it is kept, made when there is something to keep; None keeps nothing.
         versions: of the source files that give the answers, by module.
         longest_seconds: longer files are faults. It is no part of what is kept.
-
-    Attributes:
-        correlations: the folder of what :mod:`pipeline.datasets.resemblance` keeps.
     """
 
     def __init__(
         self, folder: Path | None, versions: Mapping[str, int] | None = None, longest_seconds: float = math.inf
     ) -> None:
         self._longest = longest_seconds
-        self._folder = folder
-        self.correlations = folder and folder / "correlations"
+        self.folder = self._folder = folder
         self._rules = digest("known files", LAYOUT, probing.rules(), dict(versions or {}))[:16]
         self._keeps = folder is not None
         self._after = 0

@@ -29,8 +29,8 @@ VERSION = 2
 SHORTEST_SECONDS = 0.1
 # What speaker extractors are trained on; speech at a lower rate lacks a part of what they listen to.
 USUAL_RATE = 16_000
-# Speech at that rate that holds nothing above was made at 8 kHz, or passed a telephone.
-NARROW_HZ = 4_500.0
+# Speech at that rate that ends in between was made at 8 kHz, or passed a telephone; what ends below is no speech.
+NARROW_HZ = 1_000.0, 4_500.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +141,7 @@ def _problem(path: Path, heard: audio.Survey, counted: int | None) -> tuple[str,
 
 def is_narrow(found: Probe) -> bool:
     """Whether a file lacks the upper half of what its sampling rate could hold."""
-    return found.sample_rate >= USUAL_RATE and 0 < found.bandwidth <= NARROW_HZ
+    return found.sample_rate >= USUAL_RATE and NARROW_HZ[0] <= found.bandwidth <= NARROW_HZ[1]
 
 
 def notes(found: Mapping[Path, Probe]) -> list[str]:

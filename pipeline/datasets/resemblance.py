@@ -2,13 +2,13 @@
 
 A file is its original where their waveforms correlate by more than 0.99, whatever the level, polarity, offset, rate, format and coding
 (:mod:`pipeline.audio.correlation`). What is not seen: an original that was cut into pieces, that plays faster or slower, or whose
-level, spectrum or noise was changed by so much that it correlates less.
-
-Correlations are kept by the digests of the two files, so that a second start compares none.
+level, spectrum or noise was changed by so much that it correlates less. Correlations are kept by the digests of the two files, so that
+a second start compares none.
 """
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import logging
 import time
@@ -16,7 +16,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -24,15 +24,13 @@ import pyarrow as pa
 from pipeline import audio
 from pipeline.audio.correlation import peak_correlation
 from pipeline.datasets import looking
-from pipeline.datasets.looking import IDENTITY_BYTES, TOGETHER, Left
 from pipeline.datasets.sameness import Doubt, Rows
 from pipeline.names import few
 from pipeline.tables.shared import SharedTable
 
-ORIGINAL = 0.99
-"""Two recordings whose waveforms correlate by more are one. It is far above what anonymisers leave, mild ones too."""
-NEARLY = 0.95
-"""Where more than half of the files are originals and all others correlate by more than this, a coding took the rest, and no system."""
+ORIGINAL, NEARLY = 0.99, 0.95
+"""Two recordings whose waveforms correlate by more than the first are one: far above what anonymisers leave, mild ones too. Where more
+than half of the files are originals and all others exceed the second, a coding took the rest, and no system."""
 RATES = (8_000, 11_025, 12_000, 16_000, 22_050, 24_000, 32_000, 44_100, 48_000)
 PADDING, FRAME = 2_400, 512
 """Samples that a coding or the frames of a vocoder may add, and take away."""
@@ -40,19 +38,14 @@ FEWEST = 5
 """In fewer files a factor between lengths may be chance, unless it is one."""
 SAME_SECONDS = 0.010
 """By so much files may differ in length: a frame."""
-_KEPT_SECONDS, _SAID_SECONDS = 10.0, 20.0
+TOGETHER = 8192
+"""Pairs that are compared between two times that correlations are kept: a minute and a half on one core."""
+
 _VERSION = 1  # of the correlation: raised when it gives other numbers
-_SCHEMA = pa.schema({"identity": pa.binary(IDENTITY_BYTES), "correlation": pa.float64(), "compared_ns": pa.int64()})
+_SCHEMA = pa.schema({"identity": pa.binary(16), "correlation": pa.float64(), "compared_ns": pa.int64()})
+_Pair = tuple[bytes, Path, Path]  # a digest of both digests, the original, the anonymised file
 
 log = logging.getLogger(__name__)
-
-
-class _Pair(NamedTuple):
-    """Two files that are to be compared, and the digest of both digests."""
-
-    identity: bytes
-    original: Path
-    mine: Path
 
 
 @dataclass(frozen=True)
@@ -76,66 +69,45 @@ class Resemblance:
 
     def faults(self) -> Iterator[tuple[str, str]]:
         """What no number can be measured on, by kind: a system that changed nothing, and samples under a wrong rate."""
-        unprotected = self.unprotected
-        if 2 * len(unprotected) > len(self.rows) and min(self.correlations) > NEARLY:
-            others = len(self.rows) - len(unprotected)
-            nearly = f", and the other {others} nearly so" if others else ""
+        if 2 * len(self.unprotected) > len(self.rows) and min(self.correlations) > NEARLY:
+            others = len(self.rows) - len(self.unprotected)
+            text = "are the original speech, not anonymised, at another level, offset or coding at most"
             yield (
                 "original",
-                (
-                    f"{len(unprotected)} of {len(self.rows)} files are the original speech, not anonymised, at another level, offset or coding "
-                    f"at most (e.g. {self._few(unprotected)}){nearly}"
-                ),
+                self._said(self.unprotected, text, f", and the other {others} nearly so" if others else ""),
             )
         for rate, places in self.made_at().items():
-            same = [place for place in places if self.originals[place]["sample_rate"] == rate]
-            if same:
-                rates = ", ".join(sorted({f"{self.rows[place]['sample_rate']} Hz" for place in same}))
-                yield (
-                    "header",
-                    (
-                        f"{len(same)} of {len(self.rows)} files have as many samples as their original at {rate} Hz and {rates} in their "
-                        f"header (e.g. {self._few(same)}): one of the two headers is wrong, and the voice plays too high or too low"
-                    ),
-                )
+            if same := [place for place in places if self.originals[place]["sample_rate"] == rate]:
+                header = self.rows[same[0]]["sample_rate"]
+                text = f"have as many samples as their original at {rate} Hz and {header} Hz in their header"
+                means = ": one of the two headers is wrong, and the voice plays too high or too low"
+                yield "header", self._said(same, text, means)
 
     def doubts(self, training: bool = False) -> Iterator[Doubt]:
         """What a reader of numbers on these files must know first."""
-        unprotected = self.unprotected
-        if unprotected:
-            wanted = Counter(row["set"] for row in self.rows)
-            counts = Counter(self.rows[place]["set"] for place in unprotected)
-            by_set = ", ".join(f"{count} of {wanted[name]} of {name}" for name, count in sorted(counts.items()))
-            means = (
-                "who trains on them is a weaker attacker than the tables name, and privacy is overestimated"
-                if training
-                else "they are as private as unprotected speech"
-            )
-            yield Doubt(
-                "unprotected_training" if training else "not_anonymised",
-                len(unprotected) / len(self.rows),
-                f"{len(unprotected)} of {len(self.rows)} files are the original speech, not anonymised ({by_set}; e.g. "
-                f"{self._few(unprotected)}): {means}",
-            )
+        if places := self.unprotected:
+            total = Counter(row["set"] for row in self.rows)
+            counts = sorted(Counter(self.rows[place]["set"] for place in places).items())
+            by_set = ", ".join(f"{count} of {total[name]} of {name}" for name, count in counts)
+            weaker = "who trains on them is a weaker attacker than the tables name, and privacy is overestimated"
+            means = weaker if training else "they are as private as unprotected speech"
+            said = self._said(places, f"are the original speech, not anonymised: {by_set}", f": {means}")
+            check = "unprotected_training" if training else "not_anonymised"
+            yield Doubt(check, len(places) / len(self.rows), said)
         for rate, places in self.made_at().items():
-            odd = [place for place in places if self.originals[place]["sample_rate"] != rate]
-            if odd:
-                row, original = self.rows[odd[0]], self.originals[odd[0]]
-                yield Doubt(
-                    "length",
-                    len(odd) / len(self.rows),
-                    f"{len(odd)} of {len(self.rows)} files last {_seconds(row) / _seconds(original):.4g} times as long as their original, "
-                    f"as speech of {rate} Hz does under a header of {row['sample_rate']} Hz (e.g. {self._few(odd)}): if the header is "
-                    "wrong, the voice plays too high or too low, and privacy is overestimated",
-                )
+            if odd := [place for place in places if self.originals[place]["sample_rate"] != rate]:
+                header = self.rows[odd[0]]["sample_rate"]
+                text = f"last as much longer or shorter than their original as speech of {rate} Hz does under a header of {header} Hz"
+                means = ": if the header is wrong, the voice plays too high or too low, and privacy is overestimated"
+                yield Doubt("length", len(odd) / len(self.rows), self._said(odd, text, means))
 
     def lengths(self) -> Iterator[str]:
         """How many files are longer or shorter than their original."""
-        longer = [_seconds(row) - _seconds(original) for original, row in zip(self.originals, self.rows)]
-        changed = [off for off in longer if abs(off) > SAME_SECONDS]
+        lasting = [[row["samples"] / row["sample_rate"] for row in rows] for rows in (self.originals, self.rows)]
+        changed = [after - before for before, after in zip(*lasting) if abs(after - before) > SAME_SECONDS]
         if changed:
             yield (
-                f"{len(changed)} of {len(longer)} anonymised files differ in length by more than {1000 * SAME_SECONDS:g} ms, "
+                f"{len(changed)} of {len(self.rows)} anonymised files differ in length by more than {1000 * SAME_SECONDS:g} ms, "
                 f"from {min(changed):+.2f} s to {max(changed):+.2f} s"
             )
 
@@ -150,9 +122,8 @@ class Resemblance:
             groups[original["sample_rate"], row["sample_rate"]].append(place)
         found: dict[int, list[int]] = defaultdict(list)
         for (was, header), places in groups.items():
-            before, after = (
-                np.array([some[place]["samples"] for place in places]) for some in (self.originals, self.rows)
-            )
+            before = np.array([self.originals[place]["samples"] for place in places])
+            after = np.array([self.rows[place]["samples"] for place in places])
             for rate in (was, *(one for one in RATES if one != was)):
                 # What a right header would be off by. A factor that is not one is met by chance more easily.
                 apart = before * abs(header - rate) / was / (3 if rate == was else 12)
@@ -164,12 +135,9 @@ class Resemblance:
                     break
         return dict(found)
 
-    def _few(self, places: Sequence[int]) -> str:
-        return few([str(self.rows[place]["utterance"]) for place in places])
-
-
-def _seconds(row: Mapping[Any, Any]) -> float:
-    return float(row["samples"] / row["sample_rate"])
+    def _said(self, places: Sequence[int], text: str, means: str) -> str:
+        names = few([str(self.rows[place]["utterance"]) for place in places])
+        return f"{len(places)} of {len(self.rows)} files {text} (e.g. {names}){means}"
 
 
 def compare(
@@ -184,74 +152,40 @@ def compare(
         mine: the same of the system's files.
         folder: where correlations are kept; None keeps nothing.
     """
-    pairs = [
-        _Pair(_identity(original, row), Path(original["path"]), Path(row["path"]))
-        for original, row in zip(originals, rows, strict=True)
-    ]
-    found = {
-        pair.identity: 1.0
-        for pair, original, row in zip(pairs, originals, rows)
-        if original["sha256"] == row["sha256"] or sounds.get(original["sha256"]) == mine[row["sha256"]]
-    }
-    kept = SharedTable(folder, _SCHEMA, "identity", "compared_ns") if folder is not None else None
-    found = _recalled(kept) | found
-    left = list({pair.identity: pair for pair in pairs if pair.identity not in found}.values())
-    found |= _compared(left, threads, kept)
-    return Resemblance(originals, rows, [found[pair.identity] for pair in pairs])
-
-
-def _identity(original: Mapping[Any, Any], row: Mapping[Any, Any]) -> bytes:
-    text = f"{_VERSION} {original['sha256']} {row['sha256']}"
-    return hashlib.blake2b(text.encode(), digest_size=IDENTITY_BYTES).digest()
-
-
-def _recalled(kept: SharedTable | None) -> dict[bytes, float]:
-    if kept is None:
-        return {}
-    try:
-        table = kept.read(["identity", "correlation"])
-    except OSError as error:
-        return _unkept(error)
-    return dict(zip(*(table[name].to_pylist() for name in table.column_names)))
-
-
-def _compared(pairs: Sequence[_Pair], threads: int, kept: SharedTable | None) -> dict[bytes, float]:
+    kept = SharedTable(folder / "correlations", _SCHEMA, "identity", "compared_ns") if folder is not None else None
     found: dict[bytes, float] = {}
-    new: dict[bytes, float] = {}
-    written = said = time.monotonic()
-    left = Left(pairs, TOGETHER if looking.is_many(len(pairs), threads) else 1)
-    try:
-        for correlations in looking.looked(left, len(pairs), threads, correlate):
+    with contextlib.suppress(OSError):  # what cannot be kept is said of what is known of files, which lies beside it
+        table = kept.read(["identity", "correlation"]) if kept is not None else _SCHEMA.empty_table()
+        found = dict(zip(table["identity"].to_pylist(), table["correlation"].to_pylist()))
+    pairs = [_pair(original, row) for original, row in zip(originals, rows, strict=True)]
+    for (identity, *_), original, row in zip(pairs, originals, rows):
+        if original["sha256"] == row["sha256"] or sounds.get(original["sha256"]) == mine[row["sha256"]]:
+            found[identity] = 1.0
+    todo = list(dict.fromkeys(pair for pair in pairs if pair[0] not in found))
+    for start in range(0, len(todo), TOGETHER):
+        some = todo[start : start + TOGETHER]
+        new: dict[bytes, float] = {}
+        chunk = looking.TOGETHER if looking.is_many(len(some), threads) else 1
+        for correlations in looking.looked(looking.Left(some, chunk), len(some), threads, correlate):
             new |= correlations
-            found |= correlations
-            now = time.monotonic()
-            if now - said > _SAID_SECONDS:
-                said = now
-                log.info("compared %d of %d anonymised files with their originals", len(found), len(pairs))
-            if now - written > _KEPT_SECONDS:
-                _keep(kept, new)
-                new, written = {}, now
-    finally:
-        _keep(kept, new)
-    return found
+        found |= new
+        log.info("compared %d of %d anonymised files with their originals", start + len(some), len(todo))
+        with contextlib.suppress(OSError):
+            if kept is not None:
+                columns = [list(new), list(new.values()), [time.time_ns()] * len(new)]
+                kept.add(
+                    pa.Table.from_arrays(
+                        [pa.array(one, kind) for one, kind in zip(columns, _SCHEMA.types)], schema=_SCHEMA
+                    )
+                )
+    return Resemblance(originals, rows, [found[identity] for identity, *_ in pairs])
+
+
+def _pair(original: Mapping[Any, Any], row: Mapping[Any, Any]) -> _Pair:
+    text = f"{_VERSION} {original['sha256']} {row['sha256']}"
+    return hashlib.blake2b(text.encode(), digest_size=16).digest(), Path(original["path"]), Path(row["path"])
 
 
 def correlate(pairs: Sequence[_Pair]) -> dict[bytes, float]:
     """The correlation of each pair of files."""
-    return {pair.identity: peak_correlation(*audio.load(pair.original), *audio.load(pair.mine)) for pair in pairs}
-
-
-def _keep(kept: SharedTable | None, new: Mapping[bytes, float]) -> None:
-    if kept is None or not new:
-        return
-    now = time.time_ns()
-    rows = [{"identity": one, "correlation": value, "compared_ns": now} for one, value in new.items()]
-    try:
-        kept.add(pa.Table.from_pylist(rows, _SCHEMA))
-    except OSError as error:
-        _unkept(error)
-
-
-def _unkept(error: OSError) -> dict[bytes, float]:
-    log.warning("comparisons of files cannot be kept (%s): every start compares them again", error.strerror or error)
-    return {}
+    return {identity: peak_correlation(*audio.load(one), *audio.load(other)) for identity, one, other in pairs}

@@ -55,24 +55,18 @@ def run(
         for finding in (*_of(each, eers, measured, outcome), *_silence(each.identity, padded, heard))
     ]
     hidden = _hidden(measured, eers)
-    table = diagnostics.frame([*known, *_same(heard, outcome, rows), *found, *hidden, *_orders(orders, outcome)])
+    table = diagnostics.frame([*known, *same(heard, outcome, rows), *found, *hidden, *_orders(orders, outcome)])
     table.to_parquet(folder / TABLE, index=False)
     return table
 
 
-def _same(heard: Heard, outcome: Outcome, rows: pd.DataFrame) -> Iterator[Known]:
+def same(heard: Heard, outcome: Outcome, rows: pd.DataFrame) -> Iterator[Known]:
     """What is found of systems that were run here and gave one recording for several, or the original."""
     dataset = str(rows["dataset"].iloc[0]) if len(rows) else ""
-    for system, same in sameness(heard, outcome).items():
+    for system, ref in heard.same.items():
+        found = Sameness.of_record(records.read(outcome.artefact(ref).folder))
         whose = {"dataset": dataset, "system": system}
-        yield from ((whose, finding) for finding in diagnostics.same_audio(system, same))
-
-
-def sameness(heard: Heard, outcome: Outcome) -> dict[str, Sameness]:
-    """What the recordings of each system that was run here hold."""
-    return {
-        system: Sameness.of_record(records.read(outcome.artefact(ref).folder)) for system, ref in heard.same.items()
-    }
+        yield from ((whose, finding) for finding in diagnostics.same_audio(system, found))
 
 
 def _hidden(rows: Rows, eers: Rows) -> Iterator[Known]:

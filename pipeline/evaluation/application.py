@@ -219,10 +219,10 @@ def _gathered(
     """Gather and judge, into the run folder; what the trainings say of themselves, and the results. It can be done again."""
     trained = summaries(graph.tasks, run.outcome)
     gathered = gather.gather(graph, data, run.outcome, folder.path, folder.id, place.device, run.asked)
-    here = judge.sameness(graph.heard, run.outcome)
-    audio = [f"system {label}: {limit}" for label, one in here.items() for limit in one.limits]
+    audio = [found.sentence for _, found in judge.same(graph.heard, run.outcome, gathered.rows)]
     limits.write(
-        folder.path, [*graph.left_out, *audio, *data.limits, *graph.limits, *gathered.limits(run.asked.allow_partial)]
+        folder.path,
+        [*graph.left_out, *audio, *data.limits, *graph.limits, *gathered.limits(run.asked.allow_partial)],
     )
     means = _means(gathered, data, run.asked)
     tables = answered.formed(graph, gathered.measured, gathered.rows, run.outcome, run.asked.allow_partial, means)

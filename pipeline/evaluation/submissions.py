@@ -8,7 +8,6 @@ from pipeline import planning
 from pipeline.datasets import importers
 from pipeline.datasets.corpus import Listing
 from pipeline.datasets.external import Copy
-from pipeline.datasets.known import KnownFiles
 from pipeline.evaluation.machine import threads
 from pipeline.planning import Evaluation
 from pipeline.submission import Given, Report, check
@@ -32,8 +31,7 @@ def submission(asked: Evaluation, training: bool = False) -> Report | str:
     if not asked.dataset.root or not Path(asked.dataset.root).expanduser().is_dir():
         return f"there is no folder '{asked.dataset.root}' of the data set: set dataset.root=DIR"
     store = asked.paths.store
-    kept = KnownFiles(store / "files").correlations
-    return check(asked.dataset, systems, threads(asked.runtime), store / "recordings", kept)
+    return check(asked.dataset, systems, threads(asked.runtime), store / "recordings", store / "files")
 
 
 def check_training(asked: Evaluation) -> None:

@@ -7,7 +7,6 @@ from dataclasses import asdict, replace
 
 import pandas as pd
 
-from pipeline.contracts import CORRELATION
 from pipeline.datasets import sameness
 from pipeline.datasets.resemblance import Resemblance
 from pipeline.engine.task import Work
@@ -28,13 +27,12 @@ def run(work: Work) -> None:
     theirs = manifest.matching(manifest.rows_of(work.input("audio")), listed)
     originals, rows = listed.to_dict("records"), theirs.to_dict("records")
     same = sameness.find(originals, rows)
-    correlations = theirs.get(f"parameter_{CORRELATION}")
-    if correlations is not None:
-        beside = Resemblance(originals, rows, correlations.tolist())
+    if "parameter_correlation" in theirs:
+        beside = Resemblance(originals, rows, theirs["parameter_correlation"].tolist())
         for _, what in beside.faults():
             raise DataError(
                 f"the program of the system does not anonymise: {what}",
-                cause="a program that passes its input through, or writes another sampling rate than its samples have",
+                cause="it passes its input through, or writes another sampling rate than its samples have",
                 remedy="run it by hand on one of your recordings, and listen to what it writes",
             )
         same = replace(same, doubts=tuple(beside.doubts()))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,7 +11,7 @@ from typing import Any
 
 import pandas as pd
 
-from pipeline.datasets import corpus, cutting, external, importers
+from pipeline.datasets import corpus, cutting, external, importers, resemblance
 from pipeline.datasets.corpus import Listed, Listing
 from pipeline.datasets.external import Copy
 from pipeline.datasets.known import NOTHING_KNOWN
@@ -37,9 +38,7 @@ class Given:
     copy: Copy
 
 
-def check(
-    settings: DatasetSettings, given: Sequence[Given], threads: int, recordings: Path, kept: Path | None = None
-) -> Report:
+def check(settings: DatasetSettings, given: Sequence[Given], threads: int, recordings: Path, kept: Path) -> Report:
     """Check folders of anonymised audio, and the data set that they belong to.
 
     Args:
@@ -71,19 +70,11 @@ def check(
     dropped, _ = corpus.check_files(listing, rows, {path: heard[path].probe for path in originals})
     corpus.trial_sets(listing, listed, {(line.set, line.utterance) for line in dropped})
     everyone = [row(one) for one in rows]
+    compare = functools.partial(resemblance.compare, threads=threads, folder=kept)
     sides = [
-        Side(
-            one.label,
-            one.level,
-            one.copy,
-            [row(of) for of in _rows(rows, one.copy.training)],
-            everyone,
-            names,
-            heard,
-            threads,
-            kept,
-        )
+        Side(one.label, one.level, one.copy, wanted, everyone, names, heard, compare)
         for one, names in zip(given, found)
+        for wanted in [[row(of) for of in _rows(rows, one.copy.training)]]
     ]
     checks = [made for side in sides for made in _of(side, sides, listing)]
     checks += lists.checks(listing.lists, listed, listing.faults)

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from pipeline.datasets import resemblance
 from pipeline.datasets.corpus import Listed
 from pipeline.datasets.external import Copy, Row
 from pipeline.datasets.external import Listed as Files
@@ -47,8 +45,7 @@ class Side:
         everyone: rows of all utterances, whose originals a file may hold by mistake.
         files: what was found by name.
         heard: of every file, originals too.
-        threads: files that are compared at a time.
-        kept: where it is kept how files resemble their originals.
+        compare: rows with their originals, as :func:`pipeline.datasets.resemblance.compare`.
     """
 
     label: str
@@ -58,8 +55,7 @@ class Side:
     everyone: Sequence[Row]
     files: Files
     heard: Mapping[Path, Heard]
-    threads: int = 1
-    kept: Path | None = None
+    compare: Callable[..., Resemblance]
 
     @functools.cached_property
     def pairs(self) -> list[Pair]:
@@ -72,15 +68,16 @@ class Side:
         return found
 
     @functools.cached_property
-    def compared(self) -> Compared:
-        """The pairs as :mod:`pipeline.datasets.sameness` takes them."""
+    def compared(self) -> tuple[list[Row], list[Row], dict[str, str], dict[str, str]]:
+        """The pairs as :mod:`pipeline.datasets.sameness` takes them: rows of originals and of anonymised files, and what is heard in
+        each by their digests."""
         originals = [_as_row(pair.row, pair.row["path"], pair.original) for pair in self.pairs]
         rows = [_as_row(pair.row, pair.path, pair.mine) for pair in self.pairs]
         sounds = {pair.original.probe.sha256: pair.original.probe.sound for pair in self.pairs}
-        return Compared(originals, rows, sounds, {one.mine.probe.sha256: one.mine.probe.sound for one in self.pairs})
+        return originals, rows, sounds, {one.mine.probe.sha256: one.mine.probe.sound for one in self.pairs}
 
     @functools.cached_property
-    def owners(self) -> tuple[list[dict[Any, Any]], dict[str, str]]:
+    def owners(self) -> tuple[list[Row], dict[str, str]]:
         """The sound originals of all utterances as rows, and what is heard in them by their digests."""
         probes = [(row, self.heard[row["path"]].probe) for row in self.everyone if row["path"] is not None]
         sound = [(row, probe) for row, probe in probes if not probe.kind]
@@ -89,26 +86,13 @@ class Side:
     @functools.cached_property
     def resemblance(self) -> Resemblance:
         """The anonymised files of the pairs beside their originals."""
-        return resemblance.compare(*self.compared.all(), self.threads, self.kept)
+        return self.compare(*self.compared)
 
     @functools.cached_property
     def unprotected(self) -> set[tuple[str, str]]:
         """(set, utterance) of the files that hold their own original."""
         rows = (self.pairs[place].row for place in self.resemblance.unprotected)
         return {(row["set"], row["utterance"]) for row in rows}
-
-
-@dataclass(frozen=True)
-class Compared:
-    """Rows of originals and of anonymised files, and what is heard in them by their digests."""
-
-    originals: list[dict[Any, Any]]
-    rows: list[dict[Any, Any]]
-    sounds: dict[str, str]
-    mine: dict[str, str]
-
-    def all(self) -> tuple[list[dict[Any, Any]], list[dict[Any, Any]], dict[str, str], dict[str, str]]:
-        return self.originals, self.rows, self.sounds, self.mine
 
 
 def _as_row(row: Row, path: Path, heard: Heard) -> Row:

@@ -82,8 +82,8 @@ def rate(side: Side) -> Check:
 
 def header(side: Side) -> Check:
     """Files whose length shows that they were made at another rate than their header says; as many samples as the original are wrong."""
-    made_at, found, wrong = side.resemblance.made_at(), [], False
-    for hertz, places in made_at.items():
+    found, wrong = [], False
+    for hertz, places in side.resemblance.made_at().items():
         for pair in (side.pairs[place] for place in places):
             mine, original = pair.mine.probe, pair.original.probe
             wrong = wrong or original.sample_rate == hertz
@@ -94,13 +94,12 @@ def header(side: Side) -> Check:
 
 def bandwidth(side: Side) -> Check:
     """Files that hold nothing in the upper half of what their sampling rate could hold."""
-    narrow = [pair for pair in side.pairs if is_narrow(pair.mine.probe)]
     found = [
         pair.named(f"nothing above {pair.mine.probe.bandwidth:.0f} Hz, original {pair.original.probe.bandwidth:.0f} Hz")
-        for pair in narrow
+        for pair in side.pairs
+        if is_narrow(pair.mine.probe)
     ]
-    said = f"written at {USUAL_RATE // 1000} kHz or more; the originals of {sum(is_narrow(pair.original.probe) for pair in narrow)} are narrow too"
-    return judged("bandwidth", side.label, found, len(side.pairs), "warning", said)
+    return judged("bandwidth", side.label, found, len(side.pairs), "warning")
 
 
 def zeros(side: Side) -> Check:
@@ -137,14 +136,14 @@ def is_clipped(heard: Heard) -> bool:
 
 def alike(side: Side) -> Check:
     """Files that hold one sound where the originals are several."""
-    groups = [one for one in sameness.by_sound(*side.compared.all()) if len(one) > 1]
+    groups = [one for one in sameness.by_sound(*side.compared) if len(one) > 1]
     groups.sort(key=lambda group: sorted(str(row["utterance"]) for row in group))
     found = [
         Named(str(row["utterance"]), str(row["set"]), f"the same audio as {_others(group, row['utterance'])}")
         for group in groups
         for row in group
     ]
-    same = sameness.find(*side.compared.all())
+    same = sameness.find(*side.compared)
     return judged("alike", side.label, found, same.files, said="; ".join(same.sentences()))
 
 
@@ -157,14 +156,10 @@ def unprotected(side: Side) -> Check:
     found = []
     for place in side.resemblance.unprotected:
         pair, correlation = side.pairs[place], side.resemblance.correlations[place]
-        what = (
-            "byte for byte"
-            if pair.mine.probe.sha256 == pair.original.probe.sha256
-            else "the same samples in another format or with other zeros at the ends"
-            if pair.mine.probe.sound == pair.original.probe.sound
-            else f"its waveform correlates with that of the original by {correlation:.4f}"
+        same = pair.mine.probe.sha256 == pair.original.probe.sha256
+        found.append(
+            pair.named("byte for byte" if same else f"its waveform correlates with the original's by {correlation:.4f}")
         )
-        found.append(pair.named(what))
     by_set = Counter(one.set for one in found)
     said = ", ".join(f"{count} of {name}" for name, count in sorted(by_set.items()))
     return judged("unprotected", side.label, found, len(side.pairs), said=said)
@@ -173,7 +168,8 @@ def unprotected(side: Side) -> Check:
 def others(side: Side) -> Check:
     """Files that hold the original of another utterance."""
     everyone, sounds = side.owners
-    taken = sameness.taken_from(everyone, side.compared.originals, side.compared.rows, sounds, side.compared.mine)
+    originals, rows, _, mine = side.compared
+    taken = sameness.taken_from(everyone, originals, rows, sounds, mine)
     found = [
         Named(
             str(row["utterance"]),

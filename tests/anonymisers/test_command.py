@@ -275,7 +275,7 @@ def test_a_program_that_passes_its_input_through_is_refused_before_anything_is_m
     status, out, err = command("system=[original]", own)
     assert status == 0, err
     (first, *_) = json.loads(Path(out.splitlines()[-1]).with_name("limits.json").read_text())
-    assert first.startswith("system mine: 6 of 8 files are the original speech, not anonymised (")
+    assert first.startswith("system mine: 6 of 8 files are the original speech, not anonymised: ")
 
 
 def test_what_a_program_writes_must_be_sound(command: Callable, tmp_path: Path) -> None:

@@ -49,7 +49,7 @@ def test_real_voiceprivacy_lists_have_the_counts_of_their_readme(
     assert (len(sizes), sizes.min(), sizes.max()) == (20, 23, 87)
     assert corpus.trials["libri_dev_trials_f"].enrolment["model"].nunique() == 15
     assert set(rows["sample_rate"]) == {16000}
-    (note,) = corpus.notes
+    (note,) = corpus.limits
     assert corpus.dropped == () and "45 of 1126 files begin or end with exact zeros" in note
     # The README says 0.15 s; utt2dur is VPC's own.
     for name in ("libri_dev_enrolls", "libri_dev_trials_f", "libri_dev_trials_m"):
@@ -181,7 +181,7 @@ def test_repeated_utterances_across_sets_are_sound_if_they_agree(tiny) -> None:
 
 def test_durations_off_by_more_than_half_a_second_are_noted(tiny) -> None:
     _swap(tiny.tables["t_trials_f"]["utt2dur"], "a-t0 0.25 ", "a-t0 0.80")
-    (note,) = importers.read(tiny.save().settings()).notes
+    (note,) = importers.read(tiny.save().settings()).limits
     assert "1 utterances differ from utt2dur" in note and "a-t0" in note and "0.25 s instead of 0.80 s" in note
 
 
@@ -335,7 +335,7 @@ def test_other_kinds_of_audio_are_used_and_noted(tiny, name: str) -> None:
     corpus = importers.read(tiny.settings())
     row = corpus.manifest.set_index("utterance").loc["b-t1"]
     assert row["sample_rate"] == rate and len(corpus.manifest) == 10 and corpus.dropped == ()
-    assert [one.startswith(note) for one in corpus.notes] == [True] * bool(note)
+    assert [one.startswith(note) for one in corpus.limits] == [True] * bool(note)
 
 
 def test_rates_channels_and_clipping_are_counted_once_for_all_files(tiny) -> None:
@@ -347,7 +347,7 @@ def test_rates_channels_and_clipping_are_counted_once_for_all_files(tiny) -> Non
         soundfile.write(tiny.wav(name), wave, rate)
     for name in ("b-e0", "c-t0"):
         soundfile.write(tiny.wav(name), np.clip(40 * noise(name), -1, 1), RATE)
-    low, mixed, clipped = importers.read(tiny.settings()).notes
+    low, mixed, clipped = importers.read(tiny.settings()).limits
     assert low.startswith("3 of 10 files are sampled below 16 kHz (8000 Hz: 2, 11025 Hz: 1)")
     assert mixed.startswith("3 of 10 files have several channels (2 channels: 2, 6 channels: 1)")
     assert clipped.startswith("2 of 10 files are clipped") and clipped.endswith(f"e.g. {tiny.wav('b-e0')}")
@@ -606,7 +606,7 @@ def test_an_utterance_tried_against_its_own_model_is_noted(tiny) -> None:
     for table in ("wav.scp", "utt2spk", "utt2dur"):
         _rows(tiny, table).append(tiny.tables["t_enrolls"][table][0])
     _rows(tiny, "trials").append("a a-e0 target")
-    (note,) = importers.read(tiny.save().settings()).notes
+    (note,) = importers.read(tiny.save().settings()).limits
     assert "1 trials compare a model with an utterance that it was enrolled with, e.g. a a-e0" in note
 
 

@@ -191,7 +191,7 @@ def test_what_is_said_of_other_peoples_audio_is_a_limit_with_their_label(tiny, t
     made = prepare.run(tiny.settings(), None, {"t8": external.Copy(str(tmp_path / "theirs"))}, False, 1, NOTHING_KNOWN)
     assert made.notes == ()
     said = [
-        "system t8: 1 of 10 files are the original speech, not anonymised (1 of 6 of t_trials_f; e.g. a-t0)",
+        "system t8: 1 of 10 files are the original speech, not anonymised: 1 of 6 of t_trials_f (e.g. a-t0)",
         "1 of 10 files are sampled below 16 kHz (8000 Hz: 1)",
         "1 of 10 files have several channels (2 channels: 1)",
         "system t8: 8 of 10 files are sampled below 16 kHz (8000 Hz: 8)",

@@ -114,7 +114,7 @@ def test_an_original_in_another_format_is_not_anonymised(command: Command, small
     (root / "t_trials_f_x/wav/a-t0.wav").unlink()
     soundfile.write(root / "t_trials_f_x/wav/a-t0.flac", wave, rate)
     status, _, err = prepared(command, small, system(root))
-    assert status == 0 and "system t8: 1 of 10 files are the original speech, not anonymised (" in err
+    assert status == 0 and "system t8: 1 of 10 files are the original speech, not anonymised: " in err
 
 
 @pytest.mark.parametrize(

@@ -226,7 +226,7 @@ def test_unprotected_speech_of_others_twice_and_to_train_on_is_flagged(
     for check, said in {
         "others_original": "8 of 8 files hold the original of another utterance, 8 of them of another speaker",
         "second_run": "the second run holds the very files of the first (8 of 8 utterances",
-        "unprotected_training": "12 of 24 files are the original speech, not anonymised (",
+        "unprotected_training": "12 of 24 files are the original speech, not anonymised: ",
     }.items():
         rows = found[found["check"] == check]
         assert rows["flagged"].all() and set(rows["value"]) == {0.5 if check == "unprotected_training" else 1.0}, check
