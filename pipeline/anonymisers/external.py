@@ -16,11 +16,11 @@ class ExternalSettings(ComponentSettings):
     """Where the files are. Their bytes enter keys, the folder does not.
 
     Attributes:
-        root: folder with ``SET_suffix/wav/UTT.wav``, or any ``**/UTT.ext``.
+        root: folder with ``SET_suffix/wav.scp``, which counts first, with ``SET_suffix/wav/UTT.wav``, or any ``**/UTT.ext``.
         level: printed in tables: who has a pseudo-voice of their own: nobody (``fixed``), each ``speaker``, or each ``utterance``.
         suffix: which copies to take where several systems lie in one folder as ``SET_suffix``.
         second_root: the evaluation sets anonymised once more with other random numbers, for C_ECE and M_P0P1.
-        train_root: the training set anonymised by the same system, for semi-informed attackers; by default ``root``.
+        train_root: the training set anonymised by the same system, for semi-informed attackers; by default looked for in ``root``.
         folders: the folder of each set by its name, where ``SET_suffix`` under ``root`` does not tell it.
         pattern: how files are called, without the extension: plain text with ``{utterance}``, and maybe ``{set}``, ``{speaker}``, or
             ``{number}`` (any digits) at an end, such as ``{utterance}_anon``.

@@ -9,9 +9,11 @@ original recordings is none of the copy's.
 from __future__ import annotations
 
 import os
+import re
 import shlex
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -367,10 +369,8 @@ def _said_of_tables(tables: Mapping[Path, _Table], lost: _Lost) -> tuple[list[st
     originals = {name for place in alone for name in tables[place].originals}
     of_original = [row for row in missing if row["utterance"] in originals]
     if of_original:
-        where, ids = (
-            names.few([f"{place.name}/wav.scp" for place in alone if tables[place].originals]),
-            [str(row["utterance"]) for row in of_original],
-        )
+        where = names.few([f"{place.name}/wav.scp" for place in alone if tables[place].originals])
+        ids = [str(row["utterance"]) for row in of_original]
         what = f"wav.scp names the original recordings of {len(ids)} utterances, and no other file of them is there: {names.few(ids)}"
         lost.settle(of_original, Fault(what, where, "own-table"))
     elif missing:
@@ -383,14 +383,16 @@ def _said_of_tables(tables: Mapping[Path, _Table], lost: _Lost) -> tuple[list[st
     for place, table in tables.items():
         if (table.originals or table.faults) and place not in (*alone, *lacking):
             reason = table.faults[0].what if table.faults else "it names the original recordings"
-            why.setdefault(reason, []).append(place.name)
-    limits = [
+            why.setdefault(_COMMAND.split(reason)[0], []).append(place.name)
+    notes = [
         f"wav.scp of {names.few(several)} is not used, but the files in the folder: {reason}"
         for reason, several in why.items()
     ]
     elsewhere = [path for table in tables.values() for _, path in table.elsewhere]
-    notes = [f"{len(elsewhere)} files lie where the copy's own wav.scp says, e.g. {elsewhere[0]}"] if elsewhere else []
+    if elsewhere:
+        notes.append(f"{len(elsewhere)} files lie where the copy's own wav.scp says, e.g. {elsewhere[0]}")
     differ = [(table.paths[str(row["utterance"])], other) for table in tables.values() for row, other in table.differ]
+    limits = []
     if differ:
         limits.append(
             f"wav.scp names other files than those in the folder for {len(differ)} utterances, e.g. {differ[0][0]} and not {differ[0][1]}: "
@@ -399,9 +401,15 @@ def _said_of_tables(tables: Mapping[Path, _Table], lost: _Lost) -> tuple[list[st
     return notes, limits
 
 
+_COMMAND = re.compile(r"; plain files: |: sed ")
+"""What comes before a command that mends a table."""
+
+
 def _is_same(one: Path | None, other: Path | str | None) -> bool:
-    """Whether two paths are of one file."""
-    return one is not None and other is not None and os.path.realpath(one) == os.path.realpath(other)
+    """Whether two paths are of one file that is there."""
+    with suppress(OSError):
+        return one is not None and other is not None and one.samefile(other)
+    return False
 
 
 class _Lost:

@@ -517,7 +517,7 @@ def _paths(one: _Set, start: Path | None, faults: Faults, follow_links: bool) ->
     found: dict[str, Path | None] = {}
     fence = corpus.Fence(start or one.folder, follow_links)
     strange: dict[str, list[tuple[Record, str]]] = {"pipe": [], "archive": []}
-    outside: dict[str, list[Record]] = {}
+    outside: dict[str, list[tuple[Record, Entry]]] = {}
     for name, (record, entry) in one.entries.items():
         path: Path | None = None
         why = entry.why
@@ -528,17 +528,17 @@ def _paths(one: _Set, start: Path | None, faults: Faults, follow_links: bool) ->
         elif start is not None:
             path = existing(start / entry.file)
             if not fence.holds(path):
-                outside.setdefault(_way_out(start, path), []).append(record)
+                outside.setdefault(_way_out(start, path), []).append((record, entry))
                 path = None
         if path is not None and not why:
             why = pipes.changed(entry, path)
         if why:
             strange["archive" if entry.is_archive else "pipe"].append((record, why))
         found[name] = None if why else path
-    for way, records_outside in outside.items():
-        first, more = records_outside[0], len(records_outside) - 1
+    for way, paths in outside.items():
+        (record, entry), more = paths[0], len(paths) - 1
         also = f", and so do {more} more paths" if more else ""
-        faults.add("leaves-root", f"'{first.fields[1][:80]}' leads out of {start}{way}{also}", first.where)
+        faults.add("leaves-root", f"'{entry.file}' leads out of {start}{way}{also}", record.where)
     for kind, several in strange.items():
         if several:
             _refuse(one, kind, several, faults)

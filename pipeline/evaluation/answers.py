@@ -64,7 +64,7 @@ def formed(
         if one.a in known and one.b in known
     ]
     _correct(differences)
-    _rank(boards, differences)
+    _rank(boards, differences, graph.unevenly_attacked)
     for row in differences:
         row["sentence"] = words.of_difference(row)
     return {
@@ -296,12 +296,13 @@ def _correct(rows: Sequence[Row]) -> None:
             row |= {"p_holm": float(p), "n_compared": len(several)}
 
 
-def _rank(boards: list[Row], differences: Sequence[Row]) -> None:
+def _rank(boards: list[Row], differences: Sequence[Row], without_rank: Sequence[str]) -> None:
     """Ranks of the systems that protect, shared where nothing separates them, and the order of the rows: best first."""
     better = list(_better(differences))
     subsets = list(dict.fromkeys(row["subset"] for row in boards))
     for subset in subsets:
         ranked = [row for row in boards if row["subset"] == subset and row["protects"] and "d_ece" in row]
+        ranked = [row for row in ranked if row["system"] not in without_rank]
         place = {row["system"]: number for number, row in enumerate(ranked)}
         pairs = [
             (place[one], place[other]) for of, one, other in better if of == subset and one in place and other in place

@@ -136,9 +136,9 @@ def prepared_graph(run: Run, place: Machine) -> tuple[Prepared, Graph]:
     with seldom_collected():
         data = run.data(place)
         graph = planning.graph(run.asked, data, place)
-    planning.refuse_too_few(run.asked.backends, graph.trained_on)
     for note in (*graph.notes, *(limit for limit in graph.limits if limit not in graph.notes)):
         log.info("%s", note)
+    planning.refuse_too_few(run.asked.backends, graph.trained_on)
     log.info("%d tasks over %s", len(graph.tasks), data.size)
     return data, graph
 
@@ -269,10 +269,10 @@ def plan(asked: Evaluation, progress: Progress | None = None) -> Planned:
     place = placed(asked)
     with _running(asked, progress, place.device) as run, seldom_collected():
         graph = planning.graph(asked, run.data(place), place)
-        planning.refuse_too_few(asked.backends, graph.trained_on)
         notes = tuple(dict.fromkeys([*graph.notes, *graph.limits]))
         for note in notes:
             log.info("%s", note)
+        planning.refuse_too_few(asked.backends, graph.trained_on)
         rates = Rates.read(asked.paths.store.parent, place.device, place.threads)
         return planned(graph.tasks, run.outcome, rates, executor(asked, place.device).at_once(), notes)
 

@@ -181,11 +181,21 @@ def _untrainable(plan: Plan) -> None:
             cause="these attackers train on a system's own anonymised speech",
             remedy="name the folder, or add an attacker who needs none, such as attacker=[ignorant,…]",
         )
-    for system, why in plan.data.untrainable.items():
-        names = few(list(plan.evaluation.adapting))
-        plan.graph.limits.append(
-            f"not tried on {system}: {names}, for {why}; the attacks that were tried may be weaker, and {system} look more private"
-        )
+    anonymised = plan.evaluation.anonymised if plan.families("trials") else []
+    untried = {
+        system: [
+            name for name, one in plan.evaluation.adapting.items() if not plan.pairs_of(one, system, name, "trials")
+        ]
+        for system in anonymised
+    }
+    for system, names in untried.items():
+        if names and system in plan.data.untrainable:
+            plan.graph.limits.append(
+                f"not tried on {system}: {few(names)}, for {plan.data.untrainable[system]}; under the other attackers alone "
+                f"{system} may look more private than it is"
+            )
+    if not all(untried.values()):
+        plan.graph.unevenly_attacked = [system for system, names in untried.items() if names]
 
 
 def _unanswered(plan: Plan) -> None:

@@ -8,7 +8,6 @@ from collections.abc import Iterator, Mapping
 from pipeline.contracts import Backend
 from pipeline.engine.task import Given, Input, Task
 from pipeline.errors import ConfigError, DataError, Fault
-from pipeline.names import few
 from pipeline.planning.extractors import LoadedExtractor, is_fitted
 from pipeline.planning.plan import Plan, Scorer
 from pipeline.planning.settings import Chosen
@@ -64,7 +63,7 @@ def refuse_too_few(backends: Mapping[str, Chosen[Backend]], counts: Mapping[str,
                 faults.setdefault((label, error.what), []).append(name)
                 remedies[error.remedy.replace("<label>", label)] = None
     if faults:
-        found = [Fault(what, f"backend.{label}, {few(names)}") for (label, what), names in faults.items()]
+        found = [Fault(what, f"backend.{label} on {'; '.join(names)}") for (label, what), names in faults.items()]
         raise DataError(
             found[0].what, where=found[0].where, remedy="; ".join(remedies), faults=found if len(found) > 1 else []
         )

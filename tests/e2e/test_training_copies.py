@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+import pandas as pd
 import pytest
 import soundfile
 
+import pipeline as vp
 from tests.datasets.conftest import RATE, Tiny, noise
 from tests.datasets.test_training_sets import kaldi_set
 from tests.e2e.test_external import system, theirs
@@ -47,6 +49,20 @@ def test_a_system_without_training_copies_is_untried_under_that_attacker_alone(
     scored = [line for line in out.splitlines() if line.startswith("  score t_trials_f")]
     assert sum("against tts" in line for line in scored) == 2, "the ignorant attacker by both back ends"
     assert sum("up against up" in line for line in scored) == 1, "who has learnt from up's speech, there alone"
+
+
+@pytest.mark.slow
+def test_a_system_that_fewer_attackers_tried_has_no_rank(given: list[str], command: Command) -> None:
+    """Under the weaker attackers alone it looks more private than the others."""
+    status, out, err = command(
+        *ASKED, *given, BOTH, "backend.wccn.as_norm=null", "report.replicates=5", "metric.asv.replicates=0"
+    )
+    assert status == 0, err
+    run = vp.read(Path(out.splitlines()[-1]).parent)
+    board = run.leaderboard.set_index("system")
+    assert board.loc["up", "rank"] == 1 and pd.isna(board.loc["tts", "rank"])
+    assert board.loc["tts", "d_ece"] >= 0 and "semi_informed" in board.loc["tts", "untried"]
+    assert any(line.startswith("not tried on tts: semi_informed") for line in run.limits)
 
 
 def test_where_no_attacker_is_left_it_is_one_fault(given: list[str], command: Command) -> None:
