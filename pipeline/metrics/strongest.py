@@ -244,6 +244,13 @@ def joint_quantile(deviations: Array, degrees: float, level: float, *, two_sided
 # --- the strongest attack -----------------------------------------------------------------------------------------
 
 
+def corrected_maximum(attacks: Attacks) -> float | None:
+    """The maximum over all attacks, corrected for its optimism; None where that cannot be estimated."""
+    if not len(attacks.speakers) or not np.isfinite(attacks.contributions).all():
+        return None
+    return float(np.clip(attacks.corrected.max(), *attacks.bounds))
+
+
 @dataclass(frozen=True)
 class Strongest:
     """The attack that discloses most, and what is certain of it."""
