@@ -19,7 +19,7 @@ from pipeline.metrics.uncertainty import no_band, zero_error_limit
 from pipeline.seeds import digest, generator
 from pipeline.tables import records, scores
 
-VERSION = 2
+VERSION = 3
 
 ATTACKS, SPEAKERS, NULL, ROWS = "attacks.parquet", "speakers.parquet", "null.parquet", "rows.parquet"
 METRICS = {"d_ece": "d_ece", "eer": "eer.rocch"}
@@ -120,7 +120,7 @@ Tables = tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame]
 def _nothing(n: int) -> Tables:
     values = pd.DataFrame({"attack": range(n), **dict.fromkeys(METRICS, np.nan)})
     nobody = pd.DataFrame({"attack": np.array([], np.int64), "speaker": np.array([], str)})
-    return values, nobody.assign(**{name: np.array([], np.float64) for name in METRICS}), pd.DataFrame()
+    return values, nobody.assign(**{name: np.array([], np.float64) for name in ("weight", *METRICS)}), pd.DataFrame()
 
 
 def _measured(listed: Listed, tables: Sequence[pd.DataFrame]) -> tuple[Tables, list[list[str]]]:
@@ -143,7 +143,9 @@ def _measured(listed: Listed, tables: Sequence[pd.DataFrame]) -> tuple[Tables, l
         left = metrics.left_out(each_one, tuple(METRICS.values()))
         values.append({name: left.value[core] for name, core in METRICS.items()})
         without = {name: left.without[core] for name, core in METRICS.items()}
-        rows.append(pd.DataFrame({"attack": number, "speaker": names[left.speakers], **without}))
+        rows.append(
+            pd.DataFrame({"attack": number, "speaker": names[left.speakers], "weight": left.weights, **without})
+        )
     null = np.empty((0, len(trials)))
     if listed.replicates:
         null = metrics.null_draws(
@@ -172,7 +174,7 @@ class Held:
     Attributes:
         ids: numbers of the system's attacks, in order.
         values: attack by metric.
-        speakers: attack, speaker, and values without him.
+        speakers: attack, speaker, how much of the trials he is (the same for all attacks), and values without him.
         null: D_ECE of each attack under permuted identities.
         numbers: counts, and why there is nothing.
     """
@@ -191,7 +193,8 @@ class Held:
 
     def of(self, metric: str, wanted: Sequence[int]) -> Attacks:
         """Some of the attacks."""
-        names = sorted(self.speakers["speaker"].unique())
+        weights = self.speakers.groupby("speaker")["weight"].first()
+        names = [str(name) for name in weights.index]
         without = np.full((len(self.ids), len(names)), np.nan)
         for number, part in self.speakers.groupby("attack"):
             without[int(str(number))] = part.set_index("speaker").loc[names, metric].to_numpy(np.float64)
@@ -201,6 +204,7 @@ class Held:
             names,
             degrees=self.numbers["n_models"] - 1,
             bounds=bounds_of(METRICS[metric]),
+            weights=weights.to_numpy(np.float64),
         )
         return found.only([self.ids.index(one) for one in wanted])
 
