@@ -197,9 +197,10 @@ def _board(found: _Results, one: Answered, row: Row, status: str, reason: str) -
     about["untried"] = ", ".join([*one.untried, *_elsewhere(one, found.parts(row["subset"]))])
     if status == "incomplete":
         return about
-    kept = ("d_ece", "d_ece_low", "d_ece_high", "null_low", "null_high", "p_chance", "eer", "eer_low", "eer_high",
-            "interval_reason", "null_reason", *ATTACK)  # fmt: skip
+    kept = ("d_ece", "d_ece_low", "d_ece_high", "d_ece_corrected", "null_low", "null_high", "p_chance", "eer", "eer_low", "eer_high",
+            "lowest_eer", "lowest_eer_low", "lowest_eer_high", "interval_reason", "null_reason", *ATTACK)  # fmt: skip
     about |= {name: row[name] for name in kept}
+    about["lowest_eer_attack"] = words.attack(one.attacks[int(row["lowest_eer_attack"])])
     about |= {"contenders": len(row["contenders"].split()), "n_speakers": _whole(row["n_speakers"])}
     if not math.isnan(row["null_high"]):
         about["chance"] = "above" if row["d_ece"] > row["null_high"] else "within"
@@ -315,9 +316,15 @@ def _rank(boards: list[Row], differences: Sequence[Row], without_rank: Sequence[
             subsets.index(row["subset"]),
             not row["protects"],
             row.get("rank", last),
-            row.get("d_ece", last),
+            _corrected(row),
         )
     )
+
+
+def _corrected(row: Row) -> float:
+    """D_ECE of the strongest attack for the order: corrected for optimism, where that can be done."""
+    value = row.get("d_ece_corrected", math.nan)
+    return float(row.get("d_ece", math.inf) if value is None or math.isnan(value) else value)
 
 
 def _better(rows: Sequence[Row]) -> Iterator[tuple[str, str, str]]:

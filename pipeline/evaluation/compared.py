@@ -298,6 +298,7 @@ def _attacks(side: Sequence[_Held], weights: Sequence[float], keys: Sequence[tup
                 held.speakers,
                 degrees=chosen[0].degrees,
                 bounds=bounds_of(core),
+                weights=chosen[0].weights,
             )
         )
     return parts[0] if len(parts) == 1 else metrics.mean_of(parts, weights)

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -14,12 +14,12 @@ import pandas as pd
 from pipeline import metrics
 from pipeline.engine.task import Artefact, Work
 from pipeline.metrics import Attacks, MetricError, NullBand
-from pipeline.metrics.strongest import bounds_of, maximum, permuted
+from pipeline.metrics.strongest import bounds_of, corrected_maximum, maximum, permuted
 from pipeline.metrics.uncertainty import no_band, zero_error_limit
 from pipeline.seeds import digest, generator
 from pipeline.tables import records, scores
 
-VERSION = 1
+VERSION = 3
 
 ATTACKS, SPEAKERS, NULL, ROWS = "attacks.parquet", "speakers.parquet", "null.parquet", "rows.parquet"
 METRICS = {"d_ece": "d_ece", "eer": "eer.rocch"}
@@ -120,7 +120,7 @@ Tables = tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame]
 def _nothing(n: int) -> Tables:
     values = pd.DataFrame({"attack": range(n), **dict.fromkeys(METRICS, np.nan)})
     nobody = pd.DataFrame({"attack": np.array([], np.int64), "speaker": np.array([], str)})
-    return values, nobody.assign(**{name: np.array([], np.float64) for name in METRICS}), pd.DataFrame()
+    return values, nobody.assign(**{name: np.array([], np.float64) for name in ("weight", *METRICS)}), pd.DataFrame()
 
 
 def _measured(listed: Listed, tables: Sequence[pd.DataFrame]) -> tuple[Tables, list[list[str]]]:
@@ -143,7 +143,9 @@ def _measured(listed: Listed, tables: Sequence[pd.DataFrame]) -> tuple[Tables, l
         left = metrics.left_out(each_one, tuple(METRICS.values()))
         values.append({name: left.value[core] for name, core in METRICS.items()})
         without = {name: left.without[core] for name, core in METRICS.items()}
-        rows.append(pd.DataFrame({"attack": number, "speaker": names[left.speakers], **without}))
+        rows.append(
+            pd.DataFrame({"attack": number, "speaker": names[left.speakers], "weight": left.weights, **without})
+        )
     null = np.empty((0, len(trials)))
     if listed.replicates:
         null = metrics.null_draws(
@@ -172,7 +174,7 @@ class Held:
     Attributes:
         ids: numbers of the system's attacks, in order.
         values: attack by metric.
-        speakers: attack, speaker, and values without him.
+        speakers: attack, speaker, how much of the trials he is (the same for all attacks), and values without him.
         null: D_ECE of each attack under permuted identities.
         numbers: counts, and why there is nothing.
     """
@@ -191,7 +193,8 @@ class Held:
 
     def of(self, metric: str, wanted: Sequence[int]) -> Attacks:
         """Some of the attacks."""
-        names = sorted(self.speakers["speaker"].unique())
+        weights = self.speakers.groupby("speaker")["weight"].first()
+        names = [str(name) for name in weights.index]
         without = np.full((len(self.ids), len(names)), np.nan)
         for number, part in self.speakers.groupby("attack"):
             without[int(str(number))] = part.set_index("speaker").loc[names, metric].to_numpy(np.float64)
@@ -201,6 +204,7 @@ class Held:
             names,
             degrees=self.numbers["n_models"] - 1,
             bounds=bounds_of(METRICS[metric]),
+            weights=weights.to_numpy(np.float64),
         )
         return found.only([self.ids.index(one) for one in wanted])
 
@@ -229,8 +233,9 @@ def _reason(held: Mapping[str, Held], weights: Mapping[str, float]) -> str:
 def strongest(sets: Sets, work: Work) -> None:
     """Write the strongest attack on a system, a row a subset, and all attacks behind it.
 
-    ``rows.parquet``: subset, attack, n_attacks, contenders, d_ece with the interval and the null band of the maximum, eer with an
-    interval that holds for all attacks together, counts, reason. ``attacks.parquet``: subset, attack, d_ece and eer with the
+    ``rows.parquet``: subset, attack, n_attacks, contenders, d_ece with the interval and the null band of the maximum, d_ece_corrected
+    (the maximum corrected for optimism), eer of this attack with an interval that holds for all attacks together, lowest_eer of all
+    attacks with the interval of that minimum and the number of its attack, counts, reason. ``attacks.parquet``: subset, attack, d_ece and eer with the
     interval of this attack alone, and whether it contends.
     """
     held = {name: Held.read(work.input(f"attacks.{k}"), ids) for k, (name, ids) in enumerate(sets.attacks.items())}
@@ -244,8 +249,8 @@ def strongest(sets: Sets, work: Work) -> None:
             row |= found
             others += [{"subset": name, **one} for one in behind]
         rows.append(row)
-    columns = ["subset", "attack", "n_attacks", "contenders", *_columns("d_ece"), "null_low", "null_high", "p_chance",
-               *_columns("eer"), *COUNTS, "n_speakers", "interval_reason", "null_reason", "reason"]  # fmt: skip
+    columns = ["subset", "attack", "n_attacks", "contenders", *_columns("d_ece"), "d_ece_corrected", "null_low", "null_high",
+               "p_chance", *_columns("eer"), *_columns("lowest_eer"), "lowest_eer_attack", *COUNTS, "n_speakers", "interval_reason", "null_reason", "reason"]  # fmt: skip
     folder = work.folder()
     _frame(rows, columns).to_parquet(folder / ROWS, index=False)
     _frame(others, ["subset", "attack", *_columns("d_ece"), *_columns("eer"), "contends"]).to_parquet(
@@ -292,6 +297,8 @@ def _strongest(
         "contenders": " ".join(str(wanted[k]) for k in contend),
         **dict(zip(_columns("d_ece"), (value, interval.low, interval.high))),
         **dict(zip(_columns("eer"), (float(of["eer"].values[best]), *ends))),
+        "d_ece_corrected": corrected_maximum(of["d_ece"]),
+        **_lowest_eer(of["eer"], order, wanted, _errorless(held, weights, len(wanted))),
         "null_low": null.low,
         "null_high": null.high,
         "p_chance": null.p_value,
@@ -307,6 +314,21 @@ def _strongest(
         said = {name: value for metric in METRICS for name, value in zip(_columns(metric), alone[metric])}
         behind.append({"attack": wanted[k], **said, "contends": bool(k in contend)})
     return row, behind
+
+
+def _lowest_eer(
+    eer: Attacks, order: np.ndarray, wanted: Sequence[int], errorless: tuple[float | None, float | None]
+) -> dict[str, Any]:
+    """The lowest EER of all attacks with the interval of that minimum, and its attack: of equal ones the one with the higher D_ECE."""
+    lowest = int(order[np.argmin(eer.values[order])])
+    value = float(eer.values[lowest])
+    negative = replace(
+        eer, values=-eer.values, contributions=-eer.contributions, bounds=(-eer.bounds[1], -eer.bounds[0])
+    )
+    interval, _ = maximum(negative)
+    mirrored = (None if end is None else -end for end in (interval.high, interval.low))
+    low, high = mirrored if value > 0 else errorless
+    return {**dict(zip(_columns("lowest_eer"), (value, low, high))), "lowest_eer_attack": wanted[lowest]}
 
 
 def _alone(of: Attacks, attack: int) -> tuple[float | None, float | None]:

@@ -6,9 +6,11 @@ that a column is taken from; tests are those of :mod:`pipeline.metrics.swaps`. A
 ``leaderboard``: a row a subset (or mean over subsets, by its name) and system.
     n_sets: 1, or how many sets it is a mean of. rank: 1 and one more for each system that is shown to be better (p_holm at most 0.05 under each one's strongest attack); none of what
     does not protect. condition attacker extractor trained_on backend: the attack with the highest D_ECE. n_attacks: so many were tried.
-    contenders: how many of them may be the strongest. untried: what was asked for and has no attack, or none on all of these sets. d_ece with the interval and the null
-    band of the maximum; p_chance: share of permutations that reach it. eer: of this attack, with an interval that holds however the attack was
-    chosen. l_w, its ceiling and tag: of this attack; of a mean the worst of its sets. alid, with its exact value at chance alid_chance: of this attack. mean_d
+    contenders: how many of them may be the strongest. untried: what was asked for and has no attack, or none on all of these sets. d_ece: the raw maximum
+    over all attacks, which is too high by chance; d_ece_low and d_ece_high: the interval of the maximum; d_ece_corrected: the maximum corrected for this
+    optimism, which decides the order of rows. null_low, null_high: null band of the raw maximum; p_chance: share of permutations that reach it. eer: of
+    this attack, with an interval that holds however the attack was chosen. lowest_eer: the lowest EER of all attacks, with the interval of
+    that minimum; lowest_eer_attack: the attack that has it. l_w, its ceiling and tag: of this attack; of a mean the worst of its sets. alid, with its exact value at chance alid_chance: of this attack. mean_d
     idr deid g_vd: of the extractor of the attack where it has them, else the value that discloses most, by ``*_by``; of a mean over sets the
     mean of theirs, where all have one. chance: ``''`` | ``within`` | ``above`` the null band.
 ``attacks``: a row a subset, system and attack, the strongest first: d_ece and eer with the interval of this attack alone; ``contends``: whether it may be
@@ -36,8 +38,8 @@ COUNTS = ["n_sets", "n_attacks", "contenders", "n_expected", "n_used", "n_target
 
 LEADERBOARD = [
     "dataset", "subset", "n_sets", "system", "system_level", "protects", "rank", *ATTACK, "n_attacks", "contenders", "untried",
-    "d_ece", "d_ece_low", "d_ece_high", "null_low", "null_high", "p_chance", "chance", "eer", "eer_low", "eer_high",
-    "l_w", "l_w_ceiling", "tag", "alid_chance", *(f"{name}{end}" for name in TAKEN for end in ("", "_low", "_high", "_by")),
+    "d_ece", "d_ece_low", "d_ece_high", "d_ece_corrected", "null_low", "null_high", "p_chance", "chance", "eer", "eer_low", "eer_high",
+    "lowest_eer", "lowest_eer_low", "lowest_eer_high", "lowest_eer_attack", "l_w", "l_w_ceiling", "tag", "alid_chance", *(f"{name}{end}" for name in TAKEN for end in ("", "_low", "_high", "_by")),
     "n_expected", "n_used", "n_target", "n_nontarget", "n_speakers", "status", "reason", "interval_reason", "null_reason",
 ]  # fmt: skip
 ATTACKS = [
@@ -53,7 +55,7 @@ TABLES = {"leaderboard": LEADERBOARD, "attacks": ATTACKS, "differences": DIFFERE
 FLAGS = ["protects", "contends", "baseline", "exact"]
 WHOLE = [*COUNTS, "rank", "n_compared"]
 TEXTS = {
-    "dataset", "subset", "system", "system_level", *ATTACK, "untried", "chance", "tag", *(f"{name}_by" for name in TAKEN),
+    "dataset", "subset", "system", "system_level", *ATTACK, "untried", "lowest_eer_attack", "chance", "tag", *(f"{name}_by" for name in TAKEN),
     "status", "reason", "interval_reason", "null_reason", "under", "reference", "attack", "reference_attack", "metric", "unit",
     "sentence",
 }  # fmt: skip

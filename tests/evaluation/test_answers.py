@@ -25,7 +25,8 @@ VALUES = {"b2": 0.3, "b2r": 0.2, "b3": 0.25, "original": 0.6}
 
 def strongest_rows(value: float, used: int = 40, reason: str = "") -> list[dict[str, Any]]:
     numbers = {"d_ece": value, "d_ece_low": value - 0.1, "d_ece_high": value + 0.1, "null_low": 0.0, "null_high": 0.05,
-               "p_chance": 0.001, "eer": 0.3, "eer_low": 0.2, "eer_high": 0.4}  # fmt: skip
+               "p_chance": 0.001, "eer": 0.3, "eer_low": 0.2, "eer_high": 0.4, "d_ece_corrected": value - 0.01,
+               "lowest_eer": 0.28, "lowest_eer_low": 0.18, "lowest_eer_high": 0.39, "lowest_eer_attack": 1.0}  # fmt: skip
     about = {
         "subset": "t",
         "attack": 0.0,
@@ -115,6 +116,7 @@ def test_ranks_are_those_of_the_corrected_tests(tmp_path: Path) -> None:
     assert board["rank"].tolist()[:3] == [1, 1, 2] and pd.isna(board.loc["original", "rank"])
     assert board.loc["b2", "untried"] == "x with y" and board.loc["b2", "contenders"] == 2
     assert board.loc["b2", "chance"] == "above" and board.loc["b2", "attacker"] == "lazy"
+    assert (board.loc["b2", "lowest_eer"], board.loc["b2", "lowest_eer_attack"]) == (0.28, "other: ear, cosine")
     assert set(found["differences"]["n_compared"]) == {3} and found["differences"]["baseline"].tolist() == [
         True,
         True,

@@ -307,5 +307,20 @@ def test_an_eer_of_zero_has_the_exact_limit_of_as_many_attacks_as_were_tried(tmp
     assert row["eer"] == row["eer_low"] == 0 and row["attack"] == 0
     assert binom.pmf(0, SPEAKERS, row["eer_high"]) == pytest.approx(0.025 / n)
     assert binom.pmf(0, SPEAKERS, behind["eer_high"]) == pytest.approx(0.025)
+    assert (row["lowest_eer"], row["lowest_eer_low"], row["lowest_eer_high"]) == (0, 0, row["eer_high"])
     assert np.isnan(row["d_ece_low"]) == (n == 1), "of one attack there is no interval, of several one from below"
     assert n == 1 or row["d_ece_low"] < row["d_ece"] == row["d_ece_high"]
+
+
+def test_the_lowest_eer_is_that_of_all_attacks_with_the_interval_of_the_minimum(tmp_path: Path) -> None:
+    """The mirror of the maximum: of 1/2 - EER, which is higher the more is disclosed."""
+    on_f, of_f = attacked("b2", F)
+    last = answered(Sets({"f": (0, 1, 2)}, {}), {"f": of_f})
+    row = read(execute([*on_f, of_f, last], Store(tmp_path)), last).iloc[0]
+    eer = direct(F, "eer.rocch")
+    without = 0.5 - np.array([metrics.left_out(one).without["eer.rocch"] for one in coded(F)])
+    mirrored = metrics.attacks_of(0.5 - eer.values, without, eer.speakers, degrees=SPEAKERS - 1, bounds=(0.0, 0.5))
+    interval, _ = maximum(mirrored)
+    assert interval.low is not None and interval.high is not None and interval.low > 0
+    assert row["lowest_eer"] == eer.values.min() and row["lowest_eer_attack"] == np.argmin(eer.values)
+    assert (0.5 - row["lowest_eer_high"], 0.5 - row["lowest_eer_low"]) == pytest.approx((interval.low, interval.high))
