@@ -41,7 +41,7 @@ def whole(graph: Graph, failed: Mapping[Task, PipelineError]) -> Graph:
         attacked = {one.identity["system"] for one in graph.sources if one.identity["attacker"] not in UNPROTECTED}
         for system in sorted(attacked - broken.keys()):
             broken[system] = (
-                f"system {system} has no row: its numbers are held against those of {original[0]}, which has none"
+                f"system {system} has no row: its numbers are compared with those of {original[0]}, which has none"
             )
     checked = _checks(graph)
     lacking = {}

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import pandas as pd
@@ -159,10 +159,9 @@ def _first(rows: Sequence[Row]) -> list[Column]:
 
 def _further(rows: Sequence[Row]) -> list[Column]:
     """The columns of the other numbers."""
-    strongest = (("d_ece", "D_ECE as measured (bit)"), ("eer", "EER of that attack (%)"))
     return [
         *_about(rows),
-        *(Column(head, True, _taken(name)) for name, head in strongest),
+        *(Column(one.head, True, _cell(one, False)) for one in leaderboard.OF_STRONGEST),
         *(Column(_scaled(one), True, _cell(one, False)) for one in leaderboard.FURTHER),
     ]
 
@@ -177,23 +176,14 @@ def _text(name: str) -> Callable[[Row], Cell]:
     return lambda row: Cell(str(row[name]) or tables.DASH)
 
 
-def _taken(name: str) -> Callable[[Row], Cell]:
-    unit = glossary.metric(name).unit
-    return lambda row: _valued(row[name], (row[f"{name}_low"], row[f"{name}_high"]), unit)
-
-
 def _cell(column: leaderboard.Column, marked: bool) -> Callable[[Row], Cell]:
     """What a column of the leaderboard shows of a row: a number with its interval, its scale and, where it is the answer, its marks."""
 
     def cell(row: Row) -> Cell:
-        if column.unit == "" or not column.has_value(row):
-            return Cell(str(row[column.value]) if column.has_value(row) else tables.DASH)
-        unit = glossary.metric(column.metric).unit
-        marks = _marks(row) if column.metric == "d_ece" else _partial(row)
-        found = _valued(row[column.value], column.interval(row), unit, marks if marked else "")
-        most = row[column.most] if column.most else math.nan
-        scale = "" if math.isnan(most) else f"({'0 to ' * (column.metric == 'alid')}{tables.number(most, unit)})"
-        return replace(found, more=" ".join(filter(None, [found.more, scale])))
+        value, interval, scale = column.texts(row, tables.number)
+        shown = marked and column.unit != "" and value != tables.DASH
+        marks = (_marks(row) if column is leaderboard.D_ECE else _partial(row)) if shown else ""
+        return Cell(value, " ".join(filter(None, [interval, scale])), marks)
 
     return cell
 
@@ -219,14 +209,6 @@ def _attack(row: Row) -> Cell:
     if math.isnan(row["d_ece"]):
         return Cell(tables.DASH)
     return Cell(verdict.attack(row), f"({int(row['n_attacks'])})")
-
-
-def _valued(value: float, ends: tuple[float, float] | None, unit: str, marks: str = "") -> Cell:
-    if math.isnan(value):
-        return Cell(tables.DASH)
-    known = ends is not None and not any(map(math.isnan, ends))
-    interval = f"[{', '.join(tables.number(end, unit) for end in ends or ())}]" if known else ""
-    return Cell(tables.number(value, unit), interval, marks)
 
 
 def _marks(row: Row) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -44,10 +44,21 @@ class Column:
     def has_value(self, row: Row) -> bool:
         return bool(row[self.value]) if self.unit == "" else not math.isnan(row[self.value])
 
-    def interval(self, row: Row) -> tuple[float, float] | None:
-        """The ends of the interval; None without one."""
-        found = [row[name] for name in self.ends or ()]
-        return (found[0], found[1]) if found and not any(map(math.isnan, found)) else None
+    def texts(self, row: Row, number: Callable[[float, str], str]) -> tuple[str, str, str]:
+        """The value, its interval, and its scale, as text; '' for what there is not."""
+        if not self.has_value(row):
+            return tables.DASH, "", ""
+        if self.unit == "":
+            return str(row[self.value]), "", ""
+        ends = [row[name] for name in self.ends or () if not math.isnan(row[name])]
+        interval = f"[{', '.join(number(end, self.unit) for end in ends)}]" if len(ends) == 2 else ""
+        most = row[self.most] if self.most else math.nan
+        least = "0 to " if self.metric == "alid" else ""
+        return (
+            number(row[self.value], self.unit),
+            interval,
+            "" if math.isnan(most) else f"({least}{number(most, self.unit)})",
+        )
 
 
 def _taken(head: str, metric: str, unit: str, most: str = "") -> Column:
@@ -67,6 +78,11 @@ FURTHER = (
     _taken("G_VD (dB)", "g_vd", "dB"),
 )
 """Those of the second."""
+OF_STRONGEST = (
+    Column("D_ECE as measured (bit)", "d_ece", "bit", "d_ece", ("d_ece_low", "d_ece_high")),
+    Column("EER of that attack (%)", "eer", "fraction", "eer", ("eer_low", "eer_high")),
+)
+"""What stands before them where there is room: the highest D_ECE of all attacks, and the EER of this attack."""
 COLUMNS = (*FIRST, *FURTHER)
 
 
@@ -139,30 +155,19 @@ def _rank(row: Row) -> str:
 
 
 def _cell(row: Row, column: Column) -> str:
-    if not column.has_value(row):
-        return tables.DASH
-    if column.unit == "":
-        return str(row[column.value])
-    text = _number(row[column.value], column.unit)
-    ends = column.interval(row) if column in FIRST else None
-    if ends is not None:
-        text = f"{text} [{', '.join(_number(end, column.unit) for end in ends)}]"
-    if column.most and not math.isnan(row[column.most]):
-        least = "0 to " if column.metric == "alid" else ""
-        text = f"{text} ({least}{_number(row[column.most], column.unit)})"
+    value, interval, scale = column.texts(row, number)
     marks = "~" if column is D_ECE and row["chance"] == "within" else ""
-    return text + marks + ("†" if row["status"] == "partial" and column.ends and column in FIRST else "")
+    marks += "†" if row["status"] == "partial" and column in (EER, D_ECE) and value != tables.DASH else ""
+    return " ".join(filter(None, [value, interval if column in FIRST else "", scale])) + marks
 
 
-def _number(value: float, unit: str) -> str:
-    """Shorter than in the tables of all numbers: this one has to fit."""
-    if math.isnan(value):
-        return tables.DASH
-    if math.isinf(value):
+def number(value: float, unit: str) -> str:
+    """Shorter than in the tables of all numbers, so that a row holds them all."""
+    if math.isnan(value) or math.isinf(value):
         return tables.number(value, unit)
-    if unit == "fraction":
-        return f"{100 * value:.1f}"
-    return f"{value:.3f}" if unit == "bit" else f"{value:.1f}"
+    digits, scale = {"bit": (3, 1), "fraction": (1, 100)}.get(unit, (1, 1))
+    text = f"{scale * value:.{digits}f}"
+    return (text.lstrip("-") if float(text) == 0 else text).replace("-", "\N{MINUS SIGN}")
 
 
 def about(row: Row) -> list[str]:

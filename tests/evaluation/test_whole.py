@@ -85,7 +85,7 @@ def test_what_is_held_against_original_speech_needs_it(graph: Graph) -> None:
     failed = after(graph, lambda task: task in of and of[task]["attacker"] == "unprotected")
     rest = whole(graph, failed)
     assert not rest.sources
-    assert "system b2 has no row: its numbers are held against those of original, which has none" in rest.left_out
+    assert "system b2 has no row: its numbers are compared with those of original, which has none" in rest.left_out
 
     alone = planned("system=[original,b2,b2r]", "extractor=[f0]", "metric=[srd]")
     of = {one.ref.task: one.identity for one in alone.sources}

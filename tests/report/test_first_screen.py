@@ -206,7 +206,10 @@ def test_rows_have_ranks_values_and_what_belongs_to_them(html: str) -> None:
         "l w ↓ (at most)",
         "DeID OP ↑",
     ], "no column without a value"
-    assert table[3] == ["b2", "0.320", "25.0 [20.0, 30.0]", "2.3 (4.0)", "91.0 [85.0, 97.0]"] and table[4][-1] == "–"
+    assert (
+        table[3] == ["b2", "0.320 [0.250, 0.350]", "25.0 [20.0, 30.0]", "2.3 (4.0)", "91.0 [85.0, 97.0]"]
+        and table[4][-1] == "–"
+    )
     assert "29 speakers, 1449 target trials, 14080 non-target trials" in words(
         part(html, "section", 'id="leaderboard"')
     )

@@ -10,6 +10,7 @@ from typing import Any
 import pandas as pd
 
 from pipeline.report import glossary, leaderboard, runs, tables, verdict
+from pipeline.report.leaderboard import number
 from pipeline.report.page.parts import TEXT, Column, Download, Table, csv_text
 from pipeline.report.page.strip import Axis, Dot, Strip, axis
 from pipeline.report.words import joined
@@ -160,7 +161,7 @@ def _board(
         for row in rows
     ]
     notes = list(_notes(rows, heads, several))
-    return Board(subset, _counts(rows), said, heads, lines, scale, notes, _further(rows, several))
+    return Board(subset, _counts(rows), said, heads, lines, scale, notes, _further(rows))
 
 
 def _same(one: Row, other: Row) -> bool:
@@ -192,61 +193,21 @@ def _counts(rows: Sequence[Row]) -> str:
 
 def _cell(row: Row, column: leaderboard.Column) -> Cell:
     """A number with, beneath it, its interval."""
-    name = column.metric
-    if column.unit == "":
-        return Cell(name, str(row[column.value]) or tables.DASH, [])
-    value = number(row[column.value], column.unit)
-    if value == tables.DASH:
-        return Cell(name, value, [])
-    ends = column.interval(row)
-    beneath = [] if ends is None else [f"[{', '.join(number(end, column.unit) for end in ends)}]"]
-    within = name == "d_ece" and row["chance"] == "within"
-    marks = ["~"] * within + ["†"] * (row["status"] == "partial")
-    return Cell(name, " ".join([value, *marks]), beneath, within)
+    value, interval, _ = column.texts(row, number)
+    is_number = column.unit != "" and value != tables.DASH
+    within = column is leaderboard.D_ECE and is_number and row["chance"] == "within"
+    marks = ["~"] * within + ["†"] * (is_number and row["status"] == "partial")
+    return Cell(column.metric, " ".join([value, *marks]), [interval] if interval else [], within)
 
 
-def _further(rows: Sequence[Row], several: bool) -> Table | None:
+def _further(rows: Sequence[Row]) -> Table | None:
     """What is known of the systems beside the answer; None where that is nothing."""
-    columns = leaderboard.present(rows, leaderboard.FURTHER)
-    valued = [row for row in rows if not math.isnan(row["d_ece"])]
-    if not valued:
+    columns = leaderboard.present(rows, (*leaderboard.OF_STRONGEST, *leaderboard.FURTHER))
+    if not columns:
         return None
-    heads = ["D_ECE as measured (bit)", "EER of that attack (%)", *(column.head for column in columns)]
-    body = [
-        [
-            str(row["label"]),
-            number(row["d_ece"], "bit"),
-            " ".join([number(row["eer"], "fraction"), *_interval(row["eer_low"], row["eer_high"], "fraction")]),
-            *(_with_scale(row, column) for column in columns),
-        ]
-        for row in valued
-    ]
-    note = " ".join(filter(None, (glossary.metric(one.metric).caution for one in columns)))
-    return Table([Column("system"), *(Column(head, "number") for head in heads)], body, note=note)
-
-
-def _with_scale(row: Row, column: leaderboard.Column) -> str:
-    """A number with its interval, and the largest value that it can have."""
-    if not column.has_value(row):
-        return tables.DASH
-    most = row[column.most] if column.most else math.nan
-    least = "0 to " if column.metric == "alid" else ""
-    scale = [] if math.isnan(most) else [f"({least}{number(most, column.unit)})"]
-    ends = column.interval(row) or (math.nan, math.nan)
-    return " ".join([number(row[column.value], column.unit), *_interval(*ends, column.unit), *scale])
-
-
-def _interval(low: float, high: float, unit: str) -> list[str]:
-    return [] if math.isnan(low) or math.isnan(high) else [f"[{number(low, unit)}, {number(high, unit)}]"]
-
-
-def number(value: float, unit: str) -> str:
-    """Shorter than in the tables of all numbers, so that a row holds them all."""
-    if math.isnan(value) or math.isinf(value):
-        return tables.number(value, unit)
-    digits, scale = {"bit": (3, 1), "fraction": (1, 100)}.get(unit, (1, 1))
-    text = f"{scale * value:.{digits}f}"
-    return (text.lstrip("-") if float(text) == 0 else text).replace("-", "\N{MINUS SIGN}")
+    body = [[str(row["label"]), *(" ".join(filter(None, one.texts(row, number))) for one in columns)] for row in rows]
+    note = " ".join(dict.fromkeys(filter(None, (glossary.metric(one.metric).caution for one in columns))))
+    return Table([Column("system"), *(Column(one.head, "number") for one in columns)], body, note=note)
 
 
 def _notes(rows: Sequence[Row], heads: Sequence[leaderboard.Column], several: bool) -> Iterator[str]:
