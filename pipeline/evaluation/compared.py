@@ -324,6 +324,7 @@ def _part(held: _Held, keys: Sequence[tuple[str, ...]], metric: str) -> Attacks:
         held.speakers,
         degrees=left[0].degrees,
         bounds=bounds_of(core),
+        weights=left[0].weights,
     )
 
 
@@ -377,10 +378,13 @@ def _tested(row: Between, a: Attacks, b: Attacks) -> Between:
 
 
 def _eer(a: Attacks, b: Attacks) -> dict[str, Any]:
-    """The lowest EER of both runs, with the interval of their difference; the test is that of D_ECE."""
-    found = metrics.difference(negative(a), negative(b), generator=generator(SEED, "swaps of two runs"))
-    low, high = (None if end is None else -end + 0.0 for end in (found.interval.high, found.interval.low))
-    return {"eer": (float(a.values.min()), float(b.values.min())), "eer_interval": (low, high)}
+    """The lowest EER of both runs, with the interval of the difference of these attacks; the test is that of D_ECE."""
+    one, other = (of.only([int(np.argmin(of.values))]) for of in (a, b))
+    found = metrics.difference(one, other, generator=generator(SEED, "swaps of two runs"))
+    return {
+        "eer": (float(one.values[0]), float(other.values[0])),
+        "eer_interval": (found.interval.low, found.interval.high),
+    }
 
 
 def _corrected(rows: Sequence[Between]) -> list[Between]:

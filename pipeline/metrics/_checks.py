@@ -1,9 +1,11 @@
-"""What the metrics refuse, and how they say it.
+"""What the metrics refuse, and how they say it; means that tie.
 
 Conventions: scores are float64 vectors in which infinities pass and NaN does not; speakers are integer codes from 0.
 """
 
 from __future__ import annotations
+
+import math
 
 import numpy as np
 import numpy.typing as npt
@@ -60,6 +62,15 @@ def codes(values: npt.ArrayLike, name: str) -> Indices:
     if array.size and array.min() < 0:
         raise MetricError(f"{name} has negative codes")
     return array.astype(np.int64, copy=False)
+
+
+def round_means(means: npt.ArrayLike) -> Array:
+    """Means or sums of scores, to be ranked or compared: 12 decimals (fewer where they are above 1), so that those tie that tie in exact
+    arithmetic. (0.2 + 0.4 is not 0.6 in binary.) NaN and infinities pass."""
+    values = np.asarray(means, dtype=np.float64)
+    largest = float(np.abs(values[np.isfinite(values)]).max(initial=0.0))
+    found: Array = np.round(values, 12 - max(0, math.ceil(math.log10(largest))) if largest > 0 else 12)
+    return found
 
 
 def choice(value: str, allowed: tuple[str, ...], name: str) -> None:

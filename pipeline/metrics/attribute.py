@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from pipeline.metrics._checks import Array, Indices, Mask, MetricError, Undefined, codes
+from pipeline.metrics._checks import Array, Indices, Mask, MetricError, Undefined, codes, round_means
 from pipeline.metrics._result import quantity
 from pipeline.metrics.lid import (
     FEWEST_FOR_LOSO,
@@ -331,7 +331,9 @@ def class_scores(scores: npt.ArrayLike, truth: npt.ArrayLike, classes: npt.Array
         member[np.arange(t.size), t] = False
         # Sorted, so that the sum does not depend on the order of the candidates.
         found[:, k] = np.sort(np.where(member, s, 0.0), axis=1).sum(axis=1) / member.sum(axis=1)
-    return found, c[t], kept
+    # Means that tie in exact arithmetic become one and the same number, and all others stay as they are.
+    _, first, place = np.unique(round_means(found), return_index=True, return_inverse=True)
+    return found.ravel()[first][place].reshape(found.shape), c[t], kept
 
 
 def _classes(classes: npt.ArrayLike, n_candidates: int) -> Indices:

@@ -21,13 +21,15 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from pipeline.metrics._checks import Array, Indices, Mask, MetricError, Undefined, choice
+from pipeline.metrics._checks import Array, Indices, Mask, MetricError, Undefined, choice, round_means
 from pipeline.metrics._result import quantity
 from pipeline.metrics.detection import eer_rocch
 from pipeline.metrics.lid import SoftmaxLoss, candidates, loso_of_loss, mean_of, posterior_bits, row_z, speaker_means
 from pipeline.metrics.pav import Rows, calibrate_rows
 from pipeline.metrics.population import pi_link_curve
 from pipeline.metrics.uncertainty import BySpeaker
+
+VERSION = 2
 
 RULES = ("mean_row", "llr_sum", "llr_mean")
 MOST_SUBSETS = 1000
@@ -278,11 +280,12 @@ class _Measured:
         self.pooled = pooled
         panel = np.unique(t)
         half = max(n_candidates // 2, 2)
-        curve = pi_link_curve(pooled.rows, t, [half, n_candidates])
+        self.ranked = round_means(pooled.rows)
+        curve = pi_link_curve(self.ranked, t, [half, n_candidates])
         self.half, self.idr = float(curve.value[0]), float(curve.value[1])
         self.idr_by_speaker = np.full(n_candidates, np.nan)
         for speaker in panel:
-            own = pooled.rows[t == speaker]
+            own = self.ranked[t == speaker]
             self.idr_by_speaker[speaker] = pi_link_curve(own, t[t == speaker], [n_candidates]).value[0]
         if rule == "mean_row":
             z = row_z(pooled.rows)
@@ -307,7 +310,7 @@ class _Measured:
     @cached_property
     def ordered(self) -> tuple[Array, Indices, Mask]:
         """Distinct scores [u] ascending, the place [m, N] of each score among them, and whether it is a target's [m, N]."""
-        t, rows = self.pooled.truth, self.pooled.rows
+        t, rows = self.pooled.truth, self.ranked
         own = np.zeros(rows.shape, dtype=bool)
         own[np.arange(t.size), t] = True
         scores, place = np.unique(rows, return_inverse=True)

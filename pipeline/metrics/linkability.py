@@ -12,7 +12,7 @@ import math
 import numpy as np
 import numpy.typing as npt
 
-from pipeline.metrics._checks import Array, MetricError, Undefined, choice, classes
+from pipeline.metrics._checks import Array, MetricError, Undefined, choice, classes, round_means
 from pipeline.metrics.pav import Calibration, calibrate
 
 D_SYS_VARIANTS = ("exact", "vpc")
@@ -154,7 +154,8 @@ def pi_sing(test_scores: npt.ArrayLike, calibration_scores: npt.ArrayLike, per_s
         raise MetricError(f"test scores {test.shape} and calibration scores {known.shape} do not fit")
     if np.isnan(test).any() or np.isnan(known).any():
         raise MetricError("NaN among the scores")
-    return float(((test > isolation_threshold(known, per_speaker)[:, None]).sum(axis=1) == 1).mean())
+    compared = round_means(np.column_stack([test, isolation_threshold(known, per_speaker)]))
+    return float(((compared[:, :-1] > compared[:, -1:]).sum(axis=1) == 1).mean())
 
 
 def isolation_threshold(calibration_scores: Array, per_speaker: int) -> Array:

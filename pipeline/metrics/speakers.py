@@ -23,13 +23,15 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import stdtr, stdtrit
 
-from pipeline.metrics._checks import Array, Indices, MetricError, codes
+from pipeline.metrics._checks import Array, Indices, MetricError, codes, round_means
 from pipeline.metrics._result import quantity
 from pipeline.metrics.detection import eer
 from pipeline.metrics.ece import D_ECE_MAX, z_function
 from pipeline.metrics.pav import Calibration, calibrate_rows, count_rows
 from pipeline.metrics.swaps import holm
 from pipeline.metrics.trials import Trials
+
+VERSION = 2
 
 SHARE = 10
 """One in so many speakers is on the list of the worst."""
@@ -66,7 +68,7 @@ class EachSpeaker:
     @property
     def order(self) -> Indices:
         """Places of the speakers, the worst protected first: highest D_ECE, then lowest own EER, then lowest code."""
-        return np.lexsort((self.speakers, self.eer, -self.d_ece))
+        return np.lexsort((self.speakers, self.eer, -round_means(self.d_ece)))
 
 
 def each_speaker(trials: Trials, utterances: npt.ArrayLike, *, level: float = 0.95) -> EachSpeaker:
@@ -232,7 +234,7 @@ class _Pairs:
         score = np.concatenate([self.score, self.score])
         known = ~np.isnan(score)
         whose, other, score = whose[known], other[known], score[known]
-        order = np.lexsort((other, -score, whose))
+        order = np.lexsort((other, -round_means(score), whose))
         first = order[np.unique(whose[order], return_index=True)[1]]
         code, best = np.full(self.n, -1, dtype=np.int64), np.full(self.n, np.nan)
         code[whose[first]], best[whose[first]] = other[first], score[first]

@@ -7,8 +7,9 @@ and lies too high, so speakers are left out, and identities permuted, once for a
 
 What a speaker contributes. With S speakers, the value θ and θ(s) without speaker s, the jackknife's pseudo-value is
 S θ - (S - 1) θ(s), and the speaker contributes 1/S of it. Contributions add up to the bias-corrected value; their spread is its
-standard error (:class:`Attacks`). A weighted mean over sets adds them up speaker by speaker (:func:`mean_of`), and a difference of
-two systems subtracts them (:mod:`pipeline.metrics.swaps`).
+standard error (:class:`Attacks`). A speaker who is a part w of the trials has the share θ - (1 - w) θ(s), which is the same where all
+have as many utterances; shares decide the corrected maximum and the difference of two systems (:mod:`pipeline.metrics.swaps`). A weighted
+mean over sets adds both up speaker by speaker (:func:`mean_of`).
 
 The interval of a maximum θ* = max θ(a), each c(a) ± t e(a). From above max c(a) + t e(a) holds: the true strongest attack is one of them.
 From below it is max c'(a) - k e(a), where c' is corrected for all of the bias of PAV, and k bounds all attacks at once (the quantile of
@@ -43,6 +44,8 @@ UNSEEN = 1.5
 """Bias by the bias that leaving one speaker out shows: that of PAV falls with n^(-2/3), so two thirds of it are seen."""
 CONTENDS = 0.999
 """An attack contends for being the strongest unless it lies below it with this probability."""
+LIKELY = 0.95
+"""What the correction of the maximum takes for likely to be the strongest, in the same way."""
 
 
 @dataclass(frozen=True)
@@ -53,6 +56,10 @@ class Attacks:
     """[A] the metric on everybody, as it stands in tables."""
     contributions: Array
     """[A, S] they add up to the bias-corrected values; NaN where a value without one of the speakers is not finite."""
+    shares: Array
+    """[A, S] the same where speakers weigh as much as their trials do (the jackknife of unequal groups, Busing et al. 1999)."""
+    weights: Array
+    """[S] how much of the trials each speaker is; of one set they add up to 1."""
     speakers: tuple[str, ...]
     """[S] names, ascending."""
     stratum: Indices
@@ -71,7 +78,7 @@ class Attacks:
     def only(self, attacks: Sequence[int] | Indices) -> Attacks:
         """Some of the attacks."""
         kept = np.asarray(attacks, dtype=np.intp)
-        return replace(self, values=self.values[kept], contributions=self.contributions[kept])
+        return replace(self, values=self.values[kept], contributions=self.contributions[kept], shares=self.shares[kept])
 
 
 def attacks_of(
@@ -81,6 +88,7 @@ def attacks_of(
     *,
     degrees: int,
     bounds: tuple[float, float],
+    weights: npt.ArrayLike | None = None,
 ) -> Attacks:
     """Attacks from their values on everybody and without each speaker.
 
@@ -90,6 +98,7 @@ def attacks_of(
         speakers: [S] names, ascending.
         degrees: enrolled speakers - 1.
         bounds: range of the values.
+        weights: [S] how much of the trials each speaker is, in any unit; equal if absent.
 
     Raises:
         MetricError: shapes that do not fit.
@@ -110,11 +119,18 @@ def attacks_of(
     if value.ndim != 1 or left.shape != (value.size, len(speakers)):
         raise MetricError(f"values of {value.shape} attacks do not fit {left.shape} without each of {len(speakers)}")
     n = len(speakers)
+    weight = np.ones(n) if weights is None else np.asarray(weights, dtype=np.float64)
+    if weight.shape != (n,):
+        raise MetricError(f"weights of {weight.shape} do not fit {n} speakers")
+    weight = weight / max(float(weight.sum()), 1e-300)
     with np.errstate(invalid="ignore"):
-        each = value[:, None] / max(n, 1) + (n - 1) / max(n, 1) * (value[:, None] - left)
+        effect = value[:, None] - left
+        effect[~np.isfinite(effect).all(axis=1)] = np.nan
     return Attacks(
         value,
-        np.where(np.isfinite(each).all(axis=1, keepdims=True), each, np.nan),
+        value[:, None] / max(n, 1) + (n - 1) / max(n, 1) * effect,
+        value[:, None] * weight + (1 - weight) * effect,
+        weight,
         tuple(speakers),
         np.zeros(n, dtype=np.int64),
         np.array([float(degrees)]),
@@ -134,6 +150,8 @@ class LeftOut:
     """[S] each, in the order of ``speakers``; NaN where nothing is left to measure."""
     speakers: Indices
     """[S] codes."""
+    weights: Array
+    """[S] how much of the trials each speaker is."""
     degrees: int
 
 
@@ -152,9 +170,19 @@ def left_out(trials: Trials, metrics: Sequence[str] = METRICS) -> LeftOut:
         weights[speaker] = 1.0
         for name in metrics:
             found[name].append(here[name])
-    return LeftOut(
-        value, {name: np.array(several) for name, several in found.items()}, trials.speakers, trials.models.size - 1
-    )
+    without = {name: np.array(values) for name, values in found.items()}
+    return LeftOut(value, without, trials.speakers, _weights(trials), trials.models.size - 1)
+
+
+def _weights(trials: Trials) -> Array:
+    """How much of the trials each speaker is: of the targets, and of the non-targets by either side, a half each."""
+    sides = [
+        np.bincount(codes[kept], minlength=trials.n_codes) / max(int(kept.sum()), 1)
+        for codes in (trials.enrolled, trials.spoken)
+        for kept in (trials.is_target, ~trials.is_target)
+    ]
+    found: Array = np.mean(sides, axis=0)[trials.speakers]
+    return found
 
 
 def bounds_of(metric: str) -> tuple[float, float]:
@@ -165,7 +193,8 @@ def bounds_of(metric: str) -> tuple[float, float]:
 def negative(attacks: Attacks) -> Attacks:
     """Of a metric that is lower where more is disclosed, such as the EER."""
     low, high = attacks.bounds
-    return replace(attacks, values=-attacks.values, contributions=-attacks.contributions, bounds=(-high, -low))
+    turned = {name: -getattr(attacks, name) for name in ("values", "contributions", "shares")}
+    return replace(attacks, **turned, bounds=(-high, -low))
 
 
 MOST_CHOICES = 256
@@ -206,9 +235,12 @@ def mean_of(parts: Sequence[Attacks], weights: Sequence[float]) -> Attacks:
     place = {name: at for at, name in enumerate(names)}
     group = np.arange(len(names))
     total = np.zeros((parts[0].values.size, len(names)))
+    shares, heavy = np.zeros(total.shape), np.zeros(len(names))
     for part, weight in zip(parts, weights, strict=True):
         at = np.array([place[name] for name in part.speakers], dtype=np.intp)
         total[:, at] += weight * part.contributions
+        shares[:, at] += weight * part.shares
+        heavy[at] += weight * part.weights
         for own in range(part.degrees.size):
             mine = np.unique(group[at[part.stratum == own]])
             if mine.size:  # none where nobody knows who speaks
@@ -222,16 +254,18 @@ def mean_of(parts: Sequence[Attacks], weights: Sequence[float]) -> Attacks:
                 degrees[into] = max(degrees[into], number)
     low, high = (sum(w * part.bounds[end] for part, w in zip(parts, weights)) for end in (0, 1))
     values = np.sum([weight * part.values for part, weight in zip(parts, weights)], axis=0)
-    return Attacks(values, total, tuple(names), stratum.astype(np.int64), degrees, (float(low), float(high)))
+    bounds = (float(low), float(high))
+    return Attacks(values, total, shares, heavy, tuple(names), stratum.astype(np.int64), degrees, bounds)
 
 
 # --- errors and joint quantiles --------------------------------------------------------------------------------------
 
 
-def spread(contributions: Array, stratum: Indices) -> Array:
+def spread(contributions: Array, stratum: Indices, weights: Array | None = None) -> Array:
     """Contributions [..., S] as deviations whose squares add up to the variance of their sum.
 
-    In a stratum of one speaker there is no spread to see: MetricError.
+    Speakers are expected to contribute in proportion to their weights [S], equally if absent. In a stratum of one speaker there is
+    no spread to see: MetricError.
     """
     found = np.empty(contributions.shape)
     for number in range(int(stratum.max(initial=-1)) + 1):
@@ -240,7 +274,12 @@ def spread(contributions: Array, stratum: Indices) -> Array:
         if n < 2:
             raise MetricError("an interval over speakers needs at least two speakers")
         here = contributions[..., mine]
-        found[..., mine] = (here - here.mean(axis=-1, keepdims=True)) * math.sqrt(n / (n - 1))
+        if weights is None:
+            found[..., mine] = (here - here.mean(axis=-1, keepdims=True)) * math.sqrt(n / (n - 1))
+            continue
+        part = weights[mine] / weights[mine].sum()
+        residual = here - part * here.sum(axis=-1, keepdims=True)
+        found[..., mine] = residual / np.sqrt(np.maximum(1 - 2 * part + part @ part, 1e-12))
     return found
 
 
@@ -272,13 +311,6 @@ def joint_quantile(deviations: Array, degrees: float, level: float, *, two_sided
 
 
 # --- the strongest attack -----------------------------------------------------------------------------------------
-
-
-def corrected_maximum(attacks: Attacks) -> float | None:
-    """The maximum over all attacks, corrected for its optimism; None where that cannot be estimated."""
-    if not len(attacks.speakers) or not np.isfinite(attacks.contributions).all():
-        return None
-    return float(np.clip(attacks.corrected.max(), *attacks.bounds))
 
 
 @dataclass(frozen=True)
@@ -333,14 +365,33 @@ def maximum(attacks: Attacks, *, level: float = 0.95) -> tuple[Interval, Indices
     return Interval(lower, upper, "jackknife", level, n, ""), contend
 
 
-def contenders(attacks: Attacks) -> Indices:
+def contenders(attacks: Attacks, level: float = CONTENDS) -> Indices:
     """The attacks that may be the strongest: all that do not lie certainly below the one with the highest corrected value."""
     best = int(np.argmax(attacks.corrected))
     behind = attacks.contributions - attacks.contributions[best]
     deviations = spread(behind, attacks.stratum)
     errors = np.sqrt((deviations**2).sum(axis=1))
     degrees = freedom(deviations, attacks.stratum, attacks.degrees)
-    return np.flatnonzero(behind.sum(axis=1) >= -stdtrit(degrees, CONTENDS) * errors - 1e-15)
+    return np.flatnonzero(behind.sum(axis=1) >= -stdtrit(degrees, level) * errors - 1e-15)
+
+
+def corrected_maximum(attacks: Attacks) -> float | None:
+    """The maximum over all attacks, corrected for the bias of each and for the choice of the highest; None where no error is seen to
+    correct by.
+
+    The highest of corrected values less k standard errors, k being the median of the largest of all errors as they vary together
+    (Chernozhukov, Lee and Rosen 2013). Attacks that are unlikely to be the strongest take no part. It lies within the interval.
+    """
+    interval, _ = maximum(attacks)
+    if (attacks.degrees < 1).any() or len(attacks.speakers) < 2 or not np.isfinite(attacks.contributions).all():
+        return None
+    here = replace(attacks, contributions=attacks.shares)
+    here = here.only(contenders(here, LIKELY))
+    deviations = spread(here.contributions, here.stratum, here.weights)
+    degrees = float(freedom(deviations, here.stratum, here.degrees).min())
+    excess = joint_quantile(deviations, degrees, 0.5) * np.sqrt((deviations**2).sum(axis=1))
+    low, high = attacks.bounds if interval.low is None or interval.high is None else (interval.low, interval.high)
+    return float(np.clip((here.corrected - excess).max(), low, high))
 
 
 def simultaneous(attacks: Attacks, attack: int, *, level: float = 0.95) -> Interval:

@@ -2,11 +2,15 @@
 
 See pipeline/metrics/README.md, section 3.
 
-If two systems are equally good, it does not matter which of them protected a speaker: his contributions to the two values
-(:mod:`pipeline.metrics.strongest`) can be swapped. A swap turns the sign of the speaker's part of the difference, in all trials in which
+If two systems are equally good, it does not matter which of them protected a speaker: his shares of the two values
+(:mod:`pipeline.metrics.strongest`) can be swapped. A swap turns the sign of the speaker's share of the difference, in all trials in which
 he is on either side. The p-value is the share of swaps whose difference, in its standard error, is at least as large; few speakers
-are enumerated. The contributions that are swapped add up to the values as they stand, not to the corrected ones: equally good systems have one
-bias, and correcting it only adds noise that no swap knows of.
+are enumerated. A speaker with many utterances makes much of the difference, and his share is as large: of a mean over utterances it is
+n d / N. Equal shares of it would hide who made it. Shares add up to the values as they stand, not to the corrected ones: equally good
+systems have one bias, and correcting it only adds noise that no swap knows of.
+
+The interval holds all amounts that the same test does not reject when they are taken from the speakers in proportion to their weights.
+Of one attack its ends are order statistics of the difference over all groups of speakers (Hartigan 1969).
 
 Under each system's strongest attack the difference is max θ_B(b) - max θ_A(a). That B discloses more is shown only if it is shown
 against every attack on A: for each a the largest of the statistics over b is compared with the largest under the same swaps, and the
@@ -24,15 +28,17 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from pipeline.metrics._checks import Array, Indices, MetricError
+from pipeline.metrics._checks import Array, MetricError
 from pipeline.metrics._result import quantity
-from pipeline.metrics.strongest import DRAWS, Attacks, _none, contenders, freedom, joint_quantile, spread
+from pipeline.metrics.strongest import DRAWS, Attacks, _none, contenders
 from pipeline.metrics.uncertainty import Interval
 
-VERSION = 1
+VERSION = 2
 
 FEWEST = 6
 """Speakers: with fewer no swap can reach a p-value of 5 %."""
+HALVINGS, FARTHEST = 16, 1e6
+"""Steps in which an end of an interval is found, and how far it is looked for."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +46,7 @@ class Difference:
     """B minus A, with its interval and the p-value of two equally good systems."""
 
     difference: float = quantity("", "value of B minus value of A, in the metric's unit")
-    interval: Interval = quantity("", "jackknife interval of the difference")
+    interval: Interval = quantity("", "of the difference: what swaps do not reject")
     p_value: float | None = quantity(
         "fraction", "two-sided, systems swapped speaker by speaker; None where reason says why"
     )
@@ -90,73 +96,84 @@ def difference(
         raise MetricError("two systems are compared over the same speakers")
     if not (a.values.size and b.values.size):
         raise MetricError("there is no attack")
-    plain = float(b.values.max() - a.values.max())
+    value = float(b.values.max() - a.values.max())
     n = len(a.speakers)
     lacking = _lacks(a, b)
     if lacking:
-        return Difference(plain, _none(level, n, lacking), None, lacking, n, 0, False)
+        return Difference(value, _none(level, n, lacking), None, lacking, n, 0, False)
     one, other = a.only(contenders(a)), b.only(contenders(b))
-    # [B, A, S]: what each speaker contributes to the difference of each attack on B and each on A.
-    parts = other.contributions[:, None, :] - one.contributions[None, :, :]
-    interval = _interval(parts, a, b, level)
-    if n < FEWEST:
-        return Difference(
-            plain, interval, None, f"{n} speakers are too few to tell a difference from chance", n, 0, False
-        )
     signs, exact = swaps(n, generator=generator, draws=draws)
-    parts = _uncorrected(other)[:, None, :] - _uncorrected(one)[None, :, :]
-    higher, lower = _one_sided(parts, signs, exact), _one_sided(-parts.swapaxes(0, 1), signs, exact)
-    return Difference(plain, interval, min(1.0, 2 * min(higher, lower)), "", n, len(signs), exact)
+    weights = (a.weights + b.weights) / 2
+    # [B, A, S]: each speaker's share of the difference of each attack on B and each on A.
+    shares = _uncorrected(other)[:, None, :] - _uncorrected(one)[None, :, :]
+    higher, lower = (_Swapped(parts, weights, signs, exact) for parts in (shares, -shares.swapaxes(0, 1)))
+    p_value = min(1.0, 2 * min(higher.p_value(0.0), lower.p_value(0.0)))
+    if not (np.abs(shares - shares.sum(axis=2, keepdims=True) * weights / weights.sum()) > 1e-14).any():
+        none = _none(level, n, "the difference is the same without any one speaker")
+        return Difference(value, none, p_value, "", n, len(signs), exact)
+    bounds = b.bounds[0] - a.bounds[1], b.bounds[1] - a.bounds[0]
+    low, high = higher.limit((1 - level) / 2), -lower.limit((1 - level) / 2)
+    interval = Interval(max(low, bounds[0]), min(high, bounds[1]), "swaps", level, n, "")
+    return Difference(value, interval, p_value, "", n, len(signs), exact)
 
 
 def _uncorrected(attacks: Attacks) -> Array:
-    """Contributions [A, S] that add up to the values as they stand."""
-    found: Array = attacks.contributions + (attacks.values - attacks.corrected)[:, None] / len(attacks.speakers)
+    """Shares [A, S] that add up to the values as they stand."""
+    found: Array = attacks.shares + np.outer(
+        attacks.values - attacks.shares.sum(axis=1), attacks.weights / attacks.weights.sum()
+    )
     return found
 
 
 def _lacks(a: Attacks, b: Attacks) -> str:
-    if (a.degrees < 1).any() or len(a.speakers) < 2 or np.bincount(a.stratum).min() < 2:
+    n = len(a.speakers)
+    if (a.degrees < 1).any() or n < 2 or np.bincount(a.stratum).min() < 2:
         return "an interval over speakers needs at least two enrolled speakers"
     if not (np.isfinite(a.contributions).all() and np.isfinite(b.contributions).all()):
         return "the metric is not finite, here or without one of the speakers"
-    return ""
+    return f"{n} speakers are too few to tell a difference from chance" if n < FEWEST else ""
 
 
-def _one_sided(parts: Array, signs: Array, exact: bool) -> float:
-    """p-value of that the strongest of the first axis is above the strongest of the second; parts [B, A, S]."""
-    size = np.sqrt((parts**2).sum(axis=2))
-    units = parts / np.where(size > 0, size, 1.0)[:, :, None]
-    seen = units.sum(axis=2).max(axis=0)
-    drawn = np.einsum("rs,bas->rba", signs, units, optimize=True)
-    # A swap and its complement.
-    reached = (drawn.max(axis=1) >= seen - 1e-12).sum(axis=0) + (-drawn.min(axis=1) >= seen - 1e-12).sum(axis=0)
-    count = 2 * len(signs)
-    shares = reached / count if exact else (reached + 1) / (count + 1)
-    return float(shares.max())
+class _Swapped:
+    """A one-sided test that the strongest attack of the first axis is above the strongest of the second by more than an amount.
 
+    An amount δ is taken from each speaker in proportion to his weight, and what is left is swapped.
+    """
 
-def _interval(parts: Array, a: Attacks, b: Attacks, level: float) -> Interval:
-    """Of max over the first axis of min over the second, and of what it is from the other side."""
-    n = len(a.speakers)
-    bounds = b.bounds[0] - a.bounds[1], b.bounds[1] - a.bounds[0]
-    low = _lower(parts, a.stratum, a.degrees, level)
-    high = -_lower(-parts.swapaxes(0, 1), a.stratum, a.degrees, level)
-    if math.isnan(low) or math.isnan(high):
-        return _none(level, n, "the difference is the same without any one speaker")
-    return Interval(max(low, bounds[0]), min(high, bounds[1]), "jackknife", level, n, "")
+    def __init__(self, parts: Array, weights: Array, signs: Array, exact: bool) -> None:
+        """Of parts [B, A, S], weights [S] and signs [swaps, S]."""
+        self.parts, self.weights, self.exact = parts, weights, exact
+        self.sums, self.total = parts.sum(axis=2), float(weights.sum())
+        self.drawn = (signs @ parts.reshape(-1, parts.shape[2]).T).reshape(len(signs), *self.sums.shape)
+        self.drawn_weights = signs @ weights
 
+    def p_value(self, amount: float) -> float:
+        """Against each of the second axis the largest statistic of the first; the largest p-value counts."""
+        size = np.sqrt(((self.parts - amount * self.weights) ** 2).sum(axis=2))
+        size = np.where(size > 0, size, 1.0)
+        seen = ((self.sums - amount * self.total) / size).max(axis=0) - 1e-12
+        drawn = (self.drawn - amount * self.drawn_weights[:, None, None]) / size
+        # A swap and its complement.
+        reached = (drawn.max(axis=1) >= seen).sum(axis=0) + (-drawn.min(axis=1) >= seen).sum(axis=0)
+        count = 2 * len(drawn)
+        shares = reached / count if self.exact else (reached + 1) / (count + 1)
+        return float(shares.max())
 
-def _lower(parts: Array, stratum: Indices, degrees: Array, level: float) -> float:
-    deviations = spread(parts, stratum)
-    errors = np.sqrt((deviations**2).sum(axis=2))
-    if not (errors > 0).any():
-        return math.nan
-    freedoms = freedom(deviations, stratum, degrees)
-    reach = np.array(
-        [joint_quantile(deviations[:, k], float(freedoms[:, k].min()), (1 + level) / 2) for k in range(parts.shape[1])]
-    )
-    return float((parts.sum(axis=2) - reach[None, :] * errors).min(axis=1).max())
+    def limit(self, level: float) -> float:
+        """The largest amount at which the p-value is at most ``level``: what is not rejected lies above."""
+        high = float(self.sums.max()) / self.total  # there half of all swaps reach
+        step = float(np.sqrt((self.parts**2).sum(axis=2)).max()) + 1e-12
+        low = min(0.0, high - step)
+        while self.p_value(low) > level:
+            low, high, step = low - step, low, 2 * step
+            if step > FARTHEST:
+                return -math.inf
+        if low < 0.0 < high:  # so that 0 lies outside exactly where the p-value says so
+            low, high = (0.0, high) if self.p_value(0.0) <= level else (low, 0.0)
+        for _ in range(HALVINGS):
+            middle = (low + high) / 2
+            low, high = (middle, high) if self.p_value(middle) <= level else (low, middle)
+        return low
 
 
 # --- many comparisons -----------------------------------------------------------------------------------------------

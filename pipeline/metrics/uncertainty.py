@@ -34,7 +34,7 @@ class Interval:
 
     low: float | None = quantity("", "lower end, in the metric's unit")
     high: float | None = quantity("", "upper end, in the metric's unit")
-    method: str = quantity("label", "jackknife, percentile, bca, or zero_errors")
+    method: str = quantity("label", "jackknife, percentile, bca, zero_errors, or swaps")
     level: float = quantity("fraction", "nominal coverage")
     n_speakers: int = quantity("count", "speakers that were left out or drawn")
     reason: str = quantity("", "why there is no interval, or empty")

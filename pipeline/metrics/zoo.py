@@ -12,8 +12,10 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from pipeline.metrics._checks import Array, MetricError
+from pipeline.metrics._checks import Array, MetricError, round_means
 from pipeline.metrics._result import quantity
+
+VERSION = 2
 
 NEAR_ZERO = 0.1
 """Mean LLRs within this many nat of 0 on both axes are no evidence of a character."""
@@ -52,8 +54,9 @@ def zoo(x: npt.ArrayLike, y: npt.ArrayLike) -> Zoo:
     if not (np.isfinite(x).all() and np.isfinite(y).all()):
         empty = ("",) * x.size
         return Zoo(x, y, empty, empty, "a speaker's mean LLR is not finite")
-    low_x, high_x = x <= np.quantile(x, 0.25), x >= np.quantile(x, 0.75)
-    low_y, high_y = y <= np.quantile(y, 0.25), y >= np.quantile(y, 0.75)
+    (low_x, high_x), (low_y, high_y) = (
+        (mean <= np.quantile(mean, 0.25), mean >= np.quantile(mean, 0.75)) for mean in (round_means(x), round_means(y))
+    )
     near_zero = (np.abs(x) < NEAR_ZERO) & (np.abs(y) < NEAR_ZERO)
 
     doddington, dunstone_yager = [], []

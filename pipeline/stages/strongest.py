@@ -20,7 +20,7 @@ from pipeline.metrics.uncertainty import no_band, zero_error_limit
 from pipeline.seeds import digest, generator
 from pipeline.tables import records, scores
 
-VERSION = 3
+VERSION = 4
 
 ATTACKS, SPEAKERS, NULL, ROWS = "attacks.parquet", "speakers.parquet", "null.parquet", "rows.parquet"
 METRICS = {"d_ece": "d_ece", "eer": "eer.rocch"}
@@ -129,7 +129,7 @@ Tables = tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame]
 def _nothing(n: int) -> Tables:
     values = pd.DataFrame({"attack": range(n), **dict.fromkeys(METRICS, np.nan)})
     nobody = pd.DataFrame({"attack": np.array([], np.int64), "speaker": np.array([], str)})
-    return values, nobody.assign(**{name: np.array([], np.float64) for name in METRICS}), pd.DataFrame()
+    return values, nobody.assign(**{name: np.array([], np.float64) for name in ("weight", *METRICS)}), pd.DataFrame()
 
 
 def _measured(listed: Listed, tables: Sequence[pd.DataFrame]) -> tuple[Tables, list[list[str]]]:
@@ -152,7 +152,9 @@ def _measured(listed: Listed, tables: Sequence[pd.DataFrame]) -> tuple[Tables, l
         left = metrics.left_out(each_one, tuple(METRICS.values()))
         values.append({name: left.value[core] for name, core in METRICS.items()})
         without = {name: left.without[core] for name, core in METRICS.items()}
-        rows.append(pd.DataFrame({"attack": number, "speaker": names[left.speakers], **without}))
+        rows.append(
+            pd.DataFrame({"attack": number, "speaker": names[left.speakers], "weight": left.weights, **without})
+        )
     null = np.empty((0, len(trials)))
     if listed.replicates:
         null = metrics.null_draws(
@@ -181,7 +183,7 @@ class Held:
     Attributes:
         ids: numbers of the system's attacks, in order.
         values: attack by metric.
-        speakers: attack, speaker, and values without him.
+        speakers: attack, speaker, how much of the trials he is (the same for all attacks), and values without him.
         null: D_ECE of each attack under permuted identities.
         numbers: counts, and why there is nothing.
     """
@@ -200,7 +202,8 @@ class Held:
 
     def of(self, metric: str, wanted: Sequence[int]) -> Attacks:
         """Some of the attacks."""
-        names = sorted(self.speakers["speaker"].unique())
+        weights = self.speakers.groupby("speaker")["weight"].first()
+        names = [str(name) for name in weights.index]
         without = np.full((len(self.ids), len(names)), np.nan)
         for number, part in self.speakers.groupby("attack"):
             without[int(str(number))] = part.set_index("speaker").loc[names, metric].to_numpy(np.float64)
@@ -210,6 +213,7 @@ class Held:
             names,
             degrees=self.numbers["n_models"] - 1,
             bounds=bounds_of(METRICS[metric]),
+            weights=weights.to_numpy(np.float64),
         )
         return found.only([self.ids.index(one) for one in wanted])
 
@@ -499,9 +503,11 @@ def _compared(
         of = [_attacks(held, weights, several, metric) for held, several in zip((a, b), chosen)]
         best = [int(np.argmin(one.values) if metric == "eer" else np.argmax(one.values)) for one in of]
         ids = {f"attack_{side}": _text(several[k]) for side, several, k in zip("ab", chosen, best)}
-        row = tested(metric, *of)
         if metric == "eer":
+            row = tested(*(one.only([k]) for one, k in zip(of, best)))
             row |= {"p_value": None, "swaps": None, "exact": None, "reason": UNTESTED}
+        else:
+            row = tested(*of)
         yield {**row, "under": STRONGEST, "metric": metric, **ids}
     both = two.a.common(weights), two.b.common(weights)
     for one, other in two.same:
@@ -509,7 +515,7 @@ def _compared(
             for metric in METRICS:
                 alike = (_attacks(held, weights, [(k,) * len(weights)], metric) for held, k in ((a, one), (b, other)))
                 yield {
-                    **tested(metric, *alike),
+                    **tested(*alike),
                     "under": SAME,
                     "metric": metric,
                     "attack_a": str(one),
@@ -517,16 +523,7 @@ def _compared(
                 }
 
 
-def _row(seed: int, name: str, metric: str, a: Attacks, b: Attacks) -> dict[str, Any]:
-    if metric != "eer":
-        return _of_highest(seed, name, a, b)
-    row = _of_highest(seed, name, negative(a), negative(b))  # the lowest is the negative of the highest negative
-    mirrored = {"a": "a", "b": "b", "difference": "difference", "low": "high", "high": "low"}
-    turned = {column: row.get(other) for column, other in mirrored.items()}
-    return row | {column: None if value is None else 0.0 - value for column, value in turned.items()}
-
-
-def _of_highest(seed: int, name: str, a: Attacks, b: Attacks) -> dict[str, Any]:
+def _row(seed: int, name: str, a: Attacks, b: Attacks) -> dict[str, Any]:
     of_a, of_b = float(a.values.max()), float(b.values.max())
     values = {"subset": name, "a": of_a, "b": of_b}
     if not a.speakers or a.speakers != b.speakers:

@@ -155,7 +155,9 @@ def test_values_and_intervals_are_those_of_from_scores(place: Path, capfd: pytes
 def test_the_report_says_what_the_numbers_stand_on(place: Path) -> None:
     out = (place / "stdout").read_text()
     assert "evaluated from 8 score files alone" in " ".join(out.split())
-    assert re.search(r"On libri_test \(mean of f and m\), mcadams (protects|is not shown to protect)", " ".join(out.split()))
+    assert re.search(
+        r"On libri_test \(mean of f and m\), mcadams (protects|is not shown to protect)", " ".join(out.split())
+    )
     assert "lowest of 3 attacks, " in " ".join(out.split())
     run = read_run(folder(place))
     assert set(run.rows["system"]) == {"original", "mcadams"} and set(run.rows["status"]) == {"ok"}

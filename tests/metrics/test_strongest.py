@@ -219,8 +219,6 @@ def test_the_p_value_counts_all_swaps_of_few_speakers(n_a: int, n_b: int) -> Non
         parts = b.contributions[0] - a.contributions[0]
         sums = [abs(float(np.dot(signs, parts))) for signs in itertools.product((-1, 1), repeat=7)]
         assert found.p_value == pytest.approx(np.mean([one >= abs(parts.sum()) - 1e-12 for one in sums]))
-        low, high = student.interval(0.95, 6, loc=parts.sum(), scale=7 * parts.std(ddof=1) / math.sqrt(7))
-        assert (found.interval.low, found.interval.high) == pytest.approx((low, high), abs=1e-12)
 
 
 @pytest.mark.parametrize("metric", ["d_ece", "eer.rocch"])
