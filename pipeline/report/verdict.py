@@ -148,12 +148,16 @@ class Verdict:
         return str(self.row["system"])
 
     @property
-    def is_higher(self) -> bool:
-        """Whether the system shows a higher D_ECE than unprotected speech."""
+    def worse(self) -> str:
+        """By what the system looks less private than unprotected speech, in words; '' if by nothing."""
         if self.unprotected is None:
-            return False
-        own, other = (row["d_ece_corrected"] for row in (self.row, self.unprotected))
-        return bool(own > other and bits(own) != bits(other))
+            return ""
+        (eer, d_ece), (their_eer, their_d_ece) = (
+            (float(percent(row["lowest_eer"])), round(row["d_ece_corrected"], 3))
+            for row in (self.row, self.unprotected)
+        )
+        found = [("a lower EER", eer < their_eer), ("a higher D_ECE", d_ece > their_d_ece)]
+        return joined(what for what, is_so in found if is_so)
 
 
 def verdicts(board: pd.DataFrame, differences: pd.DataFrame, subset: str) -> list[Verdict]:
@@ -217,7 +221,8 @@ def sentence(
     parts += _unattacked(found)
     doubt = doubt_about(first.row, diagnostics)
     if doubt:
-        parts.append(f"Doubt about this attack: {cut(doubt, longest)}")
+        which = f"the attack on {first.system}" if others else "this attack"
+        parts.append(f"Doubt about {which}: {cut(doubt, longest)}")
     return " ".join(parts)
 
 
@@ -243,12 +248,11 @@ def _headline(first: Verdict, others: Sequence[Verdict]) -> str:
     if first.kind == "protects":
         return f"{first.system} protects{' best' if _is_best(first, others) else ''}: {numbers}."
     if others:
-        tested = "" if first.kind == "untested" else _compared(first)
-        return f"no system is shown to protect. {first.system}: {numbers}{tested}."
+        return f"no system is shown to protect. {first.system}{_status(first, first)}: {numbers}."
     if first.kind == "more":
         return f"{first.system} does not protect, it discloses more than unprotected speech: {numbers}."
-    higher = " and shows a higher D_ECE than unprotected speech" if first.is_higher else ""
-    return f"{first.system} is not shown to protect{higher}: {numbers}."
+    worse = f" and shows {first.worse} than unprotected speech" if first.worse else ""
+    return f"{first.system} is not shown to protect{worse}: {numbers}."
 
 
 def _is_best(first: Verdict, others: Sequence[Verdict]) -> bool:
@@ -273,21 +277,24 @@ def _in_short(row: Row) -> str:
 
 
 def _compared(one: Verdict) -> str:
-    """How a system compares with unprotected speech, as a clause."""
+    """How a further system compares with unprotected speech, as a clause."""
+    worse = f"{one.worse} than unprotected speech, " if one.worse and one.kind != "more" else ""
+    return f" ({worse}{_tested(one)})"
+
+
+def _tested(one: Verdict) -> str:
     if one.kind == "untested":
-        return f" (not tested{f': {one.reason}' if one.reason else ''})"
-    higher = "more than unprotected speech, " if one.is_higher and one.kind != "protects" else ""
-    return f" ({higher}{p_value(one.p)})"
+        return f"not tested{f': {one.reason}' if one.reason else ''}"
+    return p_value(one.p)
 
 
 def _scale(first: Verdict, others: Sequence[Verdict]) -> Iterator[str]:
-    """What unprotected speech discloses, and the most that is possible."""
+    """What unprotected speech discloses, the most that is possible, and whether the first system is told from it."""
     if first.unprotected is None:
         return
-    how = p_value(first.p) if first.kind != "untested" else f"not tested{f': {first.reason}' if first.reason else ''}"
-    said = first.kind in ("unshown", "more") and others
-    of_one = "" if said else f" (difference: {how})"
-    yield f"Unprotected speech: {_in_short(first.unprotected)}, of at most {bits(D_ECE_MAX)} bit{of_one}."
+    worse = f", {first.system} has {first.worse}" if first.worse and (others or first.kind == "protects") else ""
+    said = f"{_in_short(first.unprotected)}, of at most {bits(D_ECE_MAX)} bit"
+    yield f"Unprotected speech: {said} (difference: {_tested(first)}{worse})."
 
 
 def _others(first: Verdict, others: Sequence[Verdict], differences: pd.DataFrame) -> Iterator[str]:

@@ -145,10 +145,26 @@ def test_of_several_that_do_not_protect_none_is_the_best() -> None:
                    compared("b2r", "b2", -0.1, 0.01)]  # fmt: skip
     said = said_of(rows, differences)
     assert said.startswith(f"On {SUBSET}, no system is shown to protect. b2r: EER 22.0 % (")
-    assert "bit (0.500 to 0.600) (p = 0.4). " + SCALE + "." in said
-    assert "b2: EER 22.0 %, D_ECE 0.650 bit (more than unprotected speech, p = 0.6)." in said
-    assert "b3 discloses more than unprotected speech: EER 22.0 %, D_ECE 0.700 bit (more than" in said
+    assert f"bit (0.500 to 0.600). {SCALE} (difference: p = 0.4)." in said
+    assert "b2: EER 22.0 %, D_ECE 0.650 bit (a higher D_ECE than unprotected speech, p = 0.6)." in said
+    assert "b3 discloses more than unprotected speech: EER 22.0 %, D_ECE 0.700 bit (p = 0.001)." in said
     assert "best" not in said and "protects" not in said
+
+
+def test_an_eer_below_that_of_unprotected_speech_is_said() -> None:
+    leaks = row("b2", 0.55, lowest_eer=0.02)
+    alone = said_of([leaks], [against_original("b2", -0.05, 0.4)])
+    assert "b2 is not shown to protect and shows a lower EER than unprotected speech: EER 2.0 %" in alone
+    both = said_of(
+        [row("b2r", 0.5, lowest_eer=0.01), leaks],
+        [against_original("b2r", -0.05, 0.3), against_original("b2", -0.05, 0.4)],
+    )
+    assert "(difference: p = 0.3, b2r has a lower EER)." in both
+    assert "b2: EER 2.0 %, D_ECE 0.550 bit (a lower EER than unprotected speech, p = 0.4)." in both
+    more = said_of(
+        [row("b2", 0.7), row("b3", 0.71)], [against_original("b2", 0.1, 0.01), against_original("b3", 0.1, 0.02)]
+    )
+    assert "no system is shown to protect. b2 discloses more than unprotected speech: EER" in more
 
 
 def test_the_best_of_those_that_protect_comes_first() -> None:
@@ -207,7 +223,7 @@ def test_what_else_the_sentence_says(changed: dict[str, Any], words: str) -> Non
 def test_doubts_are_those_about_the_attack_of_the_first_system() -> None:
     found = doubts(("b2", "not mine."), ("b2r", "It is weak."), ("", "All are."))
     said = said_of([row("b2r", 0.1), row("b2", 0.12)], [], found)
-    assert said.endswith("Doubt about this attack: It is weak.")
+    assert said.endswith("Doubt about the attack on b2r: It is weak.")
     both = row(
         "b2r", 0.1, n_sets=2, attacker="semi_informed / ignorant", extractor="ecapa / ge2e", by_set="f: one; m: other"
     )
