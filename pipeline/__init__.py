@@ -64,17 +64,19 @@ def read(run: Path | str) -> Result:
         interval, null_low null_high of its null band, and the ceiling; n_expected n_used n_speakers n_target n_nontarget; status reason
         note; signature config_digest input_digest model_digest code_version device.
     ``leaderboard``, one a subset and system, best first:
-        dataset subset n_sets system system_level protects rank; the strongest attack: condition attacker extractor trained_on backend,
-        out of n_attacks of which so many contenders may be the strongest, and what is untried; d_ece d_ece_low d_ece_high of the maximum
-        over attacks, its null_low null_high p_chance and what follows, chance; eer eer_low eer_high l_w l_w_ceiling tag; taken from
-        elsewhere, each with its interval and by what: alid_chance alid alid_low alid_high alid_by mean_d mean_d_low mean_d_high mean_d_by idr
+        dataset subset n_sets system system_level protects rank; the strongest attack: condition attacker extractor trained_on backend by_set,
+        out of n_attacks of which so many contenders cannot be told apart, what is untried or unchecked; d_ece d_ece_low d_ece_high of the
+        maximum over attacks, d_ece_corrected, null_low null_high p_chance and what follows, chance; eer eer_low eer_high of that attack, and of all
+        lowest_eer lowest_eer_low lowest_eer_high lowest_eer_attack; of those that enrol protected speech pp_attack pp_d_ece pp_eer pp_p_chance;
+        l_w l_w_ceiling tag; taken from elsewhere, each with its interval and by what: alid_ceiling alid_chance alid alid_low alid_high alid_by
+        mean_d mean_d_low mean_d_high mean_d_by idr
         idr_low idr_high idr_by deid deid_low deid_high deid_by g_vd g_vd_low g_vd_high g_vd_by; n_expected n_used n_target n_nontarget
         n_speakers status reason interval_reason null_reason.
     ``attacks``, one a subset, system and attack, the strongest first:
         dataset subset system condition attacker extractor trained_on backend d_ece d_ece_low d_ece_high eer eer_low eer_high contends
         held_out status.
     ``differences``, one a subset, pair of systems, kind of attack and metric:
-        dataset subset under system reference baseline attack reference_attack metric unit value reference_value difference low high
+        dataset subset under system reference baseline unprotected attack reference_attack metric unit value reference_value difference low high
         p_value p_holm n_compared n_speakers swaps exact status reason sentence.
     ``speakers``, one a subset, system, attack and speaker, the worst protected first:
         dataset subset system condition attacker extractor trained_on backend, whether that is the strongest; speaker rank worst d_ece

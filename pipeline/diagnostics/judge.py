@@ -20,6 +20,7 @@ from pipeline.tables import records, results, written
 
 TABLE = "diagnostics.parquet"
 GRID = ["dataset", "subset", "system", "extractor", "backend"]
+WHOSE = ("dataset", "subset", "system")
 
 Rows = Sequence[Mapping[str, Any]]
 """Rows of the results."""
@@ -36,6 +37,7 @@ def run(
     folder: Path,
     known: Sequence[Known] = (),
     orders: Sequence[tuple[Mapping[str, str], Ref]] = (),
+    board: pd.DataFrame | None = None,
 ) -> pd.DataFrame:
     """Write ``diagnostics.parquet`` into a run folder.
 
@@ -45,6 +47,7 @@ def run(
         rows: the results.
         known: what was found before anything was computed, and of which results.
         orders: how the scores of attacks order the classes, and of which results.
+        board: the leaderboard (:mod:`pipeline.tables.answers`), with the test of the attacks that enrol protected speech.
     """
     measured = results.records(rows[rows["value"].notna()])
     eers = _where(measured, {"metric": "eer", "variant": strongest.definition(rows)})
@@ -54,7 +57,12 @@ def run(
         for each in diagnoses
         for finding in (*_of(each, eers, measured, outcome), *_silence(each.identity, padded, heard))
     ]
-    hidden = _hidden(measured, eers)
+    tested = (
+        {tuple(row[name] for name in WHOSE): row["pp_p_chance"] for row in results.records(board)}
+        if board is not None
+        else {}
+    )
+    hidden = _hidden(measured, eers, tested)
     table = diagnostics.frame([*known, *same(heard, outcome, rows), *found, *hidden, *_orders(orders, outcome)])
     table.to_parquet(folder / TABLE, index=False)
     return table
@@ -69,14 +77,15 @@ def same(heard: Heard, outcome: Outcome, rows: pd.DataFrame) -> Iterator[Known]:
         yield from ((whose, finding) for finding in diagnostics.same_audio(system, found))
 
 
-def _hidden(rows: Rows, eers: Rows) -> Iterator[Known]:
+def _hidden(rows: Rows, eers: Rows, tested: Mapping[tuple[str, ...], float]) -> Iterator[Known]:
     """DeID beside the strongest attack on protected speech of the same set and system, whatever its extractor."""
     # Of several definitions of one DeID the usual one, whose variant has no words.
     for deid in _each(sorted(_where(rows, {"metric": "deid"}), key=lambda row: len(str(row["variant"])))):
-        rivals = _where(eers, {name: str(deid[name]) for name in ("dataset", "subset", "system")} | {"condition": "PP"})
+        rivals = _where(eers, {name: str(deid[name]) for name in WHOSE} | {"condition": "PP"})
         if rivals:
             lowest = min(rivals, key=lambda row: float(row["value"]))
-            finding = diagnostics.deid_against_eer(float(deid["value"]), _rate(lowest), strongest.named(lowest))
+            p = tested.get(tuple(deid[name] for name in WHOSE), math.nan)
+            finding = diagnostics.deid_against_eer(float(deid["value"]), _rate(lowest), strongest.named(lowest), p)
             yield {name: str(deid[name]) for name in diagnostics.IDENTITY}, finding
 
 

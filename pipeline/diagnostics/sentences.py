@@ -58,6 +58,10 @@ HIDES = 0.70
 """DeID from which readers take the speakers for hidden. All baselines of the VoicePrivacy Challenge 2022 have more, 72 to 100 %."""
 
 DRAW = "Set attacker.NAME.enrolment_level=utterance and attacker.NAME.enrolment_draws=3"
+
+ABOVE_CHANCE = 0.025
+"""Share of permutations up to which a D_ECE is above chance: the upper side of a null band of 95 %."""
+
 OF_NUMBERS = ("deid_against_eer",)
 """Checks that cast doubt on a number and on no attack: the attack is what shows it."""
 
@@ -364,26 +368,35 @@ def eer_against_srd(eer: Rate | float, mean_d: float, null_high: float, idr: flo
     return Finding("eer_against_srd", mean_d, "bit", sentence + chance + end, hidden or unseen)
 
 
-def deid_against_eer(deid: float, eer: Rate | float, attack: str) -> Finding:
+def deid_against_eer(deid: float, eer: Rate | float, attack: str, p_chance: float = math.nan) -> Finding:
     """DeID promises what an attack on protected speech does not find.
 
     DeID is the view of an attacker who knows original speech only. Flagged where it says that the speakers are hidden (>= 70 %)
-    while an attacker who enrols protected speech works (EER <= 30 %, its interval below 40 %: not near chance). The published
-    baselines of the VoicePrivacy Challenge 2022 are such in all 60 cases: DeID 72 to 100 %, EER of the adapted attacker 1 to 19 %.
+    while an attacker who enrols protected speech works: its D_ECE is above chance, or, where few speakers let nothing be shown, its
+    EER is far from chance (<= 30 %, its interval below 40 %). The published baselines of the VoicePrivacy Challenge 2022 are such
+    in all 60 cases: DeID 72 to 100 %, EER of the adapted attacker 1 to 19 %.
 
     Args:
         deid: as a fraction.
         eer: the lowest under PP, with its interval if there is one.
         attack: which that is, in words.
+        p_chance: how often permuted identities reach the highest D_ECE under PP; NaN where that is not known.
     """
     rate = _rate(eer)
     far = math.isnan(rate.high) or rate.high < NEAR_CHANCE
-    flagged = deid >= HIDES and rate.value <= HARDLY_WORKS and far
-    sentence = f"DeID is {_percent(deid)}, and the lowest EER under PP is {_percent(rate.value)} ({attack})"
+    above = p_chance <= ABOVE_CHANCE
+    flagged = deid >= HIDES and (above or (rate.value <= HARDLY_WORKS and far))
+    known = (
+        ""
+        if math.isnan(p_chance)
+        else f", D_ECE {'above' if above else 'not shown to be above'} chance: {_p(p_chance)}"
+    )
+    lowest = f"the lowest EER under PP is {_percent(rate.value)} ({attack}{known})"
+    sentence = f"DeID is {_percent(deid)}, and {lowest}"
     if flagged:
         sentence = (
-            f"DeID is {_percent(deid)}, yet the lowest EER under PP is {_percent(rate.value)} ({attack}): DeID is the view of an "
-            "attacker who knows original speech only, and one who has protected speech to compare with finds the speakers"
+            f"DeID is {_percent(deid)}, yet {lowest}: DeID is the view of an attacker who knows original speech only, and one who has "
+            "protected speech to compare with finds the speakers"
         )
     return Finding("deid_against_eer", deid, "fraction", f"{sentence}.", flagged)
 

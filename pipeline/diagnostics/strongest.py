@@ -31,7 +31,7 @@ def choices(attacks: pd.DataFrame) -> Iterator[tuple[Mapping[str, str], Finding]
         if chosen is None or not chosen["held_out"] < strongest["held_out"]:
             continue
         there, own = (f"{100 * one['held_out']:.1f} %" for one in (chosen, strongest))
-        also = "may be the strongest too" if chosen["contends"] else "discloses less"
+        also = "cannot be told from the strongest" if chosen["contends"] else "discloses less"
         sentence = (
             f"Held-out training speakers would choose another attack than the strongest: {named(chosen)} has an EER of "
             f"{there} there, and the strongest {own}; on the evaluated speakers it {also}."

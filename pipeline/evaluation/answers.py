@@ -13,7 +13,7 @@ from pipeline.engine.outcome import Outcome
 from pipeline.engine.task import Artefact
 from pipeline.metrics import holm, shared_ranks
 from pipeline.planning.graph import Answered, Compared, Graph
-from pipeline.report import leaderboard as words
+from pipeline.report import verdict as words
 from pipeline.stages.strongest import ATTACKS, ROWS, STRONGEST
 from pipeline.tables import answers, records, results
 from pipeline.tables.answers import ATTACK, TAKEN
@@ -34,6 +34,7 @@ def formed(
     outcome: Outcome,
     allow_partial: bool,
     means: Sequence[Row] = (),
+    unchecked: str = "",
 ) -> dict[str, pd.DataFrame]:
     """The tables of :mod:`pipeline.tables.answers`.
 
@@ -43,6 +44,7 @@ def formed(
         measured: rows of results that are no averages.
         rows: all rows of results.
         means: further rows: means of the metrics in :data:`OF_MEANS` over sets.
+        unchecked: why it was not checked whether the attacks were strong enough; '' if it was.
     """
     found = _Results(measured, rows, graph.means, means)
     known_of = _held_out(graph, outcome)
@@ -54,11 +56,13 @@ def formed(
         status = {row["subset"]: _status(found, one, row, allow_partial) for row in here}
         boards += [_board(found, one, row, *status[row["subset"]]) for row in here]
         behind += [_behind(one, row, known_of, *status[row["subset"]]) for row in _read(made, ATTACKS)]
+    if unchecked:
+        boards = [{**row, "unchecked": unchecked} for row in boards]
     boards += list(_absent(found, graph.answered, boards))
     known = {one.identity["system"]: one for one in graph.answered}
     held = {(row["subset"], row["system"]): (row["status"], row["reason"]) for row in boards}
     differences = [
-        _difference(known[one.b], known[one.a], one, row, held)
+        _difference(found, known[one.b], known[one.a], one, row, held)
         for one in graph.compared
         for row in _read(outcome.artefact(one.ref), ROWS)
         if one.a in known and one.b in known
@@ -113,16 +117,33 @@ class _Results:
         return list(self.means.get(subset, {subset: 1.0}))
 
     def completed(self, one: Answered, row: Row) -> Row:
-        """A row of the artefact with the columns of its attack."""
-        number = row["attack"]
-        attack = one.attacks[int(number)] if not math.isnan(number) else {}
-        return {**row, **{name: attack.get(name, "") for name in ATTACK}}
+        """A row of the artefact with the columns of its attack; where a mean has another one on each set, of all of them."""
+        attacks = list(self.chosen(one, row["subset"], row["attack"]).values())
+        joined = {name: " / ".join(dict.fromkeys(attack[name] for attack in attacks)) for name in ATTACK}
+        return {**row, **joined, "by_set": self.by_set(one, row["subset"], row["attack"])}
 
-    def of_attack(self, one: Answered, subset: str, metric: str, attack: Mapping[str, Any]) -> list[Row]:
-        """The rows of a metric of an attack on a subset, or on each set of a mean."""
-        wanted = {"system": one.identity["system"], "metric": metric, **{name: attack[name] for name in ATTACK}}
-        subsets = self.parts(subset)
-        return [row for row in self.measured if row["subset"] in subsets and _has(row, wanted)]
+    def chosen(self, one: Answered, subset: str, numbers: str) -> dict[str, Mapping[str, str]]:
+        """By set, the attack that counts there."""
+        return {name: one.attacks[int(number)] for name, number in zip(self.parts(subset), numbers.split())}
+
+    def by_set(self, one: Answered, subset: str, numbers: str) -> str:
+        """The attacks of a mean in words, by what tells its sets apart; '' where one attack counts on all."""
+        attacks = self.chosen(one, subset, numbers)
+        return words.by_set(attacks) if len(set(numbers.split())) > 1 else ""
+
+    def named(self, one: Answered, subset: str, numbers: str) -> str:
+        """The attack on a subset or a mean in words; '' where there is none."""
+        attacks = self.chosen(one, subset, numbers)
+        return self.by_set(one, subset, numbers) or next(map(words.attack, attacks.values()), "")
+
+    def of_attack(self, one: Answered, subset: str, metric: str, numbers: str) -> list[Row]:
+        """The rows of a metric of the attack on a subset, or on each set of a mean."""
+        about = {"system": one.identity["system"], "metric": metric}
+        wanted = [
+            {**about, "subset": name, **{column: attack[column] for column in ATTACK}}
+            for name, attack in self.chosen(one, subset, numbers).items()
+        ]
+        return [row for each in wanted for row in self.measured if _has(row, each)]
 
     def short(self, one: Answered, subset: str) -> list[Row]:
         """Rows of the error rates of all attacks that do not stand on everything."""
@@ -137,8 +158,24 @@ class _Results:
             and row["status"] != "ok"
         ]
 
-    def taken(self, one: Answered, subset: str, metric: str, attack: Mapping[str, Any]) -> Row:
-        """A metric about no attack: of the extractor of the attack where it has it, else what discloses most."""
+    def taken(self, one: Answered, subset: str, metric: str, numbers: str) -> Row:
+        """A metric about no attack: of the extractor of the attack where it has it, else what discloses most; of a mean whose sets have
+        other attacks the mean of theirs, without an interval."""
+        attacks = self.chosen(one, subset, numbers)
+        if not self.by_set(one, subset, numbers):
+            return self._taken(one, subset, metric, next(iter(attacks.values())))
+        each = [self._taken(one, name, metric, attack) for name, attack in attacks.items()]
+        if not all(each):
+            return {}
+        weights = self.means[subset].values()
+        by = " / ".join(dict.fromkeys(found[f"{metric}_by"] for found in each))
+        names = [metric, "alid_chance"] if metric == "alid" else [metric]
+        return {name: math.fsum(w * found[name] for w, found in zip(weights, each)) for name in names} | {
+            f"{metric}_by": by
+        }
+
+    def _taken(self, one: Answered, subset: str, metric: str, attack: Mapping[str, Any]) -> Row:
+        """Of one attack."""
         rows = [
             row
             for row in self.rows
@@ -198,24 +235,26 @@ def _board(found: _Results, one: Answered, row: Row, status: str, reason: str) -
     if status == "incomplete":
         return about
     kept = ("d_ece", "d_ece_low", "d_ece_high", "d_ece_corrected", "null_low", "null_high", "p_chance", "eer", "eer_low", "eer_high",
-            "lowest_eer", "lowest_eer_low", "lowest_eer_high", "interval_reason", "null_reason", *ATTACK)  # fmt: skip
+            "lowest_eer", "lowest_eer_low", "lowest_eer_high", "pp_d_ece", "pp_eer", "pp_p_chance", "alid_ceiling", "by_set",
+            "interval_reason", "null_reason", *ATTACK)  # fmt: skip
     about |= {name: row[name] for name in kept}
-    about["lowest_eer_attack"] = words.attack(one.attacks[int(row["lowest_eer_attack"])])
+    about |= {name: found.named(one, row["subset"], row[name]) for name in ("lowest_eer_attack", "pp_attack")}
     about |= {"contenders": len(row["contenders"].split()), "n_speakers": _whole(row["n_speakers"])}
     if not math.isnan(row["null_high"]):
         about["chance"] = "above" if row["d_ece"] > row["null_high"] else "within"
-    worst = [one for one in found.of_attack(one, row["subset"], "l_w", row) if not math.isnan(one["value"])]
+    attack = row["attack"]
+    worst = [one for one in found.of_attack(one, row["subset"], "l_w", attack) if not math.isnan(one["value"])]
     if worst and len(worst) == len(found.parts(row["subset"])):
         most = max(worst, key=lambda one: one["value"])
-        tags = [tag for tag in found.of_attack(one, row["subset"], "tag", row) if tag["subset"] == most["subset"]]
+        tags = [tag for tag in found.of_attack(one, row["subset"], "tag", attack) if tag["subset"] == most["subset"]]
         about |= {"l_w": most["value"], "l_w_ceiling": most["ceiling"], "tag": tags[0]["label"] if tags else ""}
     for metric in TAKEN:
-        about |= found.taken(one, row["subset"], metric, row)
+        about |= found.taken(one, row["subset"], metric, attack)
     return about
 
 
 def _elsewhere(one: Answered, parts: Sequence[str]) -> Iterator[str]:
-    """Attacks that are on other sets, or on some of these alone: a mean is over those that are on all."""
+    """Attacks that are on other sets, or on some of these alone."""
     for number, attack in enumerate(one.attacks):
         lacking = [name for name in parts if number not in one.subsets[name]]
         if lacking:
@@ -254,7 +293,12 @@ UNITS = {"d_ece": "bit", "eer": "fraction"}
 
 
 def _difference(
-    system: Answered, reference: Answered, one: Compared, row: Row, held: Mapping[tuple[str, str], tuple[str, str]]
+    found: _Results,
+    system: Answered,
+    reference: Answered,
+    one: Compared,
+    row: Row,
+    held: Mapping[tuple[str, str], tuple[str, str]],
 ) -> Row:
     """A row of the differences: b is the system, a its reference."""
     about = {
@@ -264,8 +308,9 @@ def _difference(
         "system": one.b,
         "reference": one.a,
         "baseline": one.to_baseline,
-        "attack": _named(system, row["attack_b"]),
-        "reference_attack": _named(reference, row["attack_a"]),
+        "unprotected": not reference.protects,
+        "attack": _named(found, system, row, "attack_b"),
+        "reference_attack": _named(found, reference, row, "attack_a"),
         "metric": row["metric"],
         "unit": UNITS[row["metric"]],
         "status": "ok",
@@ -282,16 +327,19 @@ def _difference(
     return {**about, "exact": row["exact"] == 1, "n_speakers": _whole(row["n_speakers"]), "swaps": _whole(row["swaps"])}
 
 
-def _named(one: Answered, number: str) -> str:
-    return words.attack(one.attacks[int(number)]) if number else ""
+def _named(found: _Results, one: Answered, row: Row, side: str) -> str:
+    if row["under"] == STRONGEST:
+        return found.named(one, row["subset"], row[side])
+    return words.attack(one.attacks[int(row[side])]) if row[side] else ""
 
 
 def _correct(rows: Sequence[Row]) -> None:
-    """Correct p-values over all rows with the same subset, kind of attack and metric."""
+    """Correct p-values over all rows with the same subset, kind of attack and metric: those against unprotected speech, which say
+    whether systems protect, are a family of their own."""
     groups: dict[tuple[str, ...], list[Row]] = {}
     for row in rows:
         if not math.isnan(row.get("p_value", math.nan)):
-            groups.setdefault(tuple(row[name] for name in ("subset", "under", "metric")), []).append(row)
+            groups.setdefault(tuple(row[name] for name in ("subset", "under", "metric", "unprotected")), []).append(row)
     for several in groups.values():
         for row, p in zip(several, holm([row["p_value"] for row in several])):
             row |= {"p_holm": float(p), "n_compared": len(several)}

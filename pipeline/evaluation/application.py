@@ -41,7 +41,7 @@ from pipeline.evaluation.whole import whole
 from pipeline.files import write_atomically
 from pipeline.garbage import seldom_collected
 from pipeline.planning import Evaluation, Graph, Machine
-from pipeline.planning.averages import rankers
+from pipeline.planning.averages import formed, rankers
 from pipeline.report import render
 from pipeline.report.drawn import Drawn
 from pipeline.report.scorecard import labels
@@ -225,10 +225,14 @@ def _gathered(
         [*graph.left_out, *audio, *data.limits, *graph.limits, *gathered.limits(run.asked.allow_partial)],
     )
     means = _means(gathered, data, run.asked)
-    tables = answered.formed(graph, gathered.measured, gathered.rows, run.outcome, run.asked.allow_partial, means)
+    unchecked = "" if run.asked.diagnostics or data.given else "diagnostics=false"
+    tables = answered.formed(
+        graph, gathered.measured, gathered.rows, run.outcome, run.asked.allow_partial, means, unchecked
+    )
     answers.write(tables | speakers.formed(graph, data, run.outcome, tables["leaderboard"], folder.path), folder.path)
     known = [*graph.findings, *strongest.choices(tables["attacks"])]
-    judge.run(graph.diagnoses, graph.heard, gathered.measured, run.outcome, folder.path, known, graph.orders)
+    judged = graph.diagnoses, graph.heard, gathered.measured, run.outcome, folder.path
+    judge.run(*judged, known, graph.orders, tables["leaderboard"])
     asked = run.asked.bands
     if asked is not None:
         by, rule, board = rankers(run.asked), asked.model_dump(exclude={"attacker"}), tables["leaderboard"]
@@ -253,7 +257,7 @@ def _means(gathered: gather.Gathered, data: Prepared, asked: Evaluation) -> list
     ]
     further = {
         label: one.model_copy(update={"metrics": [name for name in answered.OF_MEANS if name not in one.metrics]})
-        for label, one in asked.averages.items()
+        for label, one in formed(asked, data.trials).items()
     }
     return averages.formed(rows, further, data)
 

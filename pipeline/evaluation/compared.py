@@ -18,11 +18,12 @@ from pipeline import metrics
 from pipeline.errors import PipelineError
 from pipeline.evaluation.result import Result
 from pipeline.metrics import Attacks, LeftOut, MetricError
-from pipeline.metrics.strongest import bounds_of
-from pipeline.report import leaderboard as words
+from pipeline.metrics.strongest import bounds_of, choices, negative
+from pipeline.planning.averages import means_of_sexes
+from pipeline.report import verdict as words
 from pipeline.report.comparison import SAME_SCORES, Between, Compared
 from pipeline.seeds import digest, generator
-from pipeline.stages.strongest import METRICS, SAME, STRONGEST
+from pipeline.stages.strongest import METRICS, MOST_COMPARED, SAME, STRONGEST
 from pipeline.tables import artefacts, results, written
 from pipeline.tables.answers import ATTACK
 
@@ -33,6 +34,8 @@ NO_SPEAKERS = "no interval: "
 MEASURED = ("eer", "d_ece", "cllr_min")
 
 Attack = Mapping[str, Any]
+Choice = tuple[tuple[str, ...], ...]
+"""What tells the attack on each set of a mean from the others there."""
 Measure = Callable[[str, pd.DataFrame], LeftOut]
 
 
@@ -166,11 +169,14 @@ def _side(letter: str, run: Result) -> _Side:
         )
     path = run.folder / "config.yaml"
     config = written.yaml_of(path) if path.is_file() else {}
-    averages = config.get("averages") if isinstance(config, dict) else None
+    config = config if isinstance(config, dict) else {}
     means = {
         str(one.get("subset") or label): {str(name): float(weight) for name, weight in one.get("weights", {}).items()}
-        for label, one in (averages or {}).items()
+        for label, one in (config.get("averages") or {}).items()
     }
+    if (config.get("report") or {}).get("mean_of_sexes", True):
+        subsets = list(dict.fromkeys(subset for _, subset in attacks))
+        means |= means_of_sexes(subsets, [of for of in means.values() if set(of) <= set(subsets)])
     return _Side(letter, run, attacks, said, means)
 
 
@@ -247,24 +253,28 @@ def _rows(
     reason = reason or "; ".join(
         filter(None, (_other_trials(*pair, name if len(weights) > 1 else "") for name, pair in held_of))
     )
-    common = [] if reason else [_in_all(side) for side in sides]
-    if reason or not all(common):
-        yield replace(row, reason=reason or "no attack is on all of its sets")
+    if reason:
+        yield replace(row, reason=reason)
         return
+    shares = list(weights.values())
+    chosen = {metric: [_chosen(side, metric) for side in sides] for metric in METRICS}
     of = {
-        metric: [_attacks(side, list(weights.values()), keys, metric) for side, keys in zip(sides, common)]
-        for metric in METRICS
+        metric: [_attacks(side, shares, choice, metric) for side, choice in zip(sides, several)]
+        for metric, several in chosen.items()
     }
-    best = [_strongest(of["d_ece"][place], of["eer"][place]) for place in (0, 1)]
-    named = [words.attack(_attack(sides[place][0], common[place][best[place]])) for place in (0, 1)]
-    alone = {metric: [one.only([k]) for one, k in zip(of[metric], best)] for metric in METRICS}
+    eers = [_attacks(side, shares, choice, "eer") for side, choice in zip(sides, chosen["d_ece"])]
+    best = [_strongest(*both) for both in zip(of["d_ece"], eers)]
+    named = [_named(list(weights), side, several[k]) for side, several, k in zip(sides, chosen["d_ece"], best)]
+    tried = [len({_of(one) for held in side for one in held.attacks}) for side in sides]
     found = _tested(row, *of["d_ece"])
-    yield replace(found, attacks=(named[0], named[1]), tried=(len(common[0]), len(common[1])), **_eer(*alone["eer"]))
-    if len(common[0]) == len(common[1]) == 1:
+    yield replace(found, attacks=(named[0], named[1]), tried=(tried[0], tried[1]), **_eer(*of["eer"]))
+    if tried == [1, 1]:
         return  # the strongest is the same, or there is no same one
+    common = [_in_all(side) for side in sides]
     for k, m in _same(*common):
-        pair = {metric: (of[metric][0].only([k]), of[metric][1].only([m])) for metric in METRICS}
-        both = [_attack(side[0], keys[number]) for side, keys, number in zip(sides, common, (k, m))]
+        keys = [(several[number],) * len(shares) for several, number in zip(common, (k, m))]
+        pair = {metric: [_attacks(side, shares, [one], metric) for side, one in zip(sides, keys)] for metric in METRICS}
+        both = [_attack(side[0], one[0]) for side, one in zip(sides, keys)]
         row = replace(row, under=SAME, attacks=(words.attack(both[0]), words.attack(both[1])), tried=(1, 1))
         if _paths(sides[0], common[0][k]) == _paths(sides[1], common[1][m]):
             yield replace(row, reason=SAME_SCORES)
@@ -285,23 +295,37 @@ def _attack(held: _Held, key: tuple[str, ...]) -> Attack:
     return next(one for one in held.attacks if _of(one) == key)
 
 
-def _attacks(side: Sequence[_Held], weights: Sequence[float], keys: Sequence[tuple[str, ...]], metric: str) -> Attacks:
+def _named(subsets: Sequence[str], side: Sequence[_Held], choice: Choice) -> str:
+    """The attack on each set in words."""
+    each = {name: _attack(held, key) for name, held, key in zip(subsets, side, choice)}
+    return words.by_set(each) if len(set(choice)) > 1 else words.attack(each[subsets[0]])
+
+
+def _chosen(side: Sequence[_Held], metric: str) -> list[Choice]:
+    """The attacks that may disclose most by a metric on each set of a mean, as in each run."""
+    keys = [[_of(one) for one in held.attacks] for held in side]
+    parts = [_part(held, several, metric) for held, several in zip(side, keys)]
+    places = choices([negative(part) for part in parts] if metric == "eer" else parts, MOST_COMPARED)
+    return [tuple(several[place] for several, place in zip(keys, row)) for row in places.tolist()]
+
+
+def _attacks(side: Sequence[_Held], weights: Sequence[float], chosen: Sequence[Choice], metric: str) -> Attacks:
     """What each speaker contributes to a metric of some attacks, on a set or on a mean of sets."""
-    core = METRICS[metric]
-    parts = []
-    for held in side:
-        chosen = [held.left[[_of(one) for one in held.attacks].index(key)] for key in keys]
-        parts.append(
-            metrics.attacks_of(
-                [one.value[core] for one in chosen],
-                np.array([one.without[core] for one in chosen]),
-                held.speakers,
-                degrees=chosen[0].degrees,
-                bounds=bounds_of(core),
-                weights=chosen[0].weights,
-            )
-        )
+    parts = [_part(held, [choice[k] for choice in chosen], metric) for k, held in enumerate(side)]
     return parts[0] if len(parts) == 1 else metrics.mean_of(parts, weights)
+
+
+def _part(held: _Held, keys: Sequence[tuple[str, ...]], metric: str) -> Attacks:
+    core, known = METRICS[metric], [_of(one) for one in held.attacks]
+    left = [held.left[known.index(key)] for key in keys]
+    return metrics.attacks_of(
+        [one.value[core] for one in left],
+        np.array([one.without[core] for one in left]),
+        held.speakers,
+        degrees=left[0].degrees,
+        bounds=bounds_of(core),
+        weights=left[0].weights,
+    )
 
 
 def _strongest(d_ece: Attacks, eer: Attacks) -> int:
@@ -354,9 +378,13 @@ def _tested(row: Between, a: Attacks, b: Attacks) -> Between:
 
 
 def _eer(a: Attacks, b: Attacks) -> dict[str, Any]:
-    """EER of both runs, with the interval of their difference; the test is that of D_ECE, which chose the attacks."""
-    found = metrics.difference(a, b, generator=generator(SEED, "swaps of two runs"))
-    return {"eer": (float(a.values[0]), float(b.values[0])), "eer_interval": (found.interval.low, found.interval.high)}
+    """The lowest EER of both runs, with the interval of the difference of these attacks; the test is that of D_ECE."""
+    one, other = (of.only([int(np.argmin(of.values))]) for of in (a, b))
+    found = metrics.difference(one, other, generator=generator(SEED, "swaps of two runs"))
+    return {
+        "eer": (float(one.values[0]), float(other.values[0])),
+        "eer_interval": (found.interval.low, found.interval.high),
+    }
 
 
 def _corrected(rows: Sequence[Between]) -> list[Between]:

@@ -11,7 +11,7 @@ from pipeline.evaluation import averages
 from pipeline.metrics import Undefined
 from pipeline.metrics.normalised import cllr_min_op_oo, d_ece_op_oo, g_cllr_min, g_d_ece
 from pipeline.planning import Evaluation
-from pipeline.planning.averages import NORMALISED
+from pipeline.planning.averages import NORMALISED, formed
 from pipeline.report import glossary
 from pipeline.seeds import digest
 from pipeline.tables import results
@@ -36,7 +36,7 @@ Row = dict[str, Any]
 def rows(measured: Sequence[Row], data: Prepared, asked: Evaluation) -> list[Row]:
     """All rows that follow from those that were measured, as the results have them."""
     relative = list(normalised(measured)) if asked.derived else []
-    return relative + averages.formed([*measured, *relative], asked.averages, data)
+    return relative + averages.formed([*measured, *relative], formed(asked, data.trials), data)
 
 
 def normalised(measured: Sequence[Row]) -> Iterator[Row]:

@@ -105,7 +105,7 @@ class Result:
         return speakers.read("worst_overlap", self.folder)
 
     def summary(self) -> str:
-        """All tables as text: first which system protects best, then what a reader must know, all numbers, and the findings that
+        """All tables as text: first whether the systems protect, then what a reader must know, all numbers, and the findings that
         cast doubt on them. Where something is missing, that comes first."""
         doubts = grouping.text(self.diagnostics)
         answer = leaderboard.text(self.leaderboard, self.differences, self.diagnostics)

@@ -17,7 +17,7 @@ from pipeline.evaluation.gather import FIGURES, figured
 from pipeline.planning import Graph
 from pipeline.planning.averages import maker
 from pipeline.planning.graph import OfSpeakers
-from pipeline.report import leaderboard as words
+from pipeline.report import verdict as words
 from pipeline.stages.speakers import OVERLAPS, PITCH, SPEAKERS
 from pipeline.tables import manifest, records, results, speakers
 from pipeline.tables.answers import ATTACK

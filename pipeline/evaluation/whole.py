@@ -48,7 +48,7 @@ def whole(graph: Graph, failed: Mapping[Task, PipelineError]) -> Graph:
         attacked = {one.identity["system"] for one in graph.sources if one.identity["attacker"] not in UNPROTECTED}
         for system in sorted(attacked - unranked.keys()):
             unranked[system] = (
-                f"system {system} {_standing(system in left)}: its numbers are held against those of {original[0]}, which lacks some"
+                f"system {system} {_standing(system in left)}: its numbers are compared with those of {original[0]}, which lacks some"
             )
     lacking = {}
     for system, refs in _checks(graph).items():

@@ -190,8 +190,39 @@ def bounds_of(metric: str) -> tuple[float, float]:
     return _bounds(metric)
 
 
+def negative(attacks: Attacks) -> Attacks:
+    """Of a metric that is lower where more is disclosed, such as the EER."""
+    low, high = attacks.bounds
+    turned = {name: -getattr(attacks, name) for name in ("values", "contributions", "shares")}
+    return replace(attacks, **turned, bounds=(-high, -low))
+
+
+MOST_CHOICES = 256
+"""Combinations of attacks on the sets of a mean that are looked at."""
+
+
+def choices(parts: Sequence[Attacks], most: int = MOST_CHOICES) -> Indices:
+    """Which attack is chosen on each set of a mean: an attacker who knows the set may choose another one on each.
+
+    The highest mean over all combinations is the mean of the highest values. Where there are more than ``most`` combinations, they
+    are those of the attacks with the highest values on each set.
+
+    Args:
+        parts: the attacks on each set.
+
+    Returns:
+        [combinations, sets] places of attacks on each set.
+    """
+    sizes = [part.values.size for part in parts]
+    if len(parts) > 1 and math.prod(sizes) > most:
+        sizes = [min(size, max(1, int(most ** (1 / len(parts)) + 1e-9))) for size in sizes]
+    highest = [np.sort(np.argsort(-part.values, kind="stable")[:size]) for part, size in zip(parts, sizes)]
+    grid = np.meshgrid(*highest, indexing="ij")
+    return np.stack([one.ravel() for one in grid], axis=1).astype(np.int64)
+
+
 def mean_of(parts: Sequence[Attacks], weights: Sequence[float]) -> Attacks:
-    """The weighted mean of the same attacks over several sets.
+    """The weighted mean over several sets, attack by attack: the first on each set, the second on each, and so on.
 
     Sets with speakers in common are one stratum; a speaker's contributions add up.
 
@@ -199,7 +230,7 @@ def mean_of(parts: Sequence[Attacks], weights: Sequence[float]) -> Attacks:
         MetricError: numbers of attacks that differ.
     """
     if len({part.values.size for part in parts}) != 1:
-        raise MetricError("a mean over sets needs the same attacks on each")
+        raise MetricError("a mean over sets needs as many attacks on each")
     names = sorted({name for part in parts for name in part.speakers})
     place = {name: at for at, name in enumerate(names)}
     group = np.arange(len(names))

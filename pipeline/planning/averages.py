@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from pipeline.contracts import MetricFamily
 from pipeline.names import few
@@ -12,6 +13,40 @@ from pipeline.registry import component, ours
 NORMALISED = {"d_ece_op_oo": "d_ece", "cllr_min_op_oo": "cllr_min", "g_d_ece": "d_ece", "g_cllr_min": "cllr_min"}
 """What ``derived=[normalised]`` forms, and of which metric."""
 MEASURED_ON_SETS = ("trials", "pairs", "trial_runs", "pair_runs")
+OF_A_SEX = re.compile(r"(?P<stem>.+?)(?:[_-]trials)?[_-](?P<sex>f|m|female|male|women|men)(?P<rest>[_-].+)?")
+"""The name of a trial set of one sex."""
+OTHER_SEX = {"f": "m", "female": "male", "women": "men"}
+SEX_METRICS = ("eer", "d_ece")
+"""Metrics of which the mean of f and m is formed unless an average names its own."""
+
+
+def formed(evaluation: Evaluation, sets: Collection[str]) -> dict[str, Average]:
+    """The averages by label whose sets the data have: those that are configured, and the means of f and m that none of them covers."""
+    found = {label: one for label, one in evaluation.averages.items() if has_sets(one, sets)}
+    if evaluation.report.mean_of_sexes:
+        for name, weights in means_of_sexes(sets, [one.weights for one in found.values()]).items():
+            found[name] = Average(subset=name, weights=weights, metrics=SEX_METRICS)
+    return found
+
+
+def means_of_sexes(sets: Collection[str], covered: Iterable[Mapping[str, float]]) -> dict[str, dict[str, float]]:
+    """By name, the weights of the two trial sets of one corpus, one of each sex.
+
+    Args:
+        sets: names of the trial sets.
+        covered: weights of other means; a pair that is part of one of them is left to it.
+    """
+    others = [set(weights) for weights in covered]
+    found = {}
+    for name in sets:
+        read = OF_A_SEX.fullmatch(name)
+        if read is None or read["sex"] not in OTHER_SEX:
+            continue
+        pair = (name, name[: read.start("sex")] + OTHER_SEX[read["sex"]] + name[read.end("sex") :])
+        mean = f"{read['stem']}{read['rest'] or ''} (mean of f and m)"
+        if pair[1] in sets and mean not in sets and not any(set(pair) <= one for one in others):
+            found[mean] = dict.fromkeys(pair, 0.5)
+    return found
 
 
 def has_sets(average: Average, sets: Collection[str]) -> bool:
@@ -47,8 +82,8 @@ def _unranked(evaluation: Evaluation, sets: Collection[str]) -> Iterator[str]:
     bands = evaluation.bands
     if bands is None:
         return
-    formed = {one.subset for one in evaluation.averages.values() if has_sets(one, sets) and "eer" in one.metrics}
-    if bands.subset not in formed | set(sets):
+    means = {one.subset for one in formed(evaluation, sets).values() if "eer" in one.metrics}
+    if bands.subset not in means | set(sets):
         yield f"no minimum-EER conditions: there is no '{bands.subset}' (bands.subset), a trial set or an average of the EER"
     elif bands.attacker and bands.attacker not in evaluation.attackers:
         yield f"minimum-EER conditions by the strongest attack alone: no attacker {bands.attacker} is chosen (bands.attacker)"

@@ -78,7 +78,7 @@ class Compared:
 
     Attributes:
         a, b: their labels.
-        to_baseline: whether ``a`` is the system that the others are held against.
+        to_baseline: whether ``a`` is the baseline.
         ref: the artefact (:func:`pipeline.stages.strongest.differences`).
     """
 

@@ -140,16 +140,18 @@ class Bands(ComponentSettings):
 
 
 class ReportSettings(ComponentSettings):
-    """What the report holds systems against, and how the strongest attacks are judged.
+    """What the report compares systems with, and how the strongest attacks are judged.
 
     Attributes:
         baseline: label of the system that all others are compared with; '' is the first one that protects.
+        mean_of_sexes: form the mean of the trial sets of f and m (``X_f`` and ``X_m``) that no average of ``averages`` holds.
         replicates: permutations of the null band of the strongest attack (enrolment models permuted whole, once for all attacks); 0
             leaves it out.
         seed: of permutations, and of swaps of systems.
     """
 
     baseline: str = numeric("")
+    mean_of_sexes: bool = numeric(True)
     replicates: int = numeric(1000, ge=0)
     seed: int = numeric(0, ge=0)
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from pipeline.engine.task import Input, Ref, Task
 from pipeline.errors import ConfigError
-from pipeline.planning.averages import has_sets
+from pipeline.planning.averages import formed
 from pipeline.planning.graph import Answered, Compared
 from pipeline.planning.plan import Cell, Plan
 from pipeline.planning.settings import ReportSettings
@@ -31,10 +31,7 @@ def strongest(plan: Plan) -> None:
     """
     if not plan.families("trials"):
         return
-    names = set(plan.data.trials)
-    plan.graph.means = {
-        one.subset: dict(one.weights) for one in plan.evaluation.averages.values() if has_sets(one, names)
-    }
+    plan.graph.means = {one.subset: dict(one.weights) for one in formed(plan.evaluation, plan.data.trials).values()}
     by_system: dict[str, list[Tried]] = {}
     for one in plan.tried:
         by_system.setdefault(one[0].system.system, []).append(one)
@@ -54,7 +51,12 @@ def _answered(plan: Plan, system: str, tried: Sequence[Tried]) -> tuple[Sets, Ma
         there.setdefault(one[0].subset, []).append((number[key], one))
     ids = {subset: tuple(place for place, _ in several) for subset, several in there.items()}
     made = {subset: _attacks(plan, system, subset, [one for _, one in there[subset]]).ref() for subset in there}
-    sets = Sets(ids, {name: of for name, of in plan.graph.means.items() if set(of) <= set(ids)})
+    first = dict(zip(keys, identities))
+    sets = Sets(
+        ids,
+        {name: of for name, of in plan.graph.means.items() if set(of) <= set(ids)},
+        tuple(place for key, place in number.items() if first[key]["condition"].endswith("PP")),
+    )
     inputs: dict[str, Input] = {f"attacks.{place}": ref for place, ref in enumerate(made.values())}
     task = plan.graph.add(
         Task(
@@ -66,7 +68,6 @@ def _answered(plan: Plan, system: str, tried: Sequence[Tried]) -> tuple[Sets, Ma
             libraries=LIBRARIES,
         )
     )
-    first = dict(zip(keys, identities))
     protects = any(identity["condition"] != "OO" for identity in identities)
     plan.graph.answered.append(
         Answered(
@@ -124,7 +125,7 @@ def _untried(plan: Plan, system: str, identities: Sequence[Mapping[str, str]]) -
 
 
 def _compared(plan: Plan, held: Mapping[str, tuple[Sets, Mapping[str, Ref]]]) -> None:
-    """Each system that protects with each other, first the one that all others are held against."""
+    """Each system that protects with each other, first with the baseline, and each with unprotected speech."""
     known = {one.identity["system"]: one for one in plan.graph.answered}
     protecting = [system for system, one in known.items() if one.protects]
     asked = plan.evaluation.report
@@ -138,9 +139,10 @@ def _compared(plan: Plan, held: Mapping[str, tuple[Sets, Mapping[str, Ref]]]) ->
         return
     baseline = asked.baseline or protecting[0]
     order = [baseline, *(system for system in protecting if system != baseline)]
-    for place, a in enumerate(order):
-        for b in order[place + 1 :]:
-            _pair(plan, known[a], known[b], held, a == baseline)
+    pairs = [(a, b) for place, a in enumerate(order) for b in order[place + 1 :]]
+    pairs += [(one, b) for one in known if one not in order and not known[one].protects for b in protecting]
+    for a, b in pairs:
+        _pair(plan, known[a], known[b], held, a == baseline)
 
 
 def _pair(
@@ -187,4 +189,5 @@ def _plain(sets: Sets) -> dict[str, Any]:
     return {
         "attacks": {name: list(ids) for name, ids in sets.attacks.items()},
         "means": {name: dict(weights) for name, weights in sets.means.items()},
+        "protected": list(sets.protected),
     }

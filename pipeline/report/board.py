@@ -1,7 +1,8 @@
-"""The leaderboard for papers: which system protects best, as Markdown and as LaTeX, of one run or of several.
+"""The leaderboard for papers, as Markdown and as LaTeX, of one run or of several.
 
-A table a subset: one row a system, best first, each number with its interval; the sentence of :mod:`pipeline.report.leaderboard` above it;
-below it what the marks mean and under which signatures the numbers were measured. The terminal's table is in that module, and shorter.
+A table a subset: one row a system, best first, EER and D_ECE with their intervals; the sentence of :mod:`pipeline.report.verdict` above it; below
+it what the marks mean, a table of the other numbers, and the signatures under which all were measured. The terminal's table is in
+:mod:`pipeline.report.leaderboard`, and shorter.
 """
 
 from __future__ import annotations
@@ -13,18 +14,18 @@ from typing import Any
 
 import pandas as pd
 
-from pipeline.report import glossary, leaderboard, signatures, tables
+from pipeline.report import glossary, leaderboard, signatures, tables, verdict
 from pipeline.report.words import joined
-from pipeline.tables import results
 from pipeline.tables.answers import ATTACK, TAKEN
 
 TITLE = leaderboard.TITLE
 NO_SYSTEM = "No system that protects was attacked, so that there is no answer."
 RANK = (
-    "Rank: 1 and one more for each system that is shown to be better (speakers swapped between two systems, p at most 0.05 after "
-    "Holm's correction); systems that are not told apart share it."
+    "Rank: 1 and one more for each system that is shown to disclose less (speakers swapped between two systems, p at most 0.05 after "
+    "Holm's correction), whether they protect or not; systems that are not told apart share it."
 )
-EER = "EER: on the convex hull of the ROC (rocch)."
+EER = "EER: the lowest of all attacks, on the convex hull of the ROC (rocch)."
+D_ECE = "D_ECE: the highest of all attacks, corrected for what the highest of several is too high by chance."
 SIGNED = "Signatures, of which equal ones are comparable (sha256: the first digits of that of the whole signatures, a line each, in order)"
 WITHIN, PARTIAL = "~", "†"
 
@@ -73,22 +74,42 @@ class Column:
 
 
 @dataclass(frozen=True)
+class Grid:
+    """A table.
+
+    Attributes:
+        heads, numbers: heads, and which columns hold numbers.
+        body: a row a system (and run).
+    """
+
+    heads: tuple[str, ...]
+    numbers: tuple[bool, ...]
+    body: tuple[tuple[Cell, ...], ...]
+
+    @classmethod
+    def of(cls, columns: Sequence[Column], rows: Sequence[Row]) -> Grid:
+        """The columns that show something."""
+        kept = [one for one in columns if any(one.cell(row).text not in ("", tables.DASH) for row in rows)]
+        body = tuple(tuple(column.cell(row) for column in kept) for row in rows)
+        return cls(tuple(one.head for one in kept), tuple(one.is_number for one in kept), body)
+
+
+@dataclass(frozen=True)
 class Board:
-    """The table of one subset.
+    """The tables of one subset.
 
     Attributes:
         subset: its name.
         said: the sentences that answer; one a run.
-        heads, numbers: heads, and which columns hold numbers.
-        body: a row a system (and run).
-        notes: what a reader needs to know to read it, one sentence each.
+        first: the answer.
+        further: the other numbers.
+        notes: what a reader needs to know to read them, one sentence each.
     """
 
     subset: str
     said: tuple[str, ...]
-    heads: tuple[str, ...]
-    numbers: tuple[bool, ...]
-    body: tuple[tuple[Cell, ...], ...]
+    first: Grid
+    further: Grid
     notes: tuple[str, ...]
 
 
@@ -107,52 +128,70 @@ def boards(given: Sequence[Given], only: Sequence[str] = ()) -> list[Board]:
 
 
 def _board(given: Sequence[Given], subset: str) -> Board:
-    here = [(one, row) for one in given for row in results.records(one.board) if row["subset"] == subset]
+    here = [(one, row) for one in given for row in leaderboard.rows(one.board, subset)]
     rows = [{**row, "run": one.name} for one, row in here]
-    columns = [
-        column for column in _columns(rows) if any(column.cell(row).text not in ("", tables.DASH) for row in rows)
-    ]
     return Board(
         subset,
         tuple(_said(one, subset, len(given) > 1) for one in given if (one.board["subset"] == subset).any()),
-        tuple(column.head for column in columns),
-        tuple(column.is_number for column in columns),
-        tuple(tuple(column.cell(row) for column in columns) for row in rows),
+        Grid.of(_first(rows), rows),
+        Grid.of(_further(rows), [row for row in rows if not math.isnan(row["d_ece"])]),
         (*_notes(rows), *_runs(given), *_signed(here)),
     )
 
 
 def _said(one: Given, subset: str, several: bool) -> str:
-    said = leaderboard.sentence(one.board, one.differences, subset, one.diagnostics) or f"On {subset}: {NO_SYSTEM}"
+    said = verdict.sentence(one.board, one.differences, subset, one.diagnostics) or f"On {subset}: {NO_SYSTEM}"
     return f"{one.name}: {said}" if several else said
 
 
 # -------------------------------------------------------------------------------------------------------------- columns
 
 
-def _columns(rows: Sequence[Row]) -> list[Column]:
-    """All columns, those without any value among them."""
-    columns = [Column("rank", True, lambda row: Cell(_rank(row))), Column("system", False, _text("system"))]
-    if any(row["run"] for row in rows):
-        columns.append(Column("run", False, _text("run")))
-    columns += [
+def _first(rows: Sequence[Row]) -> list[Column]:
+    """The columns of the answer, those without any value among them."""
+    return [
+        Column("rank", True, lambda row: Cell(_rank(row))),
+        *_about(rows),
         Column("strongest attack (of so many)", False, _attack),
-        Column(_head("d_ece"), True, lambda row: _valued(row, "d_ece", _marks(row))),
-        Column(_head("eer"), True, lambda row: _valued(row, "eer", _partial(row))),
-        Column(f"{_head('l_w')} (ceiling)", True, _with_ceiling),
-        Column("tag", False, _text("tag")),
-        Column(f"{_head('alid')} (chance)" if _chance(rows) else _head("alid"), True, _alid),
-        *(Column(_head(name), True, _taken(name)) for name in TAKEN if name != "alid"),
+        *(Column(_head(one.metric), True, _cell(one, True)) for one in leaderboard.FIRST),
     ]
-    return columns
+
+
+def _further(rows: Sequence[Row]) -> list[Column]:
+    """The columns of the other numbers."""
+    return [
+        *_about(rows),
+        *(Column(one.head, True, _cell(one, False)) for one in leaderboard.OF_STRONGEST),
+        *(Column(_scaled(one), True, _cell(one, False)) for one in leaderboard.FURTHER),
+    ]
+
+
+def _about(rows: Sequence[Row]) -> list[Column]:
+    """System, and run where there are several."""
+    several = any(row["run"] for row in rows)
+    return [Column("system", False, _text("system")), *([Column("run", False, _text("run"))] if several else [])]
 
 
 def _text(name: str) -> Callable[[Row], Cell]:
     return lambda row: Cell(str(row[name]) or tables.DASH)
 
 
-def _taken(name: str) -> Callable[[Row], Cell]:
-    return lambda row: _valued(row, name, "")
+def _cell(column: leaderboard.Column, marked: bool) -> Callable[[Row], Cell]:
+    """What a column of the leaderboard shows of a row: a number with its interval, its scale and, where it is the answer, its marks."""
+
+    def cell(row: Row) -> Cell:
+        value, interval, scale = column.texts(row, tables.number)
+        shown = marked and column.unit != "" and value != tables.DASH
+        marks = (_marks(row) if column is leaderboard.D_ECE else _partial(row)) if shown else ""
+        return Cell(value, " ".join(filter(None, [interval, scale])), marks)
+
+    return cell
+
+
+def _scaled(column: leaderboard.Column) -> str:
+    """The head of a metric with what stands in round brackets beside it."""
+    _, bracket, scale = column.head.partition(" (")
+    return f"{_head(column.metric)} ({scale}" if column.most and bracket else _head(column.metric)
 
 
 def _head(metric: str) -> str:
@@ -169,33 +208,7 @@ def _rank(row: Row) -> str:
 def _attack(row: Row) -> Cell:
     if math.isnan(row["d_ece"]):
         return Cell(tables.DASH)
-    return Cell(leaderboard.attack(row), f"({int(row['n_attacks'])})")
-
-
-def _valued(row: Row, name: str, marks: str) -> Cell:
-    unit = glossary.metric(name).unit
-    value, low, high = (row[f"{name}{end}"] for end in ("", "_low", "_high"))
-    if math.isnan(value):
-        return Cell(tables.DASH)
-    interval = "" if math.isnan(low) else f"[{tables.number(low, unit)}, {tables.number(high, unit)}]"
-    return Cell(tables.number(value, unit), interval, marks)
-
-
-def _with_ceiling(row: Row) -> Cell:
-    text = tables.number(row["l_w"], "log10")
-    most = row["l_w_ceiling"]
-    return Cell(text, "" if math.isnan(row["l_w"]) or math.isnan(most) else f"({tables.number(most, 'log10')})")
-
-
-def _alid(row: Row) -> Cell:
-    found, chance = _valued(row, "alid", ""), _chance([row])
-    return Cell(found.text, " ".join(filter(None, [found.more, chance]))) if chance else found
-
-
-def _chance(rows: Sequence[Row]) -> str:
-    """The value of ALID by chance, in brackets, of the first row that has it."""
-    known = [row["alid_chance"] for row in rows if not math.isnan(row["alid_chance"])]
-    return f"({tables.number(known[0], 'bit')})" if known else ""
+    return Cell(verdict.attack(row), f"({int(row['n_attacks'])})")
 
 
 def _marks(row: Row) -> str:
@@ -222,21 +235,27 @@ def _runs(given: Sequence[Given]) -> list[str]:
 def _notes(rows: Sequence[Row]) -> list[str]:
     """What the marks and brackets mean, and what is not there, with why."""
     ranked = any(not pd.isna(row["rank"]) for row in rows)
-    said = [*([RANK] if ranked else []), EER, "In square brackets: 95 % interval over speakers."]
+    said = [*([RANK] if ranked else []), EER, D_ECE, "In square brackets: 95 % interval over speakers."]
+    others = dict.fromkeys(
+        f"{row['system']}: {row['lowest_eer_attack']}"
+        for row in rows
+        if row["lowest_eer_attack"] not in ("", verdict.attack(row))
+    )
+    said += [f"Lowest EER by another attack: {'; '.join(others)}."] if others else []
     said.append("↑ higher is more private, ↓ lower is more private.")
     if any(not math.isnan(row["l_w_ceiling"]) for row in rows):
         sets = ", of a mean over sets the worst of them" if any(row["n_sets"] > 1 for row in rows) else ""
         said.append(f"l_w: in brackets the largest value that so many trials can show{sets}.")
-    if _chance(rows):
-        said.append("ALID: in round brackets its value by chance.")
+    if any(not math.isnan(row["alid_ceiling"]) for row in rows if not math.isnan(row["alid"])):
+        said.append("ALID: 0 where nothing is disclosed, in round brackets the most that is possible.")
     if any(row["chance"] == "within" for row in rows):
-        said.append(f"{WITHIN} {leaderboard.NOTHING}.")
+        said.append(f"{WITHIN} {verdict.NOTHING}.")
     if any(row["status"] == "partial" for row in rows):
         said.append(f"{PARTIAL} does not stand on everything that was expected: do not compare.")
     said += _absent(rows)
-    others = {name: _others(rows, name) for name in TAKEN}
-    for texts in dict.fromkeys(tuple(one) for one in others.values() if one):
-        names = joined(glossary.metric(name).symbol for name, one in others.items() if tuple(one) == texts)
+    elsewhere = {name: _others(rows, name) for name in TAKEN}
+    for texts in dict.fromkeys(tuple(one) for one in elsewhere.values() if one):
+        names = joined(glossary.metric(name).symbol for name, one in elsewhere.items() if tuple(one) == texts)
         said.append(f"{names} by another extractor than the attack's: {'; '.join(texts)}.")
     return said
 
@@ -305,7 +324,10 @@ def _behind(one: Given, rows: Sequence[Row]) -> pd.DataFrame:
         of_attack = one.rows["metric"].isin(["d_ece", "l_w", "tag"]) | (
             (one.rows["metric"] == "eer") & (one.rows["variant"] == "rocch")
         )
-        kept |= attacked & of_attack
+        lowest = (
+            (one.rows["metric"] == "eer") & (one.rows["variant"] == "rocch") & (one.rows["value"] == row["lowest_eer"])
+        )
+        kept |= (attacked & of_attack) | (here & (one.rows["subset"] == row["subset"]) & lowest)
         for name in TAKEN:
             if not math.isnan(row[name]):
                 kept |= here & (one.rows["metric"] == name) & (one.rows["value"] == row[name])
@@ -324,10 +346,20 @@ def _markdown(board: Board) -> str:
     lines = [f"**{tables.markdown(f'{TITLE}: {board.subset}')}**", ""]
     for said in board.said:
         lines += [tables.markdown(said), ""]
-    rule = ["---:" if number else "---" for number in board.numbers]
-    for texts in (map(tables.markdown, board.heads), rule, *(map(_pipe, line) for line in board.body)):
-        lines.append(f"| {' | '.join(texts)} |")
+    lines += _grid(board.first)
+    if _says_more(board.further):
+        lines += ["", "Other numbers of the systems:", "", *_grid(board.further)]
     return "\n".join([*lines, "", " ".join(map(tables.markdown, board.notes)), "", ""])
+
+
+def _says_more(grid: Grid) -> bool:
+    return len(grid.body) > 0 and any(grid.numbers)
+
+
+def _grid(grid: Grid) -> list[str]:
+    rule = ["---:" if number else "---" for number in grid.numbers]
+    texts = (map(tables.markdown, grid.heads), rule, *(map(_pipe, line) for line in grid.body))
+    return [f"| {' | '.join(one)} |" for one in texts]
 
 
 def _pipe(cell: Cell) -> str:
@@ -340,33 +372,38 @@ def to_latex(shown: Iterable[Board]) -> str:
 
 
 def _latex(board: Board) -> str:
-    columns = "".join("r" if number else "l" for number in board.numbers)
-    lines = [
-        r"\begin{table*}",
-        r"\centering",
-        rf"\caption{{{' '.join(map(tables.latex, board.said))}}}",
-        r"\footnotesize",
-        r"\setlength{\tabcolsep}{3pt}",
-        rf"\begin{{tabular}}{{{columns}}}",
-        r"\toprule",
-        " & ".join(_stacked(head, number) for head, number in zip(board.heads, board.numbers)) + r" \\",
-        r"\midrule",
-    ]
-    for cells in board.body:
-        lines.append(" & ".join(_in_latex(cell, number) for cell, number in zip(cells, board.numbers)) + r" \\")
     # A signature has no blanks at which a line could end.
     notes = " ".join(map(tables.latex, board.notes)).replace(r"\textbar{}", r"\textbar\allowbreak{}")
     return "\n".join(
         [
-            *lines,
-            r"\bottomrule",
-            r"\end{tabular}",
+            r"\begin{table*}",
+            r"\centering",
+            rf"\caption{{{' '.join(map(tables.latex, board.said))}}}",
+            r"\footnotesize",
+            r"\setlength{\tabcolsep}{3pt}",
+            *_tabular(board.first),
+            *([r"\par\smallskip", *_tabular(board.further)] if _says_more(board.further) else []),
             r"\par\smallskip",
             rf"\begin{{minipage}}{{\linewidth}}\scriptsize\sloppy {notes}\end{{minipage}}",
             r"\end{table*}",
             "",
         ]
     )
+
+
+def _tabular(grid: Grid) -> list[str]:
+    columns = "".join("r" if number else "l" for number in grid.numbers)
+    lines = [
+        rf"\begin{{tabular}}{{{columns}}}",
+        r"\toprule",
+        " & ".join(_stacked(head, number) for head, number in zip(grid.heads, grid.numbers)) + r" \\",
+        r"\midrule",
+    ]
+    for cells in grid.body:
+        line = " & ".join(_in_latex(cell, number) for cell, number in zip(cells, grid.numbers)) + r" \\"
+        # A star or a bracket at its start would be read as belonging to the line end before it.
+        lines.append("{}" * line.startswith(("*", "[")) + line)
+    return [*lines, r"\bottomrule", r"\end{tabular}"]
 
 
 def _stacked(head: str, number: bool) -> str:

@@ -15,7 +15,8 @@ import pandas as pd
 
 from pipeline.report import counterparts, run_labels, runs, tables
 from pipeline.report import settings_that_differ as differ
-from pipeline.report.leaderboard import DIFFERENT, WIDTH
+from pipeline.report.leaderboard import WIDTH
+from pipeline.report.verdict import DIFFERENT
 from pipeline.report.words import joined
 from pipeline.tables import results
 
@@ -30,8 +31,8 @@ SAME_SCORES = "The same scores in both runs"
 """Why a row has no numbers: there is nothing to compare."""
 STRONGEST = "strongest"
 NOTE = (
-    "D_ECE in bit (more gives away more) and EER in %, with 95 % intervals over speakers. p: that the D_ECE are the same, "
-    "two-sided, the runs swapped speaker by speaker, after Holm's correction over each table."
+    "D_ECE in bit (higher discloses more) and the lowest EER in %, with 95 % intervals over speakers. p: that the D_ECE are the "
+    "same, two-sided, the runs swapped speaker by speaker, after Holm's correction over each table."
 )
 PARTIAL = " †: stands on less than was expected."
 Pair = tuple[float, float]
@@ -356,7 +357,7 @@ def _verdict(rows: Sequence[Between]) -> str:
         ("less in B", [named(row) for row in unlike if row.difference < 0]),
     ):
         if several:
-            said.append(f"{joined(several)} give{'s' if len(several) == 1 else ''} away {word} than in A")
+            said.append(f"{joined(several)} disclose{'s' if len(several) == 1 else ''} {word} than in A")
     alike = [named(row) for row in tested if row not in unlike]
     if not said:
         return f"Not shown to be different: {joined(alike)}."

@@ -1,207 +1,94 @@
-"""The answer in words and as a table: which system protects best, against which attack, by how much, and is it significant."""
+"""The answer as text: the sentences of :mod:`pipeline.report.verdict`, and the tables of the systems."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import pandas as pd
 
-from pipeline.diagnostics import sentences
-from pipeline.report import tables, words
+from pipeline.report import tables, verdict
 from pipeline.report.fitting import cut, distinct, plain
 from pipeline.report.tables import on_screen
-from pipeline.report.words import joined
+from pipeline.report.words import NOTHING
 from pipeline.tables import results
 
 WIDTH = 100
 """Columns of a terminal."""
 LONGEST_SYSTEM = 18
-TITLE = "Which system protects best, each against the strongest attack that was tried on it"
-NOTHING = words.NOTHING
-DIFFERENT = 0.05
-ADVICE = ("enrolled_once", "not_adapted", "other_centre", "weak_extractor")
-"""Checks that say what else could be tried."""
+TITLE = "What the strongest attack tried on each system discloses, compared with unprotected speech"
 
 Row = Mapping[str, Any]
 
 
-# ---------------------------------------------------------------------------------------------------------------- words
-
-
-def attack(row: Row) -> str:
-    """An attack in few words: who, with what, and whether it was adapted to the system."""
-    adapted = ", adapted" if str(row["trained_on"]).find("anonymised") >= 0 else ""
-    both = ", original enrolled too" if row["condition"] == "OPP" else ""
-    return f"{row['attacker']}: {row['extractor']}, {row['backend']}{adapted}{both}"
-
-
-def of_difference(row: Row) -> str:
-    """One difference as a sentence; its numbers are B minus A."""
-    where = f"On {row['subset']}, " + (
-        "each under its strongest attack" if row["under"] == "strongest" else f"under {row['attack']}"
-    )
-    two = f"{row['system']} and {row['reference']}"
-    if math.isnan(row.get("difference", math.nan)):
-        return f"{where}, {two} cannot be compared: {row['reason']}."
-    said = f"{where}, {_more_or_less(row)}{_interval_of(row)}"
-    p = row.get("p_value", math.nan)
-    if math.isnan(p):
-        return f"{said}; not tested: {row['reason']}."
-    corrected, n = row["p_holm"], row["n_compared"]
-    how = f" after Holm's correction for {n} comparisons" if n > 1 else ""
-    verdict = "they are different" if corrected <= DIFFERENT else "they are not shown to be different"
-    return f"{said}; {p_value(corrected)}{how}: {verdict}."
-
-
-def _more_or_less(row: Row) -> str:
-    size = abs(row["difference"])
-    if row["metric"] == "eer" and size == 0:
-        return f"the EER of {row['system']} is that of {row['reference']}"
-    if row["metric"] == "eer":
-        word = "higher" if row["difference"] > 0 else "lower"
-        return f"the EER of {row['system']} is {100 * size:.1f} points {word} than that of {row['reference']}"
-    if size == 0:
-        return f"{row['system']} gives away as much as {row['reference']}"
-    word = "more" if row["difference"] > 0 else "less"
-    return f"{row['system']} gives away {bits(size)} bit {word} than {row['reference']}"
-
-
-def _interval_of(row: Row) -> str:
-    if math.isnan(row.get("low", math.nan)):
-        return ""
-    scale, unit = (100, " points") if row["metric"] == "eer" else (1, " bit")
-    digits = 1 if row["metric"] == "eer" else 3
-    low, high = (f"{scale * row[end]:+.{digits}f}" for end in ("low", "high"))
-    return f" (difference: 95 % interval {low} to {high}{unit})"
-
-
-def p_value(p: float) -> str:
-    """A p-value with two digits, not below what can be told."""
-    return "p < 0.001" if p < 0.001 else f"p = {p:.2g}"
-
-
-def bits(value: float) -> str:
-    """Bits with three digits."""
-    return tables.number(value, "bit")
-
-
-def sentence(
-    board: pd.DataFrame, differences: pd.DataFrame, subset: str, diagnostics: pd.DataFrame, longest: int = 10**6
-) -> str:
-    """What a reviewer could quote of one subset: which system, against which attack, the difference to the next with its p, and
-    the strongest doubt about the attack, cut to the ``longest`` that is wanted; '' where no system protects."""
-    ranked = _ranked(board, subset)
-    valued = [row for row in ranked if not math.isnan(row["d_ece"])]
-    if not valued:
-        return ""
-    best, rest = valued[0], valued[1:]
-    parts = [_verdict(best, rest, differences)]
-    if best["chance"] == "within":
-        parts.append(f"That is {NOTHING}.")
-    if len(valued) < len(ranked):
-        without = joined(str(row["system"]) for row in ranked if math.isnan(row["d_ece"]))
-        parts.append(f"Of {without} there is no number.")
-    doubt = doubt_about(best, diagnostics)
-    if doubt:
-        parts.append(f"Doubt about this attack: {cut(doubt, longest)}")
-    return " ".join(parts)
-
-
-def _ranked(board: pd.DataFrame, subset: str) -> list[dict[str, Any]]:
-    return [row for row in results.records(board) if row["subset"] == subset and row["protects"]]
-
-
-def best_row(board: pd.DataFrame) -> Row | None:
-    """The row that the sentence of the first subset is about."""
-    ranked = _ranked(board, subsets(board)[0]) if len(board) else []
-    return next((row for row in ranked if not math.isnan(row["d_ece"])), None)
-
-
-def _verdict(best: Row, rest: Sequence[Row], differences: pd.DataFrame) -> str:
-    low, high = best["d_ece_low"], best["d_ece_high"]
-    beside = "" if low <= best["d_ece"] <= high else ", corrected for what few trials add,"
-    interval = "" if math.isnan(low) else f" (95 % interval{beside} {bits(low)} to {bits(high)})"
-    tried = int(best["n_attacks"])
-    by = f"the strongest of {tried} attacks" if tried > 1 else "the only attack tried"
-    numbers = (
-        f"against {by} ({attack(best)}) it gives away {bits(best['d_ece'])} bit of D_ECE{interval}, "
-        f"at an EER of {100 * best['eer']:.1f} %"
-    )
-    if not rest:
-        return f"On {best['subset']}, {best['system']} is the only system that protects: {numbers}."
-    row = pair(differences, str(best["subset"]), str(best["system"]), str(rest[0]["system"]))
-    p = math.nan if row is None else row["p_holm"]
-    if row is None or math.isnan(p):
-        why = "" if row is None or not row["reason"] else f" ({row['reason']})"
-        return f"On {best['subset']}, {best['system']} has the lowest D_ECE: {numbers}; it was not tested against the next, {rest[0]['system']}{why}."
-    word = "less" if best["d_ece"] <= rest[0]["d_ece"] else "more"
-    much = f"{bits(abs(row['difference']))} bit {word} than" if row["difference"] else "as much as"
-    gap = f"{much} the next, {rest[0]['system']} ({p_value(p)})"
-    alike = joined(str(one["system"]) for one in (best, *rest) if one["rank"] == best["rank"])
-    if rest[0]["rank"] != best["rank"]:
-        return f"On {best['subset']}, {best['system']} protects best: {numbers}, {gap}."
-    return (
-        f"On {best['subset']}, {alike} cannot be told apart; {best['system']} has the lowest D_ECE: {numbers}, {gap}."
-    )
-
-
-def pair(differences: pd.DataFrame, subset: str, one: str, other: str) -> dict[str, Any] | None:
-    """The comparison of two systems by D_ECE, each under its strongest attack."""
-    wanted = (subset, "strongest", "d_ece", {one, other})
-    for row in results.records(differences):
-        if (row["subset"], row["under"], row["metric"], {row["system"], row["reference"]}) == wanted:
-            return row
-    return None
-
-
-def doubt_about(row: Row, diagnostics: pd.DataFrame) -> str:
-    """The first thing that casts doubt on an attack: of itself, else of its system, else of all; '' if nothing does."""
-    flagged = [one for one in results.records(diagnostics) if bool(one["flagged"])] if len(diagnostics) else []
-    flagged = [one for one in flagged if one["check"] not in sentences.OF_NUMBERS]
-    # What was found wrong comes before what else could be tried.
-    flagged.sort(key=lambda one: str(one["check"]) in ADVICE)
-
-    def fits(one: Row) -> int | None:
-        names = ("subset", "system", "condition", "attacker", "extractor", "trained_on", "backend")
-        held = [(str(one[name] or ""), str(row[name])) for name in names]
-        if any(
-            said and said != own and not (name == "subset" and row["n_sets"] > 1)
-            for name, (said, own) in zip(names, held)
-        ):
-            return None
-        return -sum(bool(said) for said, _ in held)
-
-    known = [(number, place) for place, one in enumerate(flagged) if (number := fits(one)) is not None]
-    return str(flagged[min(known)[1]]["sentence"]) if known else ""
-
-
-# ---------------------------------------------------------------------------------------------------------------- table
-
-
 @dataclass(frozen=True)
 class Column:
-    """A column of the table: its head, and how a row shows in it."""
+    """A column of the table.
+
+    Attributes:
+        head, metric, unit: what it shows.
+        value: the column of the leaderboard that holds it.
+        ends: those of its interval.
+        most: that of the largest value that it can have.
+    """
 
     head: str
-    name: str
+    metric: str
     unit: str
-    interval: bool = False
+    value: str
+    ends: tuple[str, str] | None = None
+    most: str = ""
+
+    def has_value(self, row: Row) -> bool:
+        return bool(row[self.value]) if self.unit == "" else not math.isnan(row[self.value])
+
+    def texts(self, row: Row, number: Callable[[float, str], str]) -> tuple[str, str, str]:
+        """The value, its interval, and its scale, as text; '' for what there is not."""
+        if not self.has_value(row):
+            return tables.DASH, "", ""
+        if self.unit == "":
+            return str(row[self.value]), "", ""
+        ends = [row[name] for name in self.ends or () if not math.isnan(row[name])]
+        interval = f"[{', '.join(number(end, self.unit) for end in ends)}]" if len(ends) == 2 else ""
+        most = row[self.most] if self.most else math.nan
+        least = "0 to " if self.metric == "alid" else ""
+        return (
+            number(row[self.value], self.unit),
+            interval,
+            "" if math.isnan(most) else f"({least}{number(most, self.unit)})",
+        )
 
 
-COLUMNS = (
-    Column("D_ECE (bit) ↓", "d_ece", "bit", True),
-    Column("EER (%) ↑", "eer", "fraction", True),
-    Column("l_w ↓ (most)", "l_w", "log10"),
-    Column("tag", "tag", ""),
-    Column("ALID ↓ (chance)", "alid", "bit"),
-    Column("MeanD ↓", "mean_d", "bit"),
-    Column("IdR ↓", "idr", "fraction"),
-    Column("DeID_OP ↑", "deid", "fraction"),
-    Column("G_VD (dB)", "g_vd", "dB"),
+def _taken(head: str, metric: str, unit: str, most: str = "") -> Column:
+    return Column(head, metric, unit, metric, (f"{metric}_low", f"{metric}_high"), most)
+
+
+EER = Column("EER (%) ↑", "eer", "fraction", "lowest_eer", ("lowest_eer_low", "lowest_eer_high"))
+D_ECE = Column("D_ECE (bit) ↓", "d_ece", "bit", "d_ece_corrected", ("d_ece_low", "d_ece_high"))
+FIRST = (EER, D_ECE, Column("tag", "tag", "", "tag"))
+"""The columns of the first table."""
+FURTHER = (
+    Column("l_w ↓ (at most)", "l_w", "log10", "l_w", most="l_w_ceiling"),
+    _taken("ALID ↓ (0 to log2 N)", "alid", "bit", "alid_ceiling"),
+    _taken("MeanD ↓", "mean_d", "bit"),
+    _taken("IdR ↓", "idr", "fraction"),
+    _taken("DeID_OP ↑", "deid", "fraction"),
+    _taken("G_VD (dB)", "g_vd", "dB"),
 )
+"""Those of the second."""
+OF_STRONGEST = (
+    Column("D_ECE as measured (bit)", "d_ece", "bit", "d_ece", ("d_ece_low", "d_ece_high")),
+    Column("EER of that attack (%)", "eer", "fraction", "eer", ("eer_low", "eer_high")),
+)
+"""What stands before them where there is room: the highest D_ECE of all attacks, and the EER of this attack."""
+COLUMNS = (*FIRST, *FURTHER)
+
+
+def rows(board: pd.DataFrame, subset: str) -> list[dict[str, Any]]:
+    """The rows of one subset with what they show."""
+    return [verdict.completed(row) for row in results.records(board) if row["subset"] == subset]
 
 
 def subsets(board: pd.DataFrame) -> list[str]:
@@ -213,46 +100,48 @@ def subsets(board: pd.DataFrame) -> list[str]:
 
 
 def lines(board: pd.DataFrame, subset: str, *, attacks: bool = True, width: int = WIDTH) -> list[str]:
-    """The table of one subset: a row a system, and with ``attacks`` under each the one that its numbers stand on.
-
-    Of a wider table the last columns are left out: :func:`left_out` names them.
-    """
-    rows = [row for row in results.records(board) if row["subset"] == subset]
-    heads, body = _grid(rows, width)
-    aligned = tables.aligned(heads, body, (0, 1))
+    """The table of one subset: a row a system, and with ``attacks`` under each the one that its numbers stand on."""
+    shown = rows(board, subset)
+    aligned, body = _aligned(shown, FIRST, width)
     # Heads and a rule may stand above the body.
-    above = len(aligned) - len(body)
+    above = len(aligned) - body
     found = aligned[:above]
-    for row, line in zip(rows, aligned[above:]):
-        found += [line, cut(plain(f"      {_about(row)}"), width)] if attacks else [line]
+    for row, line in zip(shown, aligned[above:]):
+        found += [line, cut(plain(f"      {'; '.join(about(row))}"), width)] if attacks else [line]
     return [cut(line.rstrip(), width) for line in found]
 
 
-def left_out(board: pd.DataFrame, subset: str, *, width: int = WIDTH) -> list[str]:
-    """The columns that the table of one subset has no room for."""
-    rows = [row for row in results.records(board) if row["subset"] == subset]
-    heads, _ = _grid(rows, width)
-    return [column.head.split()[0] for column in _columns(rows) if column.head not in heads]
+def further(board: pd.DataFrame, subset: str, *, width: int = WIDTH) -> list[str]:
+    """The table of the other numbers of one subset; nothing where there are none."""
+    shown = rows(board, subset)
+    if not any(column.has_value(row) for column in FURTHER for row in shown):
+        return []
+    return [cut(line.rstrip(), width) for line in _aligned(shown, FURTHER, width)[0]]
 
 
-def _columns(rows: Sequence[Row]) -> list[Column]:
+def further_heads(board: pd.DataFrame, subset: str) -> list[str]:
+    """What stands in the table of the other numbers."""
+    return [column.head.split()[0] for column in present(rows(board, subset), FURTHER)]
+
+
+def present(shown: Sequence[Row], columns: Sequence[Column]) -> list[Column]:
     """The columns that have a value."""
-    return [
-        column
-        for column in COLUMNS
-        if any(row[column.name] if column.name == "tag" else not math.isnan(row[column.name]) for row in rows)
-    ]
+    return [column for column in columns if any(column.has_value(row) for row in shown)]
 
 
-def _grid(rows: Sequence[Row], width: int) -> tuple[list[str], list[list[str]]]:
-    shown = _columns(rows)
-    heads = ["rank", "system", *(column.head for column in shown)]
+def _aligned(shown: Sequence[Row], columns: Sequence[Column], width: int) -> tuple[list[str], int]:
+    """The lines of a table, and how many of them are its body."""
+    kept = present(shown, columns)
+    heads = [*(["rank"] if columns is FIRST else []), "system", *(column.head for column in kept)]
     longest = LONGEST_SYSTEM if width == WIDTH else width
-    systems = distinct([_system(row, rows) for row in rows], longest)
-    body = [[_rank(row), system, *(_cell(row, one) for one in shown)] for row, system in zip(rows, systems)]
+    systems = distinct([_system(row, shown) for row in shown], longest)
+    body = [
+        [*([_rank(row)] if columns is FIRST else []), system, *(_cell(row, one) for one in kept)]
+        for row, system in zip(shown, systems)
+    ]
     while len(heads) > 4 and sum(max(map(on_screen, cells)) + 2 for cells in zip(heads, *body)) - 2 > width:
         heads, body = heads[:-1], [cells[:-1] for cells in body]
-    return heads, body
+    return tables.aligned(heads, body, (0, 1) if columns is FIRST else (0,)), len(body)
 
 
 def _system(row: Row, rows: Sequence[Row]) -> str:
@@ -266,40 +155,33 @@ def _rank(row: Row) -> str:
 
 
 def _cell(row: Row, column: Column) -> str:
-    if column.name == "tag":
-        return str(row["tag"]) or tables.DASH
-    text = _number(row[column.name], column.unit)
-    for name, beside in (("l_w", "l_w_ceiling"), ("alid", "alid_chance")):
-        if column.name == name and not math.isnan(row[beside]):
-            return f"{text} ({_number(row[beside], column.unit)})"
-    if column.interval and not math.isnan(row[f"{column.name}_low"]):
-        low, high = (_number(row[f"{column.name}_{end}"], column.unit) for end in ("low", "high"))
-        text = f"{text} [{low}, {high}]"
-    marks = "~" if column.name == "d_ece" and row["chance"] == "within" else ""
-    return text + marks + ("†" if row["status"] == "partial" and column.interval else "")
+    value, interval, scale = column.texts(row, number)
+    marks = "~" if column is D_ECE and row["chance"] == "within" else ""
+    marks += "†" if row["status"] == "partial" and column in (EER, D_ECE) and value != tables.DASH else ""
+    return " ".join(filter(None, [value, interval if column in FIRST else "", scale])) + marks
 
 
-def _number(value: float, unit: str) -> str:
-    """Shorter than in the tables of all numbers: this one has to fit."""
-    if math.isnan(value):
-        return tables.DASH
-    if math.isinf(value):
+def number(value: float, unit: str) -> str:
+    """Shorter than in the tables of all numbers, so that a row holds them all."""
+    if math.isnan(value) or math.isinf(value):
         return tables.number(value, unit)
-    if unit == "fraction":
-        return f"{100 * value:.1f}"
-    return f"{value:.3f}" if unit == "bit" else f"{value:.1f}"
+    digits, scale = {"bit": (3, 1), "fraction": (1, 100)}.get(unit, (1, 1))
+    text = f"{scale * value:.{digits}f}"
+    return (text.lstrip("-") if float(text) == 0 else text).replace("-", "\N{MINUS SIGN}")
 
 
-def _about(row: Row) -> str:
+def about(row: Row) -> list[str]:
+    """What the numbers of a system stand on: the raw maximum and its attack, the attack with the lowest EER, and what was not tried."""
     if math.isnan(row["d_ece"]):
-        return f"no number: {row['reason']}"
-    tried, may = int(row["n_attacks"]), int(row["contenders"])
-    said = [attack(row)]
-    if tried > 1:
-        said.append(f"of {tried} attacks" + (f", {may} may be the strongest" if may > 1 else ""))
-    if row["untried"]:
-        said.append(f"not tried: {row['untried']}")
-    return "; ".join(said)
+        said = [f"no number: {row['reason']}" if row["reason"] else "no number"]
+    else:
+        tried, alike = int(row["n_attacks"]), int(row["contenders"]) - 1
+        highest = f"highest of {tried} attacks" if tried > 1 else "the only attack tried"
+        said = [f"{highest} {verdict.bits(row['d_ece'])} bit: {verdict.attack(row)}"]
+        lowest = str(row["lowest_eer_attack"])
+        said += [f"lowest EER: {lowest}"] if lowest and lowest != verdict.attack(row) else []
+        said += [f"{alike} other{'s' * (alike > 1)} cannot be told from it"] if alike > 0 else []
+    return [*said, *([f"not tried: {row['untried']}"] if row["untried"] else [])]
 
 
 # ------------------------------------------------------------------------------------------------------------- in full
@@ -309,12 +191,13 @@ def text(board: pd.DataFrame, differences: pd.DataFrame, diagnostics: pd.DataFra
     """The sentence and the tables of all subsets; '' where no system was attacked."""
     if not attacked(board):
         return ""
-    first, *others = subsets(board)
     wide = 10**6
     blocks = [TITLE, ""]
-    for name in (first, *others):
-        said = sentence(board, differences, name, diagnostics)
+    for name in subsets(board):
+        said = verdict.sentence(board, differences, name, diagnostics)
+        other = further(board, name, width=wide)
         blocks += [*([said, ""] if said else []), name, *lines(board, name, width=wide), ""]
+        blocks += [*other, ""] if other else []
     return "\n".join([*blocks, *legend(board)]) + "\n"
 
 
@@ -325,9 +208,12 @@ def attacked(board: pd.DataFrame) -> bool:
 
 def legend(board: pd.DataFrame) -> list[str]:
     """What a reader needs to know to read the table."""
-    said = ["EER: convex hull (rocch). Rank: 1 + systems shown to be better (p ≤ 0.05, Holm: differences.csv)"]
+    return list(_legend(board))
+
+
+def _legend(board: pd.DataFrame) -> Iterator[str]:
+    yield "EER: lowest of all attacks; D_ECE: highest, corrected. Rank: 1 + systems shown to disclose less"
     if (board["chance"] == "within").any():
-        said.append(f"~ {NOTHING}")
+        yield f"~ {NOTHING}"
     if (board["status"] == "partial").any():
-        said.append("† does not stand on everything that was expected")
-    return said
+        yield "† does not stand on everything that was expected"

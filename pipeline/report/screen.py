@@ -13,7 +13,7 @@ import pandas as pd
 from pipeline.diagnostics import bands as conditions
 from pipeline.diagnostics import grouping
 from pipeline.diagnostics.grouping import Finding
-from pipeline.report import leaderboard, tables
+from pipeline.report import leaderboard, tables, verdict
 from pipeline.report.fitting import cut, distinct, height, plain, wrapped
 from pipeline.report.leaderboard import WIDTH
 from pipeline.report.tables import Summary, on_screen
@@ -48,7 +48,8 @@ class Shown:
 
 @dataclass(frozen=True)
 class _Room:
-    """Lines that each part may take; ``doubt`` those of each of the ``doubts``. What is not ``whole`` has a table that is cut."""
+    """Lines that each part may take; ``doubt`` those of each of the ``doubts``. What is not ``whole`` has a table that is cut; ``further``
+    is the second table."""
 
     sentence: int
     limits: int
@@ -56,11 +57,13 @@ class _Room:
     doubt: int
     attacks: bool = True
     whole: bool = True
+    further: bool = False
 
 
 ROOMS = (
-    _Room(9, 10, 5, 3), _Room(9, 6, 3, 3), _Room(9, 6, 3, 2), _Room(9, 6, 3, 1), _Room(6, 3, 3, 1), _Room(6, 2, 1, 1),
-    _Room(6, 3, 3, 1, attacks=False), _Room(4, 2, 1, 1, attacks=False), _Room(4, 2, 1, 1, attacks=False, whole=False),
+    _Room(9, 10, 5, 3, further=True), _Room(9, 6, 3, 2, further=True), _Room(9, 10, 5, 3), _Room(9, 6, 3, 3), _Room(9, 6, 3, 2),
+    _Room(9, 6, 3, 1), _Room(6, 3, 3, 1), _Room(6, 2, 1, 1), _Room(6, 1, 0, 1), _Room(6, 3, 3, 1, attacks=False),
+    _Room(4, 2, 1, 1, attacks=False), _Room(4, 2, 1, 1, attacks=False, whole=False),
 )  # fmt: skip
 """From the most to the least that is said beside the table."""
 
@@ -103,7 +106,7 @@ def _parts(shown: Shown, doubts: Sequence[Finding], room: _Room, most: int) -> l
 
 def _answer(shown: Shown, most: int) -> list[str]:
     first = leaderboard.subsets(shown.board)[0]
-    said = leaderboard.sentence(shown.board, shown.differences, first, shown.diagnostics, LONGEST_DOUBT)
+    said = verdict.sentence(shown.board, shown.differences, first, shown.diagnostics, LONGEST_DOUBT)
     return [leaderboard.TITLE, "", *wrapped(said, WIDTH, most=most), *([""] if said else [])]
 
 
@@ -111,16 +114,19 @@ def _boards(board: pd.DataFrame, room: _Room, most: int) -> list[str]:
     """The table of the first subset, of others as far as there is room, and the names of those that are left."""
     first, *others = leaderboard.subsets(board)
     found = [cut(plain(first), WIDTH), *leaderboard.lines(board, first, attacks=room.attacks)]
+    more = leaderboard.further(board, first) if room.further else []
+    found += ["", *more] if more else []
     fits = most - 1
     if len(found) > fits and not room.whole:
         found = [*found[: fits - 1], f"… {len(found) - fits + 1} more systems: leaderboard.csv"]
     while others and len(found) < fits:
-        more = ["", cut(plain(others[0]), WIDTH), *leaderboard.lines(board, others[0], attacks=room.attacks)]
-        if len(found) + len(more) > fits:
+        another = ["", cut(plain(others[0]), WIDTH), *leaderboard.lines(board, others[0], attacks=room.attacks)]
+        if len(found) + len(another) > fits:
             break
-        found += more
+        found += another
         del others[0]
-    elsewhere = "; ".join(filter(None, [", ".join(leaderboard.left_out(board, first)), ", ".join(others)]))
+    lacking = [] if more else leaderboard.further_heads(board, first)
+    elsewhere = "; ".join(filter(None, [", ".join(lacking), ", ".join(others)]))
     also = f"; also in leaderboard.csv: {elsewhere}" if elsewhere else ""
     return [*found, cut(plain(f"all attacks: attacks.csv{also}"), WIDTH)]
 
@@ -145,9 +151,10 @@ def _limits(said: Sequence[str], most: int) -> Iterator[str]:
 
 def _others(shown: Shown) -> list[Finding]:
     """The findings that cast doubt on attacks, but for the one in the sentence."""
-    flagged = sorted(grouping.findings(shown.diagnostics).flagged, key=lambda one: one.check in leaderboard.ADVICE)
-    best = leaderboard.best_row(shown.board)
-    said = leaderboard.doubt_about(best, shown.diagnostics) if best is not None else ""
+    flagged = sorted(grouping.findings(shown.diagnostics).flagged, key=lambda one: one.check in verdict.ADVICE)
+    subsets = leaderboard.subsets(shown.board) if len(shown.board) else []
+    first = verdict.first_verdict(shown.board, shown.differences, subsets[0]) if subsets else None
+    said = verdict.doubt_about(first.row, shown.diagnostics) if first is not None else ""
     return [one for one in flagged if one.sentence != said]
 
 

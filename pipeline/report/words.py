@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-NOTHING = "not different from a system that gives nothing away with this many speakers and trials"
+NOTHING = "not different from a system that discloses nothing, with this many speakers and trials"
 
 
 def counted(number: int, noun: str) -> str:

@@ -4,8 +4,9 @@ that to intervals, null bands and p-values."""
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+import math
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -14,12 +15,12 @@ import pandas as pd
 from pipeline import metrics
 from pipeline.engine.task import Artefact, Work
 from pipeline.metrics import Attacks, MetricError, NullBand
-from pipeline.metrics.strongest import bounds_of, corrected_maximum, maximum, permuted
+from pipeline.metrics.strongest import MOST_CHOICES, bounds_of, choices, corrected_maximum, maximum, negative, permuted
 from pipeline.metrics.uncertainty import no_band, zero_error_limit
 from pipeline.seeds import digest, generator
 from pipeline.tables import records, scores
 
-VERSION = 3
+VERSION = 4
 
 ATTACKS, SPEAKERS, NULL, ROWS = "attacks.parquet", "speakers.parquet", "null.parquet", "rows.parquet"
 METRICS = {"d_ece": "d_ece", "eer": "eer.rocch"}
@@ -28,6 +29,12 @@ LEVEL = 0.95
 """Nominal coverage of intervals."""
 STRONGEST, SAME = "strongest", "same"
 """Under which attacks two systems are compared: each one's strongest, or one and the same on both."""
+UNTESTED = "the test is that of D_ECE"
+"""Why there is no p-value of a difference of EERs under each system's strongest attack."""
+MOST_COMPARED = 36
+"""Combinations of attacks on the sets of a mean that are looked at of either of two systems: the test takes each with each."""
+Choice = tuple[int, ...]
+"""The number of an attack on each set of a mean; of a subset, the one number."""
 
 
 @dataclass(frozen=True)
@@ -58,10 +65,12 @@ class Sets:
     Attributes:
         attacks: by subset, the numbers that the system's attacks have there.
         means: by name, the weights of subsets.
+        protected: the numbers of the attacks that enrol protected speech (PP, OPP).
     """
 
     attacks: Mapping[str, tuple[int, ...]]
     means: Mapping[str, Mapping[str, float]]
+    protected: tuple[int, ...] = ()
 
     def names(self) -> Iterator[tuple[str, Mapping[str, float]]]:
         """All that there are rows of, with the weights of subsets."""
@@ -216,9 +225,33 @@ class Held:
         return found
 
 
-def _attacks(held: Mapping[str, Held], weights: Mapping[str, float], wanted: Sequence[int], metric: str) -> Attacks:
-    parts = [held[name].of(metric, wanted) for name in weights]
+def _attacks(held: Mapping[str, Held], weights: Mapping[str, float], chosen: Sequence[Choice], metric: str) -> Attacks:
+    parts = [held[name].of(metric, [choice[k] for choice in chosen]) for k, name in enumerate(weights)]
     return parts[0] if len(parts) == 1 else metrics.mean_of(parts, list(weights.values()))
+
+
+def _chosen(
+    held: Mapping[str, Held],
+    weights: Mapping[str, float],
+    metric: str,
+    among: Collection[int] | None = None,
+    most: int = MOST_CHOICES,
+) -> list[Choice]:
+    """The attacks that may be chosen on each set: all combinations, or those of the attacks that disclose most by a metric.
+
+    Args:
+        among: the numbers of the attacks that count; None stands for all.
+    """
+    ids = [[one for one in held[name].ids if among is None or one in among] for name in weights]
+    if not all(ids):
+        return []
+    parts = [held[name].of(metric, several) for name, several in zip(weights, ids)]
+    places = choices([negative(part) for part in parts] if metric == "eer" else parts, most)
+    return [tuple(several[place] for several, place in zip(ids, row)) for row in places.tolist()]
+
+
+def _text(choice: Choice) -> str:
+    return " ".join(map(str, choice))
 
 
 def _reason(held: Mapping[str, Held], weights: Mapping[str, float]) -> str:
@@ -233,24 +266,29 @@ def _reason(held: Mapping[str, Held], weights: Mapping[str, float]) -> str:
 def strongest(sets: Sets, work: Work) -> None:
     """Write the strongest attack on a system, a row a subset, and all attacks behind it.
 
-    ``rows.parquet``: subset, attack, n_attacks, contenders, d_ece with the interval and the null band of the maximum, d_ece_corrected
-    (the maximum corrected for optimism), eer of this attack with an interval that holds for all attacks together, lowest_eer of all
-    attacks with the interval of that minimum and the number of its attack, counts, reason. ``attacks.parquet``: subset, attack, d_ece and eer with the
-    interval of this attack alone, and whether it contends.
+    On a mean the strongest attack of each set counts, which need not be the same one.
+
+    ``rows.parquet``: subset, attack (its number; of a mean one a set), n_attacks, contenders, d_ece with the interval and the null band of
+    the maximum, d_ece_corrected (the maximum corrected for optimism), eer of this attack with an interval that holds for all attacks
+    together, lowest_eer of all attacks with the interval of that minimum and its attack, the strongest attack that enrols protected speech
+    (pp_attack, pp_d_ece, pp_eer, pp_p_chance), alid_ceiling (log2 of the enrolled speakers), counts, reason. ``attacks.parquet``: subset,
+    attack (of a mean those that are on all sets), d_ece and eer with the interval of this attack alone, and whether it contends.
     """
     held = {name: Held.read(work.input(f"attacks.{k}"), ids) for k, (name, ids) in enumerate(sets.attacks.items())}
     rows, others = [], []
     for name, weights in sets.names():
-        wanted = sets.common(weights)
-        row = {"subset": name, "n_attacks": len(wanted), **_counts(held, weights)}
-        row["reason"] = _reason(held, weights) or ("" if wanted else "no attack is on all of its sets")
+        tried = {one for subset in weights for one in sets.attacks[subset]}
+        row = {"subset": name, "n_attacks": len(tried), **_counts(held, weights), "reason": _reason(held, weights)}
         if not row["reason"]:
-            found, behind = _strongest(held, weights, wanted)
-            row |= found
-            others += [{"subset": name, **one} for one in behind]
+            chosen = _chosen(held, weights, "d_ece")
+            row |= _strongest(held, weights, chosen) | _of_protected(held, weights, sets.protected)
+            behind = [(one,) * len(weights) for one in sets.common(weights)]
+            contend = set(row.pop("contend"))
+            others += [{"subset": name, **one} for one in _behind(held, weights, behind, contend)]
         rows.append(row)
     columns = ["subset", "attack", "n_attacks", "contenders", *_columns("d_ece"), "d_ece_corrected", "null_low", "null_high",
-               "p_chance", *_columns("eer"), *_columns("lowest_eer"), "lowest_eer_attack", *COUNTS, "n_speakers", "interval_reason", "null_reason", "reason"]  # fmt: skip
+               "p_chance", *_columns("eer"), *_columns("lowest_eer"), "lowest_eer_attack", "pp_attack", "pp_d_ece", "pp_eer",
+               "pp_p_chance", "alid_ceiling", *COUNTS, "n_speakers", "interval_reason", "null_reason", "reason"]  # fmt: skip
     folder = work.folder()
     _frame(rows, columns).to_parquet(folder / ROWS, index=False)
     _frame(others, ["subset", "attack", *_columns("d_ece"), *_columns("eer"), "contends"]).to_parquet(
@@ -261,11 +299,14 @@ def strongest(sets: Sets, work: Work) -> None:
 COUNTS = ("n_expected", "n_used", "n_target", "n_nontarget")
 TEXTS = (
     "subset",
+    "attack",
     "under",
     "metric",
     "attack_a",
     "attack_b",
     "contenders",
+    "lowest_eer_attack",
+    "pp_attack",
     "interval_reason",
     "null_reason",
     "reason",
@@ -280,55 +321,77 @@ def _counts(held: Mapping[str, Held], weights: Mapping[str, float]) -> dict[str,
     return {count: sum(int(held[name].numbers[count]) for name in weights) for count in COUNTS}
 
 
-def _strongest(
-    held: Mapping[str, Held], weights: Mapping[str, float], wanted: Sequence[int]
-) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-    of = {metric: _attacks(held, weights, wanted, metric) for metric in METRICS}
-    # Of equal D_ECE the lower EER decides, then the order of the attacks.
-    order = np.lexsort((np.arange(len(wanted)), of["eer"].values, -of["d_ece"].values))
-    best = int(order[0])
+def _strongest(held: Mapping[str, Held], weights: Mapping[str, float], chosen: Sequence[Choice]) -> dict[str, Any]:
+    """The row of a subset or a mean; ``contend`` are the choices that may be the strongest."""
+    of = {metric: _attacks(held, weights, chosen, metric) for metric in METRICS}
+    best = _order(of)[0]
     interval, contend = maximum(of["d_ece"])
     eer = metrics.simultaneous(of["eer"], best)
-    ends = (eer.low, eer.high) if of["eer"].values[best] > 0 else _errorless(held, weights, len(wanted))
+    ends = (eer.low, eer.high) if of["eer"].values[best] > 0 else _errorless(held, weights)
     value = float(of["d_ece"].values[best])
-    null = _null(held, weights, wanted, value)
-    row = {
-        "attack": wanted[best],
-        "contenders": " ".join(str(wanted[k]) for k in contend),
+    null = _null(held, weights, value)
+    return {
+        "attack": _text(chosen[best]),
+        "contenders": " ".join(map(str, sorted({one for k in contend for one in chosen[k]}))),
+        "contend": [chosen[k] for k in contend],
         **dict(zip(_columns("d_ece"), (value, interval.low, interval.high))),
         **dict(zip(_columns("eer"), (float(of["eer"].values[best]), *ends))),
         "d_ece_corrected": corrected_maximum(of["d_ece"]),
-        **_lowest_eer(of["eer"], order, wanted, _errorless(held, weights, len(wanted))),
+        **_lowest_eer(held, weights),
         "null_low": null.low,
         "null_high": null.high,
         "p_chance": null.p_value,
+        "alid_ceiling": math.fsum(w * math.log2(held[name].numbers["n_models"] or 1) for name, w in weights.items()),
         "n_speakers": len(of["d_ece"].speakers),
         "interval_reason": interval.reason,
         "null_reason": null.reason,
     }
-    behind = []
-    for k in map(int, order):
+
+
+def _order(of: Mapping[str, Attacks]) -> list[int]:
+    """The attacks, the strongest first: of equal D_ECE the lower EER decides, then their order."""
+    places = np.arange(of["d_ece"].values.size)
+    return [int(k) for k in np.lexsort((places, of["eer"].values, -of["d_ece"].values))]
+
+
+def _behind(
+    held: Mapping[str, Held], weights: Mapping[str, float], chosen: Sequence[Choice], contend: Collection[Choice]
+) -> Iterator[dict[str, Any]]:
+    """Each attack alone, the strongest first."""
+    if not chosen:
+        return
+    of = {metric: _attacks(held, weights, chosen, metric) for metric in METRICS}
+    for k in _order(of):
         alone = {metric: (one.values[k], *_alone(one, k)) for metric, one in of.items()}
         if of["eer"].values[k] <= 0:
-            alone["eer"] = (of["eer"].values[k], *_errorless(held, weights, 1))
+            alone["eer"] = (of["eer"].values[k], *_errorless(held, weights, alone=True))
         said = {name: value for metric in METRICS for name, value in zip(_columns(metric), alone[metric])}
-        behind.append({"attack": wanted[k], **said, "contends": bool(k in contend)})
-    return row, behind
+        yield {"attack": _text(chosen[k][:1]), **said, "contends": chosen[k] in contend}
 
 
-def _lowest_eer(
-    eer: Attacks, order: np.ndarray, wanted: Sequence[int], errorless: tuple[float | None, float | None]
-) -> dict[str, Any]:
+def _lowest_eer(held: Mapping[str, Held], weights: Mapping[str, float]) -> dict[str, Any]:
     """The lowest EER of all attacks with the interval of that minimum, and its attack: of equal ones the one with the higher D_ECE."""
-    lowest = int(order[np.argmin(eer.values[order])])
-    value = float(eer.values[lowest])
-    negative = replace(
-        eer, values=-eer.values, contributions=-eer.contributions, bounds=(-eer.bounds[1], -eer.bounds[0])
-    )
-    interval, _ = maximum(negative)
+    chosen = _chosen(held, weights, "eer")
+    of = {metric: _attacks(held, weights, chosen, metric) for metric in METRICS}
+    order = _order(of)
+    lowest = order[int(np.argmin(of["eer"].values[order]))]
+    value = float(of["eer"].values[lowest])
+    interval, _ = maximum(negative(of["eer"]))
     mirrored = (None if end is None else -end for end in (interval.high, interval.low))
-    low, high = mirrored if value > 0 else errorless
-    return {**dict(zip(_columns("lowest_eer"), (value, low, high))), "lowest_eer_attack": wanted[lowest]}
+    low, high = mirrored if value > 0 else _errorless(held, weights)
+    return {**dict(zip(_columns("lowest_eer"), (value, low, high))), "lowest_eer_attack": _text(chosen[lowest])}
+
+
+def _of_protected(held: Mapping[str, Held], weights: Mapping[str, float], protected: Collection[int]) -> dict[str, Any]:
+    """The strongest attack that enrols protected speech, and how often chance reaches its D_ECE; nothing where there is none."""
+    chosen = _chosen(held, weights, "d_ece", protected)
+    if not chosen:
+        return {}
+    of = {metric: _attacks(held, weights, chosen, metric) for metric in METRICS}
+    best = _order(of)[0]
+    value = float(of["d_ece"].values[best])
+    found = {"pp_attack": _text(chosen[best]), "pp_d_ece": value, "pp_eer": float(of["eer"].values[best])}
+    return {**found, "pp_p_chance": _null(held, weights, value, protected).p_value}
 
 
 def _alone(of: Attacks, attack: int) -> tuple[float | None, float | None]:
@@ -337,24 +400,31 @@ def _alone(of: Attacks, attack: int) -> tuple[float | None, float | None]:
     return interval.low, interval.high
 
 
-def _errorless(held: Mapping[str, Held], weights: Mapping[str, float], among: int) -> tuple[float | None, float | None]:
-    """The interval of an EER of 0 that was chosen among so many attacks; of a mean the mean of those of its sets."""
+def _errorless(
+    held: Mapping[str, Held], weights: Mapping[str, float], *, alone: bool = False
+) -> tuple[float | None, float | None]:
+    """The interval of an EER of 0 that was chosen among all attacks, or of one attack ``alone``; of a mean the mean of those of its sets."""
     if not all(len(held[name].speakers) for name in weights):
         return None, None
-    level, most = 1 - (1 - LEVEL) / among, bounds_of(METRICS["eer"])[1]
-    limits = [min(zero_error_limit(held[name].numbers["n_rated"], level), most) for name in weights]
+    most = bounds_of(METRICS["eer"])[1]
+    levels = [1 - (1 - LEVEL) / (1 if alone else len(held[name].ids)) for name in weights]
+    limits = [min(zero_error_limit(held[name].numbers["n_rated"], one), most) for name, one in zip(weights, levels)]
     return 0.0, float(np.dot(list(weights.values()), limits))
 
 
-def _null(held: Mapping[str, Held], weights: Mapping[str, float], wanted: Sequence[int], value: float) -> NullBand:
+def _null(
+    held: Mapping[str, Held], weights: Mapping[str, float], value: float, among: Collection[int] | None = None
+) -> NullBand:
     """The null band of the strongest attack: of sets, of the weighted mean in each draw, for which speakers who are enrolled in
-    several have to change places alike."""
+    several have to change places alike. The strongest of all attacks counts on each set; ``among`` are those that may be it."""
     parts = [held[name] for name in weights]
     reason = _no_null(parts)
     if reason:
         return no_band(reason)
-    draws = np.sum([weight * one.draws(wanted) for weight, one in zip(weights.values(), parts)], axis=0)
-    return metrics.null_of_maximum(value, draws)
+    highest = [
+        one.draws([k for k in one.ids if among is None or k in among]).max(axis=1, keepdims=True) for one in parts
+    ]
+    return metrics.null_of_maximum(value, np.sum([w * one for w, one in zip(weights.values(), highest)], axis=0))
 
 
 def _no_null(parts: Sequence[Held]) -> str:
@@ -403,7 +473,7 @@ class Two:
 
 def differences(two: Two, work: Work) -> None:
     """Write the differences B - A, a row a subset, kind of attack and metric: D_ECE under each one's strongest attack with its p-value,
-    the EER of these attacks, and both under each attack that is on both."""
+    the lowest EER of each one's attacks, and both under each attack that is on both."""
     held = [
         {name: Held.read(work.input(f"{side}.{k}"), ids) for k, (name, ids) in enumerate(of.attacks.items())}
         for side, of in (("a", two.a), ("b", two.b))
@@ -421,34 +491,36 @@ def differences(two: Two, work: Work) -> None:
 def _compared(
     two: Two, a: Mapping[str, Held], b: Mapping[str, Held], name: str, weights: Mapping[str, float]
 ) -> Iterator[dict[str, Any]]:
-    on_a, on_b = two.a.common(weights), two.b.common(weights)
     lacking = _reason(a, weights) or _reason(b, weights)
     if not lacking and any(a[one].numbers["trials"] != b[one].numbers["trials"] for one in weights):
         lacking = "the two systems were not tried on the same trials"
-    if lacking or not (on_a and on_b):
-        reason = lacking or "no attack is on all of its sets"
-        yield from ({"subset": name, "under": STRONGEST, "metric": metric, "reason": reason} for metric in METRICS)
+    if lacking:
+        yield from ({"subset": name, "under": STRONGEST, "metric": metric, "reason": lacking} for metric in METRICS)
         return
-    of_a = {metric: _attacks(a, weights, on_a, metric) for metric in METRICS}
-    of_b = {metric: _attacks(b, weights, on_b, metric) for metric in METRICS}
     tested = functools.partial(_row, two.seed, name)
-    best_a, best_b = (int(np.argmax(of["d_ece"].values)) for of in (of_a, of_b))
-    ids = {"attack_a": str(on_a[best_a]), "attack_b": str(on_b[best_b])}
-    yield {**tested(of_a["d_ece"], of_b["d_ece"]), "under": STRONGEST, "metric": "d_ece", **ids}
-    eer = tested(of_a["eer"].only([best_a]), of_b["eer"].only([best_b]))
-    untested = {
-        "p_value": None,
-        "swaps": None,
-        "exact": None,
-        "reason": "the test is that of D_ECE, which chose the attacks",
-    }
-    yield {**eer, **untested, "under": STRONGEST, "metric": "eer", **ids}
+    for metric in METRICS:
+        chosen = [_chosen(held, weights, metric, most=MOST_COMPARED) for held in (a, b)]
+        of = [_attacks(held, weights, several, metric) for held, several in zip((a, b), chosen)]
+        best = [int(np.argmin(one.values) if metric == "eer" else np.argmax(one.values)) for one in of]
+        ids = {f"attack_{side}": _text(several[k]) for side, several, k in zip("ab", chosen, best)}
+        if metric == "eer":
+            row = tested(*(one.only([k]) for one, k in zip(of, best)))
+            row |= {"p_value": None, "swaps": None, "exact": None, "reason": UNTESTED}
+        else:
+            row = tested(*of)
+        yield {**row, "under": STRONGEST, "metric": metric, **ids}
+    both = two.a.common(weights), two.b.common(weights)
     for one, other in two.same:
-        if one in on_a and other in on_b:
-            here = on_a.index(one), on_b.index(other)
+        if one in both[0] and other in both[1]:
             for metric in METRICS:
-                row = tested(of_a[metric].only([here[0]]), of_b[metric].only([here[1]]))
-                yield {**row, "under": SAME, "metric": metric, "attack_a": str(one), "attack_b": str(other)}
+                alike = (_attacks(held, weights, [(k,) * len(weights)], metric) for held, k in ((a, one), (b, other)))
+                yield {
+                    **tested(*alike),
+                    "under": SAME,
+                    "metric": metric,
+                    "attack_a": str(one),
+                    "attack_b": str(other),
+                }
 
 
 def _row(seed: int, name: str, a: Attacks, b: Attacks) -> dict[str, Any]:

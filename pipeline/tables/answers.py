@@ -4,20 +4,24 @@ Fractions, bits and dB as in the results. Intervals and null bands are those of 
 that a column is taken from; tests are those of :mod:`pipeline.metrics.swaps`. Absent numbers are NaN, absent texts ''.
 
 ``leaderboard``: a row a subset (or mean over subsets, by its name) and system.
-    n_sets: 1, or how many sets it is a mean of. rank: 1 and one more for each system that is shown to be better (p_holm at most 0.05 under each one's strongest attack); none of what
-    does not protect. condition attacker extractor trained_on backend: the attack with the highest D_ECE. n_attacks: so many were tried.
-    contenders: how many of them may be the strongest. untried: what was asked for and has no attack, or none on all of these sets. d_ece: the raw maximum
+    n_sets: 1, or how many sets it is a mean of; on a mean the strongest attack of each set counts. rank: 1 and one more for each system that
+    is shown to be better (p_holm at most 0.05 under each one's strongest attack); none of what does not protect. condition attacker extractor
+    trained_on backend: the attack with the highest D_ECE; by_set: that in words where it is another one on each set of a mean, and those columns
+    have all of theirs. n_attacks: so many were tried. contenders: how many of them cannot be told from the strongest. untried: what was asked for and
+    has no attack, or none on all of these sets. unchecked: why it was not checked whether the attacks were strong enough. d_ece: the raw maximum
     over all attacks, which is too high by chance; d_ece_low and d_ece_high: the interval of the maximum; d_ece_corrected: the maximum corrected for this
     optimism, which decides the order of rows. null_low, null_high: null band of the raw maximum; p_chance: share of permutations that reach it. eer: of
     this attack, with an interval that holds however the attack was chosen. lowest_eer: the lowest EER of all attacks, with the interval of
-    that minimum; lowest_eer_attack: the attack that has it. l_w, its ceiling and tag: of this attack; of a mean the worst of its sets. alid, with its exact value at chance alid_chance: of this attack. mean_d
-    idr deid g_vd: of the extractor of the attack where it has them, else the value that discloses most, by ``*_by``; of a mean over sets the
-    mean of theirs, where all have one. chance: ``''`` | ``within`` | ``above`` the null band.
-``attacks``: a row a subset, system and attack, the strongest first: d_ece and eer with the interval of this attack alone; ``contends``: whether it may be
-    the strongest; held_out: EER on held-out training speakers of the system's anonymised speech, of attacks that were adapted to it.
+    that minimum; lowest_eer_attack: the attack that has it. pp_attack: the strongest attack that enrols protected speech ('' where there is none), with
+    pp_d_ece, pp_eer and pp_p_chance, the share of permutations in which one of those attacks reaches pp_d_ece. l_w, its ceiling and tag: of the attack; of
+    a mean the worst of its sets. alid: of this attack, with log2 of the enrolled speakers alid_ceiling, and alid_chance (ALID_0), what it is worth where any
+    candidate may be the speaker. mean_d idr deid g_vd: of the extractor of the attack where it has them, else the value that discloses most, by
+    ``*_by``; of a mean over sets the mean of theirs, where all have one. chance: ``''`` | ``within`` | ``above`` the null band.
+``attacks``: a row a subset, system and attack, the strongest first: d_ece and eer with the interval of this attack alone; ``contends``: whether it cannot
+    be told from the strongest; held_out: EER on held-out training speakers of the system's anonymised speech, of attacks that were adapted to it.
 ``differences``: a row a subset, pair of systems, kind of attack and metric: ``difference`` = value - reference_value. under: ``strongest`` (each one's) or
     ``same`` (one attack on both). p_value: two-sided, systems swapped speaker by speaker; p_holm: corrected over the rows with the same subset,
-    under and metric. baseline: whether the reference is the system that all are held against.
+    under, metric and unprotected. baseline: whether the reference is the one of ``report.baseline``; unprotected: whether it is unprotected speech.
 """
 
 from __future__ import annotations
@@ -37,9 +41,11 @@ TAKEN = ["alid", "mean_d", "idr", "deid", "g_vd"]
 COUNTS = ["n_sets", "n_attacks", "contenders", "n_expected", "n_used", "n_target", "n_nontarget", "n_speakers", "swaps"]
 
 LEADERBOARD = [
-    "dataset", "subset", "n_sets", "system", "system_level", "protects", "rank", *ATTACK, "n_attacks", "contenders", "untried",
+    "dataset", "subset", "n_sets", "system", "system_level", "protects", "rank", *ATTACK, "by_set", "n_attacks", "contenders",
+    "untried", "unchecked",
     "d_ece", "d_ece_low", "d_ece_high", "d_ece_corrected", "null_low", "null_high", "p_chance", "chance", "eer", "eer_low", "eer_high",
-    "lowest_eer", "lowest_eer_low", "lowest_eer_high", "lowest_eer_attack", "l_w", "l_w_ceiling", "tag", "alid_chance", *(f"{name}{end}" for name in TAKEN for end in ("", "_low", "_high", "_by")),
+    "lowest_eer", "lowest_eer_low", "lowest_eer_high", "lowest_eer_attack", "pp_attack", "pp_d_ece", "pp_eer", "pp_p_chance",
+    "l_w", "l_w_ceiling", "tag", "alid_ceiling", "alid_chance", *(f"{name}{end}" for name in TAKEN for end in ("", "_low", "_high", "_by")),
     "n_expected", "n_used", "n_target", "n_nontarget", "n_speakers", "status", "reason", "interval_reason", "null_reason",
 ]  # fmt: skip
 ATTACKS = [
@@ -47,15 +53,16 @@ ATTACKS = [
     "held_out", "status",
 ]  # fmt: skip
 DIFFERENCES = [
-    "dataset", "subset", "under", "system", "reference", "baseline", "attack", "reference_attack", "metric", "unit", "value",
+    "dataset", "subset", "under", "system", "reference", "baseline", "unprotected", "attack", "reference_attack", "metric", "unit",
+    "value",
     "reference_value", "difference", "low", "high", "p_value", "p_holm", "n_compared", "n_speakers", "swaps", "exact", "status",
     "reason", "sentence",
 ]  # fmt: skip
 TABLES = {"leaderboard": LEADERBOARD, "attacks": ATTACKS, "differences": DIFFERENCES}
-FLAGS = ["protects", "contends", "baseline", "exact"]
+FLAGS = ["protects", "contends", "baseline", "unprotected", "exact"]
 WHOLE = [*COUNTS, "rank", "n_compared"]
 TEXTS = {
-    "dataset", "subset", "system", "system_level", *ATTACK, "untried", "lowest_eer_attack", "chance", "tag", *(f"{name}_by" for name in TAKEN),
+    "dataset", "subset", "system", "system_level", *ATTACK, "by_set", "untried", "unchecked", "lowest_eer_attack", "pp_attack", "chance", "tag", *(f"{name}_by" for name in TAKEN),
     "status", "reason", "interval_reason", "null_reason", "under", "reference", "attack", "reference_attack", "metric", "unit",
     "sentence",
 }  # fmt: skip

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import csv
+import math
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -17,9 +18,9 @@ import pipeline
 from pipeline.diagnostics import Heard, grouping, judge, sentences
 from pipeline.engine.outcome import Outcome
 from pipeline.engine.store import Store
-from pipeline.report import leaderboard
+from pipeline.report import verdict
 from pipeline.report.render import render
-from pipeline.tables import results
+from pipeline.tables import answers, results
 from tests.report.conftest import make_run as make_run
 from tests.report.conftest import row
 
@@ -38,10 +39,36 @@ def deid(value: float, variant: str = "", **more: Any) -> dict[str, Any]:
     return row("deid", value, variant, **{**ABOUT, "condition": "OP", **more})
 
 
-def judged(rows: list[dict[str, Any]], folder: Path) -> pd.DataFrame:
-    """What is found in some rows of results."""
-    found = judge.run([], Heard(), results.frame(rows), Outcome(Store(folder / "store")), folder)
+def judged(rows: list[dict[str, Any]], folder: Path, p_chance: float = math.nan) -> pd.DataFrame:
+    """What is found in some rows of results, and a test of the attacks under PP on test_f and b2."""
+    whose = {"dataset": rows[0]["dataset"], "subset": "test_f", "system": "b2"}
+    board = answers.frame(
+        "leaderboard", [{**whose, "system": "b2r", "pp_p_chance": 1e-3}, {**whose, "pp_p_chance": p_chance}]
+    )
+    found = judge.run([], Heard(), results.frame(rows), Outcome(Store(folder / "store")), folder, board=board)
     return found[found["check"] == CHECK]
+
+
+@pytest.mark.parametrize(
+    ("rate", "high", "p_chance", "flagged"),
+    [
+        (0.32, 0.42, 0.005, True),  # a leak that an EER of 30 % as a border passes
+        (0.42, 0.50, 0.025, True),
+        (0.42, 0.50, 0.026, False),  # within chance
+        (0.05, 0.20, 0.04, True),  # too few speakers for the test, and the attacker finds them all the same
+    ],
+)
+def test_the_test_of_the_attack_on_protected_speech_decides(
+    rate: float, high: float, p_chance: float, flagged: bool, tmp_path: Path
+) -> None:
+    (found,) = judged([deid(0.9), eer(rate, low=rate / 2, high=high)], tmp_path, p_chance).to_dict("records")
+    assert found["flagged"] is flagged
+    assert (
+        f"D_ECE {'above' if p_chance <= 0.025 else 'not shown to be above'} chance: p = {p_chance:.3f}"
+        in found["sentence"]
+    )
+    (other,) = judged([deid(0.6), eer(rate, low=rate / 2, high=high)], tmp_path, 1e-4).to_dict("records")
+    assert not other["flagged"], "DeID promises little"
 
 
 @pytest.mark.parametrize(
@@ -101,7 +128,7 @@ def test_it_is_a_doubt_about_the_number_and_not_about_the_attack(make_run: MakeR
     run = make_run(tmp_path / "run", change=lambda old: old.__setitem__(slice(None), rows), tables={})
     found = judged(rows, run)
     about = {**ABOUT, "attacker": "semi_informed", "backend": "cosine", "n_sets": 1}
-    assert found["flagged"].all() and leaderboard.doubt_about(about, found) == ""
+    assert found["flagged"].all() and verdict.doubt_about(about, found) == ""
     assert "DeID is 90.0 %" in grouping.text(found)
     page = re.sub(r"\s+", " ", render([run], tmp_path / "out").read_text(encoding="utf-8"))
     assert "Numbers that promise more than there is" in page and "that it may not have been" not in page

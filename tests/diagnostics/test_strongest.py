@@ -43,7 +43,7 @@ def test_another_choice_of_held_out_speakers_is_said_of_the_strongest_and_flags_
     assert (found.check, found.value, found.flagged) == ("held_out_choice", 0.0123, False)
     assert found.sentence == (
         "Held-out training speakers would choose another attack than the strongest: semi: ecapa (anonymised), wccn has an EER of 1.2 % "
-        "there, and the strongest 7.0 %; on the evaluated speakers it may be the strongest too."
+        "there, and the strongest 7.0 %; on the evaluated speakers it cannot be told from the strongest."
     )
     tables[2]["contends"] = False
     assert [one.sentence.endswith("it discloses less.") for _, one in choices(attacks(*tables))] == [True]

@@ -1,4 +1,4 @@
-"""The answer of a run, through the command line: which system protects best, held against the scores themselves."""
+"""The answer of a run, through the command line: what each system discloses, compared with the scores themselves."""
 
 from __future__ import annotations
 
@@ -96,13 +96,16 @@ def test_the_last_screen_has_the_answer_and_it_is_that_of_the_scores(tmp_path: P
     status, out, err = command("metric=[asv]", "diagnostics=false")
     assert status == 0, err
     lines = out.splitlines()
-    assert lines[0] == "Which system protects best, each against the strongest attack that was tried on it"
+    assert lines[0] == "What the strongest attack tried on each system discloses, compared with unprotected speech"
     own = [line for line in lines if not line.startswith(("scorecard: ", "tasks: ", "/"))]
     assert len(lines) <= 40 and max(map(len, own)) <= 100, "but for paths"
     said = " ".join(lines[:8])
     best = max(d_ece(tmp_path / "given", "good", attacker) for attacker in SHIFTS["good"])
-    assert f"On {MEAN}, good protects best" in said and "against the strongest of 2 attacks (lazy_informed" in said
-    assert f"{best:.3f} bit of D_ECE" in said and "(p < 0.001)" in said
+    assert (
+        f"On {MEAN}, good protects best: EER" in said and "lowest of 2 attacks, lazy_informed: resnet, cosine)" in said
+    )
+    assert "Unprotected speech: EER" in said and "of at most 0.721 bit (difference: p < 0.001)" in said
+    assert "twin protects too" in said and f"highest of 2 attacks {best:.3f} bit: lazy_informed: resnet" in out
 
     run = read_run(Path(lines[-1]).parent)
     board = run.leaderboard[run.leaderboard["subset"] == MEAN]
@@ -118,10 +121,13 @@ def test_the_last_screen_has_the_answer_and_it_is_that_of_the_scores(tmp_path: P
     mine = run.differences[(run.differences["subset"] == MEAN) & (run.differences["under"] == "strongest")]
     d_eces = mine[mine["metric"] == "d_ece"]
     assert {frozenset(pair) for pair in zip(d_eces["system"], d_eces["reference"])} == {
-        frozenset(pair) for pair in (("weak", "twin"), ("weak", "good"), ("twin", "good"))
+        frozenset(pair)
+        for pair in (("weak", "twin"), ("weak", "good"), ("twin", "good"), *((one, "original") for one in SHIFTS))
     }
     assert (d_eces["n_compared"] == 3).all() and (d_eces["p_holm"] >= d_eces["p_value"]).all()
-    np.testing.assert_allclose(np.sort(metrics.holm(d_eces["p_value"])), np.sort(d_eces["p_holm"]))
+    for _, family in d_eces.groupby("unprotected"):
+        np.testing.assert_allclose(np.sort(metrics.holm(family["p_value"])), np.sort(family["p_holm"]))
+    assert d_eces[d_eces["unprotected"]]["reference"].tolist() == ["original"] * 3
 
 
 @pytest.mark.slow
@@ -146,7 +152,8 @@ def test_what_is_measured_on_each_set_has_its_mean_over_sets_on_the_leaderboard(
         chances.append(found.chance.alid)
     assert row["alid"] == pytest.approx(np.mean(values), abs=1e-12) and row["alid_low"] < row["alid"] < row["alid_high"]
     assert row["alid_chance"] == pytest.approx(np.mean(chances), abs=1e-12) and row["alid_chance"] < row["alid"]
-    assert f"{row['alid']:.3f} ({row['alid_chance']:.3f})" in out and "ALID ↓ (chance)" in out
+    assert f"{row['alid']:.3f} (0 to {np.log2(SPEAKERS):.3f})" in out and "ALID ↓ (0 to log2 N)" in out
+    assert row["alid_ceiling"] == np.log2(SPEAKERS)
     assert "alid" not in set(run.rows[run.rows["subset"] == MEAN]["metric"]), "the results have what averages ask for"
 
 
@@ -164,8 +171,8 @@ def test_a_system_that_is_added_computes_what_stands_on_it_alone(tmp_path: Path,
     reused = counts(out)[0]
     given(tmp_path / "given", ["weak", "good", "twin"])
     _, out, _ = command("metric=[asv]", "diagnostics=false")
-    # 4 score files, their 4 measures, 2 of attacks, 2 of speakers, the strongest one, and differences to the 2 others.
-    assert counts(out) == (reused, 15)
+    # 4 score files, their 4 measures, 2 of attacks, 2 of speakers, the strongest one, and differences to the 2 others and to original.
+    assert counts(out) == (reused, 16)
 
 
 @pytest.mark.slow
@@ -176,8 +183,9 @@ def test_another_baseline_and_one_that_is_not_there(tmp_path: Path, command: Com
     status, out, err = command("report.baseline=good", "metric=[asv]")
     assert status == 0, err
     rows = read_run(Path(out.splitlines()[-1]).parent).differences
-    assert set(rows[rows["baseline"]]["reference"]) == {"good"} and set(rows["system"]) == {"weak"}
-    assert (rows[(rows["metric"] == "d_ece") & (rows["under"] == "strongest")]["difference"] > 0).all()
+    own = rows[rows["baseline"]]
+    assert set(own["reference"]) == {"good"} and set(own["system"]) == {"weak"}
+    assert (own[(own["metric"] == "d_ece") & (own["under"] == "strongest")]["difference"] > 0).all()
     status, out, err = command("report.baseline=original", "metric=[asv]")
     assert status == 0, err
     rows = read_run(Path(out.splitlines()[-1]).parent).differences
@@ -202,11 +210,9 @@ def test_a_system_that_was_tried_on_one_set_alone_is_on_all_boards_with_the_reas
     status, out, _ = command("metric=[asv]", "diagnostics=false", "allow_partial=true")
     assert status == 6, "what is not there is missing"
     first, second = (f"libri_test_trials_{sex}" for sex in "fm")
-    said = " ".join(out[out.index("Which system protects best") :].split())
-    assert f"On {first}, good is the only system that protects" in said, (
-        "the mean has no answer, so it does not stand first"
-    )
-    assert "Of weak there is no number" in said or f"no number: no attack was tried on {first}" in said
+    said = " ".join(out[out.index("What the strongest attack") :].split())
+    assert f"On {first}, good protects: EER" in said, "the mean has no answer, so it does not stand first"
+    assert "There is no number for weak." in said
     board = read_run(next(tmp_path.glob("exp/runs/*"))).leaderboard.set_index(["subset", "system"])
     lacking = {(first, "weak"): first, (second, "good"): second, (MEAN, "weak"): first, (MEAN, "good"): second}
     for place, name in lacking.items():
@@ -214,3 +220,59 @@ def test_a_system_that_was_tried_on_one_set_alone_is_on_all_boards_with_the_reas
         assert pd.isna(board.loc[place, "rank"]) and pd.isna(board.loc[place, "d_ece"]) and board.loc[place, "protects"]
     for place in ((first, "good"), (second, "weak")):
         assert board.loc[place, "d_ece"] > 0 and board.loc[place, "rank"] == 1
+
+
+def test_scores_of_unprotected_speech_under_another_name_protect_nobody(tmp_path: Path, command: Command) -> None:
+    given(tmp_path / "given", ["good"])
+    listed = tmp_path / "given" / "scores.csv"
+    lines = listed.read_text().splitlines()
+    for sex in "fm":
+        rows = pd.read_csv(tmp_path / "given" / f"original-unprotected-{sex}.txt", sep=" ", names=["m", "u", "x"])
+        moved = rows.assign(x=rows["x"] + 1e-3 * np.sin(np.arange(len(rows))))
+        moved.to_csv(tmp_path / "given" / f"copy-{sex}.txt", sep=" ", header=False, index=False)
+        lines.append(f"copy-{sex}.txt,libri_test_trials_{sex},copy,ignorant,resnet,cosine,{sex}.list")
+    listed.write_text("".join(f"{one}\n" for one in lines if not one.startswith("good-")))
+    status, out, err = command("metric=[asv]")
+    assert status == 0, err
+    said = " ".join(out.split())
+    assert f"On {MEAN}, copy is not shown to protect: EER" in said and "(difference: p = " in said
+    assert "No attacker enrolled protected speech, as anybody who has the system can" in said
+    run = read_run(Path(out.splitlines()[-1]).parent)
+    texts = [
+        run.summary(),
+        run.to_markdown().replace("\\", ""),
+        run.to_latex().replace("\\", ""),
+        run.report().read_text(),
+    ]
+    for text in texts:
+        assert "copy is not shown to protect" in " ".join(text.split()) and "copy protects" not in text
+    listed.write_text("".join(f"{one}\n" for one in lines if not one.startswith(("good-", "original-"))))
+    status, out, err = command("metric=[asv]")
+    assert status == 0, err
+    assert (
+        f"On {MEAN}, nothing can be said of protection, because there is no number of unprotected speech"
+        in " ".join(out.split())
+    )
+
+
+def test_the_strongest_attack_of_each_set_counts_on_the_mean(tmp_path: Path, command: Command) -> None:
+    given(tmp_path / "given", ["good"])
+    names = {(who, sex): tmp_path / "given" / f"good-{who}-{sex}.txt" for who in SHIFTS["good"] for sex in "fm"}
+    one, other = (names[who, "m"].read_text() for who in ("ignorant", "lazy_informed"))
+    names["ignorant", "m"].write_text(other)
+    names["lazy_informed", "m"].write_text(one)
+    status, out, err = command("metric=[asv]")
+    assert status == 0, err
+    run = read_run(Path(out.splitlines()[-1]).parent)
+    board = run.leaderboard[run.leaderboard["system"] == "good"].set_index("subset")
+    parts = [board.loc[f"libri_test_trials_{sex}"] for sex in "fm"]
+    assert [part["attacker"] for part in parts] == ["lazy_informed", "ignorant"]
+    mean = board.loc[MEAN]
+    for name in ("d_ece", "lowest_eer"):
+        assert mean[name] == pytest.approx(np.mean([part[name] for part in parts]), abs=1e-12), name
+    assert (
+        mean["by_set"] == "f: lazy_informed: resnet, cosine; m: ignorant: resnet, cosine" == mean["lowest_eer_attack"]
+    )
+    assert mean["attacker"] == "lazy_informed / ignorant" and mean["d_ece_low"] < mean["d_ece"]
+    alone = run.attacks[(run.attacks["subset"] == MEAN) & (run.attacks["system"] == "good")]
+    assert len(alone) == 2 and (alone["d_ece"] < mean["d_ece"]).all(), "neither is as strong on both"

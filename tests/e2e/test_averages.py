@@ -118,8 +118,8 @@ def test_averages_conditions_linkability_and_two_labels_of_a_family(command: Com
         for words in ("Minimum-EER conditions", MEAN, "cannot be told from", "condition 1: 10 %"):
             assert words in text
     for screen in (out, said):
-        assert screen.startswith("Which system protects best")
-        assert f"On {MEAN}, " in screen and "EER: convex hull (rocch)" in screen
+        assert screen.startswith("What the strongest attack tried on each system discloses")
+        assert f"On {MEAN}, " in screen and "EER: lowest of all attacks" in screen
     assert all(f"EER {name} (%)" in said for name in ("rocch", "speechbrain", "kaldi, again"))
 
 

@@ -149,7 +149,7 @@ def test_settings_come_first_then_differences_that_are_those_of_the_scores(made:
         assert found[1:4] == [f"{a:.3f}", f"{b:.3f}", f"{b - a:+.3f}"]
         assert float(found[4]) == pytest.approx(p, rel=0.05)
     assert corrected[0] < 0.05 < corrected[1]
-    assert "twin (ignorant: resnet, cosine) gives away more in B than in A" in " ".join(out.split())
+    assert "twin (ignorant: resnet, cosine) discloses more in B than in A" in " ".join(out.split())
     assert "not shown to be different: weak (ignorant: resnet, cosine)" in " ".join(out.split())
     assert f"The same scores in both runs: original on {SET} and libri_test_trials_m" in " ".join(out.split())
     assert "Systems without a counterpart: good (in A alone)." in out and f"{MEAN}, under the same attack" in out

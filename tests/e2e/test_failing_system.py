@@ -138,7 +138,7 @@ def test_a_failing_system_has_no_row_and_the_others_have_theirs(plugin: str, com
     first = limits.read(run)[0]
     assert first.startswith("system louder has no row, for ") and "the vocoder lost its voice" in first
     said = " ".join(out.split())
-    assert said.startswith("! ") and f"{limits.TITLE}: - {first}" in said.partition("Which system protects best")[0]
+    assert said.startswith("! ") and f"{limits.TITLE}: - {first}" in said.partition("What the strongest attack")[0]
     assert toy.summary(out).startswith(f"{limits.TITLE}\n")
     assert "system louder has no row" in (run / "report.html").read_text()
     read = vp.read(run)

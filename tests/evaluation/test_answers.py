@@ -26,10 +26,11 @@ VALUES = {"b2": 0.3, "b2r": 0.2, "b3": 0.25, "original": 0.6}
 def strongest_rows(value: float, used: int = 40, reason: str = "") -> list[dict[str, Any]]:
     numbers = {"d_ece": value, "d_ece_low": value - 0.1, "d_ece_high": value + 0.1, "null_low": 0.0, "null_high": 0.05,
                "p_chance": 0.001, "eer": 0.3, "eer_low": 0.2, "eer_high": 0.4, "d_ece_corrected": value - 0.01,
-               "lowest_eer": 0.28, "lowest_eer_low": 0.18, "lowest_eer_high": 0.39, "lowest_eer_attack": 1.0}  # fmt: skip
+               "lowest_eer": 0.28, "lowest_eer_low": 0.18, "lowest_eer_high": 0.39, "lowest_eer_attack": "1",
+               "pp_attack": "0", "pp_d_ece": value, "pp_eer": 0.3, "pp_p_chance": 0.002, "alid_ceiling": 3.0}  # fmt: skip
     about = {
         "subset": "t",
-        "attack": 0.0,
+        "attack": "0",
         "n_attacks": 2.0,
         "contenders": "0 1",
         "n_expected": 40.0,
@@ -44,7 +45,8 @@ def strongest_rows(value: float, used: int = 40, reason: str = "") -> list[dict[
         "reason": reason,
     }
     if reason:
-        about, numbers = {**about, "attack": math.nan}, dict.fromkeys(numbers, math.nan)
+        about = {**about, "attack": ""}
+        numbers = {name: "" if name.endswith("_attack") else math.nan for name in numbers}
     return [{**about, **numbers, **counts}]
 
 

@@ -178,9 +178,9 @@ def test_rows_are_of_every_metric_system_and_extractor(result: vp.Result) -> Non
     assert set(rows["status"]) == {"ok"} and set(rows["run_id"]) == {result.folder.name}
     eer = rows[rows["metric"] == "eer"]
     assert {tuple(row) for row in eer[["system", "attacker", "extractor", "subset"]].to_numpy()} == {
-        (system, attacker, ear, f"toy_trials_{sex}")
+        (system, attacker, ear, subset)
         for ear in ("precomputed", "other")
-        for sex in "fm"
+        for subset in ("toy_trials_f", "toy_trials_m", "toy (mean of f and m)")
         for system, attacker in [("original", "unprotected"), *((s, a) for s in ("b2", "b2r") for a in ("ignorant", "lazy_informed"))]
     }  # fmt: skip
     assert {"deid", "g_vd", "idr", "mean_d"} <= set(rows["metric"])
@@ -321,7 +321,7 @@ def test_tables_hold_the_numbers_of_the_rows(result: vp.Result) -> None:
     rows = result.rows
     eer = rows[(rows["metric"] == "eer") & (rows["variant"] == "rocch")]
     shown = [f"{100 * value:.2f}" for value in eer["value"]]
-    assert len(shown) == 20
+    assert len(shown) == 30
     for text in (result.summary(), result.to_markdown(), result.to_latex()):
         assert all(value in text for value in shown)
         assert all(name in text for name in ("b2r", "original", "ignorant", "precomputed", "other"))

@@ -100,7 +100,7 @@ def test_what_is_held_against_original_speech_is_not_ranked_without_it(graph: Gr
     of = {one.ref.task: one.identity for one in graph.sources}
     failed = after(graph, lambda task: task in of and of[task]["attacker"] == "unprotected")
     rest = whole(graph, failed)
-    said = "system b2 is not ranked, and has the rows of its other attacks alone: its numbers are held against those of original"
+    said = "system b2 is not ranked, and has the rows of its other attacks alone: its numbers are compared with those of original"
     assert any(line.startswith(said) for line in rest.left_out) and not rest.answered
 
     alone = planned("system=[original,b2,b2r]", "extractor=[f0]", "metric=[srd]")

@@ -30,7 +30,7 @@ from pipeline.metrics import (
     trial_metrics,
     trials_by_speaker,
 )
-from pipeline.metrics.strongest import bounds_of, joint_quantile, spread
+from pipeline.metrics.strongest import bounds_of, choices, joint_quantile, spread
 from pipeline.metrics.swaps import swaps
 
 WIDE = (-math.inf, math.inf)
@@ -384,3 +384,17 @@ def test_equally_good_systems_are_seldom_called_different_under_one_attack(metri
         a, b = (simulated(random, [shift], 0.5, 16, metric) for _ in "ab")
         called += (difference(a, b, generator=random).p_value or 0) <= 0.05
     assert called / 500 <= 0.06
+
+
+def test_the_best_choice_on_each_set_is_among_the_choices_however_many_attacks_there_are() -> None:
+    random = np.random.default_rng(2)
+    for sizes, most in (((3, 4), 256), ((40, 30), 36), ((9, 8, 7, 6), 20), ((50,), 4), ((2, 90, 1), 8)):
+        parts = [
+            attacks_of(random.random(size), np.zeros((size, 3)), list("abc"), degrees=2, bounds=(0, 1))
+            for size in sizes
+        ]
+        found = choices(parts, most)
+        assert len(found) == math.prod(sizes) if len(sizes) == 1 or math.prod(sizes) <= most else len(found) <= most
+        assert len({tuple(one) for one in found.tolist()}) == len(found)
+        means = sum(part.values[found[:, k]] for k, part in enumerate(parts))
+        assert means.max() == pytest.approx(sum(part.values.max() for part in parts), abs=1e-15)

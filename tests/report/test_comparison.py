@@ -50,7 +50,7 @@ def test_no_line_is_longer_than_a_terminal(tmp_path: Path) -> None:
     out = pair(tmp_path, [row("a")], [row("b")], rows=rows, gone=("B",), systems=((long,) * 4, ()))
     assert max(map(len, out.splitlines())) <= comparison.WIDTH
     assert f"      {long}" in out and "†: stands on less than was expected" in out
-    assert "gives away less in B" not in out and f"{long} and b2 give away less in B than in A" in " ".join(out.split())
+    assert "discloses less in B" not in out and f"{long} and b2 disclose less in B than in A" in " ".join(out.split())
     assert "p at most 0.05 after Holm's correction for 2 comparisons" in " ".join(out.split())
     command = out[out.index("python -m pipeline") :].partition("\n\n")[0]
     assert command.replace("\\\n", "").split()[:4] == ["python", "-m", "pipeline", "system.b2.seed=2"]

@@ -14,7 +14,7 @@ import pytest
 
 from pipeline import cli
 from pipeline.diagnostics import sentences
-from pipeline.report import leaderboard
+from pipeline.report import verdict
 from pipeline.report.page.pictures import ANCHORS
 from pipeline.report.page.strip import FULL, axis
 from pipeline.report.render import MOST_SHOWN, render
@@ -35,8 +35,9 @@ def row(system: str, value: float, rank: int | None = 1, subset: str = F, **more
     about = {"dataset": "libri", "subset": subset, "n_sets": 1, "system": system, "protects": rank is not None, "rank": rank,
              "n_attacks": 2, "contenders": 1, "chance": "above", "status": "ok", "n_speakers": 29, "n_target": 1449,
              "n_nontarget": 14080}  # fmt: skip
-    numbers = {"d_ece": value, "d_ece_low": value - 0.05, "d_ece_high": value + 0.05, "null_low": 0.001, "null_high": 0.03,
-               "eer": 0.25, "eer_low": 0.2, "eer_high": 0.3, "l_w": 2.31, "l_w_ceiling": 4.05, "tag": "C", "deid": 0.91,
+    numbers = {"d_ece": value + 0.02, "d_ece_low": value - 0.05, "d_ece_high": value + 0.05, "d_ece_corrected": value, "null_low": 0.001,
+               "null_high": 0.03, "eer": 0.25, "eer_low": 0.2, "eer_high": 0.3, "lowest_eer": 0.22, "lowest_eer_low": 0.18,
+               "lowest_eer_high": 0.27, "lowest_eer_attack": "lazy_informed: ecapa, cosine", "pp_attack": "one", "l_w": 2.31, "l_w_ceiling": 4.05, "tag": "C", "deid": 0.91,
                "deid_low": 0.85, "deid_high": 0.97}  # fmt: skip
     return {**about, **(ADAPTED if rank else NONE), **numbers, **more}
 
@@ -174,8 +175,8 @@ def test_pictures_stand_between_speakers_and_numbers(make_run: MakeRun, tmp_path
 def test_the_sentence_is_that_of_the_terminal(html: str) -> None:
     board = answers.frame("leaderboard", BOARD)
     differences = answers.frame("differences", [compared("b2r", "b2", 0.012), compared("b2r", EVIL, 0.9)])
-    said = leaderboard.sentence(board, differences, F, pd.DataFrame([check("Doubt 0.", True)]).iloc[:0])
-    assert said.startswith(f"On {F}, b2r and {EVIL} cannot be told apart")
+    said = verdict.sentence(board, differences, F, pd.DataFrame([check("Doubt 0.", True)]).iloc[:0])
+    assert said.startswith(f"On {F}, no system is shown to protect. b2r: EER 22.0 %") and f"{EVIL}: EER" in said
     assert said in words(part(html, "div", 'id="answer"'))
 
 
@@ -183,12 +184,32 @@ def test_rows_have_ranks_values_and_what_belongs_to_them(html: str) -> None:
     found = lines(html)
     assert list(found) == ["b2r", EVIL, "b2", "original"]
     assert [cell(line, "rank") for line in found.values()] == ["1=", "1=", "3", "–"]
-    assert cell(found["b2"], "d_ece") == "0.300 [0.250, 0.350]" and cell(found["b2"], "eer") == "25.0 [20.0, 30.0]"
-    assert cell(found["b2"], "l_w") == "2.3 ≤ 4.0" and cell(found["b2"], "tag") == "C"
-    assert cell(found["b2"], "deid") == "91.0 [85.0, 97.0]" and cell(found["original"], "deid") == "–"
-    assert found["b2"].find(".//*[@data-metric='alid']") is None, "a column without a value is left out"
+    assert cell(found["b2"], "d_ece") == "0.300 [0.250, 0.350]" and cell(found["b2"], "eer") == "22.0 [18.0, 27.0]"
+    assert cell(found["b2"], "tag") == "C"
+    assert {one.attrib["data-metric"] for one in found["b2"].iter() if "data-metric" in one.attrib} == {
+        "rank",
+        "eer",
+        "d_ece",
+        "tag",
+    }
     text = words(found["b2r"])
-    assert "semi_informed: ecapa, plda, adapted; of 2 tried" in text
+    assert (
+        "highest of 2 attacks 0.120 bit: semi_informed: ecapa, plda, adapted; lowest EER: lazy_informed: ecapa, cosine"
+        in text
+    )
+    (folded,) = part(html, "section", 'id="leaderboard"').iter("details")
+    table = [[words(one) for one in line] for line in folded.iter("tr")]
+    assert table[0] == [
+        "system",
+        "D ECE as measured (bit)",
+        "EER of that attack (%)",
+        "l w ↓ (at most)",
+        "DeID OP ↑",
+    ], "no column without a value"
+    assert (
+        table[3] == ["b2", "0.320 [0.250, 0.350]", "25.0 [20.0, 30.0]", "2.3 (4.0)", "91.0 [85.0, 97.0]"]
+        and table[4][-1] == "–"
+    )
     assert "29 speakers, 1449 target trials, 14080 non-target trials" in words(
         part(html, "section", 'id="leaderboard"')
     )
@@ -227,7 +248,7 @@ def test_each_dot_names_its_attack(html: str) -> None:
     titles = [words(one) for one in lines(html)["b2r"].iter("title")]
     assert titles == [
         "lazy_informed: ecapa, cosine: 0.050 bit",
-        "semi_informed: ecapa, plda, adapted: 0.100 bit, 95 % interval 0.050 to 0.150",
+        "semi_informed: ecapa, plda, adapted: 0.120 bit, corrected 0.100, 95 % interval 0.050 to 0.150",
     ]
 
 
@@ -250,7 +271,7 @@ def test_differences_begin_with_the_baseline(html: str) -> None:
     assert said[0].startswith(f"On {F}, each under its")
     assert len(said) == 2 and said[0].endswith("they are different.") and said[1].endswith("not shown to be different.")
     table = [[words(one) for one in line] for line in section.iter("tr")]
-    assert table[0] == ["system", "held against", "D ECE (bit)", "95 % interval", "p", "p (Holm)", "different"]
+    assert table[0] == ["system", "compared with", "D ECE (bit)", "95 % interval", "p", "p (Holm)", "different"]
     assert table[1] == ["b2r", "b2", "−0.100", "[−0.120, −0.080]", "0.004", "0.012", "yes"]
     assert table[3][:2] == ["b2r", EVIL] and table[3][-1] == "not shown"
     assert "overlap does not say it" in words(section)
@@ -271,7 +292,18 @@ def test_one_attack_on_both_is_folded(make_run: MakeRun, tmp_path: Path) -> None
 
 def test_what_a_row_says_without_a_number(make_run: MakeRun, tmp_path: Path) -> None:
     nothing: dict[str, Any] = dict.fromkeys(
-        ("d_ece", "d_ece_low", "d_ece_high", "null_high", "eer", "eer_low", "eer_high"), NAN
+        (
+            "d_ece",
+            "d_ece_low",
+            "d_ece_high",
+            "d_ece_corrected",
+            "null_high",
+            "eer",
+            "eer_low",
+            "eer_high",
+            "lowest_eer",
+        ),
+        NAN,
     )
     board = [
         row("b2r", 0.02, chance="within", status="partial", untried="semi_informed with f0", contenders=2),
@@ -283,15 +315,15 @@ def test_what_a_row_says_without_a_number(make_run: MakeRun, tmp_path: Path) -> 
     assert "no number: 3 < 4 speakers" in words(found["b2"])
     assert found["b2r"].attrib["class"] == "marked" and cell(found["b2r"], "d_ece").startswith("0.020 ~ †")
     text = words(part(html, "section", 'id="leaderboard"'))
-    assert f"~ {leaderboard.NOTHING}." in text and "† does not stand on everything" in text
-    assert "2 may be the strongest; not tried: semi_informed with f0" in text
+    assert f"~ {verdict.NOTHING}." in text and "† does not stand on everything" in text
+    assert "1 other cannot be told from it; not tried: semi_informed with f0" in text
     assert found["b2r"].find(".//line[@class='unprotected']") is None
 
 
 def test_no_number_at_all_is_said(make_run: MakeRun, tmp_path: Path) -> None:
     nothing: dict[str, Any] = dict.fromkeys(("d_ece", "d_ece_low", "d_ece_high", "null_high"), NAN)
     html = page(make_run, tmp_path / "a", [row("b2", 0.1, None, protects=True, **nothing, reason="too few speakers")])
-    assert words(part(html, "div", 'id="answer"')) == "Of b2 there is no number: too few speakers."
+    assert words(part(html, "div", 'id="answer"')) == "There is no number for b2: too few speakers."
     html = page(make_run, tmp_path / "b", [row("original", 0.6, None)])
     assert "No protected speech was attacked" in words(part(html, "div", 'id="answer"'))
 
@@ -372,7 +404,7 @@ def test_a_number_that_promises_more_than_there_is_stands_on_the_first_screen(
 def test_what_was_found_wrong_comes_before_advice(make_run: MakeRun, tmp_path: Path) -> None:
     run = run_of(make_run, tmp_path / "run", BOARD, ATTACKS)
     rows = [
-        check("Add an attacker.", True, leaderboard.ADVICE[0]),
+        check("Add an attacker.", True, verdict.ADVICE[0]),
         check("It has learned nothing.", True, "on_original"),
     ]
     pd.DataFrame(rows).to_parquet(run / "diagnostics.parquet")

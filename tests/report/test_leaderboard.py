@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from pipeline.diagnostics import sentences
-from pipeline.report import leaderboard
+from pipeline.report import leaderboard, verdict
 from pipeline.report.words import NOTHING
 from pipeline.tables import answers
 
@@ -17,12 +17,16 @@ NAN = math.nan
 ADAPTED = {"condition": "PP", "attacker": "semi_informed", "extractor": "ecapa", "trained_on": "anonymised (utterance)", "backend": "plda"}  # fmt: skip
 
 
+LAZY = "lazy_informed: ge2e, cosine"
+
+
 def row(
     system: str, value: float, rank: int | None = 1, subset: str = "libri_test_trials_f", **more: Any
 ) -> dict[str, Any]:
-    numbers = {"d_ece": value, "d_ece_low": value - 0.05, "d_ece_high": value + 0.05, "null_high": 0.03, "eer": 0.25,
-               "eer_low": 0.2, "eer_high": 0.3, "l_w": 2.31, "l_w_ceiling": 4.05, "tag": "C", "mean_d": 0.5, "idr": 0.04,
-               "deid": 0.91, "g_vd": -3.2}  # fmt: skip
+    """A row whose corrected D_ECE is ``value``; the raw maximum is higher, and another attack has the lowest EER."""
+    numbers = {"d_ece": value + 0.02, "d_ece_low": value - 0.05, "d_ece_high": value + 0.05, "d_ece_corrected": value, "null_high": 0.03,
+               "eer": 0.25, "eer_low": 0.2, "eer_high": 0.3, "lowest_eer": 0.22, "lowest_eer_low": 0.18, "lowest_eer_high": 0.27,
+               "l_w": 2.31, "l_w_ceiling": 4.05, "tag": "C", "mean_d": 0.5, "idr": 0.04, "deid": 0.91, "g_vd": -3.2}  # fmt: skip
     about = {
         "dataset": "libri",
         "subset": subset,
@@ -30,8 +34,18 @@ def row(
         "system": system,
         "protects": rank is not None,
         "rank": rank,
+        "lowest_eer_attack": LAZY,
+        "pp_attack": LAZY,
     }
-    return {**about, **ADAPTED, **numbers, "n_attacks": 6, "contenders": 2, "chance": "above", "status": "ok", **more}
+    return {**about, **ADAPTED, **numbers, "n_attacks": 6, "contenders": 3, "chance": "above", "status": "ok", **more}
+
+
+ORIGINAL = row("original", 0.6, None, n_attacks=1, contenders=1, lowest_eer=0.031, pp_attack="", condition="OO",
+               attacker="unprotected", lowest_eer_attack="unprotected: ecapa, plda", trained_on="original")  # fmt: skip
+
+
+def against_original(system: str, difference: float, p: float, **more: Any) -> dict[str, Any]:
+    return compared(system, "original", difference, p, unprotected=True, **more)
 
 
 def compared(system: str, reference: str, difference: float, p: float, **more: Any) -> dict[str, Any]:
@@ -63,84 +77,208 @@ NONE = doubts()
 SUBSET = "libri_test_trials_f"
 
 
-def test_a_system_that_is_shown_to_be_better_protects_best() -> None:
-    board, differences = tables([row("b2r", 0.1), row("b2", 0.2, 2)], [compared("b2r", "b2", -0.1, 0.012)])
-    assert leaderboard.sentence(board, differences, SUBSET, NONE) == (
-        "On libri_test_trials_f, b2r protects best: against the strongest of 6 attacks (semi_informed: ecapa, plda, adapted) it "
-        "gives away 0.100 bit of D_ECE (95 % interval 0.050 to 0.150), at an EER of 25.0 %, 0.100 bit less than the next, b2 "
-        "(p = 0.012)."
-    )
+def said_of(rows: list[dict[str, Any]], differences: list[dict[str, Any]], diagnostics: pd.DataFrame = NONE) -> str:
+    return verdict.sentence(*tables([*rows, ORIGINAL], differences), SUBSET, diagnostics)
 
 
-def test_systems_that_no_test_separates_are_not_ranked_in_words_either() -> None:
-    rows = [row("b2r", 0.1), row("b2", 0.12), row("b3", 0.3, 3)]
-    board, differences = tables(rows, [compared("b2r", "b2", -0.02, 0.4)])
-    said = leaderboard.sentence(
-        board, differences, SUBSET, doubts(("b2", "not mine."), ("b2r", "It is weak."), ("", "All are."))
+SCALE = "Unprotected speech: EER 3.1 %, D_ECE 0.600 bit, of at most 0.721 bit"
+
+
+def test_one_system_that_the_test_separates_from_unprotected_speech_protects() -> None:
+    assert said_of([row("b2r", 0.1)], [against_original("b2r", -0.5, 0.012)]) == (
+        f"On {SUBSET}, b2r protects: EER 22.0 % (95 % interval 18.0 to 27.0; lowest of 6 attacks, {LAZY}), D_ECE 0.100 bit (0.050 "
+        f"to 0.150). {SCALE} (difference: p = 0.012)."
     )
-    assert "b2r and b2 cannot be told apart; b2r has the lowest D_ECE" in said and "protects best" not in said
-    assert said.endswith("Doubt about this attack: It is weak.") and "overlap" not in said
 
 
 @pytest.mark.parametrize(
-    ("rows", "words"),
+    ("value", "difference", "p", "begins", "ends"),
     [
-        ([row("b2", 0.1)], "b2 is the only system that protects: against the strongest of 6 attacks"),
-        ([row("b2", 0.1, n_attacks=1)], "against the only attack tried (semi_informed"),
-        ([row("b2", 0.02, chance="within")], f"That is {NOTHING}."),
+        (0.599, -0.001, 0.4, "b2 is not shown to protect: EER 22.0 %", f"{SCALE} (difference: p = 0.4)."),
+        (0.1, -0.5, 0.051, "b2 is not shown to protect: EER", "(difference: p = 0.051)."),
+        (0.6, 0.0, 1.0, "b2 is not shown to protect: EER", "(difference: p = 1)."),
         (
-            [row("b2", 0.1, d_ece_low=0.0, d_ece_high=0.06)],
-            "(95 % interval, corrected for what few trials add, 0.000 to 0.060)",
+            0.65,
+            0.05,
+            0.3,
+            "b2 is not shown to protect and shows a higher D_ECE than unprotected speech: EER",
+            "p = 0.3).",
         ),
-        ([row("b2", 0.1), row("b3", 0.2)], "it was not tested against the next, b3"),
-        ([row("b2", 0.1), row("b3", NAN)], "Of b3 there is no number."),
-        ([row("b2", 0.1, d_ece_low=NAN, d_ece_high=NAN)], "gives away 0.100 bit of D_ECE, at an EER"),
+        (0.7, 0.1, 0.01, "b2 does not protect, it discloses more than unprotected speech: EER", "p = 0.01)."),
+        # The raw maxima are below one another, the corrected ones are not.
+        (0.61, -0.01, 0.01, "b2 is not shown to protect and shows a higher D_ECE than unprotected", "p = 0.01)."),
     ],
 )
-def test_what_else_the_sentence_says(rows: list[dict[str, Any]], words: str) -> None:
-    assert words in leaderboard.sentence(*tables(rows, []), SUBSET, NONE)
+def test_without_a_significant_difference_in_its_favour_no_system_protects(
+    value: float, difference: float, p: float, begins: str, ends: str
+) -> None:
+    for rows in ([against_original("b2", difference, p)], [compared("original", "b2", -difference, p)]):
+        said = said_of([row("b2", value)], rows)
+        assert said.startswith(f"On {SUBSET}, {begins}") and said.endswith(ends), said
+        assert "b2 protects" not in said
+
+
+def test_what_was_not_tested_is_not_shown_to_protect() -> None:
+    few = against_original("b2", -0.5, NAN, reason="4 speakers are too few to tell a difference from chance")
+    for differences, ends in (([few], "(difference: not tested: 4 speakers are too few to tell a difference from chance)."), ([], "(difference: not tested).")):  # fmt: skip
+        said = said_of([row("b2", 0.1)], differences)
+        assert said.startswith(f"On {SUBSET}, b2 is not shown to protect: EER") and said.endswith(ends)
+
+
+def test_without_unprotected_speech_nothing_is_said_of_protection() -> None:
+    for others in ([], [row("original", NAN, None, d_ece=NAN, reason="3 < 4")]):
+        said = verdict.sentence(*tables([row("b2", 0.1), *others], []), SUBSET, NONE)
+        assert said.startswith(
+            f"On {SUBSET}, nothing can be said of protection, because there is no number of unprotected speech"
+        )
+        assert (
+            "name original among the systems" in said
+            and "b2: EER 22.0 %" in said
+            and "protects" not in said
+            and "not shown" not in said
+        )
+
+
+def test_of_several_that_do_not_protect_none_is_the_best() -> None:
+    rows = [row("b2r", 0.55), row("b2", 0.65, 2), row("b3", 0.7, 3)]
+    differences = [against_original("b2r", -0.05, 0.4), against_original("b2", 0.05, 0.6), against_original("b3", 0.1, 0.001),
+                   compared("b2r", "b2", -0.1, 0.01)]  # fmt: skip
+    said = said_of(rows, differences)
+    assert said.startswith(f"On {SUBSET}, no system is shown to protect. b2r: EER 22.0 % (")
+    assert f"bit (0.500 to 0.600). {SCALE} (difference: p = 0.4)." in said
+    assert "b2: EER 22.0 %, D_ECE 0.650 bit (a higher D_ECE than unprotected speech, p = 0.6)." in said
+    assert "b3 discloses more than unprotected speech: EER 22.0 %, D_ECE 0.700 bit (p = 0.001)." in said
+    assert "best" not in said and "protects" not in said
+
+
+def test_an_eer_below_that_of_unprotected_speech_is_said() -> None:
+    leaks = row("b2", 0.55, lowest_eer=0.02)
+    alone = said_of([leaks], [against_original("b2", -0.05, 0.4)])
+    assert "b2 is not shown to protect and shows a lower EER than unprotected speech: EER 2.0 %" in alone
+    both = said_of(
+        [row("b2r", 0.5, lowest_eer=0.01), leaks],
+        [against_original("b2r", -0.05, 0.3), against_original("b2", -0.05, 0.4)],
+    )
+    assert "(difference: p = 0.3, b2r has a lower EER)." in both
+    assert "b2: EER 2.0 %, D_ECE 0.550 bit (a lower EER than unprotected speech, p = 0.4)." in both
+    more = said_of(
+        [row("b2", 0.7), row("b3", 0.71)], [against_original("b2", 0.1, 0.01), against_original("b3", 0.1, 0.02)]
+    )
+    assert "no system is shown to protect. b2 discloses more than unprotected speech: EER" in more
+
+
+def test_the_best_of_those_that_protect_comes_first() -> None:
+    rows = [row("b1", 0.3), row("b2r", 0.31), row("b2", 0.33, 2), row("b3", 0.5, 2)]
+    shown = [against_original(name, -0.3, 0.01) for name in ("b2r", "b2", "b3")]
+    said = said_of(
+        rows,
+        [
+            *shown,
+            against_original("b1", -0.3, 0.2),
+            compared("b2r", "b2", -0.02, 0.4),
+            compared("b2r", "b3", -0.2, 0.02),
+        ],
+    )
+    assert said.startswith(f"On {SUBSET}, b2r protects: EER"), "b1 has a lower D_ECE and the same rank"
+    assert "b1 is not shown to protect: EER 22.0 %, D_ECE 0.300 bit (p = 0.2)." in said
+    assert "b2 protects too: EER 22.0 %, D_ECE 0.330 bit (cannot be told from b2r, p = 0.4)." in said
+    assert "b3 protects too: EER 22.0 %, D_ECE 0.500 bit (worse than b2r, p = 0.02)." in said
+    best = said_of(rows[1:], shown)
+    assert (
+        best.startswith(f"On {SUBSET}, b2r protects best: EER")
+        and "b2 protects too: EER 22.0 %, D_ECE 0.330 bit (not tested" in best
+    )
+
+
+def test_the_least_reassuring_of_several_comparisons_with_unprotected_speech_counts() -> None:
+    rows = [row("b2", 0.1), row("codec", 0.55, None)]
+    differences = [against_original("b2", -0.5, 0.01), compared("b2", "codec", -0.45, 0.3, unprotected=True)]
+    said = said_of(rows, differences)
+    assert (
+        said.startswith(f"On {SUBSET}, b2 is not shown to protect")
+        and "Unprotected speech: EER 22.0 %, D_ECE 0.550" in said
+    )
+
+
+@pytest.mark.parametrize(
+    ("changed", "words"),
+    [
+        ({"n_attacks": 1}, f"; the only attack, {LAZY})"),
+        ({"chance": "within"}, f"b2 is {NOTHING}."),
+        ({"pp_attack": ""}, "No attacker enrolled protected speech, as anybody who has the system can"),
+        ({"unchecked": "diagnostics=false"}, "Whether the attacks were strong enough was not checked (diagnostics=false)."),
+        ({"d_ece_low": NAN, "d_ece_high": NAN}, "D_ECE 0.100 bit. Unprotected"),
+        ({"lowest_eer_low": NAN, "lowest_eer_high": NAN}, f"EER 22.0 % (lowest of 6 attacks, {LAZY})"),
+        ({"d_ece_corrected": NAN}, "D_ECE 0.120 bit (0.050"),
+        ({"lowest_eer": NAN, "lowest_eer_attack": ""}, "EER 25.0 % (95 % interval 20.0 to 30.0; lowest of 6 attacks, semi_informed: ecapa, plda, adapted)"),
+    ],
+)  # fmt: skip
+def test_what_else_the_sentence_says(changed: dict[str, Any], words: str) -> None:
+    said = said_of([row("b2", 0.1, **changed), row("b3", NAN, d_ece=NAN)], [against_original("b2", -0.5, 0.01)])
+    assert words in said and "There is no number for b3." in said
+    plain = said_of([row("b2", 0.1)], [against_original("b2", -0.5, 0.01)])
+    assert "enrolled protected" not in plain and "not checked" not in plain and NOTHING not in plain
+
+
+def test_doubts_are_those_about_the_attack_of_the_first_system() -> None:
+    found = doubts(("b2", "not mine."), ("b2r", "It is weak."), ("", "All are."))
+    said = said_of([row("b2r", 0.1), row("b2", 0.12)], [], found)
+    assert said.endswith("Doubt about the attack on b2r: It is weak.")
+    both = row(
+        "b2r", 0.1, n_sets=2, attacker="semi_informed / ignorant", extractor="ecapa / ge2e", by_set="f: one; m: other"
+    )
+    about = [
+        ({"system": "b2r", "attacker": name}, sentences.Finding("some", 0.0, "", f"{name}.", True))
+        for name in ("lazy", "ignorant")
+    ]
+    assert verdict.doubt_about(tables([both], [])[0].iloc[0].to_dict(), sentences.frame(about)) == "ignorant."
 
 
 def test_nothing_is_said_where_no_system_is_attacked() -> None:
-    board, differences = tables([row("original", 0.6, None)], [])
-    assert leaderboard.sentence(board, differences, SUBSET, NONE) == "" == leaderboard.text(board, differences, NONE)
+    board, differences = tables([ORIGINAL], [])
+    assert verdict.sentence(board, differences, SUBSET, NONE) == "" == leaderboard.text(board, differences, NONE)
     assert leaderboard.text(*tables([], []), NONE) == ""
 
 
 def test_equal_values_are_neither_less_nor_more() -> None:
-    board, differences = tables([row("b2r", 0.1), row("b2", 0.1)], [compared("b2r", "b2", 0.0, 1.0)])
-    assert leaderboard.sentence(board, differences, SUBSET, NONE).endswith("as much as the next, b2 (p = 1).")
+    assert "b2 discloses as much as b3; p = 1" in verdict.of_difference(
+        compared("b2", "b3", 0.0, 1.0, low=NAN, n_compared=1)
+    )
     equal = compared("b2r", "b2", 0.0, NAN, metric="eer", low=NAN, high=NAN, reason="few")
-    assert "the EER of b2r is that of b2; not tested" in leaderboard.of_difference(equal)
+    assert "the EER of b2r is that of b2; not tested" in verdict.of_difference(equal)
 
 
 def test_differences_as_sentences() -> None:
-    assert leaderboard.of_difference(compared("b2r", "b2", -0.1, 0.012)) == (
-        "On libri_test_trials_f, each under its strongest attack, b2r gives away 0.100 bit less than b2 (difference: 95 % interval "
+    assert verdict.of_difference(compared("b2r", "b2", -0.1, 0.012)) == (
+        "On libri_test_trials_f, each under its strongest attack, b2r discloses 0.100 bit less than b2 (difference: 95 % interval "
         "-0.120 to -0.080 bit); p = 0.012 after Holm's correction for 3 comparisons: they are different."
     )
     same = compared("b2r", "b2", 0.031, 0.4, under="same", attack="ignorant: ge2e, cosine", metric="eer", n_compared=1)
-    assert leaderboard.of_difference(same) == (
+    assert verdict.of_difference(same) == (
         "On libri_test_trials_f, under ignorant: ge2e, cosine, the EER of b2r is 3.1 points higher than that of b2 (difference: "
         "95 % interval +1.1 to +5.1 points); p = 0.4: they are not shown to be different."
     )
     untested = compared("b2r", "b2", 0.0, NAN, low=NAN, high=NAN, reason="5 speakers are too few")
-    assert leaderboard.of_difference(untested).endswith(
-        "b2r gives away as much as b2; not tested: 5 speakers are too few."
-    )
+    assert verdict.of_difference(untested).endswith("b2r discloses as much as b2; not tested: 5 speakers are too few.")
     absent = compared("b2r", "b2", NAN, NAN, reason="b2: incomplete")
-    assert leaderboard.of_difference(absent).endswith("b2r and b2 cannot be compared: b2: incomplete.")
+    assert verdict.of_difference(absent).endswith("b2r and b2 cannot be compared: b2: incomplete.")
 
 
-def test_columns_that_have_no_room_are_named_and_the_whole_table_has_them() -> None:
-    board, differences = tables([row("b2r", 0.1), row("b2", 0.2, 2, chance="within")], [])
-    left = leaderboard.left_out(board, SUBSET)
-    assert left and left == [column.head.split()[0] for column in leaderboard.COLUMNS][-len(left) :]
-    narrow, wide = leaderboard.lines(board, SUBSET), leaderboard.text(board, differences, NONE).splitlines()
-    (heads,) = [line for line in wide if line.startswith("rank  system")]
-    assert all(name in heads and name not in narrow[0] for name in left)
-    assert max(map(len, narrow)) <= leaderboard.WIDTH < max(map(len, wide))
-    assert leaderboard.left_out(board, SUBSET, width=300) == []
+def test_the_first_table_is_the_answer_and_the_second_the_other_numbers() -> None:
+    more: dict[str, Any] = {"alid": 1.2, "alid_low": 1.0, "alid_high": 1.4, "alid_ceiling": 3.0, "alid_chance": -7.2}
+    board, differences = tables([row("b2r", 0.1, **more), row("b2", 0.2, 2, chance="within", **more), ORIGINAL], [])
+    first, second = leaderboard.lines(board, SUBSET), leaderboard.further(board, SUBSET)
+    assert first[0].split() == ["rank", "system", "EER", "(%)", "↑", "D_ECE", "(bit)", "↓", "tag"]
+    assert first[2].split() == ["1", "b2r", "22.0", "[18.0,", "27.0]", "0.100", "[0.050,", "0.150]", "C"]
+    stands_on = f"      highest of 6 attacks 0.120 bit: semi_informed: ecapa, plda, adapted; lowest EER: {LAZY}; 2 others cannot be told from it"
+    assert first[3] == f"{stands_on[:99]}…"
+    assert "0.200 [0.150, 0.250]~" in first[4]
+    assert "1.200 (0 to 3.000)" in second[2] and "2.3 (4.0)" in second[2] and "ALID ↓ (0 to log2 N)" in second[0]
+    assert "7.2" not in "".join(second), "what a blind attacker is worth stands in the tables of all numbers"
+    whole = leaderboard.text(board, differences, NONE)
+    assert all(line in whole for line in second) and stands_on in whole
+    assert max(map(len, [*first, *second])) <= leaderboard.WIDTH
+    assert max(map(len, leaderboard.legend(board))) <= leaderboard.WIDTH
 
 
 def test_means_and_test_sets_come_first() -> None:

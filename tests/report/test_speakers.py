@@ -105,7 +105,7 @@ def test_that_nobody_can_be_told_apart_is_said_first(made: Callable[..., Path]) 
     alike = [spoken("b2", "lazy_informed", place, against_median="alike", p_median=1.0) for place in range(6)]
     found = told([made(alike, [])])
     assert found.sentences == [
-        "Nobody is shown to be told more of than the median speaker, so who comes first may be chance: b2 on t (6 speakers, median "
+        "No speaker is shown to be worse protected than the median speaker, so that who comes first may be chance: b2 on t (6 speakers, median "
         "0.375 bit)."
     ]
     assert found.worst is not None and not found.worst.marked and found.overlap is None and found.agreement == ""

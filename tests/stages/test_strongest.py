@@ -17,7 +17,7 @@ from pipeline.engine.outcome import Outcome
 from pipeline.engine.store import Store
 from pipeline.engine.task import Task, Work
 from pipeline.metrics import Attacks, Trials
-from pipeline.metrics.strongest import bounds_of, maximum
+from pipeline.metrics.strongest import bounds_of, corrected_maximum, maximum
 from pipeline.seeds import generator
 from pipeline.stages import strongest as stage
 from pipeline.stages.strongest import ATTACKS, ROWS, Listed, Sets, Two
@@ -87,6 +87,13 @@ M = [table(0.5, 4, "m"), table(0.8, 5, "m"), table(2.4, 6, "m")]
 MEAN = {"f": 0.25, "m": 0.75}
 
 
+def of_all_pairs(on_f: Attacks, on_m: Attacks) -> Attacks:
+    """Each attack on f with each on m, as if each pair were one attack."""
+    pairs = [(a, b) for a in range(3) for b in range(3)]
+    alike = on_f.only([a for a, _ in pairs]), on_m.only([b for _, b in pairs])
+    return metrics.mean_of(alike, list(MEAN.values()))
+
+
 def read(outcome: Outcome, task: Task, name: str = ROWS) -> pd.DataFrame:
     return pd.read_parquet(outcome.artefact(task.ref()).path(name))
 
@@ -97,7 +104,7 @@ def test_the_strongest_attack_is_that_of_the_metric_core_on_sets_and_on_their_me
     outcome = execute([*on_f, *on_m, of_f, of_m, last], Store(tmp_path))
     rows = read(outcome, last).set_index("subset")
     parts = {"f": direct(F, "d_ece"), "m": direct(M, "d_ece")}
-    parts["mean"] = metrics.mean_of([parts["f"], parts["m"]], list(MEAN.values()))
+    parts["mean"] = of_all_pairs(parts["f"], parts["m"])
     draws = {
         name: metrics.null_draws(
             coded(tables),
@@ -106,24 +113,31 @@ def test_the_strongest_attack_is_that_of_the_metric_core_on_sets_and_on_their_me
         )
         for name, tables in (("f", F), ("m", M))
     }
-    draws["mean"] = 0.25 * draws["f"] + 0.75 * draws["m"]
+    draws["mean"] = np.concatenate([0.25 * draws["f"][:, [a]] + 0.75 * draws["m"] for a in range(3)], axis=1)
     eers = {"f": direct(F, "eer.rocch"), "m": direct(M, "eer.rocch")}
-    eers["mean"] = metrics.mean_of([eers["f"], eers["m"]], list(MEAN.values()))
+    eers["mean"] = of_all_pairs(eers["f"], eers["m"])
     for name, of in parts.items():
         best = int(np.argmax(of.values))
         row, (interval, contend) = rows.loc[name], maximum(of)
-        assert (row["attack"], row["n_attacks"]) == (best, 3)
+        chosen = {best // 3, best % 3} if name == "mean" else {best}
+        assert ({int(one) for one in row["attack"].split()}, row["n_attacks"]) == (chosen, 3)
         assert (row["d_ece"], row["d_ece_low"], row["d_ece_high"]) == (of.values.max(), interval.low, interval.high)
-        assert row["contenders"] == " ".join(map(str, contend))
+        contenders = {one for k in contend for one in ((k // 3, k % 3) if name == "mean" else (k,))}
+        assert row["contenders"] == " ".join(map(str, sorted(contenders)))
+        assert row["d_ece_corrected"] == pytest.approx(corrected_maximum(of), abs=1e-12)
+        assert row["lowest_eer"] == eers[name].values.min(), "of any choice on each set"
         assert row["eer"] == eers[name].values[best]
         eer = metrics.simultaneous(eers[name], best)
         assert (row["eer_low"], row["eer_high"]) == (eer.low, eer.high)
         band = metrics.null_of_maximum(float(of.values.max()), draws[name])
         assert (row["null_low"], row["null_high"], row["p_chance"]) == (band.low, band.high, band.p_value)
-    assert {name: int(rows.loc[name, "attack"]) for name in parts} == {"f": 1, "m": 2, "mean": 2}
+    assert {name: rows.loc[name, "attack"] for name in parts} == {"f": "1", "m": "2", "mean": "1 2"}
+    assert rows.loc["mean", "d_ece"] == 0.25 * rows.loc["f", "d_ece"] + 0.75 * rows.loc["m", "d_ece"]
+    assert rows.loc["mean", "alid_ceiling"] == pytest.approx(np.log2(SPEAKERS))
     behind = read(outcome, last, ATTACKS)
-    assert behind[behind["subset"] == "f"]["attack"].tolist() == [1, 2, 0], "the strongest first"
-    one = behind[(behind["subset"] == "f") & (behind["attack"] == 0)].iloc[0]
+    assert behind[behind["subset"] == "f"]["attack"].tolist() == ["1", "2", "0"], "the strongest first"
+    assert behind[behind["subset"] == "mean"]["attack"].tolist() == ["2", "1", "0"], "each on both sets"
+    one = behind[(behind["subset"] == "f") & (behind["attack"] == "0")].iloc[0]
     alone = metrics.intervals(metrics.trials_by_speaker(coded(F)[0]))["d_ece"]
     assert (one["d_ece_low"], one["d_ece_high"]) == pytest.approx((alone.low, alone.high), abs=1e-12)
 
@@ -157,7 +171,8 @@ def test_differences_are_those_of_the_metric_core(tmp_path: Path) -> None:
     assert got["difference"] == pytest.approx(b.values.max() - a.values.max())
     eer = rows.loc[("strongest", "eer", "1", "1")]
     assert np.isnan(eer["p_value"]) and eer["reason"].startswith("the test is that of D_ECE")
-    assert eer["a"] == direct(F, "eer.rocch").values[1]
+    assert eer["a"] == direct(F, "eer.rocch").values.min() and eer["b"] == direct(other, "eer.rocch").values.min()
+    assert eer["low"] < eer["difference"] == eer["b"] - eer["a"] < eer["high"]
     for metric, core in stage.METRICS.items():
         want = metrics.difference(direct(F, core).only([2]), direct(other, core).only([1]), generator=random())
         assert rows.loc[("same", metric, "2", "1")]["p_value"] == want.p_value
@@ -181,7 +196,7 @@ def test_other_trials_are_not_compared_and_unknown_speakers_have_values_alone(tm
     rows = read(outcome, tasks[1])
     assert rows["p_value"].isna().all() and "speakers" in rows["reason"][0] and rows["difference"].notna().all()
     row = read(outcome, alone).iloc[0]
-    assert row["attack"] == 0 and np.isnan(row["d_ece_low"]) and row["interval_reason"] and row["null_reason"]
+    assert row["attack"] == "0" and np.isnan(row["d_ece_low"]) and row["interval_reason"] and row["null_reason"]
 
 
 def test_a_class_without_trials_has_a_reason_and_no_number(tmp_path: Path) -> None:
@@ -226,7 +241,7 @@ def test_speakers_of_two_sets_change_places_alike_in_both(tmp_path: Path) -> Non
         for one in (*coded(F), *coded(again)):
             held = identity[one.enrolled] == one.spoken
             values.append(metrics.trial_metrics(one.scores[held], one.scores[~held]).d_ece)
-        draw[:] = np.reshape(values, (2, 3)).mean(axis=0)
+        draw[:] = np.reshape(values, (2, 3)).max(axis=1).mean()
     band = metrics.null_of_maximum(row["d_ece"], draws)
     assert (row["null_low"], row["null_high"], row["p_chance"]) == pytest.approx((band.low, band.high, band.p_value))
     # Twice the same set is that set.
@@ -304,7 +319,7 @@ def test_an_eer_of_zero_has_the_exact_limit_of_as_many_attacks_as_were_tried(tmp
     last = answered(Sets({"f": tuple(range(n))}, {}), {"f": of_f})
     outcome = execute([*made, of_f, last], Store(tmp_path))
     row, behind = read(outcome, last).iloc[0], read(outcome, last, ATTACKS).iloc[0]
-    assert row["eer"] == row["eer_low"] == 0 and row["attack"] == 0
+    assert row["eer"] == row["eer_low"] == 0 and row["attack"] == "0"
     assert binom.pmf(0, SPEAKERS, row["eer_high"]) == pytest.approx(0.025 / n)
     assert binom.pmf(0, SPEAKERS, behind["eer_high"]) == pytest.approx(0.025)
     assert (row["lowest_eer"], row["lowest_eer_low"], row["lowest_eer_high"]) == (0, 0, row["eer_high"])
@@ -322,5 +337,40 @@ def test_the_lowest_eer_is_that_of_all_attacks_with_the_interval_of_the_minimum(
     mirrored = metrics.attacks_of(0.5 - eer.values, without, eer.speakers, degrees=SPEAKERS - 1, bounds=(0.0, 0.5))
     interval, _ = maximum(mirrored)
     assert interval.low is not None and interval.high is not None and interval.low > 0
-    assert row["lowest_eer"] == eer.values.min() and row["lowest_eer_attack"] == np.argmin(eer.values)
+    assert row["lowest_eer"] == eer.values.min() and row["lowest_eer_attack"] == str(np.argmin(eer.values))
     assert (0.5 - row["lowest_eer_high"], 0.5 - row["lowest_eer_low"]) == pytest.approx((interval.low, interval.high))
+
+
+def test_the_strongest_attack_that_enrols_protected_speech_is_tested_against_its_own_chance(tmp_path: Path) -> None:
+    on_f, of_f = attacked("b2", F)
+    on_m, of_m = attacked("b2", M, "m")
+    last = answered(Sets({"f": (0, 1, 2), "m": (0, 1, 2)}, {"mean": MEAN}, (0, 2)), {"f": of_f, "m": of_m})
+    none = Task(
+        "measure", "none", functools.partial(stage.strongest, Sets({"f": (0, 1, 2)}, {})), {}, {"attacks.0": of_f.ref()}
+    )
+    outcome = execute([*on_f, *on_m, of_f, of_m, last, none], Store(tmp_path))
+    rows = read(outcome, last).set_index("subset")
+    values = {name: direct(of, "d_ece").values[[0, 2]].max() for name, of in (("f", F), ("m", M))}
+    assert rows["pp_attack"].to_dict() == {"f": "2", "m": "2", "mean": "2 2"}
+    assert rows.loc["f", "pp_d_ece"] == values["f"] < rows.loc["f", "d_ece"]
+    assert rows.loc["mean", "pp_d_ece"] == 0.25 * values["f"] + 0.75 * values["m"]
+    draws = metrics.null_draws(coded(F), generator=functools.partial(permutes, F), replicates=REPLICATES)[:, [0, 2]]
+    assert rows.loc["f", "pp_p_chance"] == metrics.null_of_maximum(values["f"], draws).p_value
+    (row,) = read(outcome, none).to_dict("records")
+    assert row["pp_attack"] == "" and np.isnan(row["pp_p_chance"])
+
+
+def test_two_systems_are_compared_on_a_mean_by_the_strongest_attack_on_each_set(tmp_path: Path) -> None:
+    other = [table(0.4, 7), table(2.0, 8), table(2.2, 9)]
+    (on_a, of_a), (on_m, of_m), (on_b, of_b) = attacked("a", F), attacked("a", M, "m"), attacked("b", other)
+    sets = Sets({"f": (0, 1, 2), "m": (0, 1, 2)}, {"mean": MEAN})
+    inputs = {"a.0": of_a.ref(), "a.1": of_m.ref(), "b.0": of_b.ref(), "b.1": of_m.ref()}
+    task = Task("measure", "two", functools.partial(stage.differences, Two(sets, sets, (), 5)), {}, inputs)
+    outcome = execute([*on_a, *on_m, *on_b, of_a, of_m, of_b, task], Store(tmp_path))
+    row = read(outcome, task).set_index(["subset", "metric"]).loc[("mean", "d_ece")]
+    f, g, m = (direct(of, "d_ece") for of in (F, other, M))
+    want = metrics.difference(of_all_pairs(f, m), of_all_pairs(g, m), generator=generator(5, "swaps of two systems"))
+    assert (row["attack_a"], row["attack_b"]) == ("1 2", "2 2")
+    assert row["difference"] == pytest.approx(0.25 * (g.values.max() - f.values.max()), abs=1e-15)
+    assert row["p_value"] == want.p_value
+    assert (row["low"], row["high"]) == pytest.approx((want.interval.low, want.interval.high), abs=1e-6)

@@ -188,7 +188,7 @@ METRICS = {
 
 
 class MetricFamily(contracts.MetricFamily):
-    """What each trial utterance gives away about who of N candidates speaks."""
+    """What each trial utterance discloses about who of N candidates speaks."""
 
     Settings = LidSettings
     reads = "trials"

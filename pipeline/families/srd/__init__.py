@@ -82,7 +82,7 @@ METRICS = {
         "max_d",
         "MaxD",
         "maximum disclosure (SRD)",
-        "The largest information about identity that any one similarity rank gives away: 0 bit at chance, log2 N at most "
+        "The largest information about identity that any one similarity rank discloses: 0 bit at chance, log2 N at most "
         "for N speakers; for few inputs its value at chance is well above 0.",
         SOURCE,
     ),
@@ -91,7 +91,7 @@ METRICS = {
         "mean_d",
         "MeanD",
         "mean disclosure (SRD)",
-        "The information about identity that the similarity rank of the true speaker gives away on average: 0 bit at "
+        "The information about identity that the similarity rank of the true speaker discloses on average: 0 bit at "
         "chance, log2 N at most.",
         SOURCE,
     ),
@@ -116,7 +116,7 @@ METRICS = {
 
 
 class MetricFamily(contracts.MetricFamily):
-    """What the rank of the true speaker among all references gives away."""
+    """What the rank of the true speaker among all references discloses."""
 
     Settings = SrdSettings
     reads = "ranks"

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pipeline.diagnostics import grouping as diagnostics
 from pipeline.diagnostics.sentences import OF_NUMBERS
 from pipeline.report import runs
-from pipeline.report.leaderboard import ADVICE
 from pipeline.report.page.parts import Column, Download, Table, csv_text
+from pipeline.report.verdict import ADVICE
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Systems compared in pairs: each with the baseline, then with one another."""
+"""Systems compared in pairs: each with unprotected speech, with the baseline, then with one another."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pipeline.report import leaderboard, runs, tables
+from pipeline.report import leaderboard, runs, tables, verdict
 from pipeline.report.page.parts import TEXT, Column, Table
 from pipeline.tables import results
 
@@ -26,7 +26,7 @@ class Subset:
 
 @dataclass(frozen=True)
 class Differences:
-    """The comparisons of all subsets; ``baseline`` is what the others are held against."""
+    """The comparisons of all subsets; ``baseline`` is what the others are compared with."""
 
     baseline: str
     subsets: list[Subset]
@@ -40,7 +40,7 @@ def differences(evaluation: runs.Evaluation) -> Differences | None:
     order = [*leaderboard.subsets(evaluation.leaderboard), *table["subset"].astype(str)]
     rows: list[Row] = [
         {**row, **{name: evaluation.name(str(row[name]), str(row["run_id"])) for name in ("system", "reference")}}
-        for row in sorted(results.records(table), key=lambda row: not row["baseline"])
+        for row in sorted(results.records(table), key=lambda row: (not row["unprotected"], not row["baseline"]))
     ]
     return Differences(
         ", ".join(dict.fromkeys(str(row["reference"]) for row in rows if row["baseline"])),
@@ -54,10 +54,10 @@ def differences(evaluation: runs.Evaluation) -> Differences | None:
 
 def _subset(subset: str, rows: Sequence[Row]) -> Subset:
     strongest = [row for row in rows if row["under"] == "strongest"]
-    said = [row for row in strongest if row["metric"] == "d_ece" and row["baseline"]]
+    said = [row for row in strongest if row["metric"] == "d_ece" and (row["baseline"] or row["unprotected"])]
     return Subset(
         subset,
-        [leaderboard.of_difference(row) for row in said],
+        [verdict.of_difference(row) for row in said],
         _table(strongest, ("system", "reference")),
         _table([row for row in rows if row["under"] == "same"], ("attack", "system", "reference")),
     )
@@ -66,7 +66,7 @@ def _subset(subset: str, rows: Sequence[Row]) -> Subset:
 HEADS = {
     "attack": "attack on both",
     "system": "system",
-    "reference": "held against",
+    "reference": "compared with",
     "d_ece": "D_ECE (bit)",
     "eer": "EER (points)",
 }
@@ -101,8 +101,8 @@ def _cells(row: Row | None, tested: bool) -> list[str]:
     if not tested:
         return [shown[0], interval]
     p = row["p_holm"]
-    verdict = "" if math.isnan(p) else "yes" if p <= leaderboard.DIFFERENT else "not shown"
-    return [shown[0], interval, _p(row["p_value"]), _p(p), verdict]
+    told = "" if math.isnan(p) else "yes" if p <= verdict.DIFFERENT else "not shown"
+    return [shown[0], interval, _p(row["p_value"]), _p(p), told]
 
 
 def _signed(value: float, metric: str) -> str:

@@ -9,7 +9,8 @@ from typing import Any
 
 import pandas as pd
 
-from pipeline.report import glossary, leaderboard, runs, tables
+from pipeline.report import glossary, leaderboard, runs, tables, verdict
+from pipeline.report.leaderboard import number
 from pipeline.report.page.parts import TEXT, Column, Download, Table, csv_text
 from pipeline.report.page.strip import Axis, Dot, Strip, axis
 from pipeline.report.words import joined
@@ -20,12 +21,19 @@ HELD_OUT = "EER on held-out training speakers (%)"
 OPEN = 2
 """Subsets whose tables are open; of more than these only the first is, the others are folded."""
 NO_RANK = "No rank: systems of different runs were not tested against each other (see: compare RUN RUN)."
-RANK = f"Rank: 1 and the systems that are shown to be better (paired test, p ≤ {leaderboard.DIFFERENT} after Holm’s correction); “=” is shared."
+RANK = (
+    f"Rank: 1 and the systems that are shown to disclose less (paired test, p ≤ {verdict.DIFFERENT} after Holm’s correction), whether they "
+    "protect or not; “=” is shared."
+)
+MEANING = (
+    "EER: the lowest of all attacks. D_ECE: the highest of all attacks, corrected for what the highest of several is too high by chance. ↑ higher, "
+    "↓ lower is more private. In brackets: 95 % interval over speakers, of that lowest or highest."
+)
 
 
 @dataclass(frozen=True)
 class Cell:
-    """A number of the leaderboard: as text with its marks, and beneath it its interval, ceiling or chance."""
+    """A number of the leaderboard: as text with its marks, and beneath it its interval."""
 
     metric: str
     value: str
@@ -35,7 +43,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class Line:
-    """A row of the leaderboard; ``label`` is the system with its run, ``said`` what it stands on, or why there is no number."""
+    """A row of the leaderboard; ``label`` is the system with its run, ``about`` what it stands on, or why there is no number."""
 
     rank: str
     system: str
@@ -43,14 +51,13 @@ class Line:
     protects: bool
     cells: list[Cell]
     strip: Strip | None
-    attack: str
-    said: list[str]
+    about: list[str]
     partial: bool
 
 
 @dataclass(frozen=True)
 class Board:
-    """The leaderboard of one subset, with the sentences above it."""
+    """The leaderboard of one subset, with the sentences above it; ``further`` are the other numbers of its systems."""
 
     subset: str
     counts: str
@@ -59,6 +66,7 @@ class Board:
     lines: list[Line]
     axis: Axis
     notes: list[str]
+    further: Table | None
 
 
 @dataclass(frozen=True)
@@ -82,7 +90,8 @@ def answer(evaluation: runs.Evaluation) -> Answer | None:
         return None
     rows, behind = _labelled(evaluation, board), _labelled(evaluation, evaluation.attacks)
     scale = axis(
-        [row[name] for row in rows for name in ("d_ece", "d_ece_high", "null_high")] + [row["d_ece"] for row in behind]
+        [row[name] for row in rows for name in ("d_ece_corrected", "d_ece_high", "null_high")]
+        + [row["d_ece"] for row in behind]
     )
     boards = []
     for subset in leaderboard.subsets(board):
@@ -97,7 +106,9 @@ def answer(evaluation: runs.Evaluation) -> Answer | None:
 
 def _labelled(evaluation: runs.Evaluation, table: pd.DataFrame) -> list[Row]:
     """The rows of a table of the answer, with ``label``: the system, and its run if there are several."""
-    return [{**row, "label": evaluation.name(str(row["system"]), str(row["run_id"]))} for row in results.records(table)]
+    found = results.records(table)
+    shown = [verdict.completed(row) if "lowest_eer" in row else row for row in found]
+    return [{**row, "label": evaluation.name(str(row["system"]), str(row["run_id"]))} for row in shown]
 
 
 def _sentences(evaluation: runs.Evaluation, subset: str) -> Iterator[str]:
@@ -110,7 +121,7 @@ def _sentences(evaluation: runs.Evaluation, subset: str) -> Iterator[str]:
         if not len(board):
             continue
         checks = evaluation.diagnostics[evaluation.diagnostics["run"] == run.label]
-        said = leaderboard.sentence(board, differences, subset, checks) or _none(board)
+        said = verdict.sentence(board, differences, subset, checks) or _none(board)
         yield f"Run {run.label}: {said}" if evaluation.several else said
 
 
@@ -120,25 +131,21 @@ def _none(board: pd.DataFrame) -> str:
     if not without:
         return "No protected speech was attacked: these are the numbers of unprotected speech."
     why = joined(dict.fromkeys(str(row["reason"]) for row in without))
-    return f"Of {joined(str(row['system']) for row in without)} there is no number{f': {why}' if why else ''}."
+    return f"There is no number for {joined(str(row['system']) for row in without)}{f': {why}' if why else ''}."
 
 
 def _ordered(rows: list[Row], several: bool) -> list[Row]:
     """Of one run as the table has them; those of several runs among one another, best first."""
     if not several:
         return rows
-    return sorted(rows, key=lambda row: (not row["protects"], math.isnan(row["d_ece"]), row["d_ece"]))
+    return sorted(rows, key=lambda row: (not row["protects"], math.isnan(row["d_ece"]), row["d_ece_corrected"]))
 
 
 def _board(
     subset: str, rows: Sequence[Row], attacks: Sequence[Row], said: list[str], scale: Axis, several: bool
 ) -> Board:
-    heads = [
-        column
-        for column in leaderboard.COLUMNS
-        if any(row[column.name] if column.unit == "" else not math.isnan(row[column.name]) for row in rows)
-        or column.name in ("d_ece", "eer")
-    ]
+    known = leaderboard.present(rows, leaderboard.FIRST)
+    heads = [one for one in leaderboard.FIRST if one in known or one in (leaderboard.EER, leaderboard.D_ECE)]
     ranks = [row["rank"] for row in rows]
     lines = [
         Line(
@@ -148,13 +155,13 @@ def _board(
             bool(row["protects"]),
             [_cell(row, column) for column in heads],
             _strip(row, rows, [one for one in attacks if _same(one, row)], scale),
-            "" if math.isnan(row["d_ece"]) else leaderboard.attack(row),
-            _about(row),
+            leaderboard.about(row),
             row["status"] != "ok",
         )
         for row in rows
     ]
-    return Board(subset, _counts(rows), said, heads, lines, scale, list(_notes(rows, heads, several)))
+    notes = list(_notes(rows, heads, several))
+    return Board(subset, _counts(rows), said, heads, lines, scale, notes, _further(rows))
 
 
 def _same(one: Row, other: Row) -> bool:
@@ -185,53 +192,33 @@ def _counts(rows: Sequence[Row]) -> str:
 
 
 def _cell(row: Row, column: leaderboard.Column) -> Cell:
-    """A number with, beneath it, whatever of interval, ceiling and chance the row has of it."""
-    name = column.name
-    if column.unit == "":
-        return Cell(name, str(row[name]) or tables.DASH, [])
-    value = number(row[name], column.unit)
-    if value == tables.DASH:
-        return Cell(name, value, [])
-    ends = [row.get(f"{name}_{end}", math.nan) for end in ("low", "high")]
-    beneath = [] if any(map(math.isnan, ends)) else [f"[{', '.join(number(end, column.unit) for end in ends)}]"]
-    for word, kept in (("≤", "ceiling"), ("chance", "chance")):
-        known = row.get(f"{name}_{kept}", math.nan)
-        beneath += [] if math.isnan(known) else [f"{word} {number(known, column.unit)}"]
-    within = name == "d_ece" and row["chance"] == "within"
-    marks = ["~"] * within + ["†"] * (row["status"] == "partial" and column.interval)
-    return Cell(name, " ".join([value, *marks]), beneath, within)
+    """A number with, beneath it, its interval."""
+    value, interval, _ = column.texts(row, number)
+    is_number = column.unit != "" and value != tables.DASH
+    within = column is leaderboard.D_ECE and is_number and row["chance"] == "within"
+    marks = ["~"] * within + ["†"] * (is_number and row["status"] == "partial")
+    return Cell(column.metric, " ".join([value, *marks]), [interval] if interval else [], within)
 
 
-def number(value: float, unit: str) -> str:
-    """Shorter than in the tables of all numbers, so that a row holds them all."""
-    if math.isnan(value) or math.isinf(value):
-        return tables.number(value, unit)
-    digits, scale = {"bit": (3, 1), "fraction": (1, 100)}.get(unit, (1, 1))
-    text = f"{scale * value:.{digits}f}"
-    return (text.lstrip("-") if float(text) == 0 else text).replace("-", "\N{MINUS SIGN}")
-
-
-def _about(row: Row) -> list[str]:
-    """How many attacks were tried, and which could not be."""
-    if math.isnan(row["d_ece"]):
-        said = [f"no number: {row['reason']}" if row["reason"] else "no number"]
-    else:
-        tried, may = int(row["n_attacks"]), int(row["contenders"])
-        may_be = f", {may} may be the strongest" if may > 1 else ""
-        said = ["the only attack tried" if tried == 1 else f"of {tried} tried{may_be}"]
-    return [*said, *([f"not tried: {row['untried']}"] if row["untried"] else [])]
+def _further(rows: Sequence[Row]) -> Table | None:
+    """What is known of the systems beside the answer; None where that is nothing."""
+    columns = leaderboard.present(rows, (*leaderboard.OF_STRONGEST, *leaderboard.FURTHER))
+    if not columns:
+        return None
+    body = [[str(row["label"]), *(" ".join(filter(None, one.texts(row, number))) for one in columns)] for row in rows]
+    note = " ".join(dict.fromkeys(filter(None, (glossary.metric(one.metric).caution for one in columns))))
+    return Table([Column("system"), *(Column(one.head, "number") for one in columns)], body, note=note)
 
 
 def _notes(rows: Sequence[Row], heads: Sequence[leaderboard.Column], several: bool) -> Iterator[str]:
     if any(row["chance"] == "within" for row in rows):
-        yield f"~ {leaderboard.NOTHING}."
+        yield f"~ {verdict.NOTHING}."
     if any(row["status"] == "partial" for row in rows):
         yield "† does not stand on everything that was expected; do not compare."
     yield NO_RANK if several else RANK
-    yield "↑ higher, ↓ lower is more private. In brackets: 95 % interval over speakers, of D_ECE that of the maximum over the attacks."
-    if any(one.name == "tag" for one in heads):
-        yield "l_w and tag are those of the strongest attack."
-    yield from filter(None, (glossary.metric(one.name).caution for one in heads))
+    yield MEANING
+    if any(one.metric == "tag" for one in heads):
+        yield "The tag is that of the strongest attack."
 
 
 # ---------------------------------------------------------------------------------------------------------------- strip
@@ -248,11 +235,13 @@ def _strip(row: Row, rows: Sequence[Row], attacks: Sequence[Row], scale: Axis) -
         if not math.isnan(one["d_ece"]) and any(one[name] != own[name] for name in answers.ATTACK)
     ]
     unprotected = next(
-        (one["d_ece"] for one in rows if not one["protects"] and one["run_id"] == row["run_id"]), math.nan
+        (one["d_ece_corrected"] for one in rows if not one["protects"] and one["run_id"] == row["run_id"]), math.nan
     )
     dots = [Dot(scale.at(one["d_ece"]), _titled(one), False) for one in others]
     has_interval = not math.isnan(row["d_ece_low"])
-    strongest = _titled(row) + (
+    value = number(row["d_ece_corrected"], "bit")
+    corrected = "" if value == number(row["d_ece"], "bit") else f", corrected {value}"
+    strongest = f"{_titled(row)}{corrected}" + (
         f", 95 % interval {number(row['d_ece_low'], 'bit')} to {number(row['d_ece_high'], 'bit')}"
         if has_interval
         else ""
@@ -265,7 +254,7 @@ def _strip(row: Row, rows: Sequence[Row], attacks: Sequence[Row], scale: Axis) -
     if not math.isnan(unprotected):
         said.append(f"unprotected speech {number(unprotected, 'bit')} bit")
     return Strip(
-        [*dots, Dot(scale.at(row["d_ece"]), strongest, True)],
+        [*dots, Dot(scale.at(row["d_ece_corrected"]), strongest, True)],
         (scale.at(row["d_ece_low"]), scale.at(row["d_ece_high"])) if has_interval else None,
         None if math.isnan(row["null_high"]) else scale.at(row["null_high"]),
         None if math.isnan(unprotected) else scale.at(unprotected),
@@ -274,12 +263,12 @@ def _strip(row: Row, rows: Sequence[Row], attacks: Sequence[Row], scale: Axis) -
 
 
 def _titled(row: Row) -> str:
-    return f"{leaderboard.attack(row)}: {number(row['d_ece'], 'bit')} bit"
+    return f"{verdict.attack(row)}: {number(row['d_ece'], 'bit')} bit"
 
 
 def _attacks(rows: Sequence[Row]) -> Table:
     """All attacks, the strongest on each system first."""
-    heads = ["subset", "system", "attack", "D_ECE (bit) ↓", "95 % interval", "EER (%) ↑", "95 % interval", HELD_OUT, "may be the strongest"]  # fmt: skip
+    heads = ["subset", "system", "attack", "D_ECE (bit) ↓", "95 % interval", "EER (%) ↑", "95 % interval", HELD_OUT, "as strong as can be told"]  # fmt: skip
     body = []
     for row in rows:
         numbers = []
@@ -291,7 +280,7 @@ def _attacks(rows: Sequence[Row]) -> Table:
             [
                 str(row["subset"]),
                 str(row["label"]),
-                leaderboard.attack(row),
+                verdict.attack(row),
                 *numbers,
                 tables.number(row.get("held_out", math.nan), "fraction"),
                 "yes" if row["contends"] else "",

@@ -9,7 +9,7 @@ from typing import Any
 
 import pandas as pd
 
-from pipeline.report import leaderboard, runs
+from pipeline.report import runs, verdict
 from pipeline.report.page.matrices import Matrices, matrices
 from pipeline.report.page.parts import Column, Download, Table, csv_text
 from pipeline.report.tables import DASH, number
@@ -132,19 +132,22 @@ def _sentences(rows: Sequence[Row]) -> Iterator[str]:
     alike, unknown = [], []
     for (label, subset), group in _groups(rows).items():
         above = [row for row in group if row["against_median"] == "above"]
-        median = f"{leaderboard.bits(group[0]['median'])} bit"
+        median = f"{verdict.bits(group[0]['median'])} bit"
         if above:
-            names = joined(f"{row['speaker']} ({leaderboard.bits(row['d_ece'])} bit)" for row in above[:SHOWN])
+            names = joined(f"{row['speaker']} ({verdict.bits(row['d_ece'])} bit)" for row in above[:SHOWN])
             more = f" and {len(above) - SHOWN} more" if len(above) > SHOWN else ""
             are = "is" if len(above) == 1 else "are"
-            where = f"{label} on {subset} under {leaderboard.attack(group[0])}"
+            where = f"{label} on {subset} under {verdict.attack(group[0])}"
             yield f"{where}: {names}{more} {are} told more of than the median speaker ({median}), out of {len(group)}."
         elif any(row["against_median"] for row in group):
             alike.append(f"{label} on {subset} ({len(group)} speakers, median {median})")
         else:
             unknown.append(f"{label} on {subset} ({group[0]['reason'].partition(';')[0]})")
     if alike:
-        yield f"Nobody is shown to be told more of than the median speaker, so who comes first may be chance: {'; '.join(alike)}."
+        nobody = (
+            "No speaker is shown to be worse protected than the median speaker, so that who comes first may be chance"
+        )
+        yield f"{nobody}: {'; '.join(alike)}."
     if unknown:
         yield f"There are no intervals, so who comes first may be chance: {'; '.join(unknown)}."
 
@@ -194,7 +197,7 @@ def _table(rows: Sequence[Row]) -> Table:
 
 def _line(row: Row) -> list[str]:
     low, high = row["d_ece_low"], row["d_ece_high"]
-    p = "" if math.isnan(row["p_median"]) else f" ({leaderboard.p_value(row['p_median'])})"
+    p = "" if math.isnan(row["p_median"]) else f" ({verdict.p_value(row['p_median'])})"
     return [
         str(row["speaker"]),
         number(row["d_ece"], "bit"),
@@ -245,7 +248,7 @@ def _others(rows: Sequence[Row]) -> Iterator[Others]:
     """The worst speakers under each attack that is not the strongest, by attack."""
     by_attack: dict[str, list[Row]] = {}
     for row in rows:
-        by_attack.setdefault(f"{row['condition']}, {leaderboard.attack(row)}", []).append(row)
+        by_attack.setdefault(f"{row['condition']}, {verdict.attack(row)}", []).append(row)
     for title, group in by_attack.items():
         yield Others(title, _table(_first(group)))
 
@@ -276,8 +279,8 @@ def _overlap(rows: Sequence[Row]) -> Table:
             f"{row['p_value']:.2g}",
             DASH if math.isnan(row["rank_correlation"]) else f"{row['rank_correlation']:.2f}".replace("-", "−"),
             str(row["subset"]),
-            leaderboard.attack(row),
-            leaderboard.attack({name: row[f"other_{name}"] for name in ATTACK}),
+            verdict.attack(row),
+            verdict.attack({name: row[f"other_{name}"] for name in ATTACK}),
             str(row["names"]) or DASH,
         ]
         for row in rows[:MOST]

@@ -1,0 +1,363 @@
+"""Whether each system protects, and which protects best: from the numbers of the answer to the sentence that can be quoted.
+
+The rule. A system **protects** where the paired test (corrected over the systems) shows that it discloses less than unprotected speech,
+each under its strongest attack. Where the test shows that it discloses more, it **discloses more**; where it shows neither, the system is
+**not shown to protect**, and the same holds where nothing can be tested. Without a number of unprotected speech nothing is said of
+protection. Systems are ranked in words only among those that protect.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import pandas as pd
+
+from pipeline.diagnostics import sentences
+from pipeline.metrics import D_ECE_MAX
+from pipeline.report import tables
+from pipeline.report.fitting import cut
+from pipeline.report.words import NOTHING, counted, joined
+from pipeline.tables import results
+
+DIFFERENT = 0.05
+"""p-values up to it tell systems apart."""
+ADVICE = ("enrolled_once", "not_adapted", "other_centre", "weak_extractor")
+"""Checks that say what else could be tried."""
+MOST_NAMED = 3
+"""Systems beside the first one that the sentence names."""
+NO_PROTECTED = (
+    "No attacker enrolled protected speech{of}, as anybody who has the system can: such an attack may disclose more."
+)
+
+Row = Mapping[str, Any]
+Kind = Literal["protects", "unshown", "more", "untested", "unknown"]
+REASSURING: tuple[Kind, ...] = ("protects", "unshown", "untested", "more", "unknown")
+"""From the most to the least reassuring."""
+
+
+# --- words ----------------------------------------------------------------------------------------------------------
+
+
+def attack(row: Row) -> str:
+    """An attack in few words: who, with what, and whether it was adapted to the system."""
+    if row.get("by_set"):
+        return str(row["by_set"])
+    adapted = ", adapted" if str(row["trained_on"]).find("anonymised") >= 0 else ""
+    both = ", original enrolled too" if row["condition"] == "OPP" else ""
+    return f"{row['attacker']}: {row['extractor']}, {row['backend']}{adapted}{both}"
+
+
+def by_set(attacks: Mapping[str, Row]) -> str:
+    """The attack on each set of a mean in words, by what tells the names of the sets apart."""
+    common = len(list(itertools.takewhile(lambda letters: len(set(letters)) == 1, zip(*attacks))))
+    return "; ".join(f"{name[common:]}: {attack(one)}" for name, one in attacks.items())
+
+
+def p_value(p: float) -> str:
+    """A p-value with two digits, not below what can be told."""
+    return "p < 0.001" if p < 0.001 else f"p = {p:.2g}"
+
+
+def bits(value: float) -> str:
+    """Bits with three digits."""
+    return tables.number(value, "bit")
+
+
+def percent(value: float) -> str:
+    """A fraction as a percentage with one digit."""
+    return f"{100 * value:.1f}"
+
+
+def completed(row: Row) -> dict[str, Any]:
+    """A row of the leaderboard with what it shows: the lowest EER and the corrected D_ECE, of older runs those of the strongest attack."""
+    found = dict(row)
+    if math.isnan(row["lowest_eer"]):
+        found |= {f"lowest_eer{end}": row[f"eer{end}"] for end in ("", "_low", "_high")}
+    if math.isnan(row["d_ece_corrected"]):
+        found["d_ece_corrected"] = row["d_ece"]
+    return found
+
+
+def of_difference(row: Row) -> str:
+    """One difference as a sentence; its numbers are B minus A."""
+    where = f"On {row['subset']}, " + (
+        "each under its strongest attack" if row["under"] == "strongest" else f"under {row['attack']}"
+    )
+    two = f"{row['system']} and {row['reference']}"
+    if math.isnan(row.get("difference", math.nan)):
+        return f"{where}, {two} cannot be compared: {row['reason']}."
+    said = f"{where}, {_more_or_less(row)}{_interval_of(row)}"
+    p = row.get("p_value", math.nan)
+    if math.isnan(p):
+        return f"{said}; not tested: {row['reason']}."
+    corrected, n = row["p_holm"], row["n_compared"]
+    how = f" after Holm's correction for {n} comparisons" if n > 1 else ""
+    verdict = "they are different" if corrected <= DIFFERENT else "they are not shown to be different"
+    return f"{said}; {p_value(corrected)}{how}: {verdict}."
+
+
+def _more_or_less(row: Row) -> str:
+    size = abs(row["difference"])
+    if row["metric"] == "eer" and size == 0:
+        return f"the EER of {row['system']} is that of {row['reference']}"
+    if row["metric"] == "eer":
+        word = "higher" if row["difference"] > 0 else "lower"
+        return f"the EER of {row['system']} is {percent(size)} points {word} than that of {row['reference']}"
+    if size == 0:
+        return f"{row['system']} discloses as much as {row['reference']}"
+    word = "more" if row["difference"] > 0 else "less"
+    return f"{row['system']} discloses {bits(size)} bit {word} than {row['reference']}"
+
+
+def _interval_of(row: Row) -> str:
+    if math.isnan(row.get("low", math.nan)):
+        return ""
+    scale, unit = (100, " points") if row["metric"] == "eer" else (1, " bit")
+    digits = 1 if row["metric"] == "eer" else 3
+    low, high = (f"{scale * row[end]:+.{digits}f}" for end in ("low", "high"))
+    return f" (difference: 95 % interval {low} to {high}{unit})"
+
+
+# --- the rule -------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What is shown of one system on one subset.
+
+    Attributes:
+        row: of the leaderboard.
+        kind: ``protects``, ``unshown``, ``more`` (it discloses more than unprotected speech), ``untested``, or ``unknown`` (there is no
+            number of unprotected speech).
+        unprotected: the row of unprotected speech with which it was compared; None where there is none.
+        p: of the comparison, corrected; NaN where it was not tested.
+        reason: why it was not tested.
+    """
+
+    row: Row
+    kind: Kind
+    unprotected: Row | None = None
+    p: float = math.nan
+    reason: str = ""
+
+    @property
+    def system(self) -> str:
+        return str(self.row["system"])
+
+    @property
+    def worse(self) -> str:
+        """By what the system looks less private than unprotected speech, in words; '' if by nothing."""
+        if self.unprotected is None:
+            return ""
+        (eer, d_ece), (their_eer, their_d_ece) = (
+            (float(percent(row["lowest_eer"])), round(row["d_ece_corrected"], 3))
+            for row in (self.row, self.unprotected)
+        )
+        found = [("a lower EER", eer < their_eer), ("a higher D_ECE", d_ece > their_d_ece)]
+        return joined(what for what, is_so in found if is_so)
+
+
+def verdicts(board: pd.DataFrame, differences: pd.DataFrame, subset: str) -> list[Verdict]:
+    """What is shown of each system that protects and has a number, in the order of the leaderboard."""
+    rows = [completed(row) for row in results.records(board) if row["subset"] == subset]
+    valued = [row for row in rows if not math.isnan(row["d_ece"])]
+    unprotected = [row for row in valued if not row["protects"]]
+    return [_verdict(row, unprotected, differences) for row in valued if row["protects"]]
+
+
+def _verdict(row: Row, unprotected: Sequence[Row], differences: pd.DataFrame) -> Verdict:
+    """The least reassuring verdict over all that is unprotected."""
+    found = [_against(row, one, differences) for one in unprotected]
+    return max(found, key=lambda one: REASSURING.index(one.kind), default=Verdict(row, "unknown"))
+
+
+def _against(row: Row, unprotected: Row, differences: pd.DataFrame) -> Verdict:
+    compared = pair(differences, str(row["subset"]), str(row["system"]), str(unprotected["system"]))
+    if compared is None or math.isnan(compared["p_holm"]):
+        return Verdict(row, "untested", unprotected, reason="" if compared is None else str(compared["reason"]))
+    p, step = compared["p_holm"], compared["difference"]
+    if str(compared["system"]) != str(row["system"]):
+        step = -step
+    kind: Kind = "unshown"
+    if p <= DIFFERENT and step > 0:
+        kind = "more"
+    elif p <= DIFFERENT and step < 0 and row["d_ece_corrected"] < unprotected["d_ece_corrected"]:
+        kind = "protects"
+    return Verdict(row, kind, unprotected, p)
+
+
+def pair(differences: pd.DataFrame, subset: str, one: str, other: str) -> dict[str, Any] | None:
+    """The comparison of two systems by D_ECE, each under its strongest attack."""
+    wanted = (subset, "strongest", "d_ece", {one, other})
+    for row in results.records(differences):
+        if (row["subset"], row["under"], row["metric"], {row["system"], row["reference"]}) == wanted:
+            return row
+    return None
+
+
+# --- the sentence ---------------------------------------------------------------------------------------------------
+
+
+def sentence(
+    board: pd.DataFrame, differences: pd.DataFrame, subset: str, diagnostics: pd.DataFrame, longest: int = 10**6
+) -> str:
+    """What a reviewer could quote of one subset: whether the systems protect, compared with unprotected speech, which protects best, and
+    the strongest doubt about the attack, cut to the ``longest`` that is wanted; '' where no protected speech was attacked."""
+    found = verdicts(board, differences, subset)
+    if not found:
+        return ""
+    first = lead(found)
+    others = [one for one in found if one is not first]
+    parts = [f"On {subset}, {_headline(first, others)}", *_scale(first, others), *_others(first, others, differences)]
+    if first.row["chance"] == "within":
+        parts.append(f"{first.system} is {NOTHING}.")
+    ranked = [row for row in results.records(board) if row["subset"] == subset and row["protects"]]
+    without = [str(row["system"]) for row in ranked if math.isnan(row["d_ece"])]
+    if without:
+        parts.append(f"There is no number for {joined(without)}.")
+    parts += _unattacked(found)
+    doubt = doubt_about(first.row, diagnostics)
+    if doubt:
+        which = f"the attack on {first.system}" if others else "this attack"
+        parts.append(f"Doubt about {which}: {cut(doubt, longest)}")
+    return " ".join(parts)
+
+
+def lead(found: Sequence[Verdict]) -> Verdict:
+    """The system that the sentence begins with: the best of those that protect, else the first of the leaderboard."""
+    return next((one for one in found if one.kind == "protects"), found[0])
+
+
+def first_verdict(board: pd.DataFrame, differences: pd.DataFrame, subset: str) -> Verdict | None:
+    """The one that the sentence of a subset begins with; None where there is no sentence."""
+    found = verdicts(board, differences, subset)
+    return lead(found) if found else None
+
+
+def _headline(first: Verdict, others: Sequence[Verdict]) -> str:
+    """What is shown, with the numbers of the system that comes first."""
+    numbers = _in_full(first.row)
+    if first.kind == "unknown":
+        return (
+            "nothing can be said of protection, because there is no number of unprotected speech to compare with (attack it too: "
+            f"name original among the systems, or give its scores, condition OO). {first.system}: {numbers}."
+        )
+    if first.kind == "protects":
+        return f"{first.system} protects{' best' if _is_best(first, others) else ''}: {numbers}."
+    if others:
+        return f"no system is shown to protect. {first.system}{_status(first, first)}: {numbers}."
+    if first.kind == "more":
+        return f"{first.system} does not protect, it discloses more than unprotected speech: {numbers}."
+    worse = f" and shows {first.worse} than unprotected speech" if first.worse else ""
+    return f"{first.system} is not shown to protect{worse}: {numbers}."
+
+
+def _is_best(first: Verdict, others: Sequence[Verdict]) -> bool:
+    """Whether every other system is shown to protect worse."""
+    return bool(others) and all(one.row["rank"] > first.row["rank"] for one in others)
+
+
+def _in_full(row: Row) -> str:
+    """EER, then D_ECE, each with its interval, and which attack has the lowest EER."""
+    n = int(row["n_attacks"])
+    by = str(row["lowest_eer_attack"]) or attack(row)
+    tried = f"lowest of {n} attacks, {by}" if n > 1 else f"the only attack, {by}"
+    low, high = row["lowest_eer_low"], row["lowest_eer_high"]
+    interval = "" if math.isnan(low) else f"95 % interval {percent(low)} to {percent(high)}; "
+    ends = [row["d_ece_low"], row["d_ece_high"]]
+    span = "" if any(map(math.isnan, ends)) else f" ({bits(ends[0])} to {bits(ends[1])})"
+    return f"EER {percent(row['lowest_eer'])} % ({interval}{tried}), D_ECE {bits(row['d_ece_corrected'])} bit{span}"
+
+
+def _in_short(row: Row) -> str:
+    return f"EER {percent(row['lowest_eer'])} %, D_ECE {bits(row['d_ece_corrected'])} bit"
+
+
+def _compared(one: Verdict) -> str:
+    """How a further system compares with unprotected speech, as a clause."""
+    worse = f"{one.worse} than unprotected speech, " if one.worse and one.kind != "more" else ""
+    return f" ({worse}{_tested(one)})"
+
+
+def _tested(one: Verdict) -> str:
+    if one.kind == "untested":
+        return f"not tested{f': {one.reason}' if one.reason else ''}"
+    return p_value(one.p)
+
+
+def _scale(first: Verdict, others: Sequence[Verdict]) -> Iterator[str]:
+    """What unprotected speech discloses, the most that is possible, and whether the first system is told from it."""
+    if first.unprotected is None:
+        return
+    worse = f", {first.system} has {first.worse}" if first.worse and (others or first.kind == "protects") else ""
+    said = f"{_in_short(first.unprotected)}, of at most {bits(D_ECE_MAX)} bit"
+    yield f"Unprotected speech: {said} (difference: {_tested(first)}{worse})."
+
+
+def _others(first: Verdict, others: Sequence[Verdict], differences: pd.DataFrame) -> Iterator[str]:
+    """The other systems: first the one that protects next best."""
+    for one in others[:MOST_NAMED]:
+        said = f"{one.system}{_status(first, one)}: {_in_short(one.row)}"
+        alike = one.kind == first.kind and one.reason == first.reason
+        if alike and one.kind == "protects":
+            said += _step(first, one, differences)
+        elif not (alike and one.kind in ("untested", "unknown")):
+            said += _compared(one)
+        yield f"{said}."
+    if len(others) > MOST_NAMED:
+        yield f"The table has {counted(len(others) - MOST_NAMED, 'more system')}."
+
+
+def _status(first: Verdict, one: Verdict) -> str:
+    """What is shown of a further system, where the headline has not said it of all."""
+    if one.kind == "more":
+        return " discloses more than unprotected speech"
+    if first.kind != "protects":
+        return ""
+    return " protects too" if one.kind == "protects" else " is not shown to protect"
+
+
+def _step(first: Verdict, one: Verdict, differences: pd.DataFrame) -> str:
+    """Whether the first of two systems that protect is shown to protect better."""
+    compared = pair(differences, str(first.row["subset"]), first.system, one.system)
+    if compared is None or math.isnan(compared["p_holm"]):
+        return f" (not tested against {first.system})"
+    told = "worse than" if compared["p_holm"] <= DIFFERENT else "cannot be told from"
+    return f" ({told} {first.system}, {p_value(compared['p_holm'])})"
+
+
+def _unattacked(found: Sequence[Verdict]) -> Iterator[str]:
+    """What was not tried: an attacker who enrols protected speech, and the checks of the attacks."""
+    # A run of an older version does not say which attacks there were.
+    known = [one for one in found if one.row["lowest_eer_attack"]]
+    without = [one.system for one in known if not one.row["pp_attack"]]
+    if without:
+        yield NO_PROTECTED.format(of="" if len(without) == len(found) else f" of {joined(without)}")
+    unchecked = next((str(one.row["unchecked"]) for one in found if one.row["unchecked"]), "")
+    if unchecked:
+        yield f"Whether the attacks were strong enough was not checked ({unchecked})."
+
+
+def doubt_about(row: Row, diagnostics: pd.DataFrame) -> str:
+    """The first thing that casts doubt on an attack: of itself, else of its system, else of all; '' if nothing does."""
+    flagged = [one for one in results.records(diagnostics) if bool(one["flagged"])] if len(diagnostics) else []
+    flagged = [one for one in flagged if one["check"] not in sentences.OF_NUMBERS]
+    # What was found wrong comes before what else could be tried.
+    flagged.sort(key=lambda one: str(one["check"]) in ADVICE)
+
+    def fits(one: Row) -> int | None:
+        names = ("subset", "system", "condition", "attacker", "extractor", "trained_on", "backend")
+        held = [(str(one[name] or ""), str(row[name]).split(" / ")) for name in names]
+        if any(
+            said and said not in own and not (name == "subset" and row["n_sets"] > 1)
+            for name, (said, own) in zip(names, held)
+        ):
+            return None
+        return -sum(bool(said) for said, _ in held)
+
+    known = [(number, place) for place, one in enumerate(flagged) if (number := fits(one)) is not None]
+    return str(flagged[min(known)[1]]["sentence"]) if known else ""
