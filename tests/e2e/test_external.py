@@ -200,7 +200,10 @@ def test_a_file_that_is_not_read_is_said_with_the_command_that_converts_it(
     soundfile.write(odd, noise("odd"), RATE, format="IRCAM", subtype="PCM_16")
     status, _, err = prepared(command, small, system(root))
     assert status == 3 and f"ffmpeg -i {odd}" in err.replace("'", "")
-    assert "convert them with the command given with each file (it keeps the old one as FILE.bak), or make them again" in err
+    assert (
+        "convert them with the command given with each file (it keeps the old one as FILE.bak), or make them again"
+        in err
+    )
     assert "out of the tables" not in err
 
 
