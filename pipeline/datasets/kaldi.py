@@ -668,11 +668,11 @@ def _add_single(listing: Listing, one: _Set, rows: list[Listed], seed: int) -> N
 
 def _unread_enrolment(one: _Set, faults: Faults) -> bool:
     """Whether a set without ``enrolls`` has a list of enrolment under another name, which is then reported."""
-    found = trial_lists.beside(one.folder, trial_lists.ENROLMENT)
-    if found:
-        what = f"{one.name} has a list of enrolment that is called {few([path.name for path in found])}, not enrolls"
+    paths = trial_lists.beside(one.folder, trial_lists.ENROLMENT)
+    if paths:
+        what = f"{one.name} has a list of enrolment that is called {few([path.name for path in paths])}, not enrolls"
         faults.add("unread-list", what, one.folder)
-    return bool(found)
+    return bool(paths)
 
 
 def _add_cut(

@@ -54,12 +54,14 @@ def check(made: TrialList, known: Mapping[tuple[str, str], Listed], faults: Faul
         _check_labels(made, wrong, judged, follow, faults)
 
 
-def contradictions(made: TrialList, known: Mapping[tuple[str, str], Listed]) -> tuple[list[tuple[Trial, str]], int]:
+def contradictions(
+    trial_list: TrialList, rows: Mapping[tuple[str, str], Listed]
+) -> tuple[list[tuple[Trial, str]], int]:
     """The trials whose label contradicts the speakers, each with the speaker of its utterance, and how many have been looked at."""
-    whose = owners(made, known)
+    whose = owners(trial_list, rows)
     judged, wrong = 0, []
-    for trial in made.trials:
-        row = known.get((made.name, trial.utterance))
+    for trial in trial_list.trials:
+        row = rows.get((trial_list.name, trial.utterance))
         if trial.target is None or row is None or not row.speaker or trial.model not in whose:
             continue
         judged += 1
@@ -68,13 +70,13 @@ def contradictions(made: TrialList, known: Mapping[tuple[str, str], Listed]) -> 
     return wrong, judged
 
 
-def owners(made: TrialList, known: Mapping[tuple[str, str], Listed]) -> dict[str, str]:
-    """The speaker of each model, by the utterances that it is made of."""
-    rows = ((line.model, known.get((made.enrolment_set, line.utterance))) for line in made.enrolment)
-    return {model: row.speaker for model, row in rows if row is not None}
+def owners(trial_list: TrialList, rows: Mapping[tuple[str, str], Listed]) -> dict[str, str]:
+    """The speaker of each model, by the utterances that it consists of."""
+    pairs = ((line.model, rows.get((trial_list.enrolment_set, line.utterance))) for line in trial_list.enrolment)
+    return {model: row.speaker for model, row in pairs if row is not None}
 
 
-def _labels_may_follow(made: TrialList, wrong: Sequence[tuple[Trial, str]], whose: Mapping[str, str]) -> bool:
+def _labels_may_follow(trial_list: TrialList, wrong: Sequence[tuple[Trial, str]], whose: Mapping[str, str]) -> bool:
     """Whether labels that contradict the speakers can only be slips of the list: the same pair stands with the other label too, or a
     pair of one speaker is labelled nontarget and nobody else's target. Elsewhere the speakers may be what is wrong.
 
@@ -82,7 +84,7 @@ def _labels_may_follow(made: TrialList, wrong: Sequence[tuple[Trial, str]], whos
     """
     labels: dict[tuple[str, str], set[bool | None]] = defaultdict(set)
     claimed: dict[str, set[str]] = defaultdict(set)
-    for trial in made.trials if wrong else ():
+    for trial in trial_list.trials if wrong else ():
         labels[trial.model, trial.utterance].add(trial.target)
         if trial.target:
             claimed[trial.utterance].add(whose.get(trial.model, ""))
@@ -93,18 +95,18 @@ def _labels_may_follow(made: TrialList, wrong: Sequence[tuple[Trial, str]], whos
 
 
 def _strange_models(
-    made: TrialList, wrong: Sequence[tuple[Trial, str]], known: Mapping[tuple[str, str], Listed], faults: Faults
+    trial_list: TrialList, wrong: Sequence[tuple[Trial, str]], rows: Mapping[tuple[str, str], Listed], faults: Faults
 ) -> bool:
     """Whether models with wrong targets are called like no speaker of the trial set, which is then reported."""
-    speakers = {row.speaker for (name, _), row in known.items() if name == made.name}
-    whose = owners(made, known)
+    speakers = {row.speaker for (name, _), row in rows.items() if name == trial_list.name}
+    whose = owners(trial_list, rows)
     strange = sorted({trial.model for trial, _ in wrong if trial.target and whose[trial.model] not in speakers})
     if not strange:
         return False
     trial, speaker = next((trial, speaker) for trial, speaker in wrong if trial.model in strange)
     faults.add(
         "models",
-        f"{len(strange)} models of {made.enrolment_set} are targets of speakers of other names, e.g. {trial.model} of '{speaker}' in "
+        f"{len(strange)} models of {trial_list.enrolment_set} are targets of speakers of other names, e.g. {trial.model} of '{speaker}' in "
         f"{trial.utterance}: {few(strange)}",
         trial.where,
     )
@@ -165,15 +167,15 @@ def _renamed(names: Collection[str], known: Collection[str]) -> tuple[str, str, 
     first = min(names)
     if text.not_an_id(first):
         return None
-    found: dict[str, tuple[str, str, str]] = {}
+    changes: dict[str, tuple[str, str, str]] = {}
     for one in sorted(known, key=lambda one: (-len(one), one)):
         for change in _changes(first, one):
-            if one not in found and all(change.made(name) in known for name in names):
-                found[one] = change.said, change.awk, f"{first} for {one}"
-        if len(found) > 1:
-            (said, _, example), (other, _, other_example) = list(found.values())[:2]
+            if one not in changes and all(change.made(name) in known for name in names):
+                changes[one] = change.said, change.awk, f"{first} for {one}"
+        if len(changes) > 1:
+            (said, _, example), (other, _, other_example) = list(changes.values())[:2]
             return f"{said}, or {other}", "", f"{example} or {other_example.rpartition(' ')[2]}"
-    return next(iter(found.values()), None)
+    return next(iter(changes.values()), None)
 
 
 @dataclass(frozen=True)

@@ -26,7 +26,7 @@ from pipeline.nets.margin import AngularMargin
 from pipeline.nets.speechbrain_layout import FrontEnd
 from pipeline.nets.verification import Verified, better
 from pipeline.nets.waveforms import Waveforms, of
-from pipeline.trainers.embedding import EmbeddingSettings, Standing, Trainer
+from pipeline.trainers.embedding import EmbeddingSettings, Standing, Trainer, speakers_of
 from pipeline.trainers.embedding import learner as _learner
 from pipeline.trainers.embedding import verification as _verification
 from pipeline.trainers.embedding.crops import Batch
@@ -554,3 +554,15 @@ def test_going_on_is_logged(tmp_path: Path, caplog: pytest.LogCaptureFixture) ->
     assert not Trainer.train(TINY, AUDIO, tmp_path, scratch=tmp_path, stopping=lambda: True)
     trained(tmp_path / "made", scratch=tmp_path)
     assert "going on from the checkpoint at step 1" in caplog.text
+
+
+def test_ids_that_merge_speakers_are_no_speakers() -> None:
+    """F-01 and F-02 are two people; READER-CHAPTER-NUMBER names the reader."""
+    settings = TINY.model_copy(update={"speaker_from": "utterance"})
+    waves = [np.ones(1600, np.float32)] * 4
+    libri = of(waves, ["19", "19", "26", "26"], ["19-198-0000", "19-227-0001", "26-495-0000", "26-496-0001"])
+    assert speakers_of(settings, libri) == ["19", "19", "26", "26"]
+    other = of(waves, ["F-01", "F-01", "F-02", "M-01"], ["F-01-0", "F-01-1", "F-02-0", "M-01-0"])
+    with pytest.raises(DataError, match="3 training speakers are 2 by what their ids begin with"):
+        speakers_of(settings, other)
+    assert speakers_of(TINY, other) == ["F-01", "F-01", "F-02", "M-01"]

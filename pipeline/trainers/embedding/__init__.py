@@ -326,10 +326,21 @@ def _save(kept: _checkpoints.Kept, learner: Learner, best: dict[str, torch.Tenso
 
 
 def speakers_of(settings: EmbeddingSettings, audio: Waveforms) -> list[str]:
-    """The speaker of each utterance."""
-    if settings.speaker_from == "utterance":
-        return [name.split("-", 1)[0] for name in audio.ids]
-    return list(audio.speakers)
+    """The speaker of each utterance.
+
+    Raises:
+        DataError: what ids begin with makes one speaker of several.
+    """
+    if settings.speaker_from == "manifest":
+        return list(audio.speakers)
+    first = [name.split("-", 1)[0] for name in audio.ids]
+    if len(set(first)) < len(set(audio.speakers)):
+        raise DataError(
+            f"{len(set(audio.speakers))} training speakers are {len(set(first))} by what their ids begin with, e.g. {first[0]}",
+            cause="train=vpc2024 reads speakers from ids of LibriSpeech, SPEAKER-CHAPTER-NUMBER (train.speaker_from=utterance)",
+            remedy="set train.speaker_from=manifest",
+        )
+    return first
 
 
 def n_steps(settings: EmbeddingSettings, crops: Crops) -> int:
