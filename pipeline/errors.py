@@ -121,13 +121,14 @@ EXAMPLES = 5
 
 
 def _by_cause(faults: Iterable[Fault]) -> list[list[Fault]]:
-    """The faults that say the same of other things: but for the names in quotes and the numbers, their words are equal."""
+    """The faults that say the same of other things of one system: but for the names in quotes and the numbers, their words are equal."""
     causes: dict[tuple[str, str, str], list[Fault]] = {}
     for fault in faults:
-        what, where = fault.what.partition("; did you mean")[0], re.sub(r":\d+$", "", fault.where)
+        what = fault.what.partition("; did you mean")[0]
         for name in _QUOTED.findall(what):
-            what, where = what.replace(name, "\0"), where.replace(name, "\0")
-        causes.setdefault((fault.kind, re.sub(r"\d+", "\1", what), where), []).append(fault)
+            what = what.replace(name, "\0")
+        system = fault.where.partition(": /")[0] if ": /" in fault.where else ""
+        causes.setdefault((fault.kind, re.sub(r"\d+", "\1", what), system), []).append(fault)
     return list(causes.values())
 
 

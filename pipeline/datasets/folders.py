@@ -103,7 +103,7 @@ def _tree(
             continue
         place: Path | None = path
         if not fence.holds(path):
-            faults.add("link", f"a link leads out of the tree, to {os.path.realpath(path)}", path)
+            faults.add("link", f"a link leads out of the tree, to '{os.path.realpath(path)}'", path)
             place = None
         speaker = legal_id(parts[path][0])
         rows.append(Listed("", "", name, speaker, known.get(speaker, "u"), place, str(path), 0))

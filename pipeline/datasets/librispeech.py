@@ -103,7 +103,7 @@ def _tree(
         names[utterance].append(path)
         place: Path | None = path
         if not fence.holds(path):
-            faults.add("link", f"a link leads out of the tree, to {os.path.realpath(path)}", path)
+            faults.add("link", f"a link leads out of the tree, to '{os.path.realpath(path)}'", path)
             place = None
         if len(names[utterance]) == 1:
             said = path.parent / f"{path.parent.parent.name}-{path.parent.name}.trans.txt"

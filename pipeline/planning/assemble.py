@@ -179,7 +179,7 @@ def _untrainable(plan: Plan) -> None:
             f"nothing is left to attack a system by: {'; '.join(lonely)}",
             where=f"attacker {', '.join(plan.evaluation.adapting)}",
             cause="these attackers train on a system's own anonymised speech",
-            remedy="name the folder, or add an attacker who needs none, such as attacker=[ignorant,…]",
+            remedy="name the folder, or add an attacker with training=original to attacker=[…]",
         )
     anonymised = plan.evaluation.anonymised if plan.families("trials") else []
     untried = {
