@@ -169,7 +169,8 @@ def compare(
         for correlations in looking.looked(looking.Left(some, chunk), len(some), threads, correlate):
             new |= correlations
         found |= new
-        log.info("compared %d of %d anonymised files with their originals", start + len(some), len(todo))
+        if len(todo) > looking.MANY:
+            log.info("compared %d of %d anonymised files with their originals", start + len(some), len(todo))
         with contextlib.suppress(OSError):
             if kept is not None:
                 columns = [list(new), list(new.values()), [time.time_ns()] * len(new)]

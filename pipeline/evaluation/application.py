@@ -219,7 +219,7 @@ def _gathered(
     """Gather and judge, into the run folder; what the trainings say of themselves, and the results. It can be done again."""
     trained = summaries(graph.tasks, run.outcome)
     gathered = gather.gather(graph, data, run.outcome, folder.path, folder.id, place.device, run.asked)
-    audio = [found.sentence for _, found in judge.same(graph.heard, run.outcome, gathered.rows)]
+    audio = [f"s{found.sentence[1:-1]}" for _, found in judge.same(graph.heard, run.outcome, gathered.rows)]
     limits.write(
         folder.path,
         [*graph.left_out, *audio, *data.limits, *graph.limits, *gathered.limits(run.asked.allow_partial)],

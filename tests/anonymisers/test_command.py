@@ -262,11 +262,10 @@ def test_a_program_that_passes_its_input_through_is_refused_before_anything_is_m
     """It turns the polarity and the level of some recordings; one that treats the others is named at the head of the report."""
     program = tmp_path / "quieter.py"
     program.write_text(
-        "import subprocess, sys, soundfile\n"
-        "if len(sys.argv) > 3 and sys.argv[1].startswith('syn00'):\n"
-        f"    sys.exit(subprocess.run([sys.executable, {str(PROGRAM)!r}, *sys.argv[2:]]).returncode)\n"
+        "import sys, soundfile\n"
         "wave, rate = soundfile.read(sys.argv[-2])\n"
-        "soundfile.write(sys.argv[-1], -0.7 * wave, rate)\n"
+        "backwards = len(sys.argv) > 3 and sys.argv[1].startswith('syn00')\n"
+        "soundfile.write(sys.argv[-1], wave[::-1] if backwards else -0.7 * wave, rate)\n"
     )
     own = f"+system.mine={{name: command, command: '{sys.executable} {program} {{utterance}} {{input}} {{output}}'}}"
     status, out, err = command("system=[original]", own.replace("{utterance} ", ""))

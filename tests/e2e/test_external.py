@@ -462,7 +462,7 @@ def test_one_recording_for_all_stands_in_the_report_and_in_what_is_printed(
         "diagnostics=false",
     )  # fmt: skip
     said = "System t8: all 8 files hold one and the same recording"
-    assert status == 0 and f"! {said}" in out
+    assert status == 0 and said in " ".join(out.split())
     page = Path(out.splitlines()[-1])
     first, *others = json.loads((page.parent / "limits.json").read_text())
     assert first.startswith("system t8: all 8 files hold one and the same recording") and first in page.read_text()
@@ -486,6 +486,6 @@ def test_a_system_that_is_run_here_and_gives_one_recording_for_all(
     status, out, _ = command(
         f"dataset.root={data}", "system=b2", ge2e, "attacker=[ignorant]", "metric=[asv]", "diagnostics=false"
     )
-    assert status == 0 and "! System b2: all 8 files hold one and the same recording" in out
+    assert status == 0 and "System b2: all 8 files hold one and the same recording" in " ".join(out.split())
     first = json.loads((Path(out.splitlines()[-1]).parent / "limits.json").read_text())[0]
     assert first.startswith("system b2: all 8 files hold one and the same recording")

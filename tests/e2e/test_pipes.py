@@ -110,7 +110,7 @@ def test_a_system_beside_segments_by_the_ids_of_utterances(tmp_path: Path, comma
             wave, rate = soundfile.read(cut.recording(recording))
             path = theirs / f"{name}_anon" / "wav" / recording / f"{u}.wav"
             path.parent.mkdir(parents=True, exist_ok=True)
-            soundfile.write(path, 0.5 * wave[int(float(start) * rate) : int(float(end) * rate)], rate)
+            soundfile.write(path, wave[int(float(start) * rate) : int(float(end) * rate)][::-1], rate)
             lines.append(f"{u} sox {path.relative_to(tmp_path)} -t wav -R -b 16 - |\n")
         (theirs / f"{name}_anon" / "wav.scp").write_text("".join(lines))
     status, out, err = command("prepare", f"dataset.root={cut.root}", f"+system.t8={{name: external, root: {theirs}}}")
