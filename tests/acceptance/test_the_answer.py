@@ -237,7 +237,7 @@ def test_p_values_count_all_swaps_of_ten_speakers(answered: Answered, defined: D
     for _, row in board[board["protects"]].iterrows():
         assert row["rank"] == 1 + sum(other == row["system"] for _, other in better)
     order = board[board["protects"]]
-    assert list(order["system"]) == list(order.sort_values(["rank", "d_ece"], kind="stable")["system"])
+    assert list(order["system"]) == list(order.sort_values(["rank", "d_ece_corrected"], kind="stable")["system"])
     assert list(board["system"])[-1] == "original" and pd.isna(board["rank"].iloc[-1])
 
 
@@ -263,7 +263,8 @@ def expected(answered: Answered, defined: Defined) -> list[tuple[str, float, flo
         )
         found.append((system, *(value(defined, MEAN, system, best, metric) for metric in ("d_ece", "eer"))))
     rank = dict(zip(answered.run.leaderboard["system"], answered.run.leaderboard["rank"].fillna(99)))
-    ordered = sorted(found, key=lambda one: (one[0] == "original", rank[one[0]], round(one[1], 9)))
+    board = answered.run.leaderboard[answered.run.leaderboard["subset"] == MEAN].set_index("system")
+    ordered = sorted(found, key=lambda one: (one[0] == "original", rank[one[0]], board.loc[one[0], "d_ece_corrected"]))
     return [(system, disclosed, 100 * rate) for system, disclosed, rate in ordered]
 
 
