@@ -48,8 +48,9 @@ def rank(
     found = []
     for (dataset, system), part in attacks.groupby(["dataset", "system"], sort=False):
         own = board[(board["dataset"] == dataset) & (board["system"] == system) & (board["subset"] == subset)]
-        keys = list(strongest.ATTACK)
-        ours = part.merge(own[keys], on=keys, how="inner")
+        # On a mean another attack may count on each set: the lowest of them stands for all.
+        known = [own[name].astype(str).str.split(" / ").explode() for name in strongest.ATTACK]
+        ours = part[np.all([part[name].isin(list(one)) for name, one in zip(strongest.ATTACK, known)], axis=0)]
         theirs = part[part["attacker"].isin(list(attackers))]
         for name, several in ((", ".join(attackers), theirs), (STRONGEST, ours)):
             for row in several.nsmallest(1, "value").to_dict("records"):

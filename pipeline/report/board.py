@@ -15,7 +15,7 @@ from typing import Any
 import pandas as pd
 
 from pipeline.report import glossary, leaderboard, signatures, tables, verdict
-from pipeline.report.words import joined
+from pipeline.report.words import NOTHING, joined
 from pipeline.tables.answers import ATTACK, TAKEN
 
 TITLE = leaderboard.TITLE
@@ -249,7 +249,7 @@ def _notes(rows: Sequence[Row]) -> list[str]:
     if any(not math.isnan(row["alid_ceiling"]) for row in rows if not math.isnan(row["alid"])):
         said.append("ALID: 0 where nothing is disclosed, in round brackets the most that is possible.")
     if any(row["chance"] == "within" for row in rows):
-        said.append(f"{WITHIN} {verdict.NOTHING}.")
+        said.append(f"{WITHIN} {NOTHING}.")
     if any(row["status"] == "partial" for row in rows):
         said.append(f"{PARTIAL} does not stand on everything that was expected: do not compare.")
     said += _absent(rows)

@@ -125,7 +125,7 @@ def _boards(board: pd.DataFrame, room: _Room, most: int) -> list[str]:
             break
         found += another
         del others[0]
-    lacking = [] if more else leaderboard.further_heads(board, first)
+    lacking = [one for one in leaderboard.further_heads(board, first) if not more or one not in more[0]]
     elsewhere = "; ".join(filter(None, [", ".join(lacking), ", ".join(others)]))
     also = f"; also in leaderboard.csv: {elsewhere}" if elsewhere else ""
     return [*found, cut(plain(f"all attacks: attacks.csv{also}"), WIDTH)]
@@ -153,8 +153,8 @@ def _others(shown: Shown) -> list[Finding]:
     """The findings that cast doubt on attacks, but for the one in the sentence."""
     flagged = sorted(grouping.findings(shown.diagnostics).flagged, key=lambda one: one.check in verdict.ADVICE)
     subsets = leaderboard.subsets(shown.board) if len(shown.board) else []
-    first = verdict.first_verdict(shown.board, shown.differences, subsets[0]) if subsets else None
-    said = verdict.doubt_about(first.row, shown.diagnostics) if first is not None else ""
+    found = verdict.verdicts(shown.board, shown.differences, subsets[0]) if subsets else []
+    said = verdict.doubt_about(verdict.lead(found).row, shown.diagnostics) if found else ""
     return [one for one in flagged if one.sentence != said]
 
 

@@ -213,7 +213,9 @@ def sentence(
     first = lead(found)
     others = [one for one in found if one is not first]
     parts = [f"On {subset}, {_headline(first, others)}", *_scale(first, others), *_others(first, others, differences)]
-    if first.row["chance"] == "within":
+    if first.unprotected is not None and first.unprotected["chance"] == "within":
+        parts.append("The attacks do not recognise unprotected speech either, so that they show nothing.")
+    elif first.row["chance"] == "within" and first.kind == "protects":
         parts.append(f"{first.system} is {NOTHING}.")
     ranked = [row for row in results.records(board) if row["subset"] == subset and row["protects"]]
     without = [str(row["system"]) for row in ranked if math.isnan(row["d_ece"])]
@@ -230,12 +232,6 @@ def sentence(
 def lead(found: Sequence[Verdict]) -> Verdict:
     """The system that the sentence begins with: the best of those that protect, else the first of the leaderboard."""
     return next((one for one in found if one.kind == "protects"), found[0])
-
-
-def first_verdict(board: pd.DataFrame, differences: pd.DataFrame, subset: str) -> Verdict | None:
-    """The one that the sentence of a subset begins with; None where there is no sentence."""
-    found = verdicts(board, differences, subset)
-    return lead(found) if found else None
 
 
 def _headline(first: Verdict, others: Sequence[Verdict]) -> str:
@@ -299,8 +295,9 @@ def _scale(first: Verdict, others: Sequence[Verdict]) -> Iterator[str]:
 
 
 def _others(first: Verdict, others: Sequence[Verdict], differences: pd.DataFrame) -> Iterator[str]:
-    """The other systems: first the one that protects next best."""
-    for one in others[:MOST_NAMED]:
+    """The other systems: those that disclose more than unprotected speech, then as they are ranked."""
+    ordered = sorted(others, key=lambda one: one.kind != "more")
+    for one in ordered[:MOST_NAMED]:
         said = f"{one.system}{_status(first, one)}: {_in_short(one.row)}"
         alike = one.kind == first.kind and one.reason == first.reason
         if alike and one.kind == "protects":
@@ -308,8 +305,11 @@ def _others(first: Verdict, others: Sequence[Verdict], differences: pd.DataFrame
         elif not (alike and one.kind in ("untested", "unknown")):
             said += _compared(one)
         yield f"{said}."
-    if len(others) > MOST_NAMED:
-        yield f"The table has {counted(len(others) - MOST_NAMED, 'more system')}."
+    rest = ordered[MOST_NAMED:]
+    if rest:
+        protect = sum(one.kind == "protects" for one in rest)
+        said = f", of which {protect or 'none'} {'are' if protect > 1 else 'is'} shown to protect"
+        yield f"The table has {counted(len(rest), 'more system')}{'' if first.kind == 'unknown' else said}."
 
 
 def _status(first: Verdict, one: Verdict) -> str:

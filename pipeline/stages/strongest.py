@@ -280,10 +280,9 @@ def strongest(sets: Sets, work: Work) -> None:
         tried = {one for subset in weights for one in sets.attacks[subset]}
         row = {"subset": name, "n_attacks": len(tried), **_counts(held, weights), "reason": _reason(held, weights)}
         if not row["reason"]:
-            chosen = _chosen(held, weights, "d_ece")
-            row |= _strongest(held, weights, chosen) | _of_protected(held, weights, sets.protected)
+            found, contend = _strongest(held, weights)
+            row |= found | _of_protected(held, weights, sets.protected)
             behind = [(one,) * len(weights) for one in sets.common(weights)]
-            contend = set(row.pop("contend"))
             others += [{"subset": name, **one} for one in _behind(held, weights, behind, contend)]
         rows.append(row)
     columns = ["subset", "attack", "n_attacks", "contenders", *_columns("d_ece"), "d_ece_corrected", "null_low", "null_high",
@@ -321,19 +320,20 @@ def _counts(held: Mapping[str, Held], weights: Mapping[str, float]) -> dict[str,
     return {count: sum(int(held[name].numbers[count]) for name in weights) for count in COUNTS}
 
 
-def _strongest(held: Mapping[str, Held], weights: Mapping[str, float], chosen: Sequence[Choice]) -> dict[str, Any]:
-    """The row of a subset or a mean; ``contend`` are the choices that may be the strongest."""
+def _strongest(held: Mapping[str, Held], weights: Mapping[str, float]) -> tuple[dict[str, Any], set[Choice]]:
+    """The row of a subset or a mean, and the choices that may be the strongest."""
+    chosen = _chosen(held, weights, "d_ece")
     of = {metric: _attacks(held, weights, chosen, metric) for metric in METRICS}
     best = _order(of)[0]
-    interval, contend = maximum(of["d_ece"])
+    interval, places = maximum(of["d_ece"])
+    contend = {chosen[k] for k in places}
     eer = metrics.simultaneous(of["eer"], best)
     ends = (eer.low, eer.high) if of["eer"].values[best] > 0 else _errorless(held, weights)
     value = float(of["d_ece"].values[best])
     null = _null(held, weights, value)
-    return {
+    row = {
         "attack": _text(chosen[best]),
-        "contenders": " ".join(map(str, sorted({one for k in contend for one in chosen[k]}))),
-        "contend": [chosen[k] for k in contend],
+        "contenders": " ".join(map(str, sorted({one for choice in contend for one in choice}))),
         **dict(zip(_columns("d_ece"), (value, interval.low, interval.high))),
         **dict(zip(_columns("eer"), (float(of["eer"].values[best]), *ends))),
         "d_ece_corrected": corrected_maximum(of["d_ece"]),
@@ -346,6 +346,7 @@ def _strongest(held: Mapping[str, Held], weights: Mapping[str, float], chosen: S
         "interval_reason": interval.reason,
         "null_reason": null.reason,
     }
+    return row, contend
 
 
 def _order(of: Mapping[str, Attacks]) -> list[int]:

@@ -41,6 +41,15 @@ BOARD = answers.frame(
 )  # fmt: skip
 
 
+def test_where_each_set_has_another_strongest_attack_the_lowest_eer_of_them_counts() -> None:
+    board = BOARD.assign(
+        attacker=["lazy_informed / semi_informed", "semi_informed"], backend=["plda / cosine", "cosine"]
+    )
+    found = bands.rank(ROWS, board, subset=MEAN, edges=EDGES, attackers=["semi_informed"], variant="speechbrain")
+    (row,) = found[(found["system"] == "b3") & (found["ranked_by"] == bands.STRONGEST)].to_dict("records")
+    assert row["value"] == 0.22 and row["attack"].startswith("lazy_informed: ")
+
+
 def ranked(**more: Any) -> pd.DataFrame:
     asked: dict[str, Any] = {"subset": MEAN, "edges": EDGES, "attackers": ["semi_informed"], "variant": "speechbrain"}
     return bands.rank(ROWS, BOARD, **{**asked, **more})

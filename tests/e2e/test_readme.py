@@ -132,11 +132,11 @@ def test_the_kaldi_command_evaluates_a_folder(tmp_path: Path, models: Path) -> N
 def test_the_shown_output_has_the_shape_of_the_demos(demo: Demo) -> None:
     """Numbers differ in the last digit between processors; heads, systems, attacks and closing lines must not. The demo is one screen."""
     shown = README.read_text().split("$ make demo\n")[1].split("```")[0].splitlines()
-    printed = demo.stdout.splitlines()
+    printed, number = demo.stdout.splitlines(), re.compile(r"\d\.\d+")
     assert len(printed) <= 40 and printed[0] in shown
     for line in shown:
         if line.startswith(("rank  ", "      ")):
-            assert line in printed
+            assert number.sub("#", line) in [number.sub("#", one) for one in printed], line
         if line[:1].isdecimal() or line.startswith("–"):
             assert any(one.startswith(line[:16]) for one in printed), line
     assert next(line for line in shown if line.startswith("tasks:")) == printed[-2]

@@ -18,6 +18,7 @@ from pipeline.report import verdict
 from pipeline.report.page.pictures import ANCHORS
 from pipeline.report.page.strip import FULL, axis
 from pipeline.report.render import MOST_SHOWN, render
+from pipeline.report.words import NOTHING
 from pipeline.tables import answers
 from tests.report.test_attack import check
 from tests.report.test_report import parse
@@ -315,7 +316,7 @@ def test_what_a_row_says_without_a_number(make_run: MakeRun, tmp_path: Path) -> 
     assert "no number: 3 < 4 speakers" in words(found["b2"])
     assert found["b2r"].attrib["class"] == "marked" and cell(found["b2r"], "d_ece").startswith("0.020 ~ †")
     text = words(part(html, "section", 'id="leaderboard"'))
-    assert f"~ {verdict.NOTHING}." in text and "† does not stand on everything" in text
+    assert f"~ {NOTHING}." in text and "† does not stand on everything" in text
     assert "1 other cannot be told from it; not tried: semi_informed with f0" in text
     assert found["b2r"].find(".//line[@class='unprotected']") is None
 

@@ -220,6 +220,28 @@ def test_what_else_the_sentence_says(changed: dict[str, Any], words: str) -> Non
     assert "enrolled protected" not in plain and "not checked" not in plain and NOTHING not in plain
 
 
+def test_of_many_systems_those_that_disclose_more_are_named_and_the_rest_is_counted() -> None:
+    rows = [row(f"s{k}", 0.1 + 0.1 * k, k + 1) for k in range(6)] + [row("bad", 0.7, 7)]
+    shown = [against_original(f"s{k}", -0.3, 0.01) for k in range(5)] + [
+        against_original("s5", -0.01, 0.5),
+        against_original("bad", 0.1, 0.01),
+    ]
+    said = said_of(rows, shown)
+    assert (
+        said.index("s0 protects best")
+        < said.index("bad discloses more than unprotected")
+        < said.index("s1 protects too")
+    )
+    assert "s3" not in said and said.endswith("The table has 3 more systems, of which 2 are shown to protect.")
+
+
+def test_attacks_that_recognise_nobody_show_nothing() -> None:
+    rows = [row("b2", 0.01, chance="within"), {**ORIGINAL, "chance": "within"}]
+    said = verdict.sentence(*tables(rows, [against_original("b2", -0.01, 0.7)]), SUBSET, NONE)
+    assert said.endswith("The attacks do not recognise unprotected speech either, so that they show nothing.")
+    assert NOTHING not in said
+
+
 def test_doubts_are_those_about_the_attack_of_the_first_system() -> None:
     found = doubts(("b2", "not mine."), ("b2r", "It is weak."), ("", "All are."))
     said = said_of([row("b2r", 0.1), row("b2", 0.12)], [], found)

@@ -13,7 +13,7 @@ from pipeline.report import glossary, leaderboard, runs, tables, verdict
 from pipeline.report.leaderboard import number
 from pipeline.report.page.parts import TEXT, Column, Download, Table, csv_text
 from pipeline.report.page.strip import Axis, Dot, Strip, axis
-from pipeline.report.words import joined
+from pipeline.report.words import NOTHING, joined
 from pipeline.tables import answers, results
 
 Row = Mapping[str, Any]
@@ -212,7 +212,7 @@ def _further(rows: Sequence[Row]) -> Table | None:
 
 def _notes(rows: Sequence[Row], heads: Sequence[leaderboard.Column], several: bool) -> Iterator[str]:
     if any(row["chance"] == "within" for row in rows):
-        yield f"~ {verdict.NOTHING}."
+        yield f"~ {NOTHING}."
     if any(row["status"] == "partial" for row in rows):
         yield "† does not stand on everything that was expected; do not compare."
     yield NO_RANK if several else RANK
