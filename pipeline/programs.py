@@ -1,4 +1,4 @@
-"""Programs of the user's that a run starts: without a shell, ended with all that they started."""
+"""What a run starts: programs of the user's, without a shell and ended with all that they started; and other Pythons of its own."""
 
 from __future__ import annotations
 
@@ -8,12 +8,14 @@ import os
 import signal
 import subprocess
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 _RUNNING: set[int] = set()
 """Process groups of the programs that run."""
 _LOCK = threading.Lock()
 _ended = threading.Event()
+_SAFE_PATH, _OURS = "PYTHONSAFEPATH", "voice-privacy"
+_SAFE = threading.RLock()
 
 
 def run(words: Sequence[str], seconds: float) -> tuple[int, bytes]:
@@ -30,8 +32,9 @@ def run(words: Sequence[str], seconds: float) -> tuple[int, bytes]:
         if _ended.is_set():
             raise OSError(errno.ECANCELED, os.strerror(errno.ECANCELED))
         started = subprocess.Popen(
-            list(words), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, process_group=0
-        )
+            list(words), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, process_group=0,
+            env={name: value for name, value in os.environ.items() if (name, value) != (_SAFE_PATH, _OURS)},
+        )  # fmt: skip
         _RUNNING.add(started.pid)
     try:
         out, err = started.communicate(timeout=seconds)
@@ -56,3 +59,20 @@ def end() -> None:
 def _end(group: int) -> None:
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(group, signal.SIGKILL)
+
+
+@contextlib.contextmanager
+def without_current_folder() -> Iterator[None]:
+    """A Python that is started while this lasts imports nothing from the current folder, as under ``-P``.
+
+    For where a library starts it and takes no flags. Programs of the user's, whose own folder must stay importable, do not inherit it.
+    """
+    with _SAFE:
+        before = os.environ.get(_SAFE_PATH)
+        os.environ[_SAFE_PATH] = before or _OURS
+        try:
+            yield
+        finally:
+            os.environ.pop(_SAFE_PATH)
+            if before is not None:
+                os.environ[_SAFE_PATH] = before

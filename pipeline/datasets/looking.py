@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from multiprocessing import get_context
 from pathlib import Path
 
-from pipeline import processes
+from pipeline import processes, programs
 from pipeline.datasets import probe as probing
 from pipeline.datasets.probe import Probe
 
@@ -123,9 +123,10 @@ def looked(left: Left, count: int, workers: int, longest_seconds: float) -> Iter
     """
     if is_many(count, workers):
         try:
-            with ProcessPoolExecutor(
-                min(workers, -(-count // TOGETHER)), get_context("spawn"), processes.end_with_parent
-            ) as pool:
+            few = min(workers, -(-count // TOGETHER))
+            with programs.without_current_folder():
+                started = ProcessPoolExecutor(few, get_context("spawn"), processes.end_with_parent)
+            with started as pool:
                 yield from _by(pool, workers, left, longest_seconds)
             return
         except (OSError, BrokenProcessPool) as error:
@@ -147,7 +148,8 @@ def _by(pool: Executor, workers: int, left: Left, longest_seconds: float) -> Ite
         while True:
             while len(going) < max(1, workers) * _AHEAD and (paths := left.take()):
                 try:
-                    going[pool.submit(look_at, paths, longest_seconds)] = paths
+                    with programs.without_current_folder():  # it may start a process
+                        going[pool.submit(look_at, paths, longest_seconds)] = paths
                 except BaseException:
                     left.give_back(paths)
                     raise

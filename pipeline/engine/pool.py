@@ -16,6 +16,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from pipeline import programs
 from pipeline.engine import worker
 from pipeline.engine.seats import Seat
 from pipeline.engine.stop import ASKING
@@ -51,7 +52,7 @@ class Worker:
         self._process: BaseProcess | None = None
         self._future: Future[Result] | None = None
         try:
-            with _signals_held_back():
+            with _signals_held_back(), programs.without_current_folder():
                 self._pool = ProcessPoolExecutor(1, context, worker.begin, (self._theirs, terms))
         except BaseException:
             self.channel.close()
@@ -67,7 +68,7 @@ class Worker:
         else:
             before = set(multiprocessing.active_children())
             try:
-                with _signals_held_back(), _without_main():
+                with _signals_held_back(), _without_main(), programs.without_current_folder():
                     self._future = self._pool.submit(worker.work, number, epoch)
             except RuntimeError as error:  # there is no thread to be had for it
                 raise OSError(errno.EAGAIN, str(error)) from error
