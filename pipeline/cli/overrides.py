@@ -138,6 +138,11 @@ def given(key: str, arguments: Sequence[str]) -> list[Any]:
     return [value for value in values if value is not None]
 
 
+def sets(key: str, arguments: Sequence[str]) -> bool:
+    """Whether overrides of a command line themselves set a key, to one value or in a sweep."""
+    return any(Override(*word.partition("=")[::2]).name == key for word in arguments) or bool(given(key, arguments))
+
+
 def quoted(text: str) -> str:
     """A text in Hydra's quotes, so that it is taken as it stands."""
     from hydra.core.override_parser.types import Quote, QuotedString
