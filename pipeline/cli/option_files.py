@@ -14,6 +14,7 @@ import yaml
 
 from pipeline.cli.overrides import LISTS
 from pipeline.errors import ConfigError, Fault
+from pipeline.tables.bounds import bounded
 
 _PACKAGE = re.compile(r"^\s*#\s*@package\s+(\S+)\s*$", re.MULTILINE)
 
@@ -84,7 +85,7 @@ class OptionFile:
         try:
             content = self.path.read_bytes()
             text = content.decode("utf-8-sig")
-            held = _holds_itself(yaml.compose(text, Loader=yaml.SafeLoader))
+            held = _holds_itself(yaml.compose(text, Loader=bounded(yaml.SafeLoader)))
             if held is not None:
                 line = held.start_mark.line + 1
                 return Fault(
@@ -92,7 +93,7 @@ class OptionFile:
                     f"{self.path}:{line}",
                 )
             # A safe loader, which also refuses a key that stands twice.
-            loaded = yaml.load(text, Loader=get_yaml_loader())
+            loaded = yaml.load(text, Loader=bounded(get_yaml_loader()))
         except UnicodeDecodeError as error:
             line = content[: error.start].count(b"\n") + 1
             encoding = "utf-16" if content[:2] in (b"\xff\xfe", b"\xfe\xff") else "latin1"
@@ -125,7 +126,7 @@ class OptionFile:
         """Line of each key, by its name in the composed configuration; empty if the file cannot be read."""
         try:
             text = self.path.read_text(encoding="utf-8-sig")
-            root = yaml.compose(text, Loader=yaml.SafeLoader)
+            root = yaml.compose(text, Loader=bounded(yaml.SafeLoader))
         except (OSError, ValueError, yaml.YAMLError):
             return {}
         if _holds_itself(root) is not None:

@@ -19,6 +19,7 @@ from typing import Any
 
 from pipeline import slurm
 from pipeline.cli import status_text
+from pipeline.cli.output import for_rich
 from pipeline.cli.status_text import Seen
 from pipeline.engine.followed import Journals
 from pipeline.engine.journal import FOLDER
@@ -186,7 +187,7 @@ def _on_screen(watch: Watch) -> Seen:
     from rich.live import Live
     from rich.text import Text
 
-    with Live(console=Console(), auto_refresh=False, transient=True) as live:
+    with Live(console=Console(file=for_rich(sys.stdout)), auto_refresh=False, transient=True) as live:
         while not (seen := watch.look()).over:
             shown = "\n".join(status_text.lines(seen, most_failures=3))
             live.update(Text(shown, no_wrap=True, overflow="ellipsis"), refresh=True)

@@ -349,7 +349,7 @@ def _store_of(run: Path, root: Path, given: bool) -> Path:
             return root / "store"
         try:
             named = json.loads((run / "store.json").read_bytes())["store"]
-        except (OSError, ValueError, LookupError, TypeError):
+        except (OSError, ValueError, LookupError, TypeError, RecursionError):
             return root / "store"
         return Path(str(named)) if Path(str(named)).is_dir() else root / "store"
     return beside

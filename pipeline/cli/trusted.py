@@ -17,11 +17,13 @@ from typing import Any
 from hydra._internal import hydra as entry
 from hydra._internal.config_loader_impl import ConfigLoaderImpl
 from omegaconf import DictConfig, OmegaConf
+from omegaconf import _utils as omegaconf_utils
 from omegaconf.errors import OmegaConfBaseException
 
 from pipeline.assets import assets
 from pipeline.cli import option_files, overrides
 from pipeline.errors import ConfigError, Fault
+from pipeline.tables.bounds import bounded
 
 SUBMITIT = "hydra_plugins.hydra_submitit_launcher.submitit_launcher"
 LAUNCHERS = {
@@ -91,7 +93,7 @@ class Loader(ConfigLoaderImpl):
 
 @contextlib.contextmanager
 def checked(arguments: Sequence[str]) -> Iterator[None]:
-    """While this lasts, Hydra composes by :class:`Loader`.
+    """While this lasts, Hydra composes by :class:`Loader`, from YAML that does not unpack without end.
 
     Raises:
         ConfigError: the command line asks Hydra to read a pickle.
@@ -104,12 +106,14 @@ def checked(arguments: Sequence[str]) -> Iterator[None]:
                 where=one,
                 remedy="give the command line of that run, which its run.json holds; finished tasks are reused",
             )
-    before = entry.ConfigLoaderImpl  # type: ignore[attr-defined]
+    composes, reads = entry.ConfigLoaderImpl, omegaconf_utils.get_yaml_loader  # type: ignore[attr-defined]
     setattr(entry, "ConfigLoaderImpl", functools.partial(Loader, tuple(arguments)))  # noqa: B010
+    omegaconf_utils.get_yaml_loader = lambda: bounded(reads())
     try:
         yield
     finally:
-        setattr(entry, "ConfigLoaderImpl", before)  # noqa: B010
+        setattr(entry, "ConfigLoaderImpl", composes)  # noqa: B010
+        omegaconf_utils.get_yaml_loader = reads
 
 
 def check(composed: DictConfig, arguments: Sequence[str]) -> None:

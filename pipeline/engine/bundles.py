@@ -37,7 +37,7 @@ from pipeline.faults import shown
 from pipeline.files import file_digest, open_regular, sync, write_atomically
 from pipeline.processes import from_token, is_dead, mine
 from pipeline.seeds import digest
-from pipeline.tables import signed, status
+from pipeline.tables import bounds, signed, status
 
 MANIFEST, LAYOUT = "manifest.json", 1
 What = Literal["everything", "weights", "results"]
@@ -630,6 +630,14 @@ def _copied(reading: _Reading, info: tarfile.TarInfo, place: Path | None, sha: s
             out.close()
     if total.hexdigest() != sha:
         raise Refused(f"the bytes of {info.name} are not those that were written", reading.path)
+    if place is not None and place.suffix == ".parquet":
+        try:
+            with place.open("rb") as stream:
+                bounds.check_parquet(stream)  # stages read what the store has as it stands
+        except (OSError, ValueError) as error:
+            raise Refused(
+                f"{info.name} cannot be read: {getattr(error, 'strerror', None) or error}", reading.path
+            ) from None
     return b"".join(kept)
 
 
