@@ -7,8 +7,10 @@ import errno
 import os
 import signal
 import subprocess
+import sys
 import threading
 from collections.abc import Iterator, Sequence
+from types import ModuleType
 
 _RUNNING: set[int] = set()
 """Process groups of the programs that run."""
@@ -62,17 +64,20 @@ def _end(group: int) -> None:
 
 
 @contextlib.contextmanager
-def without_current_folder() -> Iterator[None]:
-    """A Python that is started while this lasts imports nothing from the current folder, as under ``-P``.
+def starting_python() -> Iterator[None]:
+    """A Python that a library starts while this lasts imports nothing from the current folder, as under ``-P``, and does not run the
+    main script again: a script may have its work outside ``if __name__ == "__main__"``, or have come through standard input.
 
-    For where a library starts it and takes no flags. Programs of the user's, whose own folder must stay importable, do not inherit it.
+    Programs of the user's, whose own folder must stay importable, do not inherit it. One thread at a time may be in here.
     """
     with _SAFE:
-        before = os.environ.get(_SAFE_PATH)
+        main, before = sys.modules["__main__"], os.environ.get(_SAFE_PATH)
+        sys.modules["__main__"] = ModuleType("__main__")
         os.environ[_SAFE_PATH] = before or _OURS
         try:
             yield
         finally:
+            sys.modules["__main__"] = main
             os.environ.pop(_SAFE_PATH)
             if before is not None:
                 os.environ[_SAFE_PATH] = before

@@ -54,7 +54,7 @@ def test_nor_where_pythonpath_has_an_empty_part(strangers: Path) -> None:
 
 
 def test_a_process_of_a_library_does_not_and_a_program_of_the_users_does(strangers: Path) -> None:
-    with programs.without_current_folder():
+    with programs.starting_python():
         started = get_context("spawn").Process(target=os.getpid)
         started.start()
         code = "import random, sys; sys.path.count('') and sys.exit(1)"

@@ -18,6 +18,7 @@ from typing import Any
 from pipeline.cli import VERBS
 from pipeline.errors import ConfigError, Fault
 from pipeline.evaluation.labels import LONGEST
+from pipeline.tables.bounds import DEEPEST, depth
 
 GROUPS = ("dataset", "train", "executor", "system", "extractor", "attacker", "backend", "metric", "recipe")
 LISTS = ("system", "extractor", "attacker", "backend", "metric")
@@ -98,7 +99,9 @@ def readable(arguments: Sequence[str]) -> list[str]:
             # Alone, this flag would take the override behind it for its value.
             flags += ["--info=all"] if words in (["--info"], ["-i"]) else words
             continue
-        for word in _rejoined(words, arguments, faults):
+        deep = {word for word in words if depth(word) > DEEPEST}
+        faults += [Fault(f"brackets nested more than {DEEPEST} levels deep", f"{word[:40]}…") for word in deep]
+        for word in _rejoined([word for word in words if word not in deep], arguments, faults):
             made.append(_read(word, several, faults))
     if faults:
         many = len(faults) > 1
@@ -385,12 +388,9 @@ def _one_or_several(one: Override, parsed: Any, several: bool, faults: list[Faul
         elif one.is_group or one.is_path or "(" in one.value:
             faults.append(Fault(f"several values are a sweep, a run of each; write: -m {each}", str(one)))
         else:
-            faults.append(
-                Fault(
-                    f"several values: where the field is a list write {listed}, for a run of each write: -m {each}",
-                    str(one),
-                )
-            )
+            text = shlex.quote(f'{one.key}="{one.value}"')
+            said = f"where the field is a list write {listed}, where it is a text {text}, for a run of each write: -m {each}"
+            faults.append(Fault(f"several values: {said}", str(one)))
     return str(one)
 
 

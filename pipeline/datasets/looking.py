@@ -18,7 +18,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
-from multiprocessing import get_context
+from multiprocessing import current_process, get_context
 from pathlib import Path
 
 from pipeline import processes, programs
@@ -124,7 +124,7 @@ def looked(left: Left, count: int, workers: int, longest_seconds: float) -> Iter
     if is_many(count, workers):
         try:
             few = min(workers, -(-count // TOGETHER))
-            with programs.without_current_folder():
+            with programs.starting_python():
                 started = ProcessPoolExecutor(few, get_context("spawn"), processes.end_with_parent)
             with started as pool:
                 yield from _by(pool, workers, left, longest_seconds)
@@ -139,7 +139,7 @@ def looked(left: Left, count: int, workers: int, longest_seconds: float) -> Iter
 
 def is_many(count: int, workers: int) -> bool:
     """Whether processes are to look at so many files."""
-    return count >= MANY and workers > 1 and processes.can_start()
+    return count >= MANY and workers > 1 and not current_process().daemon  # a daemon has no children
 
 
 def _by(pool: Executor, workers: int, left: Left, longest_seconds: float) -> Iterator[list[Look]]:
@@ -148,7 +148,7 @@ def _by(pool: Executor, workers: int, left: Left, longest_seconds: float) -> Ite
         while True:
             while len(going) < max(1, workers) * _AHEAD and (paths := left.take()):
                 try:
-                    with programs.without_current_folder():  # it may start a process
+                    with programs.starting_python():  # it may start a process
                         going[pool.submit(look_at, paths, longest_seconds)] = paths
                 except BaseException:
                     left.give_back(paths)
