@@ -94,7 +94,7 @@ class _Parser(argparse.ArgumentParser):
 
 def _parser() -> argparse.ArgumentParser:
     parser = _Parser(
-        prog="python -m pipeline check-plugin",
+        prog="voice-privacy check-plugin",
         description="Asks a component everything that its contract says, and names what could not be asked here.",
         epilog="exit status: 0 the contract is kept, 2 it is not, or usage",
     )

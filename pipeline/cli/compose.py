@@ -350,7 +350,7 @@ def _composition_error(error: Exception, arguments: Sequence[str], folders: Sequ
     return ConfigError(
         f"the configuration cannot be composed: {message}",
         where=_told(error, arguments),
-        remedy="python -m pipeline --help shows how overrides are written, conf/README.md what there is",
+        remedy="voice-privacy --help shows how overrides are written, conf/README.md what there is",
     )
 
 

@@ -194,7 +194,7 @@ def _not_a_flag(word: str) -> Fault | None:
         right = f"{flag}={value}" if flag else f"{bare}={value}"
         return Fault(f"{'the flag' if flag else 'an override'} is written otherwise; write: {shlex.quote(right)}", word)
     if name.startswith("--"):
-        return Fault("no flag of this name; see python -m pipeline --help", word)
+        return Fault("no flag of this name; see voice-privacy --help", word)
     return None
 
 
@@ -305,9 +305,9 @@ def _split(word: str, at: str, whole: str) -> Fault:
 
 def _stray(word: str, arguments: Sequence[str]) -> Fault:
     if word in VERBS:
-        command = ["python", "-m", "pipeline", word, *(one for one in arguments if one != word)]
+        command = ["voice-privacy", word, *(one for one in arguments if one != word)]
         return Fault(f"a verb comes first, before flags and overrides; write: {shlex.join(command)}", word)
-    return Fault("neither a flag nor KEY=VALUE; see python -m pipeline --help", word)
+    return Fault("neither a flag nor KEY=VALUE; see voice-privacy --help", word)
 
 
 def _is_closed(value: str) -> bool:

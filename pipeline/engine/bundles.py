@@ -61,7 +61,7 @@ class Refused(DataError):
             where=str(where),
             cause="a copy that is incomplete or was changed, or a file that no `store export` made",
             remedy="compare `sha256sum FILE` on both machines and copy it again, or make it again where the run is: "
-            "python -m pipeline store export RUN -o FILE",
+            "voice-privacy store export RUN -o FILE",
         )
 
     def __reduce__(self) -> tuple[object, ...]:
@@ -221,7 +221,7 @@ def _unsound(stage: str, folder: Path, problem: str) -> StageFailed:
         f"a stored result that the run used ({stage}) cannot be exported: {problem}",
         where=str(folder),
         cause="a disk or a copy that changed bytes, or a file that was edited",
-        remedy=f"set what is damaged aside (`python -m pipeline store --root {shlex.quote(str(folder.parents[3]))} verify`), run "
+        remedy=f"set what is damaged aside (`voice-privacy store --root {shlex.quote(str(folder.parents[3]))} verify`), run "
         "the evaluation again, and export the new run",
     )
 

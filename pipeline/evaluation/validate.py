@@ -176,7 +176,7 @@ def _refuse(faults: Sequence[Fault]) -> None:
     if faults:
         raise ConfigError(
             f"the configuration has {len(faults)} fault{'s' if len(faults) > 1 else ''}",
-            remedy="see `python -m pipeline --cfg job` for all keys",
+            remedy="see `voice-privacy --cfg job` for all keys",
             faults=faults,
         )
 

@@ -159,4 +159,4 @@ def again(folder: Path, known: bool = True) -> str:
         given = read_regular(folder / _OVERRIDES, memory()).decode("utf-8").splitlines() if known else []
     except (OSError, ValueError):
         given = []
-    return f"{words}: {shlex.join(['python', '-m', 'pipeline', *given])}" if given else words
+    return f"{words}: {shlex.join(['voice-privacy', *given])}" if given else words
