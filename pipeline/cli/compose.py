@@ -121,8 +121,6 @@ def _composing(arguments: Sequence[str], folders: Sequence[Path]) -> Iterator[No
             raise
         except Exception as error:
             guard.stop(arguments, folders)
-            if isinstance(error, RecursionError):  # an anchor of YAML that holds itself
-                option_files.check(folders, " ".join(arguments), error)
             kinds = (HydraException, OmegaConfBaseException, yaml.YAMLError, UnicodeDecodeError)
             if isinstance(error, kinds) or _is_of_composition(error):
                 option_files.check(folders, " ".join(arguments), error)

@@ -51,8 +51,11 @@ def bounded(loader: type[Any]) -> type[Any]:
                 isinstance(node, yaml.ScalarNode) and "${" in node.value and depth(node.value) > DEEPEST
             ):
                 raise yaml.composer.ComposerError(None, None, f"nested more than {DEEPEST} levels deep", mark)
+            if is_alias and id(node) not in self.sizes:
+                what = "an anchor (&) that holds itself by an alias (*): write out what it stands for"
+                raise yaml.composer.ComposerError(None, None, what, node.start_mark)
             if is_alias:
-                self.repeated += self.sizes.get(id(node), 0)
+                self.repeated += self.sizes[id(node)]
             else:
                 self.values += 1 + (len(node.value) // 64 if isinstance(node, yaml.ScalarNode) else 0)
                 self.sizes[id(node)] = self.values + self.repeated - before
