@@ -4,11 +4,16 @@
 scipy alone; ``contracts`` says how to write components; ``errors`` is what they raise. Nothing of it is loaded before it is used.
 """
 
-from __future__ import annotations
+import sys
 
-from typing import TYPE_CHECKING, Any
+# `python -m pipeline`: what lies in the current folder may be a stranger's, and not even `__future__` is imported from there.
+_AS_MODULE = sys.argv[:1] == ["-m"] and sys.orig_argv[-len(sys.argv)].endswith("pipeline")
+if _AS_MODULE and not sys.flags.safe_path and f"{sys.path[0]}/pipeline" != __path__[0]:
+    del sys.path[0]
 
-from pipeline.version import __version__ as __version__
+from typing import TYPE_CHECKING, Any  # noqa: E402
+
+from pipeline.version import __version__ as __version__  # noqa: E402
 
 __all__ = ["Planned", "Result", "contracts", "errors", "evaluate", "metrics", "plan", "read"]
 
@@ -19,8 +24,8 @@ if TYPE_CHECKING:
     from pipeline.evaluation import Planned, Result, Sent
 
 
-def evaluate(*overrides: str) -> Result | Sent:
-    """Evaluate, as ``python -m pipeline`` does with these overrides.
+def evaluate(*overrides: str) -> "Result | Sent":
+    """Evaluate, as ``voice-privacy`` does with these overrides.
 
     Args:
         overrides: as on the command line: ``"recipe=kaldi"``, ``"dataset.root=DIR"``, ``"system=b2"``, ``"metric.srd.unit=utterance"``;
@@ -40,7 +45,7 @@ def evaluate(*overrides: str) -> Result | Sent:
     return evaluation.evaluate(asked, values, overrides)
 
 
-def plan(*overrides: str) -> Planned:
+def plan(*overrides: str) -> "Planned":
     """What a run with these overrides would reuse and compute.
 
     Raises:
@@ -52,7 +57,7 @@ def plan(*overrides: str) -> Planned:
     return evaluation.plan(compose(overrides)[0])
 
 
-def read(run: Path | str) -> Result:
+def read(run: "Path | str") -> "Result":
     """A finished run by its folder: what it measured as tables of pandas, in the columns that follow.
 
     Units are those of the results (fractions 0 to 1, bits, dB), an interval is a 95 % interval over speakers, an absent number NaN, an

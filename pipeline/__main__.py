@@ -1,4 +1,4 @@
-"""``python -m pipeline`` and the console script ``voice-privacy``."""
+"""The console script ``voice-privacy``, and ``python -m pipeline``."""
 
 from __future__ import annotations
 
@@ -11,11 +11,24 @@ from typing import NoReturn
 
 def main() -> NoReturn:
     """Run the command line and end with its exit status."""
+    _leave_current_folder()
     from pipeline.cli import output, run
 
     _in_utf8()
     output.outlast()
     _end(run(sys.argv[1:]), _computes(sys.argv[1:]))
+
+
+def _leave_current_folder() -> None:
+    """Import nothing from the current folder, here and in what this process starts, where it came by an empty part of PYTHONPATH
+    (``export PYTHONPATH=$PYTHONPATH:DIR``)."""
+    parts = os.environ.get("PYTHONPATH", "").split(os.pathsep)
+    named = [part for part in parts if part]
+    if named != parts and parts != [""]:
+        os.environ["PYTHONPATH"] = os.pathsep.join(named)
+        here = os.getcwd()  # noqa: PTH109
+        if here not in map(os.path.abspath, named) and here in sys.path:
+            sys.path.remove(here)
 
 
 def _computes(arguments: list[str]) -> bool:

@@ -323,7 +323,7 @@ def heavy_imports(modules: Sequence[str]) -> dict[str, list[str]]:
         f"    found[name] = [one for one in {HEAVY!r} if one in set(sys.modules) - before]\n"
         "print(json.dumps(found))"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    done = subprocess.run([sys.executable, "-P", "-c", code], capture_output=True, text=True, check=False)
     if done.returncode:
         raise ImportError((done.stderr.strip().splitlines() or ["the process ended without a word"])[-1])
     read: dict[str, list[str]] = json.loads(done.stdout.splitlines()[-1])

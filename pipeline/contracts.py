@@ -23,10 +23,11 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from types import NoneType, UnionType
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Union, get_args, get_origin
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from pipeline import audio
 from pipeline.errors import ModelMissing
@@ -55,10 +56,24 @@ def runtime(default: Any = ..., **constraints: Any) -> Any:
     return Field(default, json_schema_extra={"role": "runtime"}, **constraints)
 
 
+def _takes_text(annotation: Any) -> bool:
+    kinds = get_args(annotation) if get_origin(annotation) in (Union, UnionType) else (annotation,)
+    return all(kind in (str, NoneType) or get_args(kind)[:1] == (str,) for kind in kinds)
+
+
 class ComponentSettings(BaseModel):
     """Settings of a component or of a part of the configuration; each field is marked numeric or runtime."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, protected_namespaces=())
+
+    @model_validator(mode="before")
+    @classmethod
+    def _read_texts(cls, given: Any) -> Any:
+        """Take a whole number where a text is wanted: ``dataset.label=2024`` can be written no other way. 1e3 or 2.10 would change."""
+        if not isinstance(given, dict):
+            return given
+        texts = {name for name, declared in cls.model_fields.items() if _takes_text(declared.annotation)}
+        return {name: str(value) if type(value) is int and name in texts else value for name, value in given.items()}
 
     def numeric(self) -> dict[str, Any]:
         """The numeric settings, fully resolved, as plain JSON values."""

@@ -9,7 +9,6 @@ import os
 import re
 import signal
 import socket
-import sys
 import threading
 from dataclasses import dataclass
 from pathlib import Path
@@ -97,21 +96,6 @@ def from_token(text: str) -> Owner | None:
     """What :meth:`Owner.token` gave, also in earlier versions; None for anything else. Host and place are as the token has them."""
     found = re.fullmatch(r"([1-9]\d{0,9})~([0-9a-f@.-]*)~([A-Za-z0-9_.-]*)", text)
     return Owner(found[3], int(found[1]), found[2]) if found else None
-
-
-def can_start() -> bool:
-    """Whether this process may start others that begin anew (``spawn``).
-
-    They import its main module. A script whose work does not stand below ``if __name__ == "__main__"`` would begin that work again in
-    each of them; a notebook and ``python -c`` have no such module.
-    """
-    if multiprocessing.current_process().daemon:  # such a process has no children
-        return False
-    file = vars(sys.modules["__main__"]).get("__file__")
-    try:
-        return file is None or "__name__" in Path(file).read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return False
 
 
 def end_with_parent() -> None:

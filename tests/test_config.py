@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -176,3 +177,51 @@ def test_help_answers_without_loading_anything_heavy(arguments: list[str]) -> No
     done = subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert done.stdout
+
+
+HYDRA = """
+import threading
+from hydra import initialize
+from hydra.core.config_store import ConfigStore
+from hydra.core.global_hydra import GlobalHydra
+from omegaconf import OmegaConf
+from pipeline.cli.compose import compose
+
+ConfigStore.instance().store(group="dataset", name="kaldi", node={"theirs": 1})
+OmegaConf.register_new_resolver("oc.env", lambda name: "theirs", replace=True)
+with initialize(config_path=None, version_base=None):
+    before, options = GlobalHydra.instance(), dict(ConfigStore.instance().repo)
+    found = {}
+    def call(k):
+        found[k] = compose([f"dataset.root=d{k}", f"report.seed={k}", "dataset.label=2024"])[0]
+    threads = [threading.Thread(target=call, args=(k,)) for k in range(4)]
+    for each in threads: each.start()
+    for each in threads: each.join()
+    print([(found[k].report.seed, found[k].dataset.root, found[k].dataset.label) for k in range(4)])
+    print(GlobalHydra.instance() is before, before.is_initialized(), dict(ConfigStore.instance().repo) == options)
+    print(OmegaConf.create({"x": "${oc.env:HOME}"}).x)
+"""
+
+
+def test_several_threads_of_a_program_that_uses_hydra_itself_compose_and_leave_its_hydra_alone() -> None:
+    done = subprocess.run([sys.executable, "-c", HYDRA], capture_output=True, text=True, check=False)
+    composed = [(k, f"d{k}", "2024") for k in range(4)]
+    assert done.stdout.splitlines() == [str(composed), "True True True", "theirs"], done.stderr
+
+
+@pytest.mark.parametrize("word", ["system=" + "[" * 3000 + "]" * 3000, "+x=" + "{a: " * 3000 + "1" + "}" * 3000,
+                                  "seed=" + "${a." * 3000 + "}" * 3000, "system=" + "sort(" * 3000 + ")" * 3000])  # fmt: skip
+def test_overrides_nested_beyond_sense_are_refused(word: str) -> None:
+    with pytest.raises(ConfigError, match="nested more than 100 levels deep"):
+        composition.compose([word])
+
+
+def test_a_list_for_a_text_and_a_number_for_a_text() -> None:
+    asked = ("recipe=demo", "executor=slurm")
+    (said,) = faults(*asked, "executor.partition=gpu,long").values()
+    (right,) = re.findall(r"""where it is a text '([^']+)'""", said)
+    found = composition.compose([*asked, right, "executor.account=1234", "dataset.label=2024"])[0]
+    settings = found.executor.settings
+    assert (settings.partition, settings.account, found.dataset.label) == ("gpu,long", "1234", "2024")
+    assert "in quotes it is a text" in faults("recipe=demo", "dataset.label=2.10")["dataset.label"]
+    assert composition.compose(["recipe=demo", 'dataset.label="2.10"'])[0].dataset.label == "2.10"

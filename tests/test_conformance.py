@@ -66,7 +66,7 @@ def test_every_component_keeps_its_contract(
     cls = component(kind, name)
     found = conformance.examine(kind, name, cls, models, VALUES.get(name), made(name), imports=False)
     assert not found.faults
-    if any("run python -m pipeline fetch-models" in reason for reason in found.skipped):
+    if any("run voice-privacy fetch-models" in reason for reason in found.skipped):
         pytest.skip("; ".join(found.skipped))
     assert set(found.skipped) <= {
         "extraction: its vectors are read from files", "anonymisation: its speech was anonymised elsewhere"

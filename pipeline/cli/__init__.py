@@ -31,16 +31,16 @@ VERBS = {
     "from-scores": "metrics of score files alone: trials, vsm, srd, normalised, cece, paired (see from-scores --help)",
 }
 
-HELP = f"""usage: python -m pipeline [VERB] [hydra flags] [overrides]      (voice-privacy is the same)
+HELP = f"""usage: voice-privacy [VERB] [hydra flags] [overrides]      (or python -P -m pipeline)
 
 verbs:
 {chr(10).join(f"  {verb:13} {text}" for verb, text in VERBS.items())}
 
 examples:
-  python -m pipeline recipe=demo
-  python -m pipeline recipe=kaldi dataset.root=DIR 'system=[original,b2,b2r]' 'extractor=[ge2e,f0]'
-  python -m pipeline recipe=kaldi dataset.root=DIR '+system.t8={{name: external, root: WAVS}}'
-  python -m pipeline -m recipe=kaldi dataset.root=DIR system=b2,b2r
+  voice-privacy recipe=demo
+  voice-privacy recipe=kaldi dataset.root=DIR 'system=[original,b2,b2r]' 'extractor=[ge2e,f0]'
+  voice-privacy recipe=kaldi dataset.root=DIR '+system.t8={{name: external, root: WAVS}}'
+  voice-privacy -m recipe=kaldi dataset.root=DIR system=b2,b2r
 
 groups: dataset train executor recipe (one each), system extractor attacker backend metric (lists)
 hydra flags: --cfg job prints the composed configuration, -m sweeps, --config-dir DIR adds your own options

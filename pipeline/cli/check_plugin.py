@@ -13,6 +13,7 @@ import yaml
 from pipeline import caches, conformance
 from pipeline.errors import ConfigError, Fault
 from pipeline.registry import ROOMS, Kind, component, names
+from pipeline.tables import bounds
 from pipeline.weights.find import default_models
 
 
@@ -78,7 +79,11 @@ def _values(settings: Sequence[str]) -> dict[str, Any]:
         name, given, value = each.partition("=")
         if not given:
             raise ConfigError(f"'{each}' is no setting", remedy="write FIELD=VALUE")
-        values[name] = yaml.safe_load(value)
+        try:
+            values[name] = bounds.read_yaml(value)
+        except yaml.YAMLError as error:
+            said = " ".join(filter(None, [getattr(error, "context", ""), getattr(error, "problem", "")]))
+            raise ConfigError(f"the value of '{name}' is no YAML: {said}", remedy="write FIELD=VALUE") from None
     return values
 
 
@@ -89,7 +94,7 @@ class _Parser(argparse.ArgumentParser):
 
 def _parser() -> argparse.ArgumentParser:
     parser = _Parser(
-        prog="python -m pipeline check-plugin",
+        prog="voice-privacy check-plugin",
         description="Asks a component everything that its contract says, and names what could not be asked here.",
         epilog="exit status: 0 the contract is kept, 2 it is not, or usage",
     )

@@ -9,6 +9,7 @@ import os
 import re
 import shlex
 import sys
+import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,8 @@ from pipeline.evaluation import found
 from pipeline.evaluation.validate import validate
 from pipeline.planning.settings import Evaluation
 
+_LOCK = threading.RLock()
+
 
 def recipes() -> list[str]:
     """Names of the recipes that come with the project."""
@@ -34,13 +37,23 @@ def compose(given: Sequence[str]) -> tuple[Evaluation, dict[str, Any]]:
     Raises:
         ConfigError: the overrides or the configuration are at fault; all faults at once.
     """
+    from omegaconf import OmegaConf
+
+    _refuse_flags(given)
+    with _own_hydra():
+        composed = _composed(given)
+        values = _plain(OmegaConf.masked_copy(composed, [str(key) for key in composed if key != "hydra"]), given)
+    choices = composed.hydra.runtime.choices
+    values = _without_unchosen(given_scores.settled(values, given), given, str(choices.get("recipe")))
+    return _validated(values, given, choices), values
+
+
+def _composed(given: Sequence[str]) -> Any:
     from hydra import compose as hydra_compose
     from hydra import initialize_config_dir
-    from omegaconf import OmegaConf
 
     from pipeline.cli import trusted
 
-    _refuse_flags(given)
     _store_recipes()
     _store_copies(given)
     folders = option_files.folders(given)
@@ -53,11 +66,34 @@ def compose(given: Sequence[str]) -> tuple[Evaluation, dict[str, Any]]:
         trusted.checked(given),
         initialize_config_dir(str(assets("conf")), version_base="1.3"),
     ):
-        composed = hydra_compose("config", changed, return_hydra_config=True)
-    values = _plain(OmegaConf.masked_copy(composed, [str(key) for key in composed if key != "hydra"]), given)
-    choices = composed.hydra.runtime.choices
-    values = _without_unchosen(given_scores.settled(values, given), given, str(choices.get("recipe")))
-    return _validated(values, given, choices), values
+        return hydra_compose("config", changed, return_hydra_config=True)
+
+
+@contextlib.contextmanager
+def _own_hydra() -> Iterator[None]:
+    """Hydra keeps one state for a process. While this lasts it is ours alone; afterwards it is as it was, for the program that calls us
+    and may have been started by Hydra, and for other threads."""
+    from hydra.core.config_store import ConfigStore
+    from hydra.core.global_hydra import GlobalHydra
+    from hydra.core.hydra_config import HydraConfig
+    from hydra.core.plugins import Plugins
+    from hydra.core.singleton import Singleton
+    from hydra.version import VersionBase
+    from omegaconf.basecontainer import BaseContainer
+
+    with _LOCK:
+        Plugins.instance()  # once for all: its plug-ins store their options when they are found
+        store = ConfigStore.instance()
+        options = store.repo
+        instances, resolvers = dict(Singleton._instances), dict(BaseContainer._resolvers)
+        store.repo = {name: node for name, node in options.items() if name in ("hydra", "_dummy_empty_config_.yaml")}
+        for kind in (GlobalHydra, HydraConfig, VersionBase):
+            Singleton._instances.pop(kind, None)
+        try:
+            yield
+        finally:
+            store.repo = options
+            Singleton._instances, BaseContainer._resolvers = instances, resolvers
 
 
 def _refuse_flags(given: Sequence[str]) -> None:
@@ -85,8 +121,6 @@ def _composing(arguments: Sequence[str], folders: Sequence[Path]) -> Iterator[No
             raise
         except Exception as error:
             guard.stop(arguments, folders)
-            if isinstance(error, RecursionError):  # an anchor of YAML that holds itself
-                option_files.check(folders, " ".join(arguments), error)
             kinds = (HydraException, OmegaConfBaseException, yaml.YAMLError, UnicodeDecodeError)
             if isinstance(error, kinds) or _is_of_composition(error):
                 option_files.check(folders, " ".join(arguments), error)
@@ -315,7 +349,7 @@ def _composition_error(error: Exception, arguments: Sequence[str], folders: Sequ
     return ConfigError(
         f"the configuration cannot be composed: {message}",
         where=_told(error, arguments),
-        remedy="python -m pipeline --help shows how overrides are written, conf/README.md what there is",
+        remedy="voice-privacy --help shows how overrides are written, conf/README.md what there is",
     )
 
 

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from rich.console import Console
 from rich.text import Text
 
+from pipeline.cli.output import escaped, for_rich
 from pipeline.evaluation.doctor import counts, examine, status
 from pipeline.planning import Evaluation
 
@@ -24,18 +25,18 @@ OF_A_MACHINE = ("paths", "runtime", "executor", "store", "hydra")
 def doctor(asked: Evaluation, arguments: Sequence[str]) -> int:
     """Look at everything and print what was found, as it is found; the exit status."""
     # Colours on a terminal alone; a remedy is never broken, so that it can be copied.
-    console = Console(file=sys.stdout, soft_wrap=True, highlight=False, markup=False, emoji=False)
+    console = Console(file=for_rich(sys.stdout), soft_wrap=True, highlight=False, markup=False, emoji=False)
     columns = shutil.get_terminal_size().columns if console.is_terminal else 0
     findings = []
     for one in examine(asked, is_named(arguments)):
         findings.append(one)
-        first, *rest = _lines(one.what, columns)
+        first, *rest = _lines(escaped(one.what), columns)
         head = f"{one.subject:{SUBJECT - 1}} "
         console.print(Text.assemble((f"{one.state:{STATE}}", COLOURS[one.state]), head, first))
         for line in rest:
             console.print(Text(f"{'':{STATE + SUBJECT}}{line}"))
         if one.remedy:
-            console.print(Text(f"{'':{STATE + SUBJECT}}to mend it: {one.remedy}"))
+            console.print(Text(f"{'':{STATE + SUBJECT}}to mend it: {escaped(one.remedy)}"))
     console.print(Text(counts(findings)))
     sys.stdout.flush()
     return status(findings)

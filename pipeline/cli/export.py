@@ -1,4 +1,4 @@
-"""``python -m pipeline export RUN… --format latex|markdown|csv|bibtex``: a run as a paper or another program wants it, on standard output."""
+"""``voice-privacy export RUN… --format latex|markdown|csv|bibtex``: a run as a paper or another program wants it, on standard output."""
 
 from __future__ import annotations
 
@@ -61,8 +61,8 @@ def main(arguments: Sequence[str]) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="python -m pipeline export",
-        description="Print tables of finished runs for a paper, or for another program: python -m pipeline export RUN --format latex > "
+        prog="voice-privacy export",
+        description="Print tables of finished runs for a paper, or for another program: voice-privacy export RUN --format latex > "
         "table.tex. Of several runs, one table.",
     )
     parser.add_argument("runs", nargs="+", metavar="RUN", help="a run folder, or its name below ROOT/runs")
@@ -90,7 +90,7 @@ def _readable(argument: str) -> str:
 def _command(runs: Sequence[str | Path], kind: str, what: str = "", more: Sequence[str] = ()) -> str:
     """A command line of this verb, ready to paste."""
     options = ["--format", kind, *(["--what", what] if what else []), *more]
-    return shlex.join(["python", "-m", "pipeline", "export", *map(str, runs), *options])
+    return shlex.join(["voice-privacy", "export", *map(str, runs), *options])
 
 
 # -------------------------------------------------------------------------------------------------------------- reading
@@ -118,7 +118,7 @@ def _folder(name: str, root: Path, asked: argparse.Namespace) -> Path:
         return folder
     if (folder / status.FILE).is_file() or (folder / "overrides.txt").is_file():
         record = status.settle(folder)
-        followed = shlex.join(["python", "-m", "pipeline", "status", str(folder), "--follow"])
+        followed = shlex.join(["voice-privacy", "status", str(folder), "--follow"])
         raise ConfigError(
             f"'{name}' is no finished run: it has no results.parquet",
             where=str(folder),

@@ -60,7 +60,7 @@ class _Parser(argparse.ArgumentParser):
 
 def _parser() -> argparse.ArgumentParser:
     parser = _Parser(
-        prog="python -m pipeline from-scores",
+        prog="voice-privacy from-scores",
         allow_abbrev=False,
         formatter_class=argparse.RawDescriptionHelpFormatter,
         description="Metrics of score files alone. Files are joined on ids, never by position.",

@@ -55,10 +55,10 @@ def _remedy(arguments: Sequence[str]) -> str:
         return f"{shlex.quote(sys.executable)} -m pip install --upgrade voice-privacy-pipeline"
     here = Path.cwd()
     shown = Path() if clone == here else Path(os.path.relpath(clone)) if here in clone.parents else clone
-    python = shown / ".venv" / "bin" / "python"
-    command = shlex.join([str(python), "-m", "pipeline", *arguments])
+    tool = shown / ".venv" / "bin" / "voice-privacy"
+    command = shlex.join([str(tool), *arguments])
     install = "make install" if shown == Path() else f"make -C {shlex.quote(str(shown))} install"
     if Path(sys.prefix).resolve() == (clone / ".venv").resolve():
         # Its stamp says that all is installed, which is not so.
-        return f"rm -f {shlex.quote(str(python.parent.parent / '.installed'))} && {install}"
-    return command if python.is_file() else f"{install} && {command}"
+        return f"rm -f {shlex.quote(str(tool.parent.parent / '.installed'))} && {install}"
+    return command if tool.is_file() else f"{install} && {command}"

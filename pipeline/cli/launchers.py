@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import logging
 import os
+import shlex
 import shutil
 import signal
+import sys
 import time
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
@@ -25,6 +27,7 @@ from hydra.core.utils import JobReturn
 from hydra_plugins.hydra_submitit_launcher import submitit_launcher
 from hydra_plugins.hydra_submitit_launcher.config import BaseQueueConf
 
+from pipeline import programs
 from pipeline.cli import queue
 from pipeline.cli.sweeps import Ended, Jobs
 from pipeline.contracts import Sender
@@ -85,16 +88,20 @@ class _Waiting(submitit_launcher.BaseSubmititLauncher):  # type: ignore[misc]
         prefix = f"{self._EXECUTOR}_"
         Path(str(self.config.hydra.sweep.dir)).mkdir(parents=True, exist_ok=True)
         more = {f"{prefix}max_num_timeout": self.params["max_num_timeout"]} if "max_num_timeout" in self.params else {}
+        more[f"{prefix}python"] = (
+            f"{shlex.quote(sys.executable)} -P"  # a job imports nothing from the folder that it starts in
+        )
         executor = submitit.AutoExecutor(self.params["submitit_folder"], cluster=self._EXECUTOR, **more)
         settings = {name: value for name, value in self.params.items() if name not in own}
         executor.update_parameters(
             **{name if name in COMMON else f"{prefix}{name}": value for name, value in settings.items()}
         )
         count, state = len(numbers), Singleton.get_state()
-        sent: list[submitit.Job[JobReturn]] = executor.map_array(
-            self, [list(one) for one in job_overrides], ["hydra.sweep.dir"] * count, numbers,
-            [f"job_id_for_{number}" for number in numbers], [state] * count,
-        )  # fmt: skip
+        with programs.starting_python():  # submitit starts its local controller without flags
+            sent: list[submitit.Job[JobReturn]] = executor.map_array(
+                self, [list(one) for one in job_overrides], ["hydra.sweep.dir"] * count, numbers,
+                [f"job_id_for_{number}" for number in numbers], [state] * count,
+            )  # fmt: skip
         return sent
 
     def _look(self, job: submitit.Job[JobReturn], number: int, what: str) -> Ended | None:

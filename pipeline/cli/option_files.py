@@ -15,6 +15,7 @@ import yaml
 from pipeline.cli.overrides import LISTS
 from pipeline.errors import ConfigError, Fault
 from pipeline.files import replacing
+from pipeline.tables.bounds import bounded
 
 _PACKAGE = re.compile(r"^\s*#\s*@package\s+(\S+)\s*$", re.MULTILINE)
 
@@ -85,15 +86,8 @@ class OptionFile:
         try:
             content = self.path.read_bytes()
             text = content.decode("utf-8-sig")
-            held = _holds_itself(yaml.compose(text, Loader=yaml.SafeLoader))
-            if held is not None:
-                line = held.start_mark.line + 1
-                return Fault(
-                    "an anchor (&) that holds itself by an alias (*): write out what it stands for",
-                    f"{self.path}:{line}",
-                )
             # A safe loader, which also refuses a key that stands twice.
-            loaded = yaml.load(text, Loader=get_yaml_loader())
+            loaded = yaml.load(text, Loader=bounded(get_yaml_loader()))
         except UnicodeDecodeError as error:
             line = content[: error.start].count(b"\n") + 1
             encoding = "utf-16" if content[:2] in (b"\xff\xfe", b"\xfe\xff") else "latin1"
@@ -126,10 +120,8 @@ class OptionFile:
         """Line of each key, by its name in the composed configuration; empty if the file cannot be read."""
         try:
             text = self.path.read_text(encoding="utf-8-sig")
-            root = yaml.compose(text, Loader=yaml.SafeLoader)
+            root = yaml.compose(text, Loader=bounded(yaml.SafeLoader))
         except (OSError, ValueError, yaml.YAMLError):
-            return {}
-        if _holds_itself(root) is not None:
             return {}
         found: dict[str, int] = {}
         _walk(root, self._package(text), found)
@@ -298,19 +290,6 @@ def _walk(node: yaml.Node | None, prefix: str, found: dict[str, int]) -> None:
         name = ".".join(filter(None, [prefix, str(key.value)]))
         found.setdefault(name, key.start_mark.line + 1)
         _walk(value, name, found)
-
-
-def _holds_itself(node: yaml.Node | None, above: tuple[yaml.Node, ...] = ()) -> yaml.Node | None:
-    """The node of a file that an alias within it stands for; None if there is none."""
-    if any(one is node for one in above):
-        return node
-    below: list[yaml.Node] = []
-    if isinstance(node, yaml.MappingNode):
-        below = [part for pair in node.value for part in pair]
-    elif isinstance(node, yaml.SequenceNode):
-        below = list(node.value)
-    assert node is not None or not below
-    return next((held for one in below if (held := _holds_itself(one, (*above, node or one))) is not None), None)
 
 
 def _mark(error: yaml.MarkedYAMLError) -> Any:

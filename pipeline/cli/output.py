@@ -11,10 +11,11 @@ import codecs
 import errno
 import io
 import os
+import re
 import sys
 import unicodedata
 from collections.abc import Iterator
-from typing import TextIO
+from typing import Any, TextIO, cast
 
 HANDLER = "voice_privacy.ascii_forms"
 
@@ -51,6 +52,39 @@ def _substitute(error: UnicodeError) -> tuple[str | bytes, int]:
 
 
 codecs.register_error(HANDLER, _substitute)
+
+
+_OBEYED = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]|\r(?!\n)")
+"""What a terminal obeys or what turns text around, but for line ends and tabs."""
+
+
+def escaped(text: str) -> str:
+    """A text whose control sequences are shown instead of obeyed."""
+    return _OBEYED.sub(lambda found: ascii(found[0])[1:-1], text)
+
+
+class Escaping(io.TextIOWrapper):
+    """A stream on which no name of a host, a file or a variable reaches the terminal as a command."""
+
+    def write(self, text: str) -> int:
+        super().write(escaped(text))
+        return len(text)
+
+
+def for_rich(stream: TextIO) -> TextIO:
+    """The stream for rich, which writes commands of its own: what it is given has to be escaped before."""
+    return cast(TextIO, _ForRich(stream)) if isinstance(stream, Escaping) else stream
+
+
+class _ForRich:
+    def __init__(self, stream: Escaping) -> None:
+        self._stream = stream
+
+    def write(self, text: str) -> int:
+        return io.TextIOWrapper.write(self._stream, text)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
 
 
 def take_any_text() -> None:
@@ -103,7 +137,7 @@ def outlast() -> None:
 def _stream(number: int, before: TextIO | None) -> io.TextIOWrapper:
     encoding = before.encoding if before is not None else "utf-8"
     raw = _lasting[number] = Lasting(number, "w", closefd=False)
-    return io.TextIOWrapper(
+    return Escaping(
         io.BufferedWriter(raw),
         encoding=encoding,
         errors=HANDLER,

@@ -18,6 +18,7 @@ from typing import Any
 from pipeline.cli import VERBS
 from pipeline.errors import ConfigError, Fault
 from pipeline.evaluation.labels import LONGEST
+from pipeline.tables.bounds import DEEPEST, depth
 
 GROUPS = ("dataset", "train", "executor", "system", "extractor", "attacker", "backend", "metric", "recipe")
 LISTS = ("system", "extractor", "attacker", "backend", "metric")
@@ -98,7 +99,9 @@ def readable(arguments: Sequence[str]) -> list[str]:
             # Alone, this flag would take the override behind it for its value.
             flags += ["--info=all"] if words in (["--info"], ["-i"]) else words
             continue
-        for word in _rejoined(words, arguments, faults):
+        deep = {word for word in words if depth(word) > DEEPEST}
+        faults += [Fault(f"brackets nested more than {DEEPEST} levels deep", f"{word[:40]}…") for word in deep]
+        for word in _rejoined([word for word in words if word not in deep], arguments, faults):
             made.append(_read(word, several, faults))
     if faults:
         many = len(faults) > 1
@@ -136,6 +139,11 @@ def given(key: str, arguments: Sequence[str]) -> list[Any]:
             value = value.get(part) if isinstance(value, dict) else None
         values.append(str(value) if value is not None else None)
     return [value for value in values if value is not None]
+
+
+def sets(key: str, arguments: Sequence[str]) -> bool:
+    """Whether overrides of a command line themselves set a key, to one value or in a sweep."""
+    return any(Override(*word.partition("=")[::2]).name == key for word in arguments) or bool(given(key, arguments))
 
 
 def quoted(text: str) -> str:
@@ -186,7 +194,7 @@ def _not_a_flag(word: str) -> Fault | None:
         right = f"{flag}={value}" if flag else f"{bare}={value}"
         return Fault(f"{'the flag' if flag else 'an override'} is written otherwise; write: {shlex.quote(right)}", word)
     if name.startswith("--"):
-        return Fault("no flag of this name; see python -m pipeline --help", word)
+        return Fault("no flag of this name; see voice-privacy --help", word)
     return None
 
 
@@ -297,9 +305,9 @@ def _split(word: str, at: str, whole: str) -> Fault:
 
 def _stray(word: str, arguments: Sequence[str]) -> Fault:
     if word in VERBS:
-        command = ["python", "-m", "pipeline", word, *(one for one in arguments if one != word)]
+        command = ["voice-privacy", word, *(one for one in arguments if one != word)]
         return Fault(f"a verb comes first, before flags and overrides; write: {shlex.join(command)}", word)
-    return Fault("neither a flag nor KEY=VALUE; see python -m pipeline --help", word)
+    return Fault("neither a flag nor KEY=VALUE; see voice-privacy --help", word)
 
 
 def _is_closed(value: str) -> bool:
@@ -380,12 +388,9 @@ def _one_or_several(one: Override, parsed: Any, several: bool, faults: list[Faul
         elif one.is_group or one.is_path or "(" in one.value:
             faults.append(Fault(f"several values are a sweep, a run of each; write: -m {each}", str(one)))
         else:
-            faults.append(
-                Fault(
-                    f"several values: where the field is a list write {listed}, for a run of each write: -m {each}",
-                    str(one),
-                )
-            )
+            text = shlex.quote(f'{one.key}="{one.value}"')
+            said = f"where the field is a list write {listed}, where it is a text {text}, for a run of each write: -m {each}"
+            faults.append(Fault(f"several values: {said}", str(one)))
     return str(one)
 
 

@@ -9,7 +9,7 @@ from pipeline.cli.logs import log_to_stderr
 from pipeline.errors import ConfigError
 
 REPORT = "report"
-USAGE = "python -m pipeline part RUN ROUND NUMBER, or report in place of the number"
+USAGE = "voice-privacy part RUN ROUND NUMBER, or report in place of the number"
 
 
 def main(arguments: Sequence[str]) -> int:

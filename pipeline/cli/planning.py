@@ -18,7 +18,7 @@ MOST = 8
 
 class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
-        raise ConfigError(f"plan: {message}", remedy="python -m pipeline plan [--tasks] OVERRIDES")
+        raise ConfigError(f"plan: {message}", remedy="voice-privacy plan [--tasks] OVERRIDES")
 
 
 def taken(arguments: Sequence[str]) -> tuple[bool, list[str]]:

@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.progress import BarColumn, SpinnerColumn, TextColumn, TimeRemainingColumn
 from rich.progress import Progress as Bar
 
+from pipeline.cli.output import escaped, for_rich
 from pipeline.engine.progress import Progress
 from pipeline.engine.task import Task
 
@@ -37,7 +38,7 @@ class Meter(Progress):
                 BarColumn(),
                 TextColumn("{task.completed:.0f}/{task.total:.0f} tasks{task.fields[failed]}"),
                 TimeRemainingColumn(),
-                console=Console(stderr=True),
+                console=Console(file=for_rich(sys.stderr)),
                 transient=True,
             )
             self._row = self._bar.add_task("", total=len(tasks), failed="")
@@ -54,7 +55,7 @@ class Meter(Progress):
     def show(self) -> None:
         if self._bar is not None:
             failed = f", {self.tasks_failed} failed" if self.tasks_failed else ""
-            self._bar.update(self._row, completed=self.tasks_done, description=self.label, failed=failed)
+            self._bar.update(self._row, completed=self.tasks_done, description=escaped(self.label), failed=failed)
 
     def _lines(self, ended: threading.Event) -> None:
         # A clock of its own: a training that reports no audio must not look dead for minutes.

@@ -1,4 +1,4 @@
-"""``python -m pipeline status [RUN]``: how far a run is, where, and what went wrong; also of one that goes on elsewhere.
+"""``voice-privacy status [RUN]``: how far a run is, where, and what went wrong; also of one that goes on elsewhere.
 
 Nothing heavy is imported here: the answer is wanted at once.
 """
@@ -19,6 +19,7 @@ from typing import Any
 
 from pipeline import slurm
 from pipeline.cli import status_text
+from pipeline.cli.output import for_rich
 from pipeline.cli.status_text import Seen
 from pipeline.engine.followed import Journals
 from pipeline.engine.journal import FOLDER
@@ -59,7 +60,7 @@ def main(arguments: Sequence[str]) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="python -m pipeline status",
+        prog="voice-privacy status",
         description="Say how far a run is: its tasks by stage, what goes on where, rate, time left, and what failed. "
         "The exit status is 0 if that could be told, and with --follow that of the run.",
     )
@@ -78,9 +79,7 @@ def _root(asked: argparse.Namespace) -> tuple[Path, str]:
     roots = [one.partition("=")[2] for one in asked.run if one.startswith("paths.root=")]
     runs = [one for one in asked.run if not one.startswith("paths.root=")]
     if len(runs) > 1:
-        raise ConfigError(
-            "status tells of one run", where=" ".join(runs), remedy=f"python -m pipeline status {runs[0]}"
-        )
+        raise ConfigError("status tells of one run", where=" ".join(runs), remedy=f"voice-privacy status {runs[0]}")
     root = asked.root or (roots[-1] if roots else os.environ.get("VOICE_PRIVACY_ROOT", "").strip()) or "./exp"
     return Path(root).absolute(), runs[0] if runs else ""
 
@@ -118,7 +117,7 @@ def find(wanted: str, root: Path) -> Path:
         f"there is no run '{wanted}'" if not found else f"'{wanted}' is a part of {len(found)} ids",
         where=str(root / "runs"),
         cause="a misspelt id" if not found else "",
-        remedy=f"python -m pipeline status {' or '.join(sorted(near, reverse=True)[:3])}"
+        remedy=f"voice-privacy status {' or '.join(sorted(near, reverse=True)[:3])}"
         + ("" if root == Path("exp").absolute() else f" --root {root}"),
     )
 
@@ -186,7 +185,7 @@ def _on_screen(watch: Watch) -> Seen:
     from rich.live import Live
     from rich.text import Text
 
-    with Live(console=Console(), auto_refresh=False, transient=True) as live:
+    with Live(console=Console(file=for_rich(sys.stdout)), auto_refresh=False, transient=True) as live:
         while not (seen := watch.look()).over:
             shown = "\n".join(status_text.lines(seen, most_failures=3))
             live.update(Text(shown, no_wrap=True, overflow="ellipsis"), refresh=True)

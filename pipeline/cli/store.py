@@ -336,7 +336,7 @@ def _export(options: argparse.Namespace, root: Path) -> int:
     out = Path(options.output).expanduser()
     bundles.write(chosen, out, _Told("written"))
     print(f"run {chosen.run}: {len(chosen.entries)} files, {chosen.artefacts} artefacts, {size(chosen.bytes)}")
-    print(shown(f"on the other machine: python -m pipeline store --root DIR import {shlex.quote(out.name)}"))
+    print(shown(f"on the other machine: voice-privacy store --root DIR import {shlex.quote(out.name)}"))
     print(shown(str(out)))
     return 0
 
@@ -349,7 +349,7 @@ def _store_of(run: Path, root: Path, given: bool) -> Path:
             return root / "store"
         try:
             named = json.loads((run / "store.json").read_bytes())["store"]
-        except (OSError, ValueError, LookupError, TypeError):
+        except (OSError, ValueError, LookupError, TypeError, RecursionError):
             return root / "store"
         return Path(str(named)) if Path(str(named)).is_dir() else root / "store"
     return beside
@@ -375,7 +375,7 @@ def _import(options: argparse.Namespace, root: Path) -> int:
 
 
 def _report(folder: Path) -> str:
-    return shown(f"python -m pipeline report {shlex.quote(str(folder))}")
+    return shown(f"voice-privacy report {shlex.quote(str(folder))}")
 
 
 # Printing ------------------------------------------------------------------------------------------------------------
@@ -410,7 +410,7 @@ def _say(line: str) -> None:
 
 
 def _command(root: Path) -> str:
-    return f"python -m pipeline store --root {shlex.quote(str(root))}"
+    return f"voice-privacy store --root {shlex.quote(str(root))}"
 
 
 class _Told:
@@ -442,7 +442,7 @@ def _hours(text: str) -> float:
 
 def _parser() -> argparse.ArgumentParser:
     parser = _Parser(
-        prog="python -m pipeline store",
+        prog="voice-privacy store",
         description="Looks after the store: results by key, which runs share. Only gc, verify and import change anything.",
         epilog="exit status: 0 done, 2 usage, 3 a bundle or a list that is not what was written, 5 damaged artefacts, or a disk that refuses",
     )  # fmt: skip

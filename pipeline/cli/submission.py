@@ -44,7 +44,7 @@ class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         raise ConfigError(
             f"validate: {message}",
-            remedy="python -m pipeline validate [--html FILE] [--csv FILE] [--training] OVERRIDES",
+            remedy="voice-privacy validate [--html FILE] [--csv FILE] [--training] OVERRIDES",
         )
 
 

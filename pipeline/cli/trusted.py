@@ -17,10 +17,13 @@ from typing import Any
 from hydra._internal import hydra as entry
 from hydra._internal.config_loader_impl import ConfigLoaderImpl
 from omegaconf import DictConfig, OmegaConf
+from omegaconf import _utils as omegaconf_utils
 from omegaconf.errors import OmegaConfBaseException
 
+from pipeline.assets import assets
 from pipeline.cli import option_files, overrides
 from pipeline.errors import ConfigError, Fault
+from pipeline.tables.bounds import bounded
 
 SUBMITIT = "hydra_plugins.hydra_submitit_launcher.submitit_launcher"
 LAUNCHERS = {
@@ -41,14 +44,18 @@ FREE = frozenset(
 )  # fmt: skip
 """What is text or number to Hydra; the last three are looked at one by one."""
 AMOUNTS = frozenset(
-    ("submitit_folder", "timeout_min", "cpus_per_task", "gpus_per_node", "tasks_per_node", "mem_gb", "nodes", "name",
+    ("timeout_min", "cpus_per_task", "gpus_per_node", "tasks_per_node", "mem_gb", "nodes", "name",
      "stderr_to_stdout", "partition", "qos", "comment", "constraint", "exclude", "gres", "cpus_per_gpu", "gpus_per_task",
      "mem_per_gpu", "mem_per_cpu", "account", "signal_delay_s", "max_num_timeout", "array_parallelism",
-     "n_jobs", "prefer", "require", "verbose", "timeout", "batch_size", "temp_folder", "max_nbytes", "mmap_mode")
+     "n_jobs", "prefer", "require", "verbose", "timeout", "batch_size", "max_nbytes", "mmap_mode")
 )  # fmt: skip
-"""What a file may set of a launcher. The rest is shell lines and arguments of commands: one's own command line may give those."""
-DEFAULTS = {"pre_dispatch": "2*n_jobs"}
-MAY = "hydra.run.dir, hydra.sweep.dir, hydra.sweep.subdir, hydra.job.name, hydra.verbose, hydra/launcher and hydra.launcher.*"
+"""What a file may set of a launcher. The rest is shell lines, arguments of commands, and folders from which pickles are read: one's own
+command line may give those."""
+DEFAULTS = {"pre_dispatch": "2*n_jobs", "submitit_folder": "${hydra.sweep.dir}/.submitit/%j"}
+OWN = ("paths", "store.verify", "hydra.run.dir", "hydra.sweep.dir", "hydra.sweep.subdir")
+"""What only the command line and the environment may set. Libraries unpickle what lies in ``paths.cache``, and whoever chooses a folder
+chooses what is read from it."""
+MAY = "hydra.job.name, hydra.verbose, hydra/launcher and hydra.launcher.*"
 
 
 class Loader(ConfigLoaderImpl):
@@ -86,7 +93,7 @@ class Loader(ConfigLoaderImpl):
 
 @contextlib.contextmanager
 def checked(arguments: Sequence[str]) -> Iterator[None]:
-    """While this lasts, Hydra composes by :class:`Loader`.
+    """While this lasts, Hydra composes by :class:`Loader`, from YAML that does not unpack without end.
 
     Raises:
         ConfigError: the command line asks Hydra to read a pickle.
@@ -99,12 +106,14 @@ def checked(arguments: Sequence[str]) -> Iterator[None]:
                 where=one,
                 remedy="give the command line of that run, which its run.json holds; finished tasks are reused",
             )
-    before = entry.ConfigLoaderImpl  # type: ignore[attr-defined]
+    composes, reads = entry.ConfigLoaderImpl, omegaconf_utils.get_yaml_loader  # type: ignore[attr-defined]
     setattr(entry, "ConfigLoaderImpl", functools.partial(Loader, tuple(arguments)))  # noqa: B010
+    omegaconf_utils.get_yaml_loader = lambda: bounded(reads())
     try:
         yield
     finally:
-        setattr(entry, "ConfigLoaderImpl", before)  # noqa: B010
+        setattr(entry, "ConfigLoaderImpl", composes)  # noqa: B010
+        omegaconf_utils.get_yaml_loader = reads
 
 
 def check(composed: DictConfig, arguments: Sequence[str]) -> None:
@@ -133,6 +142,7 @@ def check(composed: DictConfig, arguments: Sequence[str]) -> None:
         faults += [_fault(key, what, arguments) for key in _changed(f"hydra.{name}", found, right)]
     faults += _of_launcher(composed, raw, arguments)
     faults += _of_commands(composed, arguments)
+    faults += _of_folders(composed, arguments)
     _stop(faults)
 
 
@@ -163,12 +173,13 @@ def _of_launcher(composed: DictConfig, raw: Mapping[str, Any], arguments: Sequen
         own = any(overrides.Override(*one.partition("=")[::2]).name == f"hydra.launcher.{key}" for one in arguments)
         if key.startswith("_") or _called(value):
             faults.append(_fault(f"hydra.launcher.{key}", "names code that Hydra would call", arguments))
-        elif own or value in (None, {}, [], DEFAULTS.get(key)):
+        elif own or value in (None, {}, []) or launcher[key] == DEFAULTS.get(key):
             continue
         elif key not in AMOUNTS:
-            said = (
-                f"is run by the shell of a job; if it is yours, give it on the command line: {_as_override(key, value)}"
+            what = (
+                "is read by unpickling" if key in ("submitit_folder", "temp_folder") else "is run by the shell of a job"
             )
+            said = f"{what}; if it is yours, give it on the command line: {_as_override(key, value)}"
             faults.append(_fault(f"hydra.launcher.{key}", said, arguments))
         elif any(not character.isprintable() for character in str(value)):
             faults.append(_fault(f"hydra.launcher.{key}", "holds a line break or a control character", arguments))
@@ -196,6 +207,22 @@ def _of_commands(composed: DictConfig, arguments: Sequence[str]) -> list[Fault]:
             )
         )
     return found
+
+
+def _of_folders(composed: DictConfig, arguments: Sequence[str]) -> list[Fault]:
+    """Keys of :data:`OWN` that are not as ``conf/config.yaml`` has them, and that the command line itself does not set."""
+    ours: Any = OmegaConf.to_container(OmegaConf.load(assets("conf") / "config.yaml"))
+    found: Any = OmegaConf.to_container(composed, resolve=False)
+    faults = []
+    for key in OWN:
+        right, value = ours, found
+        for part in key.split("."):
+            right, value = right[part], value.get(part) if isinstance(value, dict) else None
+        for changed in _changed(key, value, right):
+            if not overrides.sets(changed, arguments):
+                said = "is taken from the command line and the environment alone; if it is yours, give it there"
+                faults.append(_fault(changed, said, arguments))
+    return faults
 
 
 def _called(value: Any) -> bool:

@@ -106,7 +106,7 @@ def _say_sent(sent: evaluation.Sent) -> int:
         f"tasks: {sent.reused} reused, {sent.missing} sent in {sent.parts} job{'' if sent.parts == 1 else 's'}{others}"
     )
     print(f"jobs: {' '.join(sent.jobs)} (the last one gathers and reports)")
-    print(f"how it goes: python -m pipeline status {folder}")
+    print(f"how it goes: voice-privacy status {folder}")
     print(f"to end it: {sent.cancelling}")
     print(sent.folder)
     return 0
@@ -185,7 +185,7 @@ def validate(options: submission.Options, asked: Evaluation, values: dict[str, A
         if options.asks:
             raise ConfigError(
                 f"no audio can be checked: {found}",
-                remedy="python -m pipeline validate dataset=kaldi dataset.root=DIR '+system.mine={name: external, root: WAVS}'",
+                remedy="voice-privacy validate dataset=kaldi dataset.root=DIR '+system.mine={name: external, root: WAVS}'",
             )
         print(f"audio was not looked at: {found}")
         return 0
@@ -203,7 +203,7 @@ def report(runs: Sequence[Result], asked: Evaluation, values: dict[str, Any]) ->
     from pipeline.report import drawn, render
 
     if not runs:
-        raise ConfigError("report needs run folders", remedy="python -m pipeline report exp/runs/RUN [RUN ...]")
+        raise ConfigError("report needs run folders", remedy="voice-privacy report exp/runs/RUN [RUN ...]")
     page = runs[0].folder / ("report.html" if len(runs) == 1 else "report-merged.html")
     try:
         print(render.render([one.folder for one in runs], page, drawn.beside(runs[0].folder)).resolve())
@@ -223,8 +223,8 @@ def compare(runs: Sequence[Result], asked: Evaluation, values: dict[str, Any]) -
     if len(runs) != 2:
         raise ConfigError(
             "compare needs two run folders, or a recipe with a scorecard",
-            remedy="python -m pipeline compare exp/runs/RUN exp/runs/RUN, or "
-            f"python -m pipeline compare recipe=NAME [exp/runs/RUN] with one of {', '.join(scorecards.names())}",
+            remedy="voice-privacy compare exp/runs/RUN exp/runs/RUN, or "
+            f"voice-privacy compare recipe=NAME [exp/runs/RUN] with one of {', '.join(scorecards.names())}",
         )
     first, second = runs[0].folder, runs[1].folder
     same = comparison.one_run(first, second)
@@ -259,7 +259,7 @@ def scorecard(runs: Sequence[Result], recipe: str, asked: Evaluation, values: di
         raise ConfigError(
             "a scorecard is of one run",
             where=", ".join(str(one.folder) for one in runs),
-            remedy=f"python -m pipeline compare recipe={recipe} {shlex.quote(str(runs[0].folder))}",
+            remedy=f"voice-privacy compare recipe={recipe} {shlex.quote(str(runs[0].folder))}",
         )
     another = bool(runs) and of_runs.is_of_another(runs[0].folder, recipe)
     recorded = of_runs.recorded(runs[0].folder) if runs else Changes()

@@ -18,11 +18,11 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
-from multiprocessing import get_context
+from multiprocessing import current_process, get_context
 from pathlib import Path
 from typing import Generic, TypeVar
 
-from pipeline import processes
+from pipeline import processes, programs
 from pipeline.datasets import probe as probing
 from pipeline.datasets.probe import Probe
 
@@ -127,9 +127,10 @@ def looked(left: Left[Item], count: int, workers: int, look_at: Callable[[Sequen
     """
     if is_many(count, workers):
         try:
-            with ProcessPoolExecutor(
-                min(workers, -(-count // TOGETHER)), get_context("spawn"), processes.end_with_parent
-            ) as pool:
+            most = min(workers, -(-count // TOGETHER))
+            with programs.starting_python():
+                started = ProcessPoolExecutor(most, get_context("spawn"), processes.end_with_parent)
+            with started as pool:
                 yield from _by(pool, workers, left, look_at)
             return
         except (OSError, BrokenProcessPool) as error:
@@ -142,7 +143,7 @@ def looked(left: Left[Item], count: int, workers: int, look_at: Callable[[Sequen
 
 def is_many(count: int, workers: int) -> bool:
     """Whether processes are to look at so many files."""
-    return count >= MANY and workers > 1 and processes.can_start()
+    return count >= MANY and workers > 1 and not current_process().daemon  # a daemon has no children
 
 
 def _by(
@@ -153,7 +154,8 @@ def _by(
         while True:
             while len(going) < max(1, workers) * _AHEAD and (paths := left.take()):
                 try:
-                    going[pool.submit(look_at, paths)] = paths
+                    with programs.starting_python():  # it may start a process
+                        going[pool.submit(look_at, paths)] = paths
                 except BaseException:
                     left.give_back(paths)
                     raise

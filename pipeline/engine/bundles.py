@@ -37,7 +37,7 @@ from pipeline.faults import shown
 from pipeline.files import file_digest, open_regular, sync, write_atomically
 from pipeline.processes import from_token, is_dead, mine
 from pipeline.seeds import digest
-from pipeline.tables import signed, status
+from pipeline.tables import bounds, signed, status
 
 MANIFEST, LAYOUT = "manifest.json", 1
 What = Literal["everything", "weights", "results"]
@@ -61,7 +61,7 @@ class Refused(DataError):
             where=str(where),
             cause="a copy that is incomplete or was changed, or a file that no `store export` made",
             remedy="compare `sha256sum FILE` on both machines and copy it again, or make it again where the run is: "
-            "python -m pipeline store export RUN -o FILE",
+            "voice-privacy store export RUN -o FILE",
         )
 
     def __reduce__(self) -> tuple[object, ...]:
@@ -221,7 +221,7 @@ def _unsound(stage: str, folder: Path, problem: str) -> StageFailed:
         f"a stored result that the run used ({stage}) cannot be exported: {problem}",
         where=str(folder),
         cause="a disk or a copy that changed bytes, or a file that was edited",
-        remedy=f"set what is damaged aside (`python -m pipeline store --root {shlex.quote(str(folder.parents[3]))} verify`), run "
+        remedy=f"set what is damaged aside (`voice-privacy store --root {shlex.quote(str(folder.parents[3]))} verify`), run "
         "the evaluation again, and export the new run",
     )
 
@@ -630,6 +630,14 @@ def _copied(reading: _Reading, info: tarfile.TarInfo, place: Path | None, sha: s
             out.close()
     if total.hexdigest() != sha:
         raise Refused(f"the bytes of {info.name} are not those that were written", reading.path)
+    if place is not None and place.suffix == ".parquet":
+        try:
+            with place.open("rb") as stream:
+                bounds.check_parquet(stream)  # stages read what the store has as it stands
+        except (OSError, ValueError) as error:
+            raise Refused(
+                f"{info.name} cannot be read: {getattr(error, 'strerror', None) or error}", reading.path
+            ) from None
     return b"".join(kept)
 
 

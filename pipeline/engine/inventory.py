@@ -218,7 +218,7 @@ def by_prefix(store: Path, text: str) -> Found:
 
 
 def _ls(store: Path) -> str:
-    return f"python -m pipeline store --root {shlex.quote(str(store.parent))} ls"
+    return f"voice-privacy store --root {shlex.quote(str(store.parent))} ls"
 
 
 def _places_of(store: Path, start: str, marked: str = "") -> Iterator[Path]:

@@ -6,16 +6,15 @@ import errno
 import multiprocessing
 import resource
 import signal
-import sys
 from collections.abc import Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager, suppress
 from multiprocessing.process import BaseProcess
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
+from pipeline import programs
 from pipeline.engine import worker
 from pipeline.engine.seats import Seat
 from pipeline.engine.stop import ASKING
@@ -51,7 +50,7 @@ class Worker:
         self._process: BaseProcess | None = None
         self._future: Future[Result] | None = None
         try:
-            with _signals_held_back():
+            with _signals_held_back(), programs.starting_python():
                 self._pool = ProcessPoolExecutor(1, context, worker.begin, (self._theirs, terms))
         except BaseException:
             self.channel.close()
@@ -67,7 +66,7 @@ class Worker:
         else:
             before = set(multiprocessing.active_children())
             try:
-                with _signals_held_back(), _without_main():
+                with _signals_held_back(), programs.starting_python():
                     self._future = self._pool.submit(worker.work, number, epoch)
             except RuntimeError as error:  # there is no thread to be had for it
                 raise OSError(errno.EAGAIN, str(error)) from error
@@ -160,15 +159,3 @@ def _signals_held_back() -> Iterator[None]:
         yield
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
-
-
-@contextmanager
-def _without_main() -> Iterator[None]:
-    """A process that is spawned runs the main script again, but for what stands under ``if __name__ == "__main__"``. It needs nothing of
-    it here; and a script without that line, or one that came through standard input, has none that could be run again."""
-    main = sys.modules["__main__"]
-    sys.modules["__main__"] = ModuleType("__main__")
-    try:
-        yield
-    finally:
-        sys.modules["__main__"] = main

@@ -74,7 +74,7 @@ def refuse(wanted: Estimate, free: int | None, store: Path) -> None:
         f"the results will not fit on the disk: {least} {said(wanted.known * MARGIN)} are needed, {said(free)} are free",
         where=str(store),
         cause="tasks of these kinds needed that much in earlier runs; a tenth is added",
-        remedy=f"set paths.root to a folder on a disk with that much free, or make room: python -m pipeline store gc --keep RUN "
+        remedy=f"set paths.root to a folder on a disk with that much free, or make room: voice-privacy store gc --keep RUN "
         f"paths.root={root} removes what the named runs do not need; where the estimate is wrong, forget it with "
         f"rm {shlex.quote(str(store.parent / FILE))}",
     )

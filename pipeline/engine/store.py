@@ -76,7 +76,7 @@ class Store:
     def _record(self, folder: Path, stage: str, key: str) -> dict[str, Any]:
         try:
             return read_record((folder / RECORD).read_bytes(), stage, key)
-        except _GONE as error:
+        except (*_GONE, IsADirectoryError) as error:
             raise Wrong(f"its record cannot be read ({error.strerror})") from error
         except OSError as error:
             raise os_error(error, "a stored result cannot be read", folder) from error

@@ -138,7 +138,7 @@ def command(run: Path) -> str:
     place = run.resolve().parent
     if place.name == _RUNS:  # it may have been carried here from another root
         given = [*(one for one in given if not one.startswith(_ROOT)), f"{_ROOT}{place.parent}"]
-    return shlex.join(["python", "-m", "pipeline", *given])
+    return shlex.join(["voice-privacy", *given])
 
 
 def folders(root: Path) -> list[Path]:

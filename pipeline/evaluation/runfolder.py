@@ -6,6 +6,7 @@ import json
 import logging
 import os
 import platform
+import re
 import socket
 import sys
 import threading
@@ -206,7 +207,10 @@ def logging_to(path: Path) -> Iterator[None]:
 
 
 def _formatter() -> logging.Formatter:
-    return _Utc(f"%(asctime)s {socket.gethostname()} {job() or '-'} %(levelname)s %(name)s: %(message)s")
+    host = re.sub(
+        r"[^A-Za-z0-9_.-]", "_", socket.gethostname()
+    )  # it stands in a format, and in a file that terminals show
+    return _Utc(f"%(asctime)s {host} {job() or '-'} %(levelname)s %(name)s: %(message)s")
 
 
 def _version(library: str) -> str:

@@ -177,7 +177,7 @@ def _refuse(faults: Sequence[Fault]) -> None:
     if faults:
         raise ConfigError(
             f"the configuration has {len(faults)} fault{'s' if len(faults) > 1 else ''}",
-            remedy="see `python -m pipeline --cfg job` for all keys",
+            remedy="see `voice-privacy --cfg job` for all keys",
             faults=faults,
         )
 
@@ -199,7 +199,8 @@ class _Checked:
                 if entry["type"] == "extra_forbidden":
                     self.faults.append(_unknown(str(entry["loc"][-1]), where, _fields(model, entry["loc"][:-1])))
                 else:
-                    self.faults.append(Fault(f"{entry['msg']} (given: {entry.get('input')!r})", place))
+                    hint = "; in quotes it is a text: '…=\"TEXT\"'" if entry["type"] == "string_type" else ""
+                    self.faults.append(Fault(f"{entry['msg']} (given: {entry.get('input')!r}){hint}", place))
             return None
 
     def one(self, kind: Kind, where: str, default: str = "", value: Any = None) -> Any:

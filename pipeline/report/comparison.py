@@ -282,7 +282,7 @@ def _again(name: str, run: runs.Run) -> list[str]:
             f"To have the scores of {name}, run the same evaluation again and compare the folder that it names."
         )
     said = f"To have the scores of {name}, run again, and compare the folder that it names; what is stored is reused:"
-    words = ["python", "-m", "pipeline", *(shlex.quote(one) for one in run.overrides)]
+    words = ["voice-privacy", *(shlex.quote(one) for one in run.overrides)]
     command = textwrap.wrap(" ".join(words), WIDTH - 4, break_long_words=False, break_on_hyphens=False)
     return [*wrapped(said), *(f"  {line} \\" for line in command[:-1]), f"  {command[-1]}"]
 

@@ -18,6 +18,7 @@ from pipeline.errors import DataError, PipelineError, os_error
 from pipeline.files import (
     NotRegular,
     Outside,
+    TooLarge,
     file_digest,
     inside,
     memory,
@@ -25,7 +26,7 @@ from pipeline.files import (
     read_regular,
     write_atomically,
 )
-from pipeline.tables import signed, status
+from pipeline.tables import bounds, signed, status
 
 FILE = status.SEAL
 _FIGURES = "figures"
@@ -106,6 +107,7 @@ def parquet(path: Path) -> pd.DataFrame:
     """
     try:
         with open_regular(path) as stream:
+            bounds.check_parquet(stream)
             return pd.read_parquet(stream)
     except Exception as error:  # a damaged file lets errors of many kinds through, of several libraries
         raise _unread(path, error) from error
@@ -132,13 +134,13 @@ def yaml_of(path: Path) -> Any:
         StageFailed: it may not be read.
     """
     try:
-        return yaml.safe_load(read_regular(path, memory()).decode("utf-8"))
+        return bounds.read_yaml(read_regular(path, memory()).decode("utf-8"))
     except (OSError, ValueError, RecursionError, yaml.YAMLError) as error:
         raise _unread(path, error) from error
 
 
 def _unread(path: Path, error: Exception) -> PipelineError:
-    if isinstance(error, OSError) and error.errno is not None and not isinstance(error, NotRegular):
+    if isinstance(error, OSError) and error.errno is not None and not isinstance(error, NotRegular | TooLarge):
         return os_error(error, "a file of a run cannot be read", path)
     folder = path.parent.parent if path.parent.name == _FIGURES else path.parent
     said = (str(error).strip().splitlines() or [type(error).__name__])[0]
@@ -157,4 +159,4 @@ def again(folder: Path, known: bool = True) -> str:
         given = read_regular(folder / _OVERRIDES, memory()).decode("utf-8").splitlines() if known else []
     except (OSError, ValueError):
         given = []
-    return f"{words}: {shlex.join(['python', '-m', 'pipeline', *given])}" if given else words
+    return f"{words}: {shlex.join(['voice-privacy', *given])}" if given else words

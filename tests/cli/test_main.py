@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import subprocess
@@ -12,6 +13,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+
+from pipeline.cli import output
 
 # The entry points, and a `run` in their place that says and leaves what the test is about.
 AS_MODULE = "import runpy; runpy.run_module('pipeline', run_name='__main__')"
@@ -130,3 +133,20 @@ def test_four_hundred_calls_under_load_end_well(tmp_path: Path, busy: None) -> N
     assert [(one.returncode, one.stderr) for one in done] == [(0, "")] * 400
     assert len({one.stdout for one in done}) == 1
     assert json.loads(done[0].stdout)["n_target"] == 24
+
+
+def test_names_send_no_commands_to_a_terminal() -> None:
+    r"""A name of a host, a file or a variable may hold any byte; a colour, a title or a clipboard is set by ESC, one byte CSI or BEL."""
+    raw = io.BytesIO()
+    stream = output.Escaping(raw, encoding="utf-8")
+    stream.write("on \x1b[31mnode\x07\x9b2J\r1 \u202e, ümlaut\t→\r\n")
+    output.for_rich(stream).write("\x1b[1m")
+    stream.flush()
+    assert raw.getvalue().decode() == "on \\x1b[31mnode\\x07\\x9b2J\\r1 \\u202e, ümlaut\t→\r\n\x1b[1m"
+
+
+def test_the_command_writes_to_such_a_stream(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "pipeline", "\x1b]0;x\x07"], capture_output=True, text=True, cwd=tmp_path
+    )
+    assert done.returncode == 2 and "\x1b" not in done.stderr and "\\x1b]0;x\\x07" in done.stderr

@@ -123,7 +123,7 @@ def test_no_such_run_is_said_with_a_command_that_works(
         start(recipe)
     status, out, err = command("status", wanted)
     assert (status, out) == (2, "") and "'" + wanted + "'" in err
-    remedy = err.split("To mend it: python -m pipeline ")[1].split(" or ")[0]
+    remedy = err.split("To mend it: voice-privacy ")[1].split(" or ")[0]
     status, out, _ = command(*shlex.split(remedy))
     assert status == 0 and out.startswith("run 2")
 

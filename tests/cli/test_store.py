@@ -282,7 +282,7 @@ def test_what_is_damaged_is_found_set_aside_and_made_again(
     assert status == 5 and out.startswith(f"score {name}: ") and "of 3 artefacts 1 damaged" in err
     assert where.is_dir()
     # The remedy is the command without its option. Which runs stand on it is said before it goes, and after.
-    words = f"python -m pipeline recipe=kaldi 'system=[original]' paths.root={root}\n"
+    words = f"voice-privacy recipe=kaldi 'system=[original]' paths.root={root}\n"
     assert f"score  {name[:12]}" in out and out.split()[-1] == two[0].name and err.endswith(words)
     status, out, err = command("verify")
     assert status == 5 and out.startswith(f"score {name}: ") and not where.exists()
@@ -415,7 +415,7 @@ def test_a_run_that_does_not_say_what_it_used_stops_the_removal(
 ) -> None:
     shutil.rmtree(two[0] / "used")
     status, _, err = command("gc", "--keep", *(one.name for one in two), "--younger", "0", "--yes")
-    assert status == 2 and "python -m pipeline recipe=kaldi 'system=[original]'" in err
+    assert status == 2 and "voice-privacy recipe=kaldi 'system=[original]'" in err
     status, out, _ = command("gc", "--keep", two[1].name, "--younger", "0")
     assert status == 0 and f"may lose some: {two[0].name}" in out
     (said,) = (two[1] / "used").iterdir()

@@ -36,7 +36,7 @@ def start(home: Path, data: Path, *more: str, **environment: str) -> Path:
         *sweeps.QUICK, *SENT, f"dataset.root={data}", "system=[original,b2]", *more, cwd=home, check=True, **environment
     )
     run = Path(done.stdout.splitlines()[-1])
-    assert f"python -m pipeline status {run}" in done.stdout
+    assert f"voice-privacy status {run}" in done.stdout
     return run
 
 

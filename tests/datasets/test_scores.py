@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import re
 import shlex
 import shutil
@@ -9,10 +10,11 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from pipeline import cli
-from pipeline.datasets.scores import folders, given, tables
+from pipeline.datasets.scores import files, folders, given, layout, tables
 from pipeline.datasets.settings import DatasetSettings
 from pipeline.errors import DataError
 from pipeline.faults import Faults
@@ -329,6 +331,22 @@ def test_what_an_extractor_knows_is_not_made_up(tmp_path: Path, attacker: str, k
     table.write_text(f"file,subset,condition,system,attacker\na,s,{condition},{system},{attacker}\n")
     (one,) = tables.read(table, Faults()).files
     assert one.trained_on == knows
+
+
+def test_a_table_that_pandas_wrote_with_its_index(tmp_path: Path) -> None:
+    """``to_csv`` without ``index=False``: a first column without a name, in ``scores.csv`` and in score files."""
+    table = pd.DataFrame({"file": ["a", "b"], "subset": ["s", "t"]})
+    table.to_csv(tmp_path / "scores.csv")
+    faults = Faults()
+    assert [one.subset for one in tables.read(tmp_path / "scores.csv", faults).files] == ["s", "t"] and not faults.found
+    written = pd.DataFrame({"model": ["m1", "m2"], "utterance": ["u1", "u2"], "score": [0.5, -1.5]}, index=[5, 9])
+    for sign, quoting in ((",", csv.QUOTE_MINIMAL), (",", csv.QUOTE_ALL), ("\t", csv.QUOTE_MINIMAL)):
+        written.to_csv(tmp_path / "scores.txt", sep=sign, quoting=quoting)
+        made = files.read(tmp_path / "scores.txt", layout.SCORES)
+        assert [ids.to_pylist() for ids in made.ids("enroll_id", "trial_id")] == [["m1", "m2"], ["u1", "u2"]]
+        assert made.score.tolist() == [0.5, -1.5]
+    written.rename(columns=str.upper).to_csv(tmp_path / "scores.txt", index=False)
+    assert files.read(tmp_path / "scores.txt", layout.SCORES).score.tolist() == [0.5, -1.5]
 
 
 def test_a_table_names_files_of_any_layout(tmp_path: Path) -> None:

@@ -26,12 +26,12 @@ Ran = Callable[..., tuple[int, str, str]]
 def commands(recipe: str) -> list[str]:
     """The commands of a recipe's README."""
     text = (ROOT / "recipes" / recipe / "README.md").read_text()
-    return re.findall(r"^    (python -m pipeline .*)$", text, re.MULTILINE)
+    return re.findall(r"^    (voice-privacy .*)$", text, re.MULTILINE)
 
 
 def words(command: str, root: Path) -> list[str]:
     """The arguments of a command, with the folder for DIR."""
-    _, _, _, *given = shlex.split(command)
+    _, *given = shlex.split(command)
     return [word.replace("dataset.root=DIR", f"dataset.root={root}") for word in given]
 
 

@@ -194,7 +194,7 @@ def test_missing_phone_weights_name_the_command_that_trains_some(small: Tiny, tm
         "recipe=kaldi", f"dataset.root={small.save().root}", "extractor=[phones]", f"extractor.phones.source={folder}", cwd=tmp_path
     )  # fmt: skip
     assert done.returncode == 4 and str(folder) in done.stderr
-    assert "python -m pipeline train 'extractor=[phones]'" in done.stderr
+    assert "voice-privacy train 'extractor=[phones]'" in done.stderr
 
 
 @pytest.mark.parametrize("verb", ["train", "run"])

@@ -154,7 +154,7 @@ def test_a_python_without_the_environment_is_named_with_the_one_that_has_it() ->
     assert done.returncode == 2 and "bug" not in done.stderr and "Traceback" not in done.stderr
     assert "No module named" in done.stderr and sys.executable in done.stderr
     remedy = done.stderr.rstrip("\n").rpartition("To mend it: ")[2]
-    assert "make install" in remedy or remedy.startswith(".venv/bin/python -m pipeline validate")
+    assert "make install" in remedy or remedy.startswith(".venv/bin/voice-privacy validate")
     if not remedy.startswith("make"):
         mended = subprocess.run(shlex.split(remedy), capture_output=True, text=True, cwd=CLONE)
         assert mended.returncode == 0 and mended.stdout.startswith("valid: "), mended.stderr
@@ -246,7 +246,7 @@ def test_all_that_cannot_be_read_is_said_at_once(command: Call) -> None:
         "validate", "extractor=[ge2e,", "f0]", "system=b2,b2r", "+system.é={name: external}", "plan"
     )
     assert status == 2 and len([one for one in err.splitlines() if one.startswith("  - ")]) == 4
-    assert "write: python -m pipeline plan 'extractor=[ge2e,'" in err
+    assert "write: voice-privacy plan 'extractor=[ge2e,'" in err
 
 
 def test_a_sweep_is_left_a_sweep_and_a_list_a_list() -> None:
@@ -424,7 +424,7 @@ def test_an_empty_path_in_an_option_file_is_refused(command: Call, tmp_path: Pat
     path.parent.mkdir(parents=True)
     path.write_text("# @package _global_\npaths: {root: ' '}\n")
     status, _, err = command("run", "--config-dir", "own", "recipe=mine")
-    assert status == 2 and "paths.root" in err and "an empty path would be the current folder" in err
+    assert status == 2 and f"{path}:2" in err and "paths.root is taken from the command line" in err
     assert [one.name for one in tmp_path.iterdir()] == ["own"]
 
 

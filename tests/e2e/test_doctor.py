@@ -74,10 +74,10 @@ def test_a_sound_machine_has_no_fault_and_the_last_line_counts(doctor: Doctor, t
 def test_a_bare_doctor_finds_no_fault_in_data_and_models_that_nobody_asked_for(doctor: Doctor) -> None:
     status, lines = doctor()
     assert status == 0 and lines[-1].endswith(" 0 faults")
-    assert "`python -m pipeline doctor recipe=NAME dataset.root=DIR`" in only(lines, "ok data")[0]
+    assert "`voice-privacy doctor recipe=NAME dataset.root=DIR`" in only(lines, "ok data")[0]
     said, remedy = only(lines, "warning weights extractor campplus: ")
     assert "81.0 MB, licence Apache-2.0" in said and said.endswith("the demo needs none")
-    assert remedy.startswith("python -m pipeline fetch-models 'extractor=[campplus]'")
+    assert remedy.startswith("voice-privacy fetch-models 'extractor=[campplus]'")
     # The same where it was asked for.
     status, lines = doctor("recipe=kaldi")
     assert status == 3 and only(lines, "fault data")[1] and only(lines, "fault weights extractor campplus: ")[1]
@@ -289,7 +289,7 @@ def test_models_are_told_by_their_checksum(doctor: Doctor, tmp_path: Path, monke
     status, lines = doctor(*asked)
     said, remedy = only(lines, "fault weights extractor ge2e: the GE2E weights are not on this machine")
     assert status == 4 and "resemblyzer==0.1.4 of the package registry, 15.7 MB, licence Apache-2.0" in said
-    assert remedy == f"python -m pipeline fetch-models 'extractor=[ge2e]' paths.models={tmp_path / 'models'}"
+    assert remedy == f"voice-privacy fetch-models 'extractor=[ge2e]' paths.models={tmp_path / 'models'}"
     path = ge2e.WHEEL.path(tmp_path / "models")
     path.parent.mkdir(parents=True)
     path.write_bytes(b"weights")

@@ -75,7 +75,7 @@ def test_what_is_sent_and_what_is_said_of_it(cluster: Paper, command: Command, d
     assert lines[-5:-1] == [
         f"tasks: 0 reused, {parts} sent in {parts} jobs",
         f"jobs: {' '.join(ids)} (the last one gathers and reports)",
-        f"how it goes: python -m pipeline status {run}",
+        f"how it goes: voice-privacy status {run}",
         f"to end it: scancel {' '.join(ids)}",
     ]
     assert status.read(run)["state"] == "submitted"
@@ -335,7 +335,7 @@ def test_training_alone_is_not_sent(cluster: Paper, command: Command, data: Path
 @pytest.mark.parametrize("given", [(), ("RUN",), ("RUN", "1"), ("RUN", "one", "2"), ("RUN", "report", "1")])
 def test_a_part_asks_for_what_it_needs(capfd: pytest.CaptureFixture[str], given: tuple[str, ...]) -> None:
     assert cli.run(["part", *given]) == 2
-    assert "python -m pipeline part RUN ROUND NUMBER" in capfd.readouterr().err
+    assert "voice-privacy part RUN ROUND NUMBER" in capfd.readouterr().err
 
 
 @pytest.mark.slow

@@ -62,7 +62,7 @@ def run(home: Path, place: int = 0) -> Result:
 
 def remedies(err: str) -> list[list[str]]:
     """The command lines of a message."""
-    return [shlex.split(one)[3:] for one in re.findall(r"(python -m pipeline [^;\n]*)", err)]
+    return [shlex.split(one)[1:] for one in re.findall(r"(voice-privacy [^;\n]*)", err)]
 
 
 def earlier(made: Result, to: Path, board: pd.DataFrame | None) -> Path:

@@ -21,15 +21,16 @@ from tests.e2e.conftest import Demo
 from tests.sampled import mostly_slow
 
 README = ROOT / "README.md"
+TOOL = "(?:python -m pipeline|voice-privacy)"
+OURS = ("python", "voice-privacy")
+"""How the commands of ours begin."""
 
 
 def commands(name: str) -> list[str]:
     """The commands of a document: lines of their own, and those within sentences."""
     text = (ROOT / name).read_text()
-    lines = re.findall(r"^(?:    )?(python -m pipeline .*|make \w.*)$", text, re.MULTILINE)
-    return sorted(
-        {line.split("  #")[0].strip() for line in lines} | {*re.findall(r"`(python -m pipeline [^`…]*)`", text)}
-    )
+    lines = re.findall(rf"^(?:    )?({TOOL} .*|make \w.*)$", text, re.MULTILINE)
+    return sorted({line.split("  #")[0].strip() for line in lines} | {*re.findall(rf"`({TOOL} [^`…]*)`", text)})
 
 
 COMMANDS = {name: commands(name) for name in DOCUMENTS}
@@ -45,7 +46,7 @@ def test_there_are_commands() -> None:
     assert {"make demo", "make test"} <= {*COMMANDS["README.md"]}
 
 
-FIRST = {one for one in COMMANDS["README.md"] if one.startswith("python")}
+FIRST = {one for one in COMMANDS["README.md"] if one.startswith(OURS)}
 """What everybody reads is tried at once; of the rest a few, and all in ``make test-all``."""
 
 
@@ -53,14 +54,14 @@ FIRST = {one for one in COMMANDS["README.md"] if one.startswith("python")}
     "command",
     [
         *(pytest.param(one, marks=pytest.mark.slow) if " doctor " in one else one for one in sorted(FIRST)),
-        *mostly_slow(one for one in ALL if one.startswith("python") and one not in FIRST),
+        *mostly_slow(one for one in ALL if one.startswith(OURS) and one not in FIRST),
     ],
 )
 def test_each_command_is_understood(
     command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    _, _, _, *words = shlex.split(command)
+    words = shlex.split(re.sub(f"^{TOOL} ", "", command))
     verb = words[0] if words[0] in cli.VERBS else "run"
     if verb == "compare" and len(words) == 2 and words[1].startswith("recipe="):  # of a scorecard, without a run
         assert cli.run(words) == 0 and "published cells" in capfd.readouterr().out
@@ -121,7 +122,8 @@ def test_make_targets_exist() -> None:
 @pytest.mark.slow
 def test_the_kaldi_command_evaluates_a_folder(tmp_path: Path, models: Path) -> None:
     """The main command of the README as printed, on a small folder."""
-    assert "python -m pipeline recipe=kaldi dataset.root=DIR" in COMMANDS["README.md"]
+    asked = "recipe=kaldi dataset.root=DIR"
+    assert {f"python -m pipeline {asked}", f"voice-privacy {asked}"} & {*COMMANDS["README.md"]}
     if not (models / "ge2e" / "pretrained.pt").is_file():
         pytest.skip("the offline weights are not here: make install")
     root = toy.corpus(tmp_path / "DIR", speakers=6, utterances=4)
@@ -151,7 +153,7 @@ def notebook() -> str:
 def test_the_notebook_script_has_ten_statements() -> None:
     tree = ast.parse(notebook())
     assert len(tree.body) == 10
-    assert isinstance(tree.body[0], ast.Import) and tree.body[0].names[0].name == "pipeline"
+    assert isinstance(tree.body[0], ast.Import) and tree.body[0].names[0].name in ("pipeline", "voice_privacy")
 
 
 @pytest.mark.slow

@@ -24,7 +24,7 @@ BOTH = "libri (mean of dev and test)"
 
 def of_readme(tree: Path, *more: str) -> list[str]:
     """The arguments of the first command of the README, for a tree with the originals in it."""
-    found = re.search(r"^ {4}python -m pipeline (recipe=vpac .*)$", README, re.MULTILINE)
+    found = re.search(r"^ {4}voice-privacy (recipe=vpac .*)$", README, re.MULTILINE)
     assert found is not None
     words = shlex.split(found[1].replace("VPC2024", str(tree / "original")).replace("=DIR", f"={tree}"))
     return [*words, "runtime.threads=1", f"paths.root={tree.parent / 'exp'}", *more]

@@ -28,7 +28,7 @@ DEV = {"libri_dev_trials_f": (704, 14566), "libri_dev_trials_m": (644, 12796)}
 
 def of_readme(folder: Path, *more: str) -> list[str]:
     """The arguments of the first command of the README, for a folder."""
-    found = re.search(r"^ {4}python -m pipeline (recipe=vpc2024 dataset\.root=DIR)$", README, re.MULTILINE)
+    found = re.search(r"^ {4}voice-privacy (recipe=vpc2024 dataset\.root=DIR)$", README, re.MULTILINE)
     assert found is not None
     return [*found[1].replace("DIR", str(folder)).split(), *more]
 

@@ -124,8 +124,8 @@ def test_the_document_runs_as_it_stands(
         if called[:3] == ["python", "-m", "pip"]:
             install()
             continue
-        if called[:3] == ["python", "-m", "pipeline"]:
-            status = cli.run(called[3:])
+        if called[0] == "voice-privacy":
+            status = cli.run(called[1:])
             out, err = capfd.readouterr()
             assert status == 0, err
         else:

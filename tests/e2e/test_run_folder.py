@@ -125,7 +125,7 @@ def test_damage_is_said_and_the_command_in_the_message_mends_it(finished: Path, 
         status, _, err = command(*words)
         assert status == 3
         assert f"figures/ece_profile.parquet, results.parquet of run {run.name} are not what was written" in err
-    again = err.strip().splitlines()[-1].partition(": python -m pipeline ")[2]
+    again = err.strip().splitlines()[-1].partition(": voice-privacy ")[2]
     status, out, _ = command(*shlex.split(again))
     assert status == 0 and "0 computed" in out
     assert command("report", str(Path(out.splitlines()[-1]).parent))[0] == 0

@@ -79,7 +79,7 @@ def test_elsewhere_a_run_computes_nothing_again(
     assert same(run, there) and same(run, Path(out.splitlines()[-1]).parent)
     # The command that an import prints.
     line = next(line for line in command("store", "--root", "new", "import", str(tmp_path / "run.tar.gz"))[1].splitlines() if "report" in line)  # fmt: skip
-    assert command(*shlex.split(line.partition("-m pipeline ")[2]))[0] == 0
+    assert command(*shlex.split(line.partition("voice-privacy ")[2]))[0] == 0
 
 
 @pytest.mark.slow
@@ -153,7 +153,7 @@ def test_a_run_of_an_earlier_version_is_had_again_by_the_command_that_is_named(
     (old / "overrides.txt").write_text("".join(f"{one}\n" for one in asked))
     status, _, err = command("store", "gc", "--keep", old.name, "--younger", "0", "--yes")
     assert status == 2 and "nothing is removed" in err
-    status, out, _ = command(*shlex.split(err.partition("python -m pipeline ")[2]))
+    status, out, _ = command(*shlex.split(err.partition("voice-privacy ")[2]))
     assert status == 0 and counts(out)[1] == 0
     run = Path(out.splitlines()[-1]).parent
     assert command("store", "gc", "--keep", run.name, "--younger", "0", "--yes")[0] == 0

@@ -101,6 +101,36 @@ def test_an_option_file_that_names_code_is_refused_by_file_and_line(call: Call, 
     assert f"{tmp_path}/own/{file}:{line}" in err and "To mend it:" in err
 
 
+GIFT = "# @package _global_\n" + SYSTEM
+OWN = {
+    "compiled code": ("system/mine.yaml", ["system=mine"], f"{GIFT}paths:\n  cache: GIFT\n", "paths.cache", 5),
+    "trust in a store": ("recipe/evil.yaml", ["recipe=evil"], f"{GIFT}store:\n  verify: never\n", "store.verify", 5),
+    "results of jobs": ("evil.yaml", ["--config-name=evil"], "defaults: [config, _self_]\nhydra:\n  sweep:\n    dir: GIFT\n",
+                        "hydra.sweep.dir", 4),
+    "through a sweep": ("system/mine.yaml", ["-m", "system=mine"],
+                        f"{GIFT}hydra:\n  sweeper:\n    params:\n      paths.cache: GIFT\n", "paths.cache", 0),
+    "of a launcher": ("system/mine.yaml", ["system=mine", "hydra/launcher=submitit_local"],
+                      f"{GIFT}hydra:\n  launcher:\n    submitit_folder: GIFT\n", "hydra.launcher.submitit_folder", 6),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", OWN)
+def test_a_file_does_not_say_what_folders_are_read(call: Call, tmp_path: Path, name: str) -> None:
+    file, choice, text, key, line = OWN[name]
+    folder = option(tmp_path, file, text.replace("GIFT", f"{tmp_path}/gift"))
+    status, out, err = call(folder, *choice)
+    assert (status, out) == (2, "") and "Traceback" not in err and not (tmp_path / "gift").exists()
+    assert key in err and "command line" in err and (not line or f"{tmp_path}/own/{file}:{line}" in err)
+
+
+def test_the_command_line_and_the_environment_say_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = f"{GIFT}paths:\n  cache: {tmp_path}/gift\n"
+    given = [option(tmp_path, "system/mine.yaml", text), *BASE, "system=mine"]
+    monkeypatch.setenv("VOICE_PRIVACY_MODELS", str(tmp_path / "models"))
+    paths = compose.compose([*given, f"paths.cache={tmp_path}/mine"])[1]["paths"]
+    assert (paths["cache"], paths["models"]) == (f"{tmp_path}/mine", f"{tmp_path}/models")
+
+
 def test_a_job_of_a_sweep_is_refused_before_any_runs(call: Call, tmp_path: Path) -> None:
     text = f"# @package _global_\n{SYSTEM}hydra:\n  job_logging:\n    formatters: {{x: {{(): shutil.copy}}}}\n"
     status, out, err = call("-m", option(tmp_path, "system/mine.yaml", text), "system=b2,mine")

@@ -68,7 +68,7 @@ def test_the_first_of_two_workers_wins(tmp_path: Path) -> None:
     assert not slow.exists()
 
 
-@pytest.mark.parametrize("damage", ["truncate", "remove", "record"])
+@pytest.mark.parametrize("damage", ["truncate", "remove", "record", "folder"])
 def test_a_damaged_artefact_is_set_aside_and_made_again(tmp_path: Path, damage: str) -> None:
     store = Store(tmp_path)
     put(store, "hello")
@@ -77,6 +77,9 @@ def test_a_damaged_artefact_is_set_aside_and_made_again(tmp_path: Path, damage: 
         os.truncate(folder / "sub" / "value.txt", 2)
     elif damage == "remove":
         (folder / "sub" / "value.txt").unlink()
+    elif damage == "folder":
+        (folder / RECORD).unlink()
+        (folder / RECORD).mkdir()
     else:
         (folder / RECORD).write_text("{")
     assert store.find("stage", KEY) is None

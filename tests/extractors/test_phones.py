@@ -240,7 +240,7 @@ def test_where_the_weights_come_from(tmp_path: Path, folder: Path) -> None:
     again = phones.Extractor.weights(phones.PhonesSettings(source=str(copy)), tmp_path)
     assert again is not None
     assert again.digest == found.digest != file_digest(folder / "training.json")
-    with pytest.raises(ModelMissing, match=r"python -m pipeline train 'extractor=\[phones\]'"):
+    with pytest.raises(ModelMissing, match=r"voice-privacy train 'extractor=\[phones\]'"):
         phones.Extractor.weights(phones.PhonesSettings(source=str(tmp_path)), tmp_path)
     with pytest.raises(ModelMissing):
         phones.Extractor(phones.PhonesSettings(), None, "cpu", 1)

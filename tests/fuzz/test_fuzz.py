@@ -60,7 +60,7 @@ class Said:
 
 
 def command(*arguments: object) -> Said:
-    """``python -m pipeline`` in this process."""
+    """``voice-privacy`` in this process."""
     out, err = (io.TextIOWrapper(io.BytesIO(), encoding="utf-8", write_through=True) for _ in range(2))
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
         status = cli.run([*map(str, arguments)])

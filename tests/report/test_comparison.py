@@ -52,8 +52,8 @@ def test_no_line_is_longer_than_a_terminal(tmp_path: Path) -> None:
     assert f"      {long}" in out and "†: stands on less than was expected" in out
     assert "discloses less in B" not in out and f"{long} and b2 disclose less in B than in A" in " ".join(out.split())
     assert "p at most 0.05 after Holm's correction for 2 comparisons" in " ".join(out.split())
-    command = out[out.index("python -m pipeline") :].partition("\n\n")[0]
-    assert command.replace("\\\n", "").split()[:4] == ["python", "-m", "pipeline", "system.b2.seed=2"]
+    command = out[out.index("voice-privacy") :].partition("\n\n")[0]
+    assert command.replace("\\\n", "").split()[:2] == ["voice-privacy", "system.b2.seed=2"]
 
 
 def test_rows_that_changed_are_shown_and_the_others_counted_by_why(tmp_path: Path) -> None:

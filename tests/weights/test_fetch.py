@@ -121,11 +121,11 @@ def test_the_command_names_what_differs_from_the_defaults(tmp_path: Path, monkey
     fields = ("source", "revision")
     assert (
         fetch_command("extractor", ecapa.EcapaSettings(), tmp_path, fields)
-        == "python -m pipeline fetch-models 'extractor=[ecapa]'"
+        == "voice-privacy fetch-models 'extractor=[ecapa]'"
     )
     said = fetch_command("extractor", ecapa.EcapaSettings(source="a/b", revision="c"), tmp_path / "d", fields)
     assert said == (
-        "python -m pipeline fetch-models 'extractor=[ecapa]' extractor.ecapa.source=a/b extractor.ecapa.revision=c "
+        "voice-privacy fetch-models 'extractor=[ecapa]' extractor.ecapa.source=a/b extractor.ecapa.revision=c "
         f"paths.models={tmp_path}/d"
     )
 

@@ -41,6 +41,7 @@ from pipeline.datasets.scores.layout import (
 )
 from pipeline.errors import DataError, Fault
 from pipeline.files import NotRegular, open_regular
+from pipeline.tables import bounds
 
 __all__ = ["SCORES", "SPEAKERS", "TRIALS", "Array", "Table", "read"]
 
@@ -98,6 +99,8 @@ def read(path: Path, columns: tuple[str, ...]) -> Table:
         with _open(source) as stream:
             start = stream.read(4)
         if start == b"PAR1":
+            with _open(source) as stream:
+                bounds.check_parquet(stream)
             found, note = _parquet(source, columns)
         else:
             found, note = _text(source, columns, str(path))

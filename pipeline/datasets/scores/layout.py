@@ -23,6 +23,9 @@ _ENDINGS = {SCORES: "scores", TRIALS: "trials", SPEAKERS: "utt2spk"}
 UNUSED = "unused "
 """How the names of columns begin that nobody reads."""
 
+INDEX = "index"
+"""The column without a name that pandas writes before the others (``to_csv`` without ``index=False``)."""
+
 _NAMES = {
     "enroll_id": "enroll_id enrol_id enroll enrol enrollment enrolment enrollment_id enrolment_id enroll_utt enrol_utt "
     "enroll_wav enrol_wav model model_id modelid utt1 id1 wav1 file1 path1",
@@ -88,6 +91,9 @@ def layout(lines: Sequence[bytes], columns: tuple[str, ...], path: str) -> Layou
         return None
     delimiter = _delimiter(lines[first], len(columns))
     head = [field.lower() for field in fields(lines[first], delimiter)]
+    following = fields(lines[first + 1], delimiter) if first + 1 < len(lines) else []
+    if lines[first].startswith((delimiter or b"\t", b'""')) and len(following) == len(head) + 1:
+        head.insert(0, INDEX)
     commas = f"fields parted by '{delimiter.decode()}'" if delimiter else ""
     named = by_header(head, columns)
     if named:

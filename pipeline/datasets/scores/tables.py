@@ -9,6 +9,7 @@ from pathlib import Path
 
 from pipeline.datasets.corpus import Fence
 from pipeline.datasets.scores.folders import CONDITIONS, IGNORANT, LAZY, ORIGINAL, SEMI, UNPROTECTED, Found, ScoreFile
+from pipeline.datasets.scores.layout import INDEX
 from pipeline.faults import Faults
 from pipeline.tables import text
 
@@ -39,9 +40,9 @@ def read(path: Path, faults: Faults, follow_links: bool = False) -> Found:
     head = content.partition("\n")[0]
     delimiter = max(",;\t", key=head.count)
     rows = csv.DictReader(content.splitlines(), delimiter=delimiter, skipinitialspace=True)
-    known = [name.strip() for name in rows.fieldnames or ()]
+    known = [name.strip() or (INDEX if place == 0 else "") for place, name in enumerate(rows.fieldnames or ())]
     rows.fieldnames = known
-    wrong = [name for name in known if name not in COLUMNS]
+    wrong = [name for name in known if name not in (*COLUMNS, INDEX)]
     lacking = [name for name in NEEDED if name not in known]
     if wrong or lacking or len(set(known)) < len(known):
         said = [f"unknown {', '.join(wrong)}" if wrong else "", f"missing {', '.join(lacking)}" if lacking else ""]

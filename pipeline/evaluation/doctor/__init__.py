@@ -37,7 +37,7 @@ CHECKS: tuple[tuple[str, Check], ...] = (
 OF_A_RUN = ("data", "weights")
 """What depends on what is to be evaluated."""
 NONE_NAMED = (
-    "no recipe was named, so that none was looked for: `python -m pipeline doctor recipe=NAME dataset.root=DIR` does"
+    "no recipe was named, so that none was looked for: `voice-privacy doctor recipe=NAME dataset.root=DIR` does"
 )
 
 

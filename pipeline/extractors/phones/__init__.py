@@ -159,7 +159,7 @@ class Extractor(contracts.Extractor):
                 f"the folder '{settings.source}' holds no {WEIGHTS}",
                 where="extractor phones, setting source",
                 remedy="name a folder that does, set extractor.phones.source=trained, or train a network with "
-                "python -m pipeline train 'extractor=[phones]' dataset=librispeech dataset.train=FOLDER",
+                "voice-privacy train 'extractor=[phones]' dataset=librispeech dataset.train=FOLDER",
             )
         return in_folder(folder, [WEIGHTS])
 

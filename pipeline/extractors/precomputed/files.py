@@ -28,11 +28,11 @@ from pipeline.faults import TABLES, Faults
 from pipeline.files import NotRegular, TooLarge, memory, open_regular
 from pipeline.names import composed
 from pipeline.seeds import digest
+from pipeline.tables import bounds
 from pipeline.tables import text as text_tables
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    import pyarrow.parquet as pq
 
 log = logging.getLogger(__name__)
 
@@ -602,7 +602,7 @@ def _id_table(path: Path, stored: str | None) -> list[str]:
     if stored is not None:
         try:
             ids = json.loads(stored)
-        except ValueError:
+        except (ValueError, RecursionError):
             ids = None
         if not isinstance(ids, list) or not all(isinstance(name, str) for name in ids):
             raise _Refused("ids", "the metadata entry 'ids' is no JSON list of texts")
@@ -620,7 +620,7 @@ def _parquet(path: Path, faults: Faults) -> list[_Vector]:
 
     try:
         with open_regular(path, LARGEST) as stream:
-            _check_parquet(pq.ParquetFile(stream).metadata)
+            _fits("the table", bounds.check_parquet(stream))
             table = pq.ParquetFile(stream).read()
     except (NotRegular, TooLarge):
         raise
@@ -636,19 +636,6 @@ def _parquet(path: Path, faults: Faults) -> list[_Vector]:
     if "vector" in table.column_names:
         return _paired(path, ids.to_pylist(), _lists(table.column("vector")))
     return _rows(path, ids.to_pylist(), _numbered(table))
-
-
-def _check_parquet(metadata: pq.FileMetaData) -> None:
-    """What the columns will take is checked before they are read: a run of equal values is stored once."""
-    sizes: Counter[str] = Counter()
-    for group in range(metadata.num_row_groups):
-        for number in range(metadata.num_columns):
-            column = metadata.row_group(group).column(number)
-            real = {"FLOAT": 4, "DOUBLE": 8}.get(column.physical_type, 1)
-            sizes[column.path_in_schema] += max(real * column.num_values, column.total_uncompressed_size)
-    for name, size in sizes.items():
-        _fits(f"the column {name}", size)
-    _fits("the table", sum(sizes.values()))
 
 
 def _lists(column: pa.ChunkedArray) -> list[np.ndarray]:

@@ -99,7 +99,7 @@ def configuration(folder: Path) -> dict[str, Any]:
     check_readable(path)
     try:
         read = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise DataError("a configuration cannot be read", where=str(path), cause=str(error)) from error
     kind = read.get("model_type", "wavlm") if isinstance(read, dict) else None
     if kind != "wavlm":

@@ -68,7 +68,8 @@ def send(
     import submitit
 
     sent: list[str] = []
-    executor = submitit.AutoExecutor(folder / "%j", cluster="slurm")
+    python = f"{shlex.quote(sys.executable)} -P"  # a job imports nothing from the folder that it starts in
+    executor = submitit.AutoExecutor(folder / "%j", cluster="slurm", slurm_python=python)
     more = {"slurm_dependency": f"afterany:{':'.join(slurm.mains(after))}"} if after else {}
     executor.update_parameters(name=name, **options, **more)
     try:

@@ -46,7 +46,7 @@ class Mirror(Anonymiser):
             raise ModelMissing(
                 "the weights of mirror are not on this machine, and a run never downloads",
                 where=str(folder / FILE),
-                remedy="run python -m pipeline fetch-models 'system=[original,mirror]'",
+                remedy="run voice-privacy fetch-models 'system=[original,mirror]'",
             )
         return Weights(folder, folder_digest(folder, [FILE]))
 

@@ -50,7 +50,7 @@ class BandEnergies(Extractor):
             raise ModelMissing(
                 "the weights of band_energies are not on this machine, and a run never downloads",
                 where=str(folder / FILE),
-                remedy="run python -m pipeline fetch-models 'extractor=[band_energies]'",
+                remedy="run voice-privacy fetch-models 'extractor=[band_energies]'",
             )
         return Weights(folder, folder_digest(folder, [FILE]))
 
