@@ -254,7 +254,8 @@ def _headline(first: Verdict, others: Sequence[Verdict]) -> str:
 
 def _is_best(first: Verdict, others: Sequence[Verdict]) -> bool:
     """Whether every other system is shown to protect worse."""
-    return bool(others) and all(one.row["rank"] > first.row["rank"] for one in others)
+    ranks = [one.row["rank"] for one in (first, *others)]
+    return bool(others) and not any(map(pd.isna, ranks)) and min(ranks[1:]) > ranks[0]
 
 
 def _in_full(row: Row) -> str:
@@ -337,6 +338,10 @@ def _unattacked(found: Sequence[Verdict]) -> Iterator[str]:
     without = [one.system for one in known if not one.row["pp_attack"]]
     if without:
         yield NO_PROTECTED.format(of="" if len(without) == len(found) else f" of {joined(without)}")
+    for one in found:
+        # What has no rank was spared an attacker that others were not.
+        if one.kind == "protects" and pd.isna(one.row["rank"]):
+            yield f"{one.system} was spared attacks ({one.row['untried']}) and may look more private than it is."
     unchecked = next((str(one.row["unchecked"]) for one in found if one.row["unchecked"]), "")
     if unchecked:
         yield f"Whether the attacks were strong enough was not checked ({unchecked})."
