@@ -27,7 +27,7 @@ VERBS = {
     "doctor": "whether this machine will do: versions, devices, disks, models, data, Slurm; each finding with its remedy",
     "fetch-models": "get the weights of the chosen extractors (the only verb that downloads)",
     "check-plugin": "check-plugin NAME: whether a component keeps its contract (see check-plugin --help)",
-    "store": "store ls|du|why|verify|gc|export|import: look after stored results, carry them elsewhere (see store --help)",
+    "store": "store ls|du|why|verify|gc: look after stored results (see store --help)",
     "from-scores": "metrics of score files alone: trials, vsm, srd, normalised, cece, paired (see from-scores --help)",
 }
 

@@ -1,4 +1,4 @@
-"""The verb ``store``: what lies in a store, whether it is whole, what may go, and carrying it elsewhere.
+"""The verb ``store``: what lies in a store, whether it is whole, and what may go.
 
 Nothing heavy is imported here: the verb answers at once.
 """
@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from pipeline.cli.logs import log_to_stderr
-from pipeline.engine import bundles, collect, inventory, leftovers, used
+from pipeline.engine import collect, inventory, leftovers, used
 from pipeline.engine.inventory import ENOUGH, Found
 from pipeline.errors import ConfigError, StageFailed
 from pipeline.faults import shown
@@ -28,23 +28,20 @@ TELL_SECONDS = 5.0
 """Between two lines of progress."""
 YOUNGER_HOURS = 24.0
 
-_RUN = "a run folder, or the name of one below ROOT/runs"
-
 
 def main(arguments: Sequence[str]) -> int:
     """Carry out ``store`` with its arguments; the exit status.
 
     Raises:
-        PipelineError: usage; a store, run, artefact or bundle that is not there or not sound.
+        PipelineError: usage; a store, run or artefact that is not there or not sound.
     """
     log_to_stderr()
     parser = _parser()
     options = parser.parse_args([_readable(one) for one in arguments])
     root = Path(options.root or os.environ.get("VOICE_PRIVACY_ROOT") or "exp").expanduser()
-    if options.action not in ("import", "export"):
-        _refuse_absent(root)
+    _refuse_absent(root)
     actions: dict[str, Callable[[argparse.Namespace, Path], int]] = {
-        "ls": _ls, "du": _du, "why": _why, "verify": _verify, "gc": _gc, "export": _export, "import": _import,
+        "ls": _ls, "du": _du, "why": _why, "verify": _verify, "gc": _gc,
     }  # fmt: skip
     status = actions[options.action](options, root)
     sys.stdout.flush()
@@ -216,7 +213,7 @@ def _flat(values: dict[str, Any], above: str = "") -> list[list[str]]:
 
 def _verify(options: argparse.Namespace, root: Path) -> int:
     store = root / "store"
-    tell, total = _Told("hashed"), sum(inventory.weight(place)[1] for place in inventory.places(store))
+    tell, total = _Told(), sum(inventory.weight(place)[1] for place in inventory.places(store))
     done = count = kept = 0
     wrong: list[Found] = []
     for found in _checked(store):
@@ -321,63 +318,6 @@ def _gc(options: argparse.Namespace, root: Path) -> int:
     return 0
 
 
-# Carrying ------------------------------------------------------------------------------------------------------------
-
-
-def _export(options: argparse.Namespace, root: Path) -> int:
-    run = used.folder(root, options.run)
-    store = _store_of(run, root, given=options.root is not None)
-    what: bundles.What = "weights" if options.weights else "results" if options.results else "everything"
-    chosen = bundles.contents(run, store, what)
-    for one in chosen.left_out:
-        _say(f"warning: left out of the bundle: {one}")
-    if chosen.unfinished:
-        _say(f"warning: not all of run {chosen.run} is there to be exported: {chosen.unfinished}")
-    out = Path(options.output).expanduser()
-    bundles.write(chosen, out, _Told("written"))
-    print(f"run {chosen.run}: {len(chosen.entries)} files, {chosen.artefacts} artefacts, {size(chosen.bytes)}")
-    print(shown(f"on the other machine: voice-privacy store --root DIR import {shlex.quote(out.name)}"))
-    print(shown(str(out)))
-    return 0
-
-
-def _store_of(run: Path, root: Path, given: bool) -> Path:
-    """The store that a run used: the one that is asked for, the one beside its ``runs``, or the one that it names."""
-    beside = run.resolve().parent.parent / "store"
-    if given or not beside.parent.joinpath("runs").is_dir():
-        if given:
-            return root / "store"
-        try:
-            named = json.loads((run / "store.json").read_bytes())["store"]
-        except (OSError, ValueError, LookupError, TypeError, RecursionError):
-            return root / "store"
-        return Path(str(named)) if Path(str(named)).is_dir() else root / "store"
-    return beside
-
-
-def _import(options: argparse.Namespace, root: Path) -> int:
-    taken = bundles.take(Path(options.file).expanduser(), root, _Told("read"))
-    print(f"run {taken.run}: {taken.new} artefacts came, {taken.there} were there already")
-    for one in taken.other:
-        _say(f"warning: {one} is there with other bytes; what was there is kept")
-    if taken.kept_folder:
-        _say(f"warning: {taken.folder} is there with other files; what was there is kept")
-    if taken.folder is not None:
-        unfinished = bundles.unfinished(taken.folder)
-        if unfinished:
-            _say(f"warning: the run is not whole: {unfinished}")
-        if (taken.folder / "results.parquet").is_file():
-            print(f"its report is made again by: {_report(taken.folder)}")
-        elif used.command(taken.folder):
-            print(shown(f"it has no results; where its data are, this goes on: {used.command(taken.folder)}"))
-        print(shown(str(taken.folder)))
-    return 0
-
-
-def _report(folder: Path) -> str:
-    return shown(f"voice-privacy report {shlex.quote(str(folder))}")
-
-
 # Printing ------------------------------------------------------------------------------------------------------------
 
 
@@ -414,15 +354,15 @@ def _command(root: Path) -> str:
 
 
 class _Told:
-    """Says on standard error how far long work is."""
+    """Says on standard error how much has been hashed."""
 
-    def __init__(self, verb: str) -> None:
-        self.verb, self.last = verb, time.monotonic()
+    def __init__(self) -> None:
+        self.last = time.monotonic()
 
     def __call__(self, done: int, total: int) -> None:
         if time.monotonic() - self.last > TELL_SECONDS:
             self.last = time.monotonic()
-            _say(f"{self.verb} {size(done)} of {size(total)}")
+            _say(f"hashed {size(done)} of {size(total)}")
 
 
 # Usage ---------------------------------------------------------------------------------------------------------------
@@ -443,13 +383,13 @@ def _hours(text: str) -> float:
 def _parser() -> argparse.ArgumentParser:
     parser = _Parser(
         prog="voice-privacy store",
-        description="Looks after the store: results by key, which runs share. Only gc, verify and import change anything.",
-        epilog="exit status: 0 done, 2 usage, 3 a bundle or a list that is not what was written, 5 damaged artefacts, or a disk that refuses",
+        description="Looks after the store: results by key, which runs share. Only gc and verify change anything.",
+        epilog="exit status: 0 done, 2 usage, 3 a list that is not what was written, 5 damaged artefacts, or a disk that refuses",
     )  # fmt: skip
     parser.add_argument("--root", help="paths.root of the runs (default: VOICE_PRIVACY_ROOT, else ./exp)")
     common = _Parser(add_help=False)
     common.add_argument("--root", default=argparse.SUPPRESS, help="paths.root of the runs")
-    actions = parser.add_subparsers(dest="action", required=True, metavar="ls|du|why|verify|gc|export|import")
+    actions = parser.add_subparsers(dest="action", required=True, metavar="ls|du|why|verify|gc")
 
     def action(name: str, text: str) -> argparse.ArgumentParser:
         return actions.add_parser(name, parents=[common], help=text, description=f"{text[0].upper()}{text[1:]}.")
@@ -466,20 +406,12 @@ def _parser() -> argparse.ArgumentParser:
     )
     verify.add_argument("--dry-run", action="store_true", help="set nothing aside")
     gc = action("gc", "remove the artefacts that no kept run used; without --yes only say which")
-    gc.add_argument("--keep", nargs="+", action="extend", required=True, metavar="RUN", help=_RUN)
+    gc.add_argument(
+        "--keep", nargs="+", action="extend", required=True, metavar="RUN", help="a run folder, or the name of one below ROOT/runs"
+    )  # fmt: skip
     gc.add_argument(
         "--younger", type=_hours, default=YOUNGER_HOURS, metavar="HOURS", help="keep what is younger (default 24)"
     )
     gc.add_argument("--idle-weights", action="store_true", help="let trained weights go too that no run has used yet")
     gc.add_argument("--yes", action="store_true", help="remove them")
-    export = action("export", "write a run and the artefacts that it used into one file, with checksums")
-    export.add_argument("run", metavar="RUN", help=_RUN)
-    export.add_argument(
-        "-o", "--output", required=True, metavar="FILE", help="FILE.tar, or FILE.tar.gz to have it compressed"
-    )
-    parts = export.add_mutually_exclusive_group()
-    parts.add_argument("--weights", action="store_true", help="only the weights that the run trained")
-    parts.add_argument("--results", action="store_true", help="only the run folder")
-    take = action("import", "check a bundle, and take its run and its artefacts")
-    take.add_argument("file", metavar="FILE", help="what export wrote")
     return parser

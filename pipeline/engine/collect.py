@@ -1,7 +1,7 @@
 """Removing from a store what no run needs: artefacts that none of the kept runs used.
 
 Nothing is removed that a run which goes on has used so far, or that is younger than some hours: a run that has just begun may be about
-to use it, and a bundle that was just imported is there to be used. What is removed is renamed first, to the name of something that is
+to use it. What is removed is renamed first, to the name of something that is
 being written, and then deleted: at every instant a reader finds all of an artefact or nothing, and what a kill leaves the next run sweeps.
 A run that misses an artefact computes it again.
 
@@ -62,7 +62,7 @@ def plan(root: Path, keep: Sequence[Path], younger_hours: float, idle_weights: b
 
     Args:
         keep: folders of the runs to keep, wherever they lie.
-        younger_hours: artefacts that were made, or came, within so many hours stay.
+        younger_hours: artefacts that were made within so many hours stay.
         idle_weights: whether trained weights go that no run has used.
 
     Raises:

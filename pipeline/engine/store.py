@@ -169,25 +169,6 @@ class Store:
         self.sound.made(artefact)
         return artefact
 
-    def adopt(self, stage: str, key: str, temporary: Path) -> bool:
-        """Make a folder that has its record already, and has been checked, the artefact of ``key``; False where there is one.
-
-        Raises:
-            OSError: it cannot be put in its place.
-        """
-        for folder in [*(path for path in temporary.rglob("*") if path.is_dir()), temporary]:
-            sync(folder)
-        final = self.folder(stage, key)
-        try:
-            temporary.replace(final)
-        except OSError:
-            if self.find(stage, key) is None:
-                raise
-            return False
-        sync(final.parent)
-        leftovers.drop_scratches(final)
-        return True
-
     def scratch(self, stage: str, key: str, steps: Callable[[Path], int] | None = None) -> Path:
         """A folder of this process for the checkpoints of an artefact in the making. What a process that has ended or is silent left
         of it is taken over, by ``steps`` the furthest (:func:`leftovers.scratch`); one that is at work keeps its own."""

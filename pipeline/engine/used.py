@@ -1,4 +1,4 @@
-"""Which artefacts a run used: written as it goes on, read by those who clean a store or carry a run elsewhere.
+"""Which artefacts a run used: written as it goes on, read by those who clean a store.
 
 ``RUN/used/<process>.txt``: a line ``STAGE KEY`` for each artefact, whether it was found or made, after a line of comment. Each process
 that performs tasks writes a file of its own, so a run that was killed says it too, as far as it got. A line that a kill has cut off is
@@ -136,7 +136,7 @@ def command(run: Path) -> str:
     except (OSError, ValueError):
         return ""
     place = run.resolve().parent
-    if place.name == _RUNS:  # it may have been carried here from another root
+    if place.name == _RUNS:  # it may have been copied here from another root
         given = [*(one for one in given if not one.startswith(_ROOT)), f"{_ROOT}{place.parent}"]
     return shlex.join(["voice-privacy", *given])
 

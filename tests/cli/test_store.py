@@ -1,10 +1,7 @@
-"""The verb ``store`` over small stores whose artefacts are texts: what it lists, finds, removes, and carries elsewhere."""
+"""The verb ``store`` over small stores whose artefacts are texts: what it lists, finds and removes."""
 
 from __future__ import annotations
 
-import gzip
-import hashlib
-import io
 import json
 import os
 import re
@@ -12,7 +9,6 @@ import shlex
 import shutil
 import subprocess
 import sys
-import tarfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,7 +17,7 @@ from typing import Any
 import pytest
 
 from pipeline import cli
-from pipeline.engine import bundles, collect
+from pipeline.engine import collect, inventory
 from pipeline.engine.outcome import Outcome
 from pipeline.engine.sound import RECORD, signed
 from pipeline.engine.store import Store
@@ -29,7 +25,6 @@ from pipeline.engine.task import Given, Task, Work
 from pipeline.engine.used import Used
 from pipeline.evaluation.runfolder import RunFolder
 from pipeline.seeds import digest
-from pipeline.tables import signed as signed_records
 from tests.running import execute
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -102,20 +97,17 @@ def command(root: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str], monke
 
 @dataclass(frozen=True)
 class Made:
-    """A root with two runs that share an artefact (``shared`` is read for ``one`` and for ``two``), and a bundle of the first."""
+    """A root with two runs that share an artefact: ``shared`` is read for ``one`` and for ``two``."""
 
     root: Path
     runs: tuple[str, str]
-    bundle: bytes
 
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Made:
-    home = tmp_path_factory.mktemp("made")
-    root, shared = home / "exp", task("shared")
+    root, shared = tmp_path_factory.mktemp("made") / "exp", task("shared")
     runs = [a_run(root, shared, task(text, "score", shared)).name for text in ("one", "two")]
-    assert cli.run(["store", "--root", str(root), "export", runs[0], "-o", str(home / "one.tar")]) == 0
-    return Made(root, (runs[0], runs[1]), (home / "one.tar").read_bytes())
+    return Made(root, (runs[0], runs[1]))
 
 
 @pytest.fixture
@@ -296,18 +288,42 @@ def test_what_is_damaged_is_found_set_aside_and_made_again(
     assert command("verify")[0] == 0
 
 
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        (lambda record: record.update(key="ab" * 32), "of another artefact"),
+        (lambda record: record.update(stage="train"), "of another artefact"),
+        (lambda record: record.update(digest="ab" * 32), "the digest in its record"),
+        (lambda record: record["files"].update({"../../evil": {"bytes": 1, "sha256": "ab" * 32}}), "a file that is none of its own"),
+        (lambda record: record["files"].update({"more": {"bytes": 1, "sha256": "ab" * 32}}), "the digest in its record"),
+        (lambda record: record.clear(), "other fields"),
+    ],
+    ids=["another key", "another stage", "another digest", "a file outside", "another file", "no fields"],
+)  # fmt: skip
+def test_a_record_that_was_rewritten_and_signed_again_is_damage(
+    root: Path, two: tuple[Path, Path], command: Command, change: Callable[[dict[str, Any]], object], problem: str
+) -> None:
+    path = place(root, "score one") / RECORD
+    record = _record(path)
+    record.pop("check")
+    change(record)
+    path.write_text(signed(record))
+    status, out, _ = command("verify")
+    assert status == 5 and problem in out and not path.exists()
+
+
 def test_what_cannot_be_read_is_said_and_stays(
     root: Path, two: tuple[Path, Path], command: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     where = place(root, "score one")
-    real = bundles.inventory.file_digest
+    real = inventory.file_digest
 
     def fails(path: Path) -> str:
         if path.resolve().is_relative_to(where):
             raise OSError(13, "Permission denied", str(path))
         return real(path)
 
-    monkeypatch.setattr(bundles.inventory, "file_digest", fails)
+    monkeypatch.setattr(inventory, "file_digest", fails)
     status, out, err = command("verify")
     assert status == 5 and "Permission denied" in out and "1 unreadable" in err and "chmod -R u+rwX" in err
     assert where.is_dir()
@@ -455,142 +471,10 @@ def test_two_that_clean_at_once_do_not_meet(root: Path, two: tuple[Path, Path]) 
     assert collect.remove(second)[0] == 0
 
 
-# Carrying ------------------------------------------------------------------------------------------------------------
-
-
-def test_a_bundle_carries_a_run_and_what_it_used(
-    root: Path, two: tuple[Path, Path], command: Command, tmp_path: Path
-) -> None:
-    status, out, _ = command("export", two[0].name, "-o", "one.tar")
-    assert status == 0 and out.splitlines()[-1] == "one.tar"
-    shutil.copytree(root, tmp_path / "copy")
-    for path in (tmp_path / "copy").rglob("*"):
-        os.utime(path, (1, 1))
-    assert command("export", str(tmp_path / "copy" / "runs" / two[0].name), "-o", "again.tar")[0] == 0
-    assert Path("one.tar").read_bytes() == Path("again.tar").read_bytes(), "the same content has the same bytes"
-    for name in ("one.tar.gz", "again.tgz"):
-        assert command("export", two[0].name, "-o", name)[0] == 0
-    assert Path("one.tar.gz").read_bytes() == Path("again.tgz").read_bytes()
-    assert gzip.decompress(Path("one.tar.gz").read_bytes()) == Path("one.tar").read_bytes()
-    for bundle, new in (("one.tar", 2), ("one.tar.gz", 0)):
-        status, out, err = command("--root", "new", "import", bundle)
-        assert (status, err) == (0, "") and f"{new} artefacts came, {2 - new} were there already" in out
-        assert listing(tmp_path / "new" / "runs") == {
-            name: content for name, content in listing(root / "runs").items() if name.startswith(two[0].name)
-        }
-        assert labels(tmp_path / "new") == {"extract shared", "score one"}
-    shared = task("shared")
-    assert execute([shared, task("one", "score", shared)], Store(tmp_path / "new" / "store")).computed == 0
-    assert command("--root", "new", "verify")[0] == 0
-    assert not list((tmp_path / "new").rglob("*.tmp-*")) and not list((tmp_path / "new").rglob("*.import-*"))
-
-
-@pytest.mark.parametrize("state", ["killed", "failed"])
-def test_a_run_that_did_not_end_well_is_carried_with_a_word(
-    root: Path, command: Command, tmp_path: Path, state: str
-) -> None:
-    run = a_run(root, task("x"), state=state)
-    status, _, err = command("export", run.name, "-o", "b.tar")
-    assert status == 0 and f"not all of run {run.name} is there to be exported: it ended as '{state}'" in err
-    status, out, err = command("--root", "new", "import", "b.tar")
-    assert status == 0 and f"the run is not whole: it ended as '{state}'" in err
-    # There is no report to be made; the command that goes on is over the new root.
-    assert "pipeline report" not in out
-    assert f"recipe=kaldi 'system=[original]' paths.root={tmp_path / 'new'}\n" in out
-
-
-def test_weights_or_results_alone(root: Path, command: Command, tmp_path: Path) -> None:
-    run = a_run(root, task("night", "train"), task("x"))
-    assert command("export", run.name, "-o", "w.tar", "--weights")[0] == 0
-    assert command("export", run.name, "-o", "r.tar", "--results")[0] == 0
-    assert command("--root", "new", "import", "w.tar")[0] == 0
-    assert labels(tmp_path / "new") == {"train night"} and not (tmp_path / "new" / "runs").exists()
-    assert command("--root", "other", "import", "r.tar")[0] == 0
-    assert labels(tmp_path / "other") == set() and (tmp_path / "other" / "runs" / run.name / "status.json").is_file()
-    plain = a_run(root, task("x"))
-    status, _, err = command("export", plain.name, "-o", "p.tar", "--weights")
-    assert status == 2 and "trained nothing" in err
-
-
-def test_what_is_there_with_other_content_is_kept_and_said(
-    root: Path, two: tuple[Path, Path], command: Command, tmp_path: Path
-) -> None:
-    command("export", two[0].name, "-o", "one.tar")
-    store, where = Store(root / "store"), place(root, "score one")
-    record = _record(where / RECORD)
-    shutil.rmtree(where)
-    folder = store.begin("score", record["key"])
-    (folder / "value").write_text("another")
-    store.commit("score", record["key"], folder, record["parts"], {"label": "score one"})
-    (two[0] / "run.log").write_text("mine")
-    status, out, err = command("import", "one.tar")
-    assert status == 0 and "0 artefacts came, 1 were there already" in out
-    assert f"score {record['key']} is there with other bytes" in err and "is there with other files" in err
-    assert (where / "value").read_text() == "another" and (two[0] / "run.log").read_text() == "mine"
-
-
-def test_a_damaged_artefact_that_is_there_is_replaced(root: Path, two: tuple[Path, Path], command: Command) -> None:
-    command("export", two[0].name, "-o", "one.tar")
-    damage(place(root, "score one"), "gone")
-    status, out, _ = command("import", "one.tar")
-    assert status == 0 and "1 artefacts came, 1 were there already" in out
-    assert command("verify")[0] == 0
-
-
-def test_what_cannot_be_exported(root: Path, two: tuple[Path, Path], command: Command) -> None:
-    one, other = two
-    damage(place(root, "score one"), "bit")
-    status, _, err = command("export", one.name, "-o", "b.tar")
-    assert status == 5 and "the bytes of value are not those that were written" in err
-    assert f"store --root {root} verify" in err
-    damage(place(root, "score one"), "gone")
-    assert command("export", one.name, "-o", "b.tar")[0] == 5
-    shutil.rmtree(place(root, "score two"))
-    status, _, err = command("export", other.name, "-o", "b.tar")
-    assert status == 5 and "1 of 2 artefacts" in err and "--results" in err
-    assert command("export", other.name, "-o", "b.tar", "--results")[0] == 0
-    status, _, err = command("export", other.name, "-o", "b.tar", "--results")
-    assert status == 2 and "is there already" in err
-    assert command("export", other.name, "-o", "no/b.tar", "--results")[0] == 2
-    going = a_run(root, task("x"), state="running")
-    status, _, err = command("export", going.name, "-o", "c.tar")
-    assert status == 2 and "may still go on" in err and "last sign of life" not in err
-    for name in ("status.json", "run.log"):
-        os.utime(going / name, (10**9, 10**9))
-    status, _, err = command("export", going.name, "-o", "c.tar")
-    assert status == 2 and "last sign of life was at 2001-09-09T01:46:40Z" in err
-    (one / "link").symlink_to("/etc/passwd")
-    status, _, err = command("export", one.name, "-o", "c.tar", "--results")
-    assert status == 0 and "left out of the bundle: link: it is a link" in err
-    assert sorted(path.name for path in Path().glob("*.tar")) == ["b.tar", "c.tar"]
-    assert not list(Path().glob(".*"))
-
-
-def test_a_disk_that_fills_leaves_no_half(
-    root: Path, two: tuple[Path, Path], command: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    command("export", two[0].name, "-o", "one.tar")
-    before = sorted(tmp_path.iterdir())
-    with monkeypatch.context() as patch:
-        patch.setattr(bundles.tarfile.TarFile, "addfile", _full)
-        status, _, err = command("export", two[0].name, "-o", "two.tar")
-        assert status == 5 and "nothing is left" in err and sorted(tmp_path.iterdir()) == before
-    with monkeypatch.context() as patch:
-        patch.setattr(bundles.os, "fsync", _full)
-        status, _, err = command("--root", "new", "import", "one.tar")
-        assert status == 5 and "nothing of the bundle was taken" in err and listing(tmp_path / "new") == {}
-    with monkeypatch.context() as patch:
-        patch.setattr(bundles.shutil, "disk_usage", lambda _: shutil._ntuple_diskusage(10, 9, 1))
-        assert "and 1 are free" in command("--root", "new", "import", "one.tar")[2]
-        assert "and 1 are free" in command("export", two[0].name, "-o", "two.tar")[2]
-    assert command("--root", "new", "import", "one.tar")[0] == 0
-
-
 def test_a_read_only_store_is_one_plain_error(
     root: Path, two: tuple[Path, Path], command: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As the system says it, whoever this process is."""
-    command("export", two[0].name, "-o", "one.tar")
     damage(place(root, "score one"), "bit")
 
     def refused(self: Path, *_: Any, **__: Any) -> Any:
@@ -602,225 +486,6 @@ def test_a_read_only_store_is_one_plain_error(
     assert status == 5 and "value are not those" in out and "cannot be set aside" in err
     status, _, err = command("gc", "--keep", two[1].name, "--younger", "0", "--yes")
     assert status == 5 and "Read-only file system" in err
-    status, _, err = command("--root", "new", "import", "one.tar")
-    assert status == 5 and "Read-only file system" in err
-
-
-# Hostile bundles -----------------------------------------------------------------------------------------------------
-
-Member = tuple[tarfile.TarInfo, bytes]
-
-
-def members(bundle: Path) -> list[Member]:
-    with tarfile.open(bundle) as tar:
-        return [(info, tar.extractfile(info).read()) for info in tar]  # type: ignore[union-attr]
-
-
-def put(bundle: Path, content: list[Member], manifest: bool = True) -> None:
-    """Write a bundle by hand; its manifest says what it holds, unless it is told to stay."""
-    if manifest:
-        said = signed_records.read(content[0][1])
-        said["files"] = {
-            info.name: {"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()} for info, data in content[1:]
-        }
-        text = signed_records.text(said).encode()
-        info = tarfile.TarInfo("manifest.json")
-        info.size = len(text)
-        content = [(info, text), *content[1:]]
-    with tarfile.open(bundle, "w", format=tarfile.PAX_FORMAT) as tar:
-        for info, data in content:
-            tar.addfile(info, io.BytesIO(data))
-
-
-def member(name: str, data: bytes = b"x", kind: bytes = tarfile.REGTYPE, link: str = "") -> Member:
-    info = tarfile.TarInfo(name)
-    info.type, info.linkname = kind, link
-    info.size = len(data) if kind == tarfile.REGTYPE else 0
-    return info, data if kind == tarfile.REGTYPE else b""
-
-
-KEY = "ab" * 32
-NAMES = {
-    "../evil": "leads out", "/etc/evil": "absolute", "runs/RUN/../../evil": "leads out", "runs/RUN/./x": "no plain path",
-    "runs/other/x": "another run", "runs/RUN": "neither", "evil": "neither", "store/extract/x": "neither", "runs/RUN/a\\b": "no plain path",
-    "runs/RUN/a\nb": "no plain path", "runs/RUN/" + "n" * 300: "too long", "store/../ab/" + KEY + "/record.json": "leads out",
-    f"store/extract/ab/{KEY[:-1]}/record.json": "no key", f"store/extract/ab/{KEY.upper()}/record.json": "no key",
-    f"store/extract/ab/{KEY}.tmp-1/record.json": "no key", f"store/extract/cd/{KEY}/record.json": "another shelf",
-    f"store/recordings/ab/{KEY}/record.json": "no stage", f"store/.hidden/ab/{KEY}/record.json": "no stage",
-    f"store/extract/ab/{KEY}/value": "has no record", "runs/RUN/status.json/x": "both a file and a folder",
-}  # fmt: skip
-
-
-@pytest.fixture
-def bundle(made: Made, tmp_path: Path) -> Path:
-    (tmp_path / "one.tar").write_bytes(made.bundle)
-    return tmp_path / "one.tar"
-
-
-@pytest.fixture
-def refused(command: Command, tmp_path: Path) -> Callable[[Path, str], None]:
-    """The bundle is refused with these words, and nothing of it is anywhere."""
-
-    def check(bundle: Path, said: str) -> None:
-        outside = {path for path in tmp_path.rglob("*") if "new" not in path.parts}
-        status, _, err = command("--root", "new", "import", str(bundle))
-        assert status == 3 and "the bundle is refused" in err and said in err, err
-        assert listing(tmp_path / "new") == {} if (tmp_path / "new").exists() else True
-        assert outside == {path for path in tmp_path.rglob("*") if "new" not in path.parts}
-
-    return check
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_a_name_that_leads_elsewhere_is_refused(
-    made: Made, bundle: Path, refused: Callable[[Path, str], None], name: str
-) -> None:
-    put(bundle, [*members(bundle), member(name.replace("RUN", made.runs[0]))])
-    refused(bundle, NAMES[name])
-
-
-@pytest.mark.parametrize(
-    ("kind", "said"),
-    [(tarfile.SYMTYPE, "a link"), (tarfile.LNKTYPE, "a link"), (tarfile.FIFOTYPE, "a named pipe"), (tarfile.CHRTYPE, "a device"),
-     (tarfile.BLKTYPE, "a device"), (tarfile.DIRTYPE, "a folder"), (tarfile.GNUTYPE_SPARSE, "no plain file"), (b"Z", "no plain file")],
-)  # fmt: skip
-def test_what_is_no_plain_file_is_refused(
-    bundle: Path, refused: Callable[[Path, str], None], kind: bytes, said: str
-) -> None:
-    content = members(bundle)
-    odd, _ = member(content[-1][0].name, kind=kind, link="/etc/passwd")
-    put(bundle, [*content[:-1], (odd, b"")], manifest=False)
-    refused(bundle, said)
-
-
-def changed(content: list[Member], label: str, change: Callable[[dict[str, Any]], object]) -> list[Member]:
-    """The members with the record of an artefact changed, and signed again."""
-    made = []
-    for info, data in content:
-        if info.name.endswith("record.json") and json.loads(data)["notes"]["label"] == label:
-            record = json.loads(data)
-            record.pop("check")
-            change(record)
-            info, data = member(info.name, signed(record).encode())
-        made.append((info, data))
-    return made
-
-
-RECORDS: dict[str, tuple[Callable[[dict[str, Any]], object], str]] = {
-    "another key": (lambda record: record.update(key="ab" * 32), "of another artefact"),
-    "another stage": (lambda record: record.update(stage="train"), "of another artefact"),
-    "other settings": (lambda record: record["parts"].update(settings={"size": 4}), "its key is not that of what it was made of"),
-    "no number": (lambda record: record["parts"].update(settings=float("nan")), "its key is not that of what it was made of"),
-    "another digest": (lambda record: record.update(digest="ab" * 32), "the digest in its record"),
-    "more files": (lambda record: record["files"].update({"../../evil": {"bytes": 1, "sha256": "ab" * 32}}), "a file that is none of its own"),
-    "more files of its own": (lambda record: record["files"].update({"more": {"bytes": 1, "sha256": "ab" * 32}}), "the digest in its record"),
-    "no fields": (lambda record: record.clear(), "other fields"),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("what", RECORDS)
-def test_a_record_that_does_not_agree_is_refused(bundle: Path, refused: Callable[[Path, str], None], what: str) -> None:
-    change, said = RECORDS[what]
-    put(bundle, changed(members(bundle), "score one", change))
-    refused(bundle, said)
-
-
-def test_files_that_a_record_does_not_name_are_refused(bundle: Path, refused: Callable[[Path, str], None]) -> None:
-    content = members(bundle)
-    above = next(info.name for info, _ in content if info.name.endswith("record.json")).rpartition("/")[0]
-    put(bundle, [*content, member(f"{above}/more")])
-    refused(bundle, "names other files")
-
-
-def test_a_member_that_is_not_what_the_manifest_says_is_refused(
-    bundle: Path, refused: Callable[[Path, str], None]
-) -> None:
-    content = members(bundle)
-    (last, data), rest = content[-1], content[:-1]
-    put(bundle, [*rest, (last, bytes(len(data)))], manifest=False)
-    refused(bundle, "are not those that were written")
-    put(bundle, [*rest, member(last.name, data + b"more")], manifest=False)
-    refused(bundle, f"has {len(data) + 4} bytes instead of {len(data)}")
-    put(bundle, rest, manifest=False)
-    refused(bundle, "files are missing")
-    put(bundle, [*content, (last, data)], manifest=False)
-    refused(bundle, "twice")
-    put(bundle, [*content, member("runs/x/y")], manifest=False)
-    refused(bundle, "says nothing")
-    put(bundle, content[1:], manifest=False)
-    refused(bundle, "does not begin with")
-
-
-@pytest.mark.parametrize(
-    "manifest",
-    [b"", b"[]", b"{", b'{"bundle": 1}', b'{"bundle": 2, "run": "r", "files": {"x": 1}}', b'{"bundle": 1, "run": "../r", "files": {"x": 1}}',
-     b'{"bundle": 1, "run": "r", "files": {"runs/r/x": {"bytes": -1, "sha256": "%s"}}}' % (b"ab" * 32),
-     b'{"bundle": 1, "run": "r", "files": {"runs/r/x": {"bytes": true, "sha256": "%s"}}}' % (b"ab" * 32),
-     b'{"bundle": 1, "run": "r", "files": {"runs/r/x": {"bytes": 1, "sha256": "x"}}}', b"[" * 100_000],
-)  # fmt: skip
-def test_a_manifest_of_another_kind_is_refused(
-    bundle: Path, refused: Callable[[Path, str], None], manifest: bytes
-) -> None:
-    put(bundle, [member("manifest.json", manifest), *members(bundle)[1:]], manifest=False)
-    refused(bundle, "the bundle is refused")
-
-
-def test_a_bundle_that_is_cut_off_or_none_is_refused(
-    bundle: Path, refused: Callable[[Path, str], None], command: Command, tmp_path: Path
-) -> None:
-    whole = bundle.read_bytes()
-    zipped = gzip.compress(whole, mtime=0)
-    for content in (b"", b"no tar at all" * 100, whole[:100], whole[:2000], whole[: len(whole) // 2], zipped[: len(zipped) // 2],
-                    zipped[:5], b"\x1f\x8b" + bytes(100), b"BZh9" + bytes(100)):  # fmt: skip
-        bundle.write_bytes(content)
-        refused(bundle, "the bundle is refused")
-    assert command("import", "nothing.tar")[0] == 2
-    os.mkfifo(tmp_path / "pipe")
-    status, _, err = command("import", "pipe")
-    assert status == 2 and "named pipe" in err
-
-
-def test_a_bomb_is_refused_before_it_goes_off(bundle: Path, refused: Callable[[Path, str], None]) -> None:
-    """A header that asks for a gigabyte to be read, and members of other sizes than they say, squeezed into little."""
-    name = tarfile.TarInfo("././@LongLink")
-    name.type, name.size = tarfile.GNUTYPE_LONGNAME, 1 << 30
-    header = name.tobuf(tarfile.GNU_FORMAT)
-    bundle.write_bytes(gzip.compress(header + bytes(1 << 22)))
-    refused(bundle, "larger than any name")
-    data = bytes(1 << 22)
-    files = {"runs/r/x": {"bytes": 1, "sha256": hashlib.sha256(data).hexdigest()}}
-    text = signed_records.text({"bundle": 1, "run": "r", "what": "results", "files": files}).encode()
-    out = io.BytesIO()
-    with tarfile.open(fileobj=out, mode="w") as tar:
-        for info, each in (member("manifest.json", text), member("runs/r/x", data)):
-            tar.addfile(info, io.BytesIO(each))
-    bundle.write_bytes(gzip.compress(out.getvalue()))
-    refused(bundle, "instead of 1")
-
-
-def test_a_folder_that_is_a_link_is_not_followed_out_of_the_bundle(
-    bundle: Path, command: Command, tmp_path: Path
-) -> None:
-    """What stands in the place of an artefact's file beforehand cannot be written through: an import makes new folders."""
-    assert command("--root", "new", "import", str(bundle))[0] == 0
-    victim = tmp_path / "victim"
-    victim.write_text("mine")
-    where = place(tmp_path / "new", "score one")
-    (where / "value").unlink()
-    (where / "value").symlink_to(victim)
-    assert command("--root", "new", "import", str(bundle))[0] == 0
-    assert victim.read_text() == "mine"
-
-
-def test_what_a_killed_import_left_goes_with_the_next(bundle: Path, command: Command, tmp_path: Path) -> None:
-    dead = subprocess.run(
-        [sys.executable, "-c", "from pipeline.processes import mine; print(mine().token())"],
-        capture_output=True, text=True, check=True, cwd=ROOT,
-    ).stdout.strip()  # fmt: skip
-    left = tmp_path / "new" / "runs" / f".import-{dead}-01234567"
-    left.mkdir(parents=True)
-    assert command("--root", "new", "import", str(bundle))[0] == 0
-    assert not left.exists()
 
 
 def test_outcomes_are_what_lists_are_made_of(tmp_path: Path) -> None:
