@@ -58,11 +58,11 @@ def given(asked: Evaluation, training: bool) -> list[Given]:
         copies = system.component.copies(system.settings)
         if copies is None:
             continue
-        level, copy = system.component.level(system.settings), Copy.of(copies, label)
-        found.append(Given(label, level, copy))
+        copy = Copy.of(copies, label)
+        found.append(Given(label, copy))
         if copies.second_root:
-            found.append(Given(f"{label} (second run)", level, copy.at(copies.second_root, "second_root")))
+            found.append(Given(f"{label} (second run)", copy.at(copies.second_root, "second_root")))
         if training and asked.dataset.train:
             there = copy.at(copies.train_root or copies.root, "train_root", training=True)
-            found.append(Given(f"{label} (training)", level, there))
+            found.append(Given(f"{label} (training)", there))
     return found

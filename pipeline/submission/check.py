@@ -18,7 +18,7 @@ from pipeline.datasets.known import NOTHING_KNOWN
 from pipeline.datasets.settings import DatasetSettings
 from pipeline.errors import DataError
 from pipeline.names import few
-from pipeline.submission import files, hearing, lists, sounds, voices
+from pipeline.submission import files, hearing, lists, sounds, treatment
 from pipeline.submission.findings import Check, Report
 from pipeline.submission.side import Side, row
 
@@ -29,12 +29,10 @@ class Given:
 
     Attributes:
         label: what the checks call it.
-        level: that is declared.
         copy: where it lies.
     """
 
     label: str
-    level: str
     copy: Copy
 
 
@@ -72,7 +70,7 @@ def check(settings: DatasetSettings, given: Sequence[Given], threads: int, recor
     everyone = [row(one) for one in rows]
     compare = functools.partial(resemblance.compare, threads=threads, folder=kept)
     sides = [
-        Side(one.label, one.level, one.copy, wanted, everyone, names, heard, compare)
+        Side(one.label, one.copy, wanted, everyone, names, heard, compare)
         for one, names in zip(given, found)
         for wanted in [[row(of) for of in _rows(rows, one.copy.training)]]
     ]
@@ -98,11 +96,7 @@ def _of(side: Side, sides: Sequence[Side], listing: Listing) -> list[Check]:
     if side.copy.setting == "second_root":
         first = [one for one in sides if one.copy.label == side.copy.label and one.copy.setting == "root"]
         made += [sounds.second_run(one, side) for one in first if not one.copy.training]
-    if side.copy.training:
-        parts: voices.Parts = dict.fromkeys(sorted({str(one["set"]) for one in side.wanted}), ())
-        return [*made, voices.level(side, parts)]
-    parts = voices.parts(listing.lists)
-    return [*made, voices.treated(side, parts), voices.level(side, parts)]
+    return made if side.copy.training else [*made, treatment.treated(side, listing.lists)]
 
 
 def _measured(rows: Sequence[Listed], sides: Sequence[Side], threads: int, training: bool, seconds: float) -> list[str]:

@@ -39,7 +39,6 @@ class Side:
 
     Attributes:
         label: what the checks call it.
-        level: that is declared; ``unknown`` if none is.
         copy: where it lies.
         wanted: rows of the utterances that it should hold.
         everyone: rows of all utterances, whose originals a file may hold by mistake.
@@ -49,7 +48,6 @@ class Side:
     """
 
     label: str
-    level: str
     copy: Copy
     wanted: Sequence[Row]
     everyone: Sequence[Row]
@@ -87,12 +85,6 @@ class Side:
     def resemblance(self) -> Resemblance:
         """The anonymised files of the pairs beside their originals."""
         return self.compare(*self.compared)
-
-    @functools.cached_property
-    def unprotected(self) -> set[tuple[str, str]]:
-        """(set, utterance) of the files that hold their own original."""
-        rows = (self.pairs[place].row for place in self.resemblance.unprotected)
-        return {(row["set"], row["utterance"]) for row in rows}
 
 
 def _as_row(row: Row, path: Path, heard: Heard) -> Row:

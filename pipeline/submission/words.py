@@ -100,11 +100,6 @@ WORDS = {
         "the Attacker Challenge)",
         "anonymise enrolment and trial sets with the same system and the same settings",
     ),
-    "level": Words(
-        "level of the pseudo-voices",
-        "attackers are trained and compared at the level that is declared; another one makes them weaker, and privacy look better",
-        "declare the level that the system has (level: fixed | speaker | utterance), or mend the system",
-    ),
     "data": Words(
         "the data set itself",
         "a run refuses the data set before any compute",
