@@ -201,7 +201,7 @@ def different(speakers: int, layout: str, tried: int, runs: int) -> tuple[float,
     """Of equally good systems: the share that is called different at 5 %, and of intervals that exclude 0. Means over utterances."""
     n, called, off = utterances(speakers, layout), 0, 0
     for seed in range(runs):
-        random = np.random.default_rng([seed, speakers, tried, 7])
+        random = np.random.default_rng([seed, speakers, tried, 9])
         a, b = (
             weighted_means(
                 math.sqrt(0.5) * (random.normal(size=(1, speakers)) + random.normal(size=(tried, speakers))), n
@@ -262,11 +262,11 @@ def test_the_corrected_maximum_is_near_the_truth_and_never_far_below(
     for tried, raw, corrected, covered in optimism(speakers, layout, shape, runs):
         assert corrected >= -0.10, f"{tried} attacks: more reassuring than the truth"
         assert corrected <= {"equal": 0.25, "3-60": 0.35, "half": 0.45}[layout] and corrected < raw, f"{tried} attacks"
-        assert covered >= (0.80 if layout == "half" else 0.86), f"{tried} attacks"
+        assert covered >= {"equal": 0.88, "3-60": 0.84, "half": 0.75}[layout], f"{tried} attacks"
 
 
 if __name__ == "__main__":
-    for size, repeats in ((8, 200), (15, 200), (40, 60)):
+    for size, repeats in ((8, 150), (15, 100), (40, 30)):
         for how, strength in itertools.product(LAYOUTS, SHAPES):
             for row in optimism(size, how, strength, repeats):
                 print(size, how, strength, *(f"{number:.2f}" for number in row), flush=True)
