@@ -92,8 +92,8 @@ class Resemblance:
             weaker = "who trains on them is a weaker attacker than the tables name, and privacy is overestimated"
             means = weaker if training else "they are as private as unprotected speech"
             said = self._said(places, f"are the original speech, not anonymised: {by_set}", f": {means}")
-            check = "unprotected_training" if training else "not_anonymised"
-            yield Doubt(check, len(places) / len(self.rows), said)
+            share = len(places) / len(self.rows)
+            yield Doubt("unprotected_training" if training else "not_anonymised", share, said)
         for rate, places in self.made_at().items():
             if odd := [place for place in places if self.originals[place]["sample_rate"] != rate]:
                 header = self.rows[odd[0]]["sample_rate"]

@@ -94,7 +94,7 @@ def test_the_console_script_and_the_module_are_one_entry() -> None:
     script = Path(sysconfig.get_path("scripts")) / "voice-privacy"
     if not script.is_file():
         pytest.skip("the console script is not installed")
-    assert "from pipeline.__main__ import main" in script.read_text()
+    assert "from voice_privacy.__main__ import main" in script.read_text()
 
 
 @pytest.fixture

@@ -130,8 +130,8 @@ def test_one_suffix_in_the_folders_of_two_systems_is_two_systems(tmp_path: Path)
     settings = DatasetSettings(name="vpc", root=str(tmp_path))
     faults: list[Fault] = []
     asked = {"a": {"name": "found", "suffix": "_teamA"}}
-    assert list(systems(asked, settings, faults)) == ["teamA"] and not faults
-    systems({"a": {"name": "found", "suffix": "_anon"}}, settings, faults)
+    assert list(systems(asked, settings, faults, [])) == ["teamA"] and not faults
+    systems({"a": {"name": "found", "suffix": "_anon"}}, settings, faults, [])
     assert "no anonymised copy with the suffix _anon; there are _teamA, _teamB" in faults[0].what
 
 

@@ -155,12 +155,15 @@ def test_each_check_has_a_heading() -> None:
         *(root / "diagnostics").glob("*.py"),
         *(root / "planning").glob("*.py"),
         root / "datasets" / "sameness.py",
+        root / "datasets" / "resemblance.py",
     ]:
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ("Finding", "Doubt"):
                 first = node.args[0] if node.args else None
-                if isinstance(first, ast.Constant) and isinstance(first.value, str):
-                    names.add(first.value)
+                named = [first.body, first.orelse] if isinstance(first, ast.IfExp) else [first]
+                names |= {
+                    each.value for each in named if isinstance(each, ast.Constant) and isinstance(each.value, str)
+                }
     assert {CHECK, "held_out", "weak_extractor", "others_original"} <= names
     assert set(grouping.TITLES) == names
     assert not any("_" in title for title in grouping.TITLES.values())

@@ -19,6 +19,7 @@ def attacks(*several: dict[str, Any]) -> pd.DataFrame:
         "dataset": "d",
         "subset": "f",
         "system": "b2r",
+        "condition": "PP",
         "extractor": "ecapa",
         "trained_on": "anonymised",
         "status": "ok",
@@ -38,8 +39,8 @@ def test_another_choice_of_held_out_speakers_is_said_of_the_strongest_and_flags_
         attack("semi", "plda", 0.03),
     ]
     ((about, found),) = choices(attacks(*tables))
-    assert about == {"dataset": "d", "subset": "f", "system": "b2r", "attacker": "semi", "extractor": "ecapa", "trained_on": "anonymised",
-                     "backend": "cosine"}  # fmt: skip
+    assert about == {"dataset": "d", "subset": "f", "system": "b2r", "condition": "PP", "attacker": "semi", "extractor": "ecapa",
+                     "trained_on": "anonymised", "backend": "cosine"}  # fmt: skip
     assert (found.check, found.value, found.flagged) == ("held_out_choice", 0.0123, False)
     assert found.sentence == (
         "Held-out training speakers would choose another attack than the strongest: semi: ecapa (anonymised), wccn has an EER of 1.2 % "

@@ -17,10 +17,10 @@ from tests.e2e.conftest import Demo, elsewhere
 from tests.toy import HANGS
 
 
-def test_the_wheel_installs_nothing_but_pipeline_with_its_assets(wheel: Path) -> None:
+def test_the_wheel_installs_nothing_but_pipeline_with_its_assets_and_alias(wheel: Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
         names = archive.namelist()
-    assert {name.split("/")[0] for name in names if ".dist-info" not in name} == {"pipeline"}
+    assert {name.split("/")[0] for name in names if ".dist-info" not in name} == {"pipeline", "voice_privacy"}
     for asset in ("conf/config.yaml", "recipes/demo/config.yaml", "recipes/kaldi/config.yaml"):
         assert f"pipeline/_assets/{asset}" in names
     assert any(name.startswith("pipeline/_assets/data_manifests/") for name in names)

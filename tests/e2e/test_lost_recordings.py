@@ -52,7 +52,8 @@ def test_a_model_that_lacks_a_recording_has_no_value_or_is_marked(
     one, others = found["status"] == "incomplete", found["status"] == "ok"
     assert status == 3 and lost in err and "allow_partial=true" in err, err
     assert one.any() and others.any() and (one | others).all()
-    assert set(found[one].index.get_level_values("subset")) == {f"toy_trials_{_sex(root, speaker)}"}
+    short = {f"toy_trials_{_sex(root, speaker)}", "toy (mean of f and m)"}
+    assert set(found[one].index.get_level_values("subset")) == short
     assert found.loc[one, "value"].isna().all() and found.loc[others, "value"].notna().any()
     assert found.loc[one, "reason"].str.contains(f"1 model is made of fewer .*{speaker} without {lost}").all()
 

@@ -66,7 +66,7 @@ def stage(out: str, name: str) -> list[str]:
 def test_a_finished_run_and_one_of_which_nothing_is_known(command: Command, tmp_path: Path) -> None:
     status, out, err = command("plan")
     assert status == 0, err
-    assert out.splitlines()[-1] == "in all: 28 tasks, nothing to compute"
+    assert out.splitlines()[-1] == "in all: 29 tasks, nothing to compute"
     assert stage(out, "extract") == ["extract: 6 reused, 0 to compute"]
     status, out, _ = command("plan", exp="other")
     assert status == 0
@@ -102,7 +102,7 @@ def test_each_kind_of_reason(command: Command, tmp_path: Path, monkeypatch: pyte
         "reused",
         "reused",
     ]
-    assert len([line for line in out.splitlines() if line.startswith("  ")]) == 28
+    assert len([line for line in out.splitlines() if line.startswith("  ")]) == 29
 
 
 @pytest.mark.slow

@@ -546,8 +546,12 @@ def test_the_strongest_attack_stands_on_all_attacks_and_systems_are_compared_in_
             for ref in source.ref.task.sources()
         }
         assert scores == wanted
-    assert [(one.a, one.b, one.to_baseline) for one in made.compared] == [("b2", "b2r", True)]
-    (task,) = (one.ref.task for one in made.compared)
+    assert [(one.a, one.b, one.to_baseline) for one in made.compared] == [
+        ("b2", "b2r", True), ("original", "b2", False), ("original", "b2r", False),
+    ]  # fmt: skip
+    task = made.compared[0].ref.task
+    protected = made.answered[1].ref.task.settings["protected"]
+    assert protected == [place for place, one in enumerate(made.answered[1].attacks) if one["condition"] == "PP"] != []
     # The levels of the systems' training sets differ; the attacks are the same.
     both = [one for one in made.answered[1].attacks if one["condition"] == "OPP"]
     assert len(task.settings["same"]) == len(made.answered[1].attacks) - len(both) == len(made.answered[2].attacks)

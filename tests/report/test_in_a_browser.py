@@ -92,7 +92,8 @@ SMALL = """
     across: Math.max(page.documentElement.scrollWidth, page.body.scrollWidth),
     system: there(first.querySelector('.system')),
     value: there(first.querySelector('[data-metric=d_ece] .value')),
-    others: all('[data-metric]:not([data-metric=d_ece]):not([data-metric=rank])', first).map(e => box(e).left),
+    eer: there(first.querySelector('[data-metric=eer] .value')),
+    others: all('[data-metric=tag], .plot', first).map(e => box(e).left),
     said: all('#leaderboard *').filter(e => shown(e) && /scrolls/.test(text(e))).length,
   };
 """
@@ -108,6 +109,8 @@ def test_a_narrow_screen_shows_system_and_value_first_and_says_that_the_table_sc
         0
         <= seen["system"]["left"]
         < seen["system"]["right"]
+        <= seen["eer"]["left"]
+        < seen["eer"]["right"]
         <= seen["value"]["left"]
         < seen["value"]["right"]
         <= NARROW
