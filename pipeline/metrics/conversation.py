@@ -364,5 +364,5 @@ def conversations(
     first = np.concatenate([np.arange(start, end - length + 1, length) for start, end in zip(starts, ends)])
     if not first.size:
         raise MetricError(f"no speaker has {length} utterances that are tried against one enrolled speaker")
-    joined = values[first[:, None] + np.arange(length)].mean(axis=1)
+    joined = round_means(values[first[:, None] + np.arange(length)].mean(axis=1))
     return Trials(joined, pair[first] // len(names), pair[first] % len(names))

@@ -117,7 +117,8 @@ def test_the_document_runs_as_it_stands(
 ) -> None:
     """Every command in turn. Lines that are shown come out in their order: trained networks differ between processors in
     their numbers, so of our own rows all but these; printed numbers to the digit. Folder, command and class agree to the last bit."""
-    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    # What is installed by the test, for processes of its own.
+    monkeypatch.setenv("PYTHONPATH", f"{home / 'site'}:{ROOT}")
     run, ways = "", []
     for command, lines in SHOWN:
         called = shlex.split(command.replace("RUN", run))
