@@ -47,8 +47,11 @@ def test_a_system_without_training_copies_is_untried_under_that_attacker_alone(
     fits = {line.partition(" on ")[2].partition(":")[0] for line in out.splitlines() if "fit wccn" in line}
     assert any("up" in one for one in fits) and not any("tts" in one for one in fits)
     scored = [line for line in out.splitlines() if line.startswith("  score t_trials_f")]
-    assert sum("against tts" in line for line in scored) == 2, "the ignorant attacker by both back ends"
-    assert sum("up against up" in line for line in scored) == 1, "who has learnt from up's speech, there alone"
+    assert sum("against tts" in line for line in scored) == 3, (
+        "the ignorant attacker, by cosine and by wccn on either centre"
+    )
+    adapted = [line for line in scored if "up against up" in line]
+    assert adapted and not any("tts" in line for line in adapted), "who has learnt from up's speech, there alone"
 
 
 @pytest.mark.slow

@@ -551,7 +551,11 @@ def test_the_strongest_attack_stands_on_all_attacks_and_systems_are_compared_in_
     ]  # fmt: skip
     task = made.compared[0].ref.task
     protected = made.answered[1].ref.task.settings["protected"]
-    assert protected == [place for place, one in enumerate(made.answered[1].attacks) if one["condition"] == "PP"] != []
+    assert (
+        protected
+        == [place for place, one in enumerate(made.answered[1].attacks) if one["condition"] in ("PP", "OPP")]
+        != []
+    )
     # The levels of the systems' training sets differ; the attacks are the same.
     both = [one for one in made.answered[1].attacks if one["condition"] == "OPP"]
     assert len(task.settings["same"]) == len(made.answered[1].attacks) - len(both) == len(made.answered[2].attacks)
