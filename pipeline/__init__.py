@@ -69,7 +69,7 @@ def read(run: "Path | str") -> "Result":
         interval, null_low null_high of its null band, and the ceiling; n_expected n_used n_speakers n_target n_nontarget; status reason
         note; signature config_digest input_digest model_digest code_version device.
     ``leaderboard``, one a subset and system, best first:
-        dataset subset n_sets system system_level protects rank; the strongest attack: condition attacker extractor trained_on backend by_set,
+        dataset subset n_sets system system_level anonymised verdict withheld rank; the strongest attack: condition attacker extractor trained_on backend by_set,
         out of n_attacks of which so many contenders cannot be told apart, what is untried or unchecked; d_ece d_ece_low d_ece_high of the
         maximum over attacks, d_ece_corrected, null_low null_high p_chance and what follows, chance; eer eer_low eer_high of that attack, and of all
         lowest_eer lowest_eer_low lowest_eer_high lowest_eer_attack; of those that enrol protected speech pp_attack pp_d_ece pp_eer pp_p_chance;

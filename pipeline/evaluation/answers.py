@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -50,6 +50,7 @@ def formed(
     known_of = _held_out(graph, outcome)
     boards: list[Row] = []
     behind: list[Row] = []
+    spared = _spared(graph.answered)
     for one in graph.answered:
         made = outcome.artefact(one.ref)
         here = [found.completed(one, row) for row in _read(made, ROWS)]
@@ -68,7 +69,10 @@ def formed(
         if one.a in known and one.b in known
     ]
     _correct(differences)
-    _rank(boards, differences, graph.unevenly_attacked)
+    for row in boards:
+        names = [name for name in spared.get(row["system"], []) if f"{name} with " not in row.get("untried", "")]
+        row["untried"] = ", ".join(filter(None, [row.get("untried", ""), *names]))
+    _rank(boards, differences, spared)
     for row in differences:
         row["sentence"] = words.of_difference(row)
     return {
@@ -76,6 +80,13 @@ def formed(
         "attacks": answers.frame("attacks", behind),
         "differences": answers.frame("differences", differences),
     }
+
+
+def _spared(answered: Sequence[Answered]) -> dict[str, list[str]]:
+    """The attackers that were tried on other systems and not on this one, by system: such a system has no rank beside the others."""
+    tried = {one.identity["system"]: {attack["attacker"] for attack in one.attacks} for one in answered if one.protects}
+    everyone = set[str]().union(*tried.values())
+    return {system: sorted(everyone - attackers) for system, attackers in tried.items() if everyone - attackers}
 
 
 def _absent(found: _Results, answered: Sequence[Answered], boards: Sequence[Row]) -> Iterator[Row]:
@@ -91,7 +102,7 @@ def _absent(found: _Results, answered: Sequence[Answered], boards: Sequence[Row]
             if one.protects and (subset, system) not in there:
                 lacking = [name for name in found.parts(subset) if name not in sets_of.get(system, set())]
                 reason = f"no attack was tried on {', '.join(lacking)}"
-                about = {**one.identity, "subset": subset, "n_sets": n_sets, "protects": True}
+                about = {**one.identity, "subset": subset, "n_sets": n_sets, "anonymised": True}
                 yield {**about, "status": "incomplete", "reason": reason}
 
 
@@ -228,7 +239,7 @@ def _status(found: _Results, one: Answered, row: Row, allow_partial: bool) -> tu
 
 
 def _board(found: _Results, one: Answered, row: Row, status: str, reason: str) -> Row:
-    about = {**one.identity, "subset": row["subset"], "protects": one.protects, "status": status, "reason": reason}
+    about = {**one.identity, "subset": row["subset"], "anonymised": one.protects, "status": status, "reason": reason}
     about |= {name: _whole(row[name]) for name in ("n_attacks", "n_expected", "n_used", "n_target", "n_nontarget")}
     about["n_sets"] = len(found.parts(row["subset"]))
     about["untried"] = ", ".join([*one.untried, *_elsewhere(one, found.parts(row["subset"]))])
@@ -345,12 +356,12 @@ def _correct(rows: Sequence[Row]) -> None:
             row |= {"p_holm": float(p), "n_compared": len(several)}
 
 
-def _rank(boards: list[Row], differences: Sequence[Row], without_rank: Sequence[str]) -> None:
+def _rank(boards: list[Row], differences: Sequence[Row], without_rank: Collection[str]) -> None:
     """Ranks of the systems that protect, shared where nothing separates them, and the order of the rows: best first."""
     better = list(_better(differences))
     subsets = list(dict.fromkeys(row["subset"] for row in boards))
     for subset in subsets:
-        ranked = [row for row in boards if row["subset"] == subset and row["protects"] and "d_ece" in row]
+        ranked = [row for row in boards if row["subset"] == subset and row["anonymised"] and "d_ece" in row]
         ranked = [row for row in ranked if row["system"] not in without_rank]
         place = {row["system"]: number for number, row in enumerate(ranked)}
         pairs = [
@@ -362,7 +373,7 @@ def _rank(boards: list[Row], differences: Sequence[Row], without_rank: Sequence[
     boards.sort(
         key=lambda row: (
             subsets.index(row["subset"]),
-            not row["protects"],
+            not row["anonymised"],
             row.get("rank", last),
             _corrected(row),
         )

@@ -42,7 +42,7 @@ from pipeline.files import write_atomically
 from pipeline.garbage import seldom_collected
 from pipeline.planning import Evaluation, Graph, Machine
 from pipeline.planning.averages import formed, rankers
-from pipeline.report import render
+from pipeline.report import render, verdict
 from pipeline.report.drawn import Drawn
 from pipeline.report.scorecard import labels
 from pipeline.report.scorecard import runs as scorecards
@@ -229,10 +229,12 @@ def _gathered(
     tables = answered.formed(
         graph, gathered.measured, gathered.rows, run.outcome, run.asked.allow_partial, means, unchecked
     )
-    answers.write(tables | speakers.formed(graph, data, run.outcome, tables["leaderboard"], folder.path), folder.path)
+    of_speakers = speakers.formed(graph, data, run.outcome, tables["leaderboard"], folder.path)
     known = [*graph.findings, *strongest.choices(tables["attacks"])]
     judged = graph.diagnoses, graph.heard, gathered.measured, run.outcome, folder.path
-    judge.run(*judged, known, graph.orders, tables["leaderboard"])
+    checks = judge.run(*judged, known, graph.orders, tables["leaderboard"])
+    tables["leaderboard"] = verdict.judge(tables["leaderboard"], tables["differences"], checks)
+    answers.write(tables | of_speakers, folder.path)
     asked = run.asked.bands
     if asked is not None:
         by, rule, board = rankers(run.asked), asked.model_dump(exclude={"attacker"}), tables["leaderboard"]

@@ -194,8 +194,6 @@ def _untrainable(plan: Plan) -> None:
                 f"not tried on {system}: {few(names)}, for {plan.data.untrainable[system]}; under the other attackers alone "
                 f"{system} may look more private than it is"
             )
-    if not all(untried.values()):
-        plan.graph.unevenly_attacked = [system for system, names in untried.items() if names]
 
 
 def _unanswered(plan: Plan) -> None:

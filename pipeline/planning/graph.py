@@ -123,7 +123,6 @@ class Graph:
         notes: what a reader should know of the attacks that were planned, and of those that were not.
         limits: what was asked for and gives no row (:mod:`pipeline.tables.limits`).
         trained_on: by the label of a back end that is trained, how many speakers each of its training sets has, by what messages call it.
-        unevenly_attacked: systems on which an attacker was not tried that was tried on others: they have no rank beside these.
         left_out: of systems that are not ranked because tasks failed: that they are not, and why.
     """
 
@@ -142,7 +141,6 @@ class Graph:
     notes: list[str] = field(default_factory=list)
     limits: list[str] = field(default_factory=list)
     left_out: list[str] = field(default_factory=list)
-    unevenly_attacked: list[str] = field(default_factory=list)
     trained_on: dict[str, dict[str, int]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:

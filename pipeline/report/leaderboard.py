@@ -95,7 +95,7 @@ def subsets(board: pd.DataFrame) -> list[str]:
     """The subsets, the one to show first at the front: those with an answer first, means before sets, test before the others."""
     order = list(dict.fromkeys(board["subset"].astype(str)))
     sets = dict(zip(board["subset"].astype(str), board["n_sets"].fillna(1).astype(int)))
-    answered = set(board["subset"][board["protects"] & board["d_ece"].notna()].astype(str))
+    answered = set(board["subset"][board["anonymised"] & board["d_ece"].notna()].astype(str))
     return sorted(order, key=lambda name: (name not in answered, sets[name] < 2, "test" not in name, order.index(name)))
 
 
@@ -203,7 +203,7 @@ def text(board: pd.DataFrame, differences: pd.DataFrame, diagnostics: pd.DataFra
 
 def attacked(board: pd.DataFrame) -> bool:
     """Whether a system that protects was attacked."""
-    return len(board) > 0 and bool(board["protects"].any())
+    return len(board) > 0 and bool(board["anonymised"].any())
 
 
 def legend(board: pd.DataFrame) -> list[str]:

@@ -153,7 +153,7 @@ def _others(shown: Shown) -> list[Finding]:
     """The findings that cast doubt on attacks, but for the one in the sentence."""
     flagged = sorted(grouping.findings(shown.diagnostics).flagged, key=lambda one: one.check in verdict.ADVICE)
     subsets = leaderboard.subsets(shown.board) if len(shown.board) else []
-    found = verdict.verdicts(shown.board, shown.differences, subsets[0]) if subsets else []
+    found = verdict.verdicts(shown.board, shown.differences, subsets[0], shown.diagnostics) if subsets else []
     said = verdict.doubt_about(verdict.lead(found).row, shown.diagnostics) if found else ""
     return [one for one in flagged if one.sentence != said]
 

@@ -1,7 +1,7 @@
 """Whether each system protects, and which protects best: from the numbers of the answer to the sentence that can be quoted.
 
 The rule. A system **protects** where the paired test (corrected over the systems) shows that it discloses less than unprotected speech,
-each under its strongest attack. Where the test shows that it discloses more, it **discloses more**; where it shows neither, the system is
+each under its strongest attack, and nothing else explains that; else the verdict is **withheld** (:func:`_withheld`). Where the test shows that it discloses more, it **discloses more**; where it shows neither, the system is
 **not shown to protect**, and the same holds where nothing can be tested. Without a number of unprotected speech nothing is said of
 protection. Systems are ranked in words only among those that protect.
 """
@@ -11,7 +11,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import pandas as pd
@@ -34,9 +34,19 @@ NO_PROTECTED = (
 )
 
 Row = Mapping[str, Any]
-Kind = Literal["protects", "unshown", "more", "untested", "unknown"]
-REASSURING: tuple[Kind, ...] = ("protects", "unshown", "untested", "more", "unknown")
+Kind = Literal["protects", "withheld", "unshown", "more", "untested", "unknown"]
+REASSURING: tuple[Kind, ...] = ("protects", "withheld", "unshown", "untested", "more", "unknown")
 """From the most to the least reassuring."""
+WORDS: dict[Kind, str] = {
+    "protects": "protects", "withheld": "withheld", "unshown": "not shown to protect", "more": "discloses more", "untested": "not tested",
+    "unknown": "not compared",
+}  # fmt: skip
+"""How the leaderboard's column ``verdict`` names them."""
+NO_SPEECH_OF_ITS_OWN = {"not_anonymised": 0.05, "same_audio": 0.05, "others_original": 0.05, "length": 0.0}
+"""Checks of a system's audio by the share of files from which on no number tells how private the system is: attackers miss such speech
+for another reason."""
+NO_EVIDENCE = 1e-9
+"""Bits: calibration on a finite set finds more in any scores but equal ones and those of the wrong order."""
 
 
 # --- words ----------------------------------------------------------------------------------------------------------
@@ -131,11 +141,11 @@ class Verdict:
 
     Attributes:
         row: of the leaderboard.
-        kind: ``protects``, ``unshown``, ``more`` (it discloses more than unprotected speech), ``untested``, or ``unknown`` (there is no
+        kind: ``protects``, ``withheld`` (it would, but for ``reason``), ``unshown``, ``more`` (it discloses more than unprotected speech), ``untested``, or ``unknown`` (there is no
             number of unprotected speech).
         unprotected: the row of unprotected speech with which it was compared; None where there is none.
         p: of the comparison, corrected; NaN where it was not tested.
-        reason: why it was not tested.
+        reason: why it was not tested, or why the verdict is withheld.
     """
 
     row: Row
@@ -161,18 +171,51 @@ class Verdict:
         return joined(what for what, is_so in found if is_so)
 
 
-def verdicts(board: pd.DataFrame, differences: pd.DataFrame, subset: str) -> list[Verdict]:
-    """What is shown of each system that protects and has a number, in the order of the leaderboard."""
+def verdicts(board: pd.DataFrame, differences: pd.DataFrame, subset: str, diagnostics: pd.DataFrame) -> list[Verdict]:
+    """What is shown of each anonymised system that has a number, in the order of the leaderboard."""
     rows = [completed(row) for row in results.records(board) if row["subset"] == subset]
     valued = [row for row in rows if not math.isnan(row["d_ece"])]
-    unprotected = [row for row in valued if not row["protects"]]
-    return [_verdict(row, unprotected, differences) for row in valued if row["protects"]]
+    unprotected = [row for row in valued if not row["anonymised"]]
+    return [_verdict(row, unprotected, differences, diagnostics) for row in valued if row["anonymised"]]
 
 
-def _verdict(row: Row, unprotected: Sequence[Row], differences: pd.DataFrame) -> Verdict:
+def judge(board: pd.DataFrame, differences: pd.DataFrame, diagnostics: pd.DataFrame) -> pd.DataFrame:
+    """The leaderboard with its columns ``verdict`` and ``withheld`` (why)."""
+    judged = board.copy()
+    for subset in dict.fromkeys(board["subset"].astype(str)):
+        for verdict in verdicts(board, differences, subset, diagnostics):
+            place = (judged["subset"] == subset) & (judged["system"] == verdict.system)
+            judged.loc[place, "verdict"] = WORDS[verdict.kind]
+            if verdict.kind == "withheld":
+                judged.loc[place, "withheld"] = verdict.reason
+    return judged
+
+
+def _verdict(row: Row, unprotected: Sequence[Row], differences: pd.DataFrame, diagnostics: pd.DataFrame) -> Verdict:
     """The least reassuring verdict over all that is unprotected."""
-    found = [_against(row, one, differences) for one in unprotected]
-    return max(found, key=lambda one: REASSURING.index(one.kind), default=Verdict(row, "unknown"))
+    compared = [_against(row, one, differences) for one in unprotected]
+    worst = max(compared, key=lambda one: REASSURING.index(one.kind), default=Verdict(row, "unknown"))
+    reason = _withheld(row, diagnostics) if worst.kind == "protects" else ""
+    return replace(worst, kind="withheld", reason=reason) if reason else worst
+
+
+def _withheld(row: Row, diagnostics: pd.DataFrame) -> str:
+    """Why a lower disclosure shows no protection; '' if nothing but protection is known to explain it."""
+    system = str(row["system"])
+    for finding in results.records(diagnostics) if len(diagnostics) else []:
+        least = NO_SPEECH_OF_ITS_OWN.get(str(finding["check"]))
+        if (
+            least is not None
+            and str(finding["system"]) == system
+            and bool(finding["flagged"])
+            and finding["value"] >= least
+        ):
+            return str(finding["sentence"]).removeprefix(f"System {system}: ").rstrip(".")
+    if row["d_ece"] <= NO_EVIDENCE:
+        return "its scores hold no evidence at all, as equal ones and those of the wrong order do after a failed extraction"
+    if pd.isna(row["rank"]):
+        return f"it was spared attacks that were tried on others ({row['untried']})"
+    return ""
 
 
 def _against(row: Row, unprotected: Row, differences: pd.DataFrame) -> Verdict:
@@ -207,7 +250,7 @@ def sentence(
 ) -> str:
     """What a reviewer could quote of one subset: whether the systems protect, compared with unprotected speech, which protects best, and
     the strongest doubt about the attack, cut to the ``longest`` that is wanted; '' where no protected speech was attacked."""
-    found = verdicts(board, differences, subset)
+    found = verdicts(board, differences, subset, diagnostics)
     if not found:
         return ""
     first = lead(found)
@@ -217,7 +260,7 @@ def sentence(
         parts.append("The attacks do not recognise unprotected speech either, so that they show nothing.")
     elif first.row["chance"] == "within" and first.kind == "protects":
         parts.append(f"{first.system} is {NOTHING}.")
-    ranked = [row for row in results.records(board) if row["subset"] == subset and row["protects"]]
+    ranked = [row for row in results.records(board) if row["subset"] == subset and row["anonymised"]]
     without = [str(row["system"]) for row in ranked if math.isnan(row["d_ece"])]
     if without:
         parts.append(f"There is no number for {joined(without)}.")
@@ -244,6 +287,8 @@ def _headline(first: Verdict, others: Sequence[Verdict]) -> str:
         )
     if first.kind == "protects":
         return f"{first.system} protects{' best' if _is_best(first, others) else ''}: {numbers}."
+    if first.kind == "withheld" and not others:
+        return f"nothing can be said of protection: {first.reason}. {first.system}: {numbers}."
     if others:
         return f"no system is shown to protect. {first.system}{_status(first, first)}: {numbers}."
     if first.kind == "more":
@@ -267,7 +312,8 @@ def _in_full(row: Row) -> str:
     interval = "" if math.isnan(low) else f"95 % interval {percent(low)} to {percent(high)}; "
     ends = [row["d_ece_low"], row["d_ece_high"]]
     span = "" if any(map(math.isnan, ends)) else f" ({bits(ends[0])} to {bits(ends[1])})"
-    return f"EER {percent(row['lowest_eer'])} % ({interval}{tried}), D_ECE {bits(row['d_ece_corrected'])} bit{span}"
+    partial = f", on {row['n_used']} of {row['n_expected']} trials" if row["status"] == "partial" else ""
+    return f"EER {percent(row['lowest_eer'])} % ({interval}{tried}), D_ECE {bits(row['d_ece_corrected'])} bit{span}{partial}"
 
 
 def _in_short(row: Row) -> str:
@@ -292,7 +338,8 @@ def _scale(first: Verdict, others: Sequence[Verdict]) -> Iterator[str]:
         return
     worse = f", {first.system} has {first.worse}" if first.worse and (others or first.kind == "protects") else ""
     said = f"{_in_short(first.unprotected)}, of at most {bits(D_ECE_MAX)} bit"
-    yield f"Unprotected speech: {said} (difference: {_tested(first)}{worse})."
+    tested = "" if first.kind == "withheld" else f" (difference: {_tested(first)}{worse})"
+    yield f"Unprotected speech: {said}{tested}."
 
 
 def _others(first: Verdict, others: Sequence[Verdict], differences: pd.DataFrame) -> Iterator[str]:
@@ -303,7 +350,7 @@ def _others(first: Verdict, others: Sequence[Verdict], differences: pd.DataFrame
         alike = one.kind == first.kind and one.reason == first.reason
         if alike and one.kind == "protects":
             said += _step(first, one, differences)
-        elif not (alike and one.kind in ("untested", "unknown")):
+        elif one.kind != "withheld" and not (alike and one.kind in ("untested", "unknown")):
             said += _compared(one)
         yield f"{said}."
     rest = ordered[MOST_NAMED:]
@@ -317,6 +364,8 @@ def _status(first: Verdict, one: Verdict) -> str:
     """What is shown of a further system, where the headline has not said it of all."""
     if one.kind == "more":
         return " discloses more than unprotected speech"
+    if one.kind == "withheld":
+        return f" cannot be judged ({one.reason})"
     if first.kind != "protects":
         return ""
     return " protects too" if one.kind == "protects" else " is not shown to protect"
@@ -338,10 +387,6 @@ def _unattacked(found: Sequence[Verdict]) -> Iterator[str]:
     without = [one.system for one in known if not one.row["pp_attack"]]
     if without:
         yield NO_PROTECTED.format(of="" if len(without) == len(found) else f" of {joined(without)}")
-    for one in found:
-        # What has no rank was spared an attacker that others were not.
-        if one.kind == "protects" and pd.isna(one.row["rank"]):
-            yield f"{one.system} was spared attacks ({one.row['untried']}) and may look more private than it is."
     unchecked = next((str(one.row["unchecked"]) for one in found if one.row["unchecked"]), "")
     if unchecked:
         yield f"Whether the attacks were strong enough was not checked ({unchecked})."

@@ -4,6 +4,8 @@ Fractions, bits and dB as in the results. Intervals and null bands are those of 
 that a column is taken from; tests are those of :mod:`pipeline.metrics.swaps`. Absent numbers are NaN, absent texts ''.
 
 ``leaderboard``: a row a subset (or mean over subsets, by its name) and system.
+    anonymised: whether the system is not unprotected speech. verdict: ``protects`` | ``withheld`` | ``not shown to protect`` | ``discloses more`` |
+    ``not tested`` | ``not compared`` (:mod:`pipeline.report.verdict`), '' without a number; withheld: why no verdict is given.
     n_sets: 1, or how many sets it is a mean of; on a mean the strongest attack of each set counts. rank: 1 and one more for each system that
     is shown to be better (p_holm at most 0.05 under each one's strongest attack); none of what does not protect. condition attacker extractor
     trained_on backend: the attack with the highest D_ECE; by_set: that in words where it is another one on each set of a mean, and those columns
@@ -41,7 +43,7 @@ TAKEN = ["alid", "mean_d", "idr", "deid", "g_vd"]
 COUNTS = ["n_sets", "n_attacks", "contenders", "n_expected", "n_used", "n_target", "n_nontarget", "n_speakers", "swaps"]
 
 LEADERBOARD = [
-    "dataset", "subset", "n_sets", "system", "system_level", "protects", "rank", *ATTACK, "by_set", "n_attacks", "contenders",
+    "dataset", "subset", "n_sets", "system", "system_level", "anonymised", "verdict", "withheld", "rank", *ATTACK, "by_set", "n_attacks", "contenders",
     "untried", "unchecked",
     "d_ece", "d_ece_low", "d_ece_high", "d_ece_corrected", "null_low", "null_high", "p_chance", "chance", "eer", "eer_low", "eer_high",
     "lowest_eer", "lowest_eer_low", "lowest_eer_high", "lowest_eer_attack", "pp_attack", "pp_d_ece", "pp_eer", "pp_p_chance",
@@ -59,10 +61,10 @@ DIFFERENCES = [
     "reason", "sentence",
 ]  # fmt: skip
 TABLES = {"leaderboard": LEADERBOARD, "attacks": ATTACKS, "differences": DIFFERENCES}
-FLAGS = ["protects", "contends", "baseline", "unprotected", "exact"]
+FLAGS = ["anonymised", "contends", "baseline", "unprotected", "exact"]
 WHOLE = [*COUNTS, "rank", "n_compared"]
 TEXTS = {
-    "dataset", "subset", "system", "system_level", *ATTACK, "by_set", "untried", "unchecked", "lowest_eer_attack", "pp_attack", "chance", "tag", *(f"{name}_by" for name in TAKEN),
+    "dataset", "subset", "system", "system_level", *ATTACK, "by_set", "verdict", "withheld", "untried", "unchecked", "lowest_eer_attack", "pp_attack", "chance", "tag", *(f"{name}_by" for name in TAKEN),
     "status", "reason", "interval_reason", "null_reason", "under", "reference", "attack", "reference_attack", "metric", "unit",
     "sentence",
 }  # fmt: skip
@@ -124,6 +126,8 @@ def read(name: str, folder: Path) -> pd.DataFrame:
     if not path.is_file():
         return frame(name, [])
     table = written.parquet(path)
+    # An earlier version called it so, whether anything was shown or not.
+    table = table.rename(columns={"protects": "anonymised"})
     if set(table.columns) >= set(TABLES[name]):
         return table
     # An earlier version knew fewer columns: those are absent.

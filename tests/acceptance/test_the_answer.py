@@ -255,9 +255,9 @@ def test_p_values_count_all_swaps_of_ten_speakers(answered: Answered, defined: D
             if p <= 0.05 and not unprotected
         ]
     board = answered.run.leaderboard[answered.run.leaderboard["subset"] == MEAN]
-    for _, row in board[board["protects"]].iterrows():
+    for _, row in board[board["anonymised"]].iterrows():
         assert row["rank"] == 1 + sum(other == row["system"] for _, other in better)
-    order = board[board["protects"]]
+    order = board[board["anonymised"]]
     assert list(order["system"]) == list(order.sort_values(["rank", "d_ece_corrected"], kind="stable")["system"])
     assert list(board["system"])[-1] == "original" and pd.isna(board["rank"].iloc[-1])
 

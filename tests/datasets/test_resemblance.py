@@ -223,6 +223,15 @@ def test_speech_of_24_khz_under_a_header_of_16_is_a_doubt_and_another_tempo_is_n
         assert not [*beside(originals, [(tempo * samples, RATE) for samples, _ in originals]).doubts()]
 
 
+@pytest.mark.parametrize("cut", [1600, 3200, -2400])
+def test_a_wrong_header_is_seen_where_every_file_lost_or_got_the_same_at_its_ends(cut: int) -> None:
+    originals = lengths()
+    (fault,) = beside(originals, [(samples - cut, 22_050) for samples, _ in originals]).faults()
+    assert fault[0] == "header" and "40 of 40 files" in fault[1]
+    right = [((samples - cut) * 22_050 / RATE, 22_050) for samples, _ in originals]
+    assert not [*beside(originals, right).faults()] and not [*beside(originals, right).doubts()]
+
+
 # All, some and none --------------------------------------------------------------------------------------------------
 
 
@@ -244,6 +253,16 @@ def test_a_system_is_refused_where_all_of_it_is_original(correlations: list[floa
     assert [one.startswith(f"{named} of 9 files are the original speech, not anonymised: ") for one in said] == [True] * bool(named)  # fmt: skip
     assert all(doubt.check == "unprotected_training" for doubt in found.doubts(training=True))
     assert NEARLY < ORIGINAL
+
+
+@pytest.mark.parametrize("bare", ["trials", "enrolls"])
+def test_a_set_of_originals_beside_protected_ones_is_refused(bare: str) -> None:
+    """Protected trials against original enrolment, or the other way round, are a weak attack and no privacy."""
+    rows = [{**row(n, 16_000, RATE), "set": name} for name in ("enrolls", "trials") for n in range(5)]
+    found = Resemblance(rows, rows, [1.0 if each["set"] == bare else 0.3 for each in rows])
+    (fault,) = found.faults()
+    assert fault[0] == "original" and fault[1].startswith("5 of 10 files are the original speech")
+    assert fault[1].endswith(f"all of {bare}")
 
 
 @pytest.fixture

@@ -111,7 +111,7 @@ def test_the_last_screen_has_the_answer_and_it_is_that_of_the_scores(tmp_path: P
     board = run.leaderboard[run.leaderboard["subset"] == MEAN]
     assert board["system"].tolist()[0] == "good" and board["system"].tolist()[-1] == "original"
     assert board["rank"].tolist()[:3] == [1, 2, 2] and pd.isna(board["rank"].iloc[-1]), "two alike share their rank"
-    for row in board[board["protects"]].to_dict("records"):
+    for row in board[board["anonymised"]].to_dict("records"):
         of = {attacker: d_ece(tmp_path / "given", row["system"], attacker) for attacker in SHIFTS[row["system"]]}
         assert row["attacker"] == max(of, key=lambda name: of[name])
         assert row["d_ece"] == pytest.approx(max(of.values()), abs=1e-12)

@@ -64,7 +64,7 @@ def test_marks_and_what_is_not_there_are_said() -> None:
     rows = [
         row("b2r", 0.01, chance="within", status="partial"),
         row("b2", 0.2, 2, mean_d_by="f0", idr_by="f0", deid_by="ecapa, plda"),
-        {**row("b3", math.nan, None), **dict.fromkeys(("eer", "l_w", "l_w_ceiling"), math.nan), "protects": True,
+        {**row("b3", math.nan, None), **dict.fromkeys(("eer", "l_w", "l_w_ceiling"), math.nan), "anonymised": True,
          "untried": "semi_informed", "status": "incomplete", "reason": "stands on 3 of 4", "attacker": ""},
     ]  # fmt: skip
     (one,) = board.boards([given(rows)])

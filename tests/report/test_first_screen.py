@@ -33,7 +33,7 @@ NONE = {"condition": "OO", "attacker": "unprotected", "extractor": "ecapa", "tra
 
 
 def row(system: str, value: float, rank: int | None = 1, subset: str = F, **more: Any) -> dict[str, Any]:
-    about = {"dataset": "libri", "subset": subset, "n_sets": 1, "system": system, "protects": rank is not None, "rank": rank,
+    about = {"dataset": "libri", "subset": subset, "n_sets": 1, "system": system, "anonymised": rank is not None, "rank": rank,
              "n_attacks": 2, "contenders": 1, "chance": "above", "status": "ok", "n_speakers": 29, "n_target": 1449,
              "n_nontarget": 14080}  # fmt: skip
     numbers = {"d_ece": value + 0.02, "d_ece_low": value - 0.05, "d_ece_high": value + 0.05, "d_ece_corrected": value, "null_low": 0.001,
@@ -308,7 +308,7 @@ def test_what_a_row_says_without_a_number(make_run: MakeRun, tmp_path: Path) -> 
     )
     board = [
         row("b2r", 0.02, chance="within", status="partial", untried="semi_informed with f0", contenders=2),
-        row("b2", 0.1, None, protects=True, **nothing, status="incomplete", reason="3 < 4 speakers"),
+        row("b2", 0.1, None, anonymised=True, **nothing, status="incomplete", reason="3 < 4 speakers"),
     ]
     html = page(make_run, tmp_path, board, [attack("b2r", 0.02, ADAPTED)])
     found = lines(html)
@@ -323,7 +323,7 @@ def test_what_a_row_says_without_a_number(make_run: MakeRun, tmp_path: Path) -> 
 
 def test_no_number_at_all_is_said(make_run: MakeRun, tmp_path: Path) -> None:
     nothing: dict[str, Any] = dict.fromkeys(("d_ece", "d_ece_low", "d_ece_high", "null_high"), NAN)
-    html = page(make_run, tmp_path / "a", [row("b2", 0.1, None, protects=True, **nothing, reason="too few speakers")])
+    html = page(make_run, tmp_path / "a", [row("b2", 0.1, None, anonymised=True, **nothing, reason="too few speakers")])
     assert words(part(html, "div", 'id="answer"')) == "There is no number for b2: too few speakers."
     html = page(make_run, tmp_path / "b", [row("original", 0.6, None)])
     assert "No protected speech was attacked" in words(part(html, "div", 'id="answer"'))

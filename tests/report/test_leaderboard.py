@@ -32,7 +32,7 @@ def row(
         "subset": subset,
         "n_sets": 1,
         "system": system,
-        "protects": rank is not None,
+        "anonymised": rank is not None,
         "rank": rank,
         "lowest_eer_attack": LAZY,
         "pp_attack": LAZY,
@@ -116,6 +116,45 @@ def test_without_a_significant_difference_in_its_favour_no_system_protects(
         said = said_of([row("b2", value)], rows)
         assert said.startswith(f"On {SUBSET}, {begins}") and said.endswith(ends), said
         assert "b2 protects" not in said
+
+
+def finding(check: str, share: float, text: str) -> pd.DataFrame:
+    about = {"dataset": "libri", "system": "b2"}
+    return sentences.frame([(about, sentences.Finding(check, share, "fraction", f"System b2: {text}.", True))])
+
+
+@pytest.mark.parametrize(
+    ("changed", "diagnostics", "reason"),
+    [
+        ({}, finding("not_anonymised", 0.5, "108 of 216 files are the original speech"), "108 of 216 files are the original"),
+        ({}, finding("same_audio", 1.0, "168 recordings hold one sound"), "168 recordings hold one sound"),
+        ({}, finding("others_original", 1.0, "168 files hold the original of another"), "168 files hold the original"),
+        ({}, finding("length", 1.0, "168 files last as speech of 22050 Hz does"), "168 files last as speech of 22050 Hz"),
+        ({"d_ece": 0.0, "d_ece_corrected": 0.0, "lowest_eer": 0.5}, NONE, "its scores hold no evidence at all"),
+        ({"rank": None, "anonymised": True, "untried": "semi_informed"}, NONE, "it was spared attacks"),
+    ],
+)  # fmt: skip
+def test_a_lower_disclosure_that_something_else_explains_is_no_protection(
+    changed: dict[str, Any], diagnostics: pd.DataFrame, reason: str
+) -> None:
+    own = {**row("b2", 0.1), **changed}
+    said = said_of([own], [against_original("b2", -0.5, 0.01)], diagnostics)
+    assert said.startswith(f"On {SUBSET}, nothing can be said of protection: {reason}") and "protects" not in said
+    judged = verdict.judge(*tables([own, ORIGINAL], [against_original("b2", -0.5, 0.01)]), diagnostics).set_index(
+        "system"
+    )
+    assert judged.loc["b2", "verdict"] == "withheld" and judged.loc["b2", "withheld"].startswith(reason)
+    assert judged.loc["original", "verdict"] == ""
+    two = [own, row("b3", 0.2)]
+    pairs = [against_original("b2", -0.5, 0.01), against_original("b3", -0.4, 0.02)]
+    said = said_of(two, pairs, diagnostics)
+    assert said.startswith(f"On {SUBSET}, b3 protects: ") and f"b2 cannot be judged ({reason}" in said
+
+
+def test_one_file_in_a_hundred_that_is_an_original_is_no_reason_to_withhold_a_verdict() -> None:
+    rare = finding("not_anonymised", 0.01, "2 of 200 files are the original speech")
+    said = said_of([row("b2", 0.1)], [against_original("b2", -0.5, 0.01)], rare)
+    assert said.startswith(f"On {SUBSET}, b2 protects: ") and "2 of 200 files" in said
 
 
 def test_what_was_not_tested_is_not_shown_to_protect() -> None:

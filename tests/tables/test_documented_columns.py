@@ -43,7 +43,7 @@ def test_the_docstring_has_the_columns_of_the_code_in_their_order(name: str) -> 
 
 
 def test_a_leaderboard_of_a_version_with_fewer_columns_is_read(tmp_path: Path) -> None:
-    made = answers.frame("leaderboard", [{"system": "b2", "d_ece": 0.1, "rank": 1, "protects": True}])
+    made = answers.frame("leaderboard", [{"system": "b2", "d_ece": 0.1, "rank": 1, "anonymised": True}])
     made.drop(columns=["alid_chance", "untried", "contenders"]).to_parquet(
         tmp_path / "leaderboard.parquet", index=False
     )

@@ -127,7 +127,7 @@ def _sentences(evaluation: runs.Evaluation, subset: str) -> Iterator[str]:
 
 def _none(board: pd.DataFrame) -> str:
     """What is said where no protected system has a number."""
-    without = [row for row in results.records(board) if row["protects"]]
+    without = [row for row in results.records(board) if row["anonymised"]]
     if not without:
         return "No protected speech was attacked: these are the numbers of unprotected speech."
     why = joined(dict.fromkeys(str(row["reason"]) for row in without))
@@ -138,7 +138,7 @@ def _ordered(rows: list[Row], several: bool) -> list[Row]:
     """Of one run as the table has them; those of several runs among one another, best first."""
     if not several:
         return rows
-    return sorted(rows, key=lambda row: (not row["protects"], math.isnan(row["d_ece"]), row["d_ece_corrected"]))
+    return sorted(rows, key=lambda row: (not row["anonymised"], math.isnan(row["d_ece"]), row["d_ece_corrected"]))
 
 
 def _board(
@@ -152,7 +152,7 @@ def _board(
             "" if several else _rank(row["rank"], ranks),
             str(row["system"]),
             str(row["label"]),
-            bool(row["protects"]),
+            bool(row["anonymised"]),
             [_cell(row, column) for column in heads],
             _strip(row, rows, [one for one in attacks if _same(one, row)], scale),
             leaderboard.about(row),
@@ -235,7 +235,7 @@ def _strip(row: Row, rows: Sequence[Row], attacks: Sequence[Row], scale: Axis) -
         if not math.isnan(one["d_ece"]) and any(one[name] != own[name] for name in answers.ATTACK)
     ]
     unprotected = next(
-        (one["d_ece_corrected"] for one in rows if not one["protects"] and one["run_id"] == row["run_id"]), math.nan
+        (one["d_ece_corrected"] for one in rows if not one["anonymised"] and one["run_id"] == row["run_id"]), math.nan
     )
     dots = [Dot(scale.at(one["d_ece"]), _titled(one), False) for one in others]
     has_interval = not math.isnan(row["d_ece_low"])
