@@ -214,7 +214,7 @@ def _withheld(row: Row, diagnostics: pd.DataFrame) -> str:
     if row["d_ece"] <= NO_EVIDENCE:
         return "its scores hold no evidence at all, as equal ones and those of the wrong order do after a failed extraction"
     if pd.isna(row["rank"]):
-        return f"it was spared attacks that were tried on others ({row['untried']})"
+        return f"it was spared attacks that were tried on others: {row['untried']}"
     return ""
 
 
@@ -266,7 +266,7 @@ def sentence(
         parts.append(f"There is no number for {joined(without)}.")
     parts += _unattacked(found)
     doubt = doubt_about(first.row, diagnostics)
-    if doubt:
+    if doubt and not (first.kind == "withheld" and first.reason in doubt):
         which = f"the attack on {first.system}" if others else "this attack"
         parts.append(f"Doubt about {which}: {cut(doubt, longest)}")
     return " ".join(parts)
