@@ -326,6 +326,9 @@ def test_the_first_screen_of_the_report_has_the_answer(answered: Answered, defin
     assert seen["systems"] == [system for system, _, _ in want]
     for (_, disclosed, rate), text, other in zip(want, seen["d_ece"], seen["eer"], strict=True):
         assert printed(text, disclosed) and printed(other, rate)
-    assert seen["strongest"] == [1] * 5 and seen["others"] == [ATTACKS[system] - 1 for system, _, _ in want]
+    # Where another attack is the strongest on each set, the mean of both is none of those that are on both.
+    board = answered.run.leaderboard[answered.run.leaderboard["subset"] == MEAN].set_index("system")
+    others = [ATTACKS[system] - (board.loc[system, "by_set"] == "") for system, _, _ in want]
+    assert seen["strongest"] == [1] * 5 and seen["others"] == others
     said = re.search(SAID, seen["answer"])
     assert said and any(printed(said[1], rate) and printed(said[2], disclosed) for _, disclosed, rate in want[:-1])

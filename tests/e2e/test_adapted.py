@@ -61,7 +61,7 @@ def test_a_system_is_attacked_in_each_way_and_held_out_speakers_choose(root: Pat
     assert set(held["attacker"]) == {"semi_informed"} and held["held_out"].between(0, 0.5).all()
     said = " ".join(done.stdout.split())
     assert re.search(
-        r"b2r (protects|is not shown to protect|does not protect)[^:]*: EER .*; lowest of \d+ attacks, ", said
+        r"b2r (protects|is not shown to protect|does not protect)[^:]*: EER .*[;(] ?lowest of \d+ attacks, ", said
     ), said
     checks = pd.read_parquet(folder / "diagnostics.parquet")
     assert {"fine_tuning", "held_out"} <= set(checks["check"])
@@ -76,7 +76,7 @@ def test_weaker_attacks_than_those_at_hand_are_said_to_be(root: Path, tmp_path: 
     done = toy.run(*given, cwd=tmp_path, check=True)
     said = " ".join(done.stdout.split())
     assert "! The attacks use ge2e. Stronger extractors are at hand (campplus, " in said
-    assert "Doubt about this attack: No attack was adapted to a system." in said
+    assert "No attack was adapted to a system." in said
     assert "; the only attack, lazy_informed: " in said and "Unprotected speech: EER " in said
 
 
