@@ -119,6 +119,7 @@ def recorded(exp: Path) -> list[dict]:
     return [json.loads((run / "status.json").read_text()) for run in sorted((exp / "runs").iterdir())]
 
 
+@pytest.mark.slow
 def test_a_failing_system_has_no_row_and_the_others_have_theirs(plugin: str, command: Command, tmp_path: Path) -> None:
     given = (*QUICK, f"dataset.root={toy.corpus(tmp_path / 'toy', 4, 4)}", "attacker=[ignorant]", plugin)
     status, out, err = command(*given, "system=[original,b2]", f"paths.root={tmp_path / 'alone'}")

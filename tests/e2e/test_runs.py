@@ -271,6 +271,7 @@ def test_a_sweep_makes_a_run_a_combination_and_reports_merge(first, tmp_path: Pa
     assert all(run.name in page for run in runs)
 
 
+@pytest.mark.slow
 def test_plan_says_what_a_run_would_do_and_prepare_what_the_data_hold(first, tmp_path: Path) -> None:
     home, root, _ = first
     done = toy.run("plan", *arguments(root, "system=[original,b2,b2r]"), cwd=home, check=True)
