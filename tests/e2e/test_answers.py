@@ -217,7 +217,9 @@ def test_a_system_that_was_tried_on_one_set_alone_is_on_all_boards_with_the_reas
     lacking = {(first, "weak"): first, (second, "good"): second, (MEAN, "weak"): first, (MEAN, "good"): second}
     for place, name in lacking.items():
         assert board.loc[place, "reason"] == f"no attack was tried on {name}"
-        assert pd.isna(board.loc[place, "rank"]) and pd.isna(board.loc[place, "d_ece"]) and board.loc[place, "anonymised"]
+        assert (
+            pd.isna(board.loc[place, "rank"]) and pd.isna(board.loc[place, "d_ece"]) and board.loc[place, "anonymised"]
+        )
     for place in ((first, "good"), (second, "weak")):
         assert board.loc[place, "d_ece"] > 0 and board.loc[place, "rank"] == 1
 
