@@ -73,21 +73,14 @@ class Resemblance:
 
     def faults(self) -> Iterator[tuple[str, str]]:
         """What no number can be measured on, by kind: a system that changed nothing, and samples under a wrong rate."""
+        everything = list(range(len(self.rows)))
         # Set by set: an attack on protected trials with original enrolment, or the other way round, is weak for that reason alone.
-        bare: list[int] = []
-        total = 0
-        for name in dict.fromkeys(row["set"] for row in self.rows):
-            places = [place for place, row in enumerate(self.rows) if row["set"] == name]
-            unprotected = [place for place in places if self.correlations[place] > ORIGINAL]
-            nearly = min(self.correlations[place] for place in places) > NEARLY
-            if 2 * len(unprotected) > len(places) and nearly and len(places) >= FEWEST_OF_SET:
-                bare += unprotected
-                total += len(places)
-        if len(self.unprotected) * 2 > len(self.rows) and min(self.correlations) > NEARLY:
-            bare, total = self.unprotected, len(self.rows)
+        groups = [everything] if self._is_original(everything) else [*filter(self._is_original, self._large_sets())]
+        bare = [place for group in groups for place in group if self.correlations[place] > ORIGINAL]
         if bare:
             names = ", ".join(dict.fromkeys(str(self.rows[place]["set"]) for place in bare))
-            others = f", and the other {total - len(bare)} nearly so" if total > len(bare) else ""
+            nearly = sum(map(len, groups)) - len(bare)
+            others = f", and the other {nearly} nearly so" if nearly else ""
             text = "are the original speech, not anonymised, but for level, offset, noise or coding"
             yield "original", self._said(bare, text, f": all of {names}{others}")
         for rate, places in self.made_at().items():
@@ -96,6 +89,18 @@ class Resemblance:
                 text = f"have as many samples as their original at {rate} Hz, but for their ends at most, and {header} Hz in their header"
                 means = ": one of the two headers is wrong, and the voice plays too high or too low"
                 yield "header", self._said(same, text, means)
+
+    def _is_original(self, places: Sequence[int]) -> bool:
+        """Whether the files at these places are all original speech, of which a coding may have taken a few below :data:`ORIGINAL`."""
+        values = [self.correlations[place] for place in places]
+        return 2 * sum(value > ORIGINAL for value in values) > len(values) and min(values) > NEARLY
+
+    def _large_sets(self) -> list[list[int]]:
+        """The places of the rows of each set that is large enough to be judged by itself."""
+        sets: dict[str, list[int]] = defaultdict(list)
+        for place, row in enumerate(self.rows):
+            sets[str(row["set"])].append(place)
+        return [places for places in sets.values() if len(places) >= FEWEST_OF_SET]
 
     def doubts(self, training: bool = False) -> Iterator[Doubt]:
         """What a reader of numbers on these files must know first."""

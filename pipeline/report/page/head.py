@@ -43,6 +43,7 @@ def words(evaluation: runs.Evaluation, rows: pd.DataFrame) -> str:
     sentences.append(
         "In conditions OO, OP and PP, original speech is compared with original, original with protected, and "
         "protected with protected speech."
+        + (" In OPP original and protected speech are enrolled together." if (rows["condition"] == "OPP").any() else "")
     )
     return " ".join(sentences)
 
