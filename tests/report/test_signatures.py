@@ -23,7 +23,7 @@ PARAMETERS: dict[str, Any] = {
     "calibration": "oracle",
     "settings": {"replicates": 1000},
     "protocol": "a" * 64,
-    "code": {"pipeline.stages.measure": 1},
+    "code": {"pipeline.stages.measures.compute": 1},
 }
 NAMES = Names("libri_test_f", "ecapa", "original", "cosine")
 
@@ -49,7 +49,7 @@ def test_without_names_digests_stand_for_them() -> None:
 
 DEEP: dict[str, tuple[dict[str, Any], str]] = {
     "an extractor's setting": ({"extractor": {"name": "ecapa", "training": {"epochs": 4}}}, "extractor"),
-    "code": ({"code": {"pipeline.stages.measure": 2}}, "code"),
+    "code": ({"code": {"pipeline.stages.measures.compute": 2}}, "code"),
     "the back end": ({"backend": {"name": "cosine", "note": "x"}}, "backend"),
     "replicates": ({"settings": {"replicates": 999}}, "settings"),
     "the calibration": ({"calibration": "linear"}, "calibration:linear"),
