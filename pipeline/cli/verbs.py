@@ -128,7 +128,7 @@ def prepare(asked: Evaluation, values: dict[str, Any]) -> int:
         print(f"{name}  {role}  {rows['speaker'].nunique()} speakers  {len(rows)} utterances  {minutes:.1f} min")
     for trials in data.trials.values():
         print(f"{trials.name}  trials  {trials.n_target} target  {trials.n_nontarget} non-target")
-    for line in [*evaluation.said(asked), *_needed(asked)]:
+    for line in [*evaluation.describe_models(asked), *_needed(asked)]:
         print(line)
     return 0
 
@@ -180,7 +180,7 @@ def validate(options: submission.Options, asked: Evaluation, values: dict[str, A
     for line in (*asked.models.passed_over, *_needed(asked)):
         print(line)
     evaluation.check_training(asked)
-    found = evaluation.submission(asked, options.training)
+    found = evaluation.check_submission(asked, options.training)
     if isinstance(found, str):
         if options.asks:
             raise ConfigError(

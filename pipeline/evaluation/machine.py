@@ -33,7 +33,7 @@ def cores() -> int:
     return min(host.cores(), given_cores.cores())
 
 
-def machine(runtime: Runtime) -> Machine:
+def find_machine(runtime: Runtime) -> Machine:
     """The device and the number of threads, all for one process.
 
     Raises:

@@ -78,20 +78,20 @@ class Planned:
         )
 
 
-def planned(
+def describe_plan(
     tasks: Sequence[Task], outcome: Outcome, rates: Rates, at_once: int, notes: tuple[str, ...] = ()
 ) -> Planned:
     """What a run of these tasks would do, sources first, over what its store has."""
     lacking = missing(tasks, outcome)
-    why = Reasons(outcome)
+    reasons = Reasons(outcome)
     work = {task: rates.seconds(task, names) for task, names in lacking.items()}
     size = {task: rates.bytes(task, names) for task, names in lacking.items()}
 
-    def takes(several: Sequence[Task]) -> Takes:
+    def takes(group: Sequence[Task]) -> Takes:
         return Takes(
-            sum(task.resources.seconds for task in several),
-            Estimate.of([work[task] for task in several]),
-            Estimate.of([size[task] for task in several]),
+            sum(task.resources.seconds for task in group),
+            Estimate.of([work[task] for task in group]),
+            Estimate.of([size[task] for task in group]),
         )
 
     stages = dict.fromkeys(task.name for task in lacking)
@@ -99,7 +99,7 @@ def planned(
     return Planned(
         tuple((task, task not in lacking) for task in tasks),
         notes,
-        {task: why.of(task, names) for task, names in lacking.items()},
+        {task: reasons.of(task, names) for task, names in lacking.items()},
         {name: takes([task for task in lacking if task.name == name]) for name in stages},
         of_all,
         at_once,

@@ -63,7 +63,7 @@ class Context:
         }
 
 
-def run(family: type[MetricFamily], settings: ComponentSettings, context: Context, work: Work) -> None:
+def measure(family: type[MetricFamily], settings: ComponentSettings, context: Context, work: Work) -> None:
     """Write ``rows.parquet`` and one parquet file a figure table.
 
     Metrics that are not defined on this data have no value, and the reason: what is too little for them costs no other number.

@@ -16,7 +16,7 @@ from pipeline.tables import manifest, records
 VERSION = "sameness check 2"
 
 
-def run(work: Work) -> None:
+def check_recordings(work: Work) -> None:
     """Write which of the system's recordings of the originals ``listed`` hold one sound
     (:class:`pipeline.datasets.sameness.Sameness`). It stays in the store: a run that finds everything done reads no audio for it.
 
