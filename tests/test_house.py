@@ -93,7 +93,7 @@ def test_only_the_command_line_knows_hydra() -> None:
         for path, tree in TREES.items()
         if any(name.split(".")[0] in ("hydra", "omegaconf", "submitit") for name in imports(tree))
     }
-    known = ("compose", "environment", "launchers", "option_files", "overrides", "sweeps", "trusted")
+    known = ("compose", "environment", "option_files", "overrides", "sweeps", "trusted")
     assert knows == {str(CLI / f"{name}.py") for name in known} | {SENDS}
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from pipeline.assets import assets as assets
-from pipeline.cli import environment, given_scores, names, option_files, overrides
+from pipeline.cli import environment, failures, given_scores, option_files, output, overrides
 from pipeline.cli.overrides import GROUPS
 from pipeline.cli.sweeps import Jobs
 from pipeline.errors import ConfigError, DataError, PipelineError
@@ -23,6 +23,7 @@ from pipeline.evaluation import found
 from pipeline.evaluation.validate import validate
 from pipeline.planning.settings import Evaluation
 
+Action = Callable[[Evaluation, dict[str, Any]], int]
 _LOCK = threading.RLock()
 
 
@@ -148,7 +149,7 @@ def _validated(
     """The evaluation of a configuration; faults name the option file that they stand in."""
     options = {str(group): [str(choices[group])] for group in choices if choices[group] is not None}
     chosen = {**options, **overrides.chosen(arguments)}
-    names.refuse(values)
+    failures.refuse_odd_names(values)
     option_files.refuse_empty(arguments, chosen)
     recipe = str(choices.get("recipe") or "custom")
     try:
@@ -162,9 +163,9 @@ def _validated(
         raise option_files.located(error, arguments, chosen) from None
 
 
-def enter(
+def evaluate_each(
     arguments: Sequence[str],
-    action: Callable[[Evaluation, dict[str, Any]], int],
+    action: Action,
     without_models: bool = False,
     without_data: bool = False,
 ) -> int:
@@ -187,11 +188,12 @@ def enter(
 
     from pipeline.cli import trusted
 
+    output.log_to_stderr()
+
     folders = option_files.folders(arguments)
     read = overrides.readable(arguments)
     _store_recipes()
     _store_copies(arguments)
-    _install_launchers()
     given = forced(option_files.absolute(read))
     jobs = Jobs(functools.partial(_act, action, tuple(arguments), without_models, without_data), given)
     before = sys.argv
@@ -207,14 +209,6 @@ def enter(
     return jobs.status
 
 
-def _install_launchers() -> None:
-    try:
-        from pipeline.cli import launchers
-    except ImportError:  # the plugin comes with the extra `slurm`
-        return
-    launchers.install()
-
-
 def _act(
     action: Callable[[Evaluation, dict[str, Any]], int],
     arguments: Sequence[str],
@@ -228,7 +222,12 @@ def _act(
     choices = HydraConfig.get().runtime.choices
     values = given_scores.settled(_plain(composed, arguments), arguments)
     values = _without_unchosen(values, arguments, str(choices.get("recipe")))
-    return action(_validated(values, arguments, choices, without_models, without_data), values)
+    evaluation = _validated(values, arguments, choices, without_models, without_data)
+    try:
+        return action(evaluation, values)
+    except PipelineError as error:
+        failures.list_all_faults(error, evaluation.paths.runs.parent)
+        raise
 
 
 def _without_unchosen(values: dict[str, Any], arguments: Sequence[str], recipe: str) -> dict[str, Any]:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import functools
 import shutil
 import sys
 import textwrap
 from collections.abc import Sequence
+from typing import Any
 
 from rich.console import Console
 from rich.text import Text
 
+from pipeline.cli.compose import evaluate_each
 from pipeline.cli.output import escaped, for_rich
 from pipeline.evaluation.doctor import counts, examine, status
 from pipeline.planning import Evaluation
@@ -22,7 +25,12 @@ OF_A_MACHINE = ("paths", "runtime", "executor", "store", "hydra")
 """What may be set without saying what is to be evaluated."""
 
 
-def doctor(asked: Evaluation, arguments: Sequence[str]) -> int:
+def main(verb: str, arguments: Sequence[str]) -> int:
+    """Carry out ``doctor``; the exit status."""
+    return evaluate_each(arguments, functools.partial(doctor, arguments), without_models=True, without_data=True)
+
+
+def doctor(arguments: Sequence[str], asked: Evaluation, values: dict[str, Any]) -> int:
     """Look at everything and print what was found, as it is found; the exit status."""
     # Colours on a terminal alone; a remedy is never broken, so that it can be copied.
     console = Console(file=for_rich(sys.stdout), soft_wrap=True, highlight=False, markup=False, emoji=False)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pipeline import processes
-from pipeline.cli.endings import ending
+from pipeline.cli.failures import describe_failure
 from pipeline.engine.stop import Stopped
 from pipeline.errors import PipelineError
 
@@ -156,7 +156,7 @@ class Jobs:
             self.stopped = error.status if self._here else 0
             return Ended(number, what, error.status, self._stopped(error))
         except Exception as error:
-            return Ended(number, what, *ending(error))
+            return Ended(number, what, *describe_failure(error))
 
     def _stopped(self, error: Stopped) -> str:
         told = f"{error}; run the same command again to go on"

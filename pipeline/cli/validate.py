@@ -1,17 +1,21 @@
-"""The verb ``validate``: its options, and the check of a submission as text, HTML and CSV."""
+"""The verb ``validate``: the configuration, and submissions as text, HTML and CSV."""
 
 from __future__ import annotations
 
 import argparse
+import functools
 import shlex
 import textwrap
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
-from pipeline.errors import ConfigError, os_error
+from pipeline import evaluation
+from pipeline.cli.compose import evaluate_each
+from pipeline.errors import ConfigError, DataError, os_error
 from pipeline.files import write_atomically
+from pipeline.planning import Evaluation
 from pipeline.submission import Check, Report
 
 MOST = 5
@@ -46,6 +50,54 @@ class _Parser(argparse.ArgumentParser):
             f"validate: {message}",
             remedy="voice-privacy validate [--html FILE] [--csv FILE] [--training] OVERRIDES",
         )
+
+
+def main(verb: str, arguments: Sequence[str]) -> int:
+    """Carry out ``validate``; the exit status."""
+    options, overrides = taken(arguments)
+    return evaluate_each(overrides, functools.partial(validate, options), without_models=True)
+
+
+def validate(options: Options, asked: Evaluation, values: dict[str, Any]) -> int:
+    """The configuration has been checked when this is reached; submissions are, where they and the data set are there.
+
+    Raises:
+        ConfigError: a check of audio was asked for, and there is none to be had; or a scorecard's table cannot be read.
+    """
+    from pipeline.report.scorecard import runs as of_runs
+
+    of_runs.ready(asked.recipe, asked.scorecard)
+    if asked.dataset.is_given:
+        print(f"valid: dataset {asked.dataset.name}, metrics {', '.join(asked.metrics)}")
+        return 0
+    print(
+        f"valid: dataset {asked.dataset.name}, systems {', '.join(asked.systems)}, "
+        f"extractors {', '.join(asked.extractors)}, attackers {', '.join(asked.attackers)}"
+    )
+    for line in (*asked.models.passed_over, *list_needed(asked)):
+        print(line)
+    evaluation.check_training(asked)
+    found = evaluation.submission(asked, options.training)
+    if isinstance(found, str):
+        if options.asks:
+            raise ConfigError(
+                f"no audio can be checked: {found}",
+                remedy="voice-privacy validate dataset=kaldi dataset.root=DIR '+system.mine={name: external, root: WAVS}'",
+            )
+        print(f"audio was not looked at: {found}")
+        return 0
+    name = asked.dataset.label or Path(asked.dataset.root).expanduser().resolve().name
+    labels = [label for label, one in asked.systems.items() if one.component.copies(one.settings) is not None]
+    for line in write(found, options, f"Submission {', '.join(labels)} to {name}"):
+        print(line)
+    for line in lines(found, where_all_are(options)):
+        print(line)
+    return DataError.status if found.is_wrong else 0
+
+
+def list_needed(asked: Evaluation) -> list[str]:
+    """What of models and vectors is not there: nothing that the data lack."""
+    return [f"a run would also need: what {fault.where} asks for; {fault.what}" for fault in asked.models.lacking]
 
 
 def taken(arguments: Sequence[str]) -> tuple[Options, list[str]]:

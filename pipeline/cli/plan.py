@@ -1,16 +1,21 @@
-"""The verb ``plan``: its option, and what is printed."""
+"""The verb ``plan``: what a run would do, stage by stage, and why."""
 
 from __future__ import annotations
 
 import argparse
+import functools
 from collections.abc import Iterator, Sequence
-from typing import NoReturn
+from typing import Any, NoReturn
 
+from pipeline import evaluation
+from pipeline.cli.compose import evaluate_each
+from pipeline.cli.progress import Meter
 from pipeline.engine.room import Estimate, said
 from pipeline.engine.task import Task
 from pipeline.engine.why import Reason
 from pipeline.errors import ConfigError
 from pipeline.evaluation import Planned
+from pipeline.planning import Evaluation
 
 MOST = 8
 """So many reasons of a stage stand on the screen."""
@@ -19,6 +24,25 @@ MOST = 8
 class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         raise ConfigError(f"plan: {message}", remedy="voice-privacy plan [--tasks] OVERRIDES")
+
+
+def main(verb: str, arguments: Sequence[str]) -> int:
+    """Carry out ``plan``; the exit status."""
+    each, overrides = taken(arguments)
+    return evaluate_each(overrides, functools.partial(plan, each))
+
+
+def plan(each: bool, asked: Evaluation, values: dict[str, Any]) -> int:
+    """Print what a run would do, stage by stage, and why; what stands on work not yet done counts as to compute.
+
+    Raises:
+        StageFailed: what is known to be needed does not fit on the disk; all else is printed before.
+    """
+    planned = evaluation.plan(asked, Meter())
+    for line in lines(planned, each):
+        print(line)
+    planned.refuse()
+    return 0
 
 
 def taken(arguments: Sequence[str]) -> tuple[bool, list[str]]:
