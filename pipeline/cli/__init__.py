@@ -48,14 +48,15 @@ exit status: 0 done, 1 our bug, 2 usage or configuration, 3 data, 4 model missin
 """
 
 
-_MODULES = {
-    "from-scores": "from_scores",
-    "check-plugin": "check_plugin",
-    "status": "status",
-    "store": "store",
-    "export": "export",
-}
-"""Verbs whose options are their own; the others read overrides."""
+MODULES = {
+    "run": "evaluate", "prepare": "evaluate", "train": "evaluate", "fetch-models": "evaluate", "part": "evaluate",
+    "plan": "plan", "validate": "validate", "doctor": "doctor", "report": "report", "compare": "report",
+}  # fmt: skip
+"""The module of this room that carries out a verb which reads overrides."""
+OPTIONS_OF_THEIR_OWN = {
+    "export": "export", "status": "status", "store": "store", "from-scores": "from_scores", "check-plugin": "check_plugin",
+}  # fmt: skip
+"""That of a verb which has its own options, and its own ``--help``."""
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -92,9 +93,9 @@ def _explain(error: Exception, arguments: Sequence[str]) -> int:
 
 
 def _dispatch(arguments: list[str]) -> int:
-    verb = arguments[0] if arguments else ""
-    if verb in _MODULES:
-        return int(importlib.import_module(f"pipeline.cli.{_MODULES[verb]}").main(arguments[1:]))
+    verb, *words = arguments or [""]
+    if verb in OPTIONS_OF_THEIR_OWN:
+        return int(importlib.import_module(f"pipeline.cli.{OPTIONS_OF_THEIR_OWN[verb]}").main(words))
     if any(argument in ("-h", "--help") for argument in arguments):
         print(HELP, end="")
         return 0
@@ -102,13 +103,9 @@ def _dispatch(arguments: list[str]) -> int:
         print(__version__)
         return 0
     if not verb or verb.startswith("-") or "=" in verb:
-        arguments = ["run", *arguments]
-    verb, *words = arguments
-    if verb not in (*VERBS, "part"):
+        verb, words = "run", arguments
+    if verb not in MODULES:
         near = difflib.get_close_matches(verb, VERBS, n=1)
         hint = f"did you mean `{near[0]}`? " if near else ""
         raise ConfigError(f"there is no verb `{verb}`", remedy=f"{hint}known: {', '.join(VERBS)}")
-    module = {"plan": "plan", "validate": "validate", "doctor": "doctor", "report": "report", "compare": "report"}.get(
-        verb, "run"
-    )
-    return int(importlib.import_module(f"pipeline.cli.{module}").main(verb, words))
+    return int(importlib.import_module(f"pipeline.cli.{MODULES[verb]}").main(verb, words))

@@ -12,6 +12,7 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
+from pipeline.cli.command_line import CommandLine, read_command_line
 from pipeline.cli.compose import evaluate_each
 from pipeline.cli.output import escaped, for_rich
 from pipeline.evaluation.doctor import counts, examine, status
@@ -27,22 +28,23 @@ OF_A_MACHINE = ("paths", "runtime", "executor", "store", "hydra")
 
 def main(verb: str, arguments: Sequence[str]) -> int:
     """Carry out ``doctor``; the exit status."""
-    return evaluate_each(arguments, functools.partial(doctor, arguments), without_models=True, without_data=True)
+    line = read_command_line(arguments, verb)
+    return evaluate_each(line, functools.partial(doctor, line), without_models=True, without_data=True)
 
 
-def doctor(arguments: Sequence[str], asked: Evaluation, values: dict[str, Any]) -> int:
+def doctor(line: CommandLine, asked: Evaluation, values: dict[str, Any]) -> int:
     """Look at everything and print what was found, as it is found; the exit status."""
     # Colours on a terminal alone; a remedy is never broken, so that it can be copied.
     console = Console(file=for_rich(sys.stdout), soft_wrap=True, highlight=False, markup=False, emoji=False)
     columns = shutil.get_terminal_size().columns if console.is_terminal else 0
     findings = []
-    for one in examine(asked, is_named(arguments)):
+    for one in examine(asked, is_named(line)):
         findings.append(one)
         first, *rest = _lines(escaped(one.what), columns)
         head = f"{one.subject:{SUBJECT - 1}} "
         console.print(Text.assemble((f"{one.state:{STATE}}", COLOURS[one.state]), head, first))
-        for line in rest:
-            console.print(Text(f"{'':{STATE + SUBJECT}}{line}"))
+        for more in rest:
+            console.print(Text(f"{'':{STATE + SUBJECT}}{more}"))
         if one.remedy:
             console.print(Text(f"{'':{STATE + SUBJECT}}to mend it: {escaped(one.remedy)}"))
     console.print(Text(counts(findings)))
@@ -50,10 +52,9 @@ def doctor(arguments: Sequence[str], asked: Evaluation, values: dict[str, Any]) 
     return status(findings)
 
 
-def is_named(arguments: Sequence[str]) -> bool:
+def is_named(line: CommandLine) -> bool:
     """Whether a command line says what is to be evaluated, and not only on what machine."""
-    fields = [one.lstrip("+~").partition("=")[0] for one in arguments if "=" in one and not one.startswith("-")]
-    return any(field.replace("/", ".").partition(".")[0] not in OF_A_MACHINE for field in fields)
+    return any(override.name.partition(".")[0] not in OF_A_MACHINE for override in line.overrides)
 
 
 def _lines(text: str, columns: int) -> list[str]:

@@ -6,12 +6,13 @@ import difflib
 import errno
 import functools
 import logging
-import os
 import shlex
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from pipeline import evaluation
+from pipeline.cli.command_line import read_command_line
 from pipeline.cli.compose import Action, evaluate_each
 from pipeline.errors import FULL, ConfigError
 from pipeline.evaluation import Result
@@ -24,18 +25,19 @@ log = logging.getLogger(__name__)
 
 def main(verb: str, arguments: Sequence[str]) -> int:
     """Carry out ``report`` or ``compare``; the exit status."""
-    folders = [word for word in arguments if not word.startswith("-") and ("=" not in word or os.path.isdir(word))]  # noqa: PTH112
-    overrides = [word for word in arguments if word not in folders]
+    line = read_command_line(arguments, verb, takes_runs=True)
     recipe = ""
     if verb == "compare":
-        recipe, overrides = _recipe(overrides)
-    runs = [evaluation.read(folder) for folder in folders]
+        # Its data and options are not asked for.
+        recipe = next(reversed([name for each in line.overrides if each.key == "recipe" for name in each.options]), "")
+        line = replace(line, overrides=tuple(each for each in line.overrides if each.key != "recipe"))
+    runs = [evaluation.read(folder) for folder in line.runs]
     action: Action = (
         functools.partial(scorecard, runs, recipe)
         if recipe
         else functools.partial(report if verb == "report" else compare, runs)
     )
-    return evaluate_each(overrides, action)
+    return evaluate_each(line, action)
 
 
 def report(runs: Sequence[Result], asked: Evaluation, values: dict[str, Any]) -> int:
@@ -77,12 +79,6 @@ def compare(runs: Sequence[Result], asked: Evaluation, values: dict[str, Any]) -
                 log.warning("%s alone: %s", one.folder.name, said)
     print(comparison.to_text(first, second, compared(*runs)))
     return 0
-
-
-def _recipe(arguments: Sequence[str]) -> tuple[str, list[str]]:
-    """The recipe that is compared with, and the other arguments: its data and options are not asked for here."""
-    given = [one.partition("=")[2] for one in arguments if one.startswith("recipe=")]
-    return (given[-1] if given else ""), [one for one in arguments if not one.startswith("recipe=")]
 
 
 def scorecard(runs: Sequence[Result], recipe: str, asked: Evaluation, values: dict[str, Any]) -> int:

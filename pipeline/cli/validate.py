@@ -9,9 +9,10 @@ import textwrap
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 from pipeline import evaluation
+from pipeline.cli.command_line import read_command_line
 from pipeline.cli.compose import evaluate_each
 from pipeline.errors import ConfigError, DataError, os_error
 from pipeline.files import write_atomically
@@ -44,18 +45,25 @@ class Options:
         return self.html is not None or self.csv is not None or self.training
 
 
-class _Parser(argparse.ArgumentParser):
-    def error(self, message: str) -> NoReturn:
-        raise ConfigError(
-            f"validate: {message}",
-            remedy="voice-privacy validate [--html FILE] [--csv FILE] [--training] OVERRIDES",
-        )
-
-
 def main(verb: str, arguments: Sequence[str]) -> int:
     """Carry out ``validate``; the exit status."""
-    options, overrides = taken(arguments)
-    return evaluate_each(overrides, functools.partial(validate, options), without_models=True)
+    flags: list[tuple[str, dict[str, Any]]] = [
+        ("--html", {"type": _file}),
+        ("--csv", {"type": _file}),
+        ("--training", {"action": "store_true"}),
+    ]
+    line = read_command_line(arguments, verb, flags)
+    options = Options(line.options.html, line.options.csv, line.options.training)
+    if options.html is not None and options.html in (options.csv, options.html.with_suffix(".findings.csv")):
+        raise ConfigError(
+            f"validate: the page and the table would be one file, {options.html}", remedy="--html check.html"
+        )
+    if (options.html or options.csv) and line.sweeps:
+        raise ConfigError(
+            "validate: the jobs of a sweep would write over each other's files",
+            remedy="leave out -m: several systems are checked together with system=[A,B]",
+        )
+    return evaluate_each(line, functools.partial(validate, options), without_models=True)
 
 
 def validate(options: Options, asked: Evaluation, values: dict[str, Any]) -> int:
@@ -98,30 +106,6 @@ def validate(options: Options, asked: Evaluation, values: dict[str, Any]) -> int
 def list_needed(asked: Evaluation) -> list[str]:
     """What of models and vectors is not there: nothing that the data lack."""
     return [f"a run would also need: what {fault.where} asks for; {fault.what}" for fault in asked.models.lacking]
-
-
-def taken(arguments: Sequence[str]) -> tuple[Options, list[str]]:
-    """The options of the verb, and what is left for Hydra.
-
-    Raises:
-        ConfigError: an option lacks its file, or stands in a sweep.
-    """
-    parser = _Parser(prog="validate", add_help=False, allow_abbrev=False)
-    parser.add_argument("--html", type=_file)
-    parser.add_argument("--csv", type=_file)
-    parser.add_argument("--training", action="store_true")
-    found, left = parser.parse_known_args(arguments)
-    options = Options(found.html, found.csv, found.training)
-    if options.html is not None and options.html in (options.csv, options.html.with_suffix(".findings.csv")):
-        raise ConfigError(
-            f"validate: the page and the table would be one file, {options.html}", remedy="--html check.html"
-        )
-    if (options.html or options.csv) and any(one in ("-m", "--multirun") for one in left):
-        raise ConfigError(
-            "validate: the jobs of a sweep would write over each other's files",
-            remedy="leave out -m: several systems are checked together with system=[A,B]",
-        )
-    return options, left
 
 
 def _file(text: str) -> Path:

@@ -592,7 +592,7 @@ def test_a_clock_that_jumps_takes_nothing_away_and_no_time_is_negative(
 
 TOGETHER = """
 import runpy, sys
-import pipeline.cli.run, pipeline.evaluation  # all that takes time before a run begins
+import pipeline.cli.evaluate, pipeline.evaluation  # all that takes time before a run begins
 print("ready", flush=True)
 sys.stdin.readline()
 runpy.run_module("pipeline", run_name="__main__", alter_sys=True)

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from pipeline import evaluation
+from pipeline.cli.command_line import read_command_line
 from pipeline.cli.compose import Action, evaluate_each
 from pipeline.cli.output import log_to_stderr
 from pipeline.cli.progress import Meter
@@ -25,10 +26,11 @@ def main(verb: str, arguments: Sequence[str]) -> int:
     """Carry out one of the verbs; the exit status."""
     if verb == "part":
         return part(arguments)
+    line = read_command_line(arguments, verb)
     actions: dict[str, Action] = {
-        "run": functools.partial(run, arguments), "prepare": prepare, "train": train, "fetch-models": fetch_models,
+        "run": functools.partial(run, line.words), "prepare": prepare, "train": train, "fetch-models": fetch_models,
     }  # fmt: skip
-    return evaluate_each(arguments, actions[verb], without_models=verb == "prepare")
+    return evaluate_each(line, actions[verb], without_models=verb == "prepare")
 
 
 def run(arguments: Sequence[str], asked: Evaluation, values: dict[str, Any]) -> int:
