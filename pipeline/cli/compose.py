@@ -21,10 +21,10 @@ from pipeline.cli import environment, failures, option_files, output
 from pipeline.cli.command_line import GROUPS, CommandLine, quote, read_command_line
 from pipeline.engine.stop import Stopped
 from pipeline.errors import ConfigError, DataError, Fault, PipelineError
-from pipeline.evaluation import found
+from pipeline.evaluation import discovery
 from pipeline.evaluation.validate import validate
-from pipeline.planning.settings import Evaluation
 from pipeline.registry import component
+from pipeline.stages.settings import Evaluation
 
 Action = Callable[[Evaluation, dict[str, Any]], int]
 OWN = ("paths", "store.verify", "hydra")
@@ -264,9 +264,11 @@ def _store_options(line: CommandLine) -> None:
         node = OmegaConf.load(assets("recipes") / name / "config.yaml")
         store.store(group="recipe", name=name, node=node, package="_global_")
     for name in line.chosen.get("system", ()):
-        suffix = name.removeprefix(found.SEVERAL)
-        if name.startswith(found.SEVERAL) and suffix:  # an anonymised copy by its suffix, system=found:_SUFFIX
-            store.store(group="system", name=name, node={found.label(suffix): {"name": found.NAME, "suffix": suffix}})
+        suffix = name.removeprefix(discovery.SEVERAL)
+        if name.startswith(discovery.SEVERAL) and suffix:  # an anonymised copy by its suffix, system=found:_SUFFIX
+            store.store(
+                group="system", name=name, node={discovery.label(suffix): {"name": discovery.NAME, "suffix": suffix}}
+            )
 
 
 @contextlib.contextmanager

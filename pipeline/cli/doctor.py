@@ -16,7 +16,7 @@ from pipeline.cli.command_line import CommandLine, read_command_line
 from pipeline.cli.compose import evaluate_each
 from pipeline.cli.output import escaped, for_rich
 from pipeline.evaluation.doctor import counts, examine, status
-from pipeline.planning import Evaluation
+from pipeline.stages.settings import Evaluation
 
 COLOURS = {"ok": "green", "warning": "yellow", "fault": "red"}
 STATE, SUBJECT = 8, 11

@@ -16,7 +16,7 @@ from pipeline.cli.output import log_to_stderr
 from pipeline.cli.progress import Meter
 from pipeline.cli.validate import list_needed
 from pipeline.errors import ConfigError
-from pipeline.planning import Evaluation
+from pipeline.stages.settings import Evaluation
 
 REPORT = "report"
 USAGE = "voice-privacy part RUN ROUND NUMBER, or report in place of the number"
@@ -127,6 +127,6 @@ def part(arguments: Sequence[str]) -> int:
     numbers = [one for one in arguments[1:] if one.isdecimal() or one == REPORT]
     if len(arguments) != 3 or len(numbers) != 2 or numbers[0] == REPORT:
         raise ConfigError("part needs a run folder, a round and the number of a part", remedy=USAGE)
-    from pipeline.evaluation import parts
+    from pipeline.evaluation import job
 
-    return parts.perform(Path(arguments[0]), int(numbers[0]), None if numbers[1] == REPORT else int(numbers[1]))
+    return job.perform(Path(arguments[0]), int(numbers[0]), None if numbers[1] == REPORT else int(numbers[1]))

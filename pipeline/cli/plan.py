@@ -14,7 +14,7 @@ from pipeline.engine.room import Estimate, said
 from pipeline.engine.task import Task
 from pipeline.engine.why import Reason
 from pipeline.evaluation import Planned
-from pipeline.planning import Evaluation
+from pipeline.stages.settings import Evaluation
 
 MOST = 8
 """So many reasons of a stage stand on the screen."""

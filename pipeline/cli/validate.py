@@ -16,7 +16,7 @@ from pipeline.cli.command_line import read_command_line
 from pipeline.cli.compose import evaluate_each
 from pipeline.errors import ConfigError, DataError, os_error
 from pipeline.files import write_atomically
-from pipeline.planning import Evaluation
+from pipeline.stages.settings import Evaluation
 from pipeline.submission import Check, Report
 
 MOST = 5
