@@ -18,7 +18,7 @@ import numpy as np
 import pandas as pd
 from scipy.special import ndtri
 
-from pipeline.datasets.sameness import Sameness
+from pipeline.datasets.resemblance import IdenticalAudio
 from pipeline.metrics.treatment import Treatment
 
 IDENTITY = ("dataset", "subset", "condition", "system", "attacker", "extractor", "trained_on", "backend")
@@ -426,7 +426,7 @@ def digital_silence(
     return Finding("digital_silence", share, "fraction", sentence, True)
 
 
-def same_audio(system: str, same: Sameness) -> Iterator[Finding]:
+def same_audio(system: str, same: IdenticalAudio) -> Iterator[Finding]:
     """Recordings of a system that hold one sound where the originals hold several, or are no anonymised speech; nothing if there are
     none.
 
