@@ -281,10 +281,10 @@ def test_headers_that_promise_much_take_no_memory(tmp_path: Path) -> None:
 import contextlib, resource, sys
 from pathlib import Path
 from pipeline import audio, errors
-from pipeline.datasets.probe import probe
+from pipeline.datasets.probe import probe_file
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 for path in sorted(Path(sys.argv[1]).iterdir()):
-    assert probe(path, 4 * 3600).kind in ("bad-audio", "too-long"), path
+    assert probe_file(path, 4 * 3600).kind in ("bad-audio", "too-long"), path
     if not path.name.startswith("hole"):
         with contextlib.suppress(errors.DataError):
             audio.load(path)

@@ -8,12 +8,12 @@ this changes: a disk that decays, a clock that the administrator set back to the
 file finds another digest, and has it looked at again (:meth:`KnownFiles.doubt`). On a network file system
 a change made by another host is seen when its attributes are, after a minute at most by default.
 
-A file system tells two writes apart only if its clock ticked between them. What was changed less than :data:`looking.RACY_NS`
+A file system tells two writes apart only if its clock ticked between them. What was changed less than :data:`parallel.RACY_NS`
 before it was looked at is therefore answered and not kept. Faults are kept where they are in the content
 (:attr:`Probe.lasting`).
 
 Several starts at the same moment, on any hosts, share the looking: each keeps what it found every few seconds, takes over what the
-others have kept, and leaves that out (:class:`looking.Left`). There is no lock and no claim, so a kill leaves nothing behind; at
+others have kept, and leaves that out (:class:`parallel.WorkQueue`). There is no lock and no claim, so a kill leaves nothing behind; at
 worst a file is looked at twice.
 
 Another version of the code that gives the answers starts with an empty folder, ``FOLDER/<rules>``.

@@ -32,7 +32,7 @@ class KaldiSet:
     folder: Path
     audio: list[Record] = field(default_factory=list)
     entries: dict[str, tuple[Record, Entry]] = field(default_factory=dict)
-    kaldi_tables: dict[str, Segment] | None = None
+    segments: dict[str, Segment] | None = None
     speakers: dict[str, str] = field(default_factory=dict)
     sexes: dict[str, str] = field(default_factory=dict)
     seconds: dict[str, float] = field(default_factory=dict)

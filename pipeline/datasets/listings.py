@@ -122,7 +122,7 @@ class Listing:
     """
 
     utterances: list[Utterance] = field(default_factory=list)
-    trial_checks: list[TrialList] = field(default_factory=list)
+    lists: list[TrialList] = field(default_factory=list)
     faults: Faults = field(default_factory=Faults)
     notes: list[str] = field(default_factory=list)
     protocol: list[str] = field(default_factory=list)

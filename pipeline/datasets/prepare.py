@@ -57,7 +57,7 @@ class Prepared:
     transcripts: Transcripts = field(default_factory=lambda: kaldi_tables.TranscriptTables({}))
     same: Mapping[str, IdenticalAudio] = field(default_factory=dict)
     untrained: tuple[str, ...] = ()
-    score_files: tuple[ScoreSet, ...] = ()
+    given: tuple[ScoreSet, ...] = ()
     attributes: Mapping[str, Mapping[tuple[str, str], str]] = field(default_factory=dict)
     untrainable: Mapping[str, str] = field(default_factory=dict)
 

@@ -10,7 +10,7 @@ from typing import Any
 from pipeline.datasets.settings import DatasetSettings
 from pipeline.datasets.vpc import models, protocols
 from pipeline.datasets.vpc.importer import find_originals, list_needed_sets
-from pipeline.datasets.vpc.layout import FoundCopy, Layout, read_layout
+from pipeline.datasets.vpc.layout import FoundCopy, Layout, is_training_set, list_copies, read_layout
 from pipeline.errors import DataError, Fault
 from pipeline.names import few
 
@@ -54,7 +54,7 @@ def systems(entries: Any, dataset: DatasetSettings | None, faults: list[Fault], 
         faults += [Fault(_elsewhere(dataset.name), f"system.{key}") for key in asked if dataset is not None]
         return {key: one for key, one in others.items() if _is_named(one)} or UNPROTECTED
     layout, before = layout_of(dataset), len(faults)
-    there = layout.list_copies(layout)
+    there = list_copies(layout)
     made: dict[str, Any] = {}
     for key in map(str, entries):
         if key in asked:
@@ -204,7 +204,7 @@ def _without_copies(layout: Layout) -> str:
 
 def looked_for(layout: Layout) -> str:
     """Where copies were looked for."""
-    names = [name for name in sorted(layout.sets) if not layout.is_training_set(name)]
+    names = [name for name in sorted(layout.sets) if not is_training_set(name)]
     sets = f", the sets are {few(names)}" if names else ""
     return f"looked for folders SET_SUFFIX in {layout.data}{sets}"
 

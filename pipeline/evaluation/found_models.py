@@ -8,7 +8,7 @@ from typing import Any, Literal
 from pipeline.contracts import Anonymiser, Backend, ComponentSettings, Extractor, Training, numeric
 from pipeline.datasets.settings import DatasetSettings
 from pipeline.datasets.vpc import models
-from pipeline.datasets.vpc.layout import TRAINING, Layout
+from pipeline.datasets.vpc.layout import TRAINING, Layout, list_copies
 from pipeline.datasets.vpc.models import Checkpoint
 from pipeline.errors import Fault
 from pipeline.evaluation import found
@@ -88,7 +88,7 @@ def said(asked: Evaluation) -> list[str]:
     layout = found.look_at(asked.dataset)
     if layout is None:
         return []
-    offered = {one.suffix: one for one in layout.list_copies(layout).values()}
+    offered = {one.suffix: one for one in list_copies(layout).values()}
     used = _suffixes(layout, asked.systems)
     lines = []
     for label, suffix in used.items():
@@ -118,7 +118,7 @@ def _suffixes(layout: Layout, systems: Mapping[str, Chosen[Anonymiser]]) -> dict
     """The suffix of each system that is a copy in the folder, by label: another system's models are not its own.
 
     A suffix that several systems share does not say whose the models are."""
-    there = {(str(one.root), one.suffix) for one in layout.list_copies(layout).values() if not one.called}
+    there = {(str(one.root), one.suffix) for one in list_copies(layout).values() if not one.called}
     made = {}
     for label, system in systems.items():
         given = system.component.copies(system.settings)

@@ -359,15 +359,15 @@ class _Refuses:
 START = """
 import sys
 from pathlib import Path
-from pipeline.datasets import known, looking
-looking.RACY_NS, known.KEEP_SECONDS = int(sys.argv[1]), 0.0
+from pipeline.datasets import audio_cache, parallel
+parallel.RACY_NS, audio_cache.KEEP_SECONDS = int(sys.argv[1]), 0.0
 class Said(dict):
     def __setitem__(self, path, probe):
         super().__setitem__(path, probe)
         print(path, flush=True)
-plain = known.KnownFiles._recalled
-known.KnownFiles._recalled = lambda self, paths: Said(plain(self, paths))
-known.KnownFiles(Path(sys.argv[2])).probes(sorted(Path(sys.argv[3]).glob("*.wav")), threads=2)
+plain = audio_cache.AudioCache._recalled
+audio_cache.AudioCache._recalled = lambda self, paths: Said(plain(self, paths))
+audio_cache.AudioCache(Path(sys.argv[2])).probes(sorted(Path(sys.argv[3]).glob("*.wav")), threads=2)
 """
 
 
@@ -479,12 +479,12 @@ TAKING_TURNS = """
 import sys
 import time
 from pathlib import Path
-from pipeline.datasets import known, looking
+from pipeline.datasets import audio_cache, parallel
 me, other = sys.argv[4], sys.argv[5]
 turns = Path(sys.argv[6])
-looking.RACY_NS, known.KEEP_SECONDS, known.PATIENCE, looking._AHEAD = int(sys.argv[1]), -1.0, 0, 1
-looking.Left.__init__.__defaults__ = (1, me)
-plain, count = looking.look, 0
+parallel.RACY_NS, audio_cache.KEEP_SECONDS, audio_cache.PATIENCE, parallel._AHEAD = int(sys.argv[1]), -1.0, 0, 1
+parallel.WorkQueue.__init__.__defaults__ = (1, me)
+plain, count = parallel.look_at_file, 0
 def look(path, longest):
     # A look at a time in each of both, as if they had started together and were equally fast.
     global count
@@ -493,8 +493,8 @@ def look(path, longest):
         time.sleep(0.001)
     count += 1
     return plain(path, longest)
-looking.look = look
-found = known.KnownFiles(Path(sys.argv[2])).probes(sorted(Path(sys.argv[3]).glob("*.wav")))
+parallel.look_at_file = look
+found = audio_cache.AudioCache(Path(sys.argv[2])).probes(sorted(Path(sys.argv[3]).glob("*.wav")))
 (turns / f"{me}-ended").touch()
 print(count)
 for path, probe in found.items():

@@ -14,7 +14,7 @@ import pandas as pd
 import pytest
 
 from pipeline import cli
-from pipeline.datasets.scores import columns, discovery, score_files
+from pipeline.datasets.scores import columns, discovery, score_files, score_table
 from pipeline.datasets.settings import DatasetSettings
 from pipeline.errors import DataError
 from pipeline.faults import Faults
@@ -345,11 +345,11 @@ def test_a_table_that_pandas_wrote_with_its_index(tmp_path: Path) -> None:
     written = pd.DataFrame({"model": ["m1", "m2"], "utterance": ["u1", "u2"], "score": [0.5, -1.5]}, index=[5, 9])
     for sign, quoting in ((",", csv.QUOTE_MINIMAL), (",", csv.QUOTE_ALL), ("\t", csv.QUOTE_MINIMAL)):
         written.to_csv(tmp_path / "scores.txt", sep=sign, quoting=quoting)
-        made = table.read_table(tmp_path / "scores.txt", columns.SCORES)
+        made = score_table.read_table(tmp_path / "scores.txt", columns.SCORES)
         assert [ids.to_pylist() for ids in made.ids("enroll_id", "trial_id")] == [["m1", "m2"], ["u1", "u2"]]
         assert made.score.tolist() == [0.5, -1.5]
     written.rename(columns=str.upper).to_csv(tmp_path / "scores.txt", index=False)
-    assert table.read_table(tmp_path / "scores.txt", columns.SCORES).score.tolist() == [0.5, -1.5]
+    assert score_table.read_table(tmp_path / "scores.txt", columns.SCORES).score.tolist() == [0.5, -1.5]
 
 
 def test_a_table_names_files_of_any_layout(tmp_path: Path) -> None:

@@ -232,8 +232,8 @@ def test_one_segment_under_two_ids(cut: Cut, refused) -> None:
 
 def test_a_recording_is_decoded_once_for_all_its_segments(cut: Cut, monkeypatch: pytest.MonkeyPatch) -> None:
     decoded = []
-    real = cutting.opened
-    monkeypatch.setattr(cutting, "opened", lambda path: (decoded.append(path), real(path))[1])
+    real = cutting.open_stream
+    monkeypatch.setattr(cutting, "open_stream", lambda path: (decoded.append(path), real(path))[1])
     cut.read()
     assert len(decoded) == len(set(decoded)) == 5
 
@@ -292,13 +292,13 @@ def test_a_damaged_cut_is_made_again(cut: Cut) -> None:
 def test_a_recording_that_changes_meanwhile_is_no_silent_matter(
     cut: Cut, refused, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real = cutting.opened
+    real = cutting.open_stream
 
     def opened(path: Path):
         path.write_bytes(path.read_bytes())
         return real(path)
 
-    monkeypatch.setattr(cutting, "opened", opened)
+    monkeypatch.setattr(cutting, "open_stream", opened)
     error = refused(cut.read)
     assert isinstance(error, audio.Changed) and "run the same command again" in error.remedy
 

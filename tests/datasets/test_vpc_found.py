@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from pipeline.datasets.vpc import models
-from pipeline.datasets.vpc.layout import FoundCopy, read_layout
+from pipeline.datasets.vpc.layout import FoundCopy, list_copies, read_layout
 from pipeline.datasets.vpc.models import Checkpoint
 
 SETS = ("libri_dev_enrolls", "libri_dev_trials_f", "libri_dev_trials_m")
@@ -22,7 +22,7 @@ def folders(root: Path, *names: str) -> Path:
 def offered(root: Path, edition: str = "auto") -> dict[str, FoundCopy]:
     layout = read_layout(root, edition)
     assert layout is not None
-    return layout.list_copies(layout)
+    return list_copies(layout)
 
 
 @pytest.mark.parametrize(
