@@ -19,7 +19,7 @@ from pipeline.containers.source import Source, odd
 from pipeline.errors import DataError
 
 # Raised when a file that was read before gives other samples.
-VERSION = 2
+VERSION = "audio opening 2"
 
 
 BLOCK = 1 << 18

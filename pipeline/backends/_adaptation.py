@@ -20,7 +20,7 @@ from pipeline.contracts import Choice, ComponentSettings, Enrolment, numeric
 from pipeline.errors import DataError
 from pipeline.protocol.held_out import FEWEST, hold_out_speakers, pair_held_out
 
-VERSION = 1
+VERSION = "back end adaptation 1"
 
 NO_SPREAD = 1e-12
 """A standard deviation below this share of the scores is rounding, not a difference between speakers."""

@@ -10,7 +10,7 @@ import numpy as np
 from pipeline.contracts import Choice
 from pipeline.seeds import digest
 
-VERSION = 1
+VERSION = "held-out speakers 1"
 
 
 EVERY = 5
@@ -36,9 +36,6 @@ def hold_out_speakers(speakers: Iterable[str], sexes: Mapping[str, str] | None =
         for names in groups.values()
         for name in sorted(names, key=lambda name: (digest("held out", name), name))[::EVERY]
     )
-
-
-VERSION = 1
 
 
 MOST_SPEAKERS, MOST_VECTORS = 100, 12
