@@ -21,9 +21,8 @@ from pipeline import cli
 from pipeline.datasets import parallel
 from pipeline.engine import sound
 from pipeline.engine.sound import RECORD
-from pipeline.products.checks import collect
 from pipeline.seeds import digest
-from pipeline.tables import results
+from pipeline.tables import checks, results
 from tests import toy
 
 ASKED = ("system=[original,b2]", "extractor=[ge2e]", "attacker=[ignorant,lazy_informed]", "metric=[asv,vsm]", "runtime.threads=1")  # fmt: skip
@@ -72,7 +71,7 @@ def found(report: Path) -> dict[str, Any]:
         for path in (folder / "figures").iterdir()
         if path.suffix in readers
     }
-    return {"rows": rows, "judged": collect.read(folder), **tables}
+    return {"rows": rows, "judged": checks.read(folder), **tables}
 
 
 def same(one: dict[str, Any], other: dict[str, Any]) -> bool:
