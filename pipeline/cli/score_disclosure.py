@@ -14,7 +14,7 @@ import numpy as np
 from pipeline import metrics
 from pipeline.cli.score_report import Report, check_order, warn
 from pipeline.datasets.scores import joins as score_joins
-from pipeline.datasets.scores.files import Array
+from pipeline.datasets.scores.score_table import Array
 from pipeline.errors import ConfigError, DataError
 from pipeline.metrics import MetricError, Undefined
 from pipeline.seeds import generator
@@ -85,7 +85,7 @@ def of_utterances(report: Report, attack: Attack, path: Path, slope: float | Arr
 
 
 def _table(report: Report, path: Path) -> dict[str, str]:
-    found = score_joins.listed(path, report.note)
+    found = score_joins.read_speakers(path, report.note)
     return dict(zip(found.ids, found.speakers))
 
 
@@ -251,14 +251,14 @@ def _attack(options: argparse.Namespace, report: Report, prefix: str, negated: C
     scores, of_inputs, of_references = (
         getattr(options, prefix + name) for name in ("scores", "input2spk", "reference2spk")
     )
-    inputs, references = (score_joins.listed(path, report.note) for path in (of_inputs, of_references))
+    inputs, references = (score_joins.read_speakers(path, report.note) for path in (of_inputs, of_references))
     column = {speaker: k for k, speaker in enumerate(references.speakers)}
     # Refuses speakers with two candidates.
     metrics.true_references([], references.speakers)
     own = np.array([column.get(speaker, -1) for speaker in inputs.speakers], dtype=np.int64)
     kept = own >= 0
     needed = np.repeat(kept[:, None], len(references.ids), axis=1)
-    found = score_joins.matrix(
+    found = score_joins.join_matrix(
         scores,
         inputs,
         references,
@@ -267,7 +267,7 @@ def _attack(options: argparse.Namespace, report: Report, prefix: str, negated: C
         # Scores of trials that are left out are told in a note; nothing else asks for them.
         strict=options.strict and bool(kept.all()),
         note=report.note,
-        tell=warn if kept.all() else score_joins.silent,
+        tell=warn if kept.all() else score_joins.ignore_note,
     )
     if not kept.any():
         raise DataError(

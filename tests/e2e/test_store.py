@@ -18,7 +18,7 @@ import pandas as pd
 import pytest
 
 from pipeline import cli
-from pipeline.datasets import looking
+from pipeline.datasets import parallel
 from pipeline.engine import sound
 from pipeline.engine.sound import RECORD
 from pipeline.seeds import digest
@@ -84,7 +84,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Finished:
     data, exp = toy.corpus(root / "data", speakers=4, utterances=4), root / "exp"
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(root)
-        patch.setattr(looking, "RACY_NS", 0)  # the corpus is younger than what is otherwise kept
+        patch.setattr(parallel, "RACY_NS", 0)  # the corpus is younger than what is otherwise kept
         assert cli.run([f"dataset.root={data}", *ASKED, f"paths.root={exp}"]) == 0
     (report,) = exp.glob("runs/*/report.html")
     tasks = sum(int(word) for word in json.loads((report.parent / "status.json").read_text())["tasks"].split() if word.isdigit())  # fmt: skip
