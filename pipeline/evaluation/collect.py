@@ -150,9 +150,7 @@ def _with_fits(measurement: Measurement, outcome: Outcome, allow_partial: bool) 
 
 def _without(names: Sequence[str]) -> str:
     recordings = list(dict.fromkeys(names))
-    return (
-        f"the back end learnt without {len(recordings)} training recordings of which nothing could be extracted: {few(recordings)}"
-    )
+    return f"the back end learnt without {len(recordings)} training recordings of which nothing could be extracted: {few(recordings)}"
 
 
 def _list_undefined(graph: Graph, outcome: Outcome) -> Reasons:

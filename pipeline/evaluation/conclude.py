@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -146,8 +145,7 @@ def _collect(graph: Graph, begun: Begun, folder: RunFolder) -> tuple[dict[str, s
 
 
 def _hold_against(scorecard: Scorecard, evaluation: Evaluation, collected: Collected, folder: Path) -> None:
-    unmatched: Sequence[str] = labels.unmatched(evaluation.scorecard, results.records(collected.rows))
-    for sentence in unmatched:
+    for sentence in labels.unmatched(evaluation.scorecard, results.records(collected.rows)):
         log.warning("%s", sentence)
     for fault in scorecards.written(folder, scorecard).faults:
         log.warning("scorecard: several rows stand for one published cell: %s", fault)

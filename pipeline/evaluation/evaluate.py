@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from pipeline.datasets import importers
-from pipeline.datasets.corpus import Listing
-from pipeline.datasets.external import Copy
+from pipeline.datasets.external_copy import Copy
+from pipeline.datasets.listings import Listing
 from pipeline.datasets.prepare import Prepared
 from pipeline.engine.outcome import missing
 from pipeline.engine.progress import Progress
@@ -154,7 +154,9 @@ def train_extractors(evaluation: Evaluation, progress: Progress | None = None) -
             )
         run.execute(tasks)
         summaries = run.read(tasks, lambda: summarise_trainings(tasks, run.outcome))
-        folders = {task.label: str(run.outcome.artefact(task.ref()).folder) for task in tasks if task.label in summaries}
+        folders = {
+            task.label: str(run.outcome.artefact(task.ref()).folder) for task in tasks if task.label in summaries
+        }
         weights = tuple((label, folders[label], summary) for label, summary in summaries.items())
         return Trained(weights, run.outcome.reused, run.outcome.computed)
 
@@ -193,7 +195,7 @@ def check_training(evaluation: Evaluation) -> None:
     if not evaluation.dataset.train or not compared or not hears:
         return
     listing = Listing()
-    importers.add(evaluation.dataset, listing, training_alone=True)
+    importers.list_data_set(evaluation.dataset, listing, training_alone=True)
     count = len({utterance.speaker for utterance in listing.utterances if utterance.speaker})
     fitted = [label for label, backend in evaluation.backends.items() if is_fitted(evaluation, backend)]
     if count:

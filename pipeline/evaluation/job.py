@@ -107,7 +107,11 @@ def _part(run: Path, order: Order, part: int) -> int:
         report = _Reporting(run, order, part, log_file)
         try:
             evaluation = _read_evaluation(run, order)
-            machine = find_machine(evaluation.runtime) if order.on_device[part] else Machine("cpu", threads(evaluation.runtime))
+            machine = (
+                find_machine(evaluation.runtime)
+                if order.on_device[part]
+                else Machine("cpu", threads(evaluation.runtime))
+            )
             report.device = machine.device
             log.info("part %d of round %d on %s with %d threads", part, order.number, machine.device, machine.threads)
             if order.on_device[part] and machine.device == "cpu" and evaluation.runtime.device != "cpu":
@@ -224,9 +228,7 @@ def _report(run: Path, order: Order) -> int:
             reason = _send_again(evaluation, begun, unfinished, len(lacking), order, folder)
             if not reason:
                 return 0
-        abandoned = {
-            task: _abandon(task, reason, run) if reason else failures.not_begun(task) for task in unfinished
-        }
+        abandoned = {task: _abandon(task, reason, run) if reason else failures.not_begun(task) for task in unfinished}
         logs = {tasks[spot]: log_file for spot, log_file in reports.logs.items()}
         collected = Collected(failed, abandoned, logs, order.first_missing - len(lacking))
         collected.journal = Journal(run, run / status.LOG)

@@ -95,7 +95,9 @@ def read_order(run: Path, number: int) -> Order:
         ) from error
 
 
-def write_report(run: Path, number: int, part: int, failed: Mapping[int, PipelineError], log_file: Path, device: str) -> None:
+def write_report(
+    run: Path, number: int, part: int, failed: Mapping[int, PipelineError], log_file: Path, device: str
+) -> None:
     """Write what failed in a part.
 
     Args:

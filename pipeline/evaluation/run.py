@@ -11,7 +11,7 @@ from typing import TypeVar
 
 from pipeline.contracts import Executor, Sender
 from pipeline.datasets import probe
-from pipeline.datasets.known import KnownFiles
+from pipeline.datasets.audio_cache import AudioCache
 from pipeline.datasets.prepare import Prepared
 from pipeline.engine import code, failures
 from pipeline.engine.outcome import Outcome
@@ -94,10 +94,10 @@ class Run:
                 again = self.outcome.computed - counted[1]
                 self.outcome.reused, self.outcome.computed = counted[0] - again, counted[1] + again
 
-    def known_files(self) -> KnownFiles:
+    def known_files(self) -> AudioCache:
         """What earlier runs over the same store found of audio files."""
         longest_seconds = 3600 * self.evaluation.dataset.longest_hours
-        return KnownFiles(self.outcome.store.root / "files", code.versions([probe.__name__]), longest_seconds)
+        return AudioCache(self.outcome.store.root / "files", code.collect_versions([probe.__name__]), longest_seconds)
 
     def data(self, machine: Machine, training_alone: bool = False) -> Prepared:
         """The data set, with whatever has to be made for it."""

@@ -96,9 +96,7 @@ def send(
     ]
     others.append(_jobs(missing, taken))
     report = make_call(str(folder), this.number, None)
-    submitted = executor.send(
-        f"voice-privacy-{folder.name}", waves, calls, others, report, folder / sent.FOLDER
-    )
+    submitted = executor.send(f"voice-privacy-{folder.name}", waves, calls, others, report, folder / sent.FOLDER)
     jobs = [job for wave in submitted for job in wave]
     sent.write(folder, this.number, jobs)
     mains, parts = tuple(slurm.mains(jobs)), sum(len(wave.parts) for wave in waves)
@@ -155,7 +153,7 @@ def require(evaluation: Evaluation, can_be_read_again: bool = True) -> None:
             where=f"executor={evaluation.executor.name}",
             remedy="give evaluate the composed values, as pipeline.evaluate and the command line do",
         )
-    make_make_sender(evaluation).require()
+    make_sender(evaluation).require()
 
 
 def _estimate(evaluation: Evaluation) -> Callable[[Task], float]:

@@ -89,9 +89,7 @@ def collect_averages(collected: Collected) -> None:
 
 def _records(table: pd.DataFrame) -> list[Row]:
     """The rows of a table; an absent number is None."""
-    return [
-        {name: None if pd.isna(value) else value for name, value in row.items()} for row in results.records(table)
-    ]
+    return [{name: None if pd.isna(value) else value for name, value in row.items()} for row in results.records(table)]
 
 
 def normalise(measured: Sequence[Row]) -> Iterator[Row]:

@@ -74,15 +74,15 @@ def rank(
         Columns :data:`COLUMNS`. ``met`` is the highest condition whose limit the EER reaches, 0 for none; ``least`` and ``most``
         are those of the ends of its interval (those of the value where it has none). ``status`` is that of the EER.
     """
-    variant = variant or choices.definition(rows)
+    variant = variant or find_eer_definition(rows)
     wanted = (rows["metric"] == "eer") & (rows["variant"] == variant) & (rows["subset"] == subset)
     attacks = rows[wanted & rows["value"].notna() & (rows["attacker"] != "unprotected")]
     ranked = []
     for (dataset, system), part in attacks.groupby(["dataset", "system"], sort=False):
-        shown = board[(board["dataset"] == dataset) & (board["system"] == system) & (board["subset"] == subset)]
+        own = board[(board["dataset"] == dataset) & (board["system"] == system) & (board["subset"] == subset)]
         # On a mean another attack may count on each set: the lowest of them stands for all.
-        known = [shown[name].astype(str).str.split(" / ").explode() for name in choices.ATTACK]
-        ours = part[np.all([part[name].isin(list(one)) for name, one in zip(choices.ATTACK, known)], axis=0)]
+        shown = [own[name].astype(str).str.split(" / ").explode() for name in ATTACK]
+        strongest = part[np.all([part[name].isin(list(values)) for name, values in zip(ATTACK, shown)], axis=0)]
         by_rule = part[part["attacker"].isin(list(attackers))]
         for name, candidates in ((", ".join(attackers), by_rule), (STRONGEST, strongest)):
             for row in candidates.nsmallest(1, "value").to_dict("records"):
@@ -92,7 +92,7 @@ def rank(
 
 def _ranked(row: dict[Any, Any], variant: str, edges: Sequence[float]) -> Iterator[Any]:
     value, low, high = (float(row[name]) for name in ("value", "low", "high"))
-    yield from (choices.named(row), variant, value, low, high)
+    yield from (name_attack(row), variant, value, low, high)
     for end in (value, value if np.isnan(low) else low, value if np.isnan(high) else high):
         yield sum(end >= edge for edge in edges)
     yield ",".join(f"{edge:.9g}" for edge in edges)

@@ -14,7 +14,7 @@ from pipeline.engine.task import Input
 from pipeline.errors import ConfigError
 from pipeline.names import few
 from pipeline.products import ProductKind
-from pipeline.protocol.halves import Halves, halves
+from pipeline.protocol.halves import Halves, make_halves
 from pipeline.protocol.trials import TrialSet
 from pipeline.seeds import digest
 from pipeline.stages.features.plan import Spoken, spoken
@@ -79,7 +79,7 @@ def plan_ranks(plan: Plan) -> None:
 
 def _halve(plan: Plan, name: str, pool: Pool, settings: RankInputs) -> Ranked:
     """The halves of a pool; says which speakers have none."""
-    halved = halves(pool.rows, settings.seed, settings.unit, settings.seconds, settings.apart)
+    halved = make_halves(pool.rows, settings.seed, settings.unit, settings.seconds, settings.apart)
     if halved.left_out:
         plan.graph.limits.append(
             f"{name} of {pool.name} stands on {halved.references['speaker'].nunique()} speakers: "

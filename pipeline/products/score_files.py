@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from pipeline.contracts import MetricFamily
-from pipeline.datasets.scores.given import ScoreSet
+from pipeline.datasets.scores.score_files import ScoreSet
 from pipeline.engine.task import Given, Input, Task
 from pipeline.errors import ConfigError, Fault
 from pipeline.products import ProductKind

@@ -200,7 +200,7 @@ class Plan:
         owner = dict(zip(enrolled["utterance"], enrolled["speaker"]))
         models = zip(trial_set.enrolment["model"], trial_set.enrolment["utterance"])
         sexes = dict(zip(tried["speaker"], tried["sex"])) | dict(zip(enrolled["speaker"], enrolled["sex"]))
-        return trials.searched(
+        return trials.complete_trials(
             trial_set,
             {model: owner[utterance] for model, utterance in models},
             dict(zip(tried["utterance"], tried["speaker"])),

@@ -35,6 +35,4 @@ def families_with(metric: str) -> str:
 def _able(kind: Kind, able: Any) -> str:
     """Names of the components of ours that are able to, with their usual settings."""
     components: dict[str, Any] = {name: component(kind, name) for name in sorted(ours(kind))}
-    return ", ".join(
-        name for name, each in components.items() if able(each, each.Settings.model_construct(name=name))
-    )
+    return ", ".join(name for name, each in components.items() if able(each, each.Settings.model_construct(name=name)))

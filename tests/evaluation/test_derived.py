@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from pipeline.products.averages.plan import rankers, unformed
 from scipy import stats
 
 from pipeline import metrics
@@ -18,7 +19,6 @@ from pipeline.datasets.prepare import Prepared
 from pipeline.metrics import mover
 from pipeline.products.averages import collect as averages
 from pipeline.products.averages import derived
-from pipeline.products.averages.plan import rankers, unformed
 from pipeline.protocol import trials
 from pipeline.stages.settings import Average
 from pipeline.tables import results
@@ -49,7 +49,7 @@ def data(**speakers: str) -> Prepared:
         enrolled = [(one, f"{one}-e") for one in "abcdefghijkl"]
         tried = [(model, f"{one}-{name}", model == one) for model in who for one in who]
         lines += [(f"{one}-{name}", one, name) for one in who]
-        sets[name] = trials.make(name, "enrolls", enrolled, tried, len(tried))
+        sets[name] = trials.make_trial_set(name, "enrolls", enrolled, tried, len(tried))
     lines += [(f"{one}-e", one, "enrolls") for one in "abcdefghijkl"]
     return Prepared("d", pd.DataFrame(lines, columns=["utterance", "speaker", "set"]), sets, {}, (), ())
 

@@ -11,6 +11,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 import pandas as pd
 import pytest
+from pipeline.stages.measures import compute as measure
 
 from pipeline import contracts
 from pipeline.backends import _adaptation, cosine
@@ -19,7 +20,6 @@ from pipeline.engine.store import Store
 from pipeline.engine.task import Artefact, Given, Ref, Task, Work
 from pipeline.families import srd
 from pipeline.protocol import trials
-from pipeline.stages.measures import compute as measure
 from pipeline.stages.scores import compute as score
 from pipeline.tables import scores, vectors
 from tests.running import execute
@@ -62,7 +62,7 @@ def cosines(rows: np.ndarray, columns: np.ndarray) -> list[list[float]]:
 
 ENROLLED = ("a-0", "a-1", "a-2", "b-0", "c-0")
 TRIED = ("b-9", "a-9", "c-9")
-LIST = trials.make(
+LIST = trials.make_trial_set(
     "x_trials",
     "x_enrolls",
     [(name[0], name) for name in ENROLLED],

@@ -9,7 +9,7 @@ from typing import Any
 
 import pandas as pd
 
-from pipeline.datasets.sameness import Sameness
+from pipeline.datasets.resemblance import IdenticalAudio
 from pipeline.engine.outcome import Outcome
 from pipeline.engine.task import Ref
 from pipeline.metrics.treatment import Treatment
@@ -111,7 +111,7 @@ def collect_checks(collected: Collection) -> None:
 def find_same_recordings(graph: Graph, outcome: Outcome) -> Iterator[About]:
     """What is found of systems that were run here and gave one recording for several, or the original."""
     for product in graph.select(Recordings):
-        same = Sameness.of_record(records.read(outcome.artefact(product.ref).folder))
+        same = IdenticalAudio.of_record(records.read(outcome.artefact(product.ref).folder))
         yield from ((product.identity, finding) for finding in words.same_audio(product.system, same))
 
 
@@ -126,15 +126,13 @@ def _find_of_attacks(collected: Collection) -> Iterator[About]:
         extractor = product.identity["extractor"]
         files, milliseconds, trims = silences.get(product.system, (0, [], {}))
         if extractor in trims:
-            silence = words.digital_silence(
-                product.system, files, milliseconds, extractor, trimmed=trims[extractor]
-            )
+            silence = words.digital_silence(product.system, files, milliseconds, extractor, trimmed=trims[extractor])
             yield _columns(product.identity), silence
     yield from _hidden(measured, eers, collected.tables["leaderboard"])
-    for product in graph.select(ClassOrder):
-        record = records.read(outcome.artefact(product.ref).folder)
+    for order in graph.select(ClassOrder):
+        record = records.read(outcome.artefact(order.ref).folder)
         if record["auc"] is not None and (record["reversed"] or record["doubtful"]):
-            yield _columns(product.identity), words.class_order(record)
+            yield _columns(order.identity), words.class_order(record)
 
 
 def _choices(attacks: pd.DataFrame) -> Iterator[About]:
@@ -148,9 +146,7 @@ def _choices(attacks: pd.DataFrame) -> Iterator[About]:
     """
     for (dataset, subset, system), part in attacks.groupby(list(SUBSET), sort=False):
         strongest, *others = results.records(part)
-        rivals = [
-            row for row in others if row["attacker"] == strongest["attacker"] and not math.isnan(row["held_out"])
-        ]
+        rivals = [row for row in others if row["attacker"] == strongest["attacker"] and not math.isnan(row["held_out"])]
         chosen = min(rivals, key=lambda row: row["held_out"], default=None)
         if chosen is None or not chosen["held_out"] < strongest["held_out"]:
             continue
@@ -220,7 +216,9 @@ def _judge(product: AttackCheck, eers: Rows, rows: Rows, outcome: Outcome) -> It
         yield words.attackers({str(row["attacker"]): _rate(row) for row in ordered}, identity["attacker"])
 
 
-def _judge_training(product: AttackCheck, test: Rate | None, plain: float | None, outcome: Outcome) -> Iterator[Finding]:
+def _judge_training(
+    product: AttackCheck, test: Rate | None, plain: float | None, outcome: Outcome
+) -> Iterator[Finding]:
     """What is found of training speakers: of the training of the extractor, and of this attack as it is on those held out."""
     trained_on = str(product.identity["trained_on"])
     measured = test.value if test else math.nan

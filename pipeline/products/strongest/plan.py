@@ -197,8 +197,8 @@ def _same_attacks(a: StrongestAttack, b: StrongestAttack) -> Iterator[tuple[int,
             trained = re.sub(r"\s*\([^()]*\)", "", attack["trained_on"])
             key = (attack["condition"], attack["attacker"], attack["extractor"], attack["backend"], trained)
             listed.setdefault(key, []).append(number)
-    for key, of_a in numbers[0].items():
-        of_b = numbers[1].get(key, [])
+    for same, of_a in numbers[0].items():
+        of_b = numbers[1].get(same, [])
         if len(of_a) == len(of_b) == 1:
             yield of_a[0], of_b[0]
 

@@ -150,7 +150,9 @@ class Features:
                 settings=cut.numeric(),
                 inputs={"audio": audio},
                 outputs=outputs,
-                function=functools.partial(compute.extract_features, specs, cut, self.machine.device, self.machine.threads),
+                function=functools.partial(
+                    compute.extract_features, specs, cut, self.machine.device, self.machine.threads
+                ),
                 libraries=LIBRARIES,
                 resources=Resources(seconds, device=True),
             )

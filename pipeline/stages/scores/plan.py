@@ -233,7 +233,7 @@ def measure(
         "calibration": comparer.columns["calibration"],
         "settings": family.numeric(),
         "protocol": cell.protocol,
-        "code": code.versions({*MAKERS, family.module, *comparer.modules}),
+        "code": code.collect_versions({*MAKERS, family.module, *comparer.modules}),
     }
     if cell.across_sexes:
         parameters["sexes"] = "unknown"

@@ -10,20 +10,19 @@ from dataclasses import dataclass, field, replace
 import pandas as pd
 
 from pipeline.contracts import Anonymiser
-from pipeline.datasets import external, prepare
-from pipeline.datasets.known import KnownFiles
+from pipeline.datasets import external_copy, prepare
+from pipeline.datasets.audio_cache import AudioCache
 from pipeline.datasets.prepare import Prepared
 from pipeline.engine.task import Artefact, Given, Input, Ref, Resources, Task
 from pipeline.errors import DataError
 from pipeline.protocol.attackers import AttackerSettings
 from pipeline.protocol.cuts import Pieces, cut_rows
-from pipeline.protocol.shards import shards
+from pipeline.protocol.shards import split_shards
 from pipeline.seeds import digest
 from pipeline.stages import selections
 from pipeline.stages.keys import SpeechKey, TrainingKey
 from pipeline.stages.settings import Chosen, Evaluation, Machine
-from pipeline.stages.speech import compute
-from pipeline.stages.speech import cut, synthesise
+from pipeline.stages.speech import compute, cut, synthesise
 from pipeline.tables import manifest
 from pipeline.tables.manifest import Listing, Wanted
 
@@ -172,7 +171,7 @@ def prepare_data(
     evaluation: Evaluation,
     rendered: Sequence[Artefact],
     machine: Machine,
-    known_files: KnownFiles,
+    known_files: AudioCache,
     training_alone: bool = False,
 ) -> Prepared:
     """The data set, read and checked, with the audio of external systems; or the training set ``dataset.train`` alone.
@@ -188,12 +187,12 @@ def prepare_data(
         DataError: all faults of the data set and of all external systems at once.
         Damaged: the artefacts were read, and are not what was put into the store.
     """
-    copies: dict[SpeechKey, external.Copy] = {}
+    copies: dict[SpeechKey, external_copy.Copy] = {}
     for label, system in evaluation.systems.items():
         folders = system.component.copies(system.settings)
         if folders is None:
             continue
-        copy = external.Copy.of(folders, label)
+        copy = external_copy.Copy.of(folders, label)
         if not training_alone:
             copies[SpeechKey(label)] = copy
             if folders.second_root:
@@ -204,7 +203,7 @@ def prepare_data(
     # Only listed here: what is decoded later is checked then, by the digests that are known.
     folder = rendered[0].place if rendered else None
     try:
-        data = prepare.run(
+        data = prepare.prepare_data(
             evaluation.dataset,
             folder,
             copies,
@@ -278,7 +277,7 @@ class Originals:
 
     @classmethod
     def split(cls, rows: pd.DataFrame) -> Originals:
-        return cls(rows, tuple(Shard(part, seconds(part)) for part in shards(rows)))
+        return cls(rows, tuple(Shard(part, seconds(part)) for part in split_shards(rows)))
 
     @functools.cached_property
     def listing(self) -> Listing:
@@ -369,9 +368,7 @@ class SpeechSets:
             for run, drawn in enumerate(systems, 1)
         ]
         tasks = (*cuts, *(task for draw in draws for task in draw.tasks))
-        return TrainingSet(
-            tuple(draws), level, bool(cuts), one_each, True, attacker.asked, tasks, left_out=missing
-        )
+        return TrainingSet(tuple(draws), level, bool(cuts), one_each, True, attacker.asked, tasks, left_out=missing)
 
     @functools.cached_property
     def training_rows(self) -> pd.DataFrame:
@@ -388,7 +385,7 @@ class SpeechSets:
 
     def _cut(self, rows: pd.DataFrame) -> tuple[Originals, tuple[Task, ...]]:
         """Pieces of recordings, a shard a task."""
-        parts = shards(rows)
+        parts = split_shards(rows)
         tasks = [
             Task(
                 name="cut",
@@ -425,19 +422,15 @@ class SpeechSets:
         return self._given(key, shown, listed, Listing(manifest.matching(copy, listed)))
 
     def _given(self, key: SpeechKey, level: str, listed: pd.DataFrame, listing: Listing) -> SpeechSet:
-        parts = shards(listing.rows)
+        parts = split_shards(listing.rows)
         audio = tuple(selections.rows(part) for part in parts)
         return SpeechSet(key, level, audio, tuple(map(seconds, parts)), listed, listing)
 
-    def _anonymised(
-        self, key: SpeechKey, level: str, system: Chosen[Anonymiser], originals: Originals
-    ) -> SpeechSet:
+    def _anonymised(self, key: SpeechKey, level: str, system: Chosen[Anonymiser], originals: Originals) -> SpeechSet:
         component, machine = system.component, self.machine
         weights = system.weights(self.evaluation.paths.weights)
         folder = weights.folder if weights else None
-        work = functools.partial(
-            compute.anonymise, component, system.settings, folder, machine.device, machine.threads
-        )
+        work = functools.partial(compute.anonymise, component, system.settings, folder, machine.device, machine.threads)
         columns = (*NAMED, *component.reads(system.settings))
         count = len(originals.shards)
         tasks = [

@@ -7,7 +7,7 @@ import pandas as pd
 from pipeline.contracts import Preparation, Pretrained, Training
 from pipeline.engine.task import Work
 from pipeline.nets import checkpoints, waveforms
-from pipeline.protocol.cuts import recording_of
+from pipeline.protocol.cuts import name_recording
 from pipeline.tables import manifest
 
 VERSION = "packing 2"
@@ -30,7 +30,7 @@ def pack_training_set(draws: int, others: int, preparation: Preparation, threads
             parts.append(part)
     rows = pd.concat(parts, ignore_index=True)
     rows["sex"] = rows["speaker"].map(sexes).fillna("u")
-    rows["recording"] = rows["utterance"].map(recording_of)
+    rows["recording"] = rows["utterance"].map(name_recording)
     waveforms.write(work.folder(), rows, threads, work.advance, preparation)
 
 

@@ -107,7 +107,9 @@ class LoadedExtractor:
         """Utterances that were left out of the speech on which the run trains it."""
         if self.training is None or self.learnt is None:
             return ()
-        return tuple(dict.fromkeys(utterance for learnt in (self.learnt, *self.learnt.also) for utterance in learnt.left_out))
+        return tuple(
+            dict.fromkeys(utterance for learnt in (self.learnt, *self.learnt.also) for utterance in learnt.left_out)
+        )
 
     def output(self, inputs: Mapping[str, Input] | None = None) -> Output:
         """The output of an extract task that holds its features; ``inputs`` are those of this output alone."""
@@ -170,7 +172,10 @@ class Trainings:
         """The training set of the speech that an extractor knows, where there is one."""
         if extractor.adapted or not extractor.of_system:
             return extractor.learnt if extractor.adapted else self.original
-        return next((training_set for (system, _), training_set in self.anonymised.items() if system == extractor.of_system), None)
+        return next(
+            (training_set for (system, _), training_set in self.anonymised.items() if system == extractor.of_system),
+            None,
+        )
 
 
 def plan_trainings(evaluation: Evaluation, sets: SpeechSets) -> Trainings:
@@ -282,13 +287,17 @@ class _Making:
             for name, attacker in self.evaluation.adapting.items():
                 learnt_set = self.sets.training(system, attacker)
                 # 'same' and the level that is the same lead to one training set.
-                learnt_set = next((other for other in self.anonymised.values() if other.key == learnt_set.key), learnt_set)
+                learnt_set = next(
+                    (other for other in self.anonymised.values() if other.key == learnt_set.key), learnt_set
+                )
                 self.anonymised[system, name] = learnt_set
                 self.add(learnt_set.tasks)
         self._join()
         models = self.evaluation.models.adapted
         for learnt in self.anonymised.values():
-            self.train({label: other for label, other in makers.items() if (label, learnt.system) not in models}, learnt)
+            self.train(
+                {label: other for label, other in makers.items() if (label, learnt.system) not in models}, learnt
+            )
 
     def _join(self) -> None:
         """Give each training set those of other systems, as the same attacker trains on them, that help.
@@ -334,7 +343,9 @@ class _Making:
                 label=f"train {maker.training.label} on {learnt.label}",
                 settings=maker.numeric(),
                 inputs={"audio": packed.ref(), **begun},
-                function=functools.partial(compute.train_extractor, maker.training, maker.pretrained, self.sets.machine.device),
+                function=functools.partial(
+                    compute.train_extractor, maker.training, maker.pretrained, self.sets.machine.device
+                ),
                 code=maker.code,
                 libraries=trainer.libraries,
                 resources=Resources(trainer.cost(maker.training.settings), device=True),
@@ -352,7 +363,9 @@ class _Making:
             label=" with ".join([f"pack {learnt.label}", *(speech.label for speech in others)]),
             settings=asdict(preparation),
             inputs={**inputs, "sexes": learnt.sexes},
-            function=functools.partial(compute.pack_training_set, len(learnt.draws), len(others), preparation, self.sets.machine.threads),
+            function=functools.partial(
+                compute.pack_training_set, len(learnt.draws), len(others), preparation, self.sets.machine.threads
+            ),
             libraries=("soundfile", preparation.library, "numpy"),
             resources=Resources(sum(sum(speech.seconds) for speech in (*learnt.draws, *others))),
         )
@@ -370,7 +383,9 @@ def _somebody(rows: pd.DataFrame, labels: Sequence[str]) -> None:
         )
 
 
-def load_extractors(evaluation: Evaluation, trainings: Trainings, transcripts: Transcripts | None = None) -> list[LoadedExtractor]:
+def load_extractors(
+    evaluation: Evaluation, trainings: Trainings, transcripts: Transcripts | None = None
+) -> list[LoadedExtractor]:
     """The extractors that some chosen metric needs, each with the weights that the attackers have.
 
     Args:
@@ -400,7 +415,9 @@ def load_extractors(evaluation: Evaluation, trainings: Trainings, transcripts: T
             )
             extractors += _from_elsewhere(evaluation, label)
             continue
-        maker, training = trainings.trained.get((label, trainings.original.key), (None, None)) if trainings.original else (None, None)
+        maker, training = (
+            trainings.trained.get((label, trainings.original.key), (None, None)) if trainings.original else (None, None)
+        )
         weights = None if training else chosen.weights(evaluation.paths.weights)
         learnt, is_found = trainings.original if training else None, label in evaluation.models.original
         extractors.append(LoadedExtractor(label, chosen, weights, training, learnt, maker=maker, is_found=is_found))
@@ -432,7 +449,9 @@ def _from_elsewhere(evaluation: Evaluation, label: str) -> list[LoadedExtractor]
     return extractors
 
 
-def _adapted(evaluation: Evaluation, trainings: Trainings, label: str, chosen: Chosen[Extractor]) -> list[LoadedExtractor]:
+def _adapted(
+    evaluation: Evaluation, trainings: Trainings, label: str, chosen: Chosen[Extractor]
+) -> list[LoadedExtractor]:
     """An extractor as trained on each anonymised training set, once each."""
     extractors: dict[TrainingKey, LoadedExtractor] = {}
     for learnt in trainings.anonymised.values():
