@@ -99,7 +99,7 @@ def collect_checks(collected: Collection) -> None:
     table = frame(
         [
             *((early.identity, early.finding) for early in graph.select(EarlyFinding)),
-            *_choices(tables["attacks"]),
+            *find_choices(tables["attacks"]),
             *find_same_recordings(graph, outcome),
             *_find_of_attacks(collected),
         ]
@@ -135,7 +135,7 @@ def _find_of_attacks(collected: Collection) -> Iterator[About]:
             yield _columns(order.identity), words.class_order(record)
 
 
-def _choices(attacks: pd.DataFrame) -> Iterator[About]:
+def find_choices(attacks: pd.DataFrame) -> Iterator[About]:
     """Where held-out training speakers would choose another attack than the strongest, and of which results that is said.
 
     Attackers who train on other copies of the training set (another level, other draws) have numbers that cannot be compared

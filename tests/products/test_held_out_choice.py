@@ -8,8 +8,8 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from pipeline.products.checks import choices as strongest
-from pipeline.products.checks.choices import choices
+from pipeline.products import find_eer_definition
+from pipeline.products.checks.collect import find_choices
 from pipeline.tables import answers, results
 
 
@@ -38,7 +38,7 @@ def test_another_choice_of_held_out_speakers_is_said_of_the_strongest_and_flags_
         attack("semi", "wccn", 0.0123),
         attack("semi", "plda", 0.03),
     ]
-    ((about, found),) = choices(attacks(*tables))
+    ((about, found),) = find_choices(attacks(*tables))
     assert about == {"dataset": "d", "subset": "f", "system": "b2r", "condition": "PP", "attacker": "semi", "extractor": "ecapa",
                      "trained_on": "anonymised", "backend": "cosine"}  # fmt: skip
     assert (found.check, found.value, found.flagged) == ("held_out_choice", 0.0123, False)
@@ -47,7 +47,7 @@ def test_another_choice_of_held_out_speakers_is_said_of_the_strongest_and_flags_
         "there, and the strongest 7.0 %; on the evaluated speakers it cannot be told from the strongest."
     )
     tables[2]["contends"] = False
-    assert [one.sentence.endswith("it discloses less.") for _, one in choices(attacks(*tables))] == [True]
+    assert [one.sentence.endswith("it discloses less.") for _, one in find_choices(attacks(*tables))] == [True]
 
 
 @pytest.mark.parametrize(
@@ -62,12 +62,12 @@ def test_another_choice_of_held_out_speakers_is_said_of_the_strongest_and_flags_
     ids=["none", "the same", "equal", "not adapted", "of another training set"],
 )
 def test_nothing_is_said_where_the_choice_is_the_same_or_cannot_be_compared(several: list[dict[str, Any]]) -> None:
-    assert list(choices(attacks(*several))) == []
+    assert list(find_choices(attacks(*several))) == []
 
 
 def test_attacks_are_compared_on_the_convex_hull_where_there_are_several_definitions() -> None:
     def rows(*variants: str) -> pd.DataFrame:
         return results.frame([{"dataset": "d", "metric": "eer", "variant": one, "value": 0.1} for one in variants])
 
-    assert strongest.definition(rows("kaldi", "rocch")) == "rocch" == strongest.definition(rows())
-    assert strongest.definition(rows("speechbrain")) == "speechbrain" and strongest.definition(rows("own")) == "own"
+    assert find_eer_definition(rows("kaldi", "rocch")) == "rocch" == find_eer_definition(rows())
+    assert find_eer_definition(rows("speechbrain")) == "speechbrain" and find_eer_definition(rows("own")) == "own"

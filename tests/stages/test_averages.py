@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pipeline.cli.compose import compose
-from pipeline.products.averages.plan import formed, means_of_sexes
+from pipeline.stages.averages import list_averages, means_of_sexes
 
 LIBRI = ["libri_test_trials_f", "libri_test_trials_m"]
 HALVES = {"libri_test (mean of f and m)": dict.fromkeys(LIBRI, 0.5)}
@@ -40,8 +40,10 @@ def test_the_sets_of_both_sexes_of_a_corpus_are_a_mean(
 
 def test_the_mean_is_formed_unless_it_is_switched_off_or_configured() -> None:
     given = ["recipe=kaldi", "dataset.root=/nowhere"]
-    (mean,) = formed(compose(given)[0], LIBRI).values()
+    (mean,) = list_averages(compose(given)[0], LIBRI).values()
     assert ({mean.subset: mean.weights}, mean.metrics) == (HALVES, ("eer", "d_ece"))
-    assert formed(compose([*given, "report.mean_of_sexes=false"])[0], LIBRI) == {}
+    assert list_averages(compose([*given, "report.mean_of_sexes=false"])[0], LIBRI) == {}
     recipe = compose(["recipe=bring_your_scores", "dataset.root=/nowhere"])[0]
-    assert [one.subset for one in formed(recipe, LIBRI).values()] == ["libri_test (mean of f and m)"], "not twice"
+    assert [one.subset for one in list_averages(recipe, LIBRI).values()] == ["libri_test (mean of f and m)"], (
+        "not twice"
+    )

@@ -10,15 +10,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from pipeline.products.averages.plan import rankers, unformed
 from scipy import stats
 
 from pipeline import metrics
 from pipeline.cli.compose import compose
 from pipeline.datasets.prepare import Prepared
 from pipeline.metrics import mover
-from pipeline.products.averages import collect as averages
-from pipeline.products.averages import derived
+from pipeline.products import averages, bands
 from pipeline.protocol import trials
 from pipeline.stages.settings import Average
 from pipeline.tables import results
@@ -75,7 +73,7 @@ def test_vpc_2024_means_of_f_and_m() -> None:
         ]  # fmt: skip
         assert len(rows) == 2
         asked = {"t": Average(subset="mean", weights={"libri_test_trials_f": 0.5, "libri_test_trials_m": 0.5})}
-        (found,) = averages.formed(rows, asked, challenge("test"))
+        (found,) = averages.form_averages(rows, asked, challenge("test"))
         assert found["value"] == pytest.approx(mean, abs=6e-6) and found["subset"] == "mean"
 
 
@@ -97,7 +95,9 @@ def test_vpc_2022_weighted_averages_are_those_that_are_printed(system: str) -> N
             rows.append(row(name, "g_vd", gain[name], unit="dB", attacker=""))
         weights = {name.format(split): weight for name, weight in WEIGHTS.items()}
         asked = {"w": Average(subset=f"{split} (weighted average)", weights=weights, metrics=("eer", "g_vd"))}
-        found = {(one["metric"], one["condition"]): one for one in averages.formed(rows, asked, challenge(split))}
+        found = {
+            (one["metric"], one["condition"]): one for one in averages.form_averages(rows, asked, challenge(split))
+        }
         whole = f"{split} (weighted average)"
         # The parts are printed with four digits, so their mean may differ in the fourth.
         for condition in ("OO", "PP"):
@@ -110,11 +110,11 @@ def test_counts_are_added_and_speakers_who_stand_in_several_sets_count_once() ->
     split = challenge("test")
     rows = [row(name, "eer", 0.1, n_speakers=len(split.trials[name].trials["model"].unique())) for name in split.trials]
     weights = {name.format("test"): weight for name, weight in WEIGHTS.items()}
-    (found,) = averages.formed(rows, {"w": Average(subset="w", weights=weights)}, split)
+    (found,) = averages.form_averages(rows, {"w": Average(subset="w", weights=weights)}, split)
     assert [found[name] for name in results.COUNTS] == [600, 600, 3 + 3 + 2 + 2, 60, 540]
     assert all(f"signature of {name}" in found["signature"] for name in weights)
     heavier = {**weights, "libri_test_trials_f": 0.3, "libri_test_trials_m": 0.2}
-    (other,) = averages.formed(rows, {"w": Average(subset="w", weights=heavier)}, split)
+    (other,) = averages.form_averages(rows, {"w": Average(subset="w", weights=heavier)}, split)
     assert other["signature"] != found["signature"]
     assert results.frame([found]).loc[0, "subset"] == "w"
 
@@ -125,17 +125,19 @@ def test_intervals_of_other_speakers_are_joined_by_mover_and_those_of_the_same_a
     rows = [row(name, "eer", 0.2 if name == "m" else 0.1, low=low, high=high, null_low=0.4, null_high=0.6)
             for name, (low, high) in ends.items()]  # fmt: skip
     weights = {"f": 0.25, "m": 0.5, "f_common": 0.25}
-    (found,) = averages.formed(rows, {"w": Average(subset="w", weights=weights)}, sets)
+    (found,) = averages.form_averages(rows, {"w": Average(subset="w", weights=weights)}, sets)
     same, other = 0.25 * 0.06 + 0.25 * 0.02, 0.5 * 0.08
     assert found["value"] == pytest.approx(0.15)
     assert found["low"] == pytest.approx(0.15 - math.sqrt(same**2 + other**2))
     assert found["high"] == pytest.approx(0.15 + math.sqrt(same**2 + other**2))
     assert found["null_high"] == pytest.approx(0.5 + math.sqrt(0.05**2 + 0.05**2))
     # Cross-sex trials make two sets dependent.
-    (mixed,) = averages.formed(rows, {"w": Average(subset="w", weights=weights)}, data(f="abc", m="cd", f_common="ab"))
+    (mixed,) = averages.form_averages(
+        rows, {"w": Average(subset="w", weights=weights)}, data(f="abc", m="cd", f_common="ab")
+    )
     assert mixed["high"] - mixed["value"] == pytest.approx(same + other)
     rows[0].update(low=None, high=None, null_low=None)
-    (bare,) = averages.formed(rows, {"w": Average(subset="w", weights=weights)}, sets)
+    (bare,) = averages.form_averages(rows, {"w": Average(subset="w", weights=weights)}, sets)
     assert bare["value"] == pytest.approx(0.15) and math.isnan(bare["low"]) and math.isnan(bare["null_low"])
 
 
@@ -144,7 +146,7 @@ def test_a_part_without_a_value_leaves_none_and_is_named() -> None:
     asked = {"w": Average(subset="w", weights={"f": 0.5, "m": 0.5})}
 
     def mean(*rows: dict[str, Any]) -> dict[str, Any]:
-        (found,) = averages.formed(rows, asked, sets)
+        (found,) = averages.form_averages(rows, asked, sets)
         return found
 
     whole, note = row("f", "eer", 0.1, variant="rocch"), "back end of one session"
@@ -155,14 +157,16 @@ def test_a_part_without_a_value_leaves_none_and_is_named() -> None:
     partial = mean(whole, row("m", "eer", 0.3, variant="rocch", status="partial", note=note))
     assert partial["value"] == pytest.approx(0.2) and partial["status"] == "partial" and f"m: {note}" in partial["note"]
     # A family that cannot be computed on a set has a row without a variant there.
-    (found,) = averages.formed(
+    (found,) = averages.form_averages(
         [whole, row("m", "eer", None, status="incomplete", reason="asv cannot be computed")], asked, sets
     )
     assert (found["variant"], found["reason"]) == ("rocch", "m: asv cannot be computed")
     gains = [row("f", "g_vd", -2.0), row("m", "g_vd", -math.inf)]
-    (gain,) = averages.formed(gains, {"w": Average(subset="w", weights={"f": 0.5, "m": 0.5}, metrics=("g_vd",))}, sets)
+    (gain,) = averages.form_averages(
+        gains, {"w": Average(subset="w", weights={"f": 0.5, "m": 0.5}, metrics=("g_vd",))}, sets
+    )
     assert gain["value"] == -math.inf and gain["status"] == "ok" and not gain["reason"]
-    assert averages.formed([whole], {"w": Average(subset="w", weights={"f": 0.5, "x": 0.5})}, sets) == []
+    assert averages.form_averages([whole], {"w": Average(subset="w", weights={"f": 0.5, "x": 0.5})}, sets) == []
 
 
 def test_mover_covers_where_parts_are_independent_and_adding_where_they_are_one() -> None:
@@ -227,7 +231,7 @@ def test_parts_are_grouped_through_others() -> None:
 
 
 def relative(*rows: dict[str, Any]) -> dict[tuple[str, str], dict[str, Any]]:
-    return {(one["metric"], one["subset"]): one for one in derived.normalised(rows)}
+    return {(one["metric"], one["subset"]): one for one in averages.normalise(rows)}
 
 
 def test_noe_2022_table_3_follows_from_the_rows() -> None:
@@ -296,9 +300,9 @@ def test_challenges_rank_by_the_attackers_that_adapt_unless_one_is_named() -> No
     average = "+averages.a={subset: 'mean (of f and m)', weights: {x: 1}}"
     evaluation = compose([*asked, average, "bands={subset: a, edges: [0.1]}"])[0]
     assert evaluation.bands is not None and evaluation.bands.subset == "mean (of f and m)", "an average by its label"
-    assert rankers(evaluation) == ["semi_informed"] and not list(unformed(evaluation, ["x"]))
+    assert bands._rankers(evaluation) == ["semi_informed"] and not list(averages.list_unformed(evaluation, ["x"]))
     named = compose([*asked, "bands={subset: x, edges: [0.1], attacker: ignorant}"])[0]
-    assert rankers(named) == ["ignorant"]
+    assert bands._rankers(named) == ["ignorant"]
     none = compose(["dataset=synthetic", "attacker=[ignorant]", "bands={subset: x, edges: [0.1]}"])[0]
-    (said,) = unformed(none, ["x"])
+    (said,) = bands.list_unranked(none, ["x"])
     assert "by the strongest attack alone: no chosen attacker adapts" in said

@@ -14,7 +14,9 @@ from pipeline.cli.compose import compose
 from pipeline.engine.task import Derived, Task, planned_digest
 from pipeline.errors import ConfigError, DataError
 from pipeline.evaluation.assemble import assemble_graph
-from pipeline.stages.graph import Graph
+from pipeline.products.checks.collect import AttackCheck, EarlyFinding
+from pipeline.products.strongest.collect import Candidate, StrongestAttack, SystemPair
+from pipeline.stages.graph import Graph, Measurement
 from pipeline.stages.keys import SpeechKey
 from pipeline.stages.selections import SelectVectors
 from pipeline.stages.settings import Machine
@@ -58,7 +60,7 @@ def cells(made: Graph, metric: str) -> Counter[tuple[str, ...]]:
     names = ("system", "attacker", "extractor", "trained_on", "backend")
     return Counter(
         tuple(source.identity[name] for name in names)
-        for source in made.sources
+        for source in made.select(Measurement)
         if source.ref.task.label.startswith(f"measure {metric} ")
     )
 
@@ -109,7 +111,7 @@ def test_sources_come_first_and_nothing_is_planned_twice() -> None:
     assert len(seen) == len(made.tasks)
     keys = [key for task in made.tasks for key in task.planned.values()]
     assert len(set(keys)) == len(keys)
-    identities = [(*sorted(source.identity.items()), source.ref.task.label) for source in made.sources]
+    identities = [(*sorted(source.identity.items()), source.ref.task.label) for source in made.select(Measurement)]
     assert len(set(identities)) == len(identities)
 
 
@@ -141,7 +143,9 @@ def test_the_level_of_the_training_set_is_a_setting_and_a_weak_mixture_is_said()
     assert {level for label, level in anonymised.items() if "training set" in label} == {"utterance"}
     assert {level for label, level in anonymised.items() if label.startswith("anonymise b2r 1/")} == {"speaker"}
     assert {
-        source.identity["trained_on"] for source in made.sources if source.identity["attacker"] == "semi_informed"
+        source.identity["trained_on"]
+        for source in made.select(Measurement)
+        if source.identity["attacker"] == "semi_informed"
     } == {"anonymised (utterance)"}
     assert not any("warning" in note for note in made.notes)
     weaker = planned(*given, "attacker.semi_informed.training_level=speaker", "system.b2r.level=utterance")
@@ -160,12 +164,12 @@ def test_one_recording_a_speaker_is_cut_before_it_is_anonymised_or_else_after_an
     }
     assert read == {"extract original, training set": {"ge2e", "ecapa"}}
     notes = {(source.identity["trained_on"], source.identity["backend"], source.note)
-             for source in cut.sources if source.identity["attacker"]}  # fmt: skip
+             for source in cut.select(Measurement) if source.identity["attacker"]}  # fmt: skip
     assert {(backend, note) for known, backend, note in notes if known == "original"} == {
         ("cosine", ""), ("plda", "within-session PLDA, weak attacker")
     }  # fmt: skip
     assert {note for known, _, note in notes if known != "original"} == {""}
-    assert {source.note for source in whole.sources} == {""}
+    assert {source.note for source in whole.select(Measurement)} == {""}
 
 
 def test_pieces_are_anonymised_under_several_draws_and_a_fixed_system_under_one() -> None:
@@ -173,7 +177,9 @@ def test_pieces_are_anonymised_under_several_draws_and_a_fixed_system_under_one(
     drawn = {(task.label.split(",")[0], task.settings["seed"]) for task in made.tasks
              if task.name == "anonymise" and "training set" in task.label}  # fmt: skip
     assert drawn == {("anonymise b2", 0), *(("anonymise b2r", seed) for seed in (0, 1, 2))}
-    known = {source.identity["trained_on"] for source in made.sources if source.identity["extractor"] == "ecapa"}
+    known = {
+        source.identity["trained_on"] for source in made.select(Measurement) if source.identity["extractor"] == "ecapa"
+    }
     assert "anonymised (utterance pieces, 3 draws)" in known
     assert "anonymised (fixed pieces)" in known
     draws = ("attacker.semi_informed.training_draws=1", "attacker.semi_informed.enrolment_draws=1")
@@ -209,7 +215,7 @@ TUNED = ("train=finetune", "system=[original,b2,b2r]", "extractor=[campplus,ge2e
 def test_each_adapted_attack_is_tried_on_held_out_speakers() -> None:
     made = planned(*TUNED, recordings=1)
     attacks = {(one.identity["system"], one.identity["extractor"], one.identity["trained_on"], one.identity["backend"])
-               for one in made.candidates}  # fmt: skip
+               for one in made.select(Candidate)}  # fmt: skip
     semi = {cell[:1] + cell[2:] for cell in cells(made, "asv") if cell[1] == "semi_informed"}
     assert attacks == semi
     assert len(semi) == 2 * (2 + 1 + 1), "fine-tuned by each back end, and as they come with the one that is trained"
@@ -217,7 +223,7 @@ def test_each_adapted_attack_is_tried_on_held_out_speakers() -> None:
 
 def test_an_extractor_that_learns_from_all_training_speakers_is_not_judged_on_them() -> None:
     made = planned(*ALL, recordings=1)
-    assert {one.identity["extractor"] for one in made.candidates} == {"ge2e"}
+    assert {one.identity["extractor"] for one in made.select(Candidate)} == {"ge2e"}
     assert not [
         task.label for task in made.tasks if task.name == "check" and "ecapa" in task.label and "held-out" in task.label
     ]
@@ -248,7 +254,7 @@ def test_two_attackers_train_on_their_own_copies() -> None:
     )  # fmt: skip
     trained = [task for task in made.tasks if task.name == "train" and " on b2r" in task.label]
     assert len({task.id for task in trained}) == 2
-    known = {(one.identity["attacker"], one.identity["trained_on"]) for one in made.sources
+    known = {(one.identity["attacker"], one.identity["trained_on"]) for one in made.select(Measurement)
              if one.identity["system"] == "b2r" and one.identity["trained_on"].startswith("anonymised")}  # fmt: skip
     assert known == {
         ("semi_informed", "anonymised (utterance pieces, 3 draws)"),
@@ -258,7 +264,7 @@ def test_two_attackers_train_on_their_own_copies() -> None:
 
 def test_scores_are_joined_or_it_is_said_why_not() -> None:
     made = planned(*TUNED, "fusion=[equal,logistic]", recordings=1)
-    fused = {source.identity["backend"] for source in made.sources if "fused" in source.identity["backend"]}
+    fused = {source.identity["backend"] for source in made.select(Measurement) if "fused" in source.identity["backend"]}
     assert fused == {f"{backend}, fused ({kind})" for backend in ("cosine", "plda") for kind in ("equal", "logistic")}
     without = planned(*TUNED, "fusion=[equal]", "extractor=[ge2e]", "backend=[cosine]", "attacker=[lazy_informed]")
     assert any("fusion is left out" in note for note in without.notes)
@@ -296,8 +302,8 @@ def test_what_cannot_be_is_refused_with_the_setting_that_mends_it() -> None:
 
 def test_diagnostics_can_be_left_out_and_then_cost_nothing() -> None:
     made, without = planned(*ALL), planned(*ALL, "diagnostics=false")
-    assert len(made.diagnoses) == sum(cells(made, "asv").values()) - 2 * 4, "one an attack on a system"
-    assert not without.diagnoses
+    assert len(made.select(AttackCheck)) == sum(cells(made, "asv").values()) - 2 * 4, "one an attack on a system"
+    assert not without.select(AttackCheck)
     checks = [task.label for task in without.tasks if task.name == "check"]
     assert all("held-out speakers of b2" in label or "recordings of b2" in label for label in checks), (
         "what chooses between adapted attacks, and whether a system gives one recording for several: that is said of any result"
@@ -319,7 +325,7 @@ EER = {"metric": "eer", "variant": "rocch", "estimator": "", "input_unit": ""}
 def signatures(made: Graph, attacker: str) -> dict[str, set[str]]:
     """Signatures of a metric's rows by system."""
     found: dict[str, set[str]] = {}
-    for source in made.sources:
+    for source in made.select(Measurement):
         if source.identity["attacker"] == attacker and source.ref.task.label.startswith("measure asv "):
             made_of = signature({**EER, **source.identity}, source.parameters)
             found.setdefault(source.identity["system"], set()).add(made_of)
@@ -342,7 +348,7 @@ def test_signatures_say_where_the_training_data_of_weights_is_not_stated() -> No
     said = {
         source.identity["extractor"]: "|training data:not stated|"
         in signature({**EER, **source.identity}, source.parameters)
-        for source in made.sources
+        for source in made.select(Measurement)
     }
     assert said == {"campplus": True, "ge2e": False}
 
@@ -357,7 +363,7 @@ def test_a_second_run_is_made_only_where_something_is_compared_between_two() -> 
 def enrolled(made: Graph, **identity: str) -> set[tuple[str, tuple[str, ...]]]:
     """Condition of each attack on the first trial set, and the draws of which its enrolment is made."""
     found = set()
-    for source in made.sources:
+    for source in made.select(Measurement):
         if source.ref.task.label.startswith("measure asv x_trials_f") and identity.items() <= source.identity.items():
             scores = source.ref.task.inputs["scores"]
             label = scores.task.label.removeprefix("score x_trials_f ").partition(" against ")[0]
@@ -395,15 +401,19 @@ def test_what_has_one_draw_is_enrolled_together_with_original_speech_in_a_furthe
 
 def test_both_centres_are_tried_with_one_training_of_the_back_end() -> None:
     made = planned("system=[original,b2r]", *SEMI)
-    tried = {source.identity["backend"] for source in made.sources if source.identity["attacker"] == "unprotected"}
+    tried = {
+        source.identity["backend"]
+        for source in made.select(Measurement)
+        if source.identity["attacker"] == "unprotected"
+    }
     assert tried == {"cosine", "wccn", "wccn, enrolment centre"}
     fits = [task.label for task in made.tasks if task.name == "fit"]
     assert len(fits) == 2 and all(label.startswith("fit wccn for campplus on ") for label in fits)
-    of_pairs = {source.identity["backend"] for source in made.sources if source.reads == "pairs"}
+    of_pairs = {source.identity["backend"] for source in made.select(Measurement) if source.reads == "pairs"}
     assert of_pairs == {"cosine", "wccn"}, "pairs have no enrolment"
     for centre in ("training", "enrolment"):
         alone = planned("system=[original,b2r]", *SEMI, f"backend.wccn.centre={centre}")
-        assert {source.identity["backend"] for source in alone.sources if source.reads == "trials"} == {
+        assert {source.identity["backend"] for source in alone.select(Measurement) if source.reads == "trials"} == {
             "cosine",
             "wccn",
         }
@@ -411,7 +421,7 @@ def test_both_centres_are_tried_with_one_training_of_the_back_end() -> None:
 
 def test_attacks_that_leave_the_enrolment_or_its_centre_untried_are_doubted() -> None:
     def said(*arguments: str) -> dict[str, str]:
-        found = planned("system=[original,b2r]", "extractor=[campplus]", "train=none", *arguments).findings
+        found = planned("system=[original,b2r]", "extractor=[campplus]", "train=none", *arguments).select(EarlyFinding)
         return {one.check: one.sentence for _, one in found if one.flagged}
 
     weak = said("attacker=[ignorant,lazy_informed]", "backend=[cosine]")
@@ -428,9 +438,9 @@ def test_a_level_that_an_external_system_cannot_have_is_said() -> None:
              "attacker=[semi_informed]")  # fmt: skip
     made = planned(*given, "attacker.semi_informed.training_level=utterance")
     assert any("t8's training set at utterance level" in note and "train_root" in note for note in made.notes)
-    assert {one.identity["trained_on"] for one in made.sources if one.identity["attacker"] == "semi_informed"} == {
-        "anonymised (speaker)"
-    }
+    assert {
+        one.identity["trained_on"] for one in made.select(Measurement) if one.identity["attacker"] == "semi_informed"
+    } == {"anonymised (speaker)"}
     assert not any("warning" in note for note in planned(*given).notes)
 
 
@@ -443,7 +453,7 @@ PARTS = (
 def marked(made: Graph) -> dict[tuple[str, ...], str]:
     """The notes of what does not stand on everything, by system, extractor, what it was trained on, and back end."""
     names = ("system", "extractor", "trained_on", "backend")
-    return {tuple(one.identity[name] for name in names): one.note for one in made.sources if one.partial}
+    return {tuple(one.identity[name] for name in names): one.note for one in made.select(Measurement) if one.partial}
 
 
 def test_what_learnt_from_less_is_marked_in_all_that_stands_on_it_and_nothing_else() -> None:
@@ -452,7 +462,9 @@ def test_what_learnt_from_less_is_marked_in_all_that_stands_on_it_and_nothing_el
     found = marked(made)
     assert all("2 training utterances were left out" in note and note.endswith("x, y") for note in found.values())
     # ge2e comes with its weights, and the cosine learns nothing; all else learns in the run, or is joined as that says.
-    whole = {(one.identity["extractor"], one.identity["backend"]) for one in made.sources if not one.partial}
+    whole = {
+        (one.identity["extractor"], one.identity["backend"]) for one in made.select(Measurement) if not one.partial
+    }
     assert whole == {("ge2e", "cosine"), ("campplus", "cosine")}
     assert {("original", "ge2e", "original", "plda"), ("original", "ecapa", "original", "cosine")} <= set(found)
     assert any("fused" in backend for *_, backend in found)
@@ -467,7 +479,7 @@ def test_a_training_copy_that_lacks_recordings_marks_the_rows_of_its_system_alon
 
 def test_two_runs_are_compared_with_each_other_alone() -> None:
     made = planned("system=[b2r]", "extractor=[ge2e]")
-    inputs = {source.ref.task.label.split()[1]: set(source.ref.task.inputs) for source in made.sources}
+    inputs = {source.ref.task.label.split()[1]: set(source.ref.task.inputs) for source in made.select(Measurement)}
     assert inputs["p0p1"] == {"pp", "p0p1"}
     assert inputs["vsm"] == {"oo", "op", "pp"}
     assert inputs["cece"] == {"scores", "scores_again"}
@@ -507,9 +519,11 @@ def test_a_graph_pickles_and_goes_on_where_it_was() -> None:
     made = planned(*ALL)
     carried = pickle.loads(pickle.dumps(made))
     assert carried.tasks == made.tasks and carried.notes == made.notes
-    assert [source.ref.task for source in carried.sources] == [source.ref.task for source in made.sources]
-    assert [(one.parameters, one.identity) for one in carried.sources] == [(one.parameters, one.identity) for one in made.sources]  # fmt: skip
-    assert len(carried.diagnoses) == len(made.diagnoses) > 0
+    assert [source.ref.task for source in carried.select(Measurement)] == [
+        source.ref.task for source in made.select(Measurement)
+    ]
+    assert [(one.parameters, one.identity) for one in carried.select(Measurement)] == [(one.parameters, one.identity) for one in made.select(Measurement)]  # fmt: skip
+    assert len(carried.select(AttackCheck)) == len(made.select(AttackCheck)) > 0
     assert carried.add(made.tasks[-1]) == made.tasks[-1] and len(carried.tasks) == len(made.tasks), "each task once"
 
 
@@ -529,10 +543,12 @@ def test_what_a_copy_lacks_of_the_training_speech_is_lacking_for_its_attackers_a
 
 def test_the_strongest_attack_stands_on_all_attacks_and_systems_are_compared_in_pairs() -> None:
     made = planned(*ALL)
-    assert [one.identity["system"] for one in made.answered] == ["original", "b2", "b2r"]
-    for one in made.answered:
+    assert [one.identity["system"] for one in made.select(StrongestAttack)] == ["original", "b2", "b2r"]
+    for one in made.select(StrongestAttack):
         system = one.identity["system"]
-        rows = [source.identity for source in made.sources if source.ref.task.label.startswith("measure asv ")]
+        rows = [
+            source.identity for source in made.select(Measurement) if source.ref.task.label.startswith("measure asv ")
+        ]
         names = ("condition", "attacker", "extractor", "trained_on", "backend")
         mine = {tuple(row[name] for name in names) for row in rows if row["system"] == system}
         assert {tuple(attack[name] for name in names) for attack in one.attacks} == mine and len(one.attacks) == len(
@@ -542,38 +558,46 @@ def test_the_strongest_attack_stands_on_all_attacks_and_systems_are_compared_in_
         scores = {ref.task for attacks in one.ref.task.sources() for ref in attacks.task.sources()}
         wanted = {
             ref.task
-            for source in made.sources
+            for source in made.select(Measurement)
             if source.ref.task.label.startswith("measure asv ") and source.identity["system"] == system
             for ref in source.ref.task.sources()
         }
         assert scores == wanted
-    assert [(one.a, one.b, one.to_baseline) for one in made.compared] == [
+    assert [(one.reference, one.system, one.to_baseline) for one in made.select(SystemPair)] == [
         ("b2", "b2r", True), ("original", "b2", False), ("original", "b2r", False),
     ]  # fmt: skip
-    task = made.compared[0].ref.task
-    protected = made.answered[1].ref.task.settings["protected"]
+    task = made.select(SystemPair)[0].ref.task
+    protected = made.select(StrongestAttack)[1].ref.task.settings["protected"]
     assert (
         protected
-        == [place for place, one in enumerate(made.answered[1].attacks) if one["condition"] in ("PP", "OPP")]
+        == [
+            place
+            for place, one in enumerate(made.select(StrongestAttack)[1].attacks)
+            if one["condition"] in ("PP", "OPP")
+        ]
         != []
     )
     # The levels of the systems' training sets differ; the attacks are the same.
-    both = [one for one in made.answered[1].attacks if one["condition"] == "OPP"]
-    assert len(task.settings["same"]) == len(made.answered[1].attacks) - len(both) == len(made.answered[2].attacks)
+    both = [one for one in made.select(StrongestAttack)[1].attacks if one["condition"] == "OPP"]
+    assert (
+        len(task.settings["same"])
+        == len(made.select(StrongestAttack)[1].attacks) - len(both)
+        == len(made.select(StrongestAttack)[2].attacks)
+    )
     other = planned(*ALL, "report.baseline=original")
-    assert [(one.a, one.b, one.to_baseline) for one in other.compared] == [
+    assert [(one.reference, one.system, one.to_baseline) for one in other.select(SystemPair)] == [
         ("original", "b2", True), ("original", "b2r", True), ("b2", "b2r", False),
     ]  # fmt: skip
-    assert not planned(*ALL, "metric=[srd]").answered
+    assert not planned(*ALL, "metric=[srd]").select(StrongestAttack)
 
 
 def test_what_was_asked_for_and_has_no_attack_is_named() -> None:
     made = planned(
         "system=[original,b2]", "attacker=[ignorant,semi_informed]", "extractor=[ge2e,ecapa]", "backend=[cosine]"
     )
-    (b2,) = (one for one in made.answered if one.identity["system"] == "b2")
+    (b2,) = (one for one in made.select(StrongestAttack) if one.identity["system"] == "b2")
     assert b2.untried == ("semi_informed with ge2e",)
-    assert next(one for one in made.answered if one.identity["system"] == "original").untried == ()
+    assert next(one for one in made.select(StrongestAttack) if one.identity["system"] == "original").untried == ()
 
 
 def test_a_system_that_is_added_moves_no_task_of_the_others() -> None:
@@ -581,7 +605,7 @@ def test_a_system_that_is_added_moves_no_task_of_the_others() -> None:
         planned("system=[" + ",".join(systems) + "]", *ALL[1:])
         for systems in (("original", "b2"), ("original", "b2", "b2r"))
     )
-    keys = [{one.identity["system"]: one.ref.task.id for one in made.answered} for made in (few, more)]
+    keys = [{one.identity["system"]: one.ref.task.id for one in made.select(StrongestAttack)} for made in (few, more)]
     assert keys[0].items() <= keys[1].items()
 
 
@@ -589,7 +613,9 @@ LID = ("system=[original,b2]", "attacker=[ignorant]", "extractor=[ge2e]", "metri
 
 
 def measures(made: Graph, metric: str) -> list[Task]:
-    return [source.ref.task for source in made.sources if source.ref.task.label.startswith(f"measure {metric} ")]
+    return [
+        source.ref.task for source in made.select(Measurement) if source.ref.task.label.startswith(f"measure {metric} ")
+    ]
 
 
 def without_some_trials(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -636,7 +662,7 @@ def test_a_slope_is_learnt_from_a_set_of_other_speakers_under_the_same_attack(mo
         with pytest.raises(ConfigError, match=said) as caught:
             planned(*LID, f"metric.lid.development={{x_trials_f: {wrong}}}")
         assert caught.value.remedy.endswith("metric.lid.development=null")
-    assert planned(*LID, "metric.lid.development=null").sources
+    assert planned(*LID, "metric.lid.development=null").select(Measurement)
     same = key_table.prepared()
     object.__setattr__(same, "trials", {**same.trials, "again": replace(same.trials["x_trials_f"], name="again")})
     again = same.manifest[same.manifest["set"] == "x_trials_f"].assign(set="again")

@@ -9,10 +9,12 @@ import pytest
 from pipeline.engine import failures
 from pipeline.engine.task import Task
 from pipeline.errors import PipelineError, StageFailed
-from pipeline.evaluation.partial import NOT_ALL, whole
-from pipeline.stages.graph import Graph
+from pipeline.evaluation.partial import NOT_ALL, leave_out
+from pipeline.products.checks.collect import AttackCheck, ClassOrder
+from pipeline.products.strongest.collect import Candidate, StrongestAttack, SystemPair
+from pipeline.stages.graph import Graph, Measurement
 from tests import key_table
-from tests.planning.test_planning import planned
+from tests.evaluation.test_assemble import planned
 
 ALL = (
     "system=[original,b2,b2r]", "extractor=[ge2e,ecapa,f0]", "backend=[cosine,wccn]", "attacker=[ignorant,semi_informed]",
@@ -39,7 +41,7 @@ def after(graph: Graph, fails: Callable[[Task], bool]) -> dict[Task, PipelineErr
 
 
 def systems(graph: Graph) -> set[str]:
-    return {source.identity["system"] for source in graph.sources}
+    return {source.identity["system"] for source in graph.select(Measurement)}
 
 
 CASES = {
@@ -60,15 +62,15 @@ CASES = {
 def test_what_succeeded_stays_and_whole_systems_alone_are_ranked(graph: Graph, label: str, ranked: set[str]) -> None:
     """An extractor that learns from a system is used on original speech too: its failure must not take that along."""
     failed = after(graph, lambda task: task.label.startswith(label))
-    rest = whole(graph, failed)
+    rest = leave_out(graph, failed)
     done = {task for task in graph.tasks if task not in failed}
-    refs = [one.ref for one in graph.sources if {one.ref.task, *(of.task for of in one.fits)} <= done]
-    assert [one.ref for one in rest.sources] == refs, "every number whose tasks are done, and no other"
-    assert {one.identity["system"] for one in rest.answered} == ranked & {
-        one.identity["system"] for one in graph.answered if one.ref.task in done
+    refs = [one.ref for one in graph.select(Measurement) if {one.ref.task, *(of.task for of in one.fits)} <= done]
+    assert [one.ref for one in rest.select(Measurement)] == refs, "every number whose tasks are done, and no other"
+    assert {one.identity["system"] for one in rest.select(StrongestAttack)} == ranked & {
+        one.identity["system"] for one in graph.select(StrongestAttack) if one.ref.task in done
     }
-    assert not {name for one in rest.compared for name in (one.a, one.b)} - ranked
-    for source in rest.sources:
+    assert not {name for one in rest.select(SystemPair) for name in (one.system, one.reference)} - ranked
+    for source in rest.select(Measurement):
         marked = source.identity["system"] not in ranked and source.identity["attacker"] not in ("", "unprotected")
         assert (NOT_ALL in source.note) == marked
     assert set(rest.tasks) <= done
@@ -80,30 +82,31 @@ def test_what_succeeded_stays_and_whole_systems_alone_are_ranked(graph: Graph, l
         )
         assert f"system {system} {standing}" in said
     assert "no good" in said
-    for what in (rest.diagnoses, rest.candidates):
+    for what in (rest.select(AttackCheck), rest.select(Candidate), rest.select(ClassOrder)):
         assert {one.identity["system"] for one in what} <= systems(rest)
-    assert {identity["system"] for identity, _ in rest.orders} <= systems(rest)
 
 
 def test_a_back_end_that_fails_leaves_the_numbers_of_the_others(graph: Graph) -> None:
     failed = after(graph, lambda task: task.label == "fit wccn for ge2e on original, training set")
-    rest = whole(graph, failed)
+    rest = leave_out(graph, failed)
     left = {
-        (one.identity["system"], one.identity["backend"]) for one in rest.sources if one.identity["extractor"] == "ge2e"
+        (one.identity["system"], one.identity["backend"])
+        for one in rest.select(Measurement)
+        if one.identity["extractor"] == "ge2e"
     }
     assert {("original", "cosine"), ("b2", "cosine"), ("b2r", "cosine")} <= left and ("original", "wccn") not in left
-    assert not rest.answered, "the attack that failed may have been the strongest"
+    assert not rest.select(StrongestAttack), "the attack that failed may have been the strongest"
 
 
 def test_what_is_held_against_original_speech_is_not_ranked_without_it(graph: Graph) -> None:
     """Attacks are; what protected speech shows by itself is not."""
-    of = {one.ref.task: one.identity for one in graph.sources}
+    of = {one.ref.task: one.identity for one in graph.select(Measurement)}
     failed = after(graph, lambda task: task in of and of[task]["attacker"] == "unprotected")
-    rest = whole(graph, failed)
+    rest = leave_out(graph, failed)
     said = "system b2 is not ranked, and has the rows of its other attacks alone: its numbers are compared with those of original"
-    assert any(line.startswith(said) for line in rest.left_out) and not rest.answered
+    assert any(line.startswith(said) for line in rest.left_out) and not rest.select(StrongestAttack)
 
     alone = planned("system=[original,b2,b2r]", "extractor=[f0]", "metric=[srd]")
-    of = {one.ref.task: one.identity for one in alone.sources}
-    rest = whole(alone, after(alone, lambda task: task in of and of[task]["system"] == "original"))
+    of = {one.ref.task: one.identity for one in alone.select(Measurement)}
+    rest = leave_out(alone, after(alone, lambda task: task in of and of[task]["system"] == "original"))
     assert systems(rest) == {"b2", "b2r"}

@@ -10,11 +10,14 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from pipeline.cli.compose import compose
+from pipeline.datasets.prepare import Prepared
 from pipeline.engine.store import Store
 from pipeline.engine.task import Task, Work
-from pipeline.products.strongest import collect
+from pipeline.products import Collection
+from pipeline.products.strongest.collect import Candidate, StrongestAttack, SystemPair, collect_strongest
 from pipeline.products.strongest.compute import ATTACKS, ROWS
-from pipeline.stages.graph import Answered, Candidate, Compared, Graph
+from pipeline.stages.graph import Graph
 from pipeline.tables import records, results
 from tests.running import execute
 
@@ -95,14 +98,26 @@ def answered(
         task = graph.add(made(system, **{Path(ROWS).stem: held, Path(ATTACKS).stem: behind}))
         identity = {"dataset": "toys", "system": system, "system_level": ""}
         two = (ATTACK, {**ATTACK, "attacker": "other"})
-        graph.answered.append(Answered(identity, two, {"t": (0, 1)}, ("x with y",), system != "original", task.ref()))
+        graph.products.append(
+            StrongestAttack(identity, task.ref(), two, {"t": (0, 1)}, ("x with y",), system != "original")
+        )
     check = graph.add(told("held out", {"eer": 0.04}))
-    graph.candidates.append(Candidate({"dataset": "toys", "system": "b2", **ATTACK}, check.ref()))
+    graph.products.append(Candidate({"dataset": "toys", "system": "b2", **ATTACK}, check.ref()))
     for (a, b), (value, p) in pairs.items():
         task = graph.add(made(f"{a} {b}", rows=difference_rows(value, p)))
-        graph.compared.append(Compared(a, b, a == "b2", task.ref()))
+        graph.products.append(SystemPair({"system": b}, task.ref(), a, a == "b2"))
     table = results.frame(rows if rows is not None else [measured("eer", system) for system in VALUES])
-    return collect.formed(graph, table, table, execute(graph.tasks, Store(tmp_path)), allow_partial)
+    return collected(graph, table, tmp_path, f"allow_partial={str(allow_partial).lower()}")
+
+
+def collected(graph: Graph, table: pd.DataFrame, folder: Path, *overrides: str) -> dict[str, pd.DataFrame]:
+    """The tables that are made of a graph and of rows of results."""
+    evaluation = compose(overrides)[0]
+    data = Prepared("toys", pd.DataFrame(), dict.fromkeys(table["subset"]), {}, (), ())
+    outcome = execute(graph.tasks, Store(folder))
+    collection = Collection(graph, evaluation, data, outcome, folder, table, table)
+    collect_strongest(collection)
+    return collection.tables
 
 
 PAIRS = {("b2", "b2r"): (-0.1, 0.01), ("b2", "b3"): (-0.05, 0.03), ("b3", "b2r"): (-0.05, 0.6)}
@@ -178,14 +193,12 @@ def test_an_attack_that_is_not_on_all_sets_is_not_tried_on_the_others(tmp_path: 
             "b2", **{Path(ROWS).stem: [{**one, "subset": name} for name in ("f", "m", "both")], Path(ATTACKS).stem: []}
         )
     )
-    graph.means = {"both": {"f": 0.5, "m": 0.5}}
     two = (ATTACK, {**ATTACK, "attacker": "other", "trained_on": "anonymised"})
     identity = {"dataset": "toys", "system": "b2", "system_level": ""}
-    graph.answered.append(Answered(identity, two, {"f": (0, 1), "m": (0,)}, ("x with y",), True, task.ref()))
+    graph.products.append(StrongestAttack(identity, task.ref(), two, {"f": (0, 1), "m": (0,)}, ("x with y",), True))
     rows = results.frame([measured("eer", "b2", subset=name) for name in ("f", "m")])
-    board = collect.formed(graph, rows, rows, execute(graph.tasks, Store(tmp_path)), False)["leaderboard"].set_index(
-        "subset"
-    )
+    tables = collected(graph, rows, tmp_path, "+averages.both={weights: {f: 0.5, m: 0.5}}")
+    board = tables["leaderboard"].set_index("subset")
     assert board["untried"].to_dict() == {
         "f": "x with y", "m": "x with y, other: ear, cosine, adapted on m", "both": "x with y, other: ear, cosine, adapted on m",
     }  # fmt: skip

@@ -16,7 +16,7 @@ from pipeline.engine.task import Artefact, Task, Work
 from pipeline.errors import DataError
 from pipeline.products.fusion import compute as fuse
 from pipeline.stages.backends import check_held_out
-from pipeline.stages.measures.compute import Context, _as_trials, _table
+from pipeline.stages.scores.measure import Context, _as_trials, _table
 from pipeline.tables import scores
 from tests.running import execute
 
@@ -59,7 +59,10 @@ def fused(kind: Any, store: Path, tried: list[pd.DataFrame], kept: list[pd.DataF
     tasks = {f"scores.{number}": _task(one, scores.TRIALS, f"s{number}") for number, one in enumerate(tried)}
     tasks |= {f"held_out.{number}": _task(one, check_held_out.PAIRS, f"h{number}") for number, one in enumerate(kept)}
     task = Task(
-        "fuse", "fuse", functools.partial(fuse.run, kind), inputs={name: one.ref() for name, one in tasks.items()}
+        "fuse",
+        "fuse",
+        functools.partial(fuse.fuse_scores, kind),
+        inputs={name: one.ref() for name, one in tasks.items()},
     )
     return execute([*tasks.values(), task], Store(store)).artefact(task.ref())
 

@@ -15,15 +15,18 @@ import pandas as pd
 import pytest
 
 import pipeline
+from pipeline.cli.compose import compose
+from pipeline.datasets.prepare import Prepared
 from pipeline.engine.outcome import Outcome
 from pipeline.engine.store import Store
-from pipeline.products.checks import collect as judge
+from pipeline.products import Collection
 from pipeline.products.checks import words as sentences
+from pipeline.products.checks.collect import collect_checks
 from pipeline.report import findings as grouping
 from pipeline.report import verdict
 from pipeline.report.render import render
-from pipeline.stages.graph import Heard
-from pipeline.tables import answers, results
+from pipeline.stages.graph import Graph
+from pipeline.tables import answers, checks, results
 from tests.report.conftest import make_run as make_run
 from tests.report.conftest import row
 
@@ -48,7 +51,15 @@ def judged(rows: list[dict[str, Any]], folder: Path, p_chance: float = math.nan)
     board = answers.frame(
         "leaderboard", [{**whose, "system": "b2r", "pp_p_chance": 1e-3}, {**whose, "pp_p_chance": p_chance}]
     )
-    found = judge.run([], Heard(), results.frame(rows), Outcome(Store(folder / "store")), folder, board=board)
+    measured, outcome = results.frame(rows), Outcome(Store(folder / "store"))
+    tables = {
+        "leaderboard": board,
+        "attacks": answers.frame("attacks", []),
+        "differences": answers.frame("differences", []),
+    }
+    data = Prepared("toys", pd.DataFrame(), {}, {}, (), ())
+    collect_checks(Collection(Graph(), compose([])[0], data, outcome, folder, measured, measured, tables=tables))
+    found = checks.read(folder)
     return found[found["check"] == CHECK]
 
 
@@ -155,9 +166,7 @@ def test_each_check_has_a_heading() -> None:
     root = Path(pipeline.__file__).parent
     names = set()
     for path in [
-        *(root / "diagnostics").glob("*.py"),
-        *(root / "planning").glob("*.py"),
-        root / "datasets" / "sameness.py",
+        *(root / "products" / "checks").glob("*.py"),
         root / "datasets" / "resemblance.py",
     ]:
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):

@@ -55,12 +55,12 @@ def attacked(
     listed = Listed(subset, len(made), len(tables[0]), has_speakers, replicates, 3)
     inputs = {f"scores.{k}": one.ref() for k, one in enumerate(made)}
     settings = {"subset": subset, "has_speakers": has_speakers, "replicates": replicates}
-    return made, Task("measure", name, functools.partial(stage.attacks, listed), settings, inputs)
+    return made, Task("measure", name, functools.partial(stage.measure_contributions, listed), settings, inputs)
 
 
 def answered(sets: Sets, made: Mapping[str, Task]) -> Task:
     inputs = {f"attacks.{k}": one.ref() for k, one in enumerate(made.values())}
-    return Task("measure", "strongest", functools.partial(stage.strongest, sets), {}, inputs)
+    return Task("measure", "strongest", functools.partial(stage.choose_strongest, sets), {}, inputs)
 
 
 def coded(tables: list[pd.DataFrame]) -> list[Trials]:
@@ -159,7 +159,9 @@ def test_differences_are_those_of_the_metric_core(tmp_path: Path) -> None:
     other = [table(0.4, 7), table(2.0, 8)]
     (on_a, of_a), (on_b, of_b) = attacked("a", F), attacked("b", other)
     two = Two(Sets({"f": (0, 1, 2)}, {}), Sets({"f": (0, 1)}, {}), ((0, 0), (2, 1)), 5)
-    task = Task("measure", "two", functools.partial(stage.differences, two), {}, {"a.0": of_a.ref(), "b.0": of_b.ref()})
+    task = Task(
+        "measure", "two", functools.partial(stage.compare_systems, two), {}, {"a.0": of_a.ref(), "b.0": of_b.ref()}
+    )
     outcome = execute([*on_a, *on_b, of_a, of_b, task], Store(tmp_path))
     rows = read(outcome, task).set_index(["under", "metric", "attack_a", "attack_b"])
     a, b = direct(F, "d_ece"), direct(other, "d_ece")
@@ -184,7 +186,7 @@ def test_other_trials_are_not_compared_and_unknown_speakers_have_values_alone(tm
     on_c, of_c = attacked("c", F[1:], has_speakers=False)
     sets, nobody = Sets({"f": (0,)}, {}), Sets({"f": (0, 1)}, {})
     tasks = [
-        Task("measure", name, functools.partial(stage.differences, Two(sets, of, (), 0)), {"n": name}, {"a.0": of_a.ref(), "b.0": made.ref()})
+        Task("measure", name, functools.partial(stage.compare_systems, Two(sets, of, (), 0)), {"n": name}, {"a.0": of_a.ref(), "b.0": made.ref()})
         for name, of, made in (("two", sets, of_b), ("three", nobody, of_c))
     ]  # fmt: skip
     alone = answered(nobody, {"f": of_c})
@@ -346,7 +348,11 @@ def test_the_strongest_attack_that_enrols_protected_speech_is_tested_against_its
     on_m, of_m = attacked("b2", M, "m")
     last = answered(Sets({"f": (0, 1, 2), "m": (0, 1, 2)}, {"mean": MEAN}, (0, 2)), {"f": of_f, "m": of_m})
     none = Task(
-        "measure", "none", functools.partial(stage.strongest, Sets({"f": (0, 1, 2)}, {})), {}, {"attacks.0": of_f.ref()}
+        "measure",
+        "none",
+        functools.partial(stage.choose_strongest, Sets({"f": (0, 1, 2)}, {})),
+        {},
+        {"attacks.0": of_f.ref()},
     )
     outcome = execute([*on_f, *on_m, of_f, of_m, last, none], Store(tmp_path))
     rows = read(outcome, last).set_index("subset")
@@ -365,7 +371,7 @@ def test_two_systems_are_compared_on_a_mean_by_the_strongest_attack_on_each_set(
     (on_a, of_a), (on_m, of_m), (on_b, of_b) = attacked("a", F), attacked("a", M, "m"), attacked("b", other)
     sets = Sets({"f": (0, 1, 2), "m": (0, 1, 2)}, {"mean": MEAN})
     inputs = {"a.0": of_a.ref(), "a.1": of_m.ref(), "b.0": of_b.ref(), "b.1": of_m.ref()}
-    task = Task("measure", "two", functools.partial(stage.differences, Two(sets, sets, (), 5)), {}, inputs)
+    task = Task("measure", "two", functools.partial(stage.compare_systems, Two(sets, sets, (), 5)), {}, inputs)
     outcome = execute([*on_a, *on_m, *on_b, of_a, of_m, of_b, task], Store(tmp_path))
     row = read(outcome, task).set_index(["subset", "metric"]).loc[("mean", "d_ece")]
     f, g, m = (direct(of, "d_ece") for of in (F, other, M))

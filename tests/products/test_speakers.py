@@ -39,7 +39,7 @@ def measured(root: Path, *tables: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFr
 
     made = [Task("score", f"{k}", functools.partial(write, one), {"k": k}) for k, one in enumerate(tables)]
     inputs = {f"scores.{k}": one.ref() for k, one in enumerate(made)}
-    task = Task("measure", "speakers", functools.partial(stage.speakers, len(made)), {}, inputs)
+    task = Task("measure", "speakers", functools.partial(stage.measure_speakers, len(made)), {}, inputs)
     found: Outcome = execute([*made, task], Store(root))
     artefact = found.artefact(task.ref())
     return (
@@ -104,7 +104,7 @@ def test_the_mean_f0_is_over_voiced_frames(tmp_path: Path) -> None:
         np.array([10.0, 30.0, 0.0, 0.0]),
         ("", "", "no voiced frame", "no voiced frame"),
     )
-    task = Task("measure", "F0", functools.partial(stage.pitch, hertz), {}, {"vectors": Given("x", told)})
+    task = Task("measure", "F0", functools.partial(stage.measure_pitch, hertz), {}, {"vectors": Given("x", told)})
     made = execute([task], Store(tmp_path)).artefact(task.ref())
     rows = pd.read_parquet(made.path(stage.PITCH)).to_dict("records")
     assert rows == [{"speaker": "a", "hertz": (10 * 400 + 30 * 150) / 40, "frames": 40.0}]

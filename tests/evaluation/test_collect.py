@@ -20,8 +20,8 @@ from pipeline.datasets.prepare import Prepared
 from pipeline.engine.store import Store
 from pipeline.engine.task import Given, Input, Task, Work
 from pipeline.evaluation import collect
-from pipeline.evaluation.collect import Gathered
-from pipeline.stages.graph import Graph, Source
+from pipeline.evaluation.collect import Collected
+from pipeline.stages.graph import Graph, Measurement
 from pipeline.tables import artefacts, results
 from pipeline.version import __version__
 from tests.running import execute
@@ -76,7 +76,7 @@ def source(
     note: str = "",
     parameters: Mapping[str, Any] | None = None,
     **identity: str,
-) -> Source:
+) -> Measurement:
     """A measure that wrote these rows, and a figure table of one value."""
 
     def function(work: Work) -> None:
@@ -91,12 +91,16 @@ def source(
     about = {**IDENTITY, **identity}
     settings = {"rows": repr(rows), "figure": figure, "partial": partial, "about": repr(about)}
     task = Task("measure", f"measure {about}", function, settings, inputs)
-    return Source(task.ref(), about, parameters or {"settings": {"a": 1}}, "trials", model, note)
+    return Measurement(about, task.ref(), parameters or {"settings": {"a": 1}}, "trials", model, note)
 
 
 def gathered(
-    tmp_path: Path, *sources: Source, more: list[Task] | None = None, dropped: tuple[Dropped, ...] = (), **asked: str
-) -> tuple[Gathered, Path]:
+    tmp_path: Path,
+    *sources: Measurement,
+    more: list[Task] | None = None,
+    dropped: tuple[Dropped, ...] = (),
+    **asked: str,
+) -> tuple[Collected, Path]:
     """What is gathered of these measures, and the run folder."""
     graph = Graph()
     for one in sources:
@@ -105,13 +109,13 @@ def gathered(
         graph.add(one.ref.task)
     for task in more or []:
         graph.add(task)
-    graph.sources.extend(sources)
+    graph.products.extend(sources)
     outcome = execute(graph.tasks, Store(tmp_path / "store"))
     folder = tmp_path / "runs" / f"run-{len(list(tmp_path.glob('runs/*')))}"
     folder.mkdir(parents=True)
     data = Prepared("toys", pd.DataFrame(), {}, {}, dropped, ())
     evaluation = compose([f"{name}={value}" for name, value in asked.items()])[0]
-    return collect.gather(graph, data, outcome, folder, "run-1", "cpu", evaluation), folder
+    return collect.collect(graph, data, outcome, folder, "run-1", "cpu", evaluation), folder
 
 
 FULL = Row(
@@ -122,7 +126,7 @@ SHORT = Row(
 )
 
 
-def only(found: Gathered) -> dict[str, Any]:
+def only(found: Collected) -> dict[str, Any]:
     (row,) = found.rows.to_dict("records")
     return {str(name): value for name, value in row.items()}
 
@@ -310,12 +314,12 @@ def test_what_was_lost_is_named_with_its_reason_and_where(tmp_path: Path) -> Non
     found, folder = gathered(
         tmp_path, source(FULL, scores=scores, system="b2"), source(FULL, scores=again, system="b2r"), dropped=dropped
     )
-    assert found.lost == [("u0", "short (score x)"), ("u1", "silent (score x)"), ("u1", "silent (score y)")]
+    assert found.unextracted == [("u0", "short (score x)"), ("u1", "silent (score x)"), ("u1", "silent (score y)")]
     assert found.tied == [("s#3", "unvoiced (score x)")]
     assert json.loads((folder / collect.NOTES).read_text()) == {
         "left_out": [
             {"utterance": "u7", "set": "x_trials", "reason": "cannot be read"},
-            *({"utterance": name, "reason": reason} for name, reason in found.lost),
+            *({"utterance": name, "reason": reason} for name, reason in found.unextracted),
         ],
         "without_evidence": [{"utterance": "s#3", "reason": "unvoiced (score x)"}],
     }

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from pipeline.engine.task import Ref
-from tests.planning.test_planning import ALL, planned
+from pipeline.products.speakers.collect import Pitch, SpeakersAttacked
+from pipeline.stages.graph import Measurement
+from tests.evaluation.test_assemble import ALL, planned
 
 
 def test_all_attacks_on_a_system_and_subset_stand_in_one_task() -> None:
     made = planned(*ALL)
     tried = {}
-    for source in made.sources:
+    for source in made.select(Measurement):
         if source.reads == "trials":
             about = (source.identity["system"], source.identity["subset"])
             tried.setdefault(about, {})[source.ref.task.inputs["scores"].task] = dict(source.identity)
-    assert {(one.system, one.subset) for one in made.speakers} == set(tried)
-    for one in made.speakers:
+    assert {(one.system, one.subset) for one in made.select(SpeakersAttacked)} == set(tried)
+    for one in made.select(SpeakersAttacked):
         scored = [value.task for value in one.ref.task.inputs.values() if isinstance(value, Ref)]
         expected = tried[one.system, one.subset]
         assert set(scored) == set(expected) and len(scored) == len(one.attacks)
@@ -30,15 +32,15 @@ def test_f0_is_told_where_it_is_extracted_and_extracts_nothing_more() -> None:
         "diagnostics=false",
     )
     made = planned(*asked)
-    assert set(made.pitches) == {"original", "b2"}
-    assert not planned(*asked, "extractor=[ge2e]").pitches
+    assert {pitch.system for pitch in made.select(Pitch)} == {"original", "b2"}
+    assert not planned(*asked, "extractor=[ge2e]").select(Pitch)
     before = {task.id for task in planned(*asked, "metric=[srd]").tasks if task.name == "extract"}
     assert {task.id for task in made.tasks if task.name == "extract"} == before
 
 
 def test_who_adapts_to_a_system_has_matrices_of_protected_speech_alone() -> None:
     made = planned(*ALL)
-    pairs = [source for source in made.sources if source.reads == "pairs"]
+    pairs = [source for source in made.select(Measurement) if source.reads == "pairs"]
     attacked = {
         (
             source.identity["system"],
@@ -46,7 +48,7 @@ def test_who_adapts_to_a_system_has_matrices_of_protected_speech_alone() -> None
             source.identity["trained_on"],
             source.identity["backend"],
         )
-        for source in made.sources
+        for source in made.select(Measurement)
         if source.reads == "trials"
         and source.identity["attacker"] == "semi_informed"
         and "fused" not in source.identity["backend"]

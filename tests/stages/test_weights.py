@@ -11,6 +11,7 @@ from pipeline.contracts import Weights
 from pipeline.errors import ModelMissing
 from pipeline.evaluation.assemble import assemble_graph
 from pipeline.evaluation.validate import validate
+from pipeline.stages.graph import Measurement
 from pipeline.stages.settings import Machine
 from pipeline.tables.signature import signature
 from tests import key_table
@@ -20,7 +21,7 @@ def signatures() -> list[str]:
     with key_table.made_up_weights():
         graph = assemble_graph(validate(key_table.composed(), "demo"), key_table.prepared("f"), Machine("cpu", 1))
     metric = {"metric": "m", "variant": "", "estimator": "", "input_unit": ""}
-    return [signature({**source.identity, **metric}, source.parameters) for source in graph.sources]
+    return [signature({**source.identity, **metric}, source.parameters) for source in graph.select(Measurement)]
 
 
 def found(monkeypatch: pytest.MonkeyPatch, digest: str) -> None:
