@@ -170,7 +170,6 @@ MENTIONS: dict[tuple[Kind, str], dict[str, str]] = {
         "pipeline/cli/from_scores.py": "a verb over score files, which needs no component",
         "pipeline/extractors/f0/__init__.py": f"{WORD}: a mode of pYIN, that of the paper on SRD",
         "pipeline/extractors/f0/pyin.py": f"{WORD}: a mode of pYIN, that of the paper on SRD",
-        "pipeline/metrics/__init__.py": "the function of the metric core",
         "pipeline/protocol/halves.py": MESSAGE,
     },
     ("families", "vsm"): {
@@ -180,9 +179,7 @@ MENTIONS: dict[tuple[Kind, str], dict[str, str]] = {
     },
     ("families", "lid"): {
         "pipeline/cli/score_disclosure.py": "a verb over score files, which needs no component",
-        "pipeline/metrics/__init__.py": "the function of the metric core",
     },
-    ("families", "zebra"): {"pipeline/metrics/__init__.py": "the function of the metric core"},
     ("trainers", "finetune"): {
         "pipeline/nets/finetunable.py": "what adapts an extractor with weights where the configuration names another trainer",
     },

@@ -250,8 +250,8 @@ def _noise(eer: float, n_target: int) -> float:
 
 def _tried(settings: WccnSettings, rows: np.ndarray, labels: np.ndarray, choice: Choice) -> list[dict[str, float]]:
     """Held-out EER and Cllr_min of each candidate; AS-norm takes the whole cohort where fewer than ``top`` are left."""
-    from pipeline.metrics.cllr import cllr_min
     from pipeline.metrics.detection import eer
+    from pipeline.metrics.information import cllr_min
 
     if not choice.n_target or not choice.n_nontarget:
         return []

@@ -9,7 +9,7 @@ from typing import Any
 from pipeline.datasets.prepare import Prepared
 from pipeline.evaluation import averages
 from pipeline.metrics import Undefined
-from pipeline.metrics.normalised import cllr_min_op_oo, d_ece_op_oo, g_cllr_min, g_d_ece
+from pipeline.metrics.gains import cllr_min_op_oo, d_ece_op_oo, g_cllr_min, g_d_ece
 from pipeline.planning import Evaluation
 from pipeline.planning.averages import NORMALISED, formed
 from pipeline.report import glossary

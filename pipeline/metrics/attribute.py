@@ -5,7 +5,7 @@ See pipeline/metrics/README.md, section 14c.
 The posterior over candidates splits exactly: LID = attribute part + part within the class, trial by trial. A class is
 any column of a table of speakers: sex, accent, age group.
 
-Conventions: as of :mod:`pipeline.metrics.lid`; classes are integer codes from 0, one of each candidate.
+Conventions: as of :mod:`pipeline.metrics.local_disclosure`; classes are integer codes from 0, one of each candidate.
 """
 
 from __future__ import annotations
@@ -16,9 +16,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from pipeline.metrics._checks import Array, Indices, Mask, MetricError, Undefined, codes, round_means
-from pipeline.metrics._result import quantity
-from pipeline.metrics.lid import (
+from pipeline.metrics._base import Array, Indices, Mask, MetricError, Undefined, codes, quantity, round_means
+from pipeline.metrics.local_disclosure import (
     FEWEST_FOR_LOSO,
     LN2,
     NOTHING,

@@ -6,7 +6,7 @@ One item is L trials of one speaker. The value of a speaker is the mean over all
 (or over random ones, where there are too many), and the curve is the mean over speakers. The same speakers stand at
 each L: those with enough trials for the largest.
 
-Conventions: as of :mod:`pipeline.metrics.lid`; scores are cosines of unit vectors with each enrolment, so that the
+Conventions: as of :mod:`pipeline.metrics.local_disclosure`; scores are cosines of unit vectors with each enrolment, so that the
 sum of rows is, up to a factor of the row, the row of the mean vector.
 """
 
@@ -21,12 +21,19 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from pipeline.metrics._checks import Array, Indices, Mask, MetricError, Undefined, choice, round_means
-from pipeline.metrics._result import quantity
+from pipeline.metrics._base import Array, Indices, Mask, MetricError, Undefined, choice, quantity, round_means
 from pipeline.metrics.detection import eer_rocch
-from pipeline.metrics.lid import SoftmaxLoss, candidates, loso_of_loss, mean_of, posterior_bits, row_z, speaker_means
+from pipeline.metrics.linkability import pi_link_curve
+from pipeline.metrics.local_disclosure import (
+    SoftmaxLoss,
+    candidates,
+    loso_of_loss,
+    mean_of,
+    posterior_bits,
+    row_z,
+    speaker_means,
+)
 from pipeline.metrics.pav import Rows, calibrate_rows
-from pipeline.metrics.population import pi_link_curve
 from pipeline.metrics.trials import Trials
 from pipeline.metrics.uncertainty import BySpeaker
 

@@ -1,26 +1,26 @@
-"""The strongest evidence among trials, for a claim and against it, and on how few utterances it stands.
+"""The strongest evidence that scores give, and on how little it stands: of a trial, of a rank, of a low false-positive rate.
 
-See pipeline/metrics/README.md, section 7.
+See pipeline/metrics/README.md, sections 7, 14b and 15.
 
-With Laplace's rule the end blocks of PAV follow from counts alone: M targets above every non-target give
-ln((M + 1) N/T), whatever their scores. So the value is never given without its count.
-
-Conventions: higher scores mean more similar; LLRs are natural logarithms (l_w is the largest of both, in log10); lower
-is more private.
+Conventions: higher scores mean more similar, equal ones are accepted or refused together; LLRs are natural logarithms,
+rates are fractions, rank 1 is the most similar; lower is more private.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
-from pipeline.metrics._checks import classes
-from pipeline.metrics._result import quantity
-from pipeline.metrics.candidate_rank import clopper_pearson
+from pipeline.metrics._base import Array, Indices, MetricError, classes, quantity, vector
+from pipeline.metrics.detection import tpr_at_fpr
 from pipeline.metrics.pav import calibrate_rows, count_rows
+from pipeline.metrics.rank_disclosure import rank_histogram, true_ranks
 from pipeline.metrics.trials import Trials
+from pipeline.metrics.uncertainty import BySpeaker, clopper_pearson
 
 
 @dataclass(frozen=True)
@@ -92,3 +92,275 @@ def worst_evidence(trials: Trials) -> WorstEvidence:
         reversed=eps_reversed > max(abs(high), abs(low)) + 1e-12,
         reason="" if n_above else "no target stands above every non-target",
     )
+
+
+RATES = (0.0, 1.0)
+FEWEST_PAIRS = 10
+"""Alarms from fewer pairs of speakers than this say little."""
+
+
+@dataclass(frozen=True)
+class TprEvidence:
+    """True-positive rate at a false-positive rate, and what it stands on; without a value, ``reason`` says why."""
+
+    fpr: float = quantity("fraction", "allowed false-positive rate", bounds=RATES)
+    tpr: float | None = quantity("fraction", "share of targets accepted at that rate", "lower", bounds=RATES)
+    log10_gain: float | None = quantity("log10", "log10(TPR/FPR), the attacker's gain; None for a TPR of 0", "lower")
+    achieved_fpr: float | None = quantity("fraction", "false-positive rate at the threshold", bounds=RATES)
+    allowed: int = quantity("count", "non-targets that may be accepted at that rate")
+    alarms: int | None = quantity("count", "non-targets that are accepted")
+    accepted: int | None = quantity("count", "targets that are accepted")
+    alarm_pairs: int | None = quantity("count", "pairs of enrolled and speaking person among the alarms")
+    tpr_low: float | None = quantity(
+        "fraction", "lower 95 % limit, trials taken as independent: too narrow", bounds=RATES
+    )
+    tpr_high: float | None = quantity("fraction", "upper 95 % limit, trials taken as independent", bounds=RATES)
+    few: bool = quantity("", "fewer than 10 false alarms are allowed: the value is coarse")
+    few_pairs: bool = quantity("", "the alarms come from fewer than 10 pairs of speakers")
+    reason: str = quantity("", "why there is no value, or empty")
+
+
+def tpr_evidence(trials: Trials, fpr: float) -> TprEvidence:
+    """TPR at an allowed FPR with the counts behind it.
+
+    The interval to report is the percentile bootstrap over speakers
+    (``intervals(trials_by_speaker(trials, ["tpr_at_fpr.0.01"]), method="percentile", ...)``); the limits here take
+    trials as independent.
+
+    Args:
+        trials: scores with the speakers of both sides.
+        fpr: allowed share of non-targets, above 0 and below 1.
+
+    Raises:
+        MetricError: an empty class, ``fpr`` outside (0, 1).
+
+    Example:
+        >>> import numpy as np
+        >>> from pipeline.metrics import Trials, tpr_evidence
+        >>> random = np.random.default_rng(0)
+        >>> enrolled, spoken = np.repeat(np.arange(8), 80), np.tile(np.repeat(np.arange(8), 10), 8)
+        >>> trials = Trials(random.normal(size=640) + 1.5 * (enrolled == spoken), enrolled, spoken)
+        >>> found = tpr_evidence(trials, 0.01)
+        >>> found.allowed, found.alarm_pairs, found.tpr, found.few
+        (5, 4, 0.275, True)
+        >>> tpr_evidence(trials, 0.001).reason
+        '560 non-target scores cannot show a false-positive rate of 0.001'
+    """
+    target = np.sort(trials.scores[trials.is_target])
+    other = ~trials.is_target
+    nontarget = np.sort(trials.scores[other])
+    found = tpr_at_fpr(target, nontarget, fpr)
+    if found.tpr is None:
+        return TprEvidence(
+            fpr=fpr,
+            tpr=None,
+            log10_gain=None,
+            achieved_fpr=None,
+            allowed=found.false_alarms,
+            alarms=None,
+            accepted=None,
+            alarm_pairs=None,
+            tpr_low=None,
+            tpr_high=None,
+            few=True,
+            few_pairs=True,
+            reason=found.reason,
+        )
+    refused = nontarget[-1 - found.false_alarms]
+    passes = other & (trials.scores > refused)
+    alarms, accepted = int(passes.sum()), int((target > refused).sum())
+    pairs = np.unique(np.stack((trials.enrolled[passes], trials.spoken[passes])), axis=1).shape[1]
+    low, high = clopper_pearson(accepted, target.size, 0.05)
+    return TprEvidence(
+        fpr=fpr,
+        tpr=found.tpr,
+        log10_gain=math.log10(found.tpr / fpr) if accepted else None,
+        achieved_fpr=alarms / nontarget.size,
+        allowed=found.false_alarms,
+        alarms=alarms,
+        accepted=accepted,
+        alarm_pairs=pairs,
+        tpr_low=low,
+        tpr_high=high,
+        few=found.few,
+        few_pairs=pairs < FEWEST_PAIRS,
+        reason="",
+    )
+
+
+def tpr_by_speaker(trials: Trials, fprs: Sequence[float]) -> BySpeaker:
+    """``tpr_at_fpr.FPR`` as a function of whole speaker weights: the values of :func:`pipeline.metrics.trials_by_speaker`, which
+    has more metrics and takes longer, for it orders all trials where the highest scores decide.
+
+    Args:
+        trials: scores with the speakers of both sides.
+        fprs: allowed shares of non-targets.
+
+    Raises:
+        MetricError: ``fpr`` outside (0, 1).
+    """
+    if not all(0 < fpr < 1 for fpr in fprs):
+        raise MetricError(f"fpr must lie between 0 and 1, not {list(fprs)}")
+    names = [f"tpr_at_fpr.{fpr:g}" for fpr in fprs]
+    top = _Top(trials, max(fprs, default=0.5))
+
+    def evaluate(weights: Array) -> dict[str, float]:
+        return dict(zip(names, top.rates(weights, fprs)))
+
+    return BySpeaker(
+        evaluate,
+        trials.speakers,
+        degrees=trials.models.size - 1,
+        bounds=dict.fromkeys(names, RATES),
+        rates=dict.fromkeys(names, RATES),
+        n_rated=np.unique(trials.enrolled[trials.is_target]).size,
+    )
+
+
+class _Top:
+    """The highest non-targets of a list, and its targets, both by descending score."""
+
+    def __init__(self, trials: Trials, fpr: float) -> None:
+        target = trials.is_target
+        pairs = np.stack((trials.enrolled[~target], trials.spoken[~target]))
+        order = np.argsort(-trials.scores[~target], kind="stable")
+        self.pairs, self.counts = np.unique(pairs, axis=1, return_counts=True)
+        # Ten times as many as are accepted, and more of a short list: draws give speakers other weights.
+        self.part = min(order.size, 100 + 10 * math.ceil(fpr * order.size))
+        self.all, self.scores = pairs[:, order], trials.scores[~target][order]
+        falling = np.argsort(-trials.scores[target], kind="stable")
+        self.speakers: Indices = trials.enrolled[target][falling]
+        self.targets = -trials.scores[target][falling]
+        """Ascending, with the sign changed."""
+
+    def rates(self, weights: Array, fprs: Sequence[float]) -> list[float]:
+        """TPR at each FPR, NaN where the weights leave too few non-targets.
+
+        Raises:
+            MetricError: a class has no weight.
+        """
+        total = float((weights[self.pairs[0]] * weights[self.pairs[1]] * self.counts).sum())
+        accepted = np.cumsum(weights[self.speakers])
+        if not (total > 0 and accepted[-1] > 0):
+            raise MetricError("no target or no non-target is left")
+        allowed = np.array([math.floor(fpr * total * (1 + 1e-12)) for fpr in fprs])
+        for size in (self.part, self.scores.size):
+            passed = np.cumsum(weights[self.all[0, :size]] * weights[self.all[1, :size]])
+            if passed[-1] > allowed.max():
+                break
+        refused = self.scores[np.searchsorted(passed, allowed, side="right")]
+        n = np.searchsorted(self.targets, -refused, side="left")
+        found = np.where(n > 0, accepted[n - 1], 0.0) / accepted[-1]
+        return [float(value) if alarms else math.nan for value, alarms in zip(found, allowed)]
+
+
+@dataclass(frozen=True)
+class RankLlr:
+    """What the rank of a candidate says; a limit that cannot be given is None, with its reason in ``reason``."""
+
+    n_candidates: int = quantity("count", "candidates, N")
+    n_trials: int = quantity("count", "trials")
+    gamma: Array = quantity("fraction", "[N] share of trials whose true candidate has rank k", bounds=RATES)
+    llr: Array = quantity("nat", "[N] LLR of each rank from the shares as they are; infinite for a share of 0 or 1")
+    llr_laplace: Array = quantity("nat", "[N] LLR of each rank by Laplace's rule, finite")
+    rank_one: float = quantity("nat", "LLR of rank 1 by Laplace's rule: named in advance", "lower")
+    rank_one_low: float | None = quantity("nat", "lower 95 % limit of the LLR of rank 1 (Clopper-Pearson)")
+    rank_one_high: float | None = quantity("nat", "upper 95 % limit of the LLR of rank 1 (Clopper-Pearson)")
+    rank_one_share_low: float | None = quantity("fraction", "lower 95 % limit of the share of rank 1", bounds=RATES)
+    rank_one_share_high: float | None = quantity("fraction", "upper 95 % limit of the share of rank 1", bounds=RATES)
+    eps_plus: float = quantity("nat", "largest LLR of a rank, by Laplace's rule: evidence for a candidate", "lower")
+    eps_minus: float = quantity("nat", "minus the smallest LLR of a rank: evidence that excludes a candidate", "lower")
+    ceiling: float = quantity("nat", "the largest LLR that so many trials can show, ln(n + 1)")
+    floor: float = quantity("nat", "the smallest LLR that so many trials can show")
+    top_rank: int = quantity("count", "the rank with the largest share (found by looking)")
+    top_low: float | None = quantity(
+        "nat", "lower limit of its LLR: Clopper-Pearson with the level shared among N ranks"
+    )
+    reason: str = quantity("", "why limits are missing, or empty")
+
+
+def llr_of_share(gamma: npt.ArrayLike, n_candidates: int) -> Array:
+    """LLR (nat) [k] of ranks that hold the true candidate with probability ``gamma`` [k]: logit(gamma) - logit(1/N).
+
+    Raises:
+        MetricError: a share outside 0 to 1, or fewer than two candidates.
+    """
+    g = vector(gamma, "shares")
+    if n_candidates < 2 or (g < 0).any() or (g > 1).any():
+        raise MetricError(f"shares of ranks lie between 0 and 1, and ranks need two candidates, not {n_candidates}")
+    with np.errstate(divide="ignore"):
+        llr: Array = np.log(g) - np.log1p(-g) + math.log(n_candidates - 1)
+    return llr
+
+
+def rank_llr(
+    scores: npt.ArrayLike, truth: npt.ArrayLike, *, ties: str = "spread", weights: npt.ArrayLike | None = None
+) -> RankLlr:
+    """The evidence of each rank, with ceiling and floor from the number of trials, and limits.
+
+    The limits take trials as independent, and are too narrow where a speaker's trials agree: the interval over
+    speakers of IdR (:func:`pipeline.metrics.srd_by_speaker`, through :func:`llr_of_share`) and the null band decide.
+
+    Args:
+        scores: [n, N] score of each trial against each candidate; infinities are allowed.
+        truth: [n] the true candidate of each trial.
+        ties: ``spread`` a trial's mass evenly over the tied ranks, or give it to the ``best`` or ``worst``.
+        weights: [n] weight of each trial; default all equal. Limits need counts, and have none under weights.
+
+    Raises:
+        MetricError: NaN, shapes that do not fit, no trial, fewer than two candidates, wrong weights.
+
+    Example:
+        >>> from pipeline.metrics import rank_llr
+        >>> scores = [[0.9, 0.1, 0.3], [0.2, 0.4, 0.5], [0.1, 0.2, 0.8], [0.5, 0.4, 0.3]]
+        >>> found = rank_llr(scores, [0, 1, 2, 0])
+        >>> found.gamma.tolist(), round(found.rank_one, 3), round(found.ceiling, 3)
+        ([0.75, 0.25, 0.0], 0.981, 1.609)
+    """
+    ranks = true_ranks(scores, np.asarray(truth, dtype=np.int64))
+    n, n_candidates = ranks.best.size, np.asarray(scores).shape[1]
+    gamma = rank_histogram(ranks, n_candidates, ties=ties, weights=weights)
+    laplace = llr_of_share((gamma * n + 1) / (n + n_candidates), n_candidates)
+    top = int(np.argmax(gamma >= gamma.max() - 1e-12))
+    count, reason = gamma * n, ""
+    shares: list[float | None] = [None, None]
+    limits: list[float | None] = [None, None, None]
+    if weights is not None:
+        reason = "limits count trials, and these have weights"
+    else:
+        reasons = []
+        if _whole(count[0]):
+            shares = list(clopper_pearson(round(count[0]), n, 0.05))
+            limits[:2] = [float(llr_of_share([share], n_candidates)[0]) for share in shares if share is not None]
+        else:
+            reasons.append("rank 1")
+        if _whole(count[top]):
+            low = clopper_pearson(round(count[top]), n, 0.05 / n_candidates)[0]
+            limits[2] = float(llr_of_share([low], n_candidates)[0])
+        else:
+            reasons.append("the most frequent rank")
+        if reasons:
+            reason = f"ties leave no whole number of trials at {' and '.join(reasons)}"
+    return RankLlr(
+        n_candidates=n_candidates,
+        n_trials=n,
+        gamma=gamma,
+        llr=llr_of_share(np.minimum(gamma, 1.0), n_candidates),
+        llr_laplace=laplace,
+        rank_one=float(laplace[0]),
+        rank_one_low=limits[0],
+        rank_one_high=limits[1],
+        rank_one_share_low=shares[0],
+        rank_one_share_high=shares[1],
+        eps_plus=float(laplace.max()),
+        eps_minus=-float(laplace.min()),
+        ceiling=math.log(n + 1),
+        floor=-math.log((n + n_candidates - 1) / (n_candidates - 1)),
+        top_rank=top + 1,
+        top_low=limits[2],
+        reason=reason,
+    )
+
+
+def _whole(count: float) -> bool:
+    return bool(abs(count - round(count)) < 1e-9)

@@ -22,8 +22,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from pipeline.metrics._checks import Array, MetricError
-from pipeline.metrics._result import quantity
+from pipeline.metrics._base import Array, MetricError, quantity
 
 VERSION = 1
 

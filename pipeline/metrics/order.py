@@ -19,8 +19,7 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 from scipy.special import ndtr, stdtr
 
-from pipeline.metrics._checks import Array, Indices, Mask, MetricError, classes, codes, vector
-from pipeline.metrics._result import quantity
+from pipeline.metrics._base import Array, Indices, Mask, MetricError, classes, codes, quantity, vector
 
 VERSION = 1
 

@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.optimize import isotonic_regression
 
-from pipeline.metrics._checks import Array, Indices, MetricError, classes, vector
+from pipeline.metrics._base import Array, Indices, MetricError, classes, vector
 
 
 @dataclass(frozen=True)

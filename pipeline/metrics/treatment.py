@@ -16,8 +16,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import stdtr
 
-from pipeline.metrics._checks import Array, MetricError, Undefined
-from pipeline.metrics._result import quantity
+from pipeline.metrics._base import Array, MetricError, Undefined, quantity
 
 SIGNIFICANT = 0.001
 """p-values below this are no chance: a run has many results with one such test each (systems, extractors, trial sets)."""

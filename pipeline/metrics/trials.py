@@ -15,13 +15,20 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from pipeline.metrics._checks import Array, Indices, Mask, MetricError, classes, codes, vector
-from pipeline.metrics._result import quantity
-from pipeline.metrics.cllr import cllr, cllr_of_blocks
+from pipeline.metrics._base import Array, Indices, Mask, MetricError, classes, codes, quantity, vector
 from pipeline.metrics.detection import TprAtFpr, eer_kaldi, eer_rocch, eer_speechbrain, tpr_at_fpr_sorted
-from pipeline.metrics.ece import D_ECE_MAX, EceProfile, d_ece_of_blocks, ece_profile_of_blocks
+from pipeline.metrics.information import (
+    D_ECE_MAX,
+    EceProfile,
+    cllr,
+    cllr_of_blocks,
+    d_ece_of_blocks,
+    ece_profile_of_blocks,
+    l_w_ceiling,
+    l_w_of_blocks,
+    tag,
+)
 from pipeline.metrics.pav import calibrate_rows, count_rows
-from pipeline.metrics.zebra import l_w_ceiling, l_w_of_blocks, tag
 
 
 @dataclass(frozen=True)

@@ -5,8 +5,7 @@ See pipeline/metrics/README.md, section 3.
 Trials and pairs share speakers, so speakers are the units. For an interval a metric gives its values under a weight
 for each speaker (:class:`BySpeaker`): 1 for everybody, 0 for a speaker left out, or the number of draws. For a null
 band it gives its values where speakers change identities (:class:`ByIdentity`). Each family of metrics has its own
-way to do so fast: :func:`trials_by_speaker`, :func:`vsm_by_speaker`, :func:`srd_by_identity`, ... All the rest is
-here.
+way to do so fast: :func:`trials_by_speaker`, :func:`vsm_by_speaker`, :func:`srd_by_identity`, ...
 
 Conventions: ends are in the metric's unit and within its range; levels and p-values are fractions. What cannot be
 given is None, with the reason beside it.
@@ -20,10 +19,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import ndtr, ndtri, stdtrit
+from scipy.special import betaincinv, ndtr, ndtri, stdtrit
 
-from pipeline.metrics._checks import Array, Indices, MetricError, choice
-from pipeline.metrics._result import quantity
+from pipeline.metrics._base import Array, Indices, MetricError, choice, quantity
 
 METHODS = ("jackknife", "percentile", "bca")
 
@@ -210,15 +208,15 @@ def jackknife(
     left = np.asarray(left_out, dtype=np.float64)
     n = left.size
     if degrees < 1 or n < 2:
-        return _no_interval("jackknife", level, n, "an interval over speakers needs at least two enrolled speakers")
+        return no_interval("jackknife", level, n, "an interval over speakers needs at least two enrolled speakers")
     if not (np.isfinite(value) and np.isfinite(left).all()):
-        return _no_interval("jackknife", level, n, "the metric is not finite, here or without one of the speakers")
+        return no_interval("jackknife", level, n, "the metric is not finite, here or without one of the speakers")
     with np.errstate(over="ignore", invalid="ignore"):
         error = math.sqrt((n - 1) / n * float(((left - left.mean()) ** 2).sum()))
     if not math.isfinite(error):
-        return _no_interval("jackknife", level, n, "the spread of the metric leaves the range of numbers")
+        return no_interval("jackknife", level, n, "the spread of the metric leaves the range of numbers")
     if error <= 1e-14 * max(1.0, abs(value)):
-        return _no_interval("jackknife", level, n, "the value is the same without any one speaker")
+        return no_interval("jackknife", level, n, "the value is the same without any one speaker")
     centre = n * value - (n - 1) * float(left.mean())
     reach = float(stdtrit(degrees, (1 + level) / 2)) * error
     low, high = (min(max(end, bounds[0]), bounds[1]) for end in (centre - reach, centre + reach))
@@ -229,7 +227,7 @@ def percentile(draws: npt.ArrayLike, *, n_speakers: int, level: float = 0.95) ->
     """Percentile interval of bootstrap draws."""
     drawn = np.asarray(draws, dtype=np.float64)
     if not drawn.size or not np.isfinite(drawn).all():
-        return _no_interval("percentile", level, n_speakers, "the metric is not finite in every draw of speakers")
+        return no_interval("percentile", level, n_speakers, "the metric is not finite in every draw of speakers")
     low, high = np.quantile(drawn, [(1 - level) / 2, (1 + level) / 2])
     return Interval(float(low), float(high), "percentile", level, n_speakers, "")
 
@@ -238,12 +236,12 @@ def bca(value: float, draws: npt.ArrayLike, left_out: npt.ArrayLike, *, level: f
     """Bias-corrected and accelerated bootstrap interval (Efron), acceleration from the jackknife values."""
     drawn, left = np.asarray(draws, dtype=np.float64), np.asarray(left_out, dtype=np.float64)
     if not drawn.size or not (np.isfinite(value) and np.isfinite(drawn).all() and np.isfinite(left).all()):
-        return _no_interval("bca", level, left.size, "the metric is not finite in every draw of speakers")
+        return no_interval("bca", level, left.size, "the metric is not finite in every draw of speakers")
     pull = left.mean() - left
     spread = float((pull**2).sum())
     below = ((drawn < value).mean() + (drawn <= value).mean()) / 2
     if spread <= 0 or not 0 < below < 1:
-        return _no_interval("bca", level, left.size, "the draws lie on one side of the value, or do not vary")
+        return no_interval("bca", level, left.size, "the draws lie on one side of the value, or do not vary")
     acceleration = float((pull**3).sum()) / (6 * spread**1.5)
     bias = ndtri(below)
     ends = bias + ndtri(np.array([(1 - level) / 2, (1 + level) / 2]))
@@ -259,7 +257,15 @@ def zero_error_limit(n_speakers: int, level: float = 0.95) -> float:
     return float(1 - ((1 - level) / 2) ** (1 / n_speakers))
 
 
-def _no_interval(method: str, level: float, n_speakers: int, reason: str) -> Interval:
+def clopper_pearson(count: int, total: int, alpha: float) -> tuple[float, float]:
+    """Exact two-sided limits of a share at level 1 - alpha, ``count`` of ``total`` independent trials."""
+    low = float(betaincinv(count, total - count + 1, alpha / 2)) if count > 0 else 0.0
+    high = float(betaincinv(count + 1, total - count, 1 - alpha / 2)) if count < total else 1.0
+    return low, high
+
+
+def no_interval(method: str, level: float, n_speakers: int, reason: str) -> Interval:
+    """An interval that cannot be given."""
     return Interval(None, None, method, level, n_speakers, reason)
 
 

@@ -17,7 +17,7 @@ from pipeline.metrics import (
     pi_sing,
     zoo,
 )
-from pipeline.metrics._checks import round_means
+from pipeline.metrics._base import round_means
 
 SPEAKERS, EACH, STEP = 8, 6, 5
 

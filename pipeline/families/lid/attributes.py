@@ -15,7 +15,7 @@ from pipeline.families.lid.settings import LidSettings
 from pipeline.families.lid.slopes import Slopes
 from pipeline.metrics import ByIdentity, BySpeaker, MetricError, Undefined, attribute_part, stranger
 from pipeline.metrics.attribute import bits_of_parts
-from pipeline.metrics.lid_uncertainty import bits_by_speaker
+from pipeline.metrics.local_disclosure_uncertainty import bits_by_speaker
 
 
 def rows(

@@ -12,8 +12,13 @@ from pipeline.families.lid.rows import About
 from pipeline.families.lid.settings import LidSettings
 from pipeline.families.lid.slopes import Slope, Slopes
 from pipeline.metrics import ByIdentity, Lid, Undefined, exceedance, lid, lid_by_identity
-from pipeline.metrics.lid import posterior_bits, row_z, slope_of_each_trial
-from pipeline.metrics.lid_blocks import blocks_by_identity, blocks_by_speaker, exceedance_at_chance, lid_of_blocks
+from pipeline.metrics.local_disclosure import posterior_bits, row_z, slope_of_each_trial
+from pipeline.metrics.local_disclosure_uncertainty import (
+    blocks_by_identity,
+    blocks_by_speaker,
+    exceedance_at_chance,
+    lid_of_blocks,
+)
 
 POINTS = 400
 """Of a distribution, at most: a figure shows no more."""

@@ -23,10 +23,9 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import stdtr, stdtrit
 
-from pipeline.metrics._checks import Array, Indices, MetricError, codes, round_means
-from pipeline.metrics._result import quantity
+from pipeline.metrics._base import Array, Indices, MetricError, codes, quantity, round_means
 from pipeline.metrics.detection import eer
-from pipeline.metrics.ece import D_ECE_MAX, z_function
+from pipeline.metrics.information import D_ECE_MAX, z_function
 from pipeline.metrics.pav import Calibration, calibrate_rows, count_rows
 from pipeline.metrics.swaps import holm
 from pipeline.metrics.trials import Trials

@@ -30,11 +30,10 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import stdtrit
 
-from pipeline.metrics._checks import Array, Indices, Mask, MetricError
-from pipeline.metrics._result import quantity
-from pipeline.metrics.trial_uncertainty import Reweighted, _bounds, trials_by_identity
+from pipeline.metrics._base import Array, Indices, Mask, MetricError, quantity
+from pipeline.metrics.trial_uncertainty import Reweighted, trials_by_identity
 from pipeline.metrics.trials import Trials
-from pipeline.metrics.uncertainty import FEWEST_PERMUTED, Interval, NullBand, no_band, null_band
+from pipeline.metrics.uncertainty import FEWEST_PERMUTED, Interval, NullBand, no_band, no_interval, null_band
 
 VERSION = 1
 
@@ -183,11 +182,6 @@ def _weights(trials: Trials) -> Array:
     ]
     found: Array = np.mean(sides, axis=0)[trials.speakers]
     return found
-
-
-def bounds_of(metric: str) -> tuple[float, float]:
-    """The range of a metric."""
-    return _bounds(metric)
 
 
 def negative(attacks: Attacks) -> Attacks:
@@ -345,16 +339,20 @@ def maximum(attacks: Attacks, *, level: float = 0.95) -> tuple[Interval, Indices
     n = len(attacks.speakers)
     everyone = np.arange(attacks.values.size)
     if (attacks.degrees < 1).any() or n < 2:
-        return _none(level, n, "an interval over speakers needs at least two enrolled speakers"), everyone
+        return no_interval(
+            "jackknife", level, n, "an interval over speakers needs at least two enrolled speakers"
+        ), everyone
     if not np.isfinite(attacks.contributions).all():
-        return _none(level, n, "the metric is not finite, here or without one of the speakers"), everyone
+        return no_interval(
+            "jackknife", level, n, "the metric is not finite, here or without one of the speakers"
+        ), everyone
     contend = contenders(attacks)
     here = attacks.only(contend)
     deviations = spread(here.contributions, here.stratum)
     errors = np.sqrt((deviations**2).sum(axis=1))
     seen = errors > 1e-14 * np.maximum(1.0, np.abs(here.values))
     if not seen.any():
-        return _none(level, n, "the value is the same without any one speaker"), contend
+        return no_interval("jackknife", level, n, "the value is the same without any one speaker"), contend
     degrees = freedom(deviations, here.stratum, here.degrees)
     high = here.corrected + stdtrit(degrees, (1 + level) / 2) * errors
     # Of one attack the jackknife; the highest of several carries more of the bias that leaving one out does not see.
@@ -398,15 +396,15 @@ def simultaneous(attacks: Attacks, attack: int, *, level: float = 0.95) -> Inter
     """An interval of one attack that holds however the attack was chosen: all attacks' intervals hold together."""
     n = len(attacks.speakers)
     if (attacks.degrees < 1).any() or n < 2:
-        return _none(level, n, "an interval over speakers needs at least two enrolled speakers")
+        return no_interval("jackknife", level, n, "an interval over speakers needs at least two enrolled speakers")
     known = _known(attacks)
     if not known[attack]:
-        return _none(level, n, "the metric is not finite, here or without one of the speakers")
+        return no_interval("jackknife", level, n, "the metric is not finite, here or without one of the speakers")
     deviations = spread(attacks.contributions[known], attacks.stratum)
     own = spread(attacks.contributions[[attack]], attacks.stratum)
     error = math.sqrt(float((own**2).sum()))
     if error <= 1e-14 * max(1.0, abs(float(attacks.values[attack]))):
-        return _none(level, n, "the value is the same without any one speaker")
+        return no_interval("jackknife", level, n, "the value is the same without any one speaker")
     degrees = float(freedom(deviations, attacks.stratum, attacks.degrees).min())
     reach = joint_quantile(deviations, degrees, level, two_sided=True) * error
     centre = float(attacks.corrected[attack])
@@ -418,10 +416,6 @@ def _known(attacks: Attacks) -> Mask:
     """[A] which attacks have a value without each speaker."""
     found: Mask = np.asarray(np.isfinite(attacks.contributions).all(axis=1), dtype=np.bool_)
     return found
-
-
-def _none(level: float, n: int, reason: str) -> Interval:
-    return Interval(None, None, "jackknife", level, n, reason)
 
 
 # --- the null band of the maximum ------------------------------------------------------------------------------------

@@ -1,29 +1,36 @@
-"""Local information disclosure by speaker and by identity, for intervals and null bands.
+"""Local information disclosure by speaker and by identity, for intervals and null bands; groups of speakers as one.
 
 See pipeline/metrics/README.md, sections 3 and 14a.
 
 Speakers are weighted as those who speak; the N candidates stay. Under the null hypothesis the identities of the
 candidates are permuted as wholes, and where slopes come from the other speakers ALID finds them anew each time.
+Where trials stay within groups, such as the sexes, each speaker is one of the candidates of the same group, and means
+are over the trials, or the speakers, of all groups; candidates are numbered through the groups.
 
-Conventions: as of :mod:`pipeline.metrics.lid`.
+Conventions: as of :mod:`pipeline.metrics.local_disclosure`.
 """
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import numpy.typing as npt
 
-from pipeline.metrics._checks import Array, Indices, MetricError, Undefined
-from pipeline.metrics.lid import (
+from pipeline.metrics._base import Array, Indices, MetricError, Undefined
+from pipeline.metrics.local_disclosure import (
     FEWEST_FOR_LOSO,
     LN2,
+    Lid,
+    LidChance,
     SoftmaxLoss,
     candidates,
+    exceedance,
     lid,
     loso_of_loss,
+    mean_of,
     posterior_bits,
     row_z,
     slope_of_each_trial,
@@ -39,7 +46,7 @@ def lid_by_speaker(scores: npt.ArrayLike, truth: npt.ArrayLike, slope: float | n
     The slopes stay as they are. LID_max is an extreme, and has a ceiling and a null band instead.
 
     Args:
-        scores, truth, slope: as of :func:`pipeline.metrics.lid.lid`.
+        scores, truth, slope: as of :func:`pipeline.metrics.lid`.
 
     Raises:
         MetricError: as of ``lid``.
@@ -97,7 +104,7 @@ def lid_by_identity(
     at this slope. Equal ones are told apart by the mean disclosure at these slopes.
 
     Args:
-        scores, truth: as of :func:`pipeline.metrics.lid.lid`.
+        scores, truth: as of :func:`pipeline.metrics.lid`.
         slope: one that was learnt from other speakers; None learns the slope of each speaker from the others, for ALID anew
             under each permutation.
 
@@ -250,3 +257,110 @@ class SlopeTable:
             + x * x * (x - 1) * width * self.own[row, below + 1]
         )
         return found
+
+
+def lid_of_blocks(parts: Sequence[Lid], truths: Sequence[Indices]) -> Lid:
+    """All groups as one.
+
+    Args:
+        parts: of :func:`pipeline.metrics.lid` on each group.
+        truths: [n] the true candidate of each trial of each group.
+
+    Raises:
+        MetricError: no group.
+
+    Example:
+        >>> from pipeline.metrics import lid
+        >>> from pipeline.metrics.local_disclosure_uncertainty import lid_of_blocks
+        >>> scores, truth = [[0.9, 0.1, 0.3], [0.2, 0.4, 0.5]], [0, 1]
+        >>> other = [[0.2, 0.1]]
+        >>> found = lid_of_blocks([lid(scores, truth, 1.0), lid(other, [0], 1.0)], [truth, [0]])
+        >>> found.n_candidates, found.n_speakers, found.lid.round(3).tolist()
+        (5, 3, [1.117, -0.091, 0.686])
+    """
+    if len(parts) < 2:
+        if not parts:
+            raise MetricError("there is no group of candidates")
+        return parts[0]
+    bits = np.concatenate([part.lid for part in parts])
+    means = np.concatenate([part.speaker_alid for part in parts])
+    n_trials, n_speakers = [part.n_trials for part in parts], [part.n_speakers for part in parts]
+    positive = bits > 0
+    plus = mean_of(bits[positive]) if positive.any() else None
+    minus = mean_of(bits[~positive]) if not positive.all() else None
+    reason = "no trial has a positive disclosure" if plus is None else ""
+    if minus is None:
+        reason = "all trials have a positive disclosure"
+    return Lid(
+        n_candidates=sum(part.n_candidates for part in parts),
+        n_trials=sum(n_trials),
+        n_speakers=sum(n_speakers),
+        lid=bits,
+        alid=mean_of(bits),
+        alid_speaker=mean_of(means[~np.isnan(means)]),
+        speaker_alid=means,
+        pdr=float(positive.mean()),
+        pdr_speaker=_mean([part.pdr_speaker for part in parts], n_speakers),
+        lid_plus=plus,
+        lid_minus=minus,
+        lid_max=float(bits.max()),
+        lid_max_ceiling=max(part.lid_max_ceiling for part in parts),
+        chance=LidChance(
+            alid=_mean([part.chance.alid for part in parts], n_trials),
+            alid_speaker=_mean([part.chance.alid_speaker for part in parts], n_speakers),
+            pdr=_mean([part.chance.pdr for part in parts], n_trials),
+            pdr_speaker=_mean([part.chance.pdr_speaker for part in parts], n_speakers),
+            lid_plus=None,
+            lid_minus=None,
+        ),
+        reason=reason,
+    )
+
+
+def _mean(values: Sequence[float], weights: Sequence[int]) -> float:
+    return math.fsum(value * weight for value, weight in zip(values, weights)) / sum(weights)
+
+
+def numbered(truths: Sequence[Indices], sizes: Sequence[int]) -> Indices:
+    """The true candidates [n] of all groups, numbered through; ``sizes`` are the candidates of each."""
+    begins = np.cumsum([0, *sizes[:-1]])
+    found: Indices = np.concatenate([np.asarray(truth) + begin for truth, begin in zip(truths, begins)])
+    return found
+
+
+def blocks_by_speaker(parts: Sequence[Lid], truths: Sequence[Indices]) -> BySpeaker:
+    """The values of :func:`pipeline.metrics.lid_by_speaker` on all groups, for intervals; arguments as of
+    :func:`lid_of_blocks`."""
+    truth = numbered(truths, [part.n_candidates for part in parts])
+    top = math.log2(max(part.n_candidates for part in parts))
+    return bits_by_speaker(np.concatenate([part.lid for part in parts]), truth, top)
+
+
+def blocks_by_identity(
+    parts: Sequence[ByIdentity], sizes: Sequence[int], n_trials: Sequence[int], n_speakers: Sequence[int]
+) -> ByIdentity:
+    """Identities of candidates permuted within each group, for null bands of all groups.
+
+    Args:
+        parts: of :func:`pipeline.metrics.lid_by_identity` on each group.
+        sizes, n_trials, n_speakers: candidates, trials and speakers of each group.
+    """
+    begins = np.cumsum([0, *sizes])
+
+    def evaluate(identity: Indices) -> dict[str, float]:
+        each = [part.evaluate(identity[a:b] - a) for part, (a, b) in zip(parts, itertools.pairwise(begins.tolist()))]
+        found = {}
+        for name in each[0]:
+            values = [one[name] for one in each]
+            by_speaker = name.endswith("_speaker")
+            found[name] = max(values) if name == "lid_max" else _mean(values, n_speakers if by_speaker else n_trials)
+        return found
+
+    groups = [np.arange(a, b) for a, b in itertools.pairwise(begins.tolist())]
+    return ByIdentity(evaluate, groups, "candidates", NULL_METRICS, ties=parts[0].ties)
+
+
+def exceedance_at_chance(parts: Sequence[Array], at: Array, n_trials: Sequence[int]) -> Array:
+    """The CCDF [k] at chance of all groups, of log2(N p) [cells] of each: trials weigh alike."""
+    total: Array = np.sum([exceedance(cells, at) * n for cells, n in zip(parts, n_trials)], axis=0) / sum(n_trials)
+    return total

@@ -17,8 +17,7 @@ import numpy as np
 import numpy.typing as npt
 from numpy.polynomial import chebyshev
 
-from pipeline.metrics._checks import Array, Indices, Mask, MetricError, Undefined, codes, vector
-from pipeline.metrics._result import quantity
+from pipeline.metrics._base import Array, Indices, Mask, MetricError, Undefined, codes, quantity, vector
 
 LN2 = math.log(2.0)
 NOTHING = 1e-12
