@@ -472,7 +472,9 @@ def test_every_field_of_a_result_says_its_unit_and_meaning():
 
 
 def test_the_package_imports_numpy_and_scipy_alone_and_nothing_before_it_is_used():
-    code = "import sys, pipeline.metrics as m; print(*sys.modules); m.eer; print(*{n.split('.')[0] for n in sys.modules})"
+    code = (
+        "import sys, pipeline.metrics as m; print(*sys.modules); m.eer; print(*{n.split('.')[0] for n in sys.modules})"
+    )
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.splitlines()
     before, after = (set(line.split()) for line in out)
     assert "numpy" not in before and {"numpy", "scipy"} <= after
