@@ -37,7 +37,7 @@ from pipeline.metrics.pav import Rows, calibrate_rows
 from pipeline.metrics.trials import Trials
 from pipeline.metrics.uncertainty import BySpeaker
 
-VERSION = 2
+VERSION = "pooled utterances 2"
 
 RULES = ("mean_row", "llr_sum", "llr_mean")
 MOST_SUBSETS = 1000

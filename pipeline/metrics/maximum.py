@@ -35,7 +35,7 @@ from pipeline.metrics.trial_uncertainty import Reweighted, trials_by_identity
 from pipeline.metrics.trials import Trials
 from pipeline.metrics.uncertainty import FEWEST_PERMUTED, Interval, NullBand, no_band, no_interval, null_band
 
-VERSION = 1
+VERSION = "maximum over attacks 1"
 
 DRAWS = 9999
 """Draws of the joint t, and of swaps where they cannot be enumerated."""

@@ -36,7 +36,7 @@ from pipeline.metrics.trial_uncertainty import BLOCK_METRICS, TRIAL_METRICS, Rew
 from pipeline.metrics.trials import Trials
 from pipeline.metrics.uncertainty import BySpeaker, Interval, intervals, no_interval
 
-VERSION = 2
+VERSION = "system differences 2"
 
 FEWEST = 6
 """Speakers: with fewer no swap can reach a p-value of 5 %."""

@@ -27,7 +27,7 @@ from pipeline.metrics.pav import Calibration, Rows, calibrate_rows, count_rows
 from pipeline.metrics.trials import Trials
 from pipeline.metrics.uncertainty import ByIdentity, BySpeaker
 
-VERSION = 2
+VERSION = "trial intervals 2"
 
 _LN2 = float(np.log(2.0))
 

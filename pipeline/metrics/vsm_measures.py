@@ -21,7 +21,7 @@ from pipeline.metrics._base import Array, MetricError, Undefined, quantity, roun
 from pipeline.metrics.gains import Normalised, decibel, defined, normalised
 from pipeline.metrics.vsm import FLAT, SimilarityMatrix, signed_dominance
 
-VERSION = 2
+VERSION = "similarity matrix measures 2"
 
 NEAR_ZERO = 0.1
 """Mean LLRs within this many nat of 0 on both axes are no evidence of a character."""

@@ -12,7 +12,7 @@ import numpy as np
 from pipeline.metrics.detection import eer
 from pipeline.metrics.information import cllr_min
 
-VERSION = 1
+VERSION = "held-out verification 1"
 
 
 @dataclass(frozen=True)
