@@ -141,7 +141,7 @@ MENTIONS: dict[tuple[Kind, str], dict[str, str]] = {
     ("anonymisers", "external"): {"pipeline/evaluation/found.py": "a copy in a challenge's folder is such a system"},
     ("backends", "cosine"): {
         "pipeline/backends/_adaptation.py": MESSAGE,
-        "pipeline/backends/plda/model.py": MESSAGE,
+        "pipeline/backends/plda/training.py": MESSAGE,
         "pipeline/backends/wccn.py": MESSAGE,
         "pipeline/datasets/scores/folders.py": SCRIPTS,
         "pipeline/datasets/scores/layout.py": f"{WORD}: a column of other people's score files",
