@@ -25,7 +25,7 @@ From scores to a number with its interval:
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from pipeline.metrics.public import *  # noqa: F403
+    from .public import *  # noqa: F403
 
 
 def __getattr__(name: str) -> Any:

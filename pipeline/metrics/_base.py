@@ -73,8 +73,8 @@ def round_means(means: npt.ArrayLike) -> Array:
     arithmetic. (0.2 + 0.4 is not 0.6 in binary.) NaN and infinities pass."""
     values = np.asarray(means, dtype=np.float64)
     largest = float(np.abs(values[np.isfinite(values)]).max(initial=0.0))
-    found: Array = np.round(values, 12 - max(0, math.ceil(math.log10(largest))) if largest > 0 else 12)
-    return found
+    rounded: Array = np.round(values, 12 - max(0, math.ceil(math.log10(largest))) if largest > 0 else 12)
+    return rounded
 
 
 def choice(value: str, allowed: tuple[str, ...], name: str) -> None:

@@ -115,9 +115,9 @@ def weighted_linear(scores: Array, is_target: Mask, weights: Array, start: Linea
         MetricError: infinite scores, a class without weight.
         Undefined: the classes do not overlap, or the scores lie too close together or too far apart for a slope.
     """
-    held = weights > 0
-    if not held.all():
-        scores, is_target, weights = scores[held], is_target[held], weights[held]
+    weighted = weights > 0
+    if not weighted.all():
+        scores, is_target, weights = scores[weighted], is_target[weighted], weights[weighted]
     t, n = scores[is_target], scores[~is_target]
     for array, name in ((t, "target"), (n, "non-target")):
         if not array.size:
@@ -169,12 +169,12 @@ def _scaled(scores: Array, is_target: Mask, weights: Array, largest: float) -> L
     """The map of scores of extreme size: that of the scores times a power of two."""
     power = -math.frexp(largest)[1]
     # In two steps: one power of two would leave the range of numbers where the scores are denormal.
-    found = weighted_linear(np.ldexp(np.ldexp(scores, power // 2), power - power // 2), is_target, weights)
+    scaled = weighted_linear(np.ldexp(np.ldexp(scores, power // 2), power - power // 2), is_target, weights)
     try:
-        slope = math.ldexp(found.slope, power)
+        slope = math.ldexp(scaled.slope, power)
     except OverflowError as error:
         raise Undefined(_NO_SLOPE) from error
-    return Linear(slope, found.offset)
+    return Linear(slope, scaled.offset)
 
 
 def isotonic_calibration(target: npt.ArrayLike, nontarget: npt.ArrayLike, *, between: str = "step") -> Isotonic:
@@ -209,8 +209,8 @@ def weighted_isotonic(rows: Rows, between: str = "step") -> Isotonic:
 def _highest(calibration: Calibration, scores: Array) -> Array:
     """[b] highest of the ascending training scores in each block."""
     ends = np.append(np.searchsorted(scores, calibration.lowest[1:], side="left"), scores.size)
-    found: Array = scores[ends - 1]
-    return found
+    highest: Array = scores[ends - 1]
+    return highest
 
 
 def c_ece(
@@ -327,8 +327,8 @@ class _Sorted:
 
     def weights(self, speakers: Array) -> Array:
         """Weight of each trial: w_i of a target, w_i w_j of a non-target."""
-        found: Array = speakers[self.enrolled] * np.where(self.is_target, 1.0, speakers[self.spoken])
-        return found
+        products: Array = speakers[self.enrolled] * np.where(self.is_target, 1.0, speakers[self.spoken])
+        return products
 
     def rows(self, weights: Array) -> Rows:
         """Weights of either class along the distinct scores."""

@@ -67,9 +67,9 @@ def worst_evidence(trials: Trials) -> WorstEvidence:
     t, n = np.sort(target), np.sort(nontarget)
     blocks = calibrate_rows(count_rows(t, n), laplace=True)
     high, low = float(blocks.llr[-1]), float(blocks.llr[0])
-    held = np.abs(blocks.llr[blocks.target > 0])
+    target_sizes = np.abs(blocks.llr[blocks.target > 0])
     backwards = calibrate_rows(count_rows(-t[::-1], -n[::-1]), laplace=True)
-    eps_targets = float(held.max())
+    eps_targets = float(target_sizes.max())
     eps_reversed = float(np.abs(backwards.llr).max())
     above = own & (trials.scores > n[-1])
     n_above = int(above.sum())
@@ -149,14 +149,14 @@ def tpr_evidence(trials: Trials, fpr: float) -> TprEvidence:
     target = np.sort(trials.scores[trials.is_target])
     other = ~trials.is_target
     nontarget = np.sort(trials.scores[other])
-    found = tpr_at_fpr(target, nontarget, fpr)
-    if found.tpr is None:
+    rate = tpr_at_fpr(target, nontarget, fpr)
+    if rate.tpr is None:
         return TprEvidence(
             fpr=fpr,
             tpr=None,
             log10_gain=None,
             achieved_fpr=None,
-            allowed=found.false_alarms,
+            allowed=rate.false_alarms,
             alarms=None,
             accepted=None,
             alarm_pairs=None,
@@ -164,25 +164,25 @@ def tpr_evidence(trials: Trials, fpr: float) -> TprEvidence:
             tpr_high=None,
             few=True,
             few_pairs=True,
-            reason=found.reason,
+            reason=rate.reason,
         )
-    refused = nontarget[-1 - found.false_alarms]
+    refused = nontarget[-1 - rate.false_alarms]
     passes = other & (trials.scores > refused)
     alarms, accepted = int(passes.sum()), int((target > refused).sum())
     pairs = np.unique(np.stack((trials.enrolled[passes], trials.spoken[passes])), axis=1).shape[1]
     low, high = clopper_pearson(accepted, target.size, 0.05)
     return TprEvidence(
         fpr=fpr,
-        tpr=found.tpr,
-        log10_gain=math.log10(found.tpr / fpr) if accepted else None,
+        tpr=rate.tpr,
+        log10_gain=math.log10(rate.tpr / fpr) if accepted else None,
         achieved_fpr=alarms / nontarget.size,
-        allowed=found.false_alarms,
+        allowed=rate.false_alarms,
         alarms=alarms,
         accepted=accepted,
         alarm_pairs=pairs,
         tpr_low=low,
         tpr_high=high,
-        few=found.few,
+        few=rate.few,
         few_pairs=pairs < FEWEST_PAIRS,
         reason="",
     )
@@ -250,8 +250,8 @@ class _Top:
                 break
         refused = self.scores[np.searchsorted(passed, allowed, side="right")]
         n = np.searchsorted(self.targets, -refused, side="left")
-        found = np.where(n > 0, accepted[n - 1], 0.0) / accepted[-1]
-        return [float(value) if alarms else math.nan for value, alarms in zip(found, allowed)]
+        rates = np.where(n > 0, accepted[n - 1], 0.0) / accepted[-1]
+        return [float(value) if alarms else math.nan for value, alarms in zip(rates, allowed)]
 
 
 @dataclass(frozen=True)
@@ -329,12 +329,12 @@ def rank_llr(
         reason = "limits count trials, and these have weights"
     else:
         reasons = []
-        if _whole(count[0]):
+        if _is_whole_number(count[0]):
             shares = list(clopper_pearson(round(count[0]), n, 0.05))
             limits[:2] = [float(llr_of_share([share], n_candidates)[0]) for share in shares if share is not None]
         else:
             reasons.append("rank 1")
-        if _whole(count[top]):
+        if _is_whole_number(count[top]):
             low = clopper_pearson(round(count[top]), n, 0.05 / n_candidates)[0]
             limits[2] = float(llr_of_share([low], n_candidates)[0])
         else:
@@ -362,5 +362,5 @@ def rank_llr(
     )
 
 
-def _whole(count: float) -> bool:
+def _is_whole_number(count: float) -> bool:
     return bool(abs(count - round(count)) < 1e-9)

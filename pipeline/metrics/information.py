@@ -47,8 +47,8 @@ def cllr(target_llr: npt.ArrayLike, nontarget_llr: npt.ArrayLike) -> float:
 def mean(values: Array) -> float:
     """The mean of values [n]; of finite ones of extreme size, too, whose sum leaves the range of numbers."""
     with np.errstate(over="ignore"):
-        found = float(values.mean())
-        return found if math.isfinite(found) else float((values / values.size).sum())
+        average = float(values.mean())
+        return average if math.isfinite(average) else float((values / values.size).sum())
 
 
 def cllr_min(target: npt.ArrayLike, nontarget: npt.ArrayLike) -> float:
@@ -87,10 +87,10 @@ def mean_over_classes(blocks: Calibration, target_value: Array, nontarget_value:
     """
     total = 0.0
     for count, value in ((blocks.target, target_value), (blocks.nontarget, nontarget_value)):
-        held = count > 0
+        filled = count > 0
         with np.errstate(over="ignore"):
-            mean = float(count[held] @ value[held] / count[held].sum())
-            total += mean if math.isfinite(mean) else float(count[held] / count[held].sum() @ value[held])
+            mean = float(count[filled] @ value[filled] / count[filled].sum())
+            total += mean if math.isfinite(mean) else float(count[filled] / count[filled].sum() @ value[filled])
     return total / 2
 
 

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pipeline.metrics._base import Array, Indices, MetricError, Undefined, choice, classes, quantity, round_means
-from pipeline.metrics.local_disclosure import mean_of, speaker_means
+from pipeline.metrics.local_disclosure import exact_mean, speaker_means
 from pipeline.metrics.pav import Calibration, calibrate
 from pipeline.metrics.rank_disclosure import TIES, true_ranks
 from pipeline.metrics.uncertainty import BySpeaker
@@ -52,10 +52,10 @@ def d_sys(target: npt.ArrayLike, nontarget: npt.ArrayLike, *, omega: float = 1.0
 
 def d_sys_of_blocks(blocks: Calibration, omega: float = 1.0) -> float:
     """D_sys from the blocks of a calibration without the Laplace rule."""
-    held = blocks.target > 0
+    filled = blocks.target > 0
     # 2wLR/(1+wLR) - 1 = tanh(ln(wLR) / 2), which is 1 at LR = inf.
-    link = np.maximum(np.tanh((blocks.llr[held] + np.log(omega)) / 2), 0.0)
-    return float(blocks.target[held] @ link / blocks.n_target)
+    link = np.maximum(np.tanh((blocks.llr[filled] + np.log(omega)) / 2), 0.0)
+    return float(blocks.target[filled] @ link / blocks.n_target)
 
 
 def _d_sys_binned(t: Array, n: Array, omega: float) -> float:
@@ -85,7 +85,7 @@ def _in_range(t: Array, n: Array, low: float, high: float) -> tuple[Array, Array
         return t, n, low, high
     power = -math.frexp(largest)[1]
     # In two steps: one power of two would leave the range of numbers where the scores are denormal.
-    scaled = [np.ldexp(np.ldexp(each, power // 2), power - power // 2) for each in (t, n, np.array([low, high]))]
+    scaled = [np.ldexp(np.ldexp(values, power // 2), power - power // 2) for values in (t, n, np.array([low, high]))]
     return scaled[0], scaled[1], float(scaled[2][0]), float(scaled[2][1])
 
 
@@ -156,12 +156,12 @@ def pi_sing(test_scores: npt.ArrayLike, calibration_scores: npt.ArrayLike, per_s
         >>> pi_sing([[0.9, 0.1, 0.3], [0.2, 0.4, 0.5]], [[0.8, 0.7, 0.2], [0.7, 0.45, 0.1]], per_speaker=1)
         0.5
     """
-    test, known = np.asarray(test_scores, dtype=np.float64), np.asarray(calibration_scores, dtype=np.float64)
-    if test.ndim != 2 or known.ndim != 2 or len(test) != len(known) or not test.size:
-        raise MetricError(f"test scores {test.shape} and calibration scores {known.shape} do not fit")
-    if np.isnan(test).any() or np.isnan(known).any():
+    test, calibrated = np.asarray(test_scores, dtype=np.float64), np.asarray(calibration_scores, dtype=np.float64)
+    if test.ndim != 2 or calibrated.ndim != 2 or len(test) != len(calibrated) or not test.size:
+        raise MetricError(f"test scores {test.shape} and calibration scores {calibrated.shape} do not fit")
+    if np.isnan(test).any() or np.isnan(calibrated).any():
         raise MetricError("NaN among the scores")
-    compared = round_means(np.column_stack([test, isolation_threshold(known, per_speaker)]))
+    compared = round_means(np.column_stack([test, isolation_threshold(calibrated, per_speaker)]))
     return float(((compared[:, :-1] > compared[:, -1:]).sum(axis=1) == 1).mean())
 
 
@@ -222,15 +222,15 @@ def pi_link_curve(
     """
     choice(weights, WEIGHTS, "weights")
     t = np.asarray(truth, dtype=np.int64)
-    each, wanted, tied = _each_trial(scores, t, populations, ties)
+    chances, sizes, tied = _each_trial(scores, t, populations, ties)
     n_candidates = np.asarray(scores).shape[1]
     speakers = np.unique(t)
     if weights == "speaker":
-        columns = [speaker_means(column, t, n_candidates)[speakers] for column in each.T]
+        columns = [speaker_means(column, t, n_candidates)[speakers] for column in chances.T]
     else:
-        columns = list(each.T)
-    value = np.array([mean_of(column) for column in columns])
-    return PiLinkCurve(wanted, value, 1.0 / wanted, ties, tied, t.size, speakers.size)
+        columns = list(chances.T)
+    value = np.array([exact_mean(column) for column in columns])
+    return PiLinkCurve(sizes, value, 1.0 / sizes, ties, tied, t.size, speakers.size)
 
 
 def pi_link_by_speaker(
@@ -255,25 +255,25 @@ def pi_link_by_speaker(
     s = np.asarray(scores, dtype=np.float64)
     if both_roles and populations is None and s.ndim == 2:
         populations = range(1, s.shape[1])
-    each, wanted, _ = _each_trial(s, t, populations, ties)
+    chances, sizes, _ = _each_trial(s, t, populations, ties)
     n_candidates = s.shape[1]
-    if both_roles and wanted.max() >= n_candidates:
+    if both_roles and sizes.max() >= n_candidates:
         raise MetricError(f"where speakers leave the candidates, populations end at {n_candidates - 1}")
     speakers = np.unique(t)
-    names = [f"pi_link.{n}" for n in wanted]
+    names = [f"pi_link.{n}" for n in sizes]
 
     def evaluate(weights: Array) -> dict[str, float]:
-        values, own = each, t
+        values, own = chances, t
         if both_roles and not (weights == 1).all():
             if not np.isin(weights, (0.0, 1.0)).all():
                 raise MetricError("a speaker cannot be a candidate more than once: only the jackknife is defined")
             stay = np.ones(n_candidates, dtype=bool)
             stay[: weights.size] = weights > 0
             own = t[stay[t]]
-            left = (np.cumsum(stay) - 1)[own]
-            values, _, _ = _each_trial(s[stay[t]][:, stay], left, [int(n) for n in wanted], ties)
-        held = np.bincount(own, minlength=n_candidates)
-        w = weights[own] / held[own]
+            renumbered = (np.cumsum(stay) - 1)[own]
+            values, _, _ = _each_trial(s[stay[t]][:, stay], renumbered, [int(n) for n in sizes], ties)
+        counts = np.bincount(own, minlength=n_candidates)
+        w = weights[own] / counts[own]
         if not w.sum() > 0:
             raise MetricError("no trial is left")
         return dict(zip(names, ((w @ values) / w.sum()).tolist()))
@@ -283,7 +283,7 @@ def pi_link_by_speaker(
         speakers,
         degrees=speakers.size - 1,
         bounds=dict.fromkeys(names, POPULATION_BOUNDS),
-        rates={name: (0.0, 1.0) for name, n in zip(names, wanted) if n > 1},
+        rates={name: (0.0, 1.0) for name, n in zip(names, sizes) if n > 1},
         n_rated=speakers.size,
     )
 
@@ -294,8 +294,8 @@ def _strict(n_others: int, populations: Indices) -> Array:
     drawn = np.arange(int(populations.max()) - 1)
     factors = np.maximum(n_others - better - drawn, 0) / (n_others - drawn)
     products = np.concatenate((np.ones((n_others + 1, 1)), np.cumprod(factors, axis=1)), axis=1)
-    found: Array = products[:, populations - 1]
-    return found
+    chosen: Array = products[:, populations - 1]
+    return chosen
 
 
 def _broken(best: Array, better: int, equal: int, ties: str) -> Array:
@@ -317,16 +317,16 @@ def _each_trial(
     n_candidates = np.asarray(scores).shape[1]
     if not truth.size:
         raise MetricError("there is no trial")
-    wanted = np.arange(1, n_candidates + 1) if populations is None else np.asarray(list(populations), dtype=np.int64)
-    if not wanted.size or wanted.min() < 1 or wanted.max() > n_candidates:
-        raise MetricError(f"populations must lie between 1 and {n_candidates}, not {wanted.tolist()}")
-    best = _strict(n_candidates - 1, wanted)
-    each = np.empty((truth.size, wanted.size))
+    sizes = np.arange(1, n_candidates + 1) if populations is None else np.asarray(list(populations), dtype=np.int64)
+    if not sizes.size or sizes.min() < 1 or sizes.max() > n_candidates:
+        raise MetricError(f"populations must lie between 1 and {n_candidates}, not {sizes.tolist()}")
+    best = _strict(n_candidates - 1, sizes)
+    chances = np.empty((truth.size, sizes.size))
     better, equal = ranks.best - 1, ranks.worst - ranks.best
     cases, where = np.unique(better * n_candidates + equal, return_inverse=True)
     rows = [_broken(best, int(case) // n_candidates, int(case) % n_candidates, ties) for case in cases]
-    each[:] = np.array(rows)[where]
-    return each, wanted, float((equal > 0).mean())
+    chances[:] = np.array(rows)[where]
+    return chances, sizes, float((equal > 0).mean())
 
 
 def pi_sing_chance(n_speakers: int, per_speaker: int) -> float:

@@ -5,7 +5,7 @@ See pipeline/metrics/README.md, sections 3 and 14a.
 Speakers are weighted as those who speak; the N candidates stay. Under the null hypothesis the identities of the
 candidates are permuted as wholes, and where slopes come from the other speakers ALID finds them anew each time.
 Where trials stay within groups, such as the sexes, each speaker is one of the candidates of the same group, and means
-are over the trials, or the speakers, of all groups; candidates are numbered through the groups.
+are over the trials, or the speakers, of all groups; candidates are number_through through the groups.
 
 Conventions: as of :mod:`pipeline.metrics.local_disclosure`.
 """
@@ -27,10 +27,10 @@ from pipeline.metrics.local_disclosure import (
     LidChance,
     SoftmaxLoss,
     candidates,
+    exact_mean,
     exceedance,
     lid,
     loso_of_loss,
-    mean_of,
     posterior_bits,
     row_z,
     slope_of_each_trial,
@@ -51,8 +51,8 @@ def lid_by_speaker(scores: npt.ArrayLike, truth: npt.ArrayLike, slope: float | n
     Raises:
         MetricError: as of ``lid``.
     """
-    found = lid(scores, truth, slope)
-    return bits_by_speaker(found.lid, np.asarray(truth, dtype=np.int64), math.log2(found.n_candidates))
+    disclosed = lid(scores, truth, slope)
+    return bits_by_speaker(disclosed.lid, np.asarray(truth, dtype=np.int64), math.log2(disclosed.n_candidates))
 
 
 def bits_by_speaker(bits: Array, truth: Indices, top: float) -> BySpeaker:
@@ -83,8 +83,8 @@ def weighted_shares(bits: Array, truth: Indices, weights: Array) -> dict[str, fl
     total = math.fsum(w)
     if not total > 0:
         raise MetricError("no trial is left")
-    held = np.bincount(truth, minlength=weights.size)
-    w_speaker = w / held[truth]
+    counts = np.bincount(truth, minlength=weights.size)
+    w_speaker = w / counts[truth]
     n_speakers = math.fsum(w_speaker)
     positive = (bits > 0).astype(np.float64)
     return {
@@ -121,10 +121,10 @@ def lid_by_identity(
 
     def evaluate(identity: Indices) -> dict[str, float]:
         column = identity[tables.speakers]
-        found = tables.of(column)
+        values = tables.evaluate(column)
         if relearnt is not None:
-            found |= dict(zip(("alid", "alid_speaker"), relearnt(column)))
-        return found
+            values |= dict(zip(("alid", "alid_speaker"), relearnt(column)))
+        return values
 
     return ByIdentity(
         evaluate,
@@ -140,23 +140,23 @@ class _Tables:
 
     def __init__(self, bits: Array, truth: Indices) -> None:
         order = np.argsort(truth, kind="stable")
-        self.speakers, begins, self.held = np.unique(truth[order], return_index=True, return_counts=True)
+        self.speakers, begins, self.n_trials = np.unique(truth[order], return_index=True, return_counts=True)
         ranked = bits[order]
         self.sums = np.add.reduceat(ranked, begins, axis=0)
         self.positive = np.add.reduceat((ranked > 0).astype(np.int64), begins, axis=0)
         self.largest = np.maximum.reduceat(ranked, begins, axis=0)
 
-    def of(self, column: Indices) -> dict[str, float]:
+    def evaluate(self, column: Indices) -> dict[str, float]:
         """Values with the candidates [S] in the place of the speakers."""
         row = np.arange(column.size)
         sums, positive = self.sums[row, column], self.positive[row, column]
-        n = int(self.held.sum())
-        mean, mean_speaker = math.fsum(sums) / n, math.fsum(sums / self.held) / column.size
+        n = int(self.n_trials.sum())
+        mean, mean_speaker = math.fsum(sums) / n, math.fsum(sums / self.n_trials) / column.size
         return {
             "alid": mean,
             "alid_speaker": mean_speaker,
             "pdr": int(positive.sum()) / n,
-            "pdr_speaker": math.fsum(positive / self.held) / column.size,
+            "pdr_speaker": math.fsum(positive / self.n_trials) / column.size,
             "lid_max": float(self.largest[row, column].max()),
             "mean": mean,
             "mean_speaker": mean_speaker,
@@ -168,17 +168,17 @@ def _with_own_slopes(z: Array, truth: Indices) -> Callable[[Indices], tuple[floa
     others."""
     table = SlopeTable(z, truth)
     speakers = table.loss.speakers
-    held = table.loss.held
+    counts = table.loss.n_trials
     order = np.argsort(truth, kind="stable")
-    begins = np.concatenate(([0], np.cumsum(held)[:-1]))
-    aims = np.add.reduceat(z[order], begins, axis=0) / held[:, None]
+    begins = np.concatenate(([0], np.cumsum(counts)[:-1]))
+    aims = np.add.reduceat(z[order], begins, axis=0) / counts[:, None]
     row = np.arange(speakers.size)
 
     def alid(column: Indices) -> tuple[float, float]:
         aim = aims[row, column]
         w = table.loso(aim)
         bits = (w * aim - table.log_sum(w) + math.log(z.shape[1])) / LN2
-        return math.fsum(bits * held) / int(held.sum()), math.fsum(bits) / speakers.size
+        return math.fsum(bits * counts) / int(counts.sum()), math.fsum(bits) / speakers.size
 
     return alid
 
@@ -197,12 +197,12 @@ class SlopeTable:
         everybody = np.ones(n_speakers)
         end = max(10.0, 3.0 * self.loss.best(everybody))
         self.w = end * (np.arange(steps + 1) / steps) ** 2
-        found = [self._at(float(w)) for w in self.w]
-        mean, rise, self.sums = (np.array([each[k] for each in found]).T for k in range(3))
+        moments = [self._at(float(w)) for w in self.w]
+        mean, rise, self.sums = (np.array([moment[k] for moment in moments]).T for k in range(3))
         """[S, K] mean logarithm of the sum of the trials of each speaker."""
         self.own = mean
         """[S, K] its derivative, the mean z-score under the posterior."""
-        others = self.loss.held.sum() - self.loss.held
+        others = self.loss.n_trials.sum() - self.loss.n_trials
         pseudo = ((1 + 1 / others) / (n_speakers - 1))[:, None]
         self.mean = pseudo * (mean.sum(axis=0) - mean)
         """[S, K] mean z-score under the posterior at each slope, over the others of each speaker."""
@@ -218,18 +218,18 @@ class SlopeTable:
         variance = np.maximum((p * z * z).sum(axis=1) / total - mean**2, 0.0)
         logs = w * top[:, 0] + np.log(total)
         begins = self.loss.begins[:-1]
-        found = (np.add.reduceat(one, begins) / self.loss.held for one in (mean, variance, logs))
-        return tuple(found)  # type: ignore[return-value]
+        means = (np.add.reduceat(values, begins) / self.loss.n_trials for values in (mean, variance, logs))
+        return tuple(means)  # type: ignore[return-value]
 
     def loso(self, aim: Array) -> Array:
         """Slope [S] of each speaker from the others, 0 or more, for the mean z-scores [S] of the true candidates."""
-        wanted = (aim.sum() - aim) / (aim.size - 1)
-        below = np.clip((self.mean <= wanted[:, None]).sum(axis=1) - 1, 0, self.w.size - 2)
+        others_aim = (aim.sum() - aim) / (aim.size - 1)
+        below = np.clip((self.mean <= others_aim[:, None]).sum(axis=1) - 1, 0, self.w.size - 2)
         row = np.arange(aim.size)
         g0, g1 = self.mean[row, below], self.mean[row, below + 1]
         w0, w1 = self.w[below], self.w[below + 1]
         width = g1 - g0
-        x = np.divide(wanted - g0, width, out=np.zeros_like(width), where=width > 0).clip(0.0, 1.0)
+        x = np.divide(others_aim - g0, width, out=np.zeros_like(width), where=width > 0).clip(0.0, 1.0)
         # Cubic Hermite interpolation of the slope as a function of the mean.
         tangents = [
             np.divide(width, rise, out=w1 - w0, where=rise > 0)
@@ -241,8 +241,8 @@ class SlopeTable:
             + x * x * (3 - 2 * x) * w1
             + x * x * (x - 1) * tangents[1]
         )
-        found: Array = np.clip(cubic, w0, w1)
-        return found
+        slopes: Array = np.clip(cubic, w0, w1)
+        return slopes
 
     def log_sum(self, w: Array) -> Array:
         """Mean logarithm of the sum [S] of the trials of each speaker at the slope [S] of each."""
@@ -250,13 +250,13 @@ class SlopeTable:
         row = np.arange(w.size)
         width = self.w[below + 1] - self.w[below]
         x = (w - self.w[below]) / width
-        found: Array = (
+        sums: Array = (
             (1 + 2 * x) * (1 - x) ** 2 * self.sums[row, below]
             + x * (1 - x) ** 2 * width * self.own[row, below]
             + x * x * (3 - 2 * x) * self.sums[row, below + 1]
             + x * x * (x - 1) * width * self.own[row, below + 1]
         )
-        return found
+        return sums
 
 
 def lid_of_blocks(parts: Sequence[Lid], truths: Sequence[Indices]) -> Lid:
@@ -286,8 +286,8 @@ def lid_of_blocks(parts: Sequence[Lid], truths: Sequence[Indices]) -> Lid:
     means = np.concatenate([part.speaker_alid for part in parts])
     n_trials, n_speakers = [part.n_trials for part in parts], [part.n_speakers for part in parts]
     positive = bits > 0
-    plus = mean_of(bits[positive]) if positive.any() else None
-    minus = mean_of(bits[~positive]) if not positive.all() else None
+    plus = exact_mean(bits[positive]) if positive.any() else None
+    minus = exact_mean(bits[~positive]) if not positive.all() else None
     reason = "no trial has a positive disclosure" if plus is None else ""
     if minus is None:
         reason = "all trials have a positive disclosure"
@@ -296,8 +296,8 @@ def lid_of_blocks(parts: Sequence[Lid], truths: Sequence[Indices]) -> Lid:
         n_trials=sum(n_trials),
         n_speakers=sum(n_speakers),
         lid=bits,
-        alid=mean_of(bits),
-        alid_speaker=mean_of(means[~np.isnan(means)]),
+        alid=exact_mean(bits),
+        alid_speaker=exact_mean(means[~np.isnan(means)]),
         speaker_alid=means,
         pdr=float(positive.mean()),
         pdr_speaker=_mean([part.pdr_speaker for part in parts], n_speakers),
@@ -321,17 +321,17 @@ def _mean(values: Sequence[float], weights: Sequence[int]) -> float:
     return math.fsum(value * weight for value, weight in zip(values, weights)) / sum(weights)
 
 
-def numbered(truths: Sequence[Indices], sizes: Sequence[int]) -> Indices:
-    """The true candidates [n] of all groups, numbered through; ``sizes`` are the candidates of each."""
+def number_through(truths: Sequence[Indices], sizes: Sequence[int]) -> Indices:
+    """The true candidates [n] of all groups, number_through through; ``sizes`` are the candidates of each."""
     begins = np.cumsum([0, *sizes[:-1]])
-    found: Indices = np.concatenate([np.asarray(truth) + begin for truth, begin in zip(truths, begins)])
-    return found
+    joined: Indices = np.concatenate([np.asarray(truth) + begin for truth, begin in zip(truths, begins)])
+    return joined
 
 
 def blocks_by_speaker(parts: Sequence[Lid], truths: Sequence[Indices]) -> BySpeaker:
     """The values of :func:`pipeline.metrics.lid_by_speaker` on all groups, for intervals; arguments as of
     :func:`lid_of_blocks`."""
-    truth = numbered(truths, [part.n_candidates for part in parts])
+    truth = number_through(truths, [part.n_candidates for part in parts])
     top = math.log2(max(part.n_candidates for part in parts))
     return bits_by_speaker(np.concatenate([part.lid for part in parts]), truth, top)
 
@@ -348,13 +348,15 @@ def blocks_by_identity(
     begins = np.cumsum([0, *sizes])
 
     def evaluate(identity: Indices) -> dict[str, float]:
-        each = [part.evaluate(identity[a:b] - a) for part, (a, b) in zip(parts, itertools.pairwise(begins.tolist()))]
-        found = {}
-        for name in each[0]:
-            values = [one[name] for one in each]
+        part_values = [
+            part.evaluate(identity[a:b] - a) for part, (a, b) in zip(parts, itertools.pairwise(begins.tolist()))
+        ]
+        joined = {}
+        for name in part_values[0]:
+            values = [values_of_part[name] for values_of_part in part_values]
             by_speaker = name.endswith("_speaker")
-            found[name] = max(values) if name == "lid_max" else _mean(values, n_speakers if by_speaker else n_trials)
-        return found
+            joined[name] = max(values) if name == "lid_max" else _mean(values, n_speakers if by_speaker else n_trials)
+        return joined
 
     groups = [np.arange(a, b) for a, b in itertools.pairwise(begins.tolist())]
     return ByIdentity(evaluate, groups, "candidates", NULL_METRICS, ties=parts[0].ties)

@@ -130,8 +130,8 @@ class Calibration:
         Raises:
             MetricError: NaN.
         """
-        found: Array = self.llr[self.block_of(vector(scores, "scores"))]
-        return found
+        llr: Array = self.llr[self.block_of(vector(scores, "scores"))]
+        return llr
 
 
 def calibrate_rows(rows: Rows, *, laplace: bool) -> Calibration:

@@ -92,13 +92,13 @@ def each_speaker(trials: Trials, utterances: npt.ArrayLike, *, level: float = 0.
         >>> found.order.tolist(), found.d_ece.round(3).tolist(), found.eer.round(2).tolist()
         ([2, 0, 1], [-0.008, -0.008, 0.327], [0.5, 0.5, 0.0])
     """
-    said = codes(utterances, "utterances")
-    if said.shape != trials.scores.shape:
-        raise MetricError(f"{said.size} utterances for {trials.scores.size} trials")
+    utterance_codes = codes(utterances, "utterances")
+    if utterance_codes.shape != trials.scores.shape:
+        raise MetricError(f"{utterance_codes.size} utterances for {trials.scores.size} trials")
     n, own = trials.n_codes, trials.is_target
-    held = np.bincount(trials.enrolled[own], minlength=n).astype(np.int64)
+    own_counts = np.bincount(trials.enrolled[own], minlength=n).astype(np.int64)
     others = _either(trials, ~own, np.ones(len(own)), n)
-    kept = np.flatnonzero((held > 0) & (others > 0))
+    kept = np.flatnonzero((own_counts > 0) & (others > 0))
     if not kept.size:
         raise MetricError("no speaker has both target and non-target trials")
     rows = count_rows(np.sort(trials.scores[own]), np.sort(trials.scores[~own]))
@@ -107,10 +107,10 @@ def each_speaker(trials: Trials, utterances: npt.ArrayLike, *, level: float = 0.
     z = z_function(np.where(own, llr, -llr)) / (2 * math.log(2))
     own_z, others_z = np.bincount(trials.enrolled[own], z[own], n), _either(trials, ~own, z, n)
     with np.errstate(invalid="ignore"):
-        mean_own, mean_others = own_z / held, others_z / others
-        own_score = np.bincount(trials.enrolled[own], trials.scores[own], n) / np.maximum(held, 1)
+        mean_own, mean_others = own_z / own_counts, others_z / others
+        own_score = np.bincount(trials.enrolled[own], trials.scores[own], n) / np.maximum(own_counts, 1)
     value = (mean_own + mean_others)[kept]
-    utterance = _by_utterance(trials, said, z, mean_own, mean_others, held, others)
+    utterance = _by_utterance(trials, utterance_codes, z, mean_own, mean_others, own_counts, others)
     pair = _Pairs(trials, z)
     spread = _pooled(*utterance, kept), _pooled(*pair.scatter(mean_others, others), kept)
     error, degrees, reason = _errors(spread)
@@ -118,7 +118,7 @@ def each_speaker(trials: Trials, utterances: npt.ArrayLike, *, level: float = 0.
     nearest, nearest_score = pair.nearest()
     return EachSpeaker(
         speakers=kept,
-        n_target=held[kept],
+        n_target=own_counts[kept],
         n_nontarget=others[kept].astype(np.int64),
         n_utterances=utterance[1][kept].astype(np.int64),
         d_ece=value,
@@ -127,7 +127,7 @@ def each_speaker(trials: Trials, utterances: npt.ArrayLike, *, level: float = 0.
         median=float(np.median(value)),
         p_median=_against_median(value, error, degrees),
         eer=_own_eers(trials, kept),
-        target_llr=np.bincount(trials.enrolled[own], llr[own], n)[kept] / held[kept],
+        target_llr=np.bincount(trials.enrolled[own], llr[own], n)[kept] / own_counts[kept],
         impostor_llr=_impostor_llr(trials, llr)[kept],
         max_llr=_largest(trials, np.abs(llr))[kept],
         own_score=own_score[kept],
@@ -140,10 +140,10 @@ def each_speaker(trials: Trials, utterances: npt.ArrayLike, *, level: float = 0.
 
 def _either(trials: Trials, used: npt.NDArray[np.bool_], values: Array, n: int) -> Array:
     """Sums [n codes] of values of non-target trials by the speaker on either side."""
-    found: Array = np.zeros(n)
+    sums: Array = np.zeros(n)
     for side in (trials.enrolled, trials.spoken):
-        found += np.bincount(side[used], values[used], n)
-    return found
+        sums += np.bincount(side[used], values[used], n)
+    return sums
 
 
 def _impostor_llr(trials: Trials, llr: Array) -> Array:
@@ -154,15 +154,15 @@ def _impostor_llr(trials: Trials, llr: Array) -> Array:
         count = np.bincount(side, minlength=n)
         means.append(np.where(count > 0, np.bincount(side, llr[used], n) / np.maximum(count, 1), np.nan))
     first, second = means
-    found: Array = np.where(np.isnan(first), second, np.where(np.isnan(second), first, (first + second) / 2))
-    return found
+    mean: Array = np.where(np.isnan(first), second, np.where(np.isnan(second), first, (first + second) / 2))
+    return mean
 
 
 def _largest(trials: Trials, values: Array) -> Array:
-    found = np.zeros(trials.n_codes)
+    largest = np.zeros(trials.n_codes)
     for side in (trials.enrolled, trials.spoken):
-        np.maximum.at(found, side, values)
-    return found
+        np.maximum.at(largest, side, values)
+    return largest
 
 
 def _own_eers(trials: Trials, speakers: Indices) -> Array:
@@ -172,32 +172,40 @@ def _own_eers(trials: Trials, speakers: Indices) -> Array:
     orders = [np.argsort(side, kind="stable") for side in sides]
     starts = [np.concatenate(([0], np.cumsum(np.bincount(side, minlength=trials.n_codes)))) for side in sides]
     target, nontarget = trials.scores[own], trials.scores[~own]
-    found = []
-    for one in speakers:
-        mine, first, second = (order[start[one] : start[one + 1]] for order, start in zip(orders, starts))
-        found.append(eer(target[mine], nontarget[np.concatenate([first, second])]))
-    return np.array(found)
+    rates = []
+    for speaker in speakers:
+        mine, first, second = (order[start[speaker] : start[speaker + 1]] for order, start in zip(orders, starts))
+        rates.append(eer(target[mine], nontarget[np.concatenate([first, second])]))
+    return np.array(rates)
 
 
 # --- how sure it is --------------------------------------------------------------------------------------------------
 
 
 def _by_utterance(
-    trials: Trials, said: Indices, z: Array, mean_own: Array, mean_others: Array, held: Indices, others: Array
+    trials: Trials,
+    utterance_codes: Indices,
+    z: Array,
+    mean_own: Array,
+    mean_others: Array,
+    own_counts: Indices,
+    others: Array,
 ) -> tuple[Array, Array]:
     """[codes] sum of squares of what a speaker's own utterances contribute, about their mean; their number."""
     own, n = trials.is_target, trials.n_codes
-    size = int(said.max()) + 1
+    size = int(utterance_codes.max()) + 1
     speaker = np.full(size, -1, dtype=np.int64)
-    speaker[said[own]] = trials.spoken[own]
+    speaker[utterance_codes[own]] = trials.spoken[own]
     units = np.flatnonzero(speaker >= 0)
     whose = speaker[units]
 
     def sums(used: npt.NDArray[np.bool_], values: Array | None) -> Array:
-        found: Array = np.bincount(said[used], None if values is None else values[used], size)[units].astype(np.float64)
-        return found
+        total: Array = np.bincount(utterance_codes[used], None if values is None else values[used], size)[units].astype(
+            np.float64
+        )
+        return total
 
-    part = (sums(own, z) - mean_own[whose] * sums(own, None)) / np.maximum(held[whose], 1)
+    part = (sums(own, z) - mean_own[whose] * sums(own, None)) / np.maximum(own_counts[whose], 1)
     part += (sums(~own, z) - mean_others[whose] * sums(~own, None)) / np.maximum(others[whose], 1)
     return _squares(part, whose, n)
 
@@ -231,8 +239,8 @@ class _Pairs:
         """[codes] the other speaker with the highest mean score (of equal ones the lowest code), and that score."""
         whose, other = np.concatenate([self.low, self.high]), np.concatenate([self.high, self.low])
         score = np.concatenate([self.score, self.score])
-        known = ~np.isnan(score)
-        whose, other, score = whose[known], other[known], score[known]
+        scored = ~np.isnan(score)
+        whose, other, score = whose[scored], other[scored], score[scored]
         order = np.lexsort((other, -round_means(score), whose))
         first = order[np.unique(whose[order], return_index=True)[1]]
         code, best = np.full(self.n, -1, dtype=np.int64), np.full(self.n, np.nan)
@@ -271,9 +279,9 @@ def _against_median(value: Array, error: Array, degrees: Array) -> Array:
     if np.isnan(error).any():
         return np.full(value.size, np.nan)
     behind = np.abs(value - np.median(value))
-    whole = np.sqrt(error**2 + MEDIAN_FACTOR * (error**2).mean() / value.size)
+    both_errors = np.sqrt(error**2 + MEDIAN_FACTOR * (error**2).mean() / value.size)
     flat = behind <= 1e-12
-    statistic = np.divide(behind, whole, out=np.full(value.size, math.inf), where=whole > 0)
+    statistic = np.divide(behind, both_errors, out=np.full(value.size, math.inf), where=both_errors > 0)
     p: Array = np.where(flat, 1.0, 2 * stdtr(degrees, -statistic))
     return np.asarray(holm(p), dtype=np.float64)
 
@@ -297,7 +305,7 @@ class Overlap:
     p_value: float = quantity("", "how often lists drawn at random share at least so many")
 
 
-def overlap(one: npt.ArrayLike, other: npt.ArrayLike, n_speakers: int) -> Overlap:
+def overlap(first_list: npt.ArrayLike, second_list: npt.ArrayLike, n_speakers: int) -> Overlap:
     """How much two lists of the worst speakers have in common, and what chance would give.
 
     Args:
@@ -313,7 +321,7 @@ def overlap(one: npt.ArrayLike, other: npt.ArrayLike, n_speakers: int) -> Overla
         >>> found.shared, found.jaccard, found.shared_chance, round(found.p_value, 4)
         (2, 0.5, 0.9, 0.1833)
     """
-    first, second = set(np.asarray(one).tolist()), set(np.asarray(other).tolist())
+    first, second = set(np.asarray(first_list).tolist()), set(np.asarray(second_list).tolist())
     k = len(first)
     if not 0 < k == len(second) <= n_speakers:
         raise MetricError(f"lists of {k} and {len(second)} out of {n_speakers} speakers")

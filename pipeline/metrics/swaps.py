@@ -104,11 +104,11 @@ def difference(
     lacking = _lacks(a, b)
     if lacking:
         return Difference(value, no_interval("jackknife", level, n, lacking), None, lacking, n, 0, False)
-    one, other = a.only(contenders(a)), b.only(contenders(b))
+    strong_a, strong_b = a.only(contenders(a)), b.only(contenders(b))
     signs, exact = swaps(n, generator=generator, draws=draws)
     weights = (a.weights + b.weights) / 2
     # [B, A, S]: each speaker's share of the difference of each attack on B and each on A.
-    shares = _uncorrected(other)[:, None, :] - _uncorrected(one)[None, :, :]
+    shares = _uncorrected(strong_b)[:, None, :] - _uncorrected(strong_a)[None, :, :]
     higher, lower = (_Swapped(parts, weights, signs, exact) for parts in (shares, -shares.swapaxes(0, 1)))
     p_value = min(1.0, 2 * min(higher.p_value(0.0), lower.p_value(0.0)))
     if not (np.abs(shares - shares.sum(axis=2, keepdims=True) * weights / weights.sum()) > 1e-14).any():
@@ -122,10 +122,10 @@ def difference(
 
 def _uncorrected(attacks: Attacks) -> Array:
     """Shares [A, S] that add up to the values as they stand."""
-    found: Array = attacks.shares + np.outer(
+    shares: Array = attacks.shares + np.outer(
         attacks.values - attacks.shares.sum(axis=1), attacks.weights / attacks.weights.sum()
     )
-    return found
+    return shares
 
 
 def _lacks(a: Attacks, b: Attacks) -> str:
@@ -191,13 +191,13 @@ def holm(p_values: npt.ArrayLike) -> Array:
         [0.03, 0.06, 0.06]
     """
     p = np.asarray(p_values, dtype=np.float64)
-    found = np.full(p.shape, np.nan)
+    corrected = np.full(p.shape, np.nan)
     order = [k for k in np.argsort(p, kind="stable") if not np.isnan(p[k])]
     worst = 0.0
     for place, k in enumerate(order):
         worst = max(worst, min(1.0, (len(order) - place) * float(p[k])))
-        found[k] = worst
-    return found
+        corrected[k] = worst
+    return corrected
 
 
 def shared_ranks(n: int, better: Sequence[tuple[int, int]]) -> list[int]:
@@ -258,18 +258,18 @@ def paired_tests(
         raise MetricError(f"no paired test for {', '.join(unknown)}")
     difference = _difference(a, b, metrics)
     interval = intervals(difference, level=level)
-    whole = difference.evaluate(difference.everybody)
+    values = difference.evaluate(difference.everybody)
     models = np.unique(a.enrolled)
     exact = 2 ** (models.size - 1) <= replicates
     reached, count = dict.fromkeys(metrics, 0), 0
     swapped = _swapped(a, b, metrics)
     for swap in _swaps(models, a.n_codes, replicates, exact, generator):
         count += 1
-        for name, found in swapped(swap).items():
-            reached[name] += abs(found) >= abs(whole[name]) - 1e-12
+        for name, swapped_value in swapped(swap).items():
+            reached[name] += abs(swapped_value) >= abs(values[name]) - 1e-12
     return {
         name: Paired(
-            whole[name],
+            values[name],
             interval[name],
             reached[name] / count if exact else (reached[name] + 1) / (count + 1),
             count,
@@ -331,9 +331,9 @@ def _swaps(
 ) -> Iterator[Mask]:
     if exact:
         # A swap and its complement give the same absolute difference: the first speaker stays.
-        for rest in itertools.product((False, True), repeat=models.size - 1):
+        for others in itertools.product((False, True), repeat=models.size - 1):
             swap = np.zeros(n_codes, dtype=bool)
-            swap[models[1:]] = rest
+            swap[models[1:]] = others
             yield swap
         return
     for _ in range(replicates):

@@ -93,7 +93,7 @@ class Reweighted:
         # Rows follow the sorted scores of either class, so a trial's row is its position among the counts.
         self.target_row = np.repeat(index, rows.target.astype(np.int64))
         self.nontarget_row = np.repeat(index, rows.nontarget.astype(np.int64))
-        self.whole = Rows(rows.target, rows.nontarget, rows.lowest)
+        self.unweighted = Rows(rows.target, rows.nontarget, rows.lowest)
         self.own = _Places(enrolled[is_target], self.n_codes)
         self.others = (_Places(self.first, self.n_codes), _Places(self.second, self.n_codes))
         if any(name in _RAW_METRICS for name in self.metrics):
@@ -112,13 +112,13 @@ class Reweighted:
             return None
         size = self.n_codes
         with np.errstate(over="ignore", invalid="ignore"):
-            found = (
+            sums = (
                 np.bincount(self.target_speaker, self.target_cost, size),
                 np.bincount(self.target_speaker, minlength=size).astype(np.float64),
                 np.bincount(self.pair, self.nontarget_cost, size**2).reshape(size, size),
                 np.bincount(self.pair, minlength=size**2).astype(np.float64).reshape(size, size),
             )
-        return found if np.isfinite(found[0]).all() and np.isfinite(found[2]).all() else None
+        return sums if np.isfinite(sums[0]).all() and np.isfinite(sums[2]).all() else None
 
     def _cost(self, weights: Array) -> float:
         """Cllr under speaker weights [codes], in nats."""
@@ -129,12 +129,12 @@ class Reweighted:
         of_targets = _weighted_mean(self.target_cost, weights[self.target_speaker])
         return of_targets / 2 + _weighted_mean(self.nontarget_cost, self._pair_weights(weights)) / 2
 
-    def _left_out(self, weights: Array) -> int | None:
+    def _find_left_out(self, weights: Array) -> int | None:
         """The speaker who alone is left out, where the weights are of that kind: then few counts change."""
         zero = np.flatnonzero(weights == 0)
         return int(zero[0]) if zero.size == 1 and np.count_nonzero(weights == 1) == weights.size - 1 else None
 
-    def _of(self, speaker: int) -> tuple[Indices, Indices]:
+    def _find_trials(self, speaker: int) -> tuple[Indices, Indices]:
         """Where the targets of a speaker stand, and the non-targets in which he is on either side."""
         first, second = (places[speaker] for places in self.others)
         return self.own[speaker], np.concatenate([first, second])
@@ -147,13 +147,13 @@ class Reweighted:
         """
         size = self.lowest.size
         if (weights == 1).all():
-            return calibrate_rows(self.whole, laplace=False)
-        speaker = self._left_out(weights)
+            return calibrate_rows(self.unweighted, laplace=False)
+        speaker = self._find_left_out(weights)
         if speaker is not None:
-            own, others = self._of(speaker)
+            own, others = self._find_trials(speaker)
             without = Rows(
-                self.whole.target - np.bincount(self.target_row[own], minlength=size),
-                self.whole.nontarget - np.bincount(self.nontarget_row[others], minlength=size),
+                self.unweighted.target - np.bincount(self.target_row[own], minlength=size),
+                self.unweighted.nontarget - np.bincount(self.nontarget_row[others], minlength=size),
                 self.lowest,
             )
             return calibrate_rows(without, laplace=False)
@@ -175,13 +175,13 @@ class Reweighted:
         """Value of each metric under speaker weights [codes]; whole numbers for metrics other than those of PAV."""
         blocks = self.blocks(weights)
         values = {name: BLOCK_METRICS[name](blocks) for name in self.metrics if name in BLOCK_METRICS}
-        rest = [name for name in self.metrics if name not in BLOCK_METRICS]
-        if not rest:
+        others = [name for name in self.metrics if name not in BLOCK_METRICS]
+        if not others:
             return {name: values[name] for name in self.metrics}
-        if any(name not in _RAW_METRICS for name in rest):
+        if any(name not in _RAW_METRICS for name in others):
             target, nontarget = self._drawn(weights)
-        cost = self._cost(weights) if any(name in _RAW_METRICS for name in rest) else 0.0
-        for name in rest:
+        cost = self._cost(weights) if any(name in _RAW_METRICS for name in others) else 0.0
+        for name in others:
             if name in _SORTED_METRICS:
                 values[name] = _SORTED_METRICS[name](target, nontarget)
             elif name.startswith(_TPR):
@@ -196,9 +196,9 @@ class Reweighted:
         """Ranks of both classes, ascending, each as often as the weights [codes] say; whole numbers."""
         if (weights == 1).all():
             return self.ranks
-        speaker = self._left_out(weights)
+        speaker = self._find_left_out(weights)
         if speaker is not None:
-            own, others = self._of(speaker)
+            own, others = self._find_trials(speaker)
             return _Kept(self.ranks[0], own), _Kept(self.ranks[1], others)
         return (
             np.repeat(self.ranks[0], weights[self.target_speaker].astype(np.int64)),
@@ -239,15 +239,15 @@ class _Places:
 
     def __getitem__(self, code: int) -> Indices:
         """Ascending places of a code."""
-        found: Indices = self.order[self.start[code] : self.start[code + 1]]
-        return found
+        places: Indices = self.order[self.start[code] : self.start[code + 1]]
+        return places
 
 
 def _weighted_mean(values: Array, weights: Array) -> float:
-    held = weights > 0
+    weighted = weights > 0
     with np.errstate(over="ignore"):
-        mean = float(weights[held] @ values[held] / weights[held].sum())
-        return mean if math.isfinite(mean) else float(weights[held] / weights[held].sum() @ values[held])
+        mean = float(weights[weighted] @ values[weighted] / weights[weighted].sum())
+        return mean if math.isfinite(mean) else float(weights[weighted] / weights[weighted].sum() @ values[weighted])
 
 
 def trials_by_speaker(trials: Trials, metrics: Sequence[str] = TRIAL_METRICS) -> BySpeaker:
@@ -282,8 +282,8 @@ def normalised_by_speaker(oo: Trials, op: Trials, pp: Trials) -> BySpeaker:
     parts = [Reweighted(part, ("d_ece", "cllr_min")) for part in (oo, op, pp)]
 
     def evaluate(weights: Array) -> dict[str, float]:
-        found = [part(weights[: part.n_codes]) for part in parts]
-        return normalised_values([f["d_ece"] for f in found], [f["cllr_min"] for f in found])
+        values = [part(weights[: part.n_codes]) for part in parts]
+        return normalised_values([f["d_ece"] for f in values], [f["cllr_min"] for f in values])
 
     return BySpeaker(
         evaluate,
@@ -319,10 +319,10 @@ def trials_by_identity(trials: Trials, metrics: Sequence[str] = ("d_ece", "l_w")
     def evaluate(identity: Indices) -> dict[str, float]:
         rows = matched.rows(identity)
         blocks = calibrate_rows(rows, laplace=False)
-        found = {name: metric(blocks) for name, metric in plain.items()}
+        values = {name: metric(blocks) for name, metric in plain.items()}
         if "l_w" in metrics:
-            found["l_w"] = l_w_of_blocks(calibrate_rows(rows, laplace=True))
-        return found
+            values["l_w"] = l_w_of_blocks(calibrate_rows(rows, laplace=True))
+        return values
 
     groups = _exchangeable(trials, trials.models)
     return ByIdentity(evaluate, groups, "enrolled speakers", metrics, {"l_w": "d_ece"}, _LOW)
@@ -350,9 +350,9 @@ class _Matched:
         Raises:
             MetricError: a class is empty.
         """
-        wanted = self.models * self.n_codes + identity[self.models]
-        at = np.minimum(np.searchsorted(self.cell, wanted), self.cell.size - 1)
-        at = at[self.cell[at] == wanted]
+        cells = self.models * self.n_codes + identity[self.models]
+        at = np.minimum(np.searchsorted(self.cell, cells), self.cell.size - 1)
+        at = at[self.cell[at] == cells]
         rank = np.sort(np.concatenate([self.rank[self.start[k] : self.stop[k]] for k in at] or [self.rank[:0]]))
         total = self.scores.size
         if not 0 < rank.size < total:
@@ -371,8 +371,8 @@ class _Matched:
         target[1::2] = counts
         nontarget[0::2] = np.append(left, total - n_target) - np.concatenate(([0], right))
         nontarget[1::2] = right - left
-        held = target + nontarget > 0
-        return Rows(target[held], nontarget[held], np.zeros(np.count_nonzero(held)))
+        filled = target + nontarget > 0
+        return Rows(target[filled], nontarget[filled], np.zeros(np.count_nonzero(filled)))
 
 
 def _exchangeable(trials: Trials, models: Indices) -> list[Indices]:

@@ -47,8 +47,8 @@ class Ascending:
     @cached_property
     def rank(self) -> npt.NDArray[np.int32]:
         """[n] rank of the score, equal ones sharing theirs."""
-        found: npt.NDArray[np.int32] = np.cumsum(self.begins, dtype=np.int32) - 1
-        return found
+        rank: npt.NDArray[np.int32] = np.cumsum(self.begins, dtype=np.int32) - 1
+        return rank
 
 
 @dataclass(frozen=True)
@@ -68,14 +68,14 @@ class Trials:
         object.__setattr__(self, "spoken", codes(self.spoken, "speakers of the trial utterances"))
         if not self.scores.shape == self.enrolled.shape == self.spoken.shape:
             raise MetricError(f"{self.scores.size} scores, {self.enrolled.size} and {self.spoken.size} speakers")
-        for held, name in ((self.is_target.any(), "target"), ((~self.is_target).any(), "non-target")):
-            if not held:
+        for present, name in ((self.is_target.any(), "target"), ((~self.is_target).any(), "non-target")):
+            if not present:
                 raise MetricError(f"there is no {name} score")
 
     @property
     def is_target(self) -> Mask:
-        found: Mask = np.equal(self.enrolled, self.spoken)
-        return found
+        same: Mask = np.equal(self.enrolled, self.spoken)
+        return same
 
     @cached_property
     def ascending(self) -> Ascending:

@@ -85,8 +85,8 @@ class Pairs:
         return used
 
     def same(self, rows: slice) -> Mask:
-        found: Mask = np.equal(self.speakers[rows, None], self.speakers)
-        return found
+        same: Mask = np.equal(self.speakers[rows, None], self.speakers)
+        return same
 
 
 def similarity_matrix(
@@ -226,12 +226,12 @@ def pair_rows(values: npt.NDArray[Any], pairs: Pairs) -> Rows:
     t = m = 0
     for rows in pairs.chunks():
         used, same, part = pairs.used(rows), pairs.same(rows), values[rows]
-        found = part[used & same]
-        target[t : t + found.size] = found
-        t += found.size
-        found = part[used & ~same]
-        nontarget[m : m + found.size] = found
-        m += found.size
+        scores = part[used & same]
+        target[t : t + scores.size] = scores
+        t += scores.size
+        scores = part[used & ~same]
+        nontarget[m : m + scores.size] = scores
+        m += scores.size
     target.sort()
     nontarget.sort()
     # NaN sorts last.
@@ -254,8 +254,8 @@ class _CellSums:
 def _cell_sums(values: npt.NDArray[Any], pairs: Pairs, rows: Rows, similarity: str, scores_are_llr: bool) -> _CellSums:
     n, n_speakers = pairs.speakers.size, pairs.n_speakers
     order = np.argsort(pairs.speakers, kind="stable")
-    held = np.bincount(pairs.speakers, minlength=n_speakers)
-    starts = np.concatenate(([0], np.cumsum(held)[:-1]))
+    counts = np.bincount(pairs.speakers, minlength=n_speakers)
+    starts = np.concatenate(([0], np.cumsum(counts)[:-1]))
     contiguous = bool((order == np.arange(n)).all())
     names = ("count", "similarity", "llr", "z", "largest")
     by_row = {name: np.empty((n, n_speakers)) for name in names}

@@ -72,7 +72,7 @@ def zoo(x: npt.ArrayLike, y: npt.ArrayLike) -> Zoo:
             doddington.append("near zero evidence")
             dunstone_yager.append("near zero evidence")
             continue
-        roles = [role for role, held in (("goat", low_x[i]), ("wolf/lamb", high_y[i])) if held]
+        roles = [role for role, applies in (("goat", low_x[i]), ("wolf/lamb", high_y[i])) if applies]
         doddington.append(" and ".join(roles) or "sheep")
         if low_x[i] and high_y[i]:
             dunstone_yager.append("worm")

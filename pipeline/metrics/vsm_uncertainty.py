@@ -67,14 +67,14 @@ def vsm_by_speaker(
         signed, d_ece, cllr_min = {}, {}, {}
         for key, part in parts.items():
             signed[key], d_ece[key], cllr_min[key] = part(weights)
-        found = {f"d_diag.{key}": abs(value) for key, value in signed.items()}
-        found |= {f"signed.{key}": value for key, value in signed.items()}
+        values = {f"d_diag.{key}": abs(value) for key, value in signed.items()}
+        values |= {f"signed.{key}": value for key, value in signed.items()}
         if len(parts) < len(CONDITIONS):
-            return found
-        found["deid"] = or_nan(deid_of, abs(signed["oo"]), abs(signed["op"]))
-        found["g_vd"] = or_nan(g_vd_of, abs(signed["oo"]), abs(signed["pp"]))
+            return values
+        values["deid"] = or_nan(deid_of, abs(signed["oo"]), abs(signed["op"]))
+        values["g_vd"] = or_nan(g_vd_of, abs(signed["oo"]), abs(signed["pp"]))
         ratios = normalised_values([d_ece[key] for key in CONDITIONS], [cllr_min[key] for key in CONDITIONS])
-        return found | {f"normalised_all_pairs.{name}": value for name, value in ratios.items()}
+        return values | {f"normalised_all_pairs.{name}": value for name, value in ratios.items()}
 
     bounds = VSM_BOUNDS
     if len(parts) < len(CONDITIONS):
@@ -155,8 +155,8 @@ class ReweightedPairs:
         Raises:
             MetricError: fewer than two speakers have weight.
         """
-        held = np.flatnonzero(weights > 0)
-        if held.size < 2:
+        weighted = np.flatnonzero(weights > 0)
+        if weighted.size < 2:
             raise MetricError("fewer than two speakers are left")
         target = self.own.row_weights(self.rows.target, weights)
         nontarget = self.cells.row_weights(self.rows.nontarget, np.multiply.outer(weights, weights).ravel())
@@ -168,7 +168,7 @@ class ReweightedPairs:
             laplace = calibrate_rows(rows, laplace=True)
             value = _contribution(laplace.llr, self.similarity)[laplace.block_of(self.rows.lowest)]
             matrix = self._matrix(self.own.sums(value), self.cells.sums(value))
-        signed = signed_dominance(matrix[np.ix_(held, held)], weights[held])
+        signed = signed_dominance(matrix[np.ix_(weighted, weighted)], weights[weighted])
         return signed, d_ece_of_blocks(plain), cllr_of_blocks(plain)
 
     def _matrix(self, own: Array, others: Array) -> Array:
