@@ -109,6 +109,23 @@ def quantity(
     )
 
 
+def group(kind: type) -> Any:
+    """A field of a result type that is a record of some of its values: :func:`flatten` puts them in its place."""
+    meaning = (kind.__doc__ or "").strip()
+    return dataclasses.field(
+        metadata={"unit": "", "meaning": meaning, "private": "", "bounds": UNBOUNDED, "group": kind}
+    )
+
+
 def describe(result: Any) -> Mapping[str, Mapping[str, Any]]:
     """``unit``, ``meaning``, ``private`` (direction) and ``bounds`` of each field of a result (or result type) by name."""
     return {f.name: dict(f.metadata) for f in dataclasses.fields(result) if f.metadata}
+
+
+def flatten(result: Any) -> dict[str, Any]:
+    """The values of a result by the names of their fields, those of its groups among them."""
+    values: dict[str, Any] = {}
+    for field in dataclasses.fields(result):
+        value = getattr(result, field.name)
+        values |= flatten(value) if "group" in field.metadata else {field.name: value}
+    return values

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from pipeline.metrics._base import Array, Indices, MetricError, classes, quantity, vector
+from pipeline.metrics._base import Array, Indices, MetricError, classes, group, quantity, vector
 from pipeline.metrics.detection import tpr_at_fpr
 from pipeline.metrics.pav import calibrate_rows, count_rows
 from pipeline.metrics.rank_disclosure import rank_histogram, true_ranks
@@ -24,15 +24,9 @@ from pipeline.metrics.uncertainty import BySpeaker, clopper_pearson
 
 
 @dataclass(frozen=True)
-class WorstEvidence:
-    """Largest LLRs of an oracle calibration by Laplace's rule, with their counts and ceilings."""
+class ExtremeTrials:
+    """On how few trials the strongest evidence stands."""
 
-    eps_plus: float = quantity("nat", "largest LLR of a trial: evidence for the claim", "lower")
-    eps_minus: float = quantity("nat", "minus the smallest LLR: evidence against the claim (exclusion)", "lower")
-    eps: float = quantity("nat", "the larger of the sizes of both: l_w times ln 10", "lower")
-    eps_targets: float = quantity("nat", "largest |LLR| among targets alone, as some tables print it", "lower")
-    ceiling_plus: float = quantity("nat", "the largest LLR that so many trials can show")
-    ceiling_minus: float = quantity("nat", "the largest evidence against a claim that so many trials can show")
     top_targets: int = quantity("count", "targets above every non-target")
     top_target_speakers: int = quantity("count", "speakers of these targets")
     bottom_nontargets: int = quantity("count", "non-targets below every target")
@@ -40,6 +34,23 @@ class WorstEvidence:
     top_low: float | None = quantity(
         "nat", "indicative lower limit of the LLR above every non-target, trials taken as independent"
     )
+
+
+@dataclass(frozen=True)
+class WorstEvidence:
+    """Largest LLRs of an oracle calibration by Laplace's rule, with their counts and ceilings.
+
+    With Laplace's rule the end blocks of PAV follow from counts alone: M targets above every non-target give
+    ln((M + 1) N/T), whatever their scores. So the value is never given without its count.
+    """
+
+    eps_plus: float = quantity("nat", "largest LLR of a trial: evidence for the claim", "lower")
+    eps_minus: float = quantity("nat", "minus the smallest LLR: evidence against the claim (exclusion)", "lower")
+    eps: float = quantity("nat", "the larger of the sizes of both: l_w times ln 10", "lower")
+    eps_targets: float = quantity("nat", "largest |LLR| among targets alone, as some tables print it", "lower")
+    ceiling_plus: float = quantity("nat", "the largest LLR that so many trials can show")
+    ceiling_minus: float = quantity("nat", "the largest evidence against a claim that so many trials can show")
+    extremes: ExtremeTrials = group(ExtremeTrials)
     eps_reversed: float = quantity("nat", "largest |LLR| of the negated scores")
     reversed: bool = quantity("", "the negated scores show more: classes may be the wrong way round")
     reason: str = quantity("", "why there is no lower limit, or empty")
@@ -59,8 +70,8 @@ def worst_evidence(trials: Trials) -> WorstEvidence:
         >>> from pipeline.metrics import Trials, worst_evidence
         >>> trials = Trials(np.array([3.0, 1.0, 2.0, 0.0, 0.5, 0.2]), np.array([0, 1, 0, 1, 0, 1]), np.array([0, 1, 1, 0, 1, 0]))
         >>> found = worst_evidence(trials)
-        >>> round(found.eps_plus, 3), round(found.ceiling_plus, 3), found.top_targets, found.top_target_speakers
-        (1.386, 1.792, 1, 1)
+        >>> round(found.eps_plus, 3), round(found.ceiling_plus, 3), found.extremes.top_targets
+        (1.386, 1.792, 1)
     """
     own = trials.is_target
     target, nontarget = classes(trials.scores[own], trials.scores[~own])
@@ -83,11 +94,13 @@ def worst_evidence(trials: Trials) -> WorstEvidence:
         eps_targets=eps_targets,
         ceiling_plus=math.log((t.size + 1) * n.size / t.size),
         ceiling_minus=math.log((n.size + 1) * t.size / n.size),
-        top_targets=n_above,
-        top_target_speakers=np.unique(trials.spoken[above]).size,
-        bottom_nontargets=int((n < t[0]).sum()),
-        top_block=(int(blocks.target[-1]), int(blocks.nontarget[-1])),
-        top_low=limit,
+        extremes=ExtremeTrials(
+            top_targets=n_above,
+            top_target_speakers=np.unique(trials.spoken[above]).size,
+            bottom_nontargets=int((n < t[0]).sum()),
+            top_block=(int(blocks.target[-1]), int(blocks.nontarget[-1])),
+            top_low=limit,
+        ),
         eps_reversed=eps_reversed,
         reversed=eps_reversed > max(abs(high), abs(low)) + 1e-12,
         reason="" if n_above else "no target stands above every non-target",
@@ -100,6 +113,16 @@ FEWEST_PAIRS = 10
 
 
 @dataclass(frozen=True)
+class Alarms:
+    """How many trials a true-positive rate at a low false-positive rate stands on."""
+
+    allowed: int = quantity("count", "non-targets that may be accepted at that rate")
+    alarms: int | None = quantity("count", "non-targets that are accepted")
+    accepted: int | None = quantity("count", "targets that are accepted")
+    alarm_pairs: int | None = quantity("count", "pairs of enrolled and speaking person among the alarms")
+
+
+@dataclass(frozen=True)
 class TprEvidence:
     """True-positive rate at a false-positive rate, and what it stands on; without a value, ``reason`` says why."""
 
@@ -107,10 +130,7 @@ class TprEvidence:
     tpr: float | None = quantity("fraction", "share of targets accepted at that rate", "lower", bounds=RATES)
     log10_gain: float | None = quantity("log10", "log10(TPR/FPR), the attacker's gain; None for a TPR of 0", "lower")
     achieved_fpr: float | None = quantity("fraction", "false-positive rate at the threshold", bounds=RATES)
-    allowed: int = quantity("count", "non-targets that may be accepted at that rate")
-    alarms: int | None = quantity("count", "non-targets that are accepted")
-    accepted: int | None = quantity("count", "targets that are accepted")
-    alarm_pairs: int | None = quantity("count", "pairs of enrolled and speaking person among the alarms")
+    counts: Alarms = group(Alarms)
     tpr_low: float | None = quantity(
         "fraction", "lower 95 % limit, trials taken as independent: too narrow", bounds=RATES
     )
@@ -121,11 +141,10 @@ class TprEvidence:
 
 
 def tpr_evidence(trials: Trials, fpr: float) -> TprEvidence:
-    """TPR at an allowed FPR with the counts behind it.
+    """TPR at an allowed FPR with the counts behind it; chance is the FPR itself.
 
-    The interval to report is the percentile bootstrap over speakers
-    (``intervals(trials_by_speaker(trials, ["tpr_at_fpr.0.01"]), method="percentile", ...)``); the limits here take
-    trials as independent.
+    The limits take trials as independent. The interval to report is the percentile bootstrap over speakers
+    (``intervals(trials_by_speaker(trials, ["tpr_at_fpr.0.01"]), method="percentile", ...)``).
 
     Args:
         trials: scores with the speakers of both sides.
@@ -141,7 +160,7 @@ def tpr_evidence(trials: Trials, fpr: float) -> TprEvidence:
         >>> enrolled, spoken = np.repeat(np.arange(8), 80), np.tile(np.repeat(np.arange(8), 10), 8)
         >>> trials = Trials(random.normal(size=640) + 1.5 * (enrolled == spoken), enrolled, spoken)
         >>> found = tpr_evidence(trials, 0.01)
-        >>> found.allowed, found.alarm_pairs, found.tpr, found.few
+        >>> found.counts.allowed, found.counts.alarm_pairs, found.tpr, found.few
         (5, 4, 0.275, True)
         >>> tpr_evidence(trials, 0.001).reason
         '560 non-target scores cannot show a false-positive rate of 0.001'
@@ -151,21 +170,8 @@ def tpr_evidence(trials: Trials, fpr: float) -> TprEvidence:
     nontarget = np.sort(trials.scores[other])
     rate = tpr_at_fpr(target, nontarget, fpr)
     if rate.tpr is None:
-        return TprEvidence(
-            fpr=fpr,
-            tpr=None,
-            log10_gain=None,
-            achieved_fpr=None,
-            allowed=rate.false_alarms,
-            alarms=None,
-            accepted=None,
-            alarm_pairs=None,
-            tpr_low=None,
-            tpr_high=None,
-            few=True,
-            few_pairs=True,
-            reason=rate.reason,
-        )
+        unknown = Alarms(rate.false_alarms, None, None, None)
+        return TprEvidence(fpr, None, None, None, unknown, None, None, few=True, few_pairs=True, reason=rate.reason)
     refused = nontarget[-1 - rate.false_alarms]
     passes = other & (trials.scores > refused)
     alarms, accepted = int(passes.sum()), int((target > refused).sum())
@@ -176,10 +182,7 @@ def tpr_evidence(trials: Trials, fpr: float) -> TprEvidence:
         tpr=rate.tpr,
         log10_gain=math.log10(rate.tpr / fpr) if accepted else None,
         achieved_fpr=alarms / nontarget.size,
-        allowed=rate.false_alarms,
-        alarms=alarms,
-        accepted=accepted,
-        alarm_pairs=pairs,
+        counts=Alarms(rate.false_alarms, alarms, accepted, pairs),
         tpr_low=low,
         tpr_high=high,
         few=rate.few,
@@ -255,27 +258,45 @@ class _Top:
 
 
 @dataclass(frozen=True)
+class FirstRank:
+    """The evidence of rank 1, which is named in advance, with its limits (Clopper-Pearson)."""
+
+    rank_one: float = quantity("nat", "LLR of rank 1 by Laplace's rule: named in advance", "lower")
+    rank_one_low: float | None = quantity("nat", "lower 95 % limit of the LLR of rank 1 (Clopper-Pearson)")
+    rank_one_high: float | None = quantity("nat", "upper 95 % limit of the LLR of rank 1 (Clopper-Pearson)")
+    rank_one_share_low: float | None = quantity("fraction", "lower 95 % limit of the share of rank 1", bounds=RATES)
+    rank_one_share_high: float | None = quantity("fraction", "upper 95 % limit of the share of rank 1", bounds=RATES)
+
+
+@dataclass(frozen=True)
+class TopRank:
+    """The rank that holds the true candidate most often."""
+
+    top_rank: int = quantity("count", "the rank with the largest share (found by looking)")
+    top_low: float | None = quantity(
+        "nat", "lower limit of its LLR: Clopper-Pearson with the level shared among N ranks"
+    )
+
+
+@dataclass(frozen=True)
 class RankLlr:
-    """What the rank of a candidate says; a limit that cannot be given is None, with its reason in ``reason``."""
+    """What the rank of a candidate says; a limit that cannot be given is None, with its reason in ``reason``.
+
+    "The candidate at rank k is the speaker" against "a random other candidate stands there": with the share gamma_k of
+    trials whose true candidate has rank k, the others hold that rank with probability (1 - gamma_k)/(N - 1) each.
+    """
 
     n_candidates: int = quantity("count", "candidates, N")
     n_trials: int = quantity("count", "trials")
     gamma: Array = quantity("fraction", "[N] share of trials whose true candidate has rank k", bounds=RATES)
     llr: Array = quantity("nat", "[N] LLR of each rank from the shares as they are; infinite for a share of 0 or 1")
     llr_laplace: Array = quantity("nat", "[N] LLR of each rank by Laplace's rule, finite")
-    rank_one: float = quantity("nat", "LLR of rank 1 by Laplace's rule: named in advance", "lower")
-    rank_one_low: float | None = quantity("nat", "lower 95 % limit of the LLR of rank 1 (Clopper-Pearson)")
-    rank_one_high: float | None = quantity("nat", "upper 95 % limit of the LLR of rank 1 (Clopper-Pearson)")
-    rank_one_share_low: float | None = quantity("fraction", "lower 95 % limit of the share of rank 1", bounds=RATES)
-    rank_one_share_high: float | None = quantity("fraction", "upper 95 % limit of the share of rank 1", bounds=RATES)
+    first: FirstRank = group(FirstRank)
     eps_plus: float = quantity("nat", "largest LLR of a rank, by Laplace's rule: evidence for a candidate", "lower")
     eps_minus: float = quantity("nat", "minus the smallest LLR of a rank: evidence that excludes a candidate", "lower")
     ceiling: float = quantity("nat", "the largest LLR that so many trials can show, ln(n + 1)")
     floor: float = quantity("nat", "the smallest LLR that so many trials can show")
-    top_rank: int = quantity("count", "the rank with the largest share (found by looking)")
-    top_low: float | None = quantity(
-        "nat", "lower limit of its LLR: Clopper-Pearson with the level shared among N ranks"
-    )
+    top: TopRank = group(TopRank)
     reason: str = quantity("", "why limits are missing, or empty")
 
 
@@ -314,7 +335,7 @@ def rank_llr(
         >>> from pipeline.metrics import rank_llr
         >>> scores = [[0.9, 0.1, 0.3], [0.2, 0.4, 0.5], [0.1, 0.2, 0.8], [0.5, 0.4, 0.3]]
         >>> found = rank_llr(scores, [0, 1, 2, 0])
-        >>> found.gamma.tolist(), round(found.rank_one, 3), round(found.ceiling, 3)
+        >>> found.gamma.tolist(), round(found.first.rank_one, 3), round(found.ceiling, 3)
         ([0.75, 0.25, 0.0], 0.981, 1.609)
     """
     ranks = true_ranks(scores, np.asarray(truth, dtype=np.int64))
@@ -322,44 +343,53 @@ def rank_llr(
     gamma = rank_histogram(ranks, n_candidates, ties=ties, weights=weights)
     laplace = llr_of_share((gamma * n + 1) / (n + n_candidates), n_candidates)
     top = int(np.argmax(gamma >= gamma.max() - 1e-12))
-    count, reason = gamma * n, ""
-    shares: list[float | None] = [None, None]
-    limits: list[float | None] = [None, None, None]
-    if weights is not None:
-        reason = "limits count trials, and these have weights"
+    if weights is None:
+        shares, limits, top_low, reason = _rank_limits(gamma * n, n, top)
     else:
-        reasons = []
-        if _is_whole_number(count[0]):
-            shares = list(clopper_pearson(round(count[0]), n, 0.05))
-            limits[:2] = [float(llr_of_share([share], n_candidates)[0]) for share in shares if share is not None]
-        else:
-            reasons.append("rank 1")
-        if _is_whole_number(count[top]):
-            low = clopper_pearson(round(count[top]), n, 0.05 / n_candidates)[0]
-            limits[2] = float(llr_of_share([low], n_candidates)[0])
-        else:
-            reasons.append("the most frequent rank")
-        if reasons:
-            reason = f"ties leave no whole number of trials at {' and '.join(reasons)}"
+        shares, limits, top_low = (None, None), (None, None), None
+        reason = "limits count trials, and these have weights"
     return RankLlr(
         n_candidates=n_candidates,
         n_trials=n,
         gamma=gamma,
         llr=llr_of_share(np.minimum(gamma, 1.0), n_candidates),
         llr_laplace=laplace,
-        rank_one=float(laplace[0]),
-        rank_one_low=limits[0],
-        rank_one_high=limits[1],
-        rank_one_share_low=shares[0],
-        rank_one_share_high=shares[1],
+        first=FirstRank(float(laplace[0]), *limits, *shares),
         eps_plus=float(laplace.max()),
         eps_minus=-float(laplace.min()),
         ceiling=math.log(n + 1),
         floor=-math.log((n + n_candidates - 1) / (n_candidates - 1)),
-        top_rank=top + 1,
-        top_low=limits[2],
+        top=TopRank(top + 1, top_low),
         reason=reason,
     )
+
+
+Limits = tuple[float | None, float | None]
+
+
+def _rank_limits(counts: Array, n: int, top: int) -> tuple[Limits, Limits, float | None, str]:
+    """Limits of the share and of the LLR of rank 1, the lower one of the LLR of rank ``top``, and why some are missing.
+
+    Args:
+        counts: [N] trials at each rank; not whole where ties are spread.
+        n: trials.
+    """
+    n_candidates, missing = counts.size, []
+    shares: Limits = (None, None)
+    limits: Limits = (None, None)
+    top_low = None
+    if _is_whole_number(counts[0]):
+        low, high = shares = clopper_pearson(round(counts[0]), n, 0.05)
+        limits = float(llr_of_share([low], n_candidates)[0]), float(llr_of_share([high], n_candidates)[0])
+    else:
+        missing.append("rank 1")
+    if _is_whole_number(counts[top]):
+        low = clopper_pearson(round(counts[top]), n, 0.05 / n_candidates)[0]
+        top_low = float(llr_of_share([low], n_candidates)[0])
+    else:
+        missing.append("the most frequent rank")
+    reason = f"ties leave no whole number of trials at {' and '.join(missing)}" if missing else ""
+    return shares, limits, top_low, reason
 
 
 def _is_whole_number(count: float) -> bool:

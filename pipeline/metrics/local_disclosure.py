@@ -39,24 +39,30 @@ class LidChance:
 
 
 @dataclass(frozen=True)
-class Lid:
-    """Local information disclosure of a set of trials; a value that does not exist is None, its reason in ``reason``."""
+class LidMeans:
+    """Means over trials; one that does not exist is None."""
 
-    n_candidates: int = quantity("count", "candidates, N")
-    n_trials: int = quantity("count", "trials")
-    n_speakers: int = quantity("count", "candidates who speak in a trial")
-    lid: Array = quantity("bit", "[n] disclosure of each trial, log2(N times the posterior of the true candidate)")
     alid: float = quantity(
         "bit", "mean disclosure, trials weighing alike; below 0: the attacker is overconfident", "lower"
     )
     alid_speaker: float = quantity("bit", "mean disclosure, speakers weighing alike", "lower")
-    speaker_alid: Array = quantity("bit", "[N] mean disclosure of each candidate's trials; NaN for one without trials")
     pdr: float = quantity("fraction", "share of trials with positive disclosure; read it beside PDR_0", "lower")
     pdr_speaker: float = quantity(
         "fraction", "share of trials with positive disclosure, speakers weighing alike", "lower"
     )
     lid_plus: float | None = quantity("bit", "mean of the positive disclosures", "lower")
     lid_minus: float | None = quantity("bit", "mean of the other disclosures", "lower")
+
+
+@dataclass(frozen=True)
+class Lid(LidMeans):
+    """Local information disclosure of a set of trials; a value that does not exist is None, its reason in ``reason``."""
+
+    n_candidates: int = quantity("count", "candidates, N")
+    n_trials: int = quantity("count", "trials")
+    n_speakers: int = quantity("count", "candidates who speak in a trial")
+    lid: Array = quantity("bit", "[n] disclosure of each trial, log2(N times the posterior of the true candidate)")
+    speaker_alid: Array = quantity("bit", "[N] mean disclosure of each candidate's trials; NaN for one without trials")
     lid_max: float = quantity(
         "bit", "largest disclosure: a function of the slope, so read it beside its ceiling", "lower"
     )
@@ -235,11 +241,7 @@ def _summary(bits: Array, truth: Indices, ceiling: float) -> Lid:
     means = speaker_means(own, truth, n_candidates)
     positive = own > 0
     speakers = np.unique(truth)
-    plus = exact_mean(own[positive]) if positive.any() else None
-    minus = exact_mean(own[~positive]) if not positive.all() else None
-    reason = "no trial has a positive disclosure" if plus is None else ""
-    if minus is None:
-        reason = "all trials have a positive disclosure"
+    plus, minus, reason = split_by_sign(own)
     return Lid(
         n_candidates=n_candidates,
         n_trials=n,
@@ -257,6 +259,16 @@ def _summary(bits: Array, truth: Indices, ceiling: float) -> Lid:
         chance=_chance(bits, truth),
         reason=reason,
     )
+
+
+def split_by_sign(bits: Array) -> tuple[float | None, float | None, str]:
+    """The means of positive disclosures and of the others, and why one is missing."""
+    positive = bits > 0
+    plus = exact_mean(bits[positive]) if positive.any() else None
+    minus = exact_mean(bits[~positive]) if not positive.all() else None
+    if minus is None:
+        return plus, minus, "all trials have a positive disclosure"
+    return plus, minus, "no trial has a positive disclosure" if plus is None else ""
 
 
 def _chance(bits: Array, truth: Indices) -> LidChance:

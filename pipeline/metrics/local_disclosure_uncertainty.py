@@ -34,6 +34,7 @@ from pipeline.metrics.local_disclosure import (
     posterior_bits,
     row_z,
     slope_of_each_trial,
+    split_by_sign,
 )
 from pipeline.metrics.uncertainty import ByIdentity, BySpeaker
 
@@ -285,12 +286,7 @@ def lid_of_blocks(parts: Sequence[Lid], truths: Sequence[Indices]) -> Lid:
     bits = np.concatenate([part.lid for part in parts])
     means = np.concatenate([part.speaker_alid for part in parts])
     n_trials, n_speakers = [part.n_trials for part in parts], [part.n_speakers for part in parts]
-    positive = bits > 0
-    plus = exact_mean(bits[positive]) if positive.any() else None
-    minus = exact_mean(bits[~positive]) if not positive.all() else None
-    reason = "no trial has a positive disclosure" if plus is None else ""
-    if minus is None:
-        reason = "all trials have a positive disclosure"
+    plus, minus, reason = split_by_sign(bits)
     return Lid(
         n_candidates=sum(part.n_candidates for part in parts),
         n_trials=sum(n_trials),
@@ -299,7 +295,7 @@ def lid_of_blocks(parts: Sequence[Lid], truths: Sequence[Indices]) -> Lid:
         alid=exact_mean(bits),
         alid_speaker=exact_mean(means[~np.isnan(means)]),
         speaker_alid=means,
-        pdr=float(positive.mean()),
+        pdr=float((bits > 0).mean()),
         pdr_speaker=_mean([part.pdr_speaker for part in parts], n_speakers),
         lid_plus=plus,
         lid_minus=minus,

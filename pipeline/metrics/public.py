@@ -6,6 +6,7 @@ Conventions: as of :mod:`pipeline.metrics`, which hands them out.
 from pipeline.metrics._base import MetricError as MetricError
 from pipeline.metrics._base import Undefined as Undefined
 from pipeline.metrics._base import describe as describe
+from pipeline.metrics._base import flatten as flatten
 from pipeline.metrics.attribute import AttributePart as AttributePart
 from pipeline.metrics.attribute import Stranger as Stranger
 from pipeline.metrics.attribute import attribute_part as attribute_part

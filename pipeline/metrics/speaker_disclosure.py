@@ -23,7 +23,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import stdtr, stdtrit
 
-from pipeline.metrics._base import Array, Indices, MetricError, codes, quantity, round_means
+from pipeline.metrics._base import Array, Indices, MetricError, codes, group, quantity, round_means
 from pipeline.metrics.detection import eer
 from pipeline.metrics.information import D_ECE_MAX, z_function
 from pipeline.metrics.pav import Calibration, calibrate_rows, count_rows
@@ -40,29 +40,50 @@ MEDIAN_FACTOR = math.pi / 2
 
 
 @dataclass(frozen=True)
-class EachSpeaker:
-    """S speakers of a trial list who are enrolled and speak; a value that does not exist is NaN."""
+class OwnTrials:
+    """How many trials each of S speakers has."""
 
-    speakers: Indices = quantity("", "[S] codes, ascending")
     n_target: Indices = quantity("count", "[S] own target trials")
     n_nontarget: Indices = quantity("count", "[S] non-target trials with the speaker on either side")
     n_utterances: Indices = quantity("count", "[S] own trial utterances")
-    d_ece: Array = quantity("bit", "[S] D_ECE of the speaker's trials under the map of the whole set", "lower")
+
+
+@dataclass(frozen=True)
+class Certainty:
+    """How sure D_ECE of each of S speakers is."""
+
     low: Array = quantity("bit", "[S] lower end of the interval")
     high: Array = quantity("bit", "[S] upper end of the interval")
     median: float = quantity("bit", "median of the speakers' D_ECE")
     p_median: Array = quantity(
         "", "[S] two-sided p of the difference from the median speaker, Holm-corrected over speakers"
     )
+    reason: str = quantity("", "why there are no intervals, or empty")
+
+
+@dataclass(frozen=True)
+class Neighbours:
+    """Whom each of S speakers is taken for."""
+
+    own_score: Array = quantity("", "[S] mean score of the own targets")
+    nearest: Indices = quantity("", "[S] code of the other speaker with the highest mean score, -1 without any")
+    nearest_score: Array = quantity("", "[S] that mean score, over trials of the two in either role")
+
+
+@dataclass(frozen=True)
+class EachSpeaker:
+    """S speakers of a trial list who are enrolled and speak; a value that does not exist is NaN."""
+
+    speakers: Indices = quantity("", "[S] codes, ascending")
+    counts: OwnTrials = group(OwnTrials)
+    d_ece: Array = quantity("bit", "[S] D_ECE of the speaker's trials under the map of the whole set", "lower")
+    certainty: Certainty = group(Certainty)
     eer: Array = quantity("fraction", "[S] EER (rocch) of the speaker's trials alone", "higher", bounds=(0.0, 0.5))
     target_llr: Array = quantity("nat", "[S] mean LLR of the own targets, the zoo's x")
     impostor_llr: Array = quantity("nat", "[S] mean LLR of the non-targets, mean of both roles, the zoo's y")
     max_llr: Array = quantity("nat", "[S] largest |LLR| of the speaker's trials", "lower")
-    own_score: Array = quantity("", "[S] mean score of the own targets")
-    nearest: Indices = quantity("", "[S] code of the other speaker with the highest mean score, -1 without any")
-    nearest_score: Array = quantity("", "[S] that mean score, over trials of the two in either role")
+    neighbours: Neighbours = group(Neighbours)
     map: Calibration = quantity("", "the map of the whole set")
-    reason: str = quantity("", "why there are no intervals, or empty")
 
     @property
     def order(self) -> Indices:
@@ -110,31 +131,21 @@ def each_speaker(trials: Trials, utterances: npt.ArrayLike, *, level: float = 0.
         mean_own, mean_others = own_z / own_counts, others_z / others
         own_score = np.bincount(trials.enrolled[own], trials.scores[own], n) / np.maximum(own_counts, 1)
     value = (mean_own + mean_others)[kept]
-    utterance = _by_utterance(trials, utterance_codes, z, mean_own, mean_others, own_counts, others)
-    pair = _Pairs(trials, z)
-    spread = _pooled(*utterance, kept), _pooled(*pair.scatter(mean_others, others), kept)
-    error, degrees, reason = _errors(spread)
-    reach = stdtrit(degrees, (1 + level) / 2) * error
-    nearest, nearest_score = pair.nearest()
+    squares, n_utterances = _by_utterance(trials, utterance_codes, z, mean_own, mean_others, own_counts, others)
+    pairs = _Pairs(trials, z)
+    spread = _pooled(squares, n_utterances, kept), _pooled(*pairs.scatter(mean_others, others), kept)
+    nearest, nearest_score = pairs.nearest()
     return EachSpeaker(
         speakers=kept,
-        n_target=own_counts[kept],
-        n_nontarget=others[kept].astype(np.int64),
-        n_utterances=utterance[1][kept].astype(np.int64),
+        counts=OwnTrials(own_counts[kept], others[kept].astype(np.int64), n_utterances[kept].astype(np.int64)),
         d_ece=value,
-        low=value - reach,
-        high=np.minimum(value + reach, D_ECE_MAX),
-        median=float(np.median(value)),
-        p_median=_against_median(value, error, degrees),
+        certainty=_certainty(value, spread, level),
         eer=_own_eers(trials, kept),
         target_llr=np.bincount(trials.enrolled[own], llr[own], n)[kept] / own_counts[kept],
         impostor_llr=_impostor_llr(trials, llr)[kept],
         max_llr=_largest(trials, np.abs(llr))[kept],
-        own_score=own_score[kept],
-        nearest=nearest[kept],
-        nearest_score=nearest_score[kept],
+        neighbours=Neighbours(own_score[kept], nearest[kept], nearest_score[kept]),
         map=mapped,
-        reason=reason,
     )
 
 
@@ -260,6 +271,19 @@ def _pooled(squares: Array, count: Array, kept: Indices) -> tuple[Array, Array]:
     shared = float((squares * count**2)[free > 0].sum()) / total
     own = np.where(free > 0, squares * count**2 / np.maximum(free, 1), 0.0)
     return np.maximum(own, shared) / np.maximum(count, 1), np.where(own > shared, free, total)
+
+
+def _certainty(value: Array, spread: tuple[tuple[Array, Array], tuple[Array, Array]], level: float) -> Certainty:
+    """Of values [S], from the variances and degrees of freedom of utterances and of other speakers."""
+    error, degrees, reason = _errors(spread)
+    reach = stdtrit(degrees, (1 + level) / 2) * error
+    return Certainty(
+        low=value - reach,
+        high=np.minimum(value + reach, D_ECE_MAX),
+        median=float(np.median(value)),
+        p_median=_against_median(value, error, degrees),
+        reason=reason,
+    )
 
 
 def _errors(spread: tuple[tuple[Array, Array], tuple[Array, Array]]) -> tuple[Array, Array, str]:

@@ -11,7 +11,7 @@ from pipeline.families._common import count_trials, field_of, row
 from pipeline.families.lid.rows import RowTemplate, alarm_rows, attribute_rows, disclosure_rows, rank_rows
 from pipeline.families.lid.search import LidSettings, NoMatrix, Slopes, build_search
 from pipeline.metrics.attribute import AttributePart, Stranger
-from pipeline.metrics.evidence import RankLlr, TprEvidence
+from pipeline.metrics.evidence import FirstRank, TprEvidence
 from pipeline.metrics.local_disclosure import Lid, LidChance
 
 VERSION = "lid 2"
@@ -153,7 +153,7 @@ METRICS = {
         summary=False,
     ),
     "rank_llr": field_of(
-        RankLlr,
+        FirstRank,
         "rank_one",
         "LLR_1",
         "evidence of the first rank",

@@ -276,7 +276,7 @@ def _rank_one_row(settings: LidSettings, block: Block, template: RowTemplate) ->
         ends = (max(float(low), evidence.floor), min(float(high), evidence.ceiling))
     note = f"its ceiling is {evidence.ceiling:.2f} nat and its floor {evidence.floor:.2f} nat"
     return template.row(
-        "rank_llr", evidence.rank_one, variant=block.name, ceiling=evidence.ceiling, interval=ends, note=note
+        "rank_llr", evidence.first.rank_one, variant=block.name, ceiling=evidence.ceiling, interval=ends, note=note
     )
 
 
@@ -358,9 +358,9 @@ def alarm_rows(settings: LidSettings, data: Trials) -> list[Row]:
         if rate.tpr is None:
             lines.append(row("tpr_at_fpr", variant=f"FPR {FPRS[fpr]}", reason=rate.reason, counts=number))
             continue
-        notes = [f"coarse: {rate.allowed} false alarms are allowed"] if rate.few else []
+        notes = [f"coarse: {rate.counts.allowed} false alarms are allowed"] if rate.few else []
         if rate.few_pairs:
-            notes.append(f"the alarms come from {rate.alarm_pairs} pairs of speakers")
+            notes.append(f"the alarms come from {rate.counts.alarm_pairs} pairs of speakers")
         lines.append(
             row(
                 "tpr_at_fpr",
