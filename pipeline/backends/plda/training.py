@@ -32,8 +32,7 @@ from pipeline.backends.plda.model import Plda, average_groups, llr, normalise_le
 from pipeline.contracts import Choice
 from pipeline.errors import DataError
 from pipeline.metrics.detection import eer
-from pipeline.protocol.held_out import FEWEST
-from pipeline.protocol.held_out_pairs import HeldOutPairs
+from pipeline.protocol.held_out import FEWEST, HeldOutPairs
 
 VERSION = "plda training 2"
 Start = Literal["moments", "kaldi"]
