@@ -53,7 +53,10 @@ def test_speakers_differ_as_people_do():
     assert len(women) == len(men) == 30
     assert men.min() >= 90 and men.max() <= 160 and women.min() >= 165 and women.max() <= 320
     assert len({person.id for person in people}) == 60
-    assert np.mean([p.tract.length for p in people if p.sex == "f"]) < np.mean([p.tract.length for p in people if p.sex == "m"]) - 0.1
+    assert (
+        np.mean([p.tract.length for p in people if p.sex == "f"])
+        < np.mean([p.tract.length for p in people if p.sex == "m"]) - 0.1
+    )
 
 
 def test_cascade_equals_scipys_response_of_each_resonator():
@@ -79,7 +82,11 @@ def test_vowels_of_the_script_have_their_formants():
         if name not in synthetic.VOWELS or stop - start < 0.1:
             continue
         vowel = list(synthetic.VOWELS).index(name)
-        table = np.array(synthetic.VOWELS[name][:2]) * np.array(man.tract.vowels[vowel][:2]) * np.array(man.tract.formants[:2])
+        table = (
+            np.array(synthetic.VOWELS[name][:2])
+            * np.array(man.tract.vowels[vowel][:2])
+            * np.array(man.tract.formants[:2])
+        )
         middle = int((start + stop) / 2 * 16000)
         cut = made.wave[middle - 480 : middle + 480] * np.hanning(960)
         cut = np.append(cut[0], cut[1:] - 0.97 * cut[:-1])
