@@ -8,27 +8,32 @@ import pkgutil
 import sys
 from typing import Any
 
-from pipeline import registry, stages
+from pipeline import products, registry, stages
 from pipeline.engine import code
 
 
 def roots() -> list[str]:
     """Every stage, every component of ours that makes numbers, and what chooses vectors."""
-    found = [f"{stages.__name__}.{module.name}" for module in pkgutil.iter_modules(stages.__path__)]
+    found = [
+        module.name
+        for room in (stages, products)
+        for module in pkgutil.walk_packages(room.__path__, f"{room.__name__}.")
+        if module.name.endswith(".compute") or code.declared(module.name) is not None
+    ]
     for kind in registry.ROOMS:
         if kind != "executors":
             found += [registry.component(kind, name).__module__ for name in registry.ours(kind)]
-    return [*found, "pipeline.planning.selections"]
+    return [*found, "pipeline.stages.selections"]
 
 
 def modules() -> list[str]:
     """All modules that make numbers, by name."""
-    return sorted({name for root in roots() for name in code.closure(root)})
+    return sorted({name for root in roots() for name in code.follow_imports(root)})
 
 
 def text(module: str) -> str:
     """A file without blank lines and comment lines. Nothing that parses: syntax trees differ between Pythons."""
-    path = code.path(module)
+    path = code.find_source(module)
     assert path is not None
     lines = [line.rstrip() for line in path.read_text(encoding="utf-8").splitlines()]
     return "\n".join(line for line in lines if line and not line.lstrip().startswith("#"))
@@ -38,7 +43,7 @@ def table() -> dict[str, dict[str, Any]]:
     """Version and digest of each module."""
     return {
         module: {
-            "version": code.declared(module) or 1,
+            "version": " ".join(map(str, code.read_version(module) or (module, 1))),
             "source": hashlib.sha256(text(module).encode()).hexdigest()[:16],
         }
         for module in modules()

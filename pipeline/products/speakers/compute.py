@@ -1,0 +1,143 @@
+"""Each speaker under each attack on a system, and how far the attacks agree on who is protected worst; mean F0."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from pipeline import metrics
+from pipeline.contracts import Vectors
+from pipeline.engine.task import Work
+from pipeline.metrics import EachSpeaker, MetricError, Trials
+from pipeline.tables import records, scores
+
+VERSION = "speaker attacks 1"
+
+SPEAKERS, OVERLAPS, PITCH = "speakers.parquet", "overlaps.parquet", "pitch.parquet"
+TOP = 3
+"""So many of a speaker's own trial utterances are named, those with the most evidence first."""
+NUMBERS = ("d_ece", "low", "high", "p_median", "eer", "target_llr", "impostor_llr", "max_llr", "own_score", "nearest_score",
+           "n_target", "n_nontarget", "n_utterances")  # fmt: skip
+"""Fields of :class:`EachSpeaker` that are columns."""
+
+
+def speakers(n_attacks: int, work: Work) -> None:
+    """Write a row an attack and speaker, on the trials that all attacks have, and a row a pair of attacks.
+
+    ``speakers.parquet``: attack (number of its input ``scores.K``), speaker, rank, worst, :data:`NUMBERS`, median, nearest,
+    doddington, dunstone_yager, utterance_1, llr_1 and so on. ``overlaps.parquet``: attack_a, attack_b, n_speakers, listed, shared,
+    jaccard, both at chance, p_value, rank_correlation, names. Where nothing can be measured there is no row, and the record has the
+    reason.
+    """
+    tables = scores.common([pd.read_parquet(work.input(f"scores.{k}").path(scores.TRIALS)) for k in range(n_attacks)])
+    reason, found = "", []
+    names: np.ndarray = np.array([], str)
+    try:
+        names, trials, said = _coded(tables)
+        found = [metrics.each_speaker(one, said) for one in trials]
+    except MetricError as error:
+        reason = str(error)
+    rows = [row for number, one in enumerate(found) for row in _rows(number, one, names, tables[number])]
+    folder = work.folder()
+    pd.DataFrame(rows).to_parquet(folder / SPEAKERS, index=False)
+    pd.DataFrame(list(_overlaps(found, names))).to_parquet(folder / OVERLAPS, index=False)
+    records.write(folder, {"reason": reason, "interval_reason": found[0].reason if found else ""})
+
+
+def _coded(tables: Sequence[pd.DataFrame]) -> tuple[np.ndarray, list[Trials], np.ndarray]:
+    """Names of the speakers, the trials of each attack, and the code of each trial's utterance."""
+    sides = [tables[0][name].to_numpy(str) for name in ("model_speaker", "speaker")]
+    names, codes = np.unique(np.concatenate(sides), return_inverse=True)
+    enrolled, spoken = codes[: len(sides[0])].astype(np.int64), codes[len(sides[0]) :].astype(np.int64)
+    said = np.unique(tables[0]["utterance"].to_numpy(str), return_inverse=True)[1].astype(np.int64)
+    return names, [Trials(one["score"].to_numpy(np.float64), enrolled, spoken) for one in tables], said
+
+
+def _rows(number: int, found: EachSpeaker, names: np.ndarray, table: pd.DataFrame) -> Iterator[dict[str, Any]]:
+    """The speakers under one attack, the worst first."""
+    zoo = metrics.zoo(found.target_llr, found.impostor_llr)
+    evidence = dict(_evidence(found, table))
+    # Equal values share their rank.
+    rank = pd.Series(-found.d_ece).rank(method="min").to_numpy(int)
+    listed = metrics.list_length(found.speakers.size)
+    for place, k in enumerate(found.order):
+        name, nearest = str(names[found.speakers[k]]), int(found.nearest[k])
+        fields = {field: np.asarray(getattr(found, field))[k].item() for field in NUMBERS}
+        yield {
+            "attack": number,
+            "speaker": name,
+            "rank": int(rank[k]),
+            "worst": place < listed,
+            **fields,
+            "median": found.median,
+            "nearest": str(names[nearest]) if nearest >= 0 else "",
+            "doddington": zoo.doddington[k],
+            "dunstone_yager": zoo.dunstone_yager[k],
+            **evidence.get(name, {}),
+        }
+
+
+def _evidence(found: EachSpeaker, table: pd.DataFrame) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Of each speaker the own trial utterances with the highest scores, and their LLRs."""
+    own = table.loc[table["target"].to_numpy(bool), ["speaker", "utterance", "score"]]
+    own = own.sort_values(["speaker", "score", "utterance"], ascending=[True, False, True], kind="stable")
+    own = own.drop_duplicates(["speaker", "utterance"])
+    own = own.assign(llr=found.map.apply(own["score"].to_numpy(np.float64)))
+    for name, part in own.groupby("speaker", sort=False):
+        first = part.head(TOP)
+        said = zip(itertools.count(1), first["utterance"], first["llr"])
+        yield (
+            str(name),
+            {key: value for n, one, llr in said for key, value in ((f"utterance_{n}", one), (f"llr_{n}", llr))},
+        )
+
+
+def _overlaps(found: Sequence[EachSpeaker], names: np.ndarray) -> Iterator[dict[str, Any]]:
+    """How much the lists of the worst have in common, of each two attacks."""
+    for (a, one), (b, other) in itertools.combinations(enumerate(found), 2):
+        n = one.speakers.size
+        listed = metrics.list_length(n)
+        lists = [each.speakers[each.order[:listed]] for each in (one, other)]
+        both = metrics.overlap(lists[0], lists[1], n)
+        yield {
+            "attack_a": a,
+            "attack_b": b,
+            "n_speakers": n,
+            "listed": listed,
+            "shared": both.shared,
+            "shared_chance": both.shared_chance,
+            "jaccard": both.jaccard,
+            "jaccard_chance": both.jaccard_chance,
+            "p_value": both.p_value,
+            "rank_correlation": _correlation(one.d_ece, other.d_ece),
+            "names": ", ".join(str(names[code]) for code in lists[0] if code in set(lists[1].tolist())),
+        }
+
+
+def _correlation(one: np.ndarray, other: np.ndarray) -> float:
+    """Spearman's; NaN where all speakers are alike."""
+    ranks = [pd.Series(each).rank().to_numpy(np.float64) for each in (one, other)]
+    if min(np.ptp(each) for each in ranks) == 0:
+        return float("nan")
+    return float(np.corrcoef(ranks[0], ranks[1])[0, 1])
+
+
+def pitch(frequencies: tuple[float, ...], work: Work) -> None:
+    """Write the mean F0 in Hz of each speaker, over the voiced frames of his utterances (speaker, hertz, frames).
+
+    The input ``vectors`` are histograms of F0 whose entries stand for these frequencies, weighed by their voiced frames.
+    """
+    told: Vectors = work.input("vectors")
+    told = told.usable()
+    hertz = np.asarray(frequencies)
+    each = told.vectors.astype(np.float64) @ hertz
+    whose, place = np.unique(np.asarray(told.speakers, dtype=str), return_inverse=True)
+    frames = np.bincount(place, told.weights, len(whose))
+    table = pd.DataFrame(
+        {"speaker": whose, "hertz": np.bincount(place, told.weights * each, len(whose)) / frames, "frames": frames}
+    )
+    table.to_parquet(work.folder() / PITCH, index=False)

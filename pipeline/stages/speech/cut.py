@@ -1,0 +1,45 @@
+"""Cut recordings into pieces before they are anonymised, so that each piece gets a pseudo-voice of its own."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from pipeline import audio
+from pipeline.engine.task import Work
+from pipeline.files import file_digest, name_of
+from pipeline.protocol.cuts import Pieces, piece_of, place_of
+from pipeline.tables import manifest
+
+VERSION = "cutting 3"
+
+
+def run(cut: Pieces, threads: int, work: Work) -> None:
+    """Write a wav file a piece, float32 at the rate of the recording, and their manifest."""
+    folder = work.folder()
+    rows = manifest.rows_of(work.input("audio")).to_dict("records")
+    with ThreadPoolExecutor(threads) as pool:
+        made = [row for several in pool.map(lambda row: _pieces(row, cut, folder, work), rows) for row in several]
+    table = pd.DataFrame(made)
+    table["position"] = [place_of(name) for name in table["utterance"]]
+    table[manifest.COLUMNS].to_parquet(folder / manifest.FILE, index=False)
+
+
+def _pieces(row: dict[str, Any], cut: Pieces, folder: Path, work: Work) -> list[dict[str, Any]]:
+    wave, rate = audio.load(Path(row["path"]), row["sha256"])
+    (count,) = cut.counts(pd.DataFrame([row]))
+    made = []
+    for number, piece in enumerate(np.array_split(wave, count)):
+        name = piece_of(row["utterance"], number)
+        path = Path("wav") / name_of(row["set"]) / f"{name_of(name)}.wav"
+        (folder / path).parent.mkdir(parents=True, exist_ok=True)
+        audio.write(folder / path, piece, rate, "FLOAT")
+        digest = file_digest(folder / path)
+        of = {"utterance": name, "path": path.as_posix(), "sample_rate": rate, "samples": len(piece), "sha256": digest}
+        made.append({**row, **of})
+    work.advance(len(wave) / rate)
+    return made

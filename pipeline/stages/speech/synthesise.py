@@ -1,0 +1,15 @@
+"""Synthetic speakers rendered to wav files: the embedded data set."""
+
+from __future__ import annotations
+
+from pipeline.datasets import rendered
+from pipeline.datasets.settings import DatasetSettings
+from pipeline.engine.task import Work
+
+VERSION = "synthesis 1"
+READS = ("seed", "speakers", "train_speakers", "utterances", "seconds")
+
+
+def run(settings: DatasetSettings, work: Work) -> None:
+    """Write the wav files of the training and evaluation speakers."""
+    rendered.write(settings, work.folder())

@@ -1,0 +1,34 @@
+"""Pack a training set: every file decoded once into one file that trainers read from."""
+
+from __future__ import annotations
+
+import pandas as pd
+
+from pipeline.contracts import Preparation
+from pipeline.engine.task import Work
+from pipeline.nets import waveforms
+from pipeline.protocol.cuts import recording_of
+from pipeline.tables import manifest
+
+VERSION = "packing 2"
+
+
+def run(draws: int, others: int, preparation: Preparation, threads: int, work: Work) -> None:
+    """Write the samples and the table of utterances (:mod:`pipeline.nets.waveforms`).
+
+    Args:
+        draws: how many copies of the training set there are, ``audio.0``, ``audio.1`` and so on among the inputs.
+        others: how many training sets of other systems help, ``also.0`` and so on.
+        preparation: what is done to a recording before, as to those that are evaluated.
+    """
+    sexes: dict[str, str] = work.input("sexes")
+    parts = []
+    for own, count, name in ((True, draws, "audio"), (False, others, "also")):
+        for draw in range(count):
+            part = manifest.rows_of(work.input(f"{name}.{draw}"))
+            part = part[["utterance", "speaker", "sha256", "path"]].assign(draw=draw, own=own)
+            parts.append(part)
+    rows = pd.concat(parts, ignore_index=True)
+    rows["sex"] = rows["speaker"].map(sexes).fillna("u")
+    rows["recording"] = rows["utterance"].map(recording_of)
+    waveforms.write(work.folder(), rows, threads, work.advance, preparation)
