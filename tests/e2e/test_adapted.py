@@ -20,7 +20,7 @@ def training_set(folder: Path, speakers: int) -> Path:
     folder.mkdir(parents=True)
     for index in range(20, 20 + speakers):
         name, speaker, path = toy.wav(folder, index, 0, 6.0)
-        sex = toy.synthetic.speaker(toy.SEED, index).sex
+        sex = toy.synthetic.make_speaker(toy.SEED, index).sex
         for table, line in zip(lines, (f"{name} {path}", f"{name} {speaker}", f"{speaker} {sex}"), strict=True):
             lines[table].append(line)
     for table, content in lines.items():
