@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pyarrow as pa
 
@@ -29,7 +30,7 @@ from pipeline.protocol.trials import TrialSet
 from pipeline.seeds import digest
 from pipeline.tables import labels
 
-WORDS = joins.SettingNames("a list by dataset.trials=DIR", "dataset.utt2spk=FILE", "what refuses them")
+SETTING_NAMES = joins.SettingNames("a list by dataset.trials=DIR", "dataset.utt2spk=FILE", "what refuses them")
 
 
 POOLED = "pooled"
@@ -59,7 +60,7 @@ class ScoreSet:
 
 
 @dataclass(frozen=True, eq=False)
-class Given:
+class ScoreData:
     """What was read.
 
     Attributes:
@@ -75,7 +76,7 @@ class Given:
     limits: tuple[str, ...]
 
 
-def read_score_sets(settings: DatasetSettings) -> Given:
+def read_score_sets(settings: DatasetSettings) -> ScoreData:
     """Find, join and check score files.
 
     Raises:
@@ -84,28 +85,28 @@ def read_score_sets(settings: DatasetSettings) -> Given:
     """
     faults = Faults(about="the score files have")
     root = Path(settings.root).expanduser().absolute()
-    folder = _found(settings, root, faults)
+    folder = _find_files(settings, root, faults)
     faults.stop(settings.root)
-    list_of = _lists(settings, root, folder.files, faults)
+    list_of = _find_lists(settings, root, folder.files, faults)
     faults.stop(settings.root)
     notes, limits = list(folder.notes), list(folder.limits)
-    sets, orders = _joined(settings, root, folder.files, list_of, notes, limits)
-    _in_order(settings, root, orders, limits)
-    trial_sets = _trial_sets(sets, settings.root)
-    pooled = list(_pooled(settings, sets, notes, faults))
+    sets, orders = _join_files(settings, root, folder.files, list_of, notes, limits)
+    _check_order(settings, root, orders, limits)
+    trial_sets = _make_trial_sets(sets, settings.root)
+    pooled = list(_pool_sexes(settings, sets, notes, faults))
     faults.stop(settings.root)
     sets += pooled
     for score_set in pooled:
-        trial_sets.setdefault(score_set.of.subset, _trial_set(score_set))
+        trial_sets.setdefault(score_set.of.subset, _make_trial_set(score_set))
     counted = f"{len(folder.files)} score file{'s' if len(folder.files) > 1 else ''}"
     first = f"evaluated from {counted} alone: what made the scores, and on what it was trained, is as their names say"
-    return Given(tuple(sets), trial_sets, tuple(dict.fromkeys(notes)), tuple(dict.fromkeys([first, *limits])))
+    return ScoreData(tuple(sets), trial_sets, tuple(dict.fromkeys(notes)), tuple(dict.fromkeys([first, *limits])))
 
 
 # Files ---------------------------------------------------------------------------------------------------------------
 
 
-def _found(settings: DatasetSettings, root: Path, faults: Faults) -> discovery.ScoreFolder:
+def _find_files(settings: DatasetSettings, root: Path, faults: Faults) -> discovery.ScoreFolder:
     """The score files, those of the sets that are asked for, each attack once."""
     if not settings.root or not root.exists():
         faults.add("root", f"there is no folder '{settings.root}'", "dataset.root")
@@ -136,15 +137,17 @@ def _found(settings: DatasetSettings, root: Path, faults: Faults) -> discovery.S
         if name not in names:
             faults.add("unknown-set", f"there is no set {name}; there are {few(list(names))}", "dataset.sets")
     if folder.files:
-        _unused(settings, root, folder.files, table.is_file(), faults)
+        _report_unused(settings, root, folder.files, table.is_file(), faults)
     kept = [score_file for score_file in folder.files if settings.sets is None or score_file.subset in settings.sets]
-    return replace(folder, files=tuple(_once(kept, faults)))
+    return replace(folder, files=tuple(_list_once(kept, faults)))
 
 
-def _unused(settings: DatasetSettings, root: Path, files: Sequence[ScoreFile], is_table: bool, faults: Faults) -> None:
+def _report_unused(
+    settings: DatasetSettings, root: Path, files: Sequence[ScoreFile], is_table: bool, faults: Faults
+) -> None:
     """Settings that match nothing: distances taken for similarities look like privacy."""
     patterns = [] if isinstance(settings.distances, bool) else settings.distances
-    names = [_short(score_file.path, root) for score_file in files]
+    names = [_shorten(score_file.path, root) for score_file in files]
     for pattern in patterns:
         if not any(fnmatchcase(name, pattern) for name in names):
             faults.add("unused", f"no score file is called {pattern}; there are {few(names)}", "dataset.distances")
@@ -159,7 +162,7 @@ def _unused(settings: DatasetSettings, root: Path, files: Sequence[ScoreFile], i
         faults.add("unused", f"{settings.results} chooses nothing: {why}", "dataset.results")
 
 
-def _once(files: Sequence[ScoreFile], faults: Faults) -> Iterator[ScoreFile]:
+def _list_once(files: Sequence[ScoreFile], faults: Faults) -> Iterator[ScoreFile]:
     """Each attack once: files with the same bytes are one, as the original speech in the folder of each system."""
     first: dict[tuple[str, ...], ScoreFile] = {}
     for score_file in files:
@@ -175,7 +178,7 @@ def _once(files: Sequence[ScoreFile], faults: Faults) -> Iterator[ScoreFile]:
             faults.add("scores-twice", what, score_file.path)
 
 
-def _lists(
+def _find_lists(
     settings: DatasetSettings, root: Path, files: Sequence[ScoreFile], faults: Faults
 ) -> dict[Path, Path | None]:
     """The list of trials of each file; None where labels stand in the file or follow from its ids."""
@@ -188,7 +191,7 @@ def _lists(
     for score_file in files:
         list_path = None
         if settings.labels == "auto":
-            list_path = score_file.trials or _list_of(score_file.subset, _places(score_file.path, root, folder))
+            list_path = score_file.trials or _find_list(score_file.subset, _list_places(score_file.path, root, folder))
             if list_path is None and not _has_labels(score_file.path):
                 lacking.setdefault(score_file.subset, score_file.path)
         if list_path is not None and not list_path.is_file():
@@ -199,7 +202,7 @@ def _lists(
     return list_of
 
 
-def _places(path: Path, root: Path, folder: Path | None) -> list[Path]:
+def _list_places(path: Path, root: Path, folder: Path | None) -> list[Path]:
     """Where lists of trials may lie: in the folder that is given, or in ``data`` beside the scores."""
     if folder is not None:
         return [folder, folder / "data"]
@@ -207,7 +210,7 @@ def _places(path: Path, root: Path, folder: Path | None) -> list[Path]:
     return [parent / "data" for parent in path.parents if parent == top or top in parent.parents]
 
 
-def _list_of(subset: str, places: Iterable[Path]) -> Path | None:
+def _find_list(subset: str, places: Iterable[Path]) -> Path | None:
     """``SUBSET/trials``, or ``NAME/trials_f`` in the raw set of NAME_trials_f; of VCTK ``trials_f_mic2``, as the recipes take it."""
     stem, mark, ending = subset.partition("_trials")
     for place in places:
@@ -236,18 +239,18 @@ def _has_labels(path: Path) -> bool:
 
 # Scores --------------------------------------------------------------------------------------------------------------
 
-Orders = list[tuple[ScoreFile, bool, ClassOrder]]
+ClassOrders = list[tuple[ScoreFile, bool, ClassOrder]]
 """How the scores of each file order the classes, and whether they were negated."""
 
 
-def _joined(
+def _join_files(
     settings: DatasetSettings,
     root: Path,
     files: Sequence[ScoreFile],
     list_of: Mapping[Path, Path | None],
     notes: list[str],
     limits: list[str],
-) -> tuple[list[ScoreSet], Orders]:
+) -> tuple[list[ScoreSet], ClassOrders]:
     """The scores of each file, joined to its trials.
 
     Raises:
@@ -257,11 +260,11 @@ def _joined(
     for score_file in files:
         distance = _is_distance(settings, score_file.path, root)
         try:
-            matched, source = _match(settings, score_file, list_of[score_file.path], distance, notes)
+            matched, source = _match_file(settings, score_file, list_of[score_file.path], distance, notes)
         except DataError as error:
             errors.append((score_file, error))
             continue
-        sets.append(_score_set(score_file, matched))
+        sets.append(_make_score_set(score_file, matched))
         same = corpus.find_same_readers(
             sets[-1].table[["model", "utterance", "target"]].itertuples(index=False, name=None)
         )
@@ -276,14 +279,14 @@ def _joined(
         if source:
             limits.append(source)
     if errors:
-        raise _together(errors, settings.root)
+        raise _merge_errors(errors, settings.root)
     used = [score_file for score_file, distance, _ in orders if distance]
     if used:
         limits.append(f"{len(used)} score files hold distances, as dataset.distances says: they are negated")
     return sets, orders
 
 
-def _match(
+def _match_file(
     settings: DatasetSettings, score_file: ScoreFile, trial_list: Path | None, distance: bool, notes: list[str]
 ) -> tuple[MatchedTrials, str]:
     """A file joined to its trials, and where its labels come from, if that is to be said."""
@@ -291,19 +294,25 @@ def _match(
     speaker_table: Table | None
     speakers = Path(settings.utt2spk).expanduser() if settings.utt2spk else None
     if settings.labels == "ids":
-        wanted, speaker_table, source = _by_ids(scores)
+        wanted, speaker_table, source = _tell_by_ids(scores)
     else:
         wanted = joins.read_noted(trial_list or score_file.path, score_table.TRIALS, notes.append)
         beside = trial_list.parent / "utt2spk" if trial_list is not None else None
         speakers = speakers or (beside if beside is not None and beside.is_file() else None)
         speaker_table = joins.read_noted(speakers, score_table.SPEAKERS, notes.append) if speakers is not None else None
     matched = joins.match_tables(
-        wanted, [scores], speaker_table, distance=[distance], note=notes.append, tell=notes.append, words=WORDS
+        wanted,
+        [scores],
+        speaker_table,
+        distance=[distance],
+        note=notes.append,
+        tell=notes.append,
+        setting=SETTING_NAMES,
     )
     return matched, source
 
 
-def _by_ids(scores: Table) -> tuple[Table, Table | None, str]:
+def _tell_by_ids(scores: Table) -> tuple[Table, Table | None, str]:
     """The trials of a file, the speakers of its ids where they follow, and a sentence on how.
 
     A trial is a target if the utterance's id is the model's, or begins with it and goes on with neither letter nor digit. An
@@ -314,7 +323,7 @@ def _by_ids(scores: Table) -> tuple[Table, Table | None, str]:
     """
     enrolled, tried = (column.to_pylist() for column in scores.ids("enroll_id", "trial_id"))
     models = set(enrolled)
-    prefixes = {name: [start for start in _beginnings(name) if start in models] for name in sorted({*tried})}
+    prefixes = {name: [start for start in _list_beginnings(name) if start in models] for name in sorted({*tried})}
     doubtful = {name: starts for name, starts in prefixes.items() if len(starts) > 1 and name not in models}
     if doubtful or not any(models & {*starts} - {name} for name, starts in prefixes.items()):
         example = next((f": {name} with {' and '.join(starts)}" for name, starts in doubtful.items()), "")
@@ -328,14 +337,14 @@ def _by_ids(scores: Table) -> tuple[Table, Table | None, str]:
         )
     speakers = {name: starts[-1] for name, starts in prefixes.items() if starts}
     targets = ["target" if speakers.get(name) == model else "nontarget" for model, name in zip(enrolled, tried)]
-    columns = dict(zip(score_table.TRIALS, (scores.columns["enroll_id"], scores.columns["trial_id"], _coded(targets))))
-    depths = {len(_beginnings(model)) for model in models}
+    columns = dict(zip(score_table.TRIALS, (scores.columns["enroll_id"], scores.columns["trial_id"], _encode(targets))))
+    depths = {len(_list_beginnings(model)) for model in models}
     for name in prefixes.keys() - speakers.keys() if len(depths) == 1 else ():
-        speakers[name] = _beginnings(name)[: min(depths)][-1]
+        speakers[name] = _list_beginnings(name)[: min(depths)][-1]
     speakers |= {model: model for model in models}
-    table = Table(scores.where, {"id": _coded([*speakers]), "speaker": _coded([*speakers.values()])})
-    alike = Counter(_beginnings(model)[0] for model in models)
-    shared = sorted(model for model in models if alike[_beginnings(model)[0]] > 1)
+    table = Table(scores.where, {"id": _encode([*speakers]), "speaker": _encode([*speakers.values()])})
+    alike = Counter(_list_beginnings(model)[0] for model in models)
+    shared = sorted(model for model in models if alike[_list_beginnings(model)[0]] > 1)
     source = (
         "targets are told by ids: a trial is one if the utterance's id begins with the model's (dataset.labels=ids)"
     )
@@ -344,26 +353,26 @@ def _by_ids(scores: Table) -> tuple[Table, Table | None, str]:
     return Table(scores.where, columns), table if prefixes.keys() <= speakers.keys() else None, source
 
 
-def _beginnings(name: str) -> list[str]:
+def _list_beginnings(name: str) -> list[str]:
     """What an id may begin with, the shortest first: all of it before a character that is neither letter nor digit, and it itself."""
     ends = [place for place in range(1, len(name)) if not name[place].isalnum() and name[place - 1].isalnum()]
     return [*(name[:end] for end in ends), name]
 
 
-def _coded(texts: Sequence[str]) -> pa.ChunkedArray:
+def _encode(texts: Sequence[str]) -> pa.ChunkedArray:
     return pa.chunked_array([pa.array(texts, pa.string()).dictionary_encode()])
 
 
-def _score_set(score_file: ScoreFile, matched: MatchedTrials) -> ScoreSet:
+def _make_score_set(score_file: ScoreFile, matched: MatchedTrials) -> ScoreSet:
     joined, names = matched.joined, matched.names
-    models, utterances = names.of(matched.models), names.of(matched.utterances)
+    models, utterances = names[matched.models], names[matched.utterances]
     if joined.enrolled is not None and joined.spoken is not None:
-        enrolled, spoken = names.of(joined.enrolled), names.of(joined.spoken)
+        enrolled, spoken = names[joined.enrolled], names[joined.spoken]
     else:
-        first: dict[int, str] = {}
-        for group, name in sorted(zip(map(int, [*joined.sides[0], *joined.sides[1]]), [*models, *utterances])):
-            first.setdefault(group, name)
-        enrolled, spoken = ([f"linked to {first[int(group)]}" for group in side] for side in joined.sides)
+        # Whoever is linked by targets is called after the first of their names.
+        groups = pd.DataFrame({"group": np.concatenate(joined.sides), "name": np.concatenate([models, utterances])})
+        first = groups.groupby("group")["name"].min()
+        enrolled, spoken = ("linked to " + first[side].to_numpy(object) for side in joined.sides)
     table = pd.DataFrame(
         {
             "model_speaker": enrolled,
@@ -374,10 +383,10 @@ def _score_set(score_file: ScoreFile, matched: MatchedTrials) -> ScoreSet:
             "target": joined.is_target,
         }
     ).sort_values(["model", "utterance"], kind="stable", ignore_index=True)
-    return ScoreSet(score_file, table, _digest(table), joined.reason)
+    return ScoreSet(score_file, table, _digest_table(table), joined.reason)
 
 
-def _digest(table: pd.DataFrame) -> str:
+def _digest_table(table: pd.DataFrame) -> str:
     numbers = [hashlib.sha256(table[name].to_numpy().tobytes()).hexdigest() for name in ("score", "target")]
     texts = [table[name].tolist() for name in ("model_speaker", "speaker", "model", "utterance")]
     return digest("given scores", *numbers, *texts)
@@ -386,15 +395,15 @@ def _digest(table: pd.DataFrame) -> str:
 def _is_distance(settings: DatasetSettings, path: Path, root: Path) -> bool:
     if isinstance(settings.distances, bool):
         return settings.distances
-    return any(fnmatchcase(_short(path, root), pattern) for pattern in settings.distances)
+    return any(fnmatchcase(_shorten(path, root), pattern) for pattern in settings.distances)
 
 
-def _short(path: Path, root: Path) -> str:
+def _shorten(path: Path, root: Path) -> str:
     """How a file is called in settings: from the root on."""
     return str(path.relative_to(root)) if path.is_relative_to(root) else str(path)
 
 
-def _together(errors: Sequence[tuple[ScoreFile, DataError]], where: str) -> DataError:
+def _merge_errors(errors: Sequence[tuple[ScoreFile, DataError]], where: str) -> DataError:
     """The errors of several files as one, each with its file and its set."""
     faults = []
     for score_file, error in errors:
@@ -411,7 +420,7 @@ def _together(errors: Sequence[tuple[ScoreFile, DataError]], where: str) -> Data
     return DataError(f"the score files have {many} fault{'s' if many > 1 else ''}", where=where, faults=faults, **texts)
 
 
-def _in_order(settings: DatasetSettings, root: Path, orders: Orders, limits: list[str]) -> None:
+def _check_order(settings: DatasetSettings, root: Path, orders: ClassOrders, limits: list[str]) -> None:
     """Refuse scores that order the classes the wrong way round beyond chance, as ``from-scores`` does.
 
     Raises:
@@ -420,13 +429,15 @@ def _in_order(settings: DatasetSettings, root: Path, orders: Orders, limits: lis
     wrong = [(score_file, negated, order) for score_file, negated, order in orders if order.is_reversed]
     if not wrong:
         return
-    faults = [Fault(_said(order), f"{score_file.path}, set {score_file.subset}") for score_file, _, order in wrong]
+    faults = [
+        Fault(_describe_order(order), f"{score_file.path}, set {score_file.subset}") for score_file, _, order in wrong
+    ]
     if settings.as_is:
         limits.append(f"{len(wrong)} score files order the classes the wrong way round and are kept (dataset.as_is)")
         return
-    turned = {_short(score_file.path, root) for score_file, negated, _ in orders if negated}
+    turned = {_shorten(score_file.path, root) for score_file, negated, _ in orders if negated}
     for score_file, _, _ in wrong:
-        turned ^= {_short(score_file.path, root)}
+        turned ^= {_shorten(score_file.path, root)}
     if not turned:
         mend = "leave out dataset.distances"
     elif len(turned) == len(orders):
@@ -442,7 +453,7 @@ def _in_order(settings: DatasetSettings, root: Path, orders: Orders, limits: lis
     )
 
 
-def _said(order: ClassOrder) -> str:
+def _describe_order(order: ClassOrder) -> str:
     tested = "" if order.p_value is None else f" (p = {order.p_value:.1g} over {order.speakers} speakers)"
     return f"a target scores above a non-target in {100 * order.auc:.1f} % of comparisons{tested}"
 
@@ -450,12 +461,12 @@ def _said(order: ClassOrder) -> str:
 # Trial sets ----------------------------------------------------------------------------------------------------------
 
 
-def _trial_set(score_set: ScoreSet) -> TrialSet:
+def _make_trial_set(score_set: ScoreSet) -> TrialSet:
     rows = score_set.table[["model", "utterance", "target"]].itertuples(index=False, name=None)
     return trials.make_trial_set(score_set.of.subset, score_set.of.enrolment, [], rows, len(score_set.table))
 
 
-def _trial_sets(sets: Sequence[ScoreSet], where: str) -> dict[str, TrialSet]:
+def _make_trial_sets(sets: Sequence[ScoreSet], where: str) -> dict[str, TrialSet]:
     """The trial sets by name.
 
     Raises:
@@ -478,10 +489,10 @@ def _trial_sets(sets: Sequence[ScoreSet], where: str) -> dict[str, TrialSet]:
             remedy="give a list of trials for all by dataset.trials=DIR, or other names of sets in scores.csv",
             faults=faults,
         )
-    return {name: _trial_set(score_set) for name, score_set in first.items()}
+    return {name: _make_trial_set(score_set) for name, score_set in first.items()}
 
 
-def _pooled(
+def _pool_sexes(
     settings: DatasetSettings, sets: Sequence[ScoreSet], notes: list[str], faults: Faults
 ) -> Iterator[ScoreSet]:
     """The scores of the f and the m set of a corpus as those of one set, for each attack on both."""
@@ -516,4 +527,4 @@ def _pooled(
             of = replace(score_set.of, subset=f"{stem} ({POOLED})")
             lacking = both["f"].no_speakers or both["m"].no_speakers
             note = "scores of both sexes at one threshold, without trials across sexes"
-            yield ScoreSet(of, table, _digest(table), lacking, note)
+            yield ScoreSet(of, table, _digest_table(table), lacking, note)
