@@ -1,11 +1,15 @@
-"""What the metrics refuse, and how they say it; means that tie.
+"""What all metrics stand on: the checks of their input, what they refuse, and the fields of their results.
 
 Conventions: scores are float64 vectors in which infinities pass and NaN does not; speakers are integer codes from 0.
+A field's direction is that of privacy: ``higher`` where a higher value is more private. Its range is [lowest, highest].
 """
 
 from __future__ import annotations
 
+import dataclasses
 import math
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -69,8 +73,8 @@ def round_means(means: npt.ArrayLike) -> Array:
     arithmetic. (0.2 + 0.4 is not 0.6 in binary.) NaN and infinities pass."""
     values = np.asarray(means, dtype=np.float64)
     largest = float(np.abs(values[np.isfinite(values)]).max(initial=0.0))
-    found: Array = np.round(values, 12 - max(0, math.ceil(math.log10(largest))) if largest > 0 else 12)
-    return found
+    rounded: Array = np.round(values, 12 - max(0, math.ceil(math.log10(largest))) if largest > 0 else 12)
+    return rounded
 
 
 def choice(value: str, allowed: tuple[str, ...], name: str) -> None:
@@ -83,3 +87,45 @@ def listed(names: list[str], limit: int = 10) -> str:
     """The first names of a list, and how many there are if that is not all."""
     shown = ", ".join(names[:limit])
     return shown if len(names) <= limit else f"{shown}, ... ({len(names)} in all)"
+
+
+UNBOUNDED = (-math.inf, math.inf)
+
+
+def quantity(
+    unit: str, meaning: str, private: str = "", *, bounds: tuple[float, float] = UNBOUNDED, **options: Any
+) -> Any:
+    """A field of a result type, for the report and the documentation.
+
+    Args:
+        unit: ``bit``, ``dB``, ``log10``, ``nat``, ``fraction``, ``count``, ``label`` or ``""``.
+        meaning: one sentence.
+        private: ``higher`` or ``lower`` where a higher or lower value means better privacy, else ``""``.
+        bounds: the lowest and the highest value that a number can have; infinite where there is no limit.
+        options: passed to :func:`dataclasses.field`.
+    """
+    return dataclasses.field(
+        metadata={"unit": unit, "meaning": meaning, "private": private, "bounds": bounds}, **options
+    )
+
+
+def group(kind: type) -> Any:
+    """A field of a result type that is a record of some of its values: :func:`flatten` puts them in its place."""
+    meaning = (kind.__doc__ or "").strip()
+    return dataclasses.field(
+        metadata={"unit": "", "meaning": meaning, "private": "", "bounds": UNBOUNDED, "group": kind}
+    )
+
+
+def describe(result: Any) -> Mapping[str, Mapping[str, Any]]:
+    """``unit``, ``meaning``, ``private`` (direction) and ``bounds`` of each field of a result (or result type) by name."""
+    return {f.name: dict(f.metadata) for f in dataclasses.fields(result) if f.metadata}
+
+
+def flatten(result: Any) -> dict[str, Any]:
+    """The values of a result by the names of their fields, those of its groups among them."""
+    values: dict[str, Any] = {}
+    for field in dataclasses.fields(result):
+        value = getattr(result, field.name)
+        values |= flatten(value) if "group" in field.metadata else {field.name: value}
+    return values

@@ -1,4 +1,4 @@
-"""Voice similarity matrices as pictures: blocks of one colour scale, and tables of pairs as matrices."""
+"""What figures of families share: similarity matrices as blocks of one colour scale, and the curve of perfect privacy."""
 
 from __future__ import annotations
 
@@ -105,3 +105,21 @@ def _frame(axis: Axes, name: str, panel: Panel, leftmost: bool) -> None:
     axis.set_xlabel("  |  ".join(panel.across), labelpad=3)
     if leftmost:
         axis.set_ylabel("  |  ".join(reversed(panel.down)), labelpad=3)
+
+
+def perfect_privacy(axis: Axes, prior: pd.DataFrame, kind: str, leftmost: bool) -> None:
+    """The dotted curve of perfect privacy on an ECE plot, and its axes: ``prior`` has columns log_odds and prior, in order."""
+    axis.plot(
+        prior["log_odds"],
+        prior["prior"],
+        color=INK,
+        linestyle=(0, (1, 1.6)),
+        linewidth=1.3,
+        label="perfect privacy",
+        gid=f"{kind}-prior",
+        zorder=5,
+    )
+    axis.set_xlabel("natural log-odds of the target prior")
+    if leftmost:
+        axis.set_ylabel("empirical cross-entropy (bit)")
+    axis.set_xlim(prior["log_odds"].min(), prior["log_odds"].max())

@@ -17,8 +17,7 @@ import numpy as np
 import numpy.typing as npt
 from numpy.polynomial import chebyshev
 
-from pipeline.metrics._checks import Array, Indices, Mask, MetricError, Undefined, codes, vector
-from pipeline.metrics._result import quantity
+from pipeline.metrics._base import Array, Indices, Mask, MetricError, Undefined, codes, quantity, vector
 
 LN2 = math.log(2.0)
 NOTHING = 1e-12
@@ -40,24 +39,30 @@ class LidChance:
 
 
 @dataclass(frozen=True)
-class Lid:
-    """Local information disclosure of a set of trials; a value that does not exist is None, its reason in ``reason``."""
+class LidMeans:
+    """Means over trials; one that does not exist is None."""
 
-    n_candidates: int = quantity("count", "candidates, N")
-    n_trials: int = quantity("count", "trials")
-    n_speakers: int = quantity("count", "candidates who speak in a trial")
-    lid: Array = quantity("bit", "[n] disclosure of each trial, log2(N times the posterior of the true candidate)")
     alid: float = quantity(
         "bit", "mean disclosure, trials weighing alike; below 0: the attacker is overconfident", "lower"
     )
     alid_speaker: float = quantity("bit", "mean disclosure, speakers weighing alike", "lower")
-    speaker_alid: Array = quantity("bit", "[N] mean disclosure of each candidate's trials; NaN for one without trials")
     pdr: float = quantity("fraction", "share of trials with positive disclosure; read it beside PDR_0", "lower")
     pdr_speaker: float = quantity(
         "fraction", "share of trials with positive disclosure, speakers weighing alike", "lower"
     )
     lid_plus: float | None = quantity("bit", "mean of the positive disclosures", "lower")
     lid_minus: float | None = quantity("bit", "mean of the other disclosures", "lower")
+
+
+@dataclass(frozen=True)
+class Lid(LidMeans):
+    """Local information disclosure of a set of trials; a value that does not exist is None, its reason in ``reason``."""
+
+    n_candidates: int = quantity("count", "candidates, N")
+    n_trials: int = quantity("count", "trials")
+    n_speakers: int = quantity("count", "candidates who speak in a trial")
+    lid: Array = quantity("bit", "[n] disclosure of each trial, log2(N times the posterior of the true candidate)")
+    speaker_alid: Array = quantity("bit", "[N] mean disclosure of each candidate's trials; NaN for one without trials")
     lid_max: float = quantity(
         "bit", "largest disclosure: a function of the slope, so read it beside its ceiling", "lower"
     )
@@ -178,10 +183,10 @@ def exceedance(values: npt.ArrayLike, at: npt.ArrayLike) -> Array:
     Raises:
         MetricError: NaN, or no value.
     """
-    held, points = np.sort(vector(values, "values")), vector(at, "points")
-    if not held.size:
+    ordered, points = np.sort(vector(values, "values")), vector(at, "points")
+    if not ordered.size:
         raise MetricError("there is no value")
-    share: Array = (held.size - np.searchsorted(held, points, side="left")) / held.size
+    share: Array = (ordered.size - np.searchsorted(ordered, points, side="left")) / ordered.size
     return share
 
 
@@ -217,7 +222,7 @@ def log_sum_exp(logits: Array) -> Array:
     return total
 
 
-def mean_of(values: Array) -> float:
+def exact_mean(values: Array) -> float:
     """The mean of [n] values, the same bytes in whatever order they stand."""
     return math.fsum(values) / values.size
 
@@ -226,7 +231,7 @@ def speaker_means(values: Array, truth: Indices, n_candidates: int) -> Array:
     """Mean [N] of the values [n] of each speaker; NaN for a candidate without trials."""
     means = np.full(n_candidates, np.nan)
     for speaker in np.unique(truth):
-        means[speaker] = mean_of(values[truth == speaker])
+        means[speaker] = exact_mean(values[truth == speaker])
     return means
 
 
@@ -236,21 +241,17 @@ def _summary(bits: Array, truth: Indices, ceiling: float) -> Lid:
     means = speaker_means(own, truth, n_candidates)
     positive = own > 0
     speakers = np.unique(truth)
-    plus = mean_of(own[positive]) if positive.any() else None
-    minus = mean_of(own[~positive]) if not positive.all() else None
-    reason = "no trial has a positive disclosure" if plus is None else ""
-    if minus is None:
-        reason = "all trials have a positive disclosure"
+    plus, minus, reason = split_by_sign(own)
     return Lid(
         n_candidates=n_candidates,
         n_trials=n,
         n_speakers=speakers.size,
         lid=own,
-        alid=mean_of(own),
-        alid_speaker=mean_of(means[speakers]),
+        alid=exact_mean(own),
+        alid_speaker=exact_mean(means[speakers]),
         speaker_alid=means,
         pdr=float(positive.mean()),
-        pdr_speaker=mean_of(speaker_means(positive.astype(np.float64), truth, n_candidates)[speakers]),
+        pdr_speaker=exact_mean(speaker_means(positive.astype(np.float64), truth, n_candidates)[speakers]),
         lid_plus=plus,
         lid_minus=minus,
         lid_max=float(own.max()),
@@ -260,6 +261,16 @@ def _summary(bits: Array, truth: Indices, ceiling: float) -> Lid:
     )
 
 
+def split_by_sign(bits: Array) -> tuple[float | None, float | None, str]:
+    """The means of positive disclosures and of the others, and why one is missing."""
+    positive = bits > 0
+    plus = exact_mean(bits[positive]) if positive.any() else None
+    minus = exact_mean(bits[~positive]) if not positive.all() else None
+    if minus is None:
+        return plus, minus, "all trials have a positive disclosure"
+    return plus, minus, "no trial has a positive disclosure" if plus is None else ""
+
+
 def _chance(bits: Array, truth: Indices) -> LidChance:
     n_candidates = bits.shape[1]
     speakers = np.unique(truth)
@@ -267,20 +278,20 @@ def _chance(bits: Array, truth: Indices) -> LidChance:
     row = np.sort(bits, axis=1).mean(axis=1)
     share = positive.mean(axis=1)
     return LidChance(
-        alid=mean_of(row),
-        alid_speaker=mean_of(speaker_means(row, truth, n_candidates)[speakers]),
-        pdr=mean_of(share),
-        pdr_speaker=mean_of(speaker_means(share, truth, n_candidates)[speakers]),
-        lid_plus=mean_of(np.sort(bits[positive])) if positive.any() else None,
-        lid_minus=mean_of(np.sort(bits[~positive])) if not positive.all() else None,
+        alid=exact_mean(row),
+        alid_speaker=exact_mean(speaker_means(row, truth, n_candidates)[speakers]),
+        pdr=exact_mean(share),
+        pdr_speaker=exact_mean(speaker_means(share, truth, n_candidates)[speakers]),
+        lid_plus=exact_mean(np.sort(bits[positive])) if positive.any() else None,
+        lid_minus=exact_mean(np.sort(bits[~positive])) if not positive.all() else None,
     )
 
 
 def slope_of_each_trial(slope: float | npt.ArrayLike, truth: Indices, n_candidates: int) -> Array:
-    given = np.asarray(slope, dtype=np.float64)
-    if given.shape not in ((), (n_candidates,)):
-        raise MetricError(f"a slope is one number or one for each of {n_candidates} candidates, not {given.shape}")
-    slopes: Array = np.broadcast_to(given, (n_candidates,))[truth]
+    array = np.asarray(slope, dtype=np.float64)
+    if array.shape not in ((), (n_candidates,)):
+        raise MetricError(f"a slope is one number or one for each of {n_candidates} candidates, not {array.shape}")
+    slopes: Array = np.broadcast_to(array, (n_candidates,))[truth]
     if not (np.isfinite(slopes).all() and (slopes >= 0).all()):
         raise MetricError("a slope must be finite and 0 or more")
     return slopes
@@ -304,8 +315,8 @@ def softmax_slope(scores: npt.ArrayLike, truth: npt.ArrayLike) -> Slope:
     """
     s, t = candidates(scores, truth)
     loss = SoftmaxLoss(row_z(s), t)
-    found = loss.best(np.ones(loss.speakers.size))
-    return Slope(max(found, 0.0), found)
+    best = loss.best(np.ones(loss.speakers.size))
+    return Slope(max(best, 0.0), best)
 
 
 def loso_slopes(scores: npt.ArrayLike, truth: npt.ArrayLike) -> SpeakerSlopes:
@@ -332,30 +343,30 @@ def loso_of_loss(loss: SoftmaxLoss, n_candidates: int) -> SpeakerSlopes:
     n_speakers = loss.speakers.size
     if n_speakers < FEWEST_FOR_LOSO:
         raise Undefined(f"a slope from the other speakers needs {FEWEST_FOR_LOSO} speakers, not {n_speakers}")
-    found = np.full(n_candidates, np.nan)
+    slopes = np.full(n_candidates, np.nan)
     start = loss.best(np.ones(n_speakers))
-    there = loss.slopes(start, np.ones(n_speakers, dtype=bool))
-    near = _near(loss, start, there) if n_speakers > NODES else None
+    at_start = loss.slopes(start, np.ones(n_speakers, dtype=bool))
+    near = _interpolate_slopes(loss, start, at_start) if n_speakers > NODES else None
     for k, speaker in enumerate(loss.speakers):
         if near is not None:
-            found[speaker] = near[k]
+            slopes[speaker] = near[k]
             continue
         others = np.ones(n_speakers)
         others[k] = 0.0
-        found[speaker] = loss.best(others, start, there)
-    return SpeakerSlopes(np.maximum(found, 0.0), found)
+        slopes[speaker] = loss.best(others, start, at_start)
+    return SpeakerSlopes(np.maximum(slopes, 0.0), slopes)
 
 
 NODES = 16
 """Slopes at which the posteriors are looked at where many speakers leave one out each, and all find nearly the same slope."""
 
 
-def _near(loss: SoftmaxLoss, start: float, there: tuple[Array, Array]) -> Array | None:
+def _interpolate_slopes(loss: SoftmaxLoss, start: float, at_start: tuple[Array, Array]) -> Array | None:
     """The slopes [S] from the others, from the mean z-scores at few slopes about ``start``; None where they lie too far apart."""
     n = loss.speakers.size
     pseudo = (1 + 1 / (loss.counts.sum() - loss.counts)) / (n - 1)
     aim = (loss.aim.sum() - loss.aim) / (n - 1)
-    value, rise = (pseudo * (one.sum() - one) for one in there)
+    value, rise = (pseudo * (moment.sum() - moment) for moment in at_start)
     if not (rise > 0).all():
         return None
     steps = (aim - value) / rise
@@ -375,8 +386,8 @@ def _near(loss: SoftmaxLoss, start: float, there: tuple[Array, Array]) -> Array 
         if not (np.abs(at) <= 1).all():
             return None
         if (np.abs(step) <= 1e-13).all():
-            found: Array = start + reach * at
-            return found
+            slopes_of_all: Array = start + reach * at
+            return slopes_of_all
     return None
 
 
@@ -391,10 +402,10 @@ class SoftmaxLoss:
         self.speakers = np.unique(truth)
         order = np.argsort(truth, kind="stable")
         self.z = np.sort(z[order], axis=1)
-        self.held = np.bincount(truth)[self.speakers]
+        self.n_trials = np.bincount(truth)[self.speakers]
         """[S] trials of each speaker."""
-        self.counts = self.held if counts is None else counts
-        self.begins = np.concatenate(([0], np.cumsum(self.held)))
+        self.counts = self.n_trials if counts is None else counts
+        self.begins = np.concatenate(([0], np.cumsum(self.n_trials)))
         self.aim = self._by_speaker(z[order, truth[order]])
         """[S] mean z-score of the true candidate, by speaker."""
 
@@ -404,7 +415,7 @@ class SoftmaxLoss:
 
     def slopes(self, w: float, used: Mask) -> tuple[Array, Array]:
         """Mean z-score and its derivative under the posterior at ``w``, by speaker [S]; 0 where not used."""
-        rows = np.repeat(used, self.held)
+        rows = np.repeat(used, self.n_trials)
         logits = w * self.z[rows]
         p = np.exp(logits - logits.max(axis=1, keepdims=True))
         p /= p.sum(axis=1, keepdims=True)
@@ -413,7 +424,7 @@ class SoftmaxLoss:
         first[rows], second[rows] = mean, (p * (self.z[rows] - mean[:, None]) ** 2).sum(axis=1)
         return self._by_speaker(first), self._by_speaker(second)
 
-    def best(self, weights: Array, start: float = 0.0, there: tuple[Array, Array] | None = None) -> float:
+    def best(self, weights: Array, start: float = 0.0, at_start: tuple[Array, Array] | None = None) -> float:
         """The slope under weights [S] of the speakers (their trials share it): Newton steps within a bracket.
 
         ``there`` are the :meth:`slopes` of all speakers at ``start``, where they are known.
@@ -424,7 +435,7 @@ class SoftmaxLoss:
         aim = math.fsum(weights * self.aim) / total
 
         def gradient(w: float) -> tuple[float, float]:
-            mean, variance = there if there is not None and w == start else self.slopes(w, used)
+            mean, variance = at_start if at_start is not None and w == start else self.slopes(w, used)
             return (
                 pseudo * math.fsum(weights * mean) / total - aim,
                 pseudo * math.fsum(weights * variance) / total,

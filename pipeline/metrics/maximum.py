@@ -30,11 +30,10 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import stdtrit
 
-from pipeline.metrics._checks import Array, Indices, Mask, MetricError
-from pipeline.metrics._result import quantity
-from pipeline.metrics.trial_uncertainty import Reweighted, _bounds, trials_by_identity
+from pipeline.metrics._base import Array, Indices, Mask, MetricError, quantity
+from pipeline.metrics.trial_uncertainty import Reweighted, trials_by_identity
 from pipeline.metrics.trials import Trials
-from pipeline.metrics.uncertainty import FEWEST_PERMUTED, Interval, NullBand, no_band, null_band
+from pipeline.metrics.uncertainty import FEWEST_PERMUTED, Interval, NullBand, no_band, no_interval, null_band
 
 VERSION = "maximum over attacks 1"
 
@@ -72,8 +71,8 @@ class Attacks:
     @property
     def corrected(self) -> Array:
         """[A] bias-corrected values."""
-        found: Array = self.contributions.sum(axis=1)
-        return found
+        corrected: Array = self.contributions.sum(axis=1)
+        return corrected
 
     def only(self, attacks: Sequence[int] | Indices) -> Attacks:
         """Some of the attacks."""
@@ -115,16 +114,18 @@ def attacks_of(
         >>> round(interval.low, 3), round(interval.high, 3)
         (0.233, 0.407)
     """
-    value, left = np.asarray(values, dtype=np.float64), np.asarray(without, dtype=np.float64)
-    if value.ndim != 1 or left.shape != (value.size, len(speakers)):
-        raise MetricError(f"values of {value.shape} attacks do not fit {left.shape} without each of {len(speakers)}")
+    value, without_each = np.asarray(values, dtype=np.float64), np.asarray(without, dtype=np.float64)
+    if value.ndim != 1 or without_each.shape != (value.size, len(speakers)):
+        raise MetricError(
+            f"values of {value.shape} attacks do not fit {without_each.shape} without each of {len(speakers)}"
+        )
     n = len(speakers)
     weight = np.ones(n) if weights is None else np.asarray(weights, dtype=np.float64)
     if weight.shape != (n,):
         raise MetricError(f"weights of {weight.shape} do not fit {n} speakers")
     weight = weight / max(float(weight.sum()), 1e-300)
     with np.errstate(invalid="ignore"):
-        effect = value[:, None] - left
+        effect = value[:, None] - without_each
         effect[~np.isfinite(effect).all(axis=1)] = np.nan
     return Attacks(
         value,
@@ -160,7 +161,7 @@ def left_out(trials: Trials, metrics: Sequence[str] = METRICS) -> LeftOut:
     evaluate = Reweighted(trials, metrics)
     weights = np.ones(trials.n_codes)
     value = evaluate(weights)
-    found: dict[str, list[float]] = {name: [] for name in metrics}
+    columns: dict[str, list[float]] = {name: [] for name in metrics}
     for speaker in trials.speakers:
         weights[speaker] = 0.0
         try:
@@ -169,8 +170,8 @@ def left_out(trials: Trials, metrics: Sequence[str] = METRICS) -> LeftOut:
             here = dict.fromkeys(metrics, math.nan)
         weights[speaker] = 1.0
         for name in metrics:
-            found[name].append(here[name])
-    without = {name: np.array(values) for name, values in found.items()}
+            columns[name].append(here[name])
+    without = {name: np.array(values) for name, values in columns.items()}
     return LeftOut(value, without, trials.speakers, _weights(trials), trials.models.size - 1)
 
 
@@ -181,13 +182,8 @@ def _weights(trials: Trials) -> Array:
         for codes in (trials.enrolled, trials.spoken)
         for kept in (trials.is_target, ~trials.is_target)
     ]
-    found: Array = np.mean(sides, axis=0)[trials.speakers]
-    return found
-
-
-def bounds_of(metric: str) -> tuple[float, float]:
-    """The range of a metric."""
-    return _bounds(metric)
+    weights: Array = np.mean(sides, axis=0)[trials.speakers]
+    return weights
 
 
 def negative(attacks: Attacks) -> Attacks:
@@ -218,7 +214,7 @@ def choices(parts: Sequence[Attacks], most: int = MOST_CHOICES) -> Indices:
         sizes = [min(size, max(1, int(most ** (1 / len(parts)) + 1e-9))) for size in sizes]
     highest = [np.sort(np.argsort(-part.values, kind="stable")[:size]) for part, size in zip(parts, sizes)]
     grid = np.meshgrid(*highest, indexing="ij")
-    return np.stack([one.ravel() for one in grid], axis=1).astype(np.int64)
+    return np.stack([places.ravel() for places in grid], axis=1).astype(np.int64)
 
 
 def mean_of(parts: Sequence[Attacks], weights: Sequence[float]) -> Attacks:
@@ -267,7 +263,7 @@ def spread(contributions: Array, stratum: Indices, weights: Array | None = None)
     Speakers are expected to contribute in proportion to their weights [S], equally if absent. In a stratum of one speaker there is
     no spread to see: MetricError.
     """
-    found = np.empty(contributions.shape)
+    deviations = np.empty(contributions.shape)
     for number in range(int(stratum.max(initial=-1)) + 1):
         mine = stratum == number
         n = int(mine.sum())
@@ -275,12 +271,12 @@ def spread(contributions: Array, stratum: Indices, weights: Array | None = None)
             raise MetricError("an interval over speakers needs at least two speakers")
         here = contributions[..., mine]
         if weights is None:
-            found[..., mine] = (here - here.mean(axis=-1, keepdims=True)) * math.sqrt(n / (n - 1))
+            deviations[..., mine] = (here - here.mean(axis=-1, keepdims=True)) * math.sqrt(n / (n - 1))
             continue
         part = weights[mine] / weights[mine].sum()
         residual = here - part * here.sum(axis=-1, keepdims=True)
-        found[..., mine] = residual / np.sqrt(np.maximum(1 - 2 * part + part @ part, 1e-12))
-    return found
+        deviations[..., mine] = residual / np.sqrt(np.maximum(1 - 2 * part + part @ part, 1e-12))
+    return deviations
 
 
 def freedom(deviations: Array, stratum: Indices, degrees: Array) -> Array:
@@ -288,8 +284,8 @@ def freedom(deviations: Array, stratum: Indices, degrees: Array) -> Array:
     parts = np.stack([(deviations[..., stratum == k] ** 2).sum(axis=-1) for k in range(degrees.size)], axis=-1)
     total = parts.sum(axis=-1)
     weighed = (parts**2 / np.maximum(degrees, 1e-9)).sum(axis=-1)
-    found: Array = np.where(weighed > 0, total**2 / np.where(weighed > 0, weighed, 1.0), degrees.sum())
-    return found
+    degrees_of_sum: Array = np.where(weighed > 0, total**2 / np.where(weighed > 0, weighed, 1.0), degrees.sum())
+    return degrees_of_sum
 
 
 def joint_quantile(deviations: Array, degrees: float, level: float, *, two_sided: bool = False) -> float:
@@ -345,16 +341,20 @@ def maximum(attacks: Attacks, *, level: float = 0.95) -> tuple[Interval, Indices
     n = len(attacks.speakers)
     everyone = np.arange(attacks.values.size)
     if (attacks.degrees < 1).any() or n < 2:
-        return _none(level, n, "an interval over speakers needs at least two enrolled speakers"), everyone
+        return no_interval(
+            "jackknife", level, n, "an interval over speakers needs at least two enrolled speakers"
+        ), everyone
     if not np.isfinite(attacks.contributions).all():
-        return _none(level, n, "the metric is not finite, here or without one of the speakers"), everyone
+        return no_interval(
+            "jackknife", level, n, "the metric is not finite, here or without one of the speakers"
+        ), everyone
     contend = contenders(attacks)
     here = attacks.only(contend)
     deviations = spread(here.contributions, here.stratum)
     errors = np.sqrt((deviations**2).sum(axis=1))
     seen = errors > 1e-14 * np.maximum(1.0, np.abs(here.values))
     if not seen.any():
-        return _none(level, n, "the value is the same without any one speaker"), contend
+        return no_interval("jackknife", level, n, "the value is the same without any one speaker"), contend
     degrees = freedom(deviations, here.stratum, here.degrees)
     high = here.corrected + stdtrit(degrees, (1 + level) / 2) * errors
     # Of one attack the jackknife; the highest of several carries more of the bias that leaving one out does not see.
@@ -398,15 +398,15 @@ def simultaneous(attacks: Attacks, attack: int, *, level: float = 0.95) -> Inter
     """An interval of one attack that holds however the attack was chosen: all attacks' intervals hold together."""
     n = len(attacks.speakers)
     if (attacks.degrees < 1).any() or n < 2:
-        return _none(level, n, "an interval over speakers needs at least two enrolled speakers")
-    known = _known(attacks)
-    if not known[attack]:
-        return _none(level, n, "the metric is not finite, here or without one of the speakers")
-    deviations = spread(attacks.contributions[known], attacks.stratum)
+        return no_interval("jackknife", level, n, "an interval over speakers needs at least two enrolled speakers")
+    finite = _have_values(attacks)
+    if not finite[attack]:
+        return no_interval("jackknife", level, n, "the metric is not finite, here or without one of the speakers")
+    deviations = spread(attacks.contributions[finite], attacks.stratum)
     own = spread(attacks.contributions[[attack]], attacks.stratum)
     error = math.sqrt(float((own**2).sum()))
     if error <= 1e-14 * max(1.0, abs(float(attacks.values[attack]))):
-        return _none(level, n, "the value is the same without any one speaker")
+        return no_interval("jackknife", level, n, "the value is the same without any one speaker")
     degrees = float(freedom(deviations, attacks.stratum, attacks.degrees).min())
     reach = joint_quantile(deviations, degrees, level, two_sided=True) * error
     centre = float(attacks.corrected[attack])
@@ -414,14 +414,10 @@ def simultaneous(attacks: Attacks, attack: int, *, level: float = 0.95) -> Inter
     return Interval(low, high, "jackknife", level, n, "")
 
 
-def _known(attacks: Attacks) -> Mask:
+def _have_values(attacks: Attacks) -> Mask:
     """[A] which attacks have a value without each speaker."""
-    found: Mask = np.asarray(np.isfinite(attacks.contributions).all(axis=1), dtype=np.bool_)
-    return found
-
-
-def _none(level: float, n: int, reason: str) -> Interval:
-    return Interval(None, None, "jackknife", level, n, reason)
+    finite: Mask = np.asarray(np.isfinite(attacks.contributions).all(axis=1), dtype=np.bool_)
+    return finite
 
 
 # --- the null band of the maximum ------------------------------------------------------------------------------------
@@ -445,22 +441,22 @@ def null_draws(
         MetricError: trials that differ.
     """
     require_same(attacks)
-    each = [trials_by_identity(one, ("d_ece",)) for one in attacks]
-    groups = each[0].groups
+    metrics = [trials_by_identity(attack, ("d_ece",)) for attack in attacks]
+    groups = metrics[0].groups
     if max(group.size for group in groups) < FEWEST_PERMUTED:
         return np.empty((0, len(attacks)))
     own = np.arange(max(int(group.max()) for group in groups) + 1)
     random = [generator(group) for group in groups]
-    found = np.full((replicates, len(attacks)), np.nan)
+    draws = np.full((replicates, len(attacks)), np.nan)
     for draw in range(replicates):
         identity = own.copy()
-        for group, one in zip(groups, random):
-            identity[group] = one.permutation(group)
+        for group, attack in zip(groups, random):
+            identity[group] = attack.permutation(group)
         try:
-            found[draw] = [one.evaluate(identity)["d_ece"] for one in each]
+            draws[draw] = [attack.evaluate(identity)["d_ece"] for attack in metrics]
         except MetricError:
             continue
-    return found
+    return draws
 
 
 def permuted(trials: Trials) -> list[Indices]:
@@ -475,16 +471,18 @@ def null_of_maximum(value: float, draws: Array) -> NullBand:
         value: of the strongest attack.
         draws: [permutations, A], of :func:`null_draws`, or their weighted mean over sets; NaN is left out.
     """
-    known = draws[np.isfinite(draws).all(axis=1)]
-    if not known.size:
+    finite = draws[np.isfinite(draws).all(axis=1)]
+    if not finite.size:
         return no_band("too few enrolled speakers to permute")
-    return null_band(value, known.max(axis=1))
+    return null_band(value, finite.max(axis=1))
 
 
 def require_same(attacks: Sequence[Trials]) -> None:
     """Raises MetricError where attacks are not on the same trials in the same order, or there is none."""
     if not attacks:
         raise MetricError("there is no attack")
-    for one in attacks[1:]:
-        if not (np.array_equal(one.enrolled, attacks[0].enrolled) and np.array_equal(one.spoken, attacks[0].spoken)):
+    for attack in attacks[1:]:
+        if not (
+            np.array_equal(attack.enrolled, attacks[0].enrolled) and np.array_equal(attack.spoken, attacks[0].spoken)
+        ):
             raise MetricError("attacks are compared on the same trials in the same order")

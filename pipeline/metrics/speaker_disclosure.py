@@ -23,10 +23,9 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import stdtr, stdtrit
 
-from pipeline.metrics._checks import Array, Indices, MetricError, codes, round_means
-from pipeline.metrics._result import quantity
+from pipeline.metrics._base import Array, Indices, MetricError, codes, group, quantity, round_means
 from pipeline.metrics.detection import eer
-from pipeline.metrics.ece import D_ECE_MAX, z_function
+from pipeline.metrics.information import D_ECE_MAX, z_function
 from pipeline.metrics.pav import Calibration, calibrate_rows, count_rows
 from pipeline.metrics.swaps import holm
 from pipeline.metrics.trials import Trials
@@ -41,29 +40,50 @@ MEDIAN_FACTOR = math.pi / 2
 
 
 @dataclass(frozen=True)
-class EachSpeaker:
-    """S speakers of a trial list who are enrolled and speak; a value that does not exist is NaN."""
+class OwnTrials:
+    """How many trials each of S speakers has."""
 
-    speakers: Indices = quantity("", "[S] codes, ascending")
     n_target: Indices = quantity("count", "[S] own target trials")
     n_nontarget: Indices = quantity("count", "[S] non-target trials with the speaker on either side")
     n_utterances: Indices = quantity("count", "[S] own trial utterances")
-    d_ece: Array = quantity("bit", "[S] D_ECE of the speaker's trials under the map of the whole set", "lower")
+
+
+@dataclass(frozen=True)
+class Certainty:
+    """How sure D_ECE of each of S speakers is."""
+
     low: Array = quantity("bit", "[S] lower end of the interval")
     high: Array = quantity("bit", "[S] upper end of the interval")
     median: float = quantity("bit", "median of the speakers' D_ECE")
     p_median: Array = quantity(
         "", "[S] two-sided p of the difference from the median speaker, Holm-corrected over speakers"
     )
+    reason: str = quantity("", "why there are no intervals, or empty")
+
+
+@dataclass(frozen=True)
+class Neighbours:
+    """Whom each of S speakers is taken for."""
+
+    own_score: Array = quantity("", "[S] mean score of the own targets")
+    nearest: Indices = quantity("", "[S] code of the other speaker with the highest mean score, -1 without any")
+    nearest_score: Array = quantity("", "[S] that mean score, over trials of the two in either role")
+
+
+@dataclass(frozen=True)
+class EachSpeaker:
+    """S speakers of a trial list who are enrolled and speak; a value that does not exist is NaN."""
+
+    speakers: Indices = quantity("", "[S] codes, ascending")
+    counts: OwnTrials = group(OwnTrials)
+    d_ece: Array = quantity("bit", "[S] D_ECE of the speaker's trials under the map of the whole set", "lower")
+    certainty: Certainty = group(Certainty)
     eer: Array = quantity("fraction", "[S] EER (rocch) of the speaker's trials alone", "higher", bounds=(0.0, 0.5))
     target_llr: Array = quantity("nat", "[S] mean LLR of the own targets, the zoo's x")
     impostor_llr: Array = quantity("nat", "[S] mean LLR of the non-targets, mean of both roles, the zoo's y")
     max_llr: Array = quantity("nat", "[S] largest |LLR| of the speaker's trials", "lower")
-    own_score: Array = quantity("", "[S] mean score of the own targets")
-    nearest: Indices = quantity("", "[S] code of the other speaker with the highest mean score, -1 without any")
-    nearest_score: Array = quantity("", "[S] that mean score, over trials of the two in either role")
+    neighbours: Neighbours = group(Neighbours)
     map: Calibration = quantity("", "the map of the whole set")
-    reason: str = quantity("", "why there are no intervals, or empty")
 
     @property
     def order(self) -> Indices:
@@ -93,13 +113,13 @@ def each_speaker(trials: Trials, utterances: npt.ArrayLike, *, level: float = 0.
         >>> found.order.tolist(), found.d_ece.round(3).tolist(), found.eer.round(2).tolist()
         ([2, 0, 1], [-0.008, -0.008, 0.327], [0.5, 0.5, 0.0])
     """
-    said = codes(utterances, "utterances")
-    if said.shape != trials.scores.shape:
-        raise MetricError(f"{said.size} utterances for {trials.scores.size} trials")
+    utterance_codes = codes(utterances, "utterances")
+    if utterance_codes.shape != trials.scores.shape:
+        raise MetricError(f"{utterance_codes.size} utterances for {trials.scores.size} trials")
     n, own = trials.n_codes, trials.is_target
-    held = np.bincount(trials.enrolled[own], minlength=n).astype(np.int64)
+    own_counts = np.bincount(trials.enrolled[own], minlength=n).astype(np.int64)
     others = _either(trials, ~own, np.ones(len(own)), n)
-    kept = np.flatnonzero((held > 0) & (others > 0))
+    kept = np.flatnonzero((own_counts > 0) & (others > 0))
     if not kept.size:
         raise MetricError("no speaker has both target and non-target trials")
     rows = count_rows(np.sort(trials.scores[own]), np.sort(trials.scores[~own]))
@@ -108,43 +128,33 @@ def each_speaker(trials: Trials, utterances: npt.ArrayLike, *, level: float = 0.
     z = z_function(np.where(own, llr, -llr)) / (2 * math.log(2))
     own_z, others_z = np.bincount(trials.enrolled[own], z[own], n), _either(trials, ~own, z, n)
     with np.errstate(invalid="ignore"):
-        mean_own, mean_others = own_z / held, others_z / others
-        own_score = np.bincount(trials.enrolled[own], trials.scores[own], n) / np.maximum(held, 1)
+        mean_own, mean_others = own_z / own_counts, others_z / others
+        own_score = np.bincount(trials.enrolled[own], trials.scores[own], n) / np.maximum(own_counts, 1)
     value = (mean_own + mean_others)[kept]
-    utterance = _by_utterance(trials, said, z, mean_own, mean_others, held, others)
-    pair = _Pairs(trials, z)
-    spread = _pooled(*utterance, kept), _pooled(*pair.scatter(mean_others, others), kept)
-    error, degrees, reason = _errors(spread)
-    reach = stdtrit(degrees, (1 + level) / 2) * error
-    nearest, nearest_score = pair.nearest()
+    squares, n_utterances = _by_utterance(trials, utterance_codes, z, mean_own, mean_others, own_counts, others)
+    pairs = _Pairs(trials, z)
+    spread = _pooled(squares, n_utterances, kept), _pooled(*pairs.scatter(mean_others, others), kept)
+    nearest, nearest_score = pairs.nearest()
     return EachSpeaker(
         speakers=kept,
-        n_target=held[kept],
-        n_nontarget=others[kept].astype(np.int64),
-        n_utterances=utterance[1][kept].astype(np.int64),
+        counts=OwnTrials(own_counts[kept], others[kept].astype(np.int64), n_utterances[kept].astype(np.int64)),
         d_ece=value,
-        low=value - reach,
-        high=np.minimum(value + reach, D_ECE_MAX),
-        median=float(np.median(value)),
-        p_median=_against_median(value, error, degrees),
+        certainty=_certainty(value, spread, level),
         eer=_own_eers(trials, kept),
-        target_llr=np.bincount(trials.enrolled[own], llr[own], n)[kept] / held[kept],
+        target_llr=np.bincount(trials.enrolled[own], llr[own], n)[kept] / own_counts[kept],
         impostor_llr=_impostor_llr(trials, llr)[kept],
         max_llr=_largest(trials, np.abs(llr))[kept],
-        own_score=own_score[kept],
-        nearest=nearest[kept],
-        nearest_score=nearest_score[kept],
+        neighbours=Neighbours(own_score[kept], nearest[kept], nearest_score[kept]),
         map=mapped,
-        reason=reason,
     )
 
 
 def _either(trials: Trials, used: npt.NDArray[np.bool_], values: Array, n: int) -> Array:
     """Sums [n codes] of values of non-target trials by the speaker on either side."""
-    found: Array = np.zeros(n)
+    sums: Array = np.zeros(n)
     for side in (trials.enrolled, trials.spoken):
-        found += np.bincount(side[used], values[used], n)
-    return found
+        sums += np.bincount(side[used], values[used], n)
+    return sums
 
 
 def _impostor_llr(trials: Trials, llr: Array) -> Array:
@@ -155,15 +165,15 @@ def _impostor_llr(trials: Trials, llr: Array) -> Array:
         count = np.bincount(side, minlength=n)
         means.append(np.where(count > 0, np.bincount(side, llr[used], n) / np.maximum(count, 1), np.nan))
     first, second = means
-    found: Array = np.where(np.isnan(first), second, np.where(np.isnan(second), first, (first + second) / 2))
-    return found
+    mean: Array = np.where(np.isnan(first), second, np.where(np.isnan(second), first, (first + second) / 2))
+    return mean
 
 
 def _largest(trials: Trials, values: Array) -> Array:
-    found = np.zeros(trials.n_codes)
+    largest = np.zeros(trials.n_codes)
     for side in (trials.enrolled, trials.spoken):
-        np.maximum.at(found, side, values)
-    return found
+        np.maximum.at(largest, side, values)
+    return largest
 
 
 def _own_eers(trials: Trials, speakers: Indices) -> Array:
@@ -173,32 +183,40 @@ def _own_eers(trials: Trials, speakers: Indices) -> Array:
     orders = [np.argsort(side, kind="stable") for side in sides]
     starts = [np.concatenate(([0], np.cumsum(np.bincount(side, minlength=trials.n_codes)))) for side in sides]
     target, nontarget = trials.scores[own], trials.scores[~own]
-    found = []
-    for one in speakers:
-        mine, first, second = (order[start[one] : start[one + 1]] for order, start in zip(orders, starts))
-        found.append(eer(target[mine], nontarget[np.concatenate([first, second])]))
-    return np.array(found)
+    rates = []
+    for speaker in speakers:
+        mine, first, second = (order[start[speaker] : start[speaker + 1]] for order, start in zip(orders, starts))
+        rates.append(eer(target[mine], nontarget[np.concatenate([first, second])]))
+    return np.array(rates)
 
 
 # --- how sure it is --------------------------------------------------------------------------------------------------
 
 
 def _by_utterance(
-    trials: Trials, said: Indices, z: Array, mean_own: Array, mean_others: Array, held: Indices, others: Array
+    trials: Trials,
+    utterance_codes: Indices,
+    z: Array,
+    mean_own: Array,
+    mean_others: Array,
+    own_counts: Indices,
+    others: Array,
 ) -> tuple[Array, Array]:
     """[codes] sum of squares of what a speaker's own utterances contribute, about their mean; their number."""
     own, n = trials.is_target, trials.n_codes
-    size = int(said.max()) + 1
+    size = int(utterance_codes.max()) + 1
     speaker = np.full(size, -1, dtype=np.int64)
-    speaker[said[own]] = trials.spoken[own]
+    speaker[utterance_codes[own]] = trials.spoken[own]
     units = np.flatnonzero(speaker >= 0)
     whose = speaker[units]
 
     def sums(used: npt.NDArray[np.bool_], values: Array | None) -> Array:
-        found: Array = np.bincount(said[used], None if values is None else values[used], size)[units].astype(np.float64)
-        return found
+        total: Array = np.bincount(utterance_codes[used], None if values is None else values[used], size)[units].astype(
+            np.float64
+        )
+        return total
 
-    part = (sums(own, z) - mean_own[whose] * sums(own, None)) / np.maximum(held[whose], 1)
+    part = (sums(own, z) - mean_own[whose] * sums(own, None)) / np.maximum(own_counts[whose], 1)
     part += (sums(~own, z) - mean_others[whose] * sums(~own, None)) / np.maximum(others[whose], 1)
     return _squares(part, whose, n)
 
@@ -232,8 +250,8 @@ class _Pairs:
         """[codes] the other speaker with the highest mean score (of equal ones the lowest code), and that score."""
         whose, other = np.concatenate([self.low, self.high]), np.concatenate([self.high, self.low])
         score = np.concatenate([self.score, self.score])
-        known = ~np.isnan(score)
-        whose, other, score = whose[known], other[known], score[known]
+        scored = ~np.isnan(score)
+        whose, other, score = whose[scored], other[scored], score[scored]
         order = np.lexsort((other, -round_means(score), whose))
         first = order[np.unique(whose[order], return_index=True)[1]]
         code, best = np.full(self.n, -1, dtype=np.int64), np.full(self.n, np.nan)
@@ -255,6 +273,19 @@ def _pooled(squares: Array, count: Array, kept: Indices) -> tuple[Array, Array]:
     return np.maximum(own, shared) / np.maximum(count, 1), np.where(own > shared, free, total)
 
 
+def _certainty(value: Array, spread: tuple[tuple[Array, Array], tuple[Array, Array]], level: float) -> Certainty:
+    """Of values [S], from the variances and degrees of freedom of utterances and of other speakers."""
+    error, degrees, reason = _errors(spread)
+    reach = stdtrit(degrees, (1 + level) / 2) * error
+    return Certainty(
+        low=value - reach,
+        high=np.minimum(value + reach, D_ECE_MAX),
+        median=float(np.median(value)),
+        p_median=_against_median(value, error, degrees),
+        reason=reason,
+    )
+
+
 def _errors(spread: tuple[tuple[Array, Array], tuple[Array, Array]]) -> tuple[Array, Array, str]:
     """[S] standard errors and their degrees of freedom (Satterthwaite), and why there are none."""
     (a, free_a), (b, free_b) = spread
@@ -272,9 +303,9 @@ def _against_median(value: Array, error: Array, degrees: Array) -> Array:
     if np.isnan(error).any():
         return np.full(value.size, np.nan)
     behind = np.abs(value - np.median(value))
-    whole = np.sqrt(error**2 + MEDIAN_FACTOR * (error**2).mean() / value.size)
+    both_errors = np.sqrt(error**2 + MEDIAN_FACTOR * (error**2).mean() / value.size)
     flat = behind <= 1e-12
-    statistic = np.divide(behind, whole, out=np.full(value.size, math.inf), where=whole > 0)
+    statistic = np.divide(behind, both_errors, out=np.full(value.size, math.inf), where=both_errors > 0)
     p: Array = np.where(flat, 1.0, 2 * stdtr(degrees, -statistic))
     return np.asarray(holm(p), dtype=np.float64)
 
@@ -298,7 +329,7 @@ class Overlap:
     p_value: float = quantity("", "how often lists drawn at random share at least so many")
 
 
-def overlap(one: npt.ArrayLike, other: npt.ArrayLike, n_speakers: int) -> Overlap:
+def overlap(first_list: npt.ArrayLike, second_list: npt.ArrayLike, n_speakers: int) -> Overlap:
     """How much two lists of the worst speakers have in common, and what chance would give.
 
     Args:
@@ -314,7 +345,7 @@ def overlap(one: npt.ArrayLike, other: npt.ArrayLike, n_speakers: int) -> Overla
         >>> found.shared, found.jaccard, found.shared_chance, round(found.p_value, 4)
         (2, 0.5, 0.9, 0.1833)
     """
-    first, second = set(np.asarray(one).tolist()), set(np.asarray(other).tolist())
+    first, second = set(np.asarray(first_list).tolist()), set(np.asarray(second_list).tolist())
     k = len(first)
     if not 0 < k == len(second) <= n_speakers:
         raise MetricError(f"lists of {k} and {len(second)} out of {n_speakers} speakers")

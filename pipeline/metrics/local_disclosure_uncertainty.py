@@ -1,32 +1,40 @@
-"""Local information disclosure by speaker and by identity, for intervals and null bands.
+"""Local information disclosure by speaker and by identity, for intervals and null bands; groups of speakers as one.
 
 See pipeline/metrics/README.md, sections 3 and 14a.
 
 Speakers are weighted as those who speak; the N candidates stay. Under the null hypothesis the identities of the
 candidates are permuted as wholes, and where slopes come from the other speakers ALID finds them anew each time.
+Where trials stay within groups, such as the sexes, each speaker is one of the candidates of the same group, and means
+are over the trials, or the speakers, of all groups; candidates are number_through through the groups.
 
-Conventions: as of :mod:`pipeline.metrics.lid`.
+Conventions: as of :mod:`pipeline.metrics.local_disclosure`.
 """
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import numpy.typing as npt
 
-from pipeline.metrics._checks import Array, Indices, MetricError, Undefined
-from pipeline.metrics.lid import (
+from pipeline.metrics._base import Array, Indices, MetricError, Undefined
+from pipeline.metrics.local_disclosure import (
     FEWEST_FOR_LOSO,
     LN2,
+    Lid,
+    LidChance,
     SoftmaxLoss,
     candidates,
+    exact_mean,
+    exceedance,
     lid,
     loso_of_loss,
     posterior_bits,
     row_z,
     slope_of_each_trial,
+    split_by_sign,
 )
 from pipeline.metrics.uncertainty import ByIdentity, BySpeaker
 
@@ -39,13 +47,13 @@ def lid_by_speaker(scores: npt.ArrayLike, truth: npt.ArrayLike, slope: float | n
     The slopes stay as they are. LID_max is an extreme, and has a ceiling and a null band instead.
 
     Args:
-        scores, truth, slope: as of :func:`pipeline.metrics.lid.lid`.
+        scores, truth, slope: as of :func:`pipeline.metrics.lid`.
 
     Raises:
         MetricError: as of ``lid``.
     """
-    found = lid(scores, truth, slope)
-    return bits_by_speaker(found.lid, np.asarray(truth, dtype=np.int64), math.log2(found.n_candidates))
+    disclosed = lid(scores, truth, slope)
+    return bits_by_speaker(disclosed.lid, np.asarray(truth, dtype=np.int64), math.log2(disclosed.n_candidates))
 
 
 def bits_by_speaker(bits: Array, truth: Indices, top: float) -> BySpeaker:
@@ -76,8 +84,8 @@ def weighted_shares(bits: Array, truth: Indices, weights: Array) -> dict[str, fl
     total = math.fsum(w)
     if not total > 0:
         raise MetricError("no trial is left")
-    held = np.bincount(truth, minlength=weights.size)
-    w_speaker = w / held[truth]
+    counts = np.bincount(truth, minlength=weights.size)
+    w_speaker = w / counts[truth]
     n_speakers = math.fsum(w_speaker)
     positive = (bits > 0).astype(np.float64)
     return {
@@ -97,7 +105,7 @@ def lid_by_identity(
     at this slope. Equal ones are told apart by the mean disclosure at these slopes.
 
     Args:
-        scores, truth: as of :func:`pipeline.metrics.lid.lid`.
+        scores, truth: as of :func:`pipeline.metrics.lid`.
         slope: one that was learnt from other speakers; None learns the slope of each speaker from the others, for ALID anew
             under each permutation.
 
@@ -114,10 +122,10 @@ def lid_by_identity(
 
     def evaluate(identity: Indices) -> dict[str, float]:
         column = identity[tables.speakers]
-        found = tables.of(column)
+        values = tables.evaluate(column)
         if relearnt is not None:
-            found |= dict(zip(("alid", "alid_speaker"), relearnt(column)))
-        return found
+            values |= dict(zip(("alid", "alid_speaker"), relearnt(column)))
+        return values
 
     return ByIdentity(
         evaluate,
@@ -133,23 +141,23 @@ class _Tables:
 
     def __init__(self, bits: Array, truth: Indices) -> None:
         order = np.argsort(truth, kind="stable")
-        self.speakers, begins, self.held = np.unique(truth[order], return_index=True, return_counts=True)
+        self.speakers, begins, self.n_trials = np.unique(truth[order], return_index=True, return_counts=True)
         ranked = bits[order]
         self.sums = np.add.reduceat(ranked, begins, axis=0)
         self.positive = np.add.reduceat((ranked > 0).astype(np.int64), begins, axis=0)
         self.largest = np.maximum.reduceat(ranked, begins, axis=0)
 
-    def of(self, column: Indices) -> dict[str, float]:
+    def evaluate(self, column: Indices) -> dict[str, float]:
         """Values with the candidates [S] in the place of the speakers."""
         row = np.arange(column.size)
         sums, positive = self.sums[row, column], self.positive[row, column]
-        n = int(self.held.sum())
-        mean, mean_speaker = math.fsum(sums) / n, math.fsum(sums / self.held) / column.size
+        n = int(self.n_trials.sum())
+        mean, mean_speaker = math.fsum(sums) / n, math.fsum(sums / self.n_trials) / column.size
         return {
             "alid": mean,
             "alid_speaker": mean_speaker,
             "pdr": int(positive.sum()) / n,
-            "pdr_speaker": math.fsum(positive / self.held) / column.size,
+            "pdr_speaker": math.fsum(positive / self.n_trials) / column.size,
             "lid_max": float(self.largest[row, column].max()),
             "mean": mean,
             "mean_speaker": mean_speaker,
@@ -161,17 +169,17 @@ def _with_own_slopes(z: Array, truth: Indices) -> Callable[[Indices], tuple[floa
     others."""
     table = SlopeTable(z, truth)
     speakers = table.loss.speakers
-    held = table.loss.held
+    counts = table.loss.n_trials
     order = np.argsort(truth, kind="stable")
-    begins = np.concatenate(([0], np.cumsum(held)[:-1]))
-    aims = np.add.reduceat(z[order], begins, axis=0) / held[:, None]
+    begins = np.concatenate(([0], np.cumsum(counts)[:-1]))
+    aims = np.add.reduceat(z[order], begins, axis=0) / counts[:, None]
     row = np.arange(speakers.size)
 
     def alid(column: Indices) -> tuple[float, float]:
         aim = aims[row, column]
         w = table.loso(aim)
         bits = (w * aim - table.log_sum(w) + math.log(z.shape[1])) / LN2
-        return math.fsum(bits * held) / int(held.sum()), math.fsum(bits) / speakers.size
+        return math.fsum(bits * counts) / int(counts.sum()), math.fsum(bits) / speakers.size
 
     return alid
 
@@ -190,12 +198,12 @@ class SlopeTable:
         everybody = np.ones(n_speakers)
         end = max(10.0, 3.0 * self.loss.best(everybody))
         self.w = end * (np.arange(steps + 1) / steps) ** 2
-        found = [self._at(float(w)) for w in self.w]
-        mean, rise, self.sums = (np.array([each[k] for each in found]).T for k in range(3))
+        moments = [self._at(float(w)) for w in self.w]
+        mean, rise, self.sums = (np.array([moment[k] for moment in moments]).T for k in range(3))
         """[S, K] mean logarithm of the sum of the trials of each speaker."""
         self.own = mean
         """[S, K] its derivative, the mean z-score under the posterior."""
-        others = self.loss.held.sum() - self.loss.held
+        others = self.loss.n_trials.sum() - self.loss.n_trials
         pseudo = ((1 + 1 / others) / (n_speakers - 1))[:, None]
         self.mean = pseudo * (mean.sum(axis=0) - mean)
         """[S, K] mean z-score under the posterior at each slope, over the others of each speaker."""
@@ -211,18 +219,18 @@ class SlopeTable:
         variance = np.maximum((p * z * z).sum(axis=1) / total - mean**2, 0.0)
         logs = w * top[:, 0] + np.log(total)
         begins = self.loss.begins[:-1]
-        found = (np.add.reduceat(one, begins) / self.loss.held for one in (mean, variance, logs))
-        return tuple(found)  # type: ignore[return-value]
+        means = (np.add.reduceat(values, begins) / self.loss.n_trials for values in (mean, variance, logs))
+        return tuple(means)  # type: ignore[return-value]
 
     def loso(self, aim: Array) -> Array:
         """Slope [S] of each speaker from the others, 0 or more, for the mean z-scores [S] of the true candidates."""
-        wanted = (aim.sum() - aim) / (aim.size - 1)
-        below = np.clip((self.mean <= wanted[:, None]).sum(axis=1) - 1, 0, self.w.size - 2)
+        others_aim = (aim.sum() - aim) / (aim.size - 1)
+        below = np.clip((self.mean <= others_aim[:, None]).sum(axis=1) - 1, 0, self.w.size - 2)
         row = np.arange(aim.size)
         g0, g1 = self.mean[row, below], self.mean[row, below + 1]
         w0, w1 = self.w[below], self.w[below + 1]
         width = g1 - g0
-        x = np.divide(wanted - g0, width, out=np.zeros_like(width), where=width > 0).clip(0.0, 1.0)
+        x = np.divide(others_aim - g0, width, out=np.zeros_like(width), where=width > 0).clip(0.0, 1.0)
         # Cubic Hermite interpolation of the slope as a function of the mean.
         tangents = [
             np.divide(width, rise, out=w1 - w0, where=rise > 0)
@@ -234,8 +242,8 @@ class SlopeTable:
             + x * x * (3 - 2 * x) * w1
             + x * x * (x - 1) * tangents[1]
         )
-        found: Array = np.clip(cubic, w0, w1)
-        return found
+        slopes: Array = np.clip(cubic, w0, w1)
+        return slopes
 
     def log_sum(self, w: Array) -> Array:
         """Mean logarithm of the sum [S] of the trials of each speaker at the slope [S] of each."""
@@ -243,10 +251,114 @@ class SlopeTable:
         row = np.arange(w.size)
         width = self.w[below + 1] - self.w[below]
         x = (w - self.w[below]) / width
-        found: Array = (
+        sums: Array = (
             (1 + 2 * x) * (1 - x) ** 2 * self.sums[row, below]
             + x * (1 - x) ** 2 * width * self.own[row, below]
             + x * x * (3 - 2 * x) * self.sums[row, below + 1]
             + x * x * (x - 1) * width * self.own[row, below + 1]
         )
-        return found
+        return sums
+
+
+def lid_of_blocks(parts: Sequence[Lid], truths: Sequence[Indices]) -> Lid:
+    """All groups as one.
+
+    Args:
+        parts: of :func:`pipeline.metrics.lid` on each group.
+        truths: [n] the true candidate of each trial of each group.
+
+    Raises:
+        MetricError: no group.
+
+    Example:
+        >>> from pipeline.metrics import lid
+        >>> from pipeline.metrics.local_disclosure_uncertainty import lid_of_blocks
+        >>> scores, truth = [[0.9, 0.1, 0.3], [0.2, 0.4, 0.5]], [0, 1]
+        >>> other = [[0.2, 0.1]]
+        >>> found = lid_of_blocks([lid(scores, truth, 1.0), lid(other, [0], 1.0)], [truth, [0]])
+        >>> found.n_candidates, found.n_speakers, found.lid.round(3).tolist()
+        (5, 3, [1.117, -0.091, 0.686])
+    """
+    if len(parts) < 2:
+        if not parts:
+            raise MetricError("there is no group of candidates")
+        return parts[0]
+    bits = np.concatenate([part.lid for part in parts])
+    means = np.concatenate([part.speaker_alid for part in parts])
+    n_trials, n_speakers = [part.n_trials for part in parts], [part.n_speakers for part in parts]
+    plus, minus, reason = split_by_sign(bits)
+    return Lid(
+        n_candidates=sum(part.n_candidates for part in parts),
+        n_trials=sum(n_trials),
+        n_speakers=sum(n_speakers),
+        lid=bits,
+        alid=exact_mean(bits),
+        alid_speaker=exact_mean(means[~np.isnan(means)]),
+        speaker_alid=means,
+        pdr=float((bits > 0).mean()),
+        pdr_speaker=_mean([part.pdr_speaker for part in parts], n_speakers),
+        lid_plus=plus,
+        lid_minus=minus,
+        lid_max=float(bits.max()),
+        lid_max_ceiling=max(part.lid_max_ceiling for part in parts),
+        chance=LidChance(
+            alid=_mean([part.chance.alid for part in parts], n_trials),
+            alid_speaker=_mean([part.chance.alid_speaker for part in parts], n_speakers),
+            pdr=_mean([part.chance.pdr for part in parts], n_trials),
+            pdr_speaker=_mean([part.chance.pdr_speaker for part in parts], n_speakers),
+            lid_plus=None,
+            lid_minus=None,
+        ),
+        reason=reason,
+    )
+
+
+def _mean(values: Sequence[float], weights: Sequence[int]) -> float:
+    return math.fsum(value * weight for value, weight in zip(values, weights)) / sum(weights)
+
+
+def number_through(truths: Sequence[Indices], sizes: Sequence[int]) -> Indices:
+    """The true candidates [n] of all groups, number_through through; ``sizes`` are the candidates of each."""
+    begins = np.cumsum([0, *sizes[:-1]])
+    joined: Indices = np.concatenate([np.asarray(truth) + begin for truth, begin in zip(truths, begins)])
+    return joined
+
+
+def blocks_by_speaker(parts: Sequence[Lid], truths: Sequence[Indices]) -> BySpeaker:
+    """The values of :func:`pipeline.metrics.lid_by_speaker` on all groups, for intervals; arguments as of
+    :func:`lid_of_blocks`."""
+    truth = number_through(truths, [part.n_candidates for part in parts])
+    top = math.log2(max(part.n_candidates for part in parts))
+    return bits_by_speaker(np.concatenate([part.lid for part in parts]), truth, top)
+
+
+def blocks_by_identity(
+    parts: Sequence[ByIdentity], sizes: Sequence[int], n_trials: Sequence[int], n_speakers: Sequence[int]
+) -> ByIdentity:
+    """Identities of candidates permuted within each group, for null bands of all groups.
+
+    Args:
+        parts: of :func:`pipeline.metrics.lid_by_identity` on each group.
+        sizes, n_trials, n_speakers: candidates, trials and speakers of each group.
+    """
+    begins = np.cumsum([0, *sizes])
+
+    def evaluate(identity: Indices) -> dict[str, float]:
+        part_values = [
+            part.evaluate(identity[a:b] - a) for part, (a, b) in zip(parts, itertools.pairwise(begins.tolist()))
+        ]
+        joined = {}
+        for name in part_values[0]:
+            values = [values_of_part[name] for values_of_part in part_values]
+            by_speaker = name.endswith("_speaker")
+            joined[name] = max(values) if name == "lid_max" else _mean(values, n_speakers if by_speaker else n_trials)
+        return joined
+
+    groups = [np.arange(a, b) for a, b in itertools.pairwise(begins.tolist())]
+    return ByIdentity(evaluate, groups, "candidates", NULL_METRICS, ties=parts[0].ties)
+
+
+def exceedance_at_chance(parts: Sequence[Array], at: Array, n_trials: Sequence[int]) -> Array:
+    """The CCDF [k] at chance of all groups, of log2(N p) [cells] of each: trials weigh alike."""
+    total: Array = np.sum([exceedance(cells, at) * n for cells, n in zip(parts, n_trials)], axis=0) / sum(n_trials)
+    return total

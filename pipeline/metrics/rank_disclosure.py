@@ -1,6 +1,9 @@
 """Similarity rank disclosure (SRD): how far down the true speaker stands among N references (arXiv 2605.07291).
 
-See pipeline/metrics/README.md, section 13.
+See pipeline/metrics/README.md, sections 3 and 13.
+
+For intervals inputs are weighted by their speaker and the N references stay; for null bands the identities of the
+references are permuted as wholes, so that inputs which share a pseudo-voice stay together.
 
 Conventions: similarities are [inputs, references], higher means more similar (negate distances); rank 1 is the most
 similar. MaxD and MeanD are bits, IdR and RS fractions; lower is more private, but for RS.
@@ -17,8 +20,8 @@ import numpy.typing as npt
 from scipy.optimize import brentq, minimize_scalar
 from scipy.special import gammaln, logsumexp
 
-from pipeline.metrics._checks import Array, Indices, MetricError, choice, listed, vector
-from pipeline.metrics._result import quantity
+from pipeline.metrics._base import Array, Indices, MetricError, choice, listed, quantity, vector
+from pipeline.metrics.uncertainty import ByIdentity, BySpeaker
 
 TIES = ("spread", "best", "worst")
 
@@ -176,8 +179,8 @@ def rank_histogram(
 
 def equal_speaker_weights(truth: Indices) -> Array:
     """Weight [n] of each input with which all speakers weigh equally; the sum is n."""
-    held = np.bincount(truth)
-    weights: Array = truth.size / (np.count_nonzero(held) * held[truth])
+    counts = np.bincount(truth)
+    weights: Array = truth.size / (np.count_nonzero(counts) * counts[truth])
     return weights
 
 
@@ -193,12 +196,12 @@ def disclosure(gamma: npt.ArrayLike) -> Disclosure:
     n = g.size
     if n < 2 or (g < 0).any() or abs(g.sum() - 1) > 1e-9:
         raise MetricError("a rank distribution has at least two ranks, no negative share and sum 1")
-    held = g[g > 0]
+    positive = g[g > 0]
     # Shares that are 1/N by construction carry rounding of the division.
     above = g * n > 1 + 1e-12
     return Disclosure(
         max_d=float(np.log2(n * g.max())) if g.max() * n > 1 + 1e-12 else 0.0,
-        mean_d=max(float((held * np.log2(n * held)).sum()), 0.0),
+        mean_d=max(float((positive * np.log2(n * positive)).sum()), 0.0),
         idr=float(g[0]),
         rank_spread=float(np.count_nonzero(above) / n),
     )
@@ -238,9 +241,9 @@ def srd(
     n, n_references = s.shape
     histogram = rank_histogram(ranks, n_references, ties=ties, weights=weights)
     rank = {"spread": (ranks.best + ranks.worst) / 2, "best": ranks.best, "worst": ranks.worst}[ties].astype(np.float64)
-    held = np.bincount(t, minlength=n_references)
+    counts = np.bincount(t, minlength=n_references)
     mean_rank = np.full(n_references, np.nan)
-    mean_rank[held > 0] = np.bincount(t, rank, n_references)[held > 0] / held[held > 0]
+    mean_rank[counts > 0] = np.bincount(t, rank, n_references)[counts > 0] / counts[counts > 0]
     total = n if weights is None else float(np.asarray(weights, dtype=np.float64).sum())
     return Srd(
         n_references=n_references,
@@ -283,11 +286,11 @@ def fit_beta_binomial(histogram: npt.ArrayLike, total: float = 1.0) -> BetaBinom
     peaks = (profile >= np.append(profile[1:], -np.inf)) & (profile >= np.append(-np.inf, profile[:-1]))
     for k in map(int, np.flatnonzero(peaks)):
         bounds = (grid[max(k - 1, 0)], grid[min(k + 1, grid.size - 1)])
-        found = minimize_scalar(
+        peak = minimize_scalar(
             lambda x: -family.log_likelihood(x), bounds=bounds, method="bounded", options={"xatol": 1e-10}
         )
-        if -found.fun > best:
-            best_x, best = float(found.x), float(-found.fun)
+        if -peak.fun > best:
+            best_x, best = float(peak.x), float(-peak.fun)
 
     limits = (
         (_binomial(p[0], p.size), "alpha and beta grow without bound: a binomial law"),
@@ -347,8 +350,8 @@ class _Constrained:
         return law
 
     def cross_likelihood(self, log_law: Array) -> float:
-        held = self.p > 0
-        return float(self.p[held] @ log_law[held])
+        seen = self.p > 0
+        return float(self.p[seen] @ log_law[seen])
 
     def log_likelihood(self, log_alpha: float) -> float:
         return self.cross_likelihood(self.log_law(log_alpha))
@@ -377,3 +380,72 @@ def _similarities(similarity: npt.ArrayLike) -> Array:
     if np.isnan(s).any():
         raise MetricError(f"{int(np.isnan(s).sum())} of {s.size} similarities are NaN")
     return s
+
+
+NULL_METRICS = ("max_d", "mean_d", "rank_spread")
+
+
+def srd_by_speaker(
+    similarity: npt.ArrayLike, truth: npt.ArrayLike, ties: str = "spread", weights: npt.ArrayLike | None = None
+) -> BySpeaker:
+    """``mean_d`` and ``idr`` as a function of speaker weights, for intervals; MaxD and RS have a null band instead.
+
+    Args:
+        similarity, truth, ties, weights: as of :func:`pipeline.metrics.srd`.
+
+    Raises:
+        MetricError: as of ``srd``.
+    """
+    t = np.asarray(truth, dtype=np.int64)
+    ranks = true_ranks(similarity, t)
+    n_references = np.asarray(similarity).shape[1]
+    base = np.ones(t.size) if weights is None else np.asarray(weights, dtype=np.float64)
+
+    def evaluate(speaker_weights: Array) -> dict[str, float]:
+        disclosed = disclosure(rank_histogram(ranks, n_references, ties=ties, weights=base * speaker_weights[t]))
+        return {"mean_d": disclosed.mean_d, "idr": disclosed.idr}
+
+    speakers = np.unique(t)
+    return BySpeaker(
+        evaluate,
+        speakers,
+        degrees=speakers.size - 1,
+        bounds={"mean_d": (0.0, float(np.log2(n_references))), "idr": (0.0, 1.0)},
+        rates={"idr": (0.0, 1.0)},
+        n_rated=speakers.size,
+    )
+
+
+def srd_by_identity(
+    similarity: npt.ArrayLike, truth: npt.ArrayLike, ties: str = "spread", weights: npt.ArrayLike | None = None
+) -> ByIdentity:
+    """``max_d``, ``mean_d`` and ``rank_spread`` as a function of the references' identities, for null bands.
+
+    Equal MaxD and RS are told apart by MeanD.
+
+    Args:
+        similarity, truth, ties, weights: as of :func:`pipeline.metrics.srd`.
+
+    Raises:
+        MetricError: as of ``srd``.
+    """
+    t = np.asarray(truth, dtype=np.int64)
+    true_ranks(similarity, t)
+    best, worst = rank_all(similarity)
+    n, n_references = best.shape
+    row = np.arange(n)
+
+    def evaluate(identity: Indices) -> dict[str, float]:
+        column = identity[t]
+        ranks = Ranks(best[row, column].astype(np.int64), worst[row, column].astype(np.int64))
+        disclosed = disclosure(rank_histogram(ranks, n_references, ties=ties, weights=weights))
+        return {"max_d": disclosed.max_d, "mean_d": disclosed.mean_d, "rank_spread": disclosed.rank_spread}
+
+    return ByIdentity(
+        evaluate,
+        [np.arange(n_references)],
+        "references",
+        NULL_METRICS,
+        ties={"max_d": "mean_d", "rank_spread": "mean_d"},
+        low=("rank_spread",),
+    )

@@ -14,8 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pipeline.metrics._checks import Undefined
-from pipeline.metrics._result import quantity
+from pipeline.metrics._base import Undefined, quantity
 
 # Sums over many trials leave rounding of this order where the exact value is 0.
 _ZERO = 1e-12
