@@ -127,7 +127,7 @@ def describe(topic: str) -> list[str]:
     for field, info in found.Settings.model_fields.items():
         if inspect.isclass(info.annotation) and issubclass(info.annotation, ComponentSettings):
             lines += ["", *_describe_fields(f"{topic}.{field}", info.annotation)]
-    return [*lines, *(["", *_describe_metrics(found.metrics)] if group == "metric" else [])]
+    return [*lines, *(["", *_describe_metrics(component("families", name).metrics)] if group == "metric" else [])]
 
 
 def _describe_fields(part: str, model: type[ComponentSettings]) -> list[str]:
@@ -272,7 +272,7 @@ def _describe_type(kind: Any, metadata: Sequence[Any] = ()) -> str:
         return f"mapping of labels to {_describe_type(arguments[1])}"
     if issubclass(kind, ComponentSettings):
         return "settings"
-    limits = [asdict(each) if is_dataclass(each) else vars(each) for each in metadata]
+    limits = [asdict(each) if is_dataclass(each) and not isinstance(each, type) else vars(each) for each in metadata]
     shown = [form.format(limit[name]) for limit in limits for name, form in SIGNS.items() if name in limit]
     words = {bool: "true or false", int: "whole number", float: "number", str: "text"}[kind]
     return words + (f" {', '.join(shown)}" if shown else "")
