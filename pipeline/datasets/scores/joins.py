@@ -274,7 +274,7 @@ def match_tables(
     for number, table in enumerate(tables):
         score = check_scores(table, number < len(distance) and distance[number])
         index = _index_keys(keys[number + 1], names, table.where, "scores")
-        place = index.get_indexer(trials)
+        place = index.get_indexer(pd.Index(trials))
         if (missing := trials[place < 0]).size:
             raise DataError(
                 f"{missing.size} trials have no score: {_list_pairs(names, missing)}{_find_twin(names, missing)}",
@@ -500,7 +500,7 @@ def join_matrix(
 def _find_places(listed: SpeakerTable, column: pa.ChunkedArray, path: Path) -> Keys:
     """Place of each id of a column among those that are listed."""
     names, (codes,) = number_ids([column])
-    place = pd.Index(listed.ids).get_indexer(names)[codes]
+    place = pd.Index(listed.ids).get_indexer(pd.Index(names))[codes]
     unknown = _list_distinct(codes[place < 0])
     if unknown.size:
         raise DataError(

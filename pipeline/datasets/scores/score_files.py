@@ -372,7 +372,7 @@ def _make_score_set(score_file: ScoreFile, matched: MatchedTrials) -> ScoreSet:
         # Whoever is linked by targets is called after the first of their names.
         groups = pd.DataFrame({"group": np.concatenate(joined.sides), "name": np.concatenate([models, utterances])})
         first = groups.groupby("group")["name"].min()
-        enrolled, spoken = ("linked to " + first[side].to_numpy(object) for side in joined.sides)
+        enrolled, spoken = (np.asarray("linked to " + first[side].to_numpy(object)) for side in joined.sides)
     table = pd.DataFrame(
         {
             "model_speaker": enrolled,
