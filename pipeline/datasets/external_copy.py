@@ -133,7 +133,7 @@ class Gaps:
         if self.allow_partial:
             self.dropped += [Dropped(str(row["utterance"]), str(row["set"]), faults[0].what) for row in rows]
         else:
-            self.faults.found += faults
+            self.faults.found.extend(faults)
         settled = {(row["set"], row["utterance"]) for row in rows}
         self.explained += [gap for gap in self.missing if (gap[0]["set"], gap[0]["utterance"]) in settled]
         self.missing = [gap for gap in self.missing if (gap[0]["set"], gap[0]["utterance"]) not in settled]

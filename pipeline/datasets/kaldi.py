@@ -78,46 +78,39 @@ def add_sets(
         cuts: how other sets are cut.
         starts: where relative paths of ``wav.scp`` may start.
     """
-    links = settings.follow_links
-    enrolments = [read_set(folder, listing.faults) for folder, _ in pairs]
-    groups = [[read_set(folder, listing.faults) for folder in folders] for _, folders in pairs]
-    alone = [read_set(folder, listing.faults) for folder in singles]
-    uncut = [read_set(cut.folder, listing.faults) for cut in cuts]
-
+    faults = listing.faults
+    enrolments = [read_set(folder, faults) for folder, _ in pairs]
+    groups = [[read_set(folder, faults) for folder in folders] for _, folders in pairs]
+    alone = [read_set(folder, faults) for folder in singles]
+    uncut = [read_set(cut.folder, faults) for cut in cuts]
     sets = [*enrolments, *(kaldi_set for group in groups for kaldi_set in group), *alone, *uncut]
     listing.notes += [note for kaldi_set in sets for note in kaldi_set.notes]
     start = find_audio_root(settings, sets, [*starts], root, listing)
+
+    def list_rows(kaldi_set: KaldiSet, role: str = "trial") -> list[Utterance]:
+        return list_utterances(kaldi_set, role, start, faults, settings.follow_links)
+
     for enrolment, group in zip(enrolments, groups):
-        listing.utterances += list_utterances(enrolment, "enrolment", start, listing.faults, links)
+        listing.utterances += list_rows(enrolment, "enrolment")
         for kaldi_set in group:
-            listing.utterances += list_utterances(kaldi_set, "trial", start, listing.faults, links)
+            listing.utterances += list_rows(kaldi_set)
     _fill_sexes(listing)
     for enrolment, group in zip(enrolments, groups):
-        enrolled = _list_enrolled(enrolment, listing.faults)
+        enrolled = _list_enrolled(enrolment, faults)
         for kaldi_set in group:
-            _add_list(listing, kaldi_set.name, enrolment.name, enrolled, *_choose_list(kaldi_set, listing.faults))
+            _add_list(listing, kaldi_set.name, enrolment.name, enrolled, *_choose_list(kaldi_set, faults))
     for kaldi_set in alone:
-        _add_single(
-            listing, kaldi_set, list_utterances(kaldi_set, "trial", start, listing.faults, links), settings.seed
-        )
+        _add_single(listing, kaldi_set, list_rows(kaldi_set), settings.seed)
     halved = [kaldi_set.name for kaldi_set in alone if not kaldi_set.trials and kaldi_set.enrolls is None]
     if halved:
         listings.note_halves(listing, halved, settings.seed)
     for kaldi_set, cut in zip(uncut, cuts):
         table = cut.folder / cut.enrolment[0]
         if table.exists():
-            kaldi_set.enrolls = list(read_records(table, listing.faults, range(1, 2)))
-            _add_cut(
-                listing,
-                kaldi_set,
-                list_utterances(kaldi_set, "trial", start, listing.faults, links),
-                cut.enrolment[1],
-                cut.trials,
-            )
+            kaldi_set.enrolls = list(read_records(table, faults, range(1, 2)))
+            _add_cut(listing, kaldi_set, list_rows(kaldi_set), cut.enrolment[1], cut.trials)
         else:
-            listing.faults.add(
-                "missing-table", f"the set {kaldi_set.name} has lists of trials and no {table.name}", table
-            )
+            faults.add("missing-table", f"the set {kaldi_set.name} has lists of trials and no {table.name}", table)
 
 
 def add_training(settings: DatasetSettings, folder: Path, listing: Listing) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -111,22 +111,18 @@ def prepare_data(
     checked, untrainable = _read_copies(corpus, copies, allow_partial, threads, cache, recordings)
     _compare_runs(copies, checked)
     dropped = _merge_dropped(corpus, checked)
-    gone = {
-        (line.set, line.utterance)
-        for key, checked_copy in checked.items()
-        if not copies[key].training
-        for line in checked_copy.dropped
-    }
+    evaluated = [checked_copy for key, checked_copy in checked.items() if not copies[key].training]
+    gone = {(line.set, line.utterance) for checked_copy in evaluated for line in checked_copy.dropped}
     sets = {name: trials.drop_utterances(trial_set, gone) for name, trial_set in corpus.trials.items()}
     _check_classes(sets, settings)
-    notes = [*corpus.notes, *_label_lines((key, checked_copy.notes) for key, checked_copy in checked.items())]
+    notes = [*corpus.notes, *_label_lines(checked, lambda copy: copy.notes)]
     if gone:
         notes.append(f"{len(gone)} utterances are left out of all systems, because a system lacks them")
     limits = (
-        *_label_lines((key, checked_copy.same.limits) for key, checked_copy in checked.items()),
+        *_label_lines(checked, lambda copy: copy.same.limits),
         *corpus.limits,
         *_describe_dropped(dropped, corpus, sets),
-        *_label_lines((key, checked_copy.limits) for key, checked_copy in checked.items()),
+        *_label_lines(checked, lambda copy: copy.limits),
     )
     files = {key: file for key, file in corpus.transcripts.items() if key not in gone}
     trained_on = set(corpus.manifest.loc[corpus.manifest["role"] == "train", "set"])
@@ -145,8 +141,8 @@ def prepare_data(
     )
 
 
-def _label_lines(lines: Iterable[tuple[Hashable, Iterable[str]]]) -> list[str]:
-    return [f"system {key}: {line}" for key, texts in lines for line in texts]
+def _label_lines(checked: Mapping[Hashable, CheckedCopy], read: Callable[[CheckedCopy], Iterable[str]]) -> list[str]:
+    return [f"system {key}: {line}" for key, copy in checked.items() for line in read(copy)]
 
 
 def _read_copies(

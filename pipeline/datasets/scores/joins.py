@@ -271,18 +271,9 @@ def match_tables(
     order = np.argsort(keys[0])
     trials, is_target = keys[0][order], is_target[order]
     scores = []
-    for number, table in enumerate(tables):
+    for number, (table, table_keys) in enumerate(zip(tables, keys[1:])):
         score = check_scores(table, number < len(distance) and distance[number])
-        index = _index_keys(keys[number + 1], names, table.where, "scores")
-        place = index.get_indexer(pd.Index(trials))
-        if (missing := trials[place < 0]).size:
-            raise DataError(
-                f"{missing.size} trials have no score: {_list_pairs(names, missing)}{_find_twin(names, missing)}",
-                where=f"{table.where}, asked for by {wanted.where}",
-                cause="scores of another list, ids that are spelled differently, or ID1 and ID2 in the other order",
-                remedy="score the missing pairs",
-            )
-        spare = np.sort(np.delete(keys[number + 1], place))
+        place, spare = _find_trials(trials, table_keys, names, table, wanted)
         report_spare(spare.size, _list_pairs(names, spare), table.where, strict, setting, tell)
         scores.append(score[place])
     models, utterances = codes[0][order], codes[1][order]
@@ -293,12 +284,32 @@ def match_tables(
         owner = _map_speakers(speakers, codes[-2], codes[-1], names)
         enrolled, spoken = _look_up_speakers(models, utterances, is_target, owner, names, speakers.where)
         reason = ""
-    known = enrolled is not None and spoken is not None
-    sides = (enrolled, spoken) if known else _link_by_targets(models, utterances, is_target, len(names))
+    has_speakers = enrolled is not None and spoken is not None
+    sides = (enrolled, spoken) if has_speakers else _link_by_targets(models, utterances, is_target, len(names))
     two_sided = bool(np.intersect1d(_list_distinct(models), _list_distinct(utterances)).size)
     where = tuple(table.where for table in tables)
     joined = JoinedTrials(scores, is_target, enrolled, spoken, reason, sides, where, two_sided)  # type: ignore[arg-type]
     return MatchedTrials(joined, names, models, utterances)
+
+
+def _find_trials(
+    trials: Keys, keys: Keys, names: Names, table: Table, wanted: Table
+) -> tuple[npt.NDArray[np.intp], Keys]:
+    """Where each trial stands in a table of these keys, and the keys that are of no trial.
+
+    Raises:
+        DataError: trials that do not stand there, or keys that stand twice.
+    """
+    place = _index_keys(keys, names, table.where, "scores").get_indexer(pd.Index(trials))
+    missing = trials[place < 0]
+    if missing.size:
+        raise DataError(
+            f"{missing.size} trials have no score: {_list_pairs(names, missing)}{_find_twin(names, missing)}",
+            where=f"{table.where}, asked for by {wanted.where}",
+            cause="scores of another list, ids that are spelled differently, or ID1 and ID2 in the other order",
+            remedy="score the missing pairs",
+        )
+    return place, np.sort(np.delete(keys, place))
 
 
 def _read_labels(table: Table, note: Tell, setting: SettingNames) -> Mask:

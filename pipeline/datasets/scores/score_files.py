@@ -367,16 +367,16 @@ def _make_score_set(score_file: ScoreFile, matched: MatchedTrials) -> ScoreSet:
     joined, names = matched.joined, matched.names
     models, utterances = names[matched.models], names[matched.utterances]
     if joined.enrolled is not None and joined.spoken is not None:
-        enrolled, spoken = names[joined.enrolled], names[joined.spoken]
+        speakers = [names[side] for side in (joined.enrolled, joined.spoken)]
     else:
         # Whoever is linked by targets is called after the first of their names.
         groups = pd.DataFrame({"group": np.concatenate(joined.sides), "name": np.concatenate([models, utterances])})
-        first = groups.groupby("group")["name"].min()
-        enrolled, spoken = (np.asarray("linked to " + first[side].to_numpy(object)) for side in joined.sides)
+        first = "linked to " + groups.groupby("group")["name"].min()
+        speakers = [first[side].to_numpy(object) for side in joined.sides]
     table = pd.DataFrame(
         {
-            "model_speaker": enrolled,
-            "speaker": spoken,
+            "model_speaker": speakers[0],
+            "speaker": speakers[1],
             "model": models,
             "utterance": utterances,
             "score": joined.scores[0],
