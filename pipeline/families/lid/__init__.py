@@ -22,7 +22,7 @@ DEFINED = "pipeline/metrics/README.md, section 14c"
 METRICS = {
     "alid": field_of(
         Lid, "alid", "ALID", "average local information disclosure",
-        "The information template who of the enrolled speakers speaks that an attacker gains from one trial utterance, on "
+        "The information about who of the enrolled speakers speaks that an attacker gains from one trial utterance, on "
         "average over utterances: 0 bit means none, log2 N at most; below 0 the attacker is surer than it should be.",
         SOURCE,
     ),
@@ -83,7 +83,7 @@ METRICS = {
     ),
     "alid_stranger": field_of(
         Stranger, "mean", "ALID_stranger", "attribute of a stranger",
-        "The information template an attribute of a speaker whom the attacker has not enrolled, at a slope that was learnt for this "
+        "The information about an attribute of a speaker whom the attacker has not enrolled, at a slope that was learnt for this "
         "question. Rows name the attribute.", DEFINED, summary=False,
     ),
     "alid_stranger_chance": field_of(
