@@ -1,4 +1,4 @@
-"""Disclosure of one among N candidates: what each trial utterance says template who of the enrolled speakers speaks."""
+"""Disclosure of one among N candidates: what each trial utterance says about who of the enrolled speakers speaks."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ METRICS = {
 
 
 class MetricFamily(contracts.MetricFamily):
-    """What each trial utterance discloses template who of N candidates speaks."""
+    """What each trial utterance discloses about who of N candidates speaks."""
 
     Settings = LidSettings
     reads = "trials"
