@@ -427,7 +427,9 @@ def test_limits_are_those_of_scipy_and_need_whole_counts():
     found = m.rank_llr(scores, truth)
     count = round(found.gamma[0] * truth.size)
     want = binomtest(count, truth.size).proportion_ci(0.95, "exact")
-    assert (found.first.rank_one_share_low, found.first.rank_one_share_high) == pytest.approx((want.low, want.high), abs=1e-12)
+    assert (found.first.rank_one_share_low, found.first.rank_one_share_high) == pytest.approx(
+        (want.low, want.high), abs=1e-12
+    )
     want = binomtest(round(found.gamma[found.top.top_rank - 1] * truth.size), truth.size).proportion_ci(
         1 - 0.05 / 7, "exact"
     )

@@ -180,7 +180,11 @@ def test_tpr_at_low_fpr(name):
         if found.tpr is None:
             assert found.reason
             continue
-        assert (found.counts.alarms, found.counts.accepted, found.few) == (want["alarms"], want["accepted"], want["few"])
+        assert (found.counts.alarms, found.counts.accepted, found.few) == (
+            want["alarms"],
+            want["accepted"],
+            want["few"],
+        )
         same(found.achieved_fpr, want["achieved_fpr"])
         same((found.tpr_low, found.tpr_high), want["tpr_cp95"])
 

@@ -37,7 +37,11 @@ def test_numbers_of_each_speaker_are_those_of_loops_over_trials():
     for k, who in enumerate(found.speakers.tolist()):
         own = [s for s, e, o in rows if e == o == who]
         others = [s for s, e, o in rows if e != o and who in (e, o)]
-        assert (found.counts.n_target[k], found.counts.n_nontarget[k], found.counts.n_utterances[k]) == (len(own), len(others), 3)
+        assert (found.counts.n_target[k], found.counts.n_nontarget[k], found.counts.n_utterances[k]) == (
+            len(own),
+            len(others),
+            3,
+        )
         with mpmath.workdps(30):
             halves = [sum(z(llr[s]) for s in own) / len(own), sum(z(-llr[s]) for s in others) / len(others)]
             assert found.d_ece[k] == pytest.approx(float(sum(halves) / (2 * mpmath.log(2))), abs=1e-12)
@@ -116,14 +120,20 @@ def test_a_planted_speaker_is_the_worst_and_told_apart():
 
 @pytest.mark.parametrize(("n", "each", "shift"), [(8, 3, 0.0), (8, 6, 3.0), (16, 10, 1.0)])
 def test_where_all_are_alike_hardly_ever_is_one_told_apart(n, each, shift):
-    called = sum((each_speaker(*trials(n, each, shift=shift, seed=seed)).certainty.p_median <= 0.05).any() for seed in range(60))
+    called = sum(
+        (each_speaker(*trials(n, each, shift=shift, seed=seed)).certainty.p_median <= 0.05).any() for seed in range(60)
+    )
     assert called <= 6, "at most one in twenty, of 60 sets"
 
 
 def test_one_utterance_of_each_leaves_no_interval():
     found = each_speaker(*trials(4, 1))
     assert found.certainty.reason == "no speaker has two trial utterances"
-    assert np.isnan(found.certainty.low).all() and np.isnan(found.certainty.p_median).all() and np.isfinite(found.d_ece).all()
+    assert (
+        np.isnan(found.certainty.low).all()
+        and np.isnan(found.certainty.p_median).all()
+        and np.isfinite(found.d_ece).all()
+    )
 
 
 def test_scores_that_tell_everything_or_nothing():

@@ -1,17 +1,22 @@
-"""The verb ``validate``: its options, and the check of a submission as text, HTML and CSV."""
+"""The verb ``validate``: the configuration, and submissions as text, HTML and CSV."""
 
 from __future__ import annotations
 
 import argparse
+import functools
 import shlex
 import textwrap
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NoReturn
+from typing import Any
 
-from pipeline.errors import ConfigError, os_error
+from pipeline import evaluation
+from pipeline.cli.command_line import read_command_line
+from pipeline.cli.compose import evaluate_each
+from pipeline.errors import ConfigError, DataError, os_error
 from pipeline.files import write_atomically
+from pipeline.stages.settings import Evaluation
 from pipeline.submission import Check, Report
 
 MOST = 5
@@ -40,36 +45,67 @@ class Options:
         return self.html is not None or self.csv is not None or self.training
 
 
-class _Parser(argparse.ArgumentParser):
-    def error(self, message: str) -> NoReturn:
-        raise ConfigError(
-            f"validate: {message}",
-            remedy="voice-privacy validate [--html FILE] [--csv FILE] [--training] OVERRIDES",
-        )
-
-
-def taken(arguments: Sequence[str]) -> tuple[Options, list[str]]:
-    """The options of the verb, and what is left for Hydra.
-
-    Raises:
-        ConfigError: an option lacks its file, or stands in a sweep.
-    """
-    parser = _Parser(prog="validate", add_help=False, allow_abbrev=False)
-    parser.add_argument("--html", type=_file)
-    parser.add_argument("--csv", type=_file)
-    parser.add_argument("--training", action="store_true")
-    found, left = parser.parse_known_args(arguments)
-    options = Options(found.html, found.csv, found.training)
+def main(verb: str, arguments: Sequence[str]) -> int:
+    """Carry out ``validate``; the exit status."""
+    flags: list[tuple[str, dict[str, Any]]] = [
+        ("--html", {"type": _file}),
+        ("--csv", {"type": _file}),
+        ("--training", {"action": "store_true"}),
+    ]
+    line = read_command_line(arguments, verb, flags)
+    options = Options(line.options.html, line.options.csv, line.options.training)
     if options.html is not None and options.html in (options.csv, options.html.with_suffix(".findings.csv")):
         raise ConfigError(
             f"validate: the page and the table would be one file, {options.html}", remedy="--html check.html"
         )
-    if (options.html or options.csv) and any(one in ("-m", "--multirun") for one in left):
+    if (options.html or options.csv) and line.sweeps:
         raise ConfigError(
             "validate: the jobs of a sweep would write over each other's files",
             remedy="leave out -m: several systems are checked together with system=[A,B]",
         )
-    return options, left
+    return evaluate_each(line, functools.partial(validate, options), without_models=True)
+
+
+def validate(options: Options, asked: Evaluation, values: dict[str, Any]) -> int:
+    """The configuration has been checked when this is reached; submissions are, where they and the data set are there.
+
+    Raises:
+        ConfigError: a check of audio was asked for, and there is none to be had; or a scorecard's table cannot be read.
+    """
+    from pipeline.report.scorecard import runs as of_runs
+
+    of_runs.ready(asked.recipe, asked.scorecard)
+    if asked.dataset.is_given:
+        print(f"valid: dataset {asked.dataset.name}, metrics {', '.join(asked.metrics)}")
+        return 0
+    print(
+        f"valid: dataset {asked.dataset.name}, systems {', '.join(asked.systems)}, "
+        f"extractors {', '.join(asked.extractors)}, attackers {', '.join(asked.attackers)}"
+    )
+    for line in (*asked.models.passed_over, *list_needed(asked)):
+        print(line)
+    evaluation.check_training(asked)
+    found = evaluation.submission(asked, options.training)
+    if isinstance(found, str):
+        if options.asks:
+            raise ConfigError(
+                f"no audio can be checked: {found}",
+                remedy="voice-privacy validate dataset=kaldi dataset.root=DIR '+system.mine={name: external, root: WAVS}'",
+            )
+        print(f"audio was not looked at: {found}")
+        return 0
+    name = asked.dataset.label or Path(asked.dataset.root).expanduser().resolve().name
+    labels = [label for label, one in asked.systems.items() if one.component.copies(one.settings) is not None]
+    for line in write(found, options, f"Submission {', '.join(labels)} to {name}"):
+        print(line)
+    for line in lines(found, where_all_are(options)):
+        print(line)
+    return DataError.status if found.is_wrong else 0
+
+
+def list_needed(asked: Evaluation) -> list[str]:
+    """What of models and vectors is not there: nothing that the data lack."""
+    return [f"a run would also need: what {fault.where} asks for; {fault.what}" for fault in asked.models.lacking]
 
 
 def _file(text: str) -> Path:

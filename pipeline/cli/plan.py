@@ -1,32 +1,42 @@
-"""The verb ``plan``: its option, and what is printed."""
+"""The verb ``plan``: what a run would do, stage by stage, and why."""
 
 from __future__ import annotations
 
-import argparse
+import functools
 from collections.abc import Iterator, Sequence
-from typing import NoReturn
+from typing import Any
 
+from pipeline import evaluation
+from pipeline.cli.command_line import read_command_line
+from pipeline.cli.compose import evaluate_each
+from pipeline.cli.progress import Meter
 from pipeline.engine.room import Estimate, said
 from pipeline.engine.task import Task
 from pipeline.engine.why import Reason
-from pipeline.errors import ConfigError
 from pipeline.evaluation import Planned
+from pipeline.stages.settings import Evaluation
 
 MOST = 8
 """So many reasons of a stage stand on the screen."""
 
 
-class _Parser(argparse.ArgumentParser):
-    def error(self, message: str) -> NoReturn:
-        raise ConfigError(f"plan: {message}", remedy="voice-privacy plan [--tasks] OVERRIDES")
+def main(verb: str, arguments: Sequence[str]) -> int:
+    """Carry out ``plan``; the exit status."""
+    line = read_command_line(arguments, verb, [("--tasks", {"action": "store_true"})])
+    return evaluate_each(line, functools.partial(plan, line.options.tasks))
 
 
-def taken(arguments: Sequence[str]) -> tuple[bool, list[str]]:
-    """Whether each task is listed, and what is left for Hydra."""
-    parser = _Parser(prog="plan", add_help=False, allow_abbrev=False)
-    parser.add_argument("--tasks", action="store_true")
-    found, left = parser.parse_known_args(arguments)
-    return bool(found.tasks), left
+def plan(each: bool, asked: Evaluation, values: dict[str, Any]) -> int:
+    """Print what a run would do, stage by stage, and why; what stands on work not yet done counts as to compute.
+
+    Raises:
+        StageFailed: what is known to be needed does not fit on the disk; all else is printed before.
+    """
+    planned = evaluation.plan(asked, Meter())
+    for line in lines(planned, each):
+        print(line)
+    planned.refuse()
+    return 0
 
 
 def lines(planned: Planned, each: bool) -> Iterator[str]:
