@@ -134,14 +134,19 @@ def weighted_linear(scores: Array, is_target: Mask, weights: Array, start: Linea
     centre, scale = float(scores.mean()), float(scores.std())
     if scale <= 0:
         raise Undefined(_NO_SLOPE)
-    x = (scores - centre) / scale
+    slope, offset = (0.0, 0.0) if start is None else (start.slope * scale, start.offset + start.slope * centre)
+    slope, offset = _fit_logistic((scores - centre) / scale, is_target, weights, slope, offset)
+    return Linear(slope / scale, offset - slope * centre / scale)
+
+
+def _fit_logistic(x: Array, is_target: Mask, weights: Array, slope: float, offset: float) -> tuple[float, float]:
+    """Slope and offset of least Cllr of standardised scores [n], by Newton's method from the ones given."""
     sign = np.where(is_target, 1.0, -1.0)
     weight = 0.5 * weights / np.where(is_target, weights[is_target].sum(), weights[~is_target].sum())
 
     def loss(slope: float, offset: float) -> float:
         return float(weight @ np.logaddexp(0.0, -sign * (slope * x + offset)))
 
-    slope, offset = (0.0, 0.0) if start is None else (start.slope * scale, start.offset + start.slope * centre)
     value = loss(slope, offset)
     for _ in range(200):
         wrong = expit(-sign * (slope * x + offset))
@@ -162,7 +167,7 @@ def weighted_linear(scores: Array, is_target: Mask, weights: Array, start: Linea
         previous, value = value, loss(slope, offset)
         if float(gradient @ step) < 1e-20 or size <= 1e-10 or previous - value < 0:
             break
-    return Linear(slope / scale, offset - slope * centre / scale)
+    return slope, offset
 
 
 def _scaled(scores: Array, is_target: Mask, weights: Array, largest: float) -> Linear:

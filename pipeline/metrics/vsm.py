@@ -136,12 +136,7 @@ def similarity_matrix(
     rows = pair_rows(values, pairs)
     plain = calibrate_rows(rows, laplace=False)
     sums = _cell_sums(values, pairs, rows, similarity, scores_are_llr)
-    cells = sums.similarity / sums.count
-    matrix = expit(cells) if similarity == "sigmoid_mean" else np.exp(cells)
-    if np.isnan(matrix).any():
-        i, j = np.argwhere(np.isnan(matrix))[0]
-        raise MetricError(f"the LLRs of {labels[i]} against {labels[j]} hold both +inf and -inf: they have no mean")
-
+    matrix = _similarity_of_cells(sums, similarity, labels)
     signed = signed_dominance(matrix)
     return SimilarityMatrix(
         matrix=matrix,
@@ -153,6 +148,20 @@ def similarity_matrix(
         cllr_min=cllr_of_blocks(plain),
         **_of_speakers(sums),
     )
+
+
+def _similarity_of_cells(sums: _CellSums, similarity: str, labels: Sequence[str]) -> Array:
+    """The matrix [N, N] from the sums of its cells.
+
+    Raises:
+        MetricError: a cell without a mean.
+    """
+    cells = sums.similarity / sums.count
+    matrix = expit(cells) if similarity == "sigmoid_mean" else np.exp(cells)
+    if np.isnan(matrix).any():
+        i, j = np.argwhere(np.isnan(matrix))[0]
+        raise MetricError(f"the LLRs of {labels[i]} against {labels[j]} hold both +inf and -inf: they have no mean")
+    return matrix
 
 
 def _of_speakers(sums: _CellSums) -> dict[str, Array]:
