@@ -54,7 +54,7 @@ class Difference:
     )
     reason: str = quantity("", "why there is no p-value, or empty")
     n_speakers: int = quantity("count", "speakers that were swapped")
-    draw_swaps: int = quantity("count", "swaps that were looked at")
+    swaps: int = quantity("count", "swaps that were looked at")
     exact: bool = quantity("", "all swaps were enumerated")
 
 
