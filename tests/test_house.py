@@ -143,7 +143,7 @@ MENTIONS: dict[tuple[Kind, str], dict[str, str]] = {
     },
     ("backends", "cosine"): {
         "pipeline/backends/_adaptation.py": MESSAGE,
-        "pipeline/backends/plda/model.py": MESSAGE,
+        "pipeline/backends/plda/training.py": MESSAGE,
         "pipeline/backends/wccn.py": MESSAGE,
         "pipeline/datasets/scores/discovery.py": SCRIPTS,
         "pipeline/datasets/scores/columns.py": f"{WORD}: a column of other people's score files",
@@ -172,7 +172,6 @@ MENTIONS: dict[tuple[Kind, str], dict[str, str]] = {
         "pipeline/cli/from_scores.py": "a verb over score files, which needs no component",
         "pipeline/extractors/f0/__init__.py": f"{WORD}: a mode of pYIN, that of the paper on SRD",
         "pipeline/extractors/f0/pyin.py": f"{WORD}: a mode of pYIN, that of the paper on SRD",
-        "pipeline/metrics/__init__.py": "the function of the metric core",
         "pipeline/protocol/halves.py": MESSAGE,
     },
     ("families", "vsm"): {
@@ -182,9 +181,7 @@ MENTIONS: dict[tuple[Kind, str], dict[str, str]] = {
     },
     ("families", "lid"): {
         "pipeline/cli/score_disclosure.py": "a verb over score files, which needs no component",
-        "pipeline/metrics/__init__.py": "the function of the metric core",
     },
-    ("families", "zebra"): {"pipeline/metrics/__init__.py": "the function of the metric core"},
     ("trainers", "finetune"): {
         "pipeline/nets/finetunable.py": "what adapts an extractor with weights where the configuration names another trainer",
     },
@@ -201,9 +198,7 @@ MENTIONS: dict[tuple[Kind, str], dict[str, str]] = {
     },
     ("executors", "processes"): {"pipeline/cli/status_text.py": f"{WORD}: a key of what --json prints"},
     ("executors", "slurm"): {
-        "pipeline/cli/compose.py": f"{WORD}: the extra that brings what speaks to a cluster",
-        "pipeline/evaluation/doctor/__init__.py": f"{WORD}: what of this machine is looked at",
-        "pipeline/evaluation/doctor/cluster.py": "whether jobs could be sent from here",
+        "pipeline/cli/doctor.py": "whether jobs could be sent from here",
     },
 }
 """Files that mention a component by name and are neither its own nor its options, with the reason."""

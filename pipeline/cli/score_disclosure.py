@@ -356,9 +356,9 @@ def _lid(options: argparse.Namespace, report: Report, attack: Attack, slope: flo
 def _ranks(options: argparse.Namespace, report: Report, attack: Attack) -> None:
     s, t = attack.scores, attack.truth
     found = metrics.rank_llr(s, t, ties=options.ties)
-    for part in dataclasses.fields(found):
-        if part.name not in ("n_candidates", "n_trials", "reason"):
-            report.put(("rank_llr", part.name), getattr(found, part.name), found.reason)
+    for name, value in metrics.flatten(found).items():
+        if name not in ("n_candidates", "n_trials", "reason"):
+            report.put(("rank_llr", name), value, found.reason)
     curve = metrics.pi_link_curve(s, t, ties=options.ties)
     for name in ("population", "value", "chance", "tied"):
         report.put(("pi_link", name), getattr(curve, name))
@@ -379,17 +379,16 @@ def _evidence(options: argparse.Namespace, report: Report, attack: Attack) -> No
     claimed, spoken = np.tile(np.arange(n_candidates), n), np.repeat(attack.truth, n_candidates)
     trials = metrics.Trials(attack.scores.ravel(), claimed, spoken)
     worst = metrics.worst_evidence(trials)
-    for part in dataclasses.fields(worst):
-        if part.name != "reason":
-            report.put(("evidence", part.name), getattr(worst, part.name), worst.reason)
+    for name, value in metrics.flatten(worst).items():
+        if name != "reason":
+            report.put(("evidence", name), value, worst.reason)
     if worst.reversed:
         report.note("the negated scores show stronger evidence than the scores: classes may be the wrong way round")
     for fpr in FPRS:
         found = metrics.tpr_evidence(trials, fpr)
-        for part in dataclasses.fields(found):
-            if part.name not in ("fpr", "reason"):
-                value = getattr(found, part.name)
-                report.put(("tpr_at_fpr", f"{fpr:g}", part.name), value, found.reason or "no target is accepted")
+        for name, value in metrics.flatten(found).items():
+            if name not in ("fpr", "reason"):
+                report.put(("tpr_at_fpr", f"{fpr:g}", name), value, found.reason or "no target is accepted")
     target, nontarget = trials.scores[trials.is_target], trials.scores[~trials.is_target]
     report.put(("d_sys", "exact"), metrics.d_sys(target, nontarget))
     try:

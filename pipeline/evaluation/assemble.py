@@ -39,7 +39,7 @@ def assemble_graph(evaluation: Evaluation, data: Prepared, machine: Machine) -> 
     """
     graph = Graph()
     features = Features(machine, graph)
-    if data.given:
+    if data.score_sets:
         plan = Plan(evaluation, data, graph, Trainings(None, {}, (), {}), [], features)
     else:
         sets = SpeechSets(evaluation, data, machine)
@@ -53,14 +53,14 @@ def assemble_graph(evaluation: Evaluation, data: Prepared, machine: Machine) -> 
         features.extract(_needs(plan))
         plan_back_ends(plan)
     for kind in find_kinds():
-        if not (kind.needs_speech and data.given):
+        if not (kind.needs_speech and data.score_sets):
             kind.plan(plan)
-    if not data.given:
+    if not data.score_sets:
         _note_attackers(plan)
         _note_unmeasured(plan)
     unformed = [*list_unformed(evaluation, data.trials), *list_unranked(evaluation, data.trials)]
     graph.notes += unformed
-    graph.limits += [] if data.given else unformed
+    graph.limits += [] if data.score_sets else unformed
     return graph
 
 
@@ -119,7 +119,7 @@ def _note_attackers(plan: Plan) -> None:
 def _note_attacker(plan: Plan, name: str, system: str) -> None:
     attacker = plan.evaluation.attackers[name]
     able = {extractor.name for extractor, _ in plan.pairs(attacker, system, name, "trials")}
-    if not able and system in plan.data.untrainable:
+    if not able and system in plan.data.training_gaps.untrainable:
         return
     if not able and plan.families("trials"):
         raise ConfigError(
@@ -161,7 +161,7 @@ def _note_untrainable(plan: Plan) -> None:
     if not plan.families("trials"):
         return
     attacked = {attempt.cell.system.system for attempt in plan.attempts}
-    unattacked = [reason for system, reason in plan.data.untrainable.items() if system not in attacked]
+    unattacked = [reason for system, reason in plan.data.training_gaps.untrainable.items() if system not in attacked]
     if unattacked:
         raise DataError(
             f"nothing is left to attack a system by: {'; '.join(unattacked)}",
@@ -175,9 +175,9 @@ def _note_untrainable(plan: Plan) -> None:
             for name, attacker in plan.evaluation.adapting.items()
             if not plan.pairs(attacker, system, name, "trials")
         ]
-        if untried and system in plan.data.untrainable:
+        if untried and system in plan.data.training_gaps.untrainable:
             plan.graph.limits.append(
-                f"not tried on {system}: {few(untried)}, for {plan.data.untrainable[system]}; under the other attackers alone "
+                f"not tried on {system}: {few(untried)}, for {plan.data.training_gaps.untrainable[system]}; under the other attackers alone "
                 f"{system} may look more private than it is"
             )
 

@@ -8,11 +8,10 @@ from pydantic import field_validator
 
 from pipeline import contracts
 from pipeline.contracts import Measured, Metric, Row, Trials, numeric
-from pipeline.families._rows import row
-from pipeline.families._trials import coded, counts
-from pipeline.families._uncertainty import UncertaintySettings, bands, intervals
-from pipeline.families._words import TRIALS
-from pipeline.metrics import Undefined, d_sys, trials_by_identity, trials_by_speaker
+from pipeline.families._common import TRIALS, UncertaintySettings, bands, code_speakers, count_trials, intervals, row
+from pipeline.metrics._base import Undefined
+from pipeline.metrics.linkability import d_sys
+from pipeline.metrics.trial_uncertainty import trials_by_identity, trials_by_speaker
 
 VERSION = "linkability 1"
 EXACT = "d_sys.exact"
@@ -41,17 +40,13 @@ class LinkabilitySettings(UncertaintySettings):
 
 METRICS = {
     "d_sys": Metric(
-        "D_sys",
-        "linkability",
+        "D_sys", "linkability",
         "How surely two recordings of one speaker can be told to be linked by their score, on average over such pairs: 0 % "
         "means that no pair can be linked, 100 % that every pair can. Variant exact: likelihood ratios by the best possible "
         "calibration; vpc: by bins of equal width, as the VoicePrivacy Challenges 2020 and 2022 computed it.",
-        "fraction",
-        "lower",
-        (0.0, 1.0),
-        "Gomez-Barrero et al. 2018; Maouche et al. 2020",
-    )
-}
+        "fraction", "lower", (0.0, 1.0), "Gomez-Barrero et al. 2018; Maouche et al. 2020",
+    ),
+}  # fmt: skip
 
 
 class MetricFamily(contracts.MetricFamily):
@@ -78,13 +73,13 @@ class MetricFamily(contracts.MetricFamily):
 
 
 def _row(settings: LinkabilitySettings, data: Trials, variant: str) -> Row:
-    number = counts(data)
+    number = count_trials(data)
     try:
         value = d_sys(data.scores[data.target], data.scores[~data.target], variant=variant)
     except Undefined as undefined:
         return row("d_sys", variant=variant, reason=str(undefined), counts=number)
     if variant != "exact":
         return row("d_sys", value, variant=variant, counts=number)
-    interval = intervals(settings, lambda: trials_by_speaker(coded(data), [EXACT]))
-    null = bands(settings, lambda: trials_by_identity(coded(data), [EXACT]), "null band over enrolment models")
+    interval = intervals(settings, lambda: trials_by_speaker(code_speakers(data), [EXACT]))
+    null = bands(settings, lambda: trials_by_identity(code_speakers(data), [EXACT]), "null band over enrolment models")
     return row("d_sys", value, variant=variant, interval=interval.get(EXACT), band=null.get(EXACT), counts=number)

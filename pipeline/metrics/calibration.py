@@ -1,6 +1,6 @@
 """Calibration trained on one run and applied to another, and the disclosure that is left, C_ECE (Noe 2022, Eq. 15-16).
 
-See pipeline/metrics/README.md, section 10.
+See pipeline/metrics/README.md, sections 3 and 10.
 
 Conventions: higher scores mean more similar; a map gives natural-log LLRs; C_ECE and Cllr are bits. Run f0 trains,
 run f1 is attacked; they differ in the randomness of the system alone.
@@ -15,11 +15,21 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import expit
 
-from pipeline.metrics._checks import Array, Mask, MetricError, Undefined, choice, classes, vector
-from pipeline.metrics._result import quantity
-from pipeline.metrics.cllr import cllr, cllr_min
-from pipeline.metrics.ece import D_ECE_MAX, d_ece, d_ece_oracle
+from pipeline.metrics._base import (
+    Array,
+    Indices,
+    Mask,
+    MetricError,
+    Undefined,
+    check_choice,
+    check_classes,
+    check_vector,
+    quantity,
+)
+from pipeline.metrics.information import D_ECE_MAX, cllr, cllr_min, cllr_of_blocks, d_ece, d_ece_of_blocks, d_ece_oracle
 from pipeline.metrics.pav import Calibration, Rows, calibrate, calibrate_rows
+from pipeline.metrics.trials import Trials
+from pipeline.metrics.uncertainty import BySpeaker
 
 METHODS = ("linear", "isotonic")
 BETWEEN = ("step", "linear")
@@ -39,7 +49,7 @@ class Linear:
         Raises:
             MetricError: NaN.
         """
-        s = vector(scores, "scores")
+        s = check_vector(scores, "scores")
         with np.errstate(over="ignore"):
             return np.full(s.size, self.offset) if self.slope == 0 else self.slope * s + self.offset
 
@@ -58,7 +68,7 @@ class Isotonic:
         Raises:
             MetricError: NaN.
         """
-        s = vector(scores, "scores")
+        s = check_vector(scores, "scores")
         if self.between == "step":
             return self.calibration.apply(s)
         knots = np.column_stack([self.calibration.lowest, self.highest]).ravel()
@@ -97,7 +107,7 @@ def linear_calibration(target: npt.ArrayLike, nontarget: npt.ArrayLike) -> Linea
         MetricError: NaN, infinite scores, an empty class.
         Undefined: the classes do not overlap: the slope grows without bound; or numbers are too coarse for a slope.
     """
-    t, n = classes(target, nontarget)
+    t, n = check_classes(target, nontarget)
     is_target = np.concatenate([np.ones(t.size, dtype=np.bool_), np.zeros(n.size, dtype=np.bool_)])
     return weighted_linear(np.concatenate([t, n]), is_target, np.ones(is_target.size))
 
@@ -115,9 +125,9 @@ def weighted_linear(scores: Array, is_target: Mask, weights: Array, start: Linea
         MetricError: infinite scores, a class without weight.
         Undefined: the classes do not overlap, or the scores lie too close together or too far apart for a slope.
     """
-    held = weights > 0
-    if not held.all():
-        scores, is_target, weights = scores[held], is_target[held], weights[held]
+    weighted = weights > 0
+    if not weighted.all():
+        scores, is_target, weights = scores[weighted], is_target[weighted], weights[weighted]
     t, n = scores[is_target], scores[~is_target]
     for array, name in ((t, "target"), (n, "non-target")):
         if not array.size:
@@ -134,14 +144,19 @@ def weighted_linear(scores: Array, is_target: Mask, weights: Array, start: Linea
     centre, scale = float(scores.mean()), float(scores.std())
     if scale <= 0:
         raise Undefined(_NO_SLOPE)
-    x = (scores - centre) / scale
+    slope, offset = (0.0, 0.0) if start is None else (start.slope * scale, start.offset + start.slope * centre)
+    slope, offset = _fit_logistic((scores - centre) / scale, is_target, weights, slope, offset)
+    return Linear(slope / scale, offset - slope * centre / scale)
+
+
+def _fit_logistic(x: Array, is_target: Mask, weights: Array, slope: float, offset: float) -> tuple[float, float]:
+    """Slope and offset of least Cllr of standardised scores [n], by Newton's method from the ones given."""
     sign = np.where(is_target, 1.0, -1.0)
     weight = 0.5 * weights / np.where(is_target, weights[is_target].sum(), weights[~is_target].sum())
 
     def loss(slope: float, offset: float) -> float:
         return float(weight @ np.logaddexp(0.0, -sign * (slope * x + offset)))
 
-    slope, offset = (0.0, 0.0) if start is None else (start.slope * scale, start.offset + start.slope * centre)
     value = loss(slope, offset)
     for _ in range(200):
         wrong = expit(-sign * (slope * x + offset))
@@ -162,19 +177,19 @@ def weighted_linear(scores: Array, is_target: Mask, weights: Array, start: Linea
         previous, value = value, loss(slope, offset)
         if float(gradient @ step) < 1e-20 or size <= 1e-10 or previous - value < 0:
             break
-    return Linear(slope / scale, offset - slope * centre / scale)
+    return slope, offset
 
 
 def _scaled(scores: Array, is_target: Mask, weights: Array, largest: float) -> Linear:
     """The map of scores of extreme size: that of the scores times a power of two."""
     power = -math.frexp(largest)[1]
     # In two steps: one power of two would leave the range of numbers where the scores are denormal.
-    found = weighted_linear(np.ldexp(np.ldexp(scores, power // 2), power - power // 2), is_target, weights)
+    scaled = weighted_linear(np.ldexp(np.ldexp(scores, power // 2), power - power // 2), is_target, weights)
     try:
-        slope = math.ldexp(found.slope, power)
+        slope = math.ldexp(scaled.slope, power)
     except OverflowError as error:
         raise Undefined(_NO_SLOPE) from error
-    return Linear(slope, found.offset)
+    return Linear(slope, scaled.offset)
 
 
 def isotonic_calibration(target: npt.ArrayLike, nontarget: npt.ArrayLike, *, between: str = "step") -> Isotonic:
@@ -187,8 +202,8 @@ def isotonic_calibration(target: npt.ArrayLike, nontarget: npt.ArrayLike, *, bet
     Raises:
         MetricError: NaN, an empty class, infinite scores with ``linear``.
     """
-    choice(between, BETWEEN, "between")
-    t, n = classes(target, nontarget)
+    check_choice(between, BETWEEN, "between")
+    t, n = check_classes(target, nontarget)
     scores = np.sort(np.concatenate([t, n]))
     if between == "linear" and not np.isfinite(scores[[0, -1]]).all():
         raise MetricError("linear interpolation between blocks cannot be trained on infinite scores")
@@ -209,8 +224,8 @@ def weighted_isotonic(rows: Rows, between: str = "step") -> Isotonic:
 def _highest(calibration: Calibration, scores: Array) -> Array:
     """[b] highest of the ascending training scores in each block."""
     ends = np.append(np.searchsorted(scores, calibration.lowest[1:], side="left"), scores.size)
-    found: Array = scores[ends - 1]
-    return found
+    highest: Array = scores[ends - 1]
+    return highest
 
 
 def c_ece(
@@ -242,7 +257,7 @@ def c_ece(
         >>> round(found.c_ece, 3), round(found.d_ece_f1, 3)  # the map of f0 reaches less than the best one
         (0.176, 0.399)
     """
-    choice(method, METHODS, "method")
+    check_choice(method, METHODS, "method")
     mapping: Linear | Isotonic
     if method == "linear":
         mapping = linear_calibration(train_target, train_nontarget)
@@ -258,3 +273,81 @@ def c_ece(
         d_ece_f0=d_ece_oracle(train_target, train_nontarget),
         d_ece_f1=d_ece_oracle(target, nontarget),
     )
+
+
+CECE_BOUNDS = {"c_ece": (-math.inf, D_ECE_MAX), "cllr_l_phi": (0.0, math.inf)}
+"""The values that get an interval, with their ranges."""
+
+
+def c_ece_by_speaker(first: Trials, second: Trials, *, calibration: str = "linear", between: str = "step") -> BySpeaker:
+    """C_ECE and the Cllr under the map of f0 as a function of speaker weights (the same in both runs), for intervals.
+
+    Args:
+        first: scores of f0, on which the map is trained.
+        second: scores of f1, in the same numbering of speakers.
+        calibration: ``linear`` or ``isotonic``, with ``between`` as of :func:`pipeline.metrics.c_ece`.
+
+    Raises:
+        MetricError: an unknown calibration, infinite training scores with a linear map.
+        Undefined: the training classes do not overlap (``linear``).
+    """
+    check_choice(calibration, METHODS, "calibration")
+    check_choice(between, BETWEEN, "between")
+    return BySpeaker(
+        Recalibrated(first, second, calibration, between),
+        np.unique(np.concatenate([first.enrolled, first.spoken, second.enrolled, second.spoken])),
+        degrees=np.unique(second.enrolled).size - 1,
+        bounds=CECE_BOUNDS,
+    )
+
+
+class Recalibrated:
+    """C_ECE and Cllr of run f1 under the map of run f0, under speaker weights; each run is sorted once."""
+
+    def __init__(self, first: Trials, second: Trials, calibration: str, between: str) -> None:
+        self.linear, self.between = calibration == "linear", between
+        self.train, self.test = _Sorted(first), _Sorted(second)
+        self.start = None
+        if self.linear:
+            self.start = weighted_linear(self.train.scores, self.train.is_target, np.ones(self.train.scores.size))
+
+    def __call__(self, weights: Array) -> dict[str, float]:
+        """Both values under speaker weights [codes].
+
+        Raises:
+            MetricError: a class has no weight; the training classes do not overlap (linear).
+        """
+        train, test = self.train.weights(weights), self.test.weights(weights)
+        mapping: Linear | Isotonic
+        if self.linear:
+            mapping = weighted_linear(self.train.scores, self.train.is_target, train, self.start)
+        else:
+            mapping = weighted_isotonic(self.train.rows(train), self.between)
+        rows = self.test.rows(test)
+        # One block a distinct score of f1; laplace only says that D_ECE may lie below 0.
+        blocks = Calibration(rows.lowest, mapping.apply(rows.lowest), rows.target, rows.nontarget, laplace=True)
+        return {"c_ece": d_ece_of_blocks(blocks), "cllr_l_phi": cllr_of_blocks(blocks)}
+
+
+class _Sorted:
+    """A run's scores, ascending, with the speakers of each trial and its row of equal scores."""
+
+    def __init__(self, trials: Trials) -> None:
+        order = np.argsort(trials.scores, kind="stable")
+        self.scores: Array = trials.scores[order]
+        self.enrolled: Indices = trials.enrolled[order]
+        self.spoken: Indices = trials.spoken[order]
+        self.is_target = self.enrolled == self.spoken
+        self.distinct, self.row = np.unique(self.scores, return_inverse=True)
+
+    def weights(self, speakers: Array) -> Array:
+        """Weight of each trial: w_i of a target, w_i w_j of a non-target."""
+        products: Array = speakers[self.enrolled] * np.where(self.is_target, 1.0, speakers[self.spoken])
+        return products
+
+    def rows(self, weights: Array) -> Rows:
+        """Weights of either class along the distinct scores."""
+        size = self.distinct.size
+        target = np.bincount(self.row, np.where(self.is_target, weights, 0.0), size).astype(np.float64, copy=False)
+        nontarget = np.bincount(self.row, np.where(self.is_target, 0.0, weights), size).astype(np.float64, copy=False)
+        return Rows(target, nontarget, self.distinct)

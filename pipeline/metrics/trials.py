@@ -15,13 +15,20 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from pipeline.metrics._checks import Array, Indices, Mask, MetricError, classes, codes, vector
-from pipeline.metrics._result import quantity
-from pipeline.metrics.cllr import cllr, cllr_of_blocks
+from pipeline.metrics._base import Array, Indices, Mask, MetricError, check_classes, check_codes, check_vector, quantity
 from pipeline.metrics.detection import TprAtFpr, eer_kaldi, eer_rocch, eer_speechbrain, tpr_at_fpr_sorted
-from pipeline.metrics.ece import D_ECE_MAX, EceProfile, d_ece_of_blocks, ece_profile_of_blocks
+from pipeline.metrics.information import (
+    D_ECE_MAX,
+    EceProfile,
+    cllr,
+    cllr_of_blocks,
+    d_ece_of_blocks,
+    ece_profile_of_blocks,
+    l_w_ceiling,
+    l_w_of_blocks,
+    tag,
+)
 from pipeline.metrics.pav import calibrate_rows, count_rows
-from pipeline.metrics.zebra import l_w_ceiling, l_w_of_blocks, tag
 
 
 @dataclass(frozen=True)
@@ -40,8 +47,8 @@ class Ascending:
     @cached_property
     def rank(self) -> npt.NDArray[np.int32]:
         """[n] rank of the score, equal ones sharing theirs."""
-        found: npt.NDArray[np.int32] = np.cumsum(self.begins, dtype=np.int32) - 1
-        return found
+        rank: npt.NDArray[np.int32] = np.cumsum(self.begins, dtype=np.int32) - 1
+        return rank
 
 
 @dataclass(frozen=True)
@@ -56,19 +63,19 @@ class Trials:
     """[n] code of the speaker of the trial utterance; the trial is a target where both codes agree."""
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "scores", vector(self.scores, "scores"))
-        object.__setattr__(self, "enrolled", codes(self.enrolled, "enrolled speakers"))
-        object.__setattr__(self, "spoken", codes(self.spoken, "speakers of the trial utterances"))
+        object.__setattr__(self, "scores", check_vector(self.scores, "scores"))
+        object.__setattr__(self, "enrolled", check_codes(self.enrolled, "enrolled speakers"))
+        object.__setattr__(self, "spoken", check_codes(self.spoken, "speakers of the trial utterances"))
         if not self.scores.shape == self.enrolled.shape == self.spoken.shape:
             raise MetricError(f"{self.scores.size} scores, {self.enrolled.size} and {self.spoken.size} speakers")
-        for held, name in ((self.is_target.any(), "target"), ((~self.is_target).any(), "non-target")):
-            if not held:
+        for present, name in ((self.is_target.any(), "target"), ((~self.is_target).any(), "non-target")):
+            if not present:
                 raise MetricError(f"there is no {name} score")
 
     @property
     def is_target(self) -> Mask:
-        found: Mask = np.equal(self.enrolled, self.spoken)
-        return found
+        same: Mask = np.equal(self.enrolled, self.spoken)
+        return same
 
     @cached_property
     def ascending(self) -> Ascending:
@@ -144,7 +151,7 @@ def trial_metrics(
         >>> describe(found)["d_ece"]["unit"], describe(found)["d_ece"]["private"]
         ('bit', 'lower')
     """
-    t, n = classes(target, nontarget)
+    t, n = check_classes(target, nontarget)
     t, n = np.sort(t), np.sort(n)
     rows = count_rows(t, n)
     plain = calibrate_rows(rows, laplace=False)

@@ -11,7 +11,7 @@ import pandas as pd
 
 from pipeline.datasets.prepare import Prepared
 from pipeline.metrics import Undefined, mover
-from pipeline.metrics.normalised import cllr_min_op_oo, d_ece_op_oo, g_cllr_min, g_d_ece
+from pipeline.metrics.gains import cllr_min_op_oo, d_ece_op_oo, g_cllr_min, g_d_ece
 from pipeline.names import few
 from pipeline.products import Collection as Collected
 from pipeline.products import ProductKind
@@ -147,7 +147,7 @@ def form_averages(rows: Iterable[Row], averages: Mapping[str, Average], data: Pr
     for average in averages.values():
         if not has_sets(average, data.trials):
             continue
-        groups = mover.together([list_speakers(data, name) for name in average.weights])
+        groups = mover.group_by_speakers([list_speakers(data, name) for name in average.weights])
         parts: dict[tuple[str, ...], dict[str, Row]] = {}
         for row in rows:
             if row["metric"] in average.metrics and row["subset"] in average.weights:
@@ -182,8 +182,8 @@ def _variant(row: Row) -> str:
 
 def list_speakers(data: Prepared, name: str) -> frozenset[str]:
     """The speakers of a trial set, on both sides."""
-    if data.given:
-        table = next(one.table for one in data.given if one.of.subset == name)
+    if data.score_sets:
+        table = next(one.table for one in data.score_sets if one.of.subset == name)
         return frozenset(map(str, (*table["model_speaker"].unique(), *table["speaker"].unique())))
     tried = data.trials[name]
     listed = data.manifest

@@ -29,10 +29,10 @@ def plan_score_files(plan: Plan) -> None:
     Raises:
         ConfigError: none of the chosen metrics can be had from scores of trials.
     """
-    if not plan.data.given:
+    if not plan.data.score_sets:
         return
     _leave_out_metrics(plan)
-    for score_set in plan.data.given:
+    for score_set in plan.data.score_sets:
         scores = plan.graph.add(_store_task(score_set))
         cell = _cell(plan, score_set)
         context = Context(plan.data.trials[score_set.of.subset].expected, score_set.of.gives_llrs)
@@ -90,7 +90,7 @@ def _with_development(
     other = family.component.development(family.settings).get(subset)
     if other is None:
         return inputs, context
-    same_attack = [each for each in plan.data.given if each.of.attack[1:] == score_set.of.attack[1:]]
+    same_attack = [each for each in plan.data.score_sets if each.of.attack[1:] == score_set.of.attack[1:]]
     development = next((each for each in same_attack if each.of.subset == other), None)
     shared = _speakers(score_set) & _speakers(development) if development is not None else set()
     require_development(plan, name, subset, other, sorted(shared))

@@ -262,7 +262,7 @@ class Attack:
             comparer,
             trial_set.digest,
             across_sexes=trial_set.across_sexes,
-            enrolment=self.attacker.asked_enrolment if self.attacker else "",
+            enrolment=self.attacker.enrolment_request if self.attacker else "",
         )
 
 

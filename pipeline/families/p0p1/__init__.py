@@ -8,10 +8,10 @@ import numpy as np
 
 from pipeline import contracts
 from pipeline.contracts import FigureTable, Measured, PairRuns, numeric
-from pipeline.families._rows import PAIRS, field_of, matrix_table, row
-from pipeline.families._uncertainty import UncertaintySettings, intervals
-from pipeline.families._words import NOE_2020
-from pipeline.metrics import Linkage, SimilarityMatrix, linkage, linkage_by_speaker, similarity_matrix
+from pipeline.families._common import NOE_2020, PAIRS, UncertaintySettings, field_of, intervals, matrix_table, row
+from pipeline.metrics.vsm import SimilarityMatrix, similarity_matrix
+from pipeline.metrics.vsm_measures import Linkage, linkage
+from pipeline.metrics.vsm_uncertainty import linkage_by_speaker
 
 VERSION = "p0p1 1"
 
@@ -32,34 +32,24 @@ class P0p1Settings(UncertaintySettings):
 
 METRICS = {
     "d_diag_p0p1": field_of(
-        Linkage,
-        "d_diag_p0p1",
-        "D_diag P0P1",
-        "diagonal dominance between two runs",
+        Linkage, "d_diag_p0p1", "D_diag P0P1", "diagonal dominance between two runs",
         "How much more similar a speaker's pseudo-voices of two runs of a random system are to each other than to other "
         "speakers' pseudo-voices: near 0, what one run makes of a voice does not point to what another makes of it.",
         "Noé et al. 2020, Eq. 3, on speech of two runs",
     ),
     "d_diag_p0p1_signed": field_of(
-        Linkage,
-        "d_diag_p0p1_signed",
-        "D_diag P0P1 signed",
-        "diagonal dominance between two runs with its sign",
+        Linkage, "d_diag_p0p1_signed", "D_diag P0P1 signed", "diagonal dominance between two runs with its sign",
         "Mean similarity of a speaker's pseudo-voices of two runs minus that to other speakers' pseudo-voices: below 0, "
         "they are less similar than those of different speakers, which links them as well.",
-        "Noé et al. 2020, Eq. 3, on speech of two runs",
-        summary=False,
+        "Noé et al. 2020, Eq. 3, on speech of two runs", summary=False,
     ),
     "p0p1_ratio": field_of(
-        Linkage,
-        "p0p1_ratio",
-        "P0P1/PP",
-        "linkability across sessions",
+        Linkage, "p0p1_ratio", "P0P1/PP", "linkability across sessions",
         "The diagonal dominance between two runs as a share of that within one run: at 0 % two sessions of a speaker "
         "cannot be linked by the protected voice, at 100 % they are linked as well as two utterances of the same session.",
         "D_diag(P0P1) / D_diag(PP)",
     ),
-}
+}  # fmt: skip
 
 
 class MetricFamily(contracts.MetricFamily):
@@ -94,7 +84,7 @@ class MetricFamily(contracts.MetricFamily):
             parts[block] = similarity_matrix(
                 scores, codes, names=list(names), similarity=settings.similarity, pairing="all", self_pairs=kept
             )
-        found = linkage(parts["PP"], parts["P0P1"])
+        linked = linkage(parts["PP"], parts["P0P1"])
         counts = {
             "n_expected": data.n_expected,
             "n_used": len(codes),
@@ -106,6 +96,6 @@ class MetricFamily(contracts.MetricFamily):
         interval = intervals(settings, lambda: linkage_by_speaker(data.pp, data.p0p1, codes, **options))
         rows = []
         for name in cls.metrics:
-            value, reason = getattr(found, name), found.reasons.get(name, "")
+            value, reason = getattr(linked, name), linked.reasons.get(name, "")
             rows.append(row(name, value, interval=interval.get(name), reason=reason, condition="PP", counts=counts))
         return Measured(rows, {"similarity_runs": matrix_table(parts, names)})

@@ -106,7 +106,7 @@ def collect_strongest(collected: Collected) -> None:
         boards += [_board_row(numbers, product, row, *status[row["subset"]]) for row in rows]
         attacks += [_attack_row(product, row, held_out, *status[row["subset"]]) for row in _read(artefact, ATTACKS)]
     # Whether the attacks were strong enough is checked by the diagnostics.
-    if not collected.evaluation.diagnostics and not collected.data.given:
+    if not collected.evaluation.diagnostics and not collected.data.score_sets:
         boards = [{**row, "unchecked": "diagnostics=false"} for row in boards]
     boards += list(_absent(numbers, list(systems.values()), boards))
     standing = {(row["subset"], row["system"]): (row["status"], row["reason"]) for row in boards}

@@ -354,12 +354,12 @@ class SpeechSets:
         """
         system, rows = self.evaluation.systems[label], self.training_rows
         component, one_each = system.component, one_recording_each(rows)
-        missing = self.data.untrained
+        missing = self.data.training_gaps.untrained
         if attacker is None or component.copies(system.settings) is not None:
             speech = self._training_copy(SpeechKey(label, "training"), system, rows)
             present = set(speech.listed["utterance"])
             missing = (*missing, *(name for name in rows["utterance"] if name not in present))
-            level, asked = component.level(system.settings), attacker.asked if attacker is not None else ""
+            level, asked = component.level(system.settings), attacker.training_request if attacker is not None else ""
             return TrainingSet((speech,), level, False, one_each, attacker is not None, asked, left_out=missing)
         level, systems = _draw(system, attacker.training_level, attacker.training_draws or (DRAWS if one_each else 1))
         originals, cuts = self._cut(rows) if one_each else (self._learnt, ())
@@ -368,7 +368,9 @@ class SpeechSets:
             for run, drawn in enumerate(systems, 1)
         ]
         tasks = (*cuts, *(task for draw in draws for task in draw.tasks))
-        return TrainingSet(tuple(draws), level, bool(cuts), one_each, True, attacker.asked, tasks, left_out=missing)
+        return TrainingSet(
+            tuple(draws), level, bool(cuts), one_each, True, attacker.training_request, tasks, left_out=missing
+        )
 
     @functools.cached_property
     def training_rows(self) -> pd.DataFrame:
