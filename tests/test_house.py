@@ -164,7 +164,7 @@ MENTIONS: dict[tuple[Kind, str], dict[str, str]] = {
         "pipeline/cli/from_scores.py": "a verb over score files, which needs no component",
     },
     ("families", "p0p1"): {
-        "pipeline/products/pairs/plan.py": f"{WORD}: pairs between two runs",
+        "pipeline/products/pairs.py": f"{WORD}: pairs between two runs",
         "pipeline/stages/scores/measure.py": f"{WORD}: pairs between two runs",
     },
     ("families", "srd"): {
