@@ -79,7 +79,7 @@ def vsm_by_speaker(
     bounds = VSM_BOUNDS
     if len(parts) < len(CONDITIONS):
         bounds = {name: ends for name, ends in VSM_BOUNDS.items() if name.partition(".")[2] in parts}
-    return BySpeaker(evaluate, np.arange(n_speakers), n_speakers - 1, bounds)
+    return BySpeaker.of_panel(evaluate, np.arange(n_speakers), bounds)
 
 
 LINKAGE_BOUNDS: Mapping[str, tuple[float, float]] = {
@@ -120,7 +120,7 @@ def linkage_by_speaker(
         ratio = value_or_nan(p0p1_ratio, abs(within), abs(across))
         return {"d_diag_p0p1": abs(across), "d_diag_p0p1_signed": across, "p0p1_ratio": ratio}
 
-    return BySpeaker(evaluate, np.arange(n_speakers), n_speakers - 1, LINKAGE_BOUNDS)
+    return BySpeaker.of_panel(evaluate, np.arange(n_speakers), LINKAGE_BOUNDS)
 
 
 _PART = 2**18
