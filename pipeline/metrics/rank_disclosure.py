@@ -392,9 +392,6 @@ def srd_by_speaker(
 
     Args:
         similarity, truth, ties, weights: as of :func:`pipeline.metrics.srd`.
-
-    Raises:
-        MetricError: as of ``srd``.
     """
     t = np.asarray(truth, dtype=np.int64)
     ranks = true_ranks(similarity, t)
@@ -418,9 +415,6 @@ def srd_by_identity(
 
     Args:
         similarity, truth, ties, weights: as of :func:`pipeline.metrics.srd`.
-
-    Raises:
-        MetricError: as of ``srd``.
     """
     t = np.asarray(truth, dtype=np.int64)
     true_ranks(similarity, t)
