@@ -28,7 +28,7 @@ ROOM = 1 << 20
 log = logging.getLogger(__name__)
 
 
-def home() -> Path:
+def find_home() -> Path:
     """The home folder of this user; a folder that is not there for one who has none, as in a container under a number of its own."""
     try:
         return Path.home()
@@ -36,12 +36,12 @@ def home() -> Path:
         return Path("/nonexistent")
 
 
-def default() -> Path:
+def find_cache_folder() -> Path:
     """The folder where the configuration names none."""
-    return home() / ".cache" / "voice-privacy" / "compiled"
+    return find_home() / ".cache" / "voice-privacy" / "compiled"
 
 
-def use(folder: Path, root: Path | None = None) -> None:
+def use_cache_folder(folder: Path, root: Path | None = None) -> None:
     """Have the libraries that are loaded from now on, here and in the processes that this one starts, keep theirs in a folder.
 
     Where nothing can be written there (no home folder, a quota that is used up), it is a folder for this process alone, among
@@ -51,15 +51,15 @@ def use(folder: Path, root: Path | None = None) -> None:
     if not wanted:
         return
     place: Path | None = folder
-    if not takes(folder):
-        place = _passing(root)
+    if not is_writable(folder):
+        place = _make_passing_folder(root)
         log.info("nothing can be kept in %s: what is compiled is compiled anew in each process (paths.cache)", folder)
     for name, below in wanted.items():
         if place is not None:
             os.environ[name] = str(place / below)
 
 
-def takes(folder: Path) -> bool:
+def is_writable(folder: Path) -> bool:
     """Whether a folder is there, or can be made, and has room: only writing tells where there is a quota."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -69,7 +69,7 @@ def takes(folder: Path) -> bool:
         return False
 
 
-def _passing(root: Path | None) -> Path | None:
+def _make_passing_folder(root: Path | None) -> Path | None:
     """A folder that goes when this process ends; None where there is no room for one."""
     for parent in dict.fromkeys((None, root)):
         made = ""
@@ -77,7 +77,7 @@ def _passing(root: Path | None) -> Path | None:
             if parent is not None:
                 parent.mkdir(parents=True, exist_ok=True)
             made = tempfile.mkdtemp(prefix=".voice-privacy-", dir=parent)
-        if made and takes(Path(made)):
+        if made and is_writable(Path(made)):
             atexit.register(_remove, made, os.getpid())
             return Path(made)
         if made:

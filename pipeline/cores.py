@@ -8,12 +8,12 @@ import re
 CPUS = "SLURM_CPUS_PER_TASK"
 
 
-def cores() -> int:
+def count_cores() -> int:
     """What Slurm gave, else the cores that this process may run on."""
-    return given() or len(os.sched_getaffinity(0))
+    return count_slurm_cores() or len(os.sched_getaffinity(0))
 
 
-def given() -> int:
+def count_slurm_cores() -> int:
     """What Slurm gave a task; 0 if it says nothing, or nothing that is a number of cores."""
     value = os.environ.get(CPUS, "").strip()
     number = re.fullmatch(r"([0-9]{1,6})(\(x[0-9]+\))?", value)  # 2(x3): two on each of three nodes

@@ -12,7 +12,7 @@ million values are made that stay."""
 
 
 @contextmanager
-def seldom_collected() -> Iterator[None]:
+def collect_seldom() -> Iterator[None]:
     """Have the collector look seldom, as is right where many values are made that stay: lists of a corpus, tasks of a plan."""
     before = gc.get_threshold()
     gc.set_threshold(max(OBJECTS, before[0]) if before[0] else 0, *before[1:])

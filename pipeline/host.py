@@ -11,23 +11,23 @@ from pathlib import Path
 PROC = Path("/proc")
 
 
-def cores() -> int:
+def count_allowed_cores() -> int:
     """The cores that this process may use at once: those that it may run on, and no more than the quota of its control groups
     (containers, schedulers) has time for."""
     try:
         allowed = len(os.sched_getaffinity(0))
     except AttributeError:  # no Linux
         allowed = os.cpu_count() or 1
-    return max(1, math.ceil(min(allowed, quota())))
+    return max(1, math.ceil(min(allowed, read_quota())))
 
 
-def quota() -> float:
+def read_quota() -> float:
     """The cores for which the control groups of this process have time; infinite where nothing limits them."""
     found = [math.inf]
-    for folder in _groups("cpu"):
+    for folder in _list_groups("cpu"):
         try:
-            whole = _text(folder / "cpu.max").split()
-            limit, period = whole if len(whole) == 2 else (_text(folder / _QUOTA), _text(folder / _PERIOD))
+            whole = _read_text(folder / "cpu.max").split()
+            limit, period = whole if len(whole) == 2 else (_read_text(folder / _QUOTA), _read_text(folder / _PERIOD))
             if limit != "max" and int(limit) > 0 and int(period) > 0:
                 found.append(int(limit) / int(period))
         except ValueError:
@@ -35,12 +35,12 @@ def quota() -> float:
     return min(found)
 
 
-def memory() -> int:
+def read_memory() -> int:
     """Bytes of memory that this process may use: the machine's, or less if its control groups have a limit."""
     found = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")]
-    for folder in _groups("memory"):
+    for folder in _list_groups("memory"):
         for name in ("memory.max", "memory.limit_in_bytes"):
-            text = _text(folder / name)
+            text = _read_text(folder / name)
             if text.isdecimal():
                 found.append(int(text))
     return min(found)
@@ -61,10 +61,10 @@ class Mount:
     options: tuple[str, ...] = ()
 
 
-def mount(path: Path) -> Mount:
+def find_mount(path: Path) -> Mount:
     """The file system that a path lies on, which need not exist yet."""
     found = Mount(Path("/"))
-    for line in _text(PROC / "mounts").splitlines():
+    for line in _read_text(PROC / "mounts").splitlines():
         fields = [re.sub(r"\\([0-7]{3})", lambda octal: chr(int(octal[1], 8)), field) for field in line.split(" ")]
         if len(fields) < 4:
             continue
@@ -78,12 +78,12 @@ def mount(path: Path) -> Mount:
 _QUOTA, _PERIOD = "cpu.cfs_quota_us", "cpu.cfs_period_us"
 
 
-def _groups(controller: str) -> list[Path]:
+def _list_groups(controller: str) -> list[Path]:
     """The folders of the control groups that this process is in, with all that they lie in, for a controller; those of version 2
     (``0::PATH``) hold every controller."""
     found = []
-    roots = _group_roots()
-    for line in _text(PROC / "self" / "cgroup").splitlines():
+    roots = _find_group_roots()
+    for line in _read_text(PROC / "self" / "cgroup").splitlines():
         _, _, rest = line.partition(":")
         names, _, place = rest.partition(":")
         root = roots.get("" if not names else controller) if not names or controller in names.split(",") else None
@@ -94,10 +94,10 @@ def _groups(controller: str) -> list[Path]:
     return list(dict.fromkeys(found))
 
 
-def _group_roots() -> dict[str, Path]:
+def _find_group_roots() -> dict[str, Path]:
     """Where the control groups are mounted: of version 1 by controller, of version 2 under ''."""
     roots = {}
-    for line in _text(PROC / "mounts").splitlines():
+    for line in _read_text(PROC / "mounts").splitlines():
         fields = line.split(" ")
         if len(fields) >= 4 and fields[2] == "cgroup2":
             roots[""] = Path(fields[1])
@@ -106,7 +106,7 @@ def _group_roots() -> dict[str, Path]:
     return roots
 
 
-def _text(path: Path) -> str:
+def _read_text(path: Path) -> str:
     try:
         return path.read_text(encoding="utf-8", errors="surrogateescape").strip()
     except OSError:

@@ -42,19 +42,19 @@ class Owner:
         """For the name of a file: at most 49 digits, small letters, ``@`` and ``~``; :func:`from_token` reads it. Of the machine, the
         boot and the namespace it holds digests: as they are, a name would be longer than some file systems take (143 bytes)."""
         ticks, _, place = self.started.partition("@")
-        return f"{self.pid}~{ticks}@{_code(place)}~{_code(_host(self.host))}"
+        return f"{self.pid}~{ticks}@{_make_code(place)}~{_make_code(_plain_host(self.host))}"
 
     @property
     def here(self) -> bool:
         """Whether it runs, or ran, where this process can look for it."""
-        me = mine()
-        theirs, ours = ((_host(one.host), one.started.partition("@")[2]) for one in (self, me))
-        return [_code(part) for part in theirs] == [_code(part) for part in ours]
+        me = this_process()
+        theirs, ours = ((_plain_host(one.host), one.started.partition("@")[2]) for one in (self, me))
+        return [_make_code(part) for part in theirs] == [_make_code(part) for part in ours]
 
 
-def mine() -> Owner:
+def this_process() -> Owner:
     """This process."""
-    return _of(os.getpid())
+    return _read_process(os.getpid())
 
 
 def is_dead(owner: Owner) -> bool:
@@ -65,7 +65,7 @@ def is_dead(owner: Owner) -> bool:
     if not owner.started:
         return not _exists(owner.pid)
     try:
-        state, ticks = _stat(owner.pid)
+        state, ticks = _read_stat(owner.pid)
     except (FileNotFoundError, ProcessLookupError):
         # Where /proc shows each user only their own processes (hidepid), others are there all the same.
         return not _exists(owner.pid)
@@ -77,12 +77,12 @@ def is_dead(owner: Owner) -> bool:
 def is_of_another_boot(owner: Owner) -> bool:
     """Whether a process ran on a machine of this name that was started anew since; only for an :class:`Owner` with its full ``started``,
     not for one of a token. Two machines may have one name: look for a sign of life too."""
-    me = mine()
+    me = this_process()
     theirs, ours = (one.started.partition("@")[2].partition(".")[0] for one in (owner, me))
     return owner.host == me.host and "" not in (theirs, ours) and theirs != ours
 
 
-def from_plain(value: object) -> Owner | None:
+def read_owner(value: object) -> Owner | None:
     """What :meth:`Owner.plain` gave; None for anything else."""
     if not isinstance(value, dict):
         return None
@@ -92,7 +92,7 @@ def from_plain(value: object) -> Owner | None:
     return None
 
 
-def from_token(text: str) -> Owner | None:
+def parse_token(text: str) -> Owner | None:
     """What :meth:`Owner.token` gave, also in earlier versions; None for anything else. Host and place are as the token has them."""
     found = re.fullmatch(r"([1-9]\d{0,9})~([0-9a-f@.-]*)~([A-Za-z0-9_.-]*)", text)
     return Owner(found[3], int(found[1]), found[2]) if found else None
@@ -115,9 +115,9 @@ def end_with_parent() -> None:
 
 
 @functools.lru_cache(maxsize=4)  # a process that forks has another number
-def _of(pid: int) -> Owner:
+def _read_process(pid: int) -> Owner:
     try:
-        _, ticks = _stat(pid)
+        _, ticks = _read_stat(pid)
         boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
         namespace = "".join(re.findall(r"\d+", str(Path("/proc/self/ns/pid").readlink())))
     except (OSError, ValueError, IndexError):
@@ -125,7 +125,7 @@ def _of(pid: int) -> Owner:
     return Owner(socket.gethostname(), pid, f"{ticks}@{boot}.{namespace}")
 
 
-def _stat(pid: int) -> tuple[str, str]:
+def _read_stat(pid: int) -> tuple[str, str]:
     """State and start (ticks since the machine started) of a process."""
     text = Path(f"/proc/{pid}/stat").read_bytes()
     fields = text[text.rindex(b")") + 2 :].split()  # the name before it may hold anything
@@ -142,11 +142,11 @@ def _exists(pid: int) -> bool:
     return True
 
 
-def _host(name: str) -> str:
+def _plain_host(name: str) -> str:
     return re.sub(r"[^A-Za-z0-9_.-]", "_", name)[:64]
 
 
-def _code(text: str) -> str:
+def _make_code(text: str) -> str:
     """Eight digits that stand for a text; those of a text that is already such a code are itself."""
     if not text or _CODE.fullmatch(text):
         return text

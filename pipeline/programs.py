@@ -20,7 +20,7 @@ _SAFE_PATH, _OURS = "PYTHONSAFEPATH", "voice-privacy"
 _SAFE = threading.RLock()
 
 
-def run(words: Sequence[str], seconds: float) -> tuple[int, bytes]:
+def run_program(words: Sequence[str], seconds: float) -> tuple[int, bytes]:
     """Run a program without a shell, in a process group of its own, and wait for it.
 
     Returns:
@@ -44,27 +44,27 @@ def run(words: Sequence[str], seconds: float) -> tuple[int, bytes]:
         raise TimeoutError(seconds) from None
     finally:
         if started.poll() is None:
-            _end(started.pid)
+            _kill_group(started.pid)
             started.communicate()
         _RUNNING.discard(started.pid)
     return started.returncode, err or out
 
 
-def end() -> None:
+def end_programs() -> None:
     """End all programs that run, with what they started, and start none any more: for a process that is about to end by force."""
     with _LOCK:
         _ended.set()
         for group in list(_RUNNING):
-            _end(group)
+            _kill_group(group)
 
 
-def _end(group: int) -> None:
+def _kill_group(group: int) -> None:
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(group, signal.SIGKILL)
 
 
 @contextlib.contextmanager
-def starting_python() -> Iterator[None]:
+def isolate_python() -> Iterator[None]:
     """A Python that a library starts while this lasts imports nothing from the current folder, as under ``-P``, and does not run the
     main script again: a script may have its work outside ``if __name__ == "__main__"``, or have come through standard input.
 

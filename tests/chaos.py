@@ -421,7 +421,7 @@ class Chaos:
         wrong += [f"artefact {one} differs" for one in sorted({*found, *self.whole.artefacts})
                   if found.get(one) != self.whole.artefacts.get(one)]  # fmt: skip
         if swept:
-            left_by_the_dead.sweep(exp / "store")
+            left_by_the_dead.sweep_leftovers(exp / "store")
         return wrong + [f"left behind: {path}" for path in leftovers(exp / "store")]
 
     def _said_killed(self, run: Path, before: Sequence[Event]) -> list[str]:
@@ -569,7 +569,7 @@ def artefacts(store: Path) -> tuple[dict[tuple[str, str], str], list[str]]:
             continue
         try:
             record = sound.read_record((path / sound.RECORD).read_bytes(), stage, path.name)
-        except (OSError, sound.Wrong) as error:
+        except (OSError, sound.WrongRecord) as error:
             wrong.append(f"half an artefact: {path}: {error}")
             continue
         there = {one.relative_to(path).as_posix() for one in path.rglob("*") if one.is_file()} - {sound.RECORD}

@@ -11,7 +11,7 @@ import pytest
 from pipeline import caches
 
 # As the command line does it: what is compiled for one test is there for the next.
-caches.use(caches.default())
+caches.use_cache_folder(caches.find_cache_folder())
 
 # Beside another worker, torch's threads would wait for each other inside every small operation.
 if "PYTEST_XDIST_WORKER" in os.environ:

@@ -20,10 +20,10 @@ def unset(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("unset")
 def test_a_named_folder_is_used_and_what_the_user_said_holds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MPLCONFIGDIR", "/their/own")
-    caches.use(tmp_path / "cache")
+    caches.use_cache_folder(tmp_path / "cache")
     assert os.environ["MPLCONFIGDIR"] == "/their/own"
     assert os.environ["NUMBA_CACHE_DIR"] == str(tmp_path / "cache" / "numba")
-    caches.use(tmp_path / "later")
+    caches.use_cache_folder(tmp_path / "later")
     assert os.environ["NUMBA_CACHE_DIR"] == str(tmp_path / "cache" / "numba") and not (tmp_path / "later").exists()
 
 
@@ -33,7 +33,7 @@ def test_where_nothing_can_be_kept_it_goes_at_the_end(tmp_path: Path, monkeypatc
     monkeypatch.setattr(caches.atexit, "register", lambda *called: ends.append(called))
     monkeypatch.setattr(caches.tempfile, "mkdtemp", _only_in(tmp_path / "root"))
     (tmp_path / "file").write_text("no folder")
-    caches.use(tmp_path / "file" / "cache", tmp_path / "root")
+    caches.use_cache_folder(tmp_path / "file" / "cache", tmp_path / "root")
     (made,) = (tmp_path / "root").iterdir()
     assert os.environ["NUMBA_CACHE_DIR"] == str(made / "numba")
     ((remove, *given),) = ends
@@ -47,7 +47,7 @@ def test_without_any_place_kernels_are_compiled_and_none_is_kept_beside_the_sour
 ) -> None:
     monkeypatch.setattr(caches.tempfile, "mkdtemp", _only_in(tmp_path / "nowhere"))
     (tmp_path / "file").write_text("no folder")
-    caches.use(tmp_path / "file" / "cache")
+    caches.use_cache_folder(tmp_path / "file" / "cache")
     assert not any(os.environ[name] for name in caches.FOLDERS)
     assert not compiled._is_kept("") and not compiled._is_kept(str(tmp_path / "file" / "numba"))
 

@@ -84,7 +84,9 @@ def makers(tasks: list[Task], imports: grimp.ImportGraph) -> dict[Place, set[str
 
 def versions(tasks: list[Task]) -> dict[Place, Any]:
     return {
-        (task.id, output): keys.parts(task, output, planned_digest)["code"] for task in tasks for output in task.outputs
+        (task.id, output): keys.describe_key(task, output, planned_digest)["code"]
+        for task in tasks
+        for output in task.outputs
     }
 
 

@@ -24,7 +24,7 @@ def main(arguments: Sequence[str]) -> int:
         ConfigError: usage, or a contract that is not kept, with all faults.
     """
     options = _parser().parse_args(arguments)
-    caches.use(caches.default())
+    caches.use_cache_folder(caches.find_cache_folder())
     kinds = [kind for kind in ROOMS if options.name in _names(kind) and options.kind in (None, kind)]
     if not kinds:
         known = sorted({name for kind in ROOMS for name in _names(kind)})

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from pipeline.assets import assets as assets
+from pipeline.assets import find_assets as assets
 from pipeline.cli import environment, given_scores, names, option_files, overrides
 from pipeline.cli.overrides import GROUPS
 from pipeline.cli.sweeps import Jobs

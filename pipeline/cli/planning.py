@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Iterator, Sequence
 from typing import NoReturn
 
-from pipeline.engine.room import Estimate, said
+from pipeline.engine.room import Estimate, format_bytes
 from pipeline.engine.task import Task
 from pipeline.engine.why import Reason
 from pipeline.errors import ConfigError
@@ -84,7 +84,7 @@ def _whole(planned: Planned) -> Iterator[str]:
     if planned.at_once > 1 and not takes.work_seconds.is_unknown:
         together = f" of work; {planned.at_once} tasks at once: at least {_duration(planned.least_seconds)}"
     yield f"time: {_time(takes.work_seconds)}{together}{_measured(takes.work_seconds)}"
-    free = f"; {said(planned.free_bytes)} free" if planned.free_bytes is not None else ""
+    free = f"; {format_bytes(planned.free_bytes)} free" if planned.free_bytes is not None else ""
     yield f"disk: {_size(takes.bytes)}{_measured(takes.bytes)}{free}"
 
 
@@ -104,7 +104,7 @@ def _time(estimate: Estimate) -> str:
 
 
 def _size(estimate: Estimate) -> str:
-    return "unknown" if estimate.is_unknown else f"{_prefix(estimate)} {said(estimate.known)}"
+    return "unknown" if estimate.is_unknown else f"{_prefix(estimate)} {format_bytes(estimate.known)}"
 
 
 def _prefix(estimate: Estimate) -> str:

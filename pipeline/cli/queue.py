@@ -54,7 +54,7 @@ class Queue:
         return None
 
     def _ask(self) -> None:
-        answer = slurm.ask(self._jobs)
+        answer = slurm.query_jobs(self._jobs)
         self._asked, self._pause = time.monotonic(), min(2 * self._pause, MOST_SECONDS)
         if answer.refusal:
             self._states.update(answer.states)

@@ -66,7 +66,7 @@ class Jobs:
 
     def __init__(self, action: Callable[[Any, str], int], given: Sequence[str]) -> None:
         self.action, self.given = action, tuple(given)
-        self.process = processes.mine()
+        self.process = processes.this_process()
         self.sweeps = self.collected = False
         self.error: Exception | None = None
         self.stopped = 0
@@ -81,7 +81,7 @@ class Jobs:
     @property
     def _here(self) -> bool:
         """Whether this is the process that was asked. On another machine, or in another container, one may have its number."""
-        return processes.mine() == self.process
+        return processes.this_process() == self.process
 
     def __call__(self, composed: Any) -> Ended:
         from hydra.core.hydra_config import HydraConfig

@@ -20,7 +20,7 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf import _utils as omegaconf_utils
 from omegaconf.errors import OmegaConfBaseException
 
-from pipeline.assets import assets
+from pipeline.assets import find_assets
 from pipeline.cli import option_files, overrides
 from pipeline.errors import ConfigError, Fault
 from pipeline.tables.bounds import bounded
@@ -211,7 +211,7 @@ def _of_commands(composed: DictConfig, arguments: Sequence[str]) -> list[Fault]:
 
 def _of_folders(composed: DictConfig, arguments: Sequence[str]) -> list[Fault]:
     """Keys of :data:`OWN` that are not as ``conf/config.yaml`` has them, and that the command line itself does not set."""
-    ours: Any = OmegaConf.to_container(OmegaConf.load(assets("conf") / "config.yaml"))
+    ours: Any = OmegaConf.to_container(OmegaConf.load(find_assets("conf") / "config.yaml"))
     found: Any = OmegaConf.to_container(composed, resolve=False)
     faults = []
     for key in OWN:

@@ -19,7 +19,7 @@ from pipeline.datasets.pipes import Entry
 from pipeline.datasets.probe import Probe, notes
 from pipeline.datasets.segments import Segment
 from pipeline.faults import Faults
-from pipeline.names import differing, few, legal_id, look_alike
+from pipeline.names import describe_difference, fold_lookalikes, join_few, make_id
 from pipeline.protocol import trials
 from pipeline.protocol.halves import halve
 from pipeline.protocol.trials import TrialSet
@@ -219,7 +219,7 @@ def halved(listing: Listing, name: str, rows: Sequence[Listed], seed: int, where
     lone = sorted(speaker for speaker, ids in of_speaker.items() if len(set(ids)) < 2)
     if lone:
         listing.limits.append(
-            f"{len(lone)} of {len(of_speaker)} speakers of {name} have one utterance and are not enrolled: {few(lone)}"
+            f"{len(lone)} of {len(of_speaker)} speakers of {name} have one utterance and are not enrolled: {join_few(lone)}"
         )
     some_unknown = sorted({row.speaker for row in rows if row.sex == "u"})
     by_sex = len(some_unknown) < len(of_speaker)
@@ -260,7 +260,7 @@ def chosen_sets(listing: Listing, wanted: Sequence[str], known: Sequence[str]) -
     if left:
         kept = [name for name in known if name in wanted]
         listing.limits.append(
-            f"{len(kept)} of {len(known)} trial sets are evaluated (dataset.sets): {few(kept)}; not {few(left)}"
+            f"{len(kept)} of {len(known)} trial sets are evaluated (dataset.sets): {join_few(kept)}; not {join_few(left)}"
         )
 
 
@@ -270,10 +270,10 @@ def halves_made(listing: Listing, names: Sequence[str], seed: int) -> None:
     across = [name for name, several in made.items() if any(one.across_sexes for one in several)]
     tried = which_pairs(len(across) == len(names))
     if 0 < len(across) < len(names):
-        tried += f" (of {few(across)} {which_pairs(True).rstrip(',')})"
+        tried += f" (of {join_few(across)} {which_pairs(True).rstrip(',')})"
     each = ", each set by itself" if len(names) > 1 else ""
     listing.protocol.append(
-        f"the protocol was made here: no lists came with {few(names)}, so each speaker's utterances were halved into enrolment and "
+        f"the protocol was made here: no lists came with {join_few(names)}, so each speaker's utterances were halved into enrolment and "
         f"trial (dataset.seed={seed}{each}) and {tried} are tried; other halves give other numbers"
     )
 
@@ -281,7 +281,7 @@ def halves_made(listing: Listing, names: Sequence[str], seed: int) -> None:
 def by_folders(name: str, rows: Iterable[Listed]) -> str:
     """Who the speakers of a tree are, in words: its folders."""
     speakers = sorted({row.speaker for row in rows})
-    return f"{len(speakers)} speaker{'s' if len(speakers) != 1 else ''} of {name}, by the names of the folders: {few(speakers)}"
+    return f"{len(speakers)} speaker{'s' if len(speakers) != 1 else ''} of {name}, by the names of the folders: {join_few(speakers)}"
 
 
 def unknown_sets(faults: Faults, wanted: Iterable[str], known: Sequence[str], where: str) -> None:
@@ -391,14 +391,14 @@ def trial_sets(
 def _limits(listing: Listing, sets: Mapping[str, TrialSet]) -> list[str]:
     """What a reader must know first of lists and sets, beside how they were made."""
     across = [name for name, one in sets.items() if one.across_sexes]
-    found = [f"{SEXES} ({few(across)})"] if across else []
+    found = [f"{SEXES} ({join_few(across)})"] if across else []
     found += listing.limits
     for made in listing.lists:
         left = set(sets[made.name].enrolment["model"])
         lost = sorted({line.model for line in made.enrolment} - left)
         if lost:
             found.append(
-                f"{len(lost)} speakers of {made.enrolment_set} have no utterance left and are not enrolled: {few(lost)}"
+                f"{len(lost)} speakers of {made.enrolment_set} have no utterance left and are not enrolled: {join_few(lost)}"
             )
     return list(dict.fromkeys(found))
 
@@ -465,12 +465,12 @@ def _alike(rows: Sequence[Listed], faults: Faults) -> None:
         named = set[str]()
         for row in rows:
             name = row.utterance if kind == "utterance" else row.speaker
-            other, before = first.setdefault(look_alike(name), (name, row))
+            other, before = first.setdefault(fold_lookalikes(name), (name, row))
             if other != name and name not in named:
                 named.add(name)
                 faults.add(
                     "bad-id",
-                    f"the {kind} '{other}' ({before.where}) looks like '{name}': {differing(other, name)}",
+                    f"the {kind} '{other}' ({before.where}) looks like '{name}': {describe_difference(other, name)}",
                     row.where,
                 )
 
@@ -479,9 +479,9 @@ def _called(name: str, row: Listed) -> Path | None:
     """The file or folder that an id of a tree comes from."""
     if row.path is None or row.where != str(row.path):
         return None
-    if legal_id(row.path.stem) == name:
+    if make_id(row.path.stem) == name:
         return row.path
-    return next((folder for folder in row.path.parents if legal_id(folder.name) == name), None)
+    return next((folder for folder in row.path.parents if make_id(folder.name) == name), None)
 
 
 def _agree(rows: Sequence[Listed], what: str, value: Callable[[Listed], str], faults: Faults) -> None:
@@ -532,7 +532,7 @@ def _apart(rows: Sequence[Listed], faults: Faults) -> list[Listed]:
         faults.add(
             "train-speaker",
             f"{len(both)} of the {len(trained)} speaker{s} of the training set {one.set} "
-            f"{'are' if len(both) > 1 else 'is'} evaluated: {few(both, MOST_NAMED)} ('{both[0]}' in {other.set}, {other.where})",
+            f"{'are' if len(both) > 1 else 'is'} evaluated: {join_few(both, MOST_NAMED)} ('{both[0]}' in {other.set}, {other.where})",
             one.where,
         )
     same = {row.set for row in rows if row.role == "train"} & {row.set for row in rows if row.role != "train"}

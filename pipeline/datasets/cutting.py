@@ -29,7 +29,7 @@ from pipeline.audio.opening import blocks, opened
 from pipeline.datasets.corpus import Listed, Listing
 from pipeline.datasets.known import KnownFiles
 from pipeline.datasets.looking import RACY_NS
-from pipeline.names import few
+from pipeline.names import join_few
 from pipeline.seeds import digest
 
 VERSION = "extracted utterances 1"
@@ -244,7 +244,7 @@ def _say_overlaps(listing: Listing, rows: Sequence[Listed], parts: Sequence[Part
                 reaches, last = part.stop, utterance
     if pairs:
         listing.notes.append(
-            f"{len(pairs)} segments overlap with one before them, e.g. {few(pairs, 3)}: a trial between two such "
+            f"{len(pairs)} segments overlap with one before them, e.g. {join_few(pairs, 3)}: a trial between two such "
             f"compares a recording with itself"
         )
 
@@ -307,7 +307,7 @@ def _home(folder: Path, kind: str, sha256: str) -> Path:
     home.mkdir(parents=True, exist_ok=True)
     for left in home.glob(".*"):
         with suppress(OSError):
-            if files.now(home) - left.stat().st_mtime > _STALE_SECONDS:
+            if files.read_clock(home) - left.stat().st_mtime > _STALE_SECONDS:
                 left.unlink()
     return home
 
@@ -334,7 +334,7 @@ def _kept(home: Path, name: str, ending: str, write: Callable[[Path], object]) -
     temporary = home / f".{uuid.uuid4().hex}"
     try:
         write(temporary)
-        files.sync(temporary)
+        files.sync_to_disk(temporary)
         return temporary.replace(home / f"{name}.{files.file_digest(temporary)}.{ending}")
     finally:
         temporary.unlink(missing_ok=True)

@@ -30,8 +30,8 @@ from pipeline.datasets.known import NOTHING_KNOWN, KnownFiles
 from pipeline.datasets.sameness import Doubt, Sameness
 from pipeline.errors import DataError, Fault
 from pipeline.faults import AGAIN, KINDS, Faults
-from pipeline.files import exchange
-from pipeline.names import Pattern, legal_id
+from pipeline.files import write_exchange_command
+from pipeline.names import Pattern, make_id
 from pipeline.tables import manifest as manifests
 
 PARTIAL = "allow_partial=true leaves the utterances out of every system and marks the results"
@@ -369,13 +369,13 @@ def _said_of_tables(tables: Mapping[Path, _Table], lost: _Lost) -> tuple[list[st
     originals = {name for place in alone for name in tables[place].originals}
     of_original = [row for row in missing if row["utterance"] in originals]
     if of_original:
-        where = names.few([f"{place.name}/wav.scp" for place in alone if tables[place].originals])
+        where = names.join_few([f"{place.name}/wav.scp" for place in alone if tables[place].originals])
         ids = [str(row["utterance"]) for row in of_original]
-        what = f"wav.scp names the original recordings of {len(ids)} utterances, and no other file of them is there: {names.few(ids)}"
+        what = f"wav.scp names the original recordings of {len(ids)} utterances, and no other file of them is there: {names.join_few(ids)}"
         lost.settle(of_original, Fault(what, where, "own-table"))
     elif missing:
         faults = list(dict.fromkeys(fault for place in alone for fault in tables[place].faults))
-        said = f"no file of {len(missing)} utterances is in {names.few([place.name for place in alone])}, and wav.scp leads to none: "
+        said = f"no file of {len(missing)} utterances is in {names.join_few([place.name for place in alone])}, and wav.scp leads to none: "
         kinds = ["leaves-root" if fault.kind == "leaves-root" else "own-table" for fault in faults]
         lost.settle(missing, *(Fault(f"{said}{fault.what}", fault.where, kind) for fault, kind in zip(faults, kinds)))
     lacking = {place for _, place in lost.missing}
@@ -385,7 +385,7 @@ def _said_of_tables(tables: Mapping[Path, _Table], lost: _Lost) -> tuple[list[st
             reason = table.faults[0].what if table.faults else "it names the original recordings"
             why.setdefault(_COMMAND.split(reason)[0], []).append(place.name)
     notes = [
-        f"wav.scp of {names.few(several)} is not used, but the files in the folder: {reason}"
+        f"wav.scp of {names.join_few(several)} is not used, but the files in the folder: {reason}"
         for reason, several in why.items()
     ]
     elsewhere = [path for table in tables.values() for _, path in table.elsewhere]
@@ -455,7 +455,7 @@ class _Files:
         for path in self.all:
             parts = [*path.relative_to(place).parts[:-1], path.stem]
             for depth in range(1, len(parts) + 1):
-                name = pattern.found("-".join(map(legal_id, parts[-depth:])))
+                name = pattern.found("-".join(map(make_id, parts[-depth:])))
                 if name is not None:
                     (self._by_stem if depth == 1 else self._by_path)[name].append(path)
 
@@ -518,7 +518,7 @@ def _name_missing(
     unused = [path for path in unused if not any(places[name] in path.parents for name in settled)]
     if not missing:
         return
-    guess = names.guess([row for row, _ in missing], [path.stem for path in unused])
+    guess = names.guess_pattern([row for row, _ in missing], [path.stem for path in unused])
     if guess is not None and guess.pattern in (Pattern(), copy.pattern):
         said = "; ".join(said_of_elsewhere(missing, elsewhere))
         kinds["missing-audio"] = (
@@ -546,7 +546,9 @@ def _name_missing(
         rows = [row for row, where in missing if where == place and (row["set"], row["utterance"]) not in elsewhere]
         ids, sets = [str(row["utterance"]) for row in rows], sorted({str(row["set"]) for row in rows})
         there = "".join(f", but {count} files '*{ending}'" for ending, count in sorted(others.items()))
-        what = f"no audio file{there}; {len(rows)} utterances of {names.few(sets)} have none: {names.few(ids)}"
+        what = (
+            f"no audio file{there}; {len(rows)} utterances of {names.join_few(sets)} have none: {names.join_few(ids)}"
+        )
         lost.settle(rows, Fault(what, str(place), "missing-audio"))
     for row, place in [one for one in lost.missing if one[0]["set"] not in settled]:
         there = "".join(
@@ -601,7 +603,7 @@ def _exchanged(
     for one, other in sorted(wholly.items()):
         if wholly.get(other) != one or one > other:
             continue
-        commands.append(exchange(places[one], places[other]))
+        commands.append(write_exchange_command(places[one], places[other]))
         what = (
             f"the folders of two sets are exchanged: {lies[one][other]} files that {one} lacks lie in {places[other].name}, and "
             f"{lies[other][one]} that {other} lacks in {places[one].name}"
@@ -618,9 +620,9 @@ def _renaming(copy: Copy, guess: names.Guess | None) -> str:
     if guess is None:
         return (
             "name each file after its utterance (UTTERANCE.ext); what is the same in all names may stay: "
-            f"{names.override(copy.key('pattern'), '{utterance}_anon')}"
+            f"{names.quote_override(copy.key('pattern'), '{utterance}_anon')}"
         )
-    said = [names.override(copy.key("pattern"), guess.pattern.text)] if guess.pattern.text != names.PLAIN else []
+    said = [names.quote_override(copy.key("pattern"), guess.pattern.text)] if guess.pattern.text != names.PLAIN else []
     said += [shlex.quote(f"{copy.key('ignore_case')}=true")] if guess.pattern.ignore_case else []
     return f"say how they are called: {' '.join(said)}"
 
@@ -646,8 +648,8 @@ def _places(root: Path, sets: list[str], copy: Copy, faults: Faults) -> dict[str
         return {one: Path(copy.folders[one]) for one in sets if one in copy.folders}
     if copy.training and copy.suffix and root.name.endswith(copy.suffix):
         return dict.fromkeys(sets, root)  # it is the copy itself
-    folders = {names.composed(folder.name): folder for folder in sorted(root.iterdir()) if folder.is_dir()}
-    suffix = None if copy.suffix is None else names.composed(copy.suffix)
+    folders = {names.normalise_name(folder.name): folder for folder in sorted(root.iterdir()) if folder.is_dir()}
+    suffix = None if copy.suffix is None else names.normalise_name(copy.suffix)
     if suffix is None:
         having: dict[str, int] = defaultdict(int)
         for name in folders:
@@ -673,6 +675,6 @@ def _places(root: Path, sets: list[str], copy: Copy, faults: Faults) -> dict[str
     if len(lacking) == 1:
         faults.add("missing-audio", f"there is no folder {lacking[0]}{suffix} for the set {lacking[0]}", root)
     elif lacking:
-        what = f"there is no folder SET{suffix} for {len(lacking)} of {len(sets)} sets: {names.few(lacking)}"
+        what = f"there is no folder SET{suffix} for {len(lacking)} of {len(sets)} sets: {names.join_few(lacking)}"
         faults.add("missing-audio", what, root)
     return {one: folders[f"{one}{suffix}"] for one in sets if f"{one}{suffix}" in folders}

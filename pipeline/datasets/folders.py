@@ -19,7 +19,7 @@ from pipeline.datasets import corpus, levels, sexes
 from pipeline.datasets import librispeech as trees
 from pipeline.datasets.corpus import Listed, Listing
 from pipeline.datasets.settings import DatasetSettings
-from pipeline.names import composed, legal_id, override
+from pipeline.names import make_id, normalise_name, quote_override
 
 _MICROPHONE = re.compile(r"_mic\d+$")
 
@@ -54,7 +54,7 @@ def fits(folder: Path, files: Sequence[Path]) -> bool:
     """Whether a folder with these audio files is such a tree and none of LibriSpeech's layout: it is no deeper, and its files lie
     otherwise or share names."""
     depths = {len(path.relative_to(folder).parts) for path in files}
-    unique = len({legal_id(path.stem) for path in files}) == len(files)
+    unique = len({make_id(path.stem) for path in files}) == len(files)
     return bool(depths) and depths <= {2, 3} and not (depths == {3} and unique)
 
 
@@ -72,7 +72,7 @@ def _tree(
     ``key`` is the setting that named the root, for messages.
     """
     faults = listing.faults
-    files = [path for path in every if fnmatch.fnmatchcase(composed(path.name), composed(chosen))]
+    files = [path for path in every if fnmatch.fnmatchcase(normalise_name(path.name), normalise_name(chosen))]
     if len(files) < len(every):
         listing.notes.append(f"{len(every) - len(files)} of {len(every)} files are left out by dataset.files={chosen}")
     parts = {path: path.relative_to(root).parts for path in files}
@@ -92,7 +92,7 @@ def _tree(
         )
     kept = [path for path in files if len(parts[path]) > 1]
     names = ids([parts[path] for path in kept])
-    speakers = {legal_id(parts[path][0]) for path in kept}
+    speakers = {make_id(parts[path][0]) for path in kept}
     known = sexes.read(table, root, speakers, listing) if kept else {}
     rows, first = [], dict[str, Path]()
     fence = corpus.Fence(root, settings.follow_links)
@@ -105,7 +105,7 @@ def _tree(
         if not fence.holds(path):
             faults.add("link", f"a link leads out of the tree, to '{os.path.realpath(path)}'", path)
             place = None
-        speaker = legal_id(parts[path][0])
+        speaker = make_id(parts[path][0])
         rows.append(Listed("", "", name, speaker, known.get(speaker, "u"), place, str(path), 0))
     return rows
 
@@ -124,13 +124,13 @@ def _note_microphones(rows: Sequence[Listed], listing: Listing) -> None:
         listing.notes.append(
             f"{len(several)} utterances were recorded by several microphones, e.g. {' and '.join(several[0][:2])}: one recording may "
             f"be enrolled and the other tried, which no attacker can hope for. "
-            f"{override('dataset.files', f'*{ending}.*')} keeps one of them"
+            f"{quote_override('dataset.files', f'*{ending}.*')} keeps one of them"
         )
 
 
 def ids(places: Sequence[tuple[str, ...]]) -> list[str]:
     """Ids of files, given the parts of their paths below the root: their stems, or all parts where two stems are one."""
-    stems = [legal_id(Path(parts[-1]).stem) for parts in places]
+    stems = [make_id(Path(parts[-1]).stem) for parts in places]
     if len(set(stems)) == len(stems):
         return stems
-    return ["-".join([*map(legal_id, parts[:-1]), stem]) for parts, stem in zip(places, stems)]
+    return ["-".join([*map(make_id, parts[:-1]), stem]) for parts, stem in zip(places, stems)]

@@ -39,7 +39,7 @@ from pipeline.datasets.segments import Segment
 from pipeline.datasets.settings import DatasetSettings
 from pipeline.datasets.sexes import SEXES
 from pipeline.faults import Faults
-from pipeline.names import composed, existing, few
+from pipeline.names import find_existing, join_few, normalise_name
 
 log = logging.getLogger(__name__)
 
@@ -146,7 +146,7 @@ def add_sets(
 
 def wanted_sets(settings: DatasetSettings) -> list[str] | None:
     """``dataset.sets`` as names are kept here."""
-    return None if settings.sets is None else [composed(name) for name in settings.sets]
+    return None if settings.sets is None else [normalise_name(name) for name in settings.sets]
 
 
 def holds_sets(folder: Path) -> bool:
@@ -161,7 +161,7 @@ def add_training(settings: DatasetSettings, folder: Path, listing: Listing) -> N
         names = ", ".join(one.name for one in found)
         listing.faults.add("train", f"the folder holds {len(found)} sets ({names}), and one is trained on", folder)
         return
-    corpus.check_name(found[0], composed(found[0].name), listing.faults)
+    corpus.check_name(found[0], normalise_name(found[0].name), listing.faults)
     one = _tables(found[0], listing.faults)
     candidates = [one.folder, one.folder.parent, one.folder.parent.parent, Path.cwd()]
     if settings.audio_root is not None:
@@ -192,12 +192,12 @@ def _discover(
                 root,
             )
             faults.stop(root)
-        corpus.check_name(root, composed(root.name), faults)
+        corpus.check_name(root, normalise_name(root.name), faults)
         return [], [root]
     training = os.path.realpath(Path(settings.train).expanduser()) if settings.train else ""
     # A training set called like one of a pair is evaluated as well, and its speakers are named as such.
     folders = {
-        composed(folder.name): folder
+        normalise_name(folder.name): folder
         for folder in sorted(root.iterdir())
         if folder.is_dir() and (os.path.realpath(folder) != training or _OF_A_PAIR.search(folder.name))
     }
@@ -277,7 +277,7 @@ def _pairs(
 def _pass_over(others: Sequence[str], listing: Listing) -> None:
     if others:
         listing.limits.append(
-            f"{len(others)} sets without lists of trials beside those are not evaluated: {few(others)}"
+            f"{len(others)} sets without lists of trials beside those are not evaluated: {join_few(others)}"
         )
 
 
@@ -347,7 +347,7 @@ def _tables(folder: Path, faults: Faults) -> _Set:
 
 def _read_audio(folder: Path, faults: Faults) -> _Set:
     """A set with what ``wav.scp`` and ``segments`` say of it, and nothing else."""
-    made = _Set(composed(folder.name), folder)
+    made = _Set(normalise_name(folder.name), folder)
     if not (folder / "wav.scp").exists():
         faults.add("missing-table", "the set has no wav.scp", folder)
         return made
@@ -438,7 +438,7 @@ def _start(sets: list[_Set], candidates: list[Path], where: Path, listing: Listi
             break
     best = max(range(len(counts)), key=counts.__getitem__)
     if not counts[best] and len(relative) > 1:
-        tried = few([str(candidate) for candidate in candidates], 6)
+        tried = join_few([str(candidate) for candidate in candidates], 6)
         listing.faults.add(
             "missing-audio",
             f"none of the {len(relative)} relative paths of wav.scp exists under {tried}; the first is '{relative[0]}'",
@@ -454,7 +454,7 @@ def _moved(sets: Sequence[_Set], candidates: Sequence[Path], where: Path, faults
     paths: list[str] = []
     for one in sets:
         absolute = [entry.file for _, entry in one.entries.values() if not entry.why and _is_absolute(entry.file)]
-        one.moved = bool(absolute) and not any(existing(Path(path)).exists() for path in absolute)
+        one.moved = bool(absolute) and not any(find_existing(Path(path)).exists() for path in absolute)
         paths += absolute if one.moved else []
     tables = [one.folder / "wav.scp" for one in sets if one.moved]
     if tables:
@@ -474,7 +474,7 @@ def _below(folder: Path, paths: Iterable[str]) -> Iterator[str]:
     """Relative paths below a folder, as they are there; a corpus has many, and joining paths takes its time."""
     for path in paths:
         joined = f"{folder}/{path}"
-        yield joined if joined.isascii() else str(existing(folder / path))
+        yield joined if joined.isascii() else str(find_existing(folder / path))
 
 
 def _utterances(one: _Set, role: str, start: Path | None, faults: Faults, follow_links: bool) -> list[Listed]:
@@ -524,9 +524,9 @@ def _paths(one: _Set, start: Path | None, faults: Faults, follow_links: bool) ->
         if why:
             pass
         elif _is_absolute(entry.file):
-            path = existing(Path(entry.file)) if not one.moved else None
+            path = find_existing(Path(entry.file)) if not one.moved else None
         elif start is not None:
-            path = existing(start / entry.file)
+            path = find_existing(start / entry.file)
             if not fence.holds(path):
                 outside.setdefault(_way_out(start, path), []).append((record, entry))
                 path = None
@@ -558,7 +558,7 @@ def _refuse(one: _Set, kind: str, several: list[tuple[Record, str]], faults: Fau
     """Report entries that are not read: how many, why each is not, and the command that makes plain files."""
     first = several[0][0]
     counted = Counter(why for _, why in several).most_common()
-    reasons = few([f"{why}: {count}" if len(counted) > 1 else why for why, count in counted])
+    reasons = join_few([f"{why}: {count}" if len(counted) > 1 else why for why, count in counted])
     faults.add(
         "pipe",
         f"{len(several)} entries are {'shell pipes' if kind == 'pipe' else 'places in archives'}, not files, the first is "
@@ -631,7 +631,7 @@ def _list_of(one: _Set, faults: Faults) -> tuple[list[Record] | None, str]:
     if "trials" in one.trials or not one.trials:
         return one.trials.get("trials"), one.where("trials")
     if len(one.trials) > 1:
-        what = f"{one.name} holds {few([*one.trials])} and no list called trials: which of them is meant cannot be told"
+        what = f"{one.name} holds {join_few([*one.trials])} and no list called trials: which of them is meant cannot be told"
         faults.add("unread-list", what, one.folder)
     ((_, lines),) = [*one.trials.items()][:1]
     return lines, lines[0].where.rpartition(":")[0] if lines else one.where("trials")
@@ -660,7 +660,7 @@ def _add_single(listing: Listing, one: _Set, rows: list[Listed], seed: int) -> N
         )
     elif one.trials:
         who = "speakers" if models <= speakers else "ids that it lacks"
-        what = f"the set {one.name} has lists of trials ({few([*one.trials])}) of which the models are {who}, e.g. {min(models, default='none')}"
+        what = f"the set {one.name} has lists of trials ({join_few([*one.trials])}) of which the models are {who}, e.g. {min(models, default='none')}"
         listing.faults.add("unread-list", f"{what}, and no list enrolls that says what they are made of", one.folder)
     elif not _unread_enrolment(one, listing.faults):
         corpus.halved(listing, one.name, rows, seed, str(one.folder))
@@ -670,7 +670,9 @@ def _unread_enrolment(one: _Set, faults: Faults) -> bool:
     """Whether a set without ``enrolls`` has a list of enrolment under another name, which is then reported."""
     paths = trial_lists.beside(one.folder, trial_lists.ENROLMENT)
     if paths:
-        what = f"{one.name} has a list of enrolment that is called {few([path.name for path in paths])}, not enrolls"
+        what = (
+            f"{one.name} has a list of enrolment that is called {join_few([path.name for path in paths])}, not enrolls"
+        )
         faults.add("unread-list", what, one.folder)
     return bool(paths)
 

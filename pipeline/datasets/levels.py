@@ -11,7 +11,7 @@ from collections import defaultdict
 from collections.abc import Collection, Sequence
 from pathlib import Path
 
-from pipeline.names import composed, few
+from pipeline.names import join_few, normalise_name
 
 _WORDS = (
     "train|training|dev|devel|development|test|testing|valid|validation|val|eval|evaluation|held[_-]?out|enrol|enroll|enrolls|"
@@ -42,12 +42,12 @@ def too_high(places: Collection[Parts], alone: bool = True) -> tuple[str, list[P
     """
     tops = _tops(places)
     nested = [name for name, below in tops.items() if 2 * sum(len(parts) > 1 for parts in below) > len(below)]
-    like = sorted(name for name in nested if _COLLECTION.fullmatch(composed(name)))
+    like = sorted(name for name in nested if _COLLECTION.fullmatch(normalise_name(name)))
     # A speaker among others may be called Dev.
     if like and 2 * len(like) >= len(tops) and not _are_numbered(list(tops)):
         called = "are called like parts" if len(like) > 1 else "is called like a part"
         s = "s" if len(like) > 1 else ""
-        said = f"the folder{s} {few(like)} {called} of a corpus, not like {'speakers' if s else 'a speaker'}"
+        said = f"the folder{s} {join_few(like)} {called} of a corpus, not like {'speakers' if s else 'a speaker'}"
         return said, [root for name in like for root in _lower(name, tops[name])]
     if alone and len(tops) == 1 and nested:
         ((name, below),) = tops.items()

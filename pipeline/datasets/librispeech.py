@@ -15,7 +15,7 @@ from pipeline import audio
 from pipeline.datasets import corpus, levels, sexes, trial_lists
 from pipeline.datasets.corpus import Listed, Listing
 from pipeline.datasets.settings import DatasetSettings
-from pipeline.names import composed, legal_id
+from pipeline.names import make_id, normalise_name
 
 
 def audio_files(root: Path) -> list[Path]:
@@ -56,7 +56,7 @@ def add_training(settings: DatasetSettings, folder: Path, files: Sequence[Path],
 
 def evaluate(settings: DatasetSettings, root: Path, rows: Sequence[Listed], listing: Listing) -> None:
     """Cut the utterances of a tree by the lists that come with it, or halve them."""
-    name = legal_id(root.name)
+    name = make_id(root.name)
     listing.called.append((name, root))
     if not trial_lists.cut_tree(listing, name, rows, root):
         corpus.halved(listing, name, rows, settings.seed, str(root))
@@ -67,7 +67,7 @@ def evaluate(settings: DatasetSettings, root: Path, rows: Sequence[Listed], list
 
 def train(folder: Path, rows: Sequence[Listed], listing: Listing) -> None:
     """Let the utterances of a tree be the training set of its name."""
-    name = legal_id(folder.name)
+    name = make_id(folder.name)
     listing.called.append((name, folder))
     if rows:
         listing.notes.append(corpus.by_folders(f"the training set {name}", rows))
@@ -84,7 +84,7 @@ def _tree(
     """
     faults = listing.faults
     parts = [path.relative_to(root).parts for path in files]
-    good = [(path, legal_id(place[0])) for path, place in zip(files, parts) if len(place) == 3]
+    good = [(path, make_id(place[0])) for path, place in zip(files, parts) if len(place) == 3]
     _layout(root, key, dict(zip(files, parts)), listing)
     if not good:
         return []
@@ -98,8 +98,8 @@ def _tree(
     names: dict[str, list[Path]] = defaultdict(list)
     fence = corpus.Fence(root, settings.follow_links)
     for path, speaker in good:
-        utterance = legal_id(path.stem)
-        renamed += utterance != composed(path.stem)
+        utterance = make_id(path.stem)
+        renamed += utterance != normalise_name(path.stem)
         names[utterance].append(path)
         place: Path | None = path
         if not fence.holds(path):

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pipeline.faults import Faults, shown
-from pipeline.files import replacing
-from pipeline.names import differing, few, look_alike
+from pipeline.faults import Faults, escape_unprintable
+from pipeline.files import write_replace_command
+from pipeline.names import describe_difference, fold_lookalikes, join_few
 from pipeline.tables import text
 
 if TYPE_CHECKING:
@@ -107,7 +107,7 @@ def _strange_models(
     faults.add(
         "models",
         f"{len(strange)} models of {trial_list.enrolment_set} are targets of speakers of other names, e.g. {trial.model} of '{speaker}' in "
-        f"{trial.utterance}: {few(strange)}",
+        f"{trial.utterance}: {join_few(strange)}",
         trial.where,
     )
     return True
@@ -120,9 +120,9 @@ def nearest(name: str, known: Collection[str]) -> str:
     """
     twin = ""
     if not (name.isascii() and all(map(str.isascii, known))):
-        twin = next((other for other in known if look_alike(other) == look_alike(name)), "")
+        twin = next((other for other in known if fold_lookalikes(other) == fold_lookalikes(name)), "")
     if twin:
-        return f"; it looks like '{twin}', and is not: {differing(name, twin)}"
+        return f"; it looks like '{twin}', and is not: {describe_difference(name, twin)}"
     folded = name.casefold()
     near = sorted(one for one in known if one.casefold() == folded)
     if not near:
@@ -273,7 +273,10 @@ def _check_enrolment(made: TrialList, enrolled: Collection[str], faults: Faults)
 
 def _once(kind: str, what: str, where: str, faults: Faults) -> None:
     """Report a fault of an enrolment set, which may belong to several lists."""
-    if not any((fault.kind, fault.what, fault.where) == (kind, shown(what), shown(where)) for fault in faults.found):
+    if not any(
+        (fault.kind, fault.what, fault.where) == (kind, escape_unprintable(what), escape_unprintable(where))
+        for fault in faults.found
+    ):
         faults.add(kind, what, where)
 
 
@@ -456,4 +459,4 @@ def _check_labels(
 def rewritten(file: str, program: str) -> str:
     """The command that rewrites the lines of a list, and keeps the old one beside it."""
     new = shlex.quote(f"{file}.new")
-    return replacing(file, f"awk '{{ sub(/\\r$/, \"\") }} {program}' {shlex.quote(file)} > {new}")
+    return write_replace_command(file, f"awk '{{ sub(/\\r$/, \"\") }} {program}' {shlex.quote(file)} > {new}")

@@ -128,7 +128,7 @@ def looked(left: Left[Item], count: int, workers: int, look_at: Callable[[Sequen
     if is_many(count, workers):
         try:
             most = min(workers, -(-count // TOGETHER))
-            with programs.starting_python():
+            with programs.isolate_python():
                 started = ProcessPoolExecutor(most, get_context("spawn"), processes.end_with_parent)
             with started as pool:
                 yield from _by(pool, workers, left, look_at)
@@ -154,7 +154,7 @@ def _by(
         while True:
             while len(going) < max(1, workers) * _AHEAD and (paths := left.take()):
                 try:
-                    with programs.starting_python():  # it may start a process
+                    with programs.isolate_python():  # it may start a process
                         going[pool.submit(look_at, paths)] = paths
                 except BaseException:
                     left.give_back(paths)

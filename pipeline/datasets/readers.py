@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from pipeline.faults import Faults
-from pipeline.names import few
+from pipeline.names import join_few
 
 if TYPE_CHECKING:
     from pipeline.datasets.corpus import Listed
@@ -54,7 +54,7 @@ def _report(rows: Sequence[Listed], who: str, faults: Faults) -> bool:
              if sum(readers[speaker] == 1 for speaker in speakers) > 1 and any(map(_is_chapter, speakers.values()))}  # fmt: skip
     for reader, speakers in [*split.items()][:1]:
         what = f"{sum(map(len, split.values()))} {who} are chapters or recordings of {len(split)} readers"
-        example = f"{few(sorted(speakers), 2)} of {reader}"
+        example = f"{join_few(sorted(speakers), 2)} of {reader}"
         where = next(iter(speakers.values())).where
         faults.add("readers", f"{what}, e.g. {example}: one voice counts as several speakers", where)
     return bool(split)

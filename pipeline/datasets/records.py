@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pipeline.faults import Faults
-from pipeline.names import composed
+from pipeline.names import normalise_name
 from pipeline.tables import text
 
 _BLANK = re.compile(r"[ \t]+")
@@ -32,7 +32,7 @@ def records(path: Path, faults: Faults, fields: range, split: int = 0) -> Iterat
         if len(found) in fields:
             # The last field of a line that is split once is the path of a file, which has to stay as it is, or what is said.
             ids = len(found) - (split == len(found))
-            yield Record(found if line.isascii() else [*map(composed, found[:ids]), *found[ids:]], where)
+            yield Record(found if line.isascii() else [*map(normalise_name, found[:ids]), *found[ids:]], where)
         else:
             least, most = fields[0], fields[-1]
             wanted = f"{least}" if least == most else f"{least} or {most}" if most == least + 1 else f"{least} or more"

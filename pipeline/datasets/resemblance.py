@@ -25,7 +25,7 @@ from pipeline import audio
 from pipeline.audio.correlation import peak_correlation
 from pipeline.datasets import looking
 from pipeline.datasets.sameness import Doubt, Rows
-from pipeline.names import few
+from pipeline.names import join_few
 from pipeline.tables.shared import SharedTable
 
 ORIGINAL, NEARLY = 0.99, 0.95
@@ -159,7 +159,7 @@ class Resemblance:
         return dict(found)
 
     def _said(self, places: Sequence[int], text: str, means: str) -> str:
-        names = few([str(self.rows[place]["utterance"]) for place in places])
+        names = join_few([str(self.rows[place]["utterance"]) for place in places])
         return f"{len(places)} of {len(self.rows)} files {text} (e.g. {names}){means}"
 
 

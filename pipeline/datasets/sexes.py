@@ -13,7 +13,7 @@ from collections.abc import Collection
 from pathlib import Path
 
 from pipeline.datasets.corpus import MOST_NAMED, Listing
-from pipeline.names import few, legal_id
+from pipeline.names import join_few, make_id
 from pipeline.tables import text
 
 SEXES = {"f": "f", "female": "f", "m": "m", "male": "m", "u": "u", "unknown": "u"}
@@ -54,7 +54,7 @@ def read(given: str | None, root: Path, speakers: Collection[str], listing: List
         return {}
     lacking = sorted(set(speakers) - found.keys())
     if not known and found:
-        who = f"it names {few([*found], 3)}; the speakers are {few(lacking, 3)}"
+        who = f"it names {join_few([*found], 3)}; the speakers are {join_few(lacking, 3)}"
         faults.add("no-sex", f"the table names none of the {len(lacking)} speakers: {who}", table)
         return {}
     for speaker in lacking[:MOST_NAMED]:
@@ -99,7 +99,7 @@ def _cells(table: Path, listing: Listing) -> dict[str, str]:
         sex = SEXES.get(cells[what].lower()) if len(cells) > max(who, what) and cells[who] else None
         if sex is None or "\ufffd" in cells[who]:
             listing.faults.add("malformed", f"no speaker with sex f or m: '{line.text[:80]}'", line.where)
-        elif found.setdefault(legal_id(cells[who]), sex) != sex:
+        elif found.setdefault(make_id(cells[who]), sex) != sex:
             listing.faults.add("disagrees", f"speaker '{cells[who]}' is listed with both sexes", line.where)
     return found
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from pipeline import contracts
 from pipeline.datasets.records import records
 from pipeline.faults import TABLES, Faults
-from pipeline.names import few
+from pipeline.names import join_few
 
 WHERE = "extractor text"
 _REMEDY = (
@@ -72,7 +72,7 @@ class Tables(contracts.Transcripts):
         found: dict[Key, str] = {}
         for file, keys in asked.items():
             if file not in there:
-                named = few([name for _, name in keys], 3)
+                named = join_few([name for _, name in keys], 3)
                 faults.add(
                     "missing-table", f"there is no such table; it is to hold {len(keys)} utterances: {named}", file
                 )

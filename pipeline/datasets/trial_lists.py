@@ -18,7 +18,7 @@ from pipeline.datasets.corpus import Enrolled, Listed, Listing, Trial, TrialList
 from pipeline.datasets.lists import FEW
 from pipeline.datasets.records import Record, records
 from pipeline.faults import Faults
-from pipeline.names import composed, legal_id
+from pipeline.names import make_id, normalise_name
 from pipeline.tables import labels
 
 TRIALS = re.compile(r"trials?\d?([_.-].*)?|(veri|list)_test.*|vox.*[_-](o|e|h|test|val)([_.(-].*)?", re.IGNORECASE)
@@ -158,7 +158,9 @@ def _resolve(lines: Sequence[Record], rows: Sequence[Listed], root: Path) -> tup
     A list names utterances by their ids, or by their paths below the root or below any folder above it.
     """
     names = {row.utterance: row.utterance for row in rows}
-    names |= {composed(str(row.path.relative_to(root).with_suffix(""))): row.utterance for row in rows if row.path}
+    names |= {
+        normalise_name(str(row.path.relative_to(root).with_suffix(""))): row.utterance for row in rows if row.path
+    }
     there, absent = [], set()
     for line in lines:
         ids = [_utterance(entry, names) for entry in line.fields[:2]]
@@ -173,4 +175,4 @@ def _utterance(entry: str, names: Mapping[str, str]) -> str:
     # Folders above the root may go, but never so many that the file's own name is left: others may be called so.
     while name not in names and name.count("/") > 1:
         name = name.partition("/")[2]
-    return names.get(name, names.get(legal_id(name), ""))
+    return names.get(name, names.get(make_id(name), ""))

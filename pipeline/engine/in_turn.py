@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from pipeline.engine import failures
 from pipeline.engine.outcome import Outcome
-from pipeline.engine.perform import perform
+from pipeline.engine.perform import perform_task
 from pipeline.engine.progress import Progress
 from pipeline.engine.sound import Damaged
 from pipeline.engine.stop import Stop, Stopped
@@ -18,7 +18,7 @@ from pipeline.errors import PipelineError
 log = logging.getLogger(__name__)
 
 
-def performed(
+def perform_tasks(
     tasks: Sequence[Task], stop: Stop, outcome: Outcome, progress: Progress, fail_fast: bool = False
 ) -> dict[Task, PipelineError]:
     """Perform tasks, sources first; what failed or was not run. What they stand on and is not among them, the store has to have.
@@ -31,8 +31,8 @@ def performed(
     try:
         for task in tasks:
             stop.check()
-            left_out = failures.left_out(task, failed, fail_fast)
-            if left_out is None and not _stands(task, outcome):
+            left_out = failures.find_exclusion(task, failed, fail_fast)
+            if left_out is None and not _has_sources(task, outcome):
                 left_out = failures.NotRun(
                     f"{task.label} was not run",
                     cause="what it stands on is not there: the job that was to make it did not",
@@ -44,7 +44,7 @@ def performed(
                 continue
             progress.begin(task)
             try:
-                computed = perform(task, outcome, progress, stop)
+                computed = perform_task(task, outcome, progress, stop)
             except PipelineError as error:
                 failed[task] = error
                 log.error("%s failed: %s", task.label, error)
@@ -53,7 +53,7 @@ def performed(
             except Stopped:
                 raise
             except Exception as error:
-                failed[task] = failures.unexpected(task, error)
+                failed[task] = failures.explain_exception(task, error)
                 log.exception("%s", failed[task].what)
                 progress.fail(task, failed[task], traceback.format_exc())
                 continue
@@ -65,7 +65,7 @@ def performed(
     return failed
 
 
-def _stands(task: Task, outcome: Outcome) -> bool:
+def _has_sources(task: Task, outcome: Outcome) -> bool:
     """Whether all that a task stands on is there: made in this process, or by others before."""
     while True:
         try:

@@ -17,7 +17,7 @@ KEY_VERSION = 2
 
 
 @functools.cache
-def library_version(name: str) -> str:
+def read_library_version(name: str) -> str:
     """major.minor of an installed distribution, without a local build tag (``2.14.1+cu130`` is ``2.14``)."""
     try:
         return ".".join(version(name).split("+")[0].split(".")[:2])
@@ -25,7 +25,7 @@ def library_version(name: str) -> str:
         return "absent"
 
 
-def key(task: Task, output: Name, digest_of: Callable[[Input], str]) -> str:
+def make_key(task: Task, output: Name, digest_of: Callable[[Input], str]) -> str:
     """The key (sha256, hex) of one output of a task.
 
     Args:
@@ -33,10 +33,10 @@ def key(task: Task, output: Name, digest_of: Callable[[Input], str]) -> str:
         output: name of the output.
         digest_of: content digest of an input; an executor takes it from the store, a plan may take the key instead.
     """
-    return digest(parts(task, output, digest_of))
+    return digest(describe_key(task, output, digest_of))
 
 
-def parts(task: Task, output: Name, digest_of: Callable[[Input], str]) -> dict[str, object]:
+def describe_key(task: Task, output: Name, digest_of: Callable[[Input], str]) -> dict[str, object]:
     """Everything that enters the key, as plain values: what the record shows when somebody asks why a key changed."""
     own = task.outputs[output]
 
@@ -49,12 +49,12 @@ def parts(task: Task, output: Name, digest_of: Callable[[Input], str]) -> dict[s
         "settings": dict(task.settings),
         "inputs": digests(task.inputs),
         "output": {"settings": dict(own.settings), "inputs": digests(own.inputs)},
-        "code": code.collect_versions(makers(task, output)),
-        "libraries": {name: library_version(name) for name in sorted({*task.libraries, *own.libraries})},
+        "code": code.collect_versions(list_makers(task, output)),
+        "libraries": {name: read_library_version(name) for name in sorted({*task.libraries, *own.libraries})},
     }
 
 
-def makers(task: Task, output: Name) -> tuple[str, ...]:
+def list_makers(task: Task, output: Name) -> tuple[str, ...]:
     """The modules that make the numbers of an output, by themselves and by what they import."""
     function = task.function
     while isinstance(function, functools.partial):

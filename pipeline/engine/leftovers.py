@@ -24,8 +24,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from pipeline.files import now
-from pipeline.processes import Owner, from_token, is_dead, mine
+from pipeline.files import read_clock
+from pipeline.processes import Owner, is_dead, parse_token, this_process
 
 WRITTEN, SCRATCH, DAMAGED = ".tmp-", ".scratch", ".damaged-"
 STALE_SECONDS = 7 * 24 * 3600
@@ -42,7 +42,7 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
-class Swept:
+class Sweep:
     """What a sweep found.
 
     Attributes:
@@ -54,11 +54,11 @@ class Swept:
     damaged: int
 
 
-def sweep(root: Path) -> Swept:
+def sweep_leftovers(root: Path) -> Sweep:
     """Remove what processes that have ended left in a store, and say so. What cannot be removed stays."""
     removed, damaged = 0, 0
-    time_there = functools.cache(lambda: now(root))
-    for path in _left(root):
+    time_there = functools.cache(lambda: read_clock(root))
+    for path in _list_leftovers(root):
         if _is_over(path, time_there):
             _remove(path)
             removed += 1
@@ -75,28 +75,32 @@ def sweep(root: Path) -> Swept:
             shlex.quote(str(root)),
             DAMAGED,
         )
-    return Swept(removed, damaged)
+    return Sweep(removed, damaged)
 
 
-def claims(*finals: Path) -> dict[Path, Owner]:
+def list_claims(*finals: Path) -> dict[Path, Owner]:
     """The claims of other processes on artefacts whose folders will be ``finals``, but of those known to have ended. Their names are read
     and nothing else: one call of the file system for each artefact."""
     found = {
-        left: from_token(_token(left)) for final in finals for left in final.parent.glob(f"{final.name}{WRITTEN}*")
+        left: parse_token(_read_token(left))
+        for final in finals
+        for left in final.parent.glob(f"{final.name}{WRITTEN}*")
     }
-    own = mine().token()
+    own = this_process().token()
     return {left: owner for left, owner in found.items() if owner and owner.token() != own and not is_dead(owner)}
 
 
-def writers(*finals: Path) -> list[Owner]:
+def find_writers(*finals: Path) -> list[Owner]:
     """Other processes that are at work on artefacts: those of :func:`claims` that were heard of lately."""
-    found, time_there = claims(*finals).items(), functools.cache(now)
+    found, time_there = list_claims(*finals).items(), functools.cache(read_clock)
     return [
-        owner for claim, owner in found if _is_heard([claim, _scratch_of(_final(claim), _token(claim))], time_there)
+        owner
+        for claim, owner in found
+        if _is_heard([claim, _scratch_folder(_final_folder(claim), _read_token(claim))], time_there)
     ]
 
 
-def scratch(final: Path, steps: Callable[[Path], int] | None = None) -> Path:
+def take_scratch(final: Path, steps: Callable[[Path], int] | None = None) -> Path:
     """The scratch folder of this process for an artefact whose folder will be ``final``; see the top of this file.
 
     Args:
@@ -104,18 +108,22 @@ def scratch(final: Path, steps: Callable[[Path], int] | None = None) -> Path:
             most is taken; of equal ones, the newest.
     """
     final.parent.mkdir(parents=True, exist_ok=True)
-    own = _scratch_of(final, mine().token())
+    own = _scratch_folder(final, this_process().token())
     if own.is_dir():
         return own
-    free = {left: (steps(left) if steps else -1, _written(left)) for left in _scratches(final) if _is_free(left, final)}
+    free = {
+        left: (steps(left) if steps else -1, _read_write_time(left))
+        for left in _list_scratches(final)
+        if _is_free(left, final)
+    }
     for left in sorted(free, key=free.__getitem__, reverse=True):
         try:
             left.rename(own)
         except OSError:  # another process was faster
             continue
-        owner, step = from_token(_scratch_token(left)), free[left][0]
+        owner, step = parse_token(_scratch_token(left)), free[left][0]
         if step >= 0:
-            whose = described(owner) if owner else "a training that was stopped"
+            whose = describe_owner(owner) if owner else "a training that was stopped"
             choice = f", the furthest of {len(free)}" if len(free) > 1 else ""
             log.info("taking over the checkpoint of %s at step %d%s", whose, step, choice)
         return own
@@ -123,41 +131,41 @@ def scratch(final: Path, steps: Callable[[Path], int] | None = None) -> Path:
     return own
 
 
-def described(owner: Owner) -> str:
+def describe_owner(owner: Owner) -> str:
     """A process, for messages: its machine has no readable name here."""
     return f"process {owner.pid} of {'this' if owner.here else 'another'} machine"
 
 
-def release(final: Path) -> None:
+def release_scratch(final: Path) -> None:
     """Give the scratch folder of this process to whoever comes next."""
     free = final.with_name(f"{final.name}{SCRATCH}")
     with suppress(OSError):  # there is none, or one is free already
-        _scratch_of(final, mine().token()).rename(free)
+        _scratch_folder(final, this_process().token()).rename(free)
 
 
 def drop_scratches(final: Path) -> None:
     """Remove the scratch folders of a finished artefact, but those of living processes."""
-    own = _scratch_of(final, mine().token())
-    for left in _scratches(final):
+    own = _scratch_folder(final, this_process().token())
+    for left in _list_scratches(final):
         if left == own or _is_free(left, final):
             shutil.rmtree(left, ignore_errors=True)
 
 
-def _final(left: Path) -> Path:
+def _final_folder(left: Path) -> Path:
     """The folder of the artefact that something was left of."""
     return left.with_name(left.name.partition(".")[0])
 
 
-def _token(written: Path) -> str:
+def _read_token(written: Path) -> str:
     """Of the process that writes, or wrote, an unfinished artefact."""
     return written.name.partition(WRITTEN)[2].rpartition("-")[0]
 
 
-def _scratch_of(final: Path, token: str) -> Path:
+def _scratch_folder(final: Path, token: str) -> Path:
     return final.with_name(f"{final.name}.{token}{SCRATCH}")
 
 
-def _scratches(final: Path) -> list[Path]:
+def _list_scratches(final: Path) -> list[Path]:
     return [path for path in final.parent.glob(f"{final.name}*{SCRATCH}") if path.is_dir()]
 
 
@@ -168,12 +176,12 @@ def _scratch_token(left: Path) -> str:
 
 def _is_free(left: Path, final: Path) -> bool:
     token = _scratch_token(left)
-    owner = from_token(token)
+    owner = parse_token(token)
     if not token or (owner is not None and is_dead(owner)):
         return True
     # By the same rule as writers(): whoever may make the artefact finds its checkpoints free.
     claimed = final.parent.glob(f"{final.name}{WRITTEN}{token}-*") if owner else ()
-    return not _is_heard([left, *claimed], now)
+    return not _is_heard([left, *claimed], read_clock)
 
 
 def _is_heard(signs: Iterable[Path], time_there: Callable[[Path], float]) -> bool:
@@ -185,15 +193,17 @@ def _is_heard(signs: Iterable[Path], time_there: Callable[[Path], float]) -> boo
     return False
 
 
-def _left(root: Path) -> Iterator[Path]:
+def _list_leftovers(root: Path) -> Iterator[Path]:
     """Everything in a store that is no artefact and no note."""
-    for stage in _listed(root):
-        for shelf in _listed(stage):
+    for stage in _list_folder(root):
+        for shelf in _list_folder(stage):
             if re.fullmatch("[0-9a-f]{2}", shelf.name):
-                yield from (path for path in _listed(shelf) if _NAME.match(path.name) or _NOTE.fullmatch(path.name))
+                yield from (
+                    path for path in _list_folder(shelf) if _NAME.match(path.name) or _NOTE.fullmatch(path.name)
+                )
 
 
-def _listed(folder: Path) -> list[Path]:
+def _list_folder(folder: Path) -> list[Path]:
     try:
         with os.scandir(folder) as found:
             return [folder / entry.name for entry in found]
@@ -205,37 +215,37 @@ def _is_over(path: Path, time_there: Callable[[], float]) -> bool:
     """Whether nobody needs it any more; ``time_there`` is the time by the clock of the store's file system."""
     name = path.name
     if DAMAGED in name:
-        return time_there() - _set_aside_at(path) > KEPT_DAYS * 24 * 3600
+        return time_there() - _read_date(path) > KEPT_DAYS * 24 * 3600
     if WRITTEN in name:
-        owner: Owner | None = from_token(_token(path))
+        owner: Owner | None = parse_token(_read_token(path))
         if owner is not None and owner.here:
             return is_dead(owner)
     if name.endswith(SCRATCH):
-        final = _final(path)
+        final = _final_folder(path)
         if final.is_dir() and _is_free(path, final):
             return True
-    return time_there() - _written(path) > STALE_SECONDS
+    return time_there() - _read_write_time(path) > STALE_SECONDS
 
 
-def _set_aside_at(path: Path) -> float:
+def _read_date(path: Path) -> float:
     """When; the name says it, in the names of earlier versions the change of the folder does."""
     try:
         return time.mktime(time.strptime(path.name.partition(DAMAGED)[2][:9], "%Y%m%d-"))
     except ValueError:
-        return _changed(path)
+        return _read_change_time(path)
 
 
-def _changed(path: Path) -> float:
+def _read_change_time(path: Path) -> float:
     try:
         return path.stat().st_ctime
     except OSError:
         return math.inf
 
 
-def _written(path: Path) -> float:
+def _read_write_time(path: Path) -> float:
     """When something in a folder was written last; never ago where it is gone."""
     try:
-        return max(one.stat().st_mtime for one in [path, *_listed(path)])
+        return max(one.stat().st_mtime for one in [path, *_list_folder(path)])
     except OSError:
         return math.inf
 

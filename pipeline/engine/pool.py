@@ -16,7 +16,7 @@ from typing import Any
 
 from pipeline import programs
 from pipeline.engine import worker
-from pipeline.engine.seats import Seat
+from pipeline.engine.seats import Place
 from pipeline.engine.stop import ASKING
 from pipeline.engine.worker import Result, Terms
 
@@ -38,7 +38,7 @@ class Worker:
         OSError: no process, or none of what belongs to it, can be made.
     """
 
-    def __init__(self, seat: Seat, graph: bytes, terms: Terms) -> None:
+    def __init__(self, seat: Place, graph: bytes, terms: Terms) -> None:
         self.seat = seat
         self.task: int | None = None
         self.silent = False
@@ -50,8 +50,8 @@ class Worker:
         self._process: BaseProcess | None = None
         self._future: Future[Result] | None = None
         try:
-            with _signals_held_back(), programs.starting_python():
-                self._pool = ProcessPoolExecutor(1, context, worker.begin, (self._theirs, terms))
+            with _hold_signals(), programs.isolate_python():
+                self._pool = ProcessPoolExecutor(1, context, worker.start_worker, (self._theirs, terms))
         except BaseException:
             self.channel.close()
             self._theirs.close()
@@ -62,12 +62,12 @@ class Worker:
         if self._process is not None:
             self._future = None
             with suppress(BrokenProcessPool):  # it died while it was idle, and will be found to be silent
-                self._future = self._pool.submit(worker.work, number, epoch)
+                self._future = self._pool.submit(worker.perform_number, number, epoch)
         else:
             before = set(multiprocessing.active_children())
             try:
-                with _signals_held_back(), programs.starting_python():
-                    self._future = self._pool.submit(worker.work, number, epoch)
+                with _hold_signals(), programs.isolate_python():
+                    self._future = self._pool.submit(worker.perform_number, number, epoch)
             except RuntimeError as error:  # there is no thread to be had for it
                 raise OSError(errno.EAGAIN, str(error)) from error
             finally:
@@ -141,7 +141,7 @@ class Worker:
         return f"was killed by signal {-code}"
 
 
-def files_left() -> float:
+def count_files_left() -> float:
     """How many more files this process may open; infinitely many where the system does not say."""
     try:
         opened = sum(1 for _ in Path("/proc/self/fd").iterdir())
@@ -152,7 +152,7 @@ def files_left() -> float:
 
 
 @contextmanager
-def _signals_held_back() -> Iterator[None]:
+def _hold_signals() -> Iterator[None]:
     """A process that is started inherits what is held back, until it turns deaf; this one hears of it a moment later."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, ASKING)
     try:

@@ -61,7 +61,7 @@ class Total:
 
 
 @dataclass(frozen=True)
-class _Where:
+class _Site:
     """On what was measured."""
 
     host: str
@@ -69,7 +69,7 @@ class _Where:
     threads: int
 
 
-def kind(task: Task, output: Name) -> Kind:
+def identify_kind(task: Task, output: Name) -> Kind:
     """What outputs of one rate have in common."""
     made = task.outputs[output]
     names = [dict(task.settings).get("name"), dict(made.settings).get("name")]
@@ -91,7 +91,7 @@ class Rates:
     """
 
     place: Path
-    here: _Where
+    here: _Site
     known: dict[tuple[str, ...], Total] = field(default_factory=dict)
     single: dict[str, Total] = field(default_factory=dict)
     new: dict[tuple[Kind, ...], Total] = field(default_factory=dict)
@@ -107,8 +107,8 @@ class Rates:
             host: '' is this one; None is any, where nothing better is to be had.
         """
         here = socket.gethostname() if host == "" else host
-        rates = cls(root / FILE, _Where(socket.gethostname(), device.split(":")[0], threads or 0))
-        for where, of, total in _lines(rates.place):
+        rates = cls(root / FILE, _Site(socket.gethostname(), device.split(":")[0], threads or 0))
+        for where, of, total in _read_lines(rates.place):
             if where.device == rates.here.device and here in (None, where.host) and threads in (None, where.threads):
                 rates._learn(of, total)
         return rates
@@ -130,7 +130,7 @@ class Rates:
         """How long a task will take in one process, to make all of its outputs or these; None where nothing like it was measured."""
         if self.is_empty:
             return None
-        kinds = _kinds(task, outputs)
+        kinds = _identify_kinds(task, outputs)
         for level in (0, 1):
             total = self.known.get(tuple(one[level] for one in kinds))
             if total is not None:
@@ -144,7 +144,7 @@ class Rates:
         """How much room its results will need, all of them or these; None where nothing like them was measured."""
         if self.is_empty:
             return None
-        found = [self._single(one) for one in _kinds(task, outputs)]
+        found = [self._single(one) for one in _identify_kinds(task, outputs)]
         if not found or None in found:
             return None
         return sum(total.scaled(total.bytes[0], task) for total in found if total is not None)
@@ -156,13 +156,13 @@ class Rates:
         """Keep what a task took to make so many bytes of each of these outputs."""
         if not sizes:
             return
-        of = sorted((kind(task, name), size) for name, size in sizes.items())
+        of = sorted((identify_kind(task, name), size) for name, size in sizes.items())
         total = self.new.setdefault(tuple(kinds for kinds, _ in of), Total())
         total.add(1, task.resources.seconds, work_seconds, [size for _, size in of])
 
     def write(self) -> None:
         """Append what this run measured. Where it cannot be written, estimates do without."""
-        lines = [_line(self.here, of, total) for of, total in self.new.items()]
+        lines = [_write_line(self.here, of, total) for of, total in self.new.items()]
         self.new.clear()
         try:
             if lines:
@@ -176,18 +176,18 @@ class Rates:
             log.debug("%s is not kept: %s", self.place, error)
 
 
-def _kinds(task: Task, outputs: Collection[Name] | None) -> list[Kind]:
+def _identify_kinds(task: Task, outputs: Collection[Name] | None) -> list[Kind]:
     """The kinds of some outputs, in one order."""
-    return sorted(kind(task, name) for name in task.outputs if outputs is None or name in outputs)
+    return sorted(identify_kind(task, name) for name in task.outputs if outputs is None or name in outputs)
 
 
-def _line(where: _Where, of: Sequence[Kind], total: Total) -> str:
+def _write_line(where: _Site, of: Sequence[Kind], total: Total) -> str:
     said: dict[str, Any] = {"host": where.host, "device": where.device, "threads": where.threads, "of": of}
     said |= {"tasks": total.tasks, "audio": round(total.audio, 3), "work": round(total.work, 3), "bytes": total.bytes}
     return json.dumps(said) + "\n"
 
 
-def _lines(place: Path) -> Iterator[tuple[_Where, tuple[Kind, ...], Total]]:
+def _read_lines(place: Path) -> Iterator[tuple[_Site, tuple[Kind, ...], Total]]:
     """The lines that can be read."""
     try:
         text = place.read_text(encoding="utf-8", errors="replace")
@@ -196,7 +196,7 @@ def _lines(place: Path) -> Iterator[tuple[_Where, tuple[Kind, ...], Total]]:
     for line in text.splitlines():
         try:
             one = json.loads(line)
-            where = _Where(str(one["host"]), str(one["device"]), int(one["threads"]))
+            where = _Site(str(one["host"]), str(one["device"]), int(one["threads"]))
             of = tuple((str(exact), str(similar)) for exact, similar in one["of"])
             sizes = [int(size) for size in one["bytes"]]
             total = Total(int(one["tasks"]), float(one["audio"]), float(one["work"]), sizes)
@@ -209,12 +209,12 @@ def _lines(place: Path) -> Iterator[tuple[_Where, tuple[Kind, ...], Total]]:
 
 def _compact(place: Path) -> None:
     """Add up the lines of one kind; of those that then are too many, the ones that were measured last stay."""
-    totals: dict[tuple[_Where, tuple[Kind, ...]], Total] = {}
-    for where, of, total in _lines(place):
+    totals: dict[tuple[_Site, tuple[Kind, ...]], Total] = {}
+    for where, of, total in _read_lines(place):
         held = totals.pop((where, of), Total())
         held.add(total.tasks, total.audio, total.work, total.bytes)
         totals[where, of] = held
-    lines = [_line(where, of, total).encode() for (where, of), total in totals.items()]
+    lines = [_write_line(where, of, total).encode() for (where, of), total in totals.items()]
     kept, size = [], 0
     for line in reversed(lines):
         size += len(line)

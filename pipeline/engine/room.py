@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from pipeline.engine.outcome import Outcome, missing
+from pipeline.engine.outcome import Outcome, find_missing
 from pipeline.engine.rates import FILE, Rates
 from pipeline.engine.task import Name, Task
 from pipeline.errors import StageFailed
@@ -46,7 +46,7 @@ class Estimate:
         return cls(sum(known), len(several) - len(known), len(several))
 
 
-def free_bytes(folder: Path) -> int | None:
+def read_free_bytes(folder: Path) -> int | None:
     """Room on the file system on which a folder lies or will lie; None where it cannot be told."""
     nearest = next(parent for parent in (folder, *folder.parents) if parent.exists())
     try:
@@ -56,12 +56,12 @@ def free_bytes(folder: Path) -> int | None:
         return None
 
 
-def needed(tasks: Mapping[Task, Collection[Name]], rates: Rates) -> Estimate:
+def estimate_bytes(tasks: Mapping[Task, Collection[Name]], rates: Rates) -> Estimate:
     """Bytes that the missing outputs of tasks will need."""
     return Estimate.of(rates.bytes(task, outputs) for task, outputs in tasks.items())
 
 
-def refuse(wanted: Estimate, free: int | None, store: Path) -> None:
+def refuse_shortage(wanted: Estimate, free: int | None, store: Path) -> None:
     """Refuse what will not fit, before anything is computed.
 
     Raises:
@@ -71,7 +71,7 @@ def refuse(wanted: Estimate, free: int | None, store: Path) -> None:
         return
     root, least = shlex.quote(str(store.parent)), "at least" if wanted.unknown else "about"
     raise StageFailed(
-        f"the results will not fit on the disk: {least} {said(wanted.known * MARGIN)} are needed, {said(free)} are free",
+        f"the results will not fit on the disk: {least} {format_bytes(wanted.known * MARGIN)} are needed, {format_bytes(free)} are free",
         where=str(store),
         cause="tasks of these kinds needed that much in earlier runs; a tenth is added",
         remedy=f"set paths.root to a folder on a disk with that much free, or make room: voice-privacy store gc --keep RUN "
@@ -80,21 +80,21 @@ def refuse(wanted: Estimate, free: int | None, store: Path) -> None:
     )
 
 
-def check(tasks: Sequence[Task], outcome: Outcome, rates: Rates) -> None:
+def check_free_space(tasks: Sequence[Task], outcome: Outcome, rates: Rates) -> None:
     """Refuse a run whose results will not fit.
 
     Raises:
         StageFailed: as :func:`refuse`.
     """
-    free = free_bytes(outcome.store.root)
+    free = read_free_bytes(outcome.store.root)
     if rates.is_empty or free is None:
         return
     # Most runs would fit if nothing of them were there yet: the store need not be asked.
-    if needed({task: list(task.outputs) for task in tasks}, rates).known * MARGIN > free:
-        refuse(needed(missing(tasks, outcome), rates), free, outcome.store.root)
+    if estimate_bytes({task: list(task.outputs) for task in tasks}, rates).known * MARGIN > free:
+        refuse_shortage(estimate_bytes(find_missing(tasks, outcome), rates), free, outcome.store.root)
 
 
-def said(size: float) -> str:
+def format_bytes(size: float) -> str:
     """Bytes in words."""
     for unit in ("bytes", "kB", "MB", "GB"):
         if size < 1000 or unit == "GB":

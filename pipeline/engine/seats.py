@@ -9,7 +9,7 @@ VISIBLE = "CUDA_VISIBLE_DEVICES"
 
 
 @dataclass(frozen=True)
-class Seat:
+class Place:
     """A place for a worker.
 
     Attributes:
@@ -33,7 +33,7 @@ class Gpu:
     visible: str | None
 
 
-def gpus(device: str, environment: Mapping[str, str], count: Callable[[], int]) -> list[Gpu]:
+def list_gpus(device: str, environment: Mapping[str, str], count: Callable[[], int]) -> list[Gpu]:
     """The GPUs that a run may use.
 
     Args:
@@ -58,7 +58,7 @@ def count_gpus() -> int:
     return torch.cuda.device_count()
 
 
-def seats(workers: int | None, beside: int | None, found: Sequence[Gpu], cores: int) -> list[Seat]:
+def plan_places(workers: int | None, beside: int | None, found: Sequence[Gpu], cores: int) -> list[Place]:
     """The workers of a run.
 
     Args:
@@ -68,13 +68,13 @@ def seats(workers: int | None, beside: int | None, found: Sequence[Gpu], cores: 
         cores: for all workers together.
     """
 
-    def of(number: int, device: bool) -> Seat:
+    def of(number: int, device: bool) -> Place:
         gpu = found[(number - 1) % len(found)] if found else None
         # Those without a GPU of their own see one all the same: nothing is to fail because it asks.
         environment = {VISIBLE: gpu.visible} if gpu is not None and gpu.visible is not None else {}
         where = f"worker {number}, {gpu.name}" if gpu is not None and device else f"worker {number}"
         # Threads that wait for each other in a loop take the cores from other workers; no number depends on it.
-        return Seat(number, device, where, {"OMP_WAIT_POLICY": "PASSIVE", **environment})
+        return Place(number, device, where, {"OMP_WAIT_POLICY": "PASSIVE", **environment})
 
     if not found:
         return [of(number, False) for number in range(1, (workers or max(1, cores // 2)) + 1)]

@@ -43,11 +43,11 @@ class Damaged(StageFailed):
         return (type(self), (self.artefact, self.reason))
 
 
-class Wrong(Exception):
+class WrongRecord(Exception):
     """A record that is not what was written."""
 
 
-class Soundness:
+class IntegrityCheck:
     """Looks at the bytes of each artefact once, when they are first read.
 
     Args:
@@ -69,8 +69,8 @@ class Soundness:
         if self.verify == "never" or seen in self._seen:
             return
         try:
-            before = _standing(artefact)
-            reason = "" if _hashed.get(seen) == before else _difference(artefact)
+            before = _stat_files(artefact)
+            reason = "" if _hashed.get(seen) == before else _find_difference(artefact)
         except _GONE as error:
             reason = f"its file {error.filename} is gone"
         except OSError as error:
@@ -85,7 +85,7 @@ class Soundness:
         """An artefact was hashed as it was written, just now."""
         self._seen.add((artefact.place, artefact.digest))
         try:
-            _hashed[artefact.place, artefact.digest] = _standing(artefact)
+            _hashed[artefact.place, artefact.digest] = _stat_files(artefact)
         except OSError:  # another process is at work on it; whoever reads it will see
             return
 
@@ -94,12 +94,12 @@ class Soundness:
         return (type(self), (self.verify,))
 
 
-def _standing(artefact: Artefact) -> list[tuple[int, ...]]:
+def _stat_files(artefact: Artefact) -> list[tuple[int, ...]]:
     found = [(artefact.place / name).stat() for name in artefact.record["files"]]
     return [(one.st_size, one.st_mtime_ns, one.st_ctime_ns, one.st_ino) for one in found]
 
 
-def _difference(artefact: Artefact) -> str:
+def _find_difference(artefact: Artefact) -> str:
     """What is wrong with the bytes of an artefact; '' if nothing is."""
     for name, entry in artefact.record["files"].items():
         if file_digest(artefact.place / name) != entry["sha256"]:
@@ -107,7 +107,7 @@ def _difference(artefact: Artefact) -> str:
     return ""
 
 
-def gone(artefact: Artefact) -> str:
+def explain_loss(artefact: Artefact) -> str:
     """Why an artefact cannot be read any more: another process set it aside, or made it again. '' if it stands as it was found.
 
     Raises:
@@ -116,7 +116,7 @@ def gone(artefact: Artefact) -> str:
     try:
         if artefact.inode and artefact.place.stat().st_ino != artefact.inode:
             return "another process made it again"
-        _standing(artefact)
+        _stat_files(artefact)
     except _GONE as error:
         return f"its file {error.filename} is gone"
     return ""
@@ -145,9 +145,9 @@ def set_aside(folder: Path, reason: str, inode: int) -> None:
     log.warning("artefact %s is damaged: %s; set aside as %s, and it is computed again", folder, reason, aside.name)
 
 
-def signed(record: Mapping[str, Any]) -> str:
+def sign_record(record: Mapping[str, Any]) -> str:
     """The text of ``record.json``, of plain JSON values, with a digest over all of it."""
-    return json.dumps({**record, _CHECK: _check(record)}, indent=1, sort_keys=True) + "\n"
+    return json.dumps({**record, _CHECK: _digest_record(record)}, indent=1, sort_keys=True) + "\n"
 
 
 def read_record(content: bytes, stage: str, key: str) -> dict[str, Any]:
@@ -159,32 +159,32 @@ def read_record(content: bytes, stage: str, key: str) -> dict[str, Any]:
     try:
         found = json.loads(content.decode("utf-8"))
     except (ValueError, RecursionError) as error:
-        raise Wrong(f"its record is no JSON ({error})") from error
+        raise WrongRecord(f"its record is no JSON ({error})") from error
     if not isinstance(found, dict):
-        raise Wrong("its record is no mapping")
+        raise WrongRecord("its record is no mapping")
     check = found.pop(_CHECK, None)
     if set(found) != _FIELDS:
-        raise Wrong("its record has other fields than were written")
-    if check is not None and check != _check(found):
-        raise Wrong("its record is not what was written")
+        raise WrongRecord("its record has other fields than were written")
+    if check is not None and check != _digest_record(found):
+        raise WrongRecord("its record is not what was written")
     if (found["stage"], found["key"]) != (stage, key):
-        raise Wrong("its record is of another artefact")
+        raise WrongRecord("its record is of another artefact")
     if not (isinstance(found["notes"], dict) and isinstance(found["parts"], dict) and isinstance(found["files"], dict)):
-        raise Wrong("its record has other fields than were written")
+        raise WrongRecord("its record has other fields than were written")
     listed = []
     for name, entry in found["files"].items():
         if not (
             isinstance(entry, dict) and isinstance(entry.get("sha256"), str) and isinstance(entry.get("bytes"), int)
         ):
-            raise Wrong(f"its record does not say what {name} holds")
+            raise WrongRecord(f"its record does not say what {name} holds")
         if not is_below(name):
-            raise Wrong(f"its record names a file that is none of its own ({name})")
+            raise WrongRecord(f"its record names a file that is none of its own ({name})")
         listed.append([name, entry["sha256"]])
     # In the order in which a walk over the folders meets them.
     if found["digest"] != digest(sorted(listed, key=lambda each: each[0].split("/"))):
-        raise Wrong("the digest in its record is not that of its files")
+        raise WrongRecord("the digest in its record is not that of its files")
     return found
 
 
-def _check(record: Mapping[str, Any]) -> str:
+def _digest_record(record: Mapping[str, Any]) -> str:
     return digest("record", json.dumps(record, sort_keys=True))

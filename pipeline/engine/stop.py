@@ -47,7 +47,7 @@ class Stop:
 
 
 @contextmanager
-def listening(last_words: Callable[[int], None] | None = None) -> Iterator[Stop]:
+def listen_for_signals(last_words: Callable[[int], None] | None = None) -> Iterator[Stop]:
     """Turn signals that ask to stop into a :class:`Stop` while the body runs; one that is ignored (``nohup``) stays so.
 
     Args:
@@ -101,7 +101,7 @@ def _end(number: int, last_words: Callable[[int], None] | None) -> None:
     """End this process, whatever its main thread does."""
 
     def over() -> None:
-        programs.end()
+        programs.end_programs()
         os._exit(128 + number)
 
     # Where standard error is read by nobody, or the disk does not answer, nothing more can be said.

@@ -21,11 +21,11 @@ from pathlib import Path
 from typing import Any
 
 from pipeline.engine import leftovers
-from pipeline.engine.sound import RECORD, Soundness, Verify, Wrong, read_record, set_aside, signed
+from pipeline.engine.sound import RECORD, IntegrityCheck, Verify, WrongRecord, read_record, set_aside, sign_record
 from pipeline.engine.task import Artefact
 from pipeline.errors import os_error
-from pipeline.files import file_digest, sync, write_atomically
-from pipeline.processes import mine
+from pipeline.files import file_digest, sync_to_disk, write_atomically
+from pipeline.processes import this_process
 from pipeline.seeds import digest
 
 _DIGEST = 64
@@ -44,7 +44,7 @@ class Store:
 
     def __init__(self, root: Path, verify: Verify = "read") -> None:
         self.root = root
-        self.sound = Soundness(verify)
+        self.sound = IntegrityCheck(verify)
 
     def folder(self, stage: str, key: str) -> Path:
         return self.root / stage / key[:2] / key
@@ -68,7 +68,7 @@ class Store:
             record = self._record(folder, stage, key)
             for name, entry in record["files"].items():
                 self._look(folder, name, entry["bytes"])
-        except Wrong as error:
+        except WrongRecord as error:
             set_aside(folder, str(error), inode)
             return None
         return Artefact(key, folder, record["digest"], record, self.sound, inode)
@@ -77,7 +77,7 @@ class Store:
         try:
             return read_record((folder / RECORD).read_bytes(), stage, key)
         except (*_GONE, IsADirectoryError) as error:
-            raise Wrong(f"its record cannot be read ({error.strerror})") from error
+            raise WrongRecord(f"its record cannot be read ({error.strerror})") from error
         except OSError as error:
             raise os_error(error, "a stored result cannot be read", folder) from error
 
@@ -85,11 +85,11 @@ class Store:
         try:
             size = (folder / name).stat().st_size
         except _GONE as error:
-            raise Wrong(f"its file {name} is gone") from error
+            raise WrongRecord(f"its file {name} is gone") from error
         except OSError as error:
             raise os_error(error, "a stored result cannot be read", folder) from error
         if size != expected:
-            raise Wrong(f"its file {name} has {size} bytes instead of {expected}")
+            raise WrongRecord(f"its file {name} has {size} bytes instead of {expected}")
 
     def recall(self, choice: str) -> str | None:
         """The content digest that a selection was found to have; None if it is not known."""
@@ -118,7 +118,7 @@ class Store:
         which process writes there."""
         final = self.folder(stage, key)
         final.parent.mkdir(parents=True, exist_ok=True)
-        temporary = final.with_name(f"{key}{leftovers.WRITTEN}{mine().token()}-{uuid.uuid4().hex[:8]}")
+        temporary = final.with_name(f"{key}{leftovers.WRITTEN}{this_process().token()}-{uuid.uuid4().hex[:8]}")
         temporary.mkdir()
         return temporary
 
@@ -131,7 +131,7 @@ class Store:
         files: dict[str, dict[str, Any]] = {}
         for path in sorted(temporary.rglob("*")):
             if path.is_file():
-                sync(path)
+                sync_to_disk(path)
                 files[path.relative_to(temporary).as_posix()] = {
                     "sha256": file_digest(path),
                     "bytes": path.stat().st_size,
@@ -147,10 +147,10 @@ class Store:
         }
         record = json.loads(json.dumps(said))
         record_path = temporary / RECORD
-        record_path.write_text(signed(record), encoding="ascii")
-        sync(record_path)
+        record_path.write_text(sign_record(record), encoding="ascii")
+        sync_to_disk(record_path)
         for folder in [*(path for path in temporary.rglob("*") if path.is_dir()), temporary]:
-            sync(folder)
+            sync_to_disk(folder)
         final, inode = self.folder(stage, key), temporary.stat().st_ino
         try:
             temporary.replace(final)
@@ -163,7 +163,7 @@ class Store:
             if made.digest != record["digest"]:
                 log.warning("%s: another worker made this artefact with other bytes; its version is kept", final)
             return made
-        sync(final.parent)
+        sync_to_disk(final.parent)
         leftovers.drop_scratches(final)
         artefact = Artefact(key, final, str(record["digest"]), record, self.sound, inode)
         self.sound.made(artefact)
@@ -172,19 +172,19 @@ class Store:
     def scratch(self, stage: str, key: str, steps: Callable[[Path], int] | None = None) -> Path:
         """A folder of this process for the checkpoints of an artefact in the making. What a process that has ended or is silent left
         of it is taken over, by ``steps`` the furthest (:func:`leftovers.scratch`); one that is at work keeps its own."""
-        return leftovers.scratch(self.folder(stage, key), steps)
+        return leftovers.take_scratch(self.folder(stage, key), steps)
 
     def release(self, stage: str, key: str) -> None:
         """Leave the scratch folder of an artefact that was not finished to whoever comes next, on any machine."""
-        leftovers.release(self.folder(stage, key))
+        leftovers.release_scratch(self.folder(stage, key))
 
     def discard(self, temporary: Path) -> None:
         """Remove an unfinished folder."""
         shutil.rmtree(temporary, ignore_errors=True)
 
-    def sweep(self) -> leftovers.Swept:
+    def sweep(self) -> leftovers.Sweep:
         """Remove what processes that have ended left; see :mod:`pipeline.engine.leftovers`."""
-        return leftovers.sweep(self.root)
+        return leftovers.sweep_leftovers(self.root)
 
 
 def _note(choice: str, content: str) -> bytes:

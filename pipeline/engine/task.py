@@ -67,7 +67,7 @@ class Ref:
 
 
 @dataclass(frozen=True, eq=False)
-class Given:
+class Value:
     """A value that is known before anything runs (rows of the manifest, weights on disk), with the digest of its content."""
 
     digest: str
@@ -77,7 +77,7 @@ class Given:
 class Selection(Protocol):
     """How a part of artefacts is taken: a frozen dataclass, so that a plan can be pickled."""
 
-    def __call__(self, artefacts: Sequence[Artefact]) -> Given: ...
+    def __call__(self, artefacts: Sequence[Artefact]) -> Value: ...
 
     def digest(self) -> str:
         """Digest of all that the choice depends on beside the artefacts."""
@@ -105,7 +105,7 @@ class Derived:
         return digest([self.what, *(ref.task.planned[ref.output] for ref in self.sources)])
 
 
-Input = Ref | Given | Derived | tuple[Ref, ...]
+Input = Ref | Value | Derived | tuple[Ref, ...]
 
 
 @dataclass(frozen=True, eq=False)
@@ -174,7 +174,7 @@ class Task:
     def planned(self) -> Mapping[Name, str]:
         """The keys of the outputs as far as they can be told before anything runs: the key of a source stands in for its
         content digest. They are not the keys of the store, but they change exactly when those can change."""
-        return {name: keys.key(self, name, planned_digest) for name in self.outputs}
+        return {name: keys.make_key(self, name, planned_digest) for name in self.outputs}
 
     @functools.cached_property
     def id(self) -> str:
@@ -187,7 +187,7 @@ class Task:
         asked = [output for name, output in self.outputs.items() if outputs is None or name in outputs]
         for inputs in [self.inputs, *(output.inputs for output in asked)]:
             for value in inputs.values():
-                found += refs(value)
+                found += list_refs(value)
         return found
 
     def __eq__(self, other: object) -> bool:
@@ -199,14 +199,14 @@ class Task:
 
 def planned_digest(value: Input) -> str:
     """What stands in for the content digest of an input before anything runs."""
-    if isinstance(value, Given):
+    if isinstance(value, Value):
         return value.digest
     if isinstance(value, Ref):
         return value.task.planned[value.output]
     return value.planned if isinstance(value, Derived) else digest([ref.task.planned[ref.output] for ref in value])
 
 
-def refs(value: Input) -> Sequence[Ref]:
+def list_refs(value: Input) -> Sequence[Ref]:
     """The outputs that an input is, or is taken from."""
     if isinstance(value, Ref):
         return [value]

@@ -32,8 +32,8 @@ from pipeline.engine import leftovers
 from pipeline.engine.stop import Stop
 from pipeline.engine.store import Store
 from pipeline.engine.task import Name, Task
-from pipeline.files import now
-from pipeline.processes import mine
+from pipeline.files import read_clock
+from pipeline.processes import this_process
 
 BEAT_SECONDS = 30.0
 """So often a folder is touched while its process works."""
@@ -55,7 +55,7 @@ _uniform = random.SystemRandom().uniform
 # Of the system: no state that anything else draws from is changed.
 
 
-def folders(store: Store, task: Task, keys: Mapping[Name, str], stop: Stop) -> dict[Name, Path] | None:
+def claim_folders(store: Store, task: Task, keys: Mapping[Name, str], stop: Stop) -> dict[Name, Path] | None:
     """Folders in which this process makes outputs of a task, which nobody else makes. None where somebody else made, or began to make, some
     of them: then it is to be looked again what is missing.
 
@@ -67,18 +67,18 @@ def folders(store: Store, task: Task, keys: Mapping[Name, str], stop: Stop) -> d
         OSError: a folder cannot be made.
     """
     finals = [store.folder(task.name, key) for key in keys.values()]
-    before = leftovers.claims(*finals)
-    if before and leftovers.writers(*finals):
+    before = leftovers.list_claims(*finals)
+    if before and leftovers.find_writers(*finals):
         _wait(task, finals, stop)
         return None
-    silent = [leftovers.described(owner) for claim, owner in before.items() if claim.is_dir()]
+    silent = [leftovers.describe_owner(owner) for claim, owner in before.items() if claim.is_dir()]
     if silent:
         log.info("%s: %s began it and has been silent for minutes: it is made here", task.label, silent[0])
     made: dict[Name, Path] = {}
     try:
         for name, key in keys.items():
             made[name] = store.begin(task.name, key)
-        alone = _alone(finals, before, stop)
+        alone = _is_alone(finals, before, stop)
         # Somebody may have finished between the last look and this folder.
         if alone and not any(store.find(task.name, key) for key in keys.values()):
             return made
@@ -92,7 +92,7 @@ def folders(store: Store, task: Task, keys: Mapping[Name, str], stop: Stop) -> d
 
 
 @contextmanager
-def touching(folders: Collection[Path], last_sign: Callable[[], float] = time.monotonic) -> Iterator[None]:
+def touch_claims(folders: Collection[Path], last_sign: Callable[[], float] = time.monotonic) -> Iterator[None]:
     """Show others that this process is at work on what will be in these folders.
 
     Args:
@@ -115,26 +115,28 @@ def touching(folders: Collection[Path], last_sign: Callable[[], float] = time.mo
         over.set()
 
 
-def _alone(finals: Collection[Path], before: Collection[Path], stop: Stop) -> bool:
+def _is_alone(finals: Collection[Path], before: Collection[Path], stop: Stop) -> bool:
     """Whether no claims are up but those of this process and silent ones from ``before``. The smallest waits for that, no other does."""
-    begun, own = time.monotonic(), mine().token()
-    while rivals := [owner.token() for claim, owner in leftovers.claims(*finals).items() if claim not in before]:
+    begun, own = time.monotonic(), this_process().token()
+    while rivals := [owner.token() for claim, owner in leftovers.list_claims(*finals).items() if claim not in before]:
         if min(rivals) < own or time.monotonic() - begun > RACE_SECONDS:
             return False
         stop.check()
         _pause(begun)
         for folder in {final.parent for final in finals}:
-            now(folder)  # NFS shows a folder as it was up to a minute ago, but not to a machine that makes a file in it
+            read_clock(
+                folder
+            )  # NFS shows a folder as it was up to a minute ago, but not to a machine that makes a file in it
     return True
 
 
 def _wait(task: Task, finals: Collection[Path], stop: Stop) -> None:
     begun, said = time.monotonic(), False
-    while others := leftovers.writers(*finals):
+    while others := leftovers.find_writers(*finals):
         stop.check()
         if not said and time.monotonic() - begun > SAID_SECONDS:
             said = True
-            log.info("%s: %s makes it already, and is waited for", task.label, leftovers.described(others[0]))
+            log.info("%s: %s makes it already, and is waited for", task.label, leftovers.describe_owner(others[0]))
         _pause(begun)
 
 

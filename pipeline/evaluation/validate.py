@@ -88,7 +88,7 @@ def validate(
     checked = _Checked(values, faults)
     paths, runtime = checked.part(Paths, "paths"), checked.part(Runtime, "runtime")
     if paths is not None:
-        caches.use(paths.compiled, paths.store.parent)  # before a component loads its libraries
+        caches.use_cache_folder(paths.compiled, paths.store.parent)  # before a component loads its libraries
     store, scorecard = checked.part(Storage, "store"), checked.part(Changes, "scorecard")
     dataset, executor = checked.part(DatasetSettings, "dataset"), checked.one("executors", "executor", "local")
     if dataset is not None and not faults and not without_data:

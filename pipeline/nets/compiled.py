@@ -31,7 +31,7 @@ def compiled(function: Function) -> Function:
 @functools.cache
 def _is_kept(folder: str) -> bool:
     """Whether kernels can be kept in the folder for them. numba would take another one, beside the source file for instance."""
-    if not folder or not caches.takes(Path(folder)):
+    if not folder or not caches.is_writable(Path(folder)):
         return False
     numba.config.CACHE_DIR = folder  # type: ignore[attr-defined]  # numba may have been loaded before the folder was named
     return True

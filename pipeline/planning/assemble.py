@@ -8,7 +8,7 @@ from pipeline.contracts import MetricFamily
 from pipeline.datasets.prepare import Prepared
 from pipeline.engine.task import Task
 from pipeline.errors import ConfigError, DataError, Fault
-from pipeline.names import few
+from pipeline.names import join_few
 from pipeline.planning import averages, extractors, given, selections, speakers, strongest
 from pipeline.planning.attacks import fused_nowhere, trial_runs, trials
 from pipeline.planning.back_ends import back_ends
@@ -191,7 +191,7 @@ def _untrainable(plan: Plan) -> None:
     for system, names in untried.items():
         if names and system in plan.data.untrainable:
             plan.graph.limits.append(
-                f"not tried on {system}: {few(names)}, for {plan.data.untrainable[system]}; under the other attackers alone "
+                f"not tried on {system}: {join_few(names)}, for {plan.data.untrainable[system]}; under the other attackers alone "
                 f"{system} may look more private than it is"
             )
 

@@ -70,11 +70,11 @@ class Paths(ComponentSettings):
     def weights(self) -> Path:
         if self.models:
             return Path(self.models).expanduser().resolve()
-        return caches.home() / ".cache" / "voice-privacy" / "models"
+        return caches.find_home() / ".cache" / "voice-privacy" / "models"
 
     @property
     def compiled(self) -> Path:
-        return Path(self.cache).expanduser().resolve() if self.cache else caches.default()
+        return Path(self.cache).expanduser().resolve() if self.cache else caches.find_cache_folder()
 
 
 class Runtime(ComponentSettings):

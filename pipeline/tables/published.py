@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 from pathlib import Path
 
-from pipeline.assets import assets
+from pipeline.assets import find_assets
 from pipeline.errors import ConfigError, DataError, Fault
 
 IDENTITY = (
@@ -115,7 +115,7 @@ def decimals(text: str) -> int:
 
 def folder() -> Path:
     """Where the published tables lie that come with the project."""
-    return assets("data_manifests") / "reference"
+    return find_assets("data_manifests") / "reference"
 
 
 def names() -> list[str]:

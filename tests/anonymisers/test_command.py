@@ -337,8 +337,8 @@ def test_temporary_files_that_find_no_room_are_said_with_the_variable_that_moves
 def test_once_all_programs_were_ended_none_is_started(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """A thread that sees its program end goes on with the next recording, in a process that is about to end."""
     monkeypatch.setattr(programs, "_ended", threading.Event())
-    assert programs.run(["true"], 60.0)[0] == 0
-    programs.end()
+    assert programs.run_program(["true"], 60.0)[0] == 0
+    programs.end_programs()
     with pytest.raises(OSError, match="canceled"):
-        programs.run(["touch", str(tmp_path / "started")], 60.0)
+        programs.run_program(["touch", str(tmp_path / "started")], 60.0)
     assert not (tmp_path / "started").exists()

@@ -16,7 +16,7 @@ from pipeline import processes
 from pipeline.cli import queue
 from pipeline.cli.sweeps import JobFailed, Jobs
 from pipeline.engine.stop import Stopped
-from pipeline.processes import mine
+from pipeline.processes import this_process
 
 
 @pytest.mark.parametrize(
@@ -123,11 +123,11 @@ def test_a_process_of_the_same_number_elsewhere_is_not_the_one_that_was_asked(
         overrides=SimpleNamespace(task=["seed=1"]),
     )
     monkeypatch.setattr(HydraConfig, "get", lambda: config)
-    for elsewhere in (replace(mine(), host="elsewhere"), replace(mine(), started="1@other.2")):
+    for elsewhere in (replace(this_process(), host="elsewhere"), replace(this_process(), started="1@other.2")):
         jobs = Jobs(stopped, ["seed=1,2"])
         jobs.collected = True
         with monkeypatch.context() as patch:
-            patch.setattr(processes, "mine", lambda here=elsewhere: here)
+            patch.setattr(processes, "this_process", lambda here=elsewhere: here)
             ended = jobs(None)
         assert ended.status == 143 and "hydra.launcher.timeout_min=N" in ended.said
         assert (jobs.stopped, jobs.ended) == (0, []), "what is kept here is not kept where the results are collected"

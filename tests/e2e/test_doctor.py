@@ -182,10 +182,10 @@ def test_gpus_are_told_with_their_memory(doctor: Doctor, monkeypatch: pytest.Mon
 def test_little_memory_cores_and_open_files_are_warnings(
     doctor: Doctor, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(host, "memory", lambda: 2_000_000_000)
+    monkeypatch.setattr(host, "read_memory", lambda: 2_000_000_000)
     monkeypatch.setattr(machine.resource, "getrlimit", lambda _: (256, 4096))
     monkeypatch.setattr(machine, "SHARED", tmp_path / "none")
-    status, lines = doctor(*DEMO, f"runtime.threads={host.cores() + 1}")
+    status, lines = doctor(*DEMO, f"runtime.threads={host.count_allowed_cores() + 1}")
     assert status == 0 and lines[-1].endswith(" 0 faults")
     assert only(lines, "warning memory")[0].endswith("of 2.0 GB free")
     assert only(lines, "warning open files a process may have 256")[1].startswith("ulimit -n 4096")
@@ -250,7 +250,7 @@ def test_a_file_system_without_locks_is_a_fault(doctor: Doctor, monkeypatch: pyt
 
 @pytest.mark.slow
 def test_a_store_in_memory_is_a_warning(doctor: Doctor, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(host, "mount", lambda path: host.Mount(Path("/"), "tmpfs"))
+    monkeypatch.setattr(host, "find_mount", lambda path: host.Mount(Path("/"), "tmpfs"))
     status, lines = doctor(*DEMO)
     assert status == 0 and "it lies in memory and is lost" in only(lines, "warning store on tmpfs")[0]
 

@@ -30,7 +30,7 @@ from pipeline import evaluation
 from pipeline.cli import queue
 from pipeline.engine.store import Store
 from pipeline.evaluation import machine
-from pipeline.processes import mine
+from pipeline.processes import this_process
 from pipeline.tables import results
 from pipeline.tables import status as status_files
 from tests import toy
@@ -616,10 +616,10 @@ def test_a_clock_that_jumps_takes_nothing_away_and_no_time_is_negative(
     exp = tmp_path / "exp"
     (first,) = (exp / "runs").iterdir()
     shelf = next(exp.glob("store/score/*"))
-    elsewhere = replace(mine(), host="elsewhere").token()
+    elsewhere = replace(this_process(), host="elsewhere").token()
     # What a process on another machine writes now, and what another run here does.
     theirs = [shelf / f"{'a' * 64}.tmp-{elsewhere}-00000000", shelf / f"{'b' * 64}.{elsewhere}.scratch"]
-    theirs += [shelf / f"{'c' * 64}.tmp-{mine().token()}-00000000"]
+    theirs += [shelf / f"{'c' * 64}.tmp-{this_process().token()}-00000000"]
     # One that a training looks for lies on the shelf of its key.
     training = exp / "store" / "train" / "bb" / theirs[1].name
     theirs.append(training)

@@ -75,11 +75,11 @@ class SlowFiles:
         clock = SimpleNamespace(sleep=self.sleep, monotonic=lambda: self.seconds)
         monkeypatch.setattr(turns, "time", clock)
         monkeypatch.setattr(turns, "_uniform", self.random.uniform)
-        real = processes.mine
+        real = processes.this_process
         for module in (leftovers, store, turns, processes):
-            monkeypatch.setattr(module, "mine", lambda: self._here.owner if self._here else real())
+            monkeypatch.setattr(module, "this_process", lambda: self._here.owner if self._here else real())
         for module in (leftovers, turns):
-            monkeypatch.setattr(module, "now", self._now)
+            monkeypatch.setattr(module, "read_clock", self._now)
         for name in CALLS:
             monkeypatch.setattr(os, name, self._slow(getattr(os, name), name))
 

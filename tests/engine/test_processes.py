@@ -396,7 +396,7 @@ def test_where_no_worker_with_a_gpu_can_be_started_the_others_do_its_tasks(
 )
 def test_gpus(device: str, visible: str | None, count: int, expected: list[tuple[str, str | None]]) -> None:
     environment = {} if visible is None else {"CUDA_VISIBLE_DEVICES": visible}
-    assert seats.gpus(device, environment, lambda: count) == [Gpu(*one) for one in expected]
+    assert seats.list_gpus(device, environment, lambda: count) == [Gpu(*one) for one in expected]
 
 
 @pytest.mark.parametrize(
@@ -415,7 +415,7 @@ def test_seats_and_threads(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
     there = [Gpu(f"cuda:{n}", str(n)) for n in range(found)]
-    made = seats.seats(asked, beside, there, cores)
+    made = seats.plan_places(asked, beside, there, cores)
     assert (sum(one.device for one in made), sum(not one.device for one in made)) == expected
     assert [one.number for one in made] == list(range(1, len(made) + 1))
     for place, one in enumerate(made):

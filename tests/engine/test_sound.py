@@ -21,13 +21,13 @@ import torch
 
 from pipeline.engine import leftovers, sound
 from pipeline.engine import store as store_module
-from pipeline.engine.outcome import Outcome, standing
+from pipeline.engine.outcome import Outcome, look_up_tasks
 from pipeline.engine.sound import RECORD, Damaged
 from pipeline.engine.store import Store
 from pipeline.engine.task import Artefact, Output, Task, Work
 from pipeline.errors import DataError, StageFailed
 from pipeline.nets import checkpoints
-from pipeline.processes import Owner, mine
+from pipeline.processes import Owner, this_process
 from pipeline.seeds import digest
 from tests.running import execute
 
@@ -154,7 +154,7 @@ def test_a_plan_counts_what_is_damaged_as_missing(tmp_path: Path) -> None:
     task = Task("leaf", "a", counting([], lambda: "x"))
     execute([task], Store(tmp_path))
     (next(tmp_path.glob(f"leaf/*/*/{RECORD}"))).write_text("[]")
-    assert [reused for _, reused in standing([task], Outcome(Store(tmp_path)))] == [False]
+    assert [reused for _, reused in look_up_tasks([task], Outcome(Store(tmp_path)))] == [False]
 
 
 def test_no_flipped_bit_of_a_record_is_believed(tmp_path: Path) -> None:
@@ -295,7 +295,7 @@ def test_two_trainings_at_once_have_folders_of_their_own_and_a_dead_ones_is_take
 def test_a_training_elsewhere_keeps_its_folder_while_it_writes(tmp_path: Path) -> None:
     store = Store(tmp_path)
     own = store.scratch("train", KEY)
-    theirs = own.with_name(own.name.replace(mine().token(), replace(mine(), host="elsewhere").token()))
+    theirs = own.with_name(own.name.replace(this_process().token(), replace(this_process(), host="elsewhere").token()))
     own.rename(theirs)
     (theirs / "checkpoint").write_text("far")
     assert list(store.scratch("train", KEY).iterdir()) == []
@@ -309,7 +309,9 @@ def silent(folder: Path) -> None:
     os.utime(folder, (long_ago, long_ago))
 
 
-@pytest.mark.parametrize("owner", [replace(mine(), host="elsewhere"), replace(mine(), started="1@boot.namespace")])
+@pytest.mark.parametrize(
+    "owner", [replace(this_process(), host="elsewhere"), replace(this_process(), started="1@boot.namespace")]
+)
 def test_checkpoints_are_free_when_their_process_is_not_waited_for_any_more_and_not_before(
     owner: Owner, tmp_path: Path
 ) -> None:
@@ -326,7 +328,7 @@ def test_checkpoints_are_free_when_their_process_is_not_waited_for_any_more_and_
             os.utime(path)
         for path in quiet:
             silent(path)
-        waited_for = bool(leftovers.writers(final))
+        waited_for = bool(leftovers.find_writers(final))
         assert waited_for == (len(quiet) < 2)
         own = store.scratch("train", KEY)
         assert (own / "checkpoint").exists() != waited_for
@@ -342,7 +344,7 @@ def test_of_several_checkpoints_the_one_with_most_steps_is_taken_over_and_the_lo
     store = Store(tmp_path)
     final = store.folder("train", KEY)
     for pid, step in ((11, 40), (12, 90_000), (13, -1), (14, 200), (15, 95_000)):
-        owner = replace(mine(), host="elsewhere", pid=pid)
+        owner = replace(this_process(), host="elsewhere", pid=pid)
         folder = final.with_name(f"{KEY}.{owner.token()}{leftovers.SCRATCH}")
         folder.mkdir(parents=True)
         if step >= 0:
@@ -364,8 +366,8 @@ def test_what_is_old_is_swept_and_what_may_be_in_use_stays(tmp_path: Path) -> No
         return time.strftime("%Y%m%d", time.gmtime(time.time() - days * day))
 
     kept = [
-        f"{KEY}.tmp-{mine().token()}-00000000",
-        f"{KEY}.tmp-{replace(mine(), host='elsewhere').token()}-00000000",
+        f"{KEY}.tmp-{this_process().token()}-00000000",
+        f"{KEY}.tmp-{replace(this_process(), host='elsewhere').token()}-00000000",
         f"{'e' * 64}.scratch",
         f"{KEY}.damaged-{dated(3)}-00000000",
     ]
@@ -381,16 +383,16 @@ def test_what_is_old_is_swept_and_what_may_be_in_use_stays(tmp_path: Path) -> No
         if name in gone[:2]:
             os.utime(shelf / name, (long_ago, long_ago))
     os.utime(shelf / kept[0], (long_ago, long_ago))
-    assert store.sweep() == leftovers.Swept(removed=4, damaged=1)
+    assert store.sweep() == leftovers.Sweep(removed=4, damaged=1)
     assert sorted(path.name for path in shelf.iterdir()) == sorted([KEY, *kept])
-    assert Store(tmp_path / "nowhere").sweep() == leftovers.Swept(0, 0)
+    assert Store(tmp_path / "nowhere").sweep() == leftovers.Sweep(0, 0)
 
 
 def test_the_names_of_what_is_unfinished_fit_any_file_system(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """eCryptfs takes 143 bytes, and a machine may have a name of 64."""
-    me = replace(mine(), host="node-" + "a" * 59)
-    monkeypatch.setattr(leftovers, "mine", lambda: me)
-    monkeypatch.setattr("pipeline.engine.store.mine", lambda: me)
+    me = replace(this_process(), host="node-" + "a" * 59)
+    monkeypatch.setattr(leftovers, "this_process", lambda: me)
+    monkeypatch.setattr("pipeline.engine.store.this_process", lambda: me)
     store = Store(tmp_path)
     store.remember(KEY, KEY)
     put(store)

@@ -22,12 +22,12 @@ from pipeline.engine import leftovers, turns
 from pipeline.engine import perform as perform_module
 from pipeline.engine.executors import local
 from pipeline.engine.outcome import Outcome
-from pipeline.engine.perform import perform
+from pipeline.engine.perform import perform_task
 from pipeline.engine.progress import Progress
 from pipeline.engine.stop import Stop, Stopped
 from pipeline.engine.store import Store
 from pipeline.engine.task import Task, Work
-from pipeline.processes import Owner, mine
+from pipeline.processes import Owner, this_process
 from tests.engine import labour
 from tests.engine.labour import leaf, until
 from tests.engine.slow_files import CALLS, EPOCH, Process, SlowFiles
@@ -90,7 +90,7 @@ def store(tmp_path: Path) -> Store:
 def written_by(store: Store, task: Task, owner: Owner) -> Path:
     """The folder in which another process makes the output of a task."""
     outcome = Outcome(store)
-    perform(task, outcome, Progress(), Stop())  # its key
+    perform_task(task, outcome, Progress(), Stop())  # its key
     final = outcome.artefact(task.ref()).place
     final.rename(final.with_name(f"{final.name}.away"))
     folder = final.with_name(f"{final.name}{leftovers.WRITTEN}{owner.token()}-{uuid.uuid4().hex[:8]}")
@@ -108,7 +108,7 @@ def test_who_is_at_work_is_waited_for(store: Store, task: Task, how: str) -> Non
     final = theirs.with_name(theirs.name.partition(leftovers.WRITTEN)[0])
     computed: list[bool] = []
     waits = threading.Thread(
-        target=lambda: computed.append(perform(task, Outcome(store), Progress(), Stop())), daemon=True
+        target=lambda: computed.append(perform_task(task, Outcome(store), Progress(), Stop())), daemon=True
     )
     waits.start()
     time.sleep(0.3)
@@ -126,10 +126,10 @@ def test_who_is_silent_or_has_ended_is_not_waited_for(store: Store, task: Task) 
     os.utime(silent, (long_ago, long_ago))
     child = multiprocessing.get_context("spawn").Process(target=os.getpid)
     child.start()
-    dead = Owner(mine().host, child.pid or 0, mine().started)
+    dead = Owner(this_process().host, child.pid or 0, this_process().started)
     child.join()
     silent.with_name(silent.name.replace(ELSEWHERE.token(), dead.token())).mkdir()
-    assert perform(task, Outcome(store), Progress(), Stop())
+    assert perform_task(task, Outcome(store), Progress(), Stop())
 
 
 def test_a_signal_ends_the_wait(store: Store, task: Task) -> None:
@@ -137,13 +137,13 @@ def test_a_signal_ends_the_wait(store: Store, task: Task) -> None:
     stop = Stop()
     stop.number = signal.SIGTERM
     with pytest.raises(Stopped):
-        perform(task, Outcome(store), Progress(), stop)
+        perform_task(task, Outcome(store), Progress(), stop)
 
 
 def test_who_works_long_is_heard_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(turns, "BEAT_SECONDS", 0.01)
     os.utime(tmp_path, (0, 0))
-    with turns.touching([tmp_path]):
+    with turns.touch_claims([tmp_path]):
         until(lambda: tmp_path.stat().st_mtime > 0)
     assert tmp_path.stat().st_mtime > 0
 
@@ -162,10 +162,10 @@ def test_work_that_hangs_is_not_waited_for_though_its_process_lives(
         beats += 1
         return time.monotonic() - turns.HANG_SECONDS - 1
 
-    with turns.touching([theirs], hangs):
+    with turns.touch_claims([theirs], hangs):
         until(lambda: beats > 3)
         assert theirs.stat().st_mtime == 0
-        assert perform(task, Outcome(store), Progress(), Stop())
+        assert perform_task(task, Outcome(store), Progress(), Stop())
     assert "process 17 of another machine began it and has been silent for minutes" in caplog.text
 
 
@@ -189,8 +189,8 @@ def test_each_report_of_a_task_is_a_sign_that_its_work_goes_on(store: Store, mon
         labour.says("a", work)
 
     before, outcome = leaf("before", labour.says, "a"), Outcome(store)
-    perform(before, outcome, Progress(), Stop())
-    perform(Task("leaf", "works", works, inputs={"before": before.ref()}), outcome, Progress(), Stop())
+    perform_task(before, outcome, Progress(), Stop())
+    perform_task(Task("leaf", "works", works, inputs={"before": before.ref()}), outcome, Progress(), Stop())
     assert signs == [1000.0, 2000.0, 3000.0, 4000.0]
 
 
@@ -210,7 +210,7 @@ class Crowd:
 
     def _work(self, process: Process, keys: Sequence[str]) -> None:
         while missing := {key: key for key in keys if self.store.find("leaf", key) is None}:
-            folders = turns.folders(self.store, self.task, missing, Stop())
+            folders = turns.claim_folders(self.store, self.task, missing, Stop())
             if folders is None:
                 continue
             self.began.append(self.slow.seconds)

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from pipeline.names import few
+from pipeline.names import join_few
 
 SCORES = ("scores", "scores.txt")
 SSL = "asv_ssl"
@@ -132,7 +132,7 @@ def look(root: Path, results: str = "") -> Found:
             aside.setdefault(made.removeprefix("aside: "), []).append(f"{path.parent.parent.name}/{path.parent.name}")
         else:
             unknown.append((path, made))
-    notes = [f"{len(names)} score files are left out, {why}: {few(names, 3)}" for why, names in aside.items()]
+    notes = [f"{len(names)} score files are left out, {why}: {join_few(names, 3)}" for why, names in aside.items()]
     return Found(tuple(files), tuple(unknown), tuple(notes), (*limits, *_in_doubt(files)))
 
 
@@ -201,13 +201,15 @@ def _one_date(paths: Sequence[Path], results: str) -> tuple[list[Path], list[str
     for place, several in by_place.items():
         alone = [path for found in several.values() for path in found if path.parent.parent.name == results]
         if results and results not in several and not alone:
-            raise Ambiguous(f"there is no {results} in {place}, which holds {few(sorted(several))}")
+            raise Ambiguous(f"there is no {results} in {place}, which holds {join_few(sorted(several))}")
         newest = results or max(several)
         if len(several) > 1 and not results:
             if not all(map(_DATE.fullmatch, several)):
-                raise Ambiguous(f"{place} holds {few(sorted(several))}, and their names do not say which is the newest")
+                raise Ambiguous(
+                    f"{place} holds {join_few(sorted(several))}, and their names do not say which is the newest"
+                )
             others = sorted(set(several) - {newest})
-            notes.append(f"of {len(several)} folders of results the newest is taken, {newest} (not {few(others)})")
+            notes.append(f"of {len(several)} folders of results the newest is taken, {newest} (not {join_few(others)})")
         kept += several.get(newest, alone)
     return sorted(kept), notes
 

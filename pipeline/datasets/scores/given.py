@@ -23,7 +23,7 @@ from pipeline.datasets.settings import DatasetSettings
 from pipeline.errors import DataError, Fault
 from pipeline.faults import Faults
 from pipeline.metrics import ClassOrder
-from pipeline.names import few
+from pipeline.names import join_few
 from pipeline.protocol import trials
 from pipeline.protocol.trials import TrialSet
 from pipeline.seeds import digest
@@ -129,7 +129,7 @@ def _found(settings: DatasetSettings, root: Path, faults: Faults) -> folders.Fou
     names = dict.fromkeys(one.subset for one in found.files)
     for name in settings.sets or ():
         if name not in names:
-            faults.add("unknown-set", f"there is no set {name}; there are {few(list(names))}", "dataset.sets")
+            faults.add("unknown-set", f"there is no set {name}; there are {join_few(list(names))}", "dataset.sets")
     if found.files:
         _unused(settings, root, found.files, table.is_file(), faults)
     kept = [one for one in found.files if settings.sets is None or one.subset in settings.sets]
@@ -142,7 +142,7 @@ def _unused(settings: DatasetSettings, root: Path, found: Sequence[ScoreFile], i
     names = [_short(one.path, root) for one in found]
     for pattern in patterns:
         if not any(fnmatchcase(name, pattern) for name in names):
-            faults.add("unused", f"no score file is called {pattern}; there are {few(names)}", "dataset.distances")
+            faults.add("unused", f"no score file is called {pattern}; there are {join_few(names)}", "dataset.distances")
     if settings.results and (is_table or not any(folders.is_of(one.path, settings.results) for one in found)):
         why = f"{tables.FILE} says which files are read" if is_table else "no score file lies in a folder results-…"
         faults.add("unused", f"{settings.results} chooses nothing: {why}", "dataset.results")
@@ -323,7 +323,7 @@ def _by_ids(scores: Table) -> tuple[Table, Table | None, str]:
         "targets are told by ids: a trial is one if the utterance's id begins with the model's (dataset.labels=ids)"
     )
     if shared and depths != {1}:
-        source += f"; models that begin alike are different speakers: {few(shared, 3)}"
+        source += f"; models that begin alike are different speakers: {join_few(shared, 3)}"
     return Table(scores.where, columns), table if prefixes.keys() <= speakers.keys() else None, source
 
 
@@ -477,7 +477,7 @@ def _pooled(
     wanted = list(by_stem) if settings.pool is True else list(settings.pool)
     for stem in wanted:
         if stem not in by_stem:
-            what = f"there are no sets {stem}_trials_f and {stem}_trials_m to pool; there are those of {few(list(by_stem))}"
+            what = f"there are no sets {stem}_trials_f and {stem}_trials_m to pool; there are those of {join_few(list(by_stem))}"
             faults.add("unknown-set", what, "dataset.pool")
             continue
         for both in by_stem[stem].values():

@@ -10,8 +10,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from pipeline.faults import shown
-from pipeline.names import differing, look_alike
+from pipeline.faults import escape_unprintable
+from pipeline.names import describe_difference, fold_lookalikes
 
 Codes = npt.NDArray[np.int32]
 Keys = npt.NDArray[np.int64]
@@ -21,7 +21,7 @@ ID = pa.dictionary(pa.int32(), pa.string())
 
 def named(names: Iterable[str], count: int, most: int = 10) -> str:
     """The first names, and how many there are if that is not all."""
-    first = ", ".join(map(shown, itertools.islice(names, most)))
+    first = ", ".join(map(escape_unprintable, itertools.islice(names, most)))
     return first if count <= most else f"{first}, ... ({count} in all)"
 
 
@@ -54,8 +54,8 @@ class Names:
         text = self.of(np.arange(len(self)))
         for name in self.of(np.unique(np.divmod(keys[:most], max(len(self), 1)))):
             for other in text if not all(map(str.isascii, text)) else ():
-                if other != name and look_alike(other) == look_alike(name):
-                    return f"; {name} looks like another id, {other}: {differing(name, other)}"
+                if other != name and fold_lookalikes(other) == fold_lookalikes(name):
+                    return f"; {name} looks like another id, {other}: {describe_difference(name, other)}"
         return ""
 
 

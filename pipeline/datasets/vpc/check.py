@@ -15,8 +15,8 @@ from pipeline.datasets.corpus import Listing, TrialList
 from pipeline.datasets.vpc import protocols
 from pipeline.datasets.vpc.layout import Layout, is_raw
 from pipeline.datasets.vpc.protocols import Expected
-from pipeline.files import exchange
-from pipeline.names import composed, few
+from pipeline.files import write_exchange_command
+from pipeline.names import join_few, normalise_name
 
 _TABLES = "wav.scp utt2spk spk2utt spk2gender utt2dur text"
 
@@ -26,9 +26,7 @@ def swapped(enrolment: Path, trials: Path) -> str:
     holds = [(folder / name).exists() for folder in (enrolment, trials) for name in ("enrolls", "trials")]
     if holds != [False, True, True, False]:
         return ""
-    return (
-        f"{enrolment.name} holds the list of trials and {trials.name} that of enrolment: {exchange(enrolment, trials)}"
-    )
+    return f"{enrolment.name} holds the list of trials and {trials.name} that of enrolment: {write_exchange_command(enrolment, trials)}"
 
 
 def structure(
@@ -41,7 +39,7 @@ def structure(
 ) -> None:
     """Report sets of the edition that are missing, and sets that only other editions have; with ``wanted`` nothing else is asked for."""
     if wanted is not None:
-        asked = [name for name in map(composed, wanted) if name in available and name not in protocol]
+        asked = [name for name in map(normalise_name, wanted) if name in available and name not in protocol]
         foreign = [name for name in asked if protocols.editions_of(name)]
         missing: list[str] = []
     else:
@@ -49,7 +47,7 @@ def structure(
         missing = _missing(found, protocol, available)
     unknown = [name for name in available if name not in protocol and name not in foreign]
     if unknown and wanted is None:
-        listing.limits.append(f"no protocol says what these sets are to hold: {few(unknown)}")
+        listing.limits.append(f"no protocol says what these sets are to hold: {join_few(unknown)}")
     title = protocols.TITLES[found.edition]
     if found.is_sure and found.edition != found.recognised and (foreign or missing):
         what = (
@@ -135,7 +133,7 @@ def _missing(found: Layout, protocol: Mapping[str, Expected], available: Collect
 
 def _whose(name: str) -> str:
     editions = protocols.editions_of(f"{name}_enrolls" if is_raw(name) else name)
-    return f"{name} (of {few(editions)})" if editions else name
+    return f"{name} (of {join_few(editions)})" if editions else name
 
 
 def _where(found: Layout, name: str) -> Path:
@@ -177,7 +175,7 @@ def _sexes(
         elif due[name] == "f":
             what += f" and {twin} {_people(wrong[twin], due[twin])}: the sets are exchanged"
             if name in found.sets and twin in found.sets:
-                kind, what = "swapped", f"{what}: {exchange(found.sets[name], found.sets[twin])}"
+                kind, what = "swapped", f"{what}: {write_exchange_command(found.sets[name], found.sets[twin])}"
             else:
                 what += ", or the lists that they are cut by"
         else:

@@ -22,7 +22,7 @@ from pipeline.datasets.vpc import check, layout, protocols
 from pipeline.datasets.vpc.layout import Layout
 from pipeline.datasets.vpc.protocols import Expected
 from pipeline.faults import Faults
-from pipeline.names import few
+from pipeline.names import join_few
 
 _TRIALS = re.compile(r"(\w+?)_trials_\w+")
 _TABLE = re.compile(r"(trials_[fm](?:_common)?)(?:_mic2)?")
@@ -56,7 +56,7 @@ def add(settings: DatasetSettings, root: Path, listing: Listing) -> None:
     check.structure(found, protocol, available, settings.sets, settings.protocol == "strict", listing)
     if not available:
         there = [name for name in found.sets if name in protocol]
-        faults.add("no-sets", f"no set of trials is there; there are {few(there or list(found.sets))}", root)
+        faults.add("no-sets", f"no set of trials is there; there are {join_few(there or list(found.sets))}", root)
     if faults.has("swapped") or faults.has("edition") or not (chosen.trials or chosen.cuts):
         # Whatever else is wrong follows from that.
         faults.stop(root)
@@ -108,7 +108,7 @@ def _layout(settings: DatasetSettings, root: Path, faults: Faults) -> Layout:
         faults.stop(root)
     assert found is not None
     if not found.has_evaluation:
-        what = f"the folder holds {few([f'SET{suffix}' for suffix in found.copies])} and no original set"
+        what = f"the folder holds {join_few([f'SET{suffix}' for suffix in found.copies])} and no original set"
         if given is not None:
             what += f", and neither does {given}"
         faults.add("originals" if found.copies else "no-sets", what, root)

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from pipeline.names import few
+from pipeline.names import join_few
 
 EDITIONS = ("2020", "2022", "2024", "2026", "attacker")
 TRAINING = "train-clean-360"
@@ -207,7 +207,7 @@ def _nested(root: Path, data: Path | None, said: _Said) -> dict[str, list[Path]]
         folders = folders_in(system / "data") if system / "data" != data else []
         copied = {name for name, suffix in (split(one.name) for one in folders) if suffix and _OF_TRIALS.search(name)}
         if copied and copied <= _evaluated(folders):
-            checkouts[system] = few([one.name for one in folders if split(one.name)[1]])
+            checkouts[system] = join_few([one.name for one in folders if split(one.name)[1]])
         elif any(suffix for _, suffix in (split(one.name) for one in folders)):
             found[system.name] = folders
     if found or data is not None:

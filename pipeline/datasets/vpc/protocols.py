@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from pipeline.assets import assets
+from pipeline.assets import find_assets
 
 TITLES = {
     "2020": "VoicePrivacy 2020",
@@ -38,7 +38,7 @@ class Expected:
 
 def folder() -> Path:
     """Where the protocols lie."""
-    return assets("data_manifests") / "protocols"
+    return find_assets("data_manifests") / "protocols"
 
 
 def read(edition: str) -> Mapping[str, Expected]:

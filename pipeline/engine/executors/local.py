@@ -29,4 +29,4 @@ class Executor(contracts.Executor):
         self, tasks: Sequence[Task], stop: Stop, outcome: Outcome, progress: Progress, fail_fast: bool = False
     ) -> None:
         """Run tasks in the given order, which must put sources first; see :meth:`pipeline.contracts.Executor.execute`."""
-        failures.raise_for(in_turn.performed(tasks, stop, outcome, progress, fail_fast))
+        failures.raise_failures(in_turn.perform_tasks(tasks, stop, outcome, progress, fail_fast))

@@ -12,9 +12,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from pipeline import host
-from pipeline.errors import why
+from pipeline.errors import explain_errno
 from pipeline.evaluation.doctor.finding import SYSTEM, Finding, fault, ok, warning
-from pipeline.files import sync
+from pipeline.files import sync_to_disk
 from pipeline.planning import Evaluation
 
 GB = 1e9
@@ -102,7 +102,7 @@ def _why(error: OSError, folder: Path, setting: str) -> tuple[str, str]:
     """The likely cause in brackets, and what mends it."""
     if error.errno in (errno.ENOENT, errno.EINVAL):  # of a folder that is there: no disk, but /proc or the like
         return " (no folder can be made there)", f"{setting}=DIR on a disk"
-    cause, remedy = why(error.errno, str(folder), setting)
+    cause, remedy = explain_errno(error.errno, str(folder), setting)
     return f" ({cause})" if cause else "", remedy
 
 
@@ -149,12 +149,12 @@ def _trial(folder: Path) -> tuple[list[str], float]:
         after = time.time()
         written = first.stat().st_mtime
         behind = before - written if written < before else min(0.0, after - written)
-        sync(first)
+        sync_to_disk(first)
         second.write_bytes(b"second")
         second.replace(first)
         if second.exists() or first.read_bytes() != b"second":
             lacking.append("does not replace a file by another in one step")
-        sync(place)
+        sync_to_disk(place)
         lacking += [*_exclusive(place / "alone"), *_of_folders(place)]
         return lacking, behind
     finally:
@@ -185,7 +185,7 @@ def _of_folders(place: Path) -> list[str]:
 
 
 def _file_system(subject: str, folder: Path, setting: str) -> Iterator[Finding]:
-    on = host.mount(folder)
+    on = host.find_mount(folder)
     word = WORDS.get(on.kind, "")
     if not on.kind:
         return

@@ -13,7 +13,7 @@ from importlib import metadata
 from pathlib import Path
 
 from pipeline import host
-from pipeline.errors import why
+from pipeline.errors import explain_errno
 from pipeline.evaluation import machine as chosen
 from pipeline.evaluation.doctor.finding import CONFIG, Finding, fault, ok, warning
 from pipeline.planning import Evaluation
@@ -87,7 +87,7 @@ def devices(asked: Evaluation) -> Iterator[Finding]:
 
 def cores(asked: Evaluation) -> Iterator[Finding]:
     """Cores that may be used, against the threads that would be."""
-    usable, there, threads = host.cores(), os.cpu_count() or 1, chosen.threads(asked.runtime)
+    usable, there, threads = host.count_allowed_cores(), os.cpu_count() or 1, chosen.threads(asked.runtime)
     said = f"{usable} of {there} cores may be used" if usable < there else f"{usable} cores"
     if threads > usable:
         yield warning("cores", f"{said}, and {threads} threads would share them", f"runtime.threads={usable}")
@@ -97,7 +97,7 @@ def cores(asked: Evaluation) -> Iterator[Finding]:
 
 def memory(asked: Evaluation) -> Iterator[Finding]:
     """Memory that may be used, and what of it others have left."""
-    usable = host.memory()
+    usable = host.read_memory()
     found = re.search(r"^MemAvailable:\s+(\d+) kB", _text(host.PROC / "meminfo"), re.MULTILINE)
     free = min(int(found[1]) * 1024, usable) if found else usable
     said = f"{free / GB:.1f} of {usable / GB:.1f} GB free"
@@ -151,7 +151,7 @@ def shared_memory(asked: Evaluation) -> Iterator[Finding]:
         with tempfile.NamedTemporaryFile(dir=SHARED) as stream:
             stream.write(b"doctor")
     except OSError as error:
-        cause = why(error.errno, subject)[0] or error.strerror
+        cause = explain_errno(error.errno, subject)[0] or error.strerror
         yield warning(subject, f"cannot be written: {cause}", remedy)
         return
     found = os.statvfs(SHARED)

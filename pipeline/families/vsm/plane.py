@@ -10,7 +10,17 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from pipeline.figures import GREY, MARKERS, WIDTH, Plot, colours, draw, figure_number, grid, label
+from pipeline.figures import (
+    GREY,
+    MARKERS,
+    WIDTH,
+    Plot,
+    assign_colours,
+    draw_svg,
+    format_number,
+    make_grid,
+    shorten_label,
+)
 
 TITLE = "De-identification (for an attacker who knows original speech only) and voice distinctiveness"
 JOIN = ["run_id", "series", "dataset", "subset", "system", "extractor", "trained_on", "backend", "variant"]
@@ -23,14 +33,14 @@ def plots(rows: pd.DataFrame, series: list[str]) -> list[Plot]:
         return []
     subsets = list(dict.fromkeys(sorted(points["subset"])))
     extractors = sorted(set(points["extractor"]))
-    styles = colours(series)
+    styles = assign_colours(series)
     finite = points["g_vd"][np.isfinite(points["g_vd"])]
     floor = min(-1.0, float(finite.min()) if len(finite) else -1.0) * 1.15 - 0.3
     ceiling = max(0.6, float(finite.max()) * 1.15 if len(finite) else 0.6)
     columns = min(len(subsets), 3)
 
     def paint(figure: Figure) -> None:
-        axes = grid(figure, len(subsets), columns, sharex=True, sharey=True)
+        axes = make_grid(figure, len(subsets), columns, sharex=True, sharey=True)
         for index, (axis, subset) in enumerate(zip(axes, subsets)):
             for point in points[points["subset"] == subset].to_dict("records"):
                 marker = MARKERS[extractors.index(point["extractor"]) % len(MARKERS)]
@@ -40,14 +50,19 @@ def plots(rows: pd.DataFrame, series: list[str]) -> list[Plot]:
         if len(extractors) > 1:
             for index, extractor in enumerate(extractors):
                 axes[0].plot(
-                    [], [], marker=MARKERS[index % len(MARKERS)], color=GREY, linestyle="none", label=label(extractor)
+                    [],
+                    [],
+                    marker=MARKERS[index % len(MARKERS)],
+                    color=GREY,
+                    linestyle="none",
+                    label=shorten_label(extractor),
                 )
             figure.legend(loc="outside lower center", ncols=len(extractors))
 
-    svg = draw(min(WIDTH, 1.0 + 4.0 * columns), 0.4 + 3.3 * -(-len(subsets) // columns), paint)
+    svg = draw_svg(min(WIDTH, 1.0 + 4.0 * columns), 0.4 + 3.3 * -(-len(subsets) // columns), paint)
     texts = [
-        f"{p['subset']}, {p['extractor']}, {p['series']}: {figure_number(100 * p['deid'], 1)} %, "
-        f"{'−∞' if math.isinf(p['g_vd']) else figure_number(p['g_vd'])} dB"
+        f"{p['subset']}, {p['extractor']}, {p['series']}: {format_number(100 * p['deid'], 1)} %, "
+        f"{'−∞' if math.isinf(p['g_vd']) else format_number(p['g_vd'])} dB"
         for p in points.to_dict("records")
     ]
     alt = f"De-identification for an attacker who knows original speech only, and gain of voice distinctiveness. {'; '.join(texts)}."
@@ -76,7 +91,7 @@ def _points(rows: pd.DataFrame) -> pd.DataFrame:
 
 def _mark(axis: Axes, point: dict[Any, Any], colour: str, marker: str, floor: float) -> None:
     x, y = 100 * float(point["deid"]), float(point["g_vd"])
-    name = label(point["series"])
+    name = shorten_label(point["series"])
     if math.isinf(y):
         y = floor + 0.06 * abs(floor)
         axis.annotate("", (x, floor), (x, y), arrowprops={"arrowstyle": "->", "color": colour})
@@ -94,7 +109,7 @@ def _mark(axis: Axes, point: dict[Any, Any], colour: str, marker: str, floor: fl
 
 
 def _frame(axis: Axes, title: str, floor: float, ceiling: float, leftmost: bool) -> None:
-    axis.set_title(label(title, 40))
+    axis.set_title(shorten_label(title, 40))
     axis.grid(True)
     axis.axhline(0, color=GREY, linewidth=0.7)
     axis.plot(

@@ -7,7 +7,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from pipeline.families._matrices import Panel, draw_blocks, matrix_of, means
-from pipeline.figures import Plot, about
+from pipeline.figures import Plot, describe
 
 
 def plots(table: pd.DataFrame, series: list[str]) -> list[Plot]:
@@ -63,7 +63,7 @@ def _plot(subset: str, extractor: str, backend: str, *, table: pd.DataFrame, ser
     panel = Panel(speakers, sides, sides, corners)
     svg = draw_blocks(panel, blocks, 3, (3.5, 3.7), "vsm")
     alt = (
-        f"Voice similarity matrices of {n} speakers, {about(subset=subset, extractor=extractor, back_end=backend)}. "
+        f"Voice similarity matrices of {n} speakers, {describe(subset=subset, extractor=extractor, back_end=backend)}. "
         f"Mean similarity on / off the diagonal: {'; '.join(texts)}."
     )
     caption = (

@@ -8,7 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from pipeline.figures import GREY, INK, PALETTE, WIDTH, Plot, about, draw, figure_number, label
+from pipeline.figures import GREY, INK, PALETTE, WIDTH, Plot, describe, draw_svg, format_number, shorten_label
 
 BLOCKS = ("OO", "OP original side", "OP protected side", "PP")
 BLOCK_TITLES = {"OO": "OO", "OP original side": "OP, as original", "OP protected side": "OP, as protected", "PP": "PP"}
@@ -49,7 +49,7 @@ def _plot(subset: str, extractor: str, backend: str, *, table: pd.DataFrame, ser
             for j, block in enumerate(columns):
                 axes[i, j].set(xlim=x_limits, ylim=y_limits)
                 _panel(axes[i, j], _points(finite, name, block), f"{i}-{j}")
-                axes[i, j].set_title(f"{label(name, 18)} · {label(BLOCK_TITLES.get(block, block), 20)}")
+                axes[i, j].set_title(f"{shorten_label(name, 18)} · {shorten_label(BLOCK_TITLES.get(block, block), 20)}")
                 if j == 0:
                     axes[i, j].set_ylabel("mean impostor LLR (nat)")
                 if i == len(rows) - 1:
@@ -57,16 +57,16 @@ def _plot(subset: str, extractor: str, backend: str, *, table: pd.DataFrame, ser
         if seen:
             figure.legend(
                 [_key(animal) for animal in seen],
-                [label(animal) for animal in seen],
+                [shorten_label(animal) for animal in seen],
                 loc="outside lower center",
                 ncols=len(seen),
                 handletextpad=0.3,
             )
 
     width = min(WIDTH, 1.0 + 2.75 * len(columns))
-    svg = draw(width, 0.5 + 2.6 * len(rows), paint)
+    svg = draw_svg(width, 0.5 + 2.6 * len(rows), paint)
     alt = (
-        f"Zoo plot, {about(subset=subset, extractor=extractor, back_end=backend)}: mean target against mean impostor "
+        f"Zoo plot, {describe(subset=subset, extractor=extractor, back_end=backend)}: mean target against mean impostor "
         f"log-likelihood ratio of each speaker. {_numbers(finite, rows, columns)}"
     )
     caption = (
@@ -125,7 +125,7 @@ def _panel(axis: Axes, points: pd.DataFrame, key: str) -> None:
             gid=f"zoo-{key}",
         )
         if second in TINTS or first in NAMED or bare:
-            _name(axis, label(row["speaker"], 12), row["x"], row["y"], taken)
+            _name(axis, shorten_label(row["speaker"], 12), row["x"], row["y"], taken)
 
 
 def _around(axis: Axes, x: float, y: float, width: float, height: float) -> Box:
@@ -175,7 +175,7 @@ def _numbers(table: pd.DataFrame, rows: list[str], columns: list[str]) -> str:
     for name in rows:
         parts = [(block, _points(table, name, block)) for block in columns]
         means = [
-            f"{block} ({figure_number(p['x'].mean())}, {figure_number(p['y'].mean())})" for block, p in parts if len(p)
+            f"{block} ({format_number(p['x'].mean())}, {format_number(p['y'].mean())})" for block, p in parts if len(p)
         ]
         texts.append(f"{name}: {', '.join(means)}")
     return "Mean over speakers (target, impostor) in nat: " + "; ".join(texts) + "."

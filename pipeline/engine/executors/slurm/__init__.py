@@ -20,7 +20,7 @@ from pipeline.engine.outcome import Outcome
 from pipeline.engine.progress import Progress
 from pipeline.engine.stop import Stop
 from pipeline.engine.task import Task
-from pipeline.engine.waves import Ask, Wave, waves
+from pipeline.engine.waves import Request, Wave, plan_waves
 from pipeline.errors import ConfigError
 
 EXTRA = frozenset(
@@ -62,7 +62,7 @@ class Amounts(ComponentSettings):
     gpus: int | None = runtime(None, ge=0)
     extra: dict[str, Value] = runtime({})
 
-    _known = field_validator("extra")(classmethod(lambda cls, value: known(value)))
+    _known = field_validator("extra")(classmethod(lambda cls, value: check_options(value)))
 
 
 class Settings(ComponentSettings):
@@ -98,10 +98,10 @@ class Settings(ComponentSettings):
     chunk_minutes: float = runtime(20, gt=0)
     retries: int = runtime(2, ge=0)
 
-    _known = field_validator("extra")(classmethod(lambda cls, value: known(value)))
+    _known = field_validator("extra")(classmethod(lambda cls, value: check_options(value)))
 
 
-def known(extra: Mapping[str, Value]) -> Mapping[str, Value]:
+def check_options(extra: Mapping[str, Value]) -> Mapping[str, Value]:
     """Options of sbatch that may be given, with dashes."""
     plain = {name.lstrip("-").replace("_", "-"): value for name, value in extra.items()}
     wrong = sorted(plain.keys() - EXTRA)
@@ -124,7 +124,7 @@ class Executor(contracts.Sender):
 
     def require(self) -> None:
         """See :meth:`pipeline.contracts.Sender.require`."""
-        jobs.require()
+        jobs.require_slurm()
 
     def shared_out(
         self, tasks: Sequence[Task], device: str, seconds: Callable[[Task], float], alone: bool = False
@@ -135,7 +135,7 @@ class Executor(contracts.Sender):
             ConfigError: a GPU is asked for, and no job may have one.
         """
         chunk = 0.0 if alone else 60.0 * self.settings.chunk_minutes
-        shared = waves(
+        shared = plan_waves(
             tasks, lambda task: self._ask(task.name, device != "cpu" and task.resources.device), seconds, chunk
         )
         using = any(task.resources.device for task in tasks)
@@ -161,31 +161,31 @@ class Executor(contracts.Sender):
         try:
             for wave, work, elsewhere in zip(shared, calls, others[:-1], strict=True):
                 after = [job for place in wave.after for job in sent[place]]
-                sent.append(jobs.send(name, work, self._options(wave.ask), [*after, *elsewhere], folder))
+                sent.append(jobs.submit(name, work, self._options(wave.ask), [*after, *elsewhere], folder))
             ask = self._ask(REPORT, False, time=min(LAST_MINUTES, self.settings.time))
             every = [job for one in [*sent, *others] for job in one]
-            sent.append(jobs.send(f"{name}-report", [last], self._options(ask), every, folder))
+            sent.append(jobs.submit(f"{name}-report", [last], self._options(ask), every, folder))
         except BaseException:
-            jobs.cancel([job for one in sent for job in one])
+            jobs.cancel_jobs([job for one in sent for job in one])
             raise
         return sent
 
     def cancelling(self, sent: Sequence[str]) -> str:
         """See :meth:`pipeline.contracts.Sender.cancelling`."""
-        return f"scancel {' '.join(slurm.mains(sent))}"
+        return f"scancel {' '.join(slurm.list_main_ids(sent))}"
 
     def states(self, sent: Sequence[str]) -> dict[str, tuple[bool, str]]:
         """See :meth:`pipeline.contracts.Sender.states`."""
-        answer = slurm.ask(sent) if sent else slurm.Answer()
+        answer = slurm.query_jobs(sent) if sent else slurm.Answer()
         return {job: (state not in slurm.ENDED, state) for job, (state, _) in answer.states.items()}
 
     def execute(
         self, tasks: Sequence[Task], stop: Stop, outcome: Outcome, progress: Progress, fail_fast: bool = False
     ) -> None:
         """Run tasks here and now, in turn; see :meth:`pipeline.contracts.Executor.execute`."""
-        failures.raise_for(in_turn.performed(tasks, stop, outcome, progress, fail_fast))
+        failures.raise_failures(in_turn.perform_tasks(tasks, stop, outcome, progress, fail_fast))
 
-    def _ask(self, stage: str, device: bool, **fields: Any) -> Ask:
+    def _ask(self, stage: str, device: bool, **fields: Any) -> Request:
         """What the jobs of a stage ask for, which may use a GPU or not."""
         own = self.settings.stages.get(stage, Amounts())
         gpus = self.settings.gpus if self.settings.gpu.gpus is None else self.settings.gpu.gpus
@@ -199,9 +199,9 @@ class Executor(contracts.Sender):
             extra |= given.pop("extra")
             asked |= given
         options = {**asked, "gpus": gpus, **{f"--{name}": value for name, value in extra.items()}}
-        return Ask(gpus > 0, tuple(sorted(options.items())))
+        return Request(gpus > 0, tuple(sorted(options.items())))
 
-    def _options(self, ask: Ask) -> dict[str, Any]:
+    def _options(self, ask: Request) -> dict[str, Any]:
         """As submitit has them."""
         given = dict(ask.options)
         extra = {name.removeprefix("--"): value for name, value in given.items() if name.startswith("--")}

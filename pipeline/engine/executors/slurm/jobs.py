@@ -22,7 +22,7 @@ KEPT = ("SLURM_CONF", "SLURM_CLUSTERS", "SLURM_TIME_FORMAT")
 """What of Slurm's variables is of the cluster; all else is of the job in which this process runs, if any."""
 
 
-def require() -> None:
+def require_slurm() -> None:
     """That jobs can be sent from here.
 
     Raises:
@@ -47,7 +47,7 @@ def require() -> None:
         )
 
 
-def send(
+def submit(
     name: str, calls: Sequence[Callable[[], Any]], options: Mapping[str, Any], after: Sequence[str], folder: Path
 ) -> list[str]:
     """Hand calls to Slurm, a job each.
@@ -70,15 +70,15 @@ def send(
     sent: list[str] = []
     python = f"{shlex.quote(sys.executable)} -P"  # a job imports nothing from the folder that it starts in
     executor = submitit.AutoExecutor(folder / "%j", cluster="slurm", slurm_python=python)
-    more = {"slurm_dependency": f"afterany:{':'.join(slurm.mains(after))}"} if after else {}
+    more = {"slurm_dependency": f"afterany:{':'.join(slurm.list_main_ids(after))}"} if after else {}
     executor.update_parameters(name=name, **options, **more)
     try:
-        with _outside():
+        with _leave_job():
             for start in range(0, len(calls), MOST):
                 some = calls[start : start + MOST]
-                sent += [str(job.job_id) for job in executor.map_array(_called, some)]
+                sent += [str(job.job_id) for job in executor.map_array(_call, some)]
     except (submitit.core.utils.FailedJobError, submitit.core.utils.FailedSubmissionError) as error:
-        cancel(sent)
+        cancel_jobs(sent)
         raise ConfigError(
             f"Slurm did not take the jobs: {_last_line(error)}",
             where="executor",
@@ -88,24 +88,24 @@ def send(
             "(0: no job asks for a GPU), executor.stages={train: {partition: …}} for one stage; fewer, longer jobs by executor.chunk_minutes=…",
         ) from error
     except BaseException:
-        cancel(sent)
+        cancel_jobs(sent)
         raise
     return sent
 
 
-def cancel(jobs: Sequence[str]) -> None:
+def cancel_jobs(jobs: Sequence[str]) -> None:
     """End jobs, as far as Slurm can be reached."""
     if jobs:
         with suppress(OSError, subprocess.SubprocessError):
-            subprocess.run(["scancel", *slurm.mains(jobs)], capture_output=True, timeout=60, check=False)
+            subprocess.run(["scancel", *slurm.list_main_ids(jobs)], capture_output=True, timeout=60, check=False)
 
 
-def _called(call: Callable[[], Any]) -> Any:
+def _call(call: Callable[[], Any]) -> Any:
     return call()
 
 
 @contextmanager
-def _outside() -> Iterator[None]:
+def _leave_job() -> Iterator[None]:
     """Without what Slurm says to the job in which this process runs: jobs that are sent must not take it for their own."""
     held = {name: value for name, value in os.environ.items() if name.startswith("SLURM_") and name not in KEPT}
     for name in held:
