@@ -1,4 +1,6 @@
-"""Files: their digests, their names, the one way in which somebody's file is opened, and the one in which a file is replaced."""
+"""Files: their digests, their names, the one way in which somebody's file is opened, the one in which a file is replaced, and where
+the files are that come with the project.
+"""
 
 from __future__ import annotations
 
@@ -238,3 +240,10 @@ def write_exchange_command(one: Path, other: Path) -> str:
     """The command that puts two files or folders into each other's place."""
     first, second, between = (shlex.quote(str(path)) for path in (one, other, f"{other}.swap"))
     return f"mv {first} {between} && mv {second} {first} && mv {between} {second}"
+
+
+def find_assets(kind: str) -> Path:
+    """The folder ``conf``, ``recipes`` or ``data_manifests``: in the wheel within the package, else in the clone."""
+    package = Path(__file__).resolve().parent
+    packed = package / "_assets" / kind
+    return packed if packed.is_dir() else package.parent / kind

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from pipeline import slurm
-from pipeline.engine.executors.slurm import jobs
+from pipeline.engine.executors import slurm as executor
 from pipeline.errors import ConfigError
 from pipeline.evaluation.sending import Part
 
@@ -53,9 +53,9 @@ class Paper:
     cancelled: list[str] = field(default_factory=list)
 
     def install(self, monkeypatch: pytest.MonkeyPatch) -> Paper:
-        monkeypatch.setattr(jobs, "require_slurm", lambda: None)
-        monkeypatch.setattr(jobs, "submit", self._send)
-        monkeypatch.setattr(jobs, "cancel_jobs", self.cancelled.extend)
+        monkeypatch.setattr(executor, "require_slurm", lambda: None)
+        monkeypatch.setattr(executor, "submit", self._send)
+        monkeypatch.setattr(executor, "cancel_jobs", self.cancelled.extend)
         monkeypatch.setattr(slurm, "query_jobs", self._ask)
         return self
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from pipeline.garbage import OBJECTS, collect_seldom
+from pipeline.host import OBJECTS, collect_seldom
 
 
 @pytest.fixture(autouse=True)

@@ -27,7 +27,7 @@ import numpy as np
 import soundfile
 from pydantic import field_validator, model_validator
 
-from pipeline import audio, contracts, programs
+from pipeline import audio, contracts, processes
 from pipeline.audio.correlation import peak_correlation
 from pipeline.contracts import Anonymised, ComponentSettings, Utterance, Weights, numeric, runtime
 from pipeline.errors import DataError, StageFailed
@@ -186,7 +186,7 @@ class Anonymiser(contracts.Anonymiser):
     def _run(self, fields: dict[str, str], recordings: int) -> None:
         words = [_filled(word, fields) for word in self.settings.words]
         try:
-            status, said = programs.run_program(words, self.settings.timeout_seconds * recordings)
+            status, said = processes.run_program(words, self.settings.timeout_seconds * recordings)
         except TimeoutError as error:
             raise _failed(words, f"took longer than {error.args[0]:g} s", b"") from error
         except OSError as error:

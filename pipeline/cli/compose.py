@@ -14,13 +14,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from pipeline.assets import find_assets as assets
 from pipeline.cli import environment, given_scores, names, option_files, overrides
 from pipeline.cli.overrides import GROUPS
 from pipeline.cli.sweeps import Jobs
 from pipeline.errors import ConfigError, DataError, PipelineError
 from pipeline.evaluation import found
 from pipeline.evaluation.validate import validate
+from pipeline.files import find_assets as assets
 from pipeline.planning.settings import Evaluation
 
 _LOCK = threading.RLock()

@@ -27,7 +27,7 @@ from hydra.core.utils import JobReturn
 from hydra_plugins.hydra_submitit_launcher import submitit_launcher
 from hydra_plugins.hydra_submitit_launcher.config import BaseQueueConf
 
-from pipeline import programs
+from pipeline import processes
 from pipeline.cli import queue
 from pipeline.cli.sweeps import Ended, Jobs
 from pipeline.contracts import Sender
@@ -97,7 +97,7 @@ class _Waiting(submitit_launcher.BaseSubmititLauncher):  # type: ignore[misc]
             **{name if name in COMMON else f"{prefix}{name}": value for name, value in settings.items()}
         )
         count, state = len(numbers), Singleton.get_state()
-        with programs.isolate_python():  # submitit starts its local controller without flags
+        with processes.isolate_python():  # submitit starts its local controller without flags
             sent: list[submitit.Job[JobReturn]] = executor.map_array(
                 self, [list(one) for one in job_overrides], ["hydra.sweep.dir"] * count, numbers,
                 [f"job_id_for_{number}" for number in numbers], [state] * count,

@@ -6,9 +6,9 @@ import argparse
 from collections.abc import Iterator, Sequence
 from typing import NoReturn
 
-from pipeline.engine.room import Estimate, format_bytes
+from pipeline.engine.rates import Estimate, format_bytes
+from pipeline.engine.reasons import Reason
 from pipeline.engine.task import Task
-from pipeline.engine.why import Reason
 from pipeline.errors import ConfigError
 from pipeline.evaluation import Planned
 

@@ -21,8 +21,8 @@ from pipeline import slurm
 from pipeline.cli import status_text
 from pipeline.cli.output import for_rich
 from pipeline.cli.status_text import Seen
-from pipeline.engine.followed import Journals
 from pipeline.engine.journal import FOLDER
+from pipeline.engine.journal_reader import Journals
 from pipeline.errors import ConfigError
 from pipeline.tables import sent, status
 

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from pipeline import slurm
-from pipeline.engine.followed import WINDOW_SECONDS, Snapshot, State, TaskState
 from pipeline.engine.journal import FOLDER
+from pipeline.engine.journal_reader import WINDOW_SECONDS, Snapshot, State, TaskState
 from pipeline.faults import escape_unprintable
 from pipeline.processes import read_owner
 from pipeline.tables import status

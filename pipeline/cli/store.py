@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from pipeline.cli.logs import log_to_stderr
-from pipeline.engine import collect, inventory, leftovers, used
+from pipeline.engine import claims, cleaning, inventory, usage
 from pipeline.engine.inventory import ENOUGH, StoredArtefact
 from pipeline.errors import ConfigError, StageFailed
 from pipeline.faults import escape_unprintable
@@ -113,7 +113,7 @@ def _plain(one: StoredArtefact) -> dict[str, Any]:
 def _du(options: argparse.Namespace, root: Path) -> int:
     found = inventory.measure_usage(root / "store")
     runs = inventory.Space()
-    for folder in used.list_runs(root):
+    for folder in usage.list_runs(root):
         runs.add(1, inventory.measure_size(folder)[1])
     if options.json:
         rooms = {
@@ -291,8 +291,8 @@ def _there(future: Future[StoredArtefact | None]) -> Iterator[StoredArtefact]:
 
 
 def _gc(options: argparse.Namespace, root: Path) -> int:
-    keep = [used.find_run(root, name) for name in options.keep]
-    plan = collect.plan_removal(root, keep, options.younger, options.idle_weights)
+    keep = [usage.find_run(root, name) for name in options.keep]
+    plan = cleaning.plan_removal(root, keep, options.younger, options.idle_weights)
     stages: dict[str, inventory.Space] = {}
     for found in plan.goes:
         stages.setdefault(found.stage, inventory.Space()).add(1, found.bytes)
@@ -317,10 +317,10 @@ def _gc(options: argparse.Namespace, root: Path) -> int:
     elif not options.yes:
         print(f"would remove {len(plan.goes)} artefacts, {size(plan.bytes)}; nothing was removed: --yes does it")
     else:
-        count, freed = collect.remove_artefacts(plan)
+        count, freed = cleaning.remove_artefacts(plan)
         print(f"removed {count} artefacts, {size(freed)}")
     if options.yes:
-        leftovers.sweep_leftovers(root / "store")
+        claims.sweep_leftovers(root / "store")
     return 0
 
 

@@ -20,9 +20,9 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf import _utils as omegaconf_utils
 from omegaconf.errors import OmegaConfBaseException
 
-from pipeline.assets import find_assets
 from pipeline.cli import option_files, overrides
 from pipeline.errors import ConfigError, Fault
+from pipeline.files import find_assets
 from pipeline.tables.bounds import bounded
 
 SUBMITIT = "hydra_plugins.hydra_submitit_launcher.submitit_launcher"

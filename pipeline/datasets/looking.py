@@ -22,7 +22,7 @@ from multiprocessing import current_process, get_context
 from pathlib import Path
 from typing import Generic, TypeVar
 
-from pipeline import processes, programs
+from pipeline import processes
 from pipeline.datasets import probe as probing
 from pipeline.datasets.probe import Probe
 
@@ -128,7 +128,7 @@ def looked(left: Left[Item], count: int, workers: int, look_at: Callable[[Sequen
     if is_many(count, workers):
         try:
             most = min(workers, -(-count // TOGETHER))
-            with programs.isolate_python():
+            with processes.isolate_python():
                 started = ProcessPoolExecutor(most, get_context("spawn"), processes.end_with_parent)
             with started as pool:
                 yield from _by(pool, workers, left, look_at)
@@ -154,7 +154,7 @@ def _by(
         while True:
             while len(going) < max(1, workers) * _AHEAD and (paths := left.take()):
                 try:
-                    with programs.isolate_python():  # it may start a process
+                    with processes.isolate_python():  # it may start a process
                         going[pool.submit(look_at, paths)] = paths
                 except BaseException:
                     left.give_back(paths)

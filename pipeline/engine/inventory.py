@@ -17,8 +17,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from pipeline.engine import leftovers, sound, used
-from pipeline.engine.sound import RECORD, WrongRecord, read_record
+from pipeline.engine import claims, usage
+from pipeline.engine import store as storage
+from pipeline.engine.store import RECORD, WrongRecord, read_record
 from pipeline.errors import ConfigError, PipelineError, StageFailed, os_error
 from pipeline.files import file_digest
 from pipeline.names import join_few
@@ -174,7 +175,7 @@ def check_bytes(found: StoredArtefact) -> StoredArtefact | None:
 def set_aside(found: StoredArtefact) -> str:
     """Take a damaged artefact out of the store, so that the next run makes it again; why not, '' if it is out of the way."""
     try:
-        sound.set_aside(found.folder, found.problem, found.inode)
+        storage.set_aside(found.folder, found.problem, found.inode)
     except StageFailed as error:
         return error.what
     return ""
@@ -204,7 +205,7 @@ def find_by_prefix(store: Path, text: str) -> StoredArtefact:
     found = look_up(several[0]) if several else None
     if found is not None:
         return found
-    aside = [path for path in _find_places(store, start, leftovers.DAMAGED) if path.name.startswith(start)]
+    aside = [path for path in _find_places(store, start, claims.DAMAGED) if path.name.startswith(start)]
     if aside:
         key = aside[0].name[:64]
         runs = find_users(store.parent, [key])[key]
@@ -288,9 +289,9 @@ def list_inputs(found: StoredArtefact) -> dict[str, str]:
 def find_users(root: Path, keys: Collection[str]) -> dict[str, list[str]]:
     """By key, the runs below ``paths.root`` that used an artefact, oldest first. A list that cannot be read says nothing here."""
     found: dict[str, list[str]] = {key: [] for key in keys}
-    for run in used.list_runs(root):
+    for run in usage.list_runs(root):
         try:
-            all_keys = used.read_usage(run) or set()
+            all_keys = usage.read_usage(run) or set()
         except PipelineError:
             continue
         for key in {key for _, key in all_keys} & found.keys():
@@ -300,7 +301,7 @@ def find_users(root: Path, keys: Collection[str]) -> dict[str, list[str]]:
 
 def explain_recovery(root: Path, runs: Sequence[str]) -> str:
     """How what is damaged is had again, where these runs used it."""
-    line = used.read_command(used.find_run(root, max(runs))) if runs else ""
+    line = usage.read_command(usage.find_run(root, max(runs))) if runs else ""
     words = "the next run that needs it makes it again"
     return f"{words}: {line}" if line else words
 
@@ -363,11 +364,11 @@ def _identify_kind(path: Path) -> str:
     """What a thing on a shelf is; '' for an artefact."""
     if KEY.fullmatch(path.name):
         return ""
-    if leftovers.DAMAGED in path.name:
+    if claims.DAMAGED in path.name:
         return "damaged, set aside"
-    if leftovers.WRITTEN in path.name:
+    if claims.WRITTEN in path.name:
         return "being written"
-    return "checkpoints" if path.name.endswith(leftovers.SCRATCH) else "other"
+    return "checkpoints" if path.name.endswith(claims.SCRATCH) else "other"
 
 
 def measure_size(path: Path) -> tuple[int, int]:

@@ -17,7 +17,7 @@ done, the store says. A line that a kill has cut off is no event.
 ====================== =====================================================================================================
 
 All have ``at`` (seconds since 1970), ``host`` and ``pid``. A task is named by the first 16 digits of its id.
-:mod:`pipeline.engine.followed` reads them.
+:mod:`pipeline.engine.journal_reader` reads them.
 """
 
 from __future__ import annotations

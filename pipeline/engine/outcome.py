@@ -7,10 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from pipeline.engine import keys
-from pipeline.engine.sound import Damaged
-from pipeline.engine.store import Store
-from pipeline.engine.task import Artefact, Derived, Input, Name, Ref, Task, Value
+from pipeline.engine.store import Damaged, Store
+from pipeline.engine.task import Artefact, Derived, Input, Name, Ref, Task, Value, make_key
 from pipeline.seeds import digest
 
 
@@ -101,7 +99,7 @@ class Outcome:
             self.artefacts.pop((task.id, name), None)
         if all(self.has(ref) for ref in task.sources()):
             for name in task.outputs:
-                artefact = self.store.find(task.name, keys.make_key(task, name, self.digest))
+                artefact = self.store.find(task.name, make_key(task, name, self.digest))
                 if artefact is not None:
                     found[name] = self.artefacts[task.id, name] = artefact
         return found

@@ -1,21 +1,23 @@
-"""One task: its outputs are found in the store, or computed and committed. All executors go through here."""
+"""Tasks in this process: the outputs of each are found in the store, or computed and committed. All executors go through here."""
 
 from __future__ import annotations
 
 import errno
 import functools
+import logging
 import time
-from collections.abc import Callable, Mapping
+import traceback
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from pipeline.engine import keys, turns
+from pipeline.engine import claims, failures
 from pipeline.engine.outcome import Outcome
 from pipeline.engine.progress import Progress
-from pipeline.engine.sound import Damaged, explain_loss
-from pipeline.engine.stop import Stop
-from pipeline.engine.task import Name, Ref, Task, list_refs
+from pipeline.engine.stop import Stop, Stopped
+from pipeline.engine.store import Damaged, explain_loss
+from pipeline.engine.task import Name, Ref, Task, describe_key, list_refs
 from pipeline.errors import PipelineError, os_error
 from pipeline.seeds import digest
 
@@ -74,7 +76,7 @@ def _repair(error: Damaged, reader: Task, outcome: Outcome, progress: Progress, 
 
 
 def _perform_once(task: Task, outcome: Outcome, progress: Progress, stop: Stop) -> bool:
-    parts = {name: keys.describe_key(task, name, outcome.digest) for name in task.outputs}
+    parts = {name: describe_key(task, name, outcome.digest) for name in task.outputs}
     made = {name: digest(part) for name, part in parts.items()}
     store = outcome.store
     folders: dict[Name, Path] | None = None
@@ -85,7 +87,7 @@ def _perform_once(task: Task, outcome: Outcome, progress: Progress, stop: Stop) 
         for ref in task.sources(missing):
             store.sound(outcome.artefact(ref))
         try:
-            folders = turns.claim_folders(store, task, {name: made[name] for name in missing}, stop)
+            folders = claims.claim_folders(store, task, {name: made[name] for name in missing}, stop)
         except OSError as error:
             raise _explain(error, task, store.root) from error
     work = _Work(task, tuple(missing), outcome, progress, stop)
@@ -135,7 +137,7 @@ def _find_loss(task: Task, outcome: Outcome) -> Damaged | None:
 
 def _compute(task: Task, outcome: Outcome, work: _Work, made: Mapping[Name, str], parts: Mapping[Name, Any]) -> None:
     start, store = time.monotonic(), outcome.store
-    with turns.touch_claims(tuple(work.folders.values()), lambda: work.last_sign):
+    with claims.touch_claims(tuple(work.folders.values()), lambda: work.last_sign):
         task.function(work)
         if work.left_early:
             work.stop.check()
@@ -171,7 +173,7 @@ class _Work:
         self.notes: dict[Name, dict[str, Any]] = {}
 
     def _sign(self) -> None:
-        """The work goes on: see pipeline.engine.turns.HANG_SECONDS."""
+        """The work goes on: see pipeline.engine.claims.HANG_SECONDS."""
         self.last_sign = time.monotonic()
 
     def input(self, name: str, output: Name = "") -> Any:
@@ -204,3 +206,62 @@ class _Work:
     def advance(self, seconds: float) -> None:
         self._sign()
         self.progress.advance(self.task, seconds)
+
+
+log = logging.getLogger(__name__)
+
+
+def perform_tasks(
+    tasks: Sequence[Task], stop: Stop, outcome: Outcome, progress: Progress, fail_fast: bool = False
+) -> dict[Task, PipelineError]:
+    """Perform tasks, sources first; what failed or was not run. What they stand on and is not among them, the store has to have.
+
+    Raises:
+        Stopped: a signal arrived; what is finished stays.
+    """
+    failed: dict[Task, PipelineError] = {}
+    progress.start(tasks)
+    try:
+        for task in tasks:
+            stop.check()
+            left_out = failures.find_exclusion(task, failed, fail_fast)
+            if left_out is None and not _has_sources(task, outcome):
+                left_out = failures.NotRun(
+                    f"{task.label} was not run",
+                    cause="what it stands on is not there: the job that was to make it did not",
+                )
+            if left_out is not None:
+                failed[task] = left_out
+                if not isinstance(left_out, failures.NotBegun):
+                    progress.skip(task)
+                continue
+            progress.begin(task)
+            try:
+                computed = perform_task(task, outcome, progress, stop)
+            except PipelineError as error:
+                failed[task] = error
+                log.error("%s failed: %s", task.label, error)
+                progress.fail(task, error)
+                continue
+            except Stopped:
+                raise
+            except Exception as error:
+                failed[task] = failures.explain_exception(task, error)
+                log.exception("%s", failed[task].what)
+                progress.fail(task, failed[task], traceback.format_exc())
+                continue
+            outcome.computed += computed
+            outcome.reused += not computed
+            progress.end(task, computed)
+    finally:
+        progress.finish()
+    return failed
+
+
+def _has_sources(task: Task, outcome: Outcome) -> bool:
+    """Whether all that a task stands on is there: made in this process, or by others before."""
+    while True:
+        try:
+            return outcome.recall(task)
+        except Damaged:  # it is set aside, so another look finds it missing
+            continue

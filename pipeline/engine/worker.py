@@ -26,14 +26,13 @@ from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any
 
-from pipeline import programs
+from pipeline import processes
 from pipeline.engine import failures
 from pipeline.engine.outcome import Outcome
 from pipeline.engine.perform import perform_task
 from pipeline.engine.progress import Progress
-from pipeline.engine.sound import Damaged, Verify
 from pipeline.engine.stop import ASKING, Stop, Stopped
-from pipeline.engine.store import Store
+from pipeline.engine.store import Damaged, Store, Verify
 from pipeline.engine.task import Task
 from pipeline.errors import ConfigError, PipelineError, StageFailed
 
@@ -174,7 +173,7 @@ class _WorkerState:
         except (OSError, EOFError):
             pass
         finally:
-            programs.end_programs()
+            processes.end_programs()
             os._exit(1)
 
     def work(self, number: int, epoch: int) -> Result:

@@ -19,16 +19,15 @@ from pipeline.datasets import probe
 from pipeline.datasets.known import KnownFiles
 from pipeline.datasets.prepare import Prepared
 from pipeline.diagnostics import bands, judge, strongest
-from pipeline.engine import code, failures, room
+from pipeline.engine import code, failures
 from pipeline.engine.journal import Journal
 from pipeline.engine.outcome import Outcome, find_missing
 from pipeline.engine.progress import Progress, ProgressGroup
-from pipeline.engine.rates import Measuring, Rates
-from pipeline.engine.sound import Damaged
+from pipeline.engine.rates import Measuring, Rates, check_free_space
 from pipeline.engine.stop import Stop, Stopped, listen_for_signals
-from pipeline.engine.store import Store
+from pipeline.engine.store import Damaged, Store
 from pipeline.engine.task import Task
-from pipeline.engine.used import UsageRecorder
+from pipeline.engine.usage import UsageRecorder
 from pipeline.errors import ConfigError, DataError, PipelineError, explain_system_error
 from pipeline.evaluation import answers as answered
 from pipeline.evaluation import averages, found_models, gather, sending, speakers
@@ -39,7 +38,7 @@ from pipeline.evaluation.runfolder import RunFolder
 from pipeline.evaluation.sending import Sent
 from pipeline.evaluation.whole import whole
 from pipeline.files import write_atomically
-from pipeline.garbage import collect_seldom
+from pipeline.host import collect_seldom
 from pipeline.planning import Evaluation, Graph, Machine
 from pipeline.planning.averages import formed, rankers
 from pipeline.report import render, verdict
@@ -127,7 +126,7 @@ def begin(
     run = Run(asked, stop, told, outcome, place.device)
     run.outcome.store.sweep()
     data, graph = prepared_graph(run, place)
-    room.check_free_space(graph.tasks, outcome, measuring.rates)
+    check_free_space(graph.tasks, outcome, measuring.rates)
     return Begun(run, data, graph, place, used, held_against)
 
 

@@ -7,8 +7,8 @@ import os
 import sys
 from pathlib import Path
 
-from pipeline import cores as given_cores
 from pipeline import host
+from pipeline import host as given_cores
 from pipeline.errors import ConfigError
 from pipeline.planning.settings import Machine, Runtime
 

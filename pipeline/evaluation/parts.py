@@ -15,15 +15,16 @@ from dataclasses import replace
 from pathlib import Path
 
 from pipeline import contracts
-from pipeline.engine import failures, in_turn
+from pipeline.engine import failures
 from pipeline.engine.journal import Journal
 from pipeline.engine.outcome import Outcome, find_missing
+from pipeline.engine.perform import perform_tasks
 from pipeline.engine.progress import Progress, ProgressGroup
 from pipeline.engine.rates import Measuring, Rates
 from pipeline.engine.stop import Stop, Stopped, listen_for_signals
 from pipeline.engine.store import Store
 from pipeline.engine.task import Task
-from pipeline.engine.used import UsageRecorder
+from pipeline.engine.usage import UsageRecorder
 from pipeline.errors import ConfigError, PipelineError, StageFailed, explain_system_error
 from pipeline.evaluation import application, orders, runfolder, sending
 from pipeline.evaluation.application import Begun, Run
@@ -96,7 +97,7 @@ def _part(run: Path, order: Order, part: int) -> int:
             measuring = Measuring(Rates.read(asked.paths.store.parent, place.device, place.threads), outcome)
             journal = Journal(run, log_file, measuring.rates.seconds)
             progress = ProgressGroup(told, journal, measuring, UsageRecorder(run, outcome))
-            failed = in_turn.perform_tasks(tasks, stop, outcome, progress, asked.fail_fast)
+            failed = perform_tasks(tasks, stop, outcome, progress, asked.fail_fast)
             told.tell()
             # That others were lost is no fault of this job, which Slurm would call failed.
             return max((error.status for error in failures.select_roots(failed).values()), default=0)
@@ -294,7 +295,7 @@ class Collected(contracts.Executor):
             elif any(ref.task in failed for ref in task.sources()):
                 failed[task] = failures.make_not_run(task)
                 self.journal.skip(task)
-        more = in_turn.perform_tasks([task for task in tasks if task not in failed], stop, outcome, progress)
+        more = perform_tasks([task for task in tasks if task not in failed], stop, outcome, progress)
         outcome.computed, outcome.reused = outcome.computed + self.computed, outcome.reused - self.computed
         self.computed = 0
         failures.raise_failures({**failed, **more}, self.logs)

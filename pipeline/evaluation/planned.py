@@ -6,12 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from pipeline.engine import room
 from pipeline.engine.outcome import Outcome, find_missing
-from pipeline.engine.rates import Rates
-from pipeline.engine.room import Estimate
+from pipeline.engine.rates import Estimate, Rates, read_free_bytes, refuse_shortage
+from pipeline.engine.reasons import Reason, Reasons
 from pipeline.engine.task import Task
-from pipeline.engine.why import Reason, Reasons
 
 
 @dataclass(frozen=True)
@@ -70,7 +68,7 @@ class Planned:
         Raises:
             StageFailed: more is known to be needed than is free.
         """
-        room.refuse_shortage(self.all_takes.bytes, self.free_bytes, self.store)
+        refuse_shortage(self.all_takes.bytes, self.free_bytes, self.store)
 
     def __str__(self) -> str:
         return "\n".join(
@@ -106,7 +104,7 @@ def planned(
         at_once,
         max(of_all.work_seconds.known / at_once, _longest(work)),
         outcome.store.root,
-        room.read_free_bytes(outcome.store.root),
+        read_free_bytes(outcome.store.root),
     )
 
 

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Generic, Literal, TypeVar
 
 from pydantic import Field, field_validator
 
-from pipeline import caches
+from pipeline import host
 from pipeline.contracts import (
     Anonymiser,
     Backend,
@@ -70,11 +70,11 @@ class Paths(ComponentSettings):
     def weights(self) -> Path:
         if self.models:
             return Path(self.models).expanduser().resolve()
-        return caches.find_home() / ".cache" / "voice-privacy" / "models"
+        return host.find_home() / ".cache" / "voice-privacy" / "models"
 
     @property
     def compiled(self) -> Path:
-        return Path(self.cache).expanduser().resolve() if self.cache else caches.find_cache_folder()
+        return Path(self.cache).expanduser().resolve() if self.cache else host.find_cache_folder()
 
 
 class Runtime(ComponentSettings):

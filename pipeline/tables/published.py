@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 from pathlib import Path
 
-from pipeline.assets import find_assets
 from pipeline.errors import ConfigError, DataError, Fault
+from pipeline.files import find_assets
 
 IDENTITY = (
     "subset", "condition", "system", "attacker", "extractor", "trained_on", "backend", "metric", "variant", "estimator",

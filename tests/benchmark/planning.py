@@ -21,7 +21,7 @@ from pipeline.engine.outcome import Outcome
 from pipeline.engine.rates import Rates
 from pipeline.engine.store import Store
 from pipeline.evaluation.planned import planned
-from pipeline.garbage import collect_seldom
+from pipeline.host import collect_seldom
 from pipeline.planning.keys import SpeechKey
 from pipeline.protocol import trials
 from pipeline.seeds import digest

@@ -17,12 +17,11 @@ from typing import Any
 import pytest
 
 from pipeline import cli
-from pipeline.engine import collect, inventory
+from pipeline.engine import cleaning, inventory
 from pipeline.engine.outcome import Outcome
-from pipeline.engine.sound import RECORD, sign_record
-from pipeline.engine.store import Store
+from pipeline.engine.store import RECORD, Store, sign_record
 from pipeline.engine.task import Task, Value, Work
-from pipeline.engine.used import UsageRecorder
+from pipeline.engine.usage import UsageRecorder
 from pipeline.evaluation.runfolder import RunFolder
 from pipeline.seeds import digest
 from tests.running import execute
@@ -466,9 +465,9 @@ def test_what_others_write_and_what_runs_share_is_not_touched(
 
 
 def test_two_that_clean_at_once_do_not_meet(root: Path, two: tuple[Path, Path]) -> None:
-    first, second = (collect.plan_removal(root, [two[0]], 0) for _ in range(2))
-    assert collect.remove_artefacts(first)[0] == 1
-    assert collect.remove_artefacts(second)[0] == 0
+    first, second = (cleaning.plan_removal(root, [two[0]], 0) for _ in range(2))
+    assert cleaning.remove_artefacts(first)[0] == 1
+    assert cleaning.remove_artefacts(second)[0] == 0
 
 
 def test_a_read_only_store_is_one_plain_error(

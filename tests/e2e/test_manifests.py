@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 
 from pipeline import cli, evaluation
-from pipeline.engine.sound import sign_record as signed_record
 from pipeline.engine.store import Store
+from pipeline.engine.store import sign_record as signed_record
 from pipeline.errors import ConfigError, DataError
 from pipeline.files import Outside, is_below, resolve_inside
 from pipeline.seeds import digest

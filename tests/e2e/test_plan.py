@@ -15,7 +15,7 @@ import soundfile
 
 import pipeline as vp
 from pipeline import cli
-from pipeline.engine import code, room
+from pipeline.engine import code, rates
 from pipeline.engine.rates import FILE
 from pipeline.errors import StageFailed
 from tests import toy
@@ -138,7 +138,7 @@ def full(monkeypatch: pytest.MonkeyPatch, but: Path | None = None, free: int = 1
         found = real(path)
         return found if but is not None and Path(path).is_relative_to(but) else found._replace(free=free)
 
-    monkeypatch.setattr(room.shutil, "disk_usage", usage)
+    monkeypatch.setattr(rates.shutil, "disk_usage", usage)
 
 
 @pytest.mark.slow

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from pipeline.assets import find_assets
+from pipeline.files import find_assets
 
 TITLES = {
     "2020": "VoicePrivacy 2020",

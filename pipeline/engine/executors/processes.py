@@ -22,20 +22,19 @@ from typing import Any, ClassVar, Literal
 
 from pipeline import contracts
 from pipeline.contracts import ComponentSettings, runtime
-from pipeline.cores import count_cores
-from pipeline.engine import failures, seats, worker
+from pipeline.engine import failures, pool, worker
 from pipeline.engine import stop as stops
 from pipeline.engine.outcome import Outcome
-from pipeline.engine.pool import Died, Worker, count_files_left
+from pipeline.engine.pool import Died, Place, Worker, count_files_left
 from pipeline.engine.progress import Progress
 from pipeline.engine.rates import Rates
 from pipeline.engine.ready import Ready, State
-from pipeline.engine.seats import Place
-from pipeline.engine.sound import Damaged
 from pipeline.engine.stop import Stop
+from pipeline.engine.store import Damaged
 from pipeline.engine.task import Artefact, Task
 from pipeline.engine.worker import Done, Failed, Interrupted, Lacking, Terms
 from pipeline.errors import AGAIN, ConfigError, PipelineError, StageFailed
+from pipeline.host import count_cores
 
 LOOK_SECONDS = 0.1
 """So often a signal is looked for while workers work."""
@@ -92,8 +91,8 @@ class Executor(contracts.Executor):
         failures.raise_failures({tasks[number]: run.failed[number] for number in sorted(run.failed)})
 
     def _seats(self, share: int) -> list[Place]:
-        found = seats.list_gpus(self.device, os.environ, seats.count_gpus)
-        return seats.plan_places(self.settings.workers, self.settings.beside, found, share)
+        found = pool.list_gpus(self.device, os.environ, pool.count_gpus)
+        return pool.plan_places(self.settings.workers, self.settings.beside, found, share)
 
 
 class _GraphRun:

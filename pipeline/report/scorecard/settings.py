@@ -9,9 +9,9 @@ from typing import Annotated, Any, Literal
 import yaml
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, field_validator
 
-from pipeline.assets import find_assets
 from pipeline.contracts import ComponentSettings, runtime
 from pipeline.errors import ConfigError, Fault
+from pipeline.files import find_assets
 from pipeline.tables.published import COLUMNS
 from pipeline.tables.results import IDENTITY
 

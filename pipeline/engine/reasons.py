@@ -15,10 +15,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from pipeline.engine import code, keys
+from pipeline.engine import code
 from pipeline.engine.outcome import Outcome
-from pipeline.engine.sound import RECORD
-from pipeline.engine.task import Name, Task
+from pipeline.engine.store import RECORD
+from pipeline.engine.task import Name, Task, describe_key, list_makers
 
 LOOKED_AT = 400
 """Records of a stage that are read."""
@@ -97,8 +97,8 @@ class Reasons:
         shelf = self._shelf(task.name)
         if not shelf.forms:
             return NOTHING
-        parts = keys.describe_key(task, name, self.outcome.digest)
-        versions = [code.read_version(module) for module in keys.list_makers(task, name)]
+        parts = describe_key(task, name, self.outcome.digest)
+        versions = [code.read_version(module) for module in list_makers(task, name)]
         made_by = frozenset(version.name for version in versions if version is not None)
         form, inputs = _make_form(parts), _list_inputs(parts)
         best: tuple[tuple[int, bool, int], Form, _Stored] | None = None

@@ -7,7 +7,7 @@ A run that misses an artefact computes it again.
 
 Trained weights that no run has used yet are kept, unless they are asked for: the verb ``train`` makes them, and no run folder.
 
-Not touched: what is being written, checkpoints and what was set aside (:mod:`pipeline.engine.leftovers` has their rules); ``recordings``
+Not touched: what is being written, checkpoints and what was set aside (:mod:`pipeline.engine.claims` has their rules); ``recordings``
 and ``files``, which the next run over the same data reads whatever its settings, and of which no run says what it used; ``selections``,
 notes of a hundred bytes.
 """
@@ -23,7 +23,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from pipeline.engine import inventory, leftovers, used
+from pipeline.engine import claims, inventory, usage
 from pipeline.engine.inventory import StoredArtefact
 from pipeline.errors import ConfigError, DataError, os_error
 from pipeline.names import join_few
@@ -69,9 +69,9 @@ def plan_removal(root: Path, keep: Sequence[Path], younger_hours: float, idle_we
         ConfigError: a run to keep, or one that goes on, does not say what it used.
         DataError: a list of what a run used is damaged.
     """
-    others = [run for run in used.list_runs(root) if run.resolve() not in {one.resolve() for one in keep}]
-    going = [run for run in others if used.is_active(run)]
-    lists = {run: used.read_usage(run) for run in (*keep, *going)}
+    others = [run for run in usage.list_runs(root) if run.resolve() not in {one.resolve() for one in keep}]
+    going = [run for run in others if usage.is_active(run)]
+    lists = {run: usage.read_usage(run) for run in (*keep, *going)}
     _refuse_silent(
         [run for run in keep if lists[run] is None],
         [run for run in going if lists[run] is None and not _is_waiting(run)],
@@ -102,10 +102,10 @@ def plan_removal(root: Path, keep: Sequence[Path], younger_hours: float, idle_we
     )
 
 
-def _read_usage(run: Path) -> set[used.Key] | None:
+def _read_usage(run: Path) -> set[usage.Key] | None:
     """What a run that is not kept used; None where that cannot be told."""
     try:
-        return used.read_usage(run)
+        return usage.read_usage(run)
     except DataError:
         return None
 
@@ -121,7 +121,7 @@ def _refuse_silent(keep: Sequence[Path], going: Sequence[Path]) -> None:
             f"what {'run' if len(keep) == 1 else 'runs'} {join_few([run.name for run in keep], 5)} used cannot be told, so nothing is removed",
             where=str(keep[0]),
             cause="it was made by an earlier version, or ended before it used anything",
-            remedy=f"leave it out of --keep if its results need not be kept in the store, or {used.explain_rerun(keep[0])}",
+            remedy=f"leave it out of --keep if its results need not be kept in the store, or {usage.explain_rerun(keep[0])}",
         )
     if going:
         quiet = status.quiet(going[0])
@@ -150,7 +150,7 @@ def remove_artefacts(chosen: Removal) -> tuple[int, int]:
     """
     count = size = 0
     for found in chosen.goes:
-        name = f"{found.key}{leftovers.WRITTEN}{this_process().token()}-{uuid.uuid4().hex[:8]}"
+        name = f"{found.key}{claims.WRITTEN}{this_process().token()}-{uuid.uuid4().hex[:8]}"
         weighs = found.bytes
         try:
             doomed = found.folder.rename(found.folder.with_name(name))

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.engine import followed, journal
+from pipeline.engine import journal, journal_reader
 from pipeline.engine.executors.local import Executor, Settings
-from pipeline.engine.followed import Journals, Snapshot, TaskState
 from pipeline.engine.journal import Journal, shorten_id
+from pipeline.engine.journal_reader import Journals, Snapshot, TaskState
 from pipeline.engine.outcome import Outcome
 from pipeline.engine.stop import Stop, Stopped
 from pipeline.engine.store import Store
@@ -122,7 +122,7 @@ HELD = """
 import sys
 from pathlib import Path
 from pipeline.engine.task import Task
-from tests.engine.test_followed import leaf, on, perform, writes
+from tests.engine.test_journal_reader import leaf, on, perform, writes
 
 def held(work):
     print("working", flush=True)
@@ -237,7 +237,7 @@ class Clock:
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     made = Clock()
     monkeypatch.setattr(journal, "time", made)
-    monkeypatch.setattr(followed, "time", made)
+    monkeypatch.setattr(journal_reader, "time", made)
     return made
 
 

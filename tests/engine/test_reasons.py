@@ -7,13 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.engine import code, why
+from pipeline.engine import code
 from pipeline.engine.outcome import Outcome, find_missing
-from pipeline.engine.sound import RECORD
+from pipeline.engine.reasons import NOTHING, Reason, Reasons
 from pipeline.engine.stop import Stop
-from pipeline.engine.store import Store
+from pipeline.engine.store import RECORD, Store
 from pipeline.engine.task import Name, Output, Ref, Task, Value, Work
-from pipeline.engine.why import NOTHING, Reason, Reasons
 from pipeline.seeds import digest
 from tests.running import execute
 
@@ -57,7 +56,7 @@ def test_the_first_field_that_differs_is_named_with_both_values(
     stored(tmp_path, leaf(trim=False, rate=9))
     monkeypatch.setattr(code, "collect_versions", lambda modules: {"decoding": 4})
     assert reasons(tmp_path, leaf(trim=False, rate=9)) == [Reason("version of decoding 4, stored: 3")]
-    monkeypatch.setattr("pipeline.engine.keys.read_library_version", lambda name: "9.9")
+    monkeypatch.setattr("pipeline.engine.task.read_library_version", lambda name: "9.9")
     (reason,) = reasons(tmp_path, leaf(trim=False, rate=9))
     assert reason.said.startswith("version of decoding 4, stored: 3, and 1 more field")
 
@@ -105,7 +104,7 @@ def test_garbage_in_the_store_and_a_large_store_change_no_more_than_the_nearest(
         (folder / RECORD).write_bytes(content)
     (tmp_path / "leaf" / "00" / digest("empty")).mkdir()
     assert reasons(tmp_path, leaf(rate=2)) == [Reason("setting rate 2, stored: 1")]
-    monkeypatch.setattr(why, "LOOKED_AT", 3)
+    monkeypatch.setattr("pipeline.engine.reasons.LOOKED_AT", 3)
     for number in range(10, 14):
         stored(tmp_path, leaf(rate=number))
     read: list[Path] = []
