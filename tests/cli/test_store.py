@@ -22,7 +22,7 @@ from pipeline.engine.outcome import Outcome
 from pipeline.engine.store import RECORD, Store, sign_record
 from pipeline.engine.task import Task, Value, Work
 from pipeline.engine.usage import UsageRecorder
-from pipeline.evaluation.runfolder import RunFolder
+from pipeline.evaluation.run_folder import RunFolder
 from pipeline.seeds import digest
 from tests.running import execute
 
