@@ -15,7 +15,7 @@ from pipeline.processes import Owner, is_dead, is_of_another_boot, parse_token, 
 
 def _ended() -> Owner:
     """A process that has ended."""
-    code = "from pipeline.processes import mine; print(mine().token())"
+    code = "from pipeline.processes import this_process; print(this_process().token())"
     made = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
     found = parse_token(made.stdout.strip())
     assert found is not None
@@ -31,7 +31,7 @@ def test_this_process_is_alive_and_one_that_ended_is_dead() -> None:
 
 
 def test_a_killed_child_that_nobody_has_waited_for_is_dead() -> None:
-    code = "from pipeline.processes import mine; print(mine().token(), flush=True); input()"
+    code = "from pipeline.processes import this_process; print(this_process().token(), flush=True); input()"
     with subprocess.Popen(
         [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as child:

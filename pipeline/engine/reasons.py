@@ -76,7 +76,7 @@ class Reasons:
     """Answers for many tasks, over what their executor would find.
 
     Args:
-        outcome: with all that is done taken from the store (:func:`pipeline.engine.outcome.standing`).
+        outcome: with all that is done taken from the store (:func:`pipeline.engine.outcome.look_up_tasks`).
     """
 
     def __init__(self, outcome: Outcome) -> None:

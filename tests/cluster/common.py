@@ -20,7 +20,7 @@ if "SLURM_JOB_ID" in os.environ and "HOOK" in os.environ:
     def hooked(self, stage, key, temporary, parts, notes):
         held, fails = os.environ.get("HOLDS"), os.environ.get("FAILS")
         if held and notes["label"].startswith(held):
-            (folder / f"held-{slurm.job()}").touch()
+            (folder / f"held-{slurm.find_own_job()}").touch()
             while not (folder / "gate").exists():
                 time.sleep(0.1)
         if fails and notes["label"].startswith(fails):

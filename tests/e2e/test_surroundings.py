@@ -466,7 +466,7 @@ def test_a_disk_that_fills_is_one_plain_error_and_the_run_says_that_it_failed(
 FULL_AT = """
 import errno, os, sys
 from pathlib import Path
-from pipeline.engine import leftovers
+from pipeline.engine import claims
 from pipeline.engine.store import Store
 from pipeline.engine.task import Output, Task
 from pipeline.errors import StageFailed
@@ -512,7 +512,7 @@ while True:
         assert str(store.root) in error.where, error.where
     room, left = left, None
     names = [path.name for path in store.root.rglob("*")] if store.root.exists() else []
-    assert not [name for name in names if leftovers.WRITTEN in name], names
+    assert not [name for name in names if claims.WRITTEN in name], names
     if not failed:
         # The last write gives up a folder of checkpoints, of which there is none.
         assert room >= -1, "the disk was full, and nobody said so"

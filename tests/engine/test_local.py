@@ -244,7 +244,7 @@ def work(w):
     (w.folder() / "value").write_text("x")
 
 tasks = [Task("leaf", str(n), work, {"n": n}) for n in range(3)]
-with stops.listening() as stop:
+with stops.listen_for_signals() as stop:
     try:
         execute(tasks, Store(Path(sys.argv[1])), stop)
     except stops.Stopped as error:

@@ -487,7 +487,7 @@ folder, grace, what = Path(sys.argv[1]), float(sys.argv[2]), getattr(labour, sys
 stops.GRACE_SECONDS = grace
 tasks = [leaf(str(n), what, folder) for n in range(3)]
 outcome = Outcome(Store(folder / "store"))
-with stops.listening() as stop:
+with stops.listen_for_signals() as stop:
     try:
         Executor(Settings(workers=1)).execute(tasks, stop, outcome, Progress())
     except stops.Stopped as error:
