@@ -11,11 +11,11 @@ from typing import Any, NoReturn
 import numpy as np
 
 from pipeline import metrics
-from pipeline.cli import score_disclosure, score_order
-from pipeline.cli.score_report import Report, check_output, warn, write
+from pipeline.cli import score_disclosure
+from pipeline.cli.score_report import Report, check_order, check_output, warn, write
 from pipeline.datasets.scores import joins as score_joins
-from pipeline.datasets.scores.files import Array
-from pipeline.datasets.scores.joins import Joined
+from pipeline.datasets.scores.joins import JoinedTrials
+from pipeline.datasets.scores.score_table import Array
 from pipeline.errors import ConfigError, DataError
 from pipeline.metrics import MetricError, Undefined
 from pipeline.seeds import generator
@@ -175,10 +175,10 @@ def _negated(options: argparse.Namespace, names: Sequence[str]) -> list[str]:
     return given or list(names)
 
 
-def _joined(options: argparse.Namespace, report: Report, *names: str) -> Joined:
+def _joined(options: argparse.Namespace, report: Report, *names: str) -> JoinedTrials:
     """The scores of these options, joined to the trials, none of them the wrong way round."""
     negated = _negated(options, names)
-    joined = score_joins.trials(
+    joined = score_joins.join_trials(
         [getattr(options, name) for name in names],
         options.trials,
         options.utt2spk,
@@ -188,11 +188,11 @@ def _joined(options: argparse.Namespace, report: Report, *names: str) -> Joined:
         tell=warn,
     )
     orders = {name: (joined.where[k], joined.order(k)) for k, name in enumerate(names)}
-    score_order.check(orders, negated, options.as_is, report, TARGETS)
+    check_order(orders, negated, options.as_is, report, TARGETS)
     return joined
 
 
-def _with_speakers(options: argparse.Namespace, joined: Joined, report: Report) -> list[metrics.Trials]:
+def _with_speakers(options: argparse.Namespace, joined: JoinedTrials, report: Report) -> list[metrics.Trials]:
     """The trials of each system with their speakers; none, with the reason, where there is nothing over speakers."""
     off = _off(options, joined)
     if off or joined.enrolled is None or joined.spoken is None:
@@ -202,12 +202,12 @@ def _with_speakers(options: argparse.Namespace, joined: Joined, report: Report) 
     return [metrics.Trials(scores, enrolled, spoken) for scores in joined.scores]
 
 
-def _off(options: argparse.Namespace, joined: Joined) -> str:
+def _off(options: argparse.Namespace, joined: JoinedTrials) -> str:
     """Why there is nothing over speakers, or empty."""
     return joined.reason if options.replicates else _OFF
 
 
-def _counts(joined: Joined, report: Report) -> None:
+def _counts(joined: JoinedTrials, report: Report) -> None:
     report.put(("n_target",), int(np.count_nonzero(joined.is_target)))
     report.put(("n_nontarget",), int(np.count_nonzero(~joined.is_target)))
 
@@ -352,7 +352,7 @@ def _values(target: Array, nontarget: Array) -> dict[str, float]:
 
 
 def _vsm(options: argparse.Namespace, report: Report) -> None:
-    utterances = score_joins.listed(options.utt2spk, report.note)
+    utterances = score_joins.read_speakers(options.utt2spk, report.note)
     names = sorted(set(utterances.speakers))
     code = {name: k for k, name in enumerate(names)}
     codes = np.array([code[speaker] for speaker in utterances.speakers])
@@ -360,7 +360,7 @@ def _vsm(options: argparse.Namespace, report: Report) -> None:
     needed = index[:, None] < index if options.pairing == "vpc2020" else index[:, None] != index
     negated = _negated(options, CONDITIONS)
     scores = {
-        condition: score_joins.matrix(
+        condition: score_joins.join_matrix(
             getattr(options, condition), utterances, utterances, needed,
             distance=condition in negated, strict=options.strict, note=report.note, tell=warn,
         )
@@ -374,7 +374,7 @@ def _vsm(options: argparse.Namespace, report: Report) -> None:
         two_sided = condition != "op" or options.pairing == "vpc2020"
         order = metrics.class_order(one[needed], first == second, first, second, two_sided_ids=two_sided)
         orders[condition] = (str(getattr(options, condition)), order)
-    score_order.check(orders, negated, options.as_is, report, "two utterances of one speaker score above two of others")
+    check_order(orders, negated, options.as_is, report, "two utterances of one speaker score above two of others")
     settings = {
         "names": names,
         "similarity": options.similarity,
@@ -402,11 +402,13 @@ def _vsm(options: argparse.Namespace, report: Report) -> None:
 
 
 def _srd(options: argparse.Namespace, report: Report) -> None:
-    inputs, references = (score_joins.listed(path, report.note) for path in (options.input2spk, options.reference2spk))
+    inputs, references = (
+        score_joins.read_speakers(path, report.note) for path in (options.input2spk, options.reference2spk)
+    )
     truth = metrics.true_references(inputs.speakers, references.speakers)
     needed = np.ones((len(inputs.ids), len(references.ids)), dtype=np.bool_)
     negated = _negated(options, ("scores",))
-    similarity = score_joins.matrix(
+    similarity = score_joins.join_matrix(
         options.scores,
         inputs,
         references,
@@ -418,7 +420,7 @@ def _srd(options: argparse.Namespace, report: Report) -> None:
     )
     order = metrics.rank_order(similarity, truth, truth)
     said = "the true reference is more similar than another one"
-    score_order.check({"scores": (str(options.scores), order)}, negated, options.as_is, report, said)
+    check_order({"scores": (str(options.scores), order)}, negated, options.as_is, report, said)
     found = metrics.srd(similarity, truth, ties=options.ties)
     report.put(("n_references",), found.n_references)
     report.put(("n_inputs",), found.n_inputs)

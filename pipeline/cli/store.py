@@ -17,7 +17,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NoReturn
 
-from pipeline.cli.logs import log_to_stderr
+from pipeline.cli.output import log_to_stderr
 from pipeline.engine import claims, cleaning, inventory, usage
 from pipeline.engine.inventory import ENOUGH, StoredArtefact
 from pipeline.errors import ConfigError, StageFailed

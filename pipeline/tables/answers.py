@@ -1,6 +1,6 @@
 """What a run answers, as tables of its folder: ``leaderboard``, ``attacks`` and ``differences``, each as parquet and as CSV.
 
-Fractions, bits and dB as in the results. Intervals and null bands are those of :mod:`pipeline.metrics.strongest` and of the rows of results
+Fractions, bits and dB as in the results. Intervals and null bands are those of :mod:`pipeline.metrics.maximum` and of the rows of results
 that a column is taken from; tests are those of :mod:`pipeline.metrics.swaps`. Absent numbers are NaN, absent texts ''.
 
 ``leaderboard``: a row a subset (or mean over subsets, by its name) and system.

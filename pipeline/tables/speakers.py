@@ -3,7 +3,7 @@
 A list of the worst belongs to a configuration: to one attack on one system. ``worst_overlap`` says how far two attacks agree.
 
 ``speakers``: a row a subset, system, attack and speaker who is enrolled and tried, the worst protected first. Fractions, bits and nats as in
-the results (:mod:`pipeline.metrics.speakers`); all numbers of one attack stand on the trials that all attacks have.
+the results (:mod:`pipeline.metrics.speaker_disclosure`); all numbers of one attack stand on the trials that all attacks have.
     condition attacker extractor trained_on backend: the attack. strongest: whether it is the one of the leaderboard on this subset.
     rank: 1 is whom the attack tells most of, by ``d_ece``; equal values share theirs. worst: on the list of the worst (one in ten of the
     speakers, three at least, never more than half). d_ece: D_ECE of the speaker's own targets and of the non-targets in which he is on either

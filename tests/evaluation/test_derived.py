@@ -49,7 +49,7 @@ def data(**speakers: str) -> Prepared:
         enrolled = [(one, f"{one}-e") for one in "abcdefghijkl"]
         tried = [(model, f"{one}-{name}", model == one) for model in who for one in who]
         lines += [(f"{one}-{name}", one, name) for one in who]
-        sets[name] = trials.make(name, "enrolls", enrolled, tried, len(tried))
+        sets[name] = trials.make_trial_set(name, "enrolls", enrolled, tried, len(tried))
     lines += [(f"{one}-e", one, "enrolls") for one in "abcdefghijkl"]
     return Prepared("d", pd.DataFrame(lines, columns=["utterance", "speaker", "set"]), sets, {}, (), ())
 
@@ -223,7 +223,10 @@ def test_an_interval_beside_its_value_is_taken_from_its_nearer_end() -> None:
 
 
 def test_parts_are_grouped_through_others() -> None:
-    assert mover.together([frozenset("ab"), frozenset("cd"), frozenset("bc"), frozenset("e")]) == [[0, 1, 2], [3]]
+    assert mover.group_by_speakers([frozenset("ab"), frozenset("cd"), frozenset("bc"), frozenset("e")]) == [
+        [0, 1, 2],
+        [3],
+    ]
 
 
 def relative(*rows: dict[str, Any]) -> dict[tuple[str, str], dict[str, Any]]:

@@ -1,0 +1,345 @@
+"""What is known of audio files is kept between starts: a corpus is decoded once, not at each start.
+
+An answer belongs to a path with its size, its inode, and the times in nanoseconds at which its content (mtime) and
+its inode (ctime) changed last. Where all of these are as they were, the file is taken to be as it was. So new content
+is seen where its size differs, where it was written in place even if the old mtime is set again (``touch -r``,
+``rsync --inplace -t``), and where another file took the place, also behind a link. It is not seen where nothing of
+this changes: a disk that decays, a clock that the administrator set back to the nanosecond. Whoever decodes such a
+file finds another digest, and has it looked at again (:meth:`KnownFiles.doubt`). On a network file system
+a change made by another host is seen when its attributes are, after a minute at most by default.
+
+A file system tells two writes apart only if its clock ticked between them. What was changed less than :data:`parallel.RACY_NS`
+before it was looked at is therefore answered and not kept. Faults are kept where they are in the content
+(:attr:`Probe.lasting`).
+
+Several starts at the same moment, on any hosts, share the looking: each keeps what it found every few seconds, takes over what the
+others have kept, and leaves that out (:class:`parallel.WorkQueue`). There is no lock and no claim, so a kill leaves nothing behind; at
+worst a file is looked at twice.
+
+Another version of the code that gives the answers starts with an empty folder, ``FOLDER/<rules>``.
+"""
+
+from __future__ import annotations
+
+import functools
+import logging
+import math
+import re
+import shutil
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pipeline.datasets import parallel
+from pipeline.datasets import probe as probing
+from pipeline.datasets.parallel import CHUNK_FILES, IDENTITY_BYTES, Look, WorkQueue, encode_text, read_state
+from pipeline.datasets.probe import Probe
+from pipeline.seeds import digest
+from pipeline.tables.shared import SharedTable, age
+
+KEEP_SECONDS = 2.0
+"""Between two times that what was found is kept, and that what other starts found meanwhile is taken over. A kill costs what was
+decoded in this time."""
+
+
+PATIENCE = 10
+"""What others found is not asked for again before so many times as long as it took."""
+
+
+LOG_SECONDS = 20.0
+"""Between two words on how far it is."""
+
+
+FORGOTTEN_SECONDS = 90 * 24 * 3600
+"""Folders of other versions that nobody wrote to for so long are removed."""
+
+
+LAYOUT = 3
+
+
+_IDENTITY = pa.binary(IDENTITY_BYTES)
+
+
+SCHEMA = pa.schema(
+    {
+        "identity": _IDENTITY,
+        "path": pa.binary(),  # text whose bytes need not be UTF-8
+        "size": pa.int64(),
+        "mtime_ns": pa.int64(),
+        "ctime_ns": pa.int64(),
+        "inode": pa.uint64(),
+        "sample_rate": pa.int64(),
+        "samples": pa.int64(),
+        "channels": pa.int64(),
+        "clipped": pa.bool_(),
+        "sha256": pa.binary(),
+        "kind": pa.string(),
+        "problem": pa.binary(),
+        "sound": pa.binary(),
+        "silence_ms": pa.float64(),
+        "bandwidth": pa.float64(),
+        "looked_ns": pa.int64(),
+    }
+)
+
+
+_ANSWER_COLUMNS = [
+    "identity",
+    "sample_rate",
+    "samples",
+    "channels",
+    "clipped",
+    "sha256",
+    "kind",
+    "problem",
+    "sound",
+    "silence_ms",
+    "bandwidth",
+]
+
+
+# Files that are asked for at a time, because a network file system answers each after a while.
+_STAT_THREADS = 16
+
+
+_STAT_BLOCK = 4096
+
+
+_RULES_FOLDER = re.compile(r"[0-9a-f]{16}")
+
+
+log = logging.getLogger(__name__)
+
+
+class AudioCache:
+    """What earlier looks at audio files found.
+
+    Args:
+        folder: where it is kept, made when there is something to keep; None keeps nothing.
+        versions: of the source files that give the answers, by module.
+        longest_seconds: longer files are faults. It is no part of what is kept.
+    """
+
+    def __init__(
+        self, folder: Path | None, versions: Mapping[str, int] | None = None, longest_seconds: float = math.inf
+    ) -> None:
+        self._longest = longest_seconds
+        self.folder = self._folder = folder
+        self._rules = digest("known files", LAYOUT, probing.list_rules(), dict(versions or {}))[:16]
+        self._keeps = folder is not None
+        self._after = 0
+        self._known: pa.Table | None = None
+        self._new: list[Look] = []
+        self._shared: SharedTable | None = None
+
+    def probes(self, paths: Iterable[Path], threads: int = 1) -> dict[Path, Probe]:
+        """Each path once, as :func:`probing.probe` finds it: recalled, or looked at on so many cores."""
+        unique = list(dict.fromkeys(paths))
+        found = self._recalled(unique)
+        self._look([path for path in unique if path not in found], threads, found)
+        return {path: probing.limit_length(found[path], path, self._longest) for path in unique}
+
+    def doubt(self, paths: Iterable[Path]) -> None:
+        """Look again at those files of which something is known: somebody found them to be otherwise."""
+        doubted = list(self._recalled(list(dict.fromkeys(paths))))
+        if self._folder is None or not doubted:
+            return
+        try:
+            known = self._table(self._folder).read(["looked_ns"])["looked_ns"]
+            self._after = 1 + max(pc.max(known).as_py() or 0, 0)  # also where the clock was set back since
+            self._look(doubted, 1, {})
+            # Of two answers to one question a merge keeps the newer.
+            self._table(self._folder).merge()
+        except OSError as error:
+            self._give_up(error)
+
+    def _recalled(self, paths: Sequence[Path]) -> dict[Path, Probe]:
+        if self._folder is None or not paths:
+            return {}
+        if self._known is None:
+            self._known = self._read(self._folder)
+        self._known = self._known.combine_chunks()
+        return _look_up(paths, self._known)
+
+    def _look(self, paths: Sequence[Path], workers: int, found: dict[Path, Probe]) -> None:
+        if not paths:
+            return
+        left = WorkQueue(paths, CHUNK_FILES if parallel.needs_processes(len(paths), workers) else 1)
+        others = _OtherStarts()
+        begun = time.monotonic()
+        done, kept, said, asked, pause = 0, begun, begun, begun, KEEP_SECONDS
+        try:
+            for looks in parallel.run_parallel(
+                left, len(paths), workers, functools.partial(parallel.look_at_files, self._longest)
+            ):
+                done += len(looks)
+                for one in looks:
+                    found[one.path] = one.probe
+                    if one.state is not None and self._keeps:
+                        self._new.append(replace(one, looked_ns=max(one.looked_ns, self._after)))
+                now = time.monotonic()
+                if now - said > LOG_SECONDS:
+                    said = now
+                    log.info("looked at %d of %d audio files", len(found), len(found) + len(left.paths()))
+                if now - kept > KEEP_SECONDS:
+                    self._keep()
+                    kept = time.monotonic()
+                if now - asked > pause:
+                    theirs = others.answers(left, self._news())
+                    found.update(theirs)
+                    left.drop(theirs)
+                    asked = time.monotonic()
+                    pause = max(KEEP_SECONDS, PATIENCE * (asked - now))
+        finally:
+            self._keep()
+        if others.taken:
+            log.info("looked at %d audio files; %d were looked at by another start meanwhile", done, others.taken)
+
+    def _news(self) -> pa.Table:
+        """What other starts have kept since it was last asked."""
+        empty = SCHEMA.empty_table().select(_ANSWER_COLUMNS)
+        if self._folder is None or self._known is None or not self._keeps:
+            return empty
+        try:
+            news = self._table(self._folder).news(_ANSWER_COLUMNS)
+        except OSError as error:
+            self._give_up(error)
+            return empty
+        if len(news):
+            self._known = pa.concat_tables([self._known, news])
+        return news
+
+    def _read(self, folder: Path) -> pa.Table:
+        try:
+            return self._table(folder).read(_ANSWER_COLUMNS).combine_chunks()
+        except OSError as error:
+            self._give_up(error)
+            return SCHEMA.empty_table().select(_ANSWER_COLUMNS)
+
+    def _keep(self) -> None:
+        new, self._new = self._new, []
+        if self._folder is None or self._known is None or not new:
+            return
+        rows = _make_rows(new)
+        self._known = pa.concat_tables([self._known, rows.select(_ANSWER_COLUMNS)])
+        try:
+            self._table(self._folder).add(rows)
+            self._forget_others(self._folder)
+        except OSError as error:
+            self._give_up(error)
+
+    def _give_up(self, error: OSError) -> None:
+        self._keeps = False
+        reason = error.strerror or error
+        log.warning(
+            "what is known of audio files cannot be kept in %s (%s): every start decodes them again",
+            self._folder,
+            reason,
+        )
+
+    def _table(self, folder: Path) -> SharedTable:
+        if self._shared is None:
+            self._shared = SharedTable(folder / self._rules, SCHEMA, "identity", "looked_ns")
+        return self._shared
+
+    def _forget_others(self, folder: Path) -> None:
+        for other in folder.iterdir():
+            if other.name != self._rules and _RULES_FOLDER.fullmatch(other.name) and age(other) > FORGOTTEN_SECONDS:
+                shutil.rmtree(other, ignore_errors=True)
+
+
+NO_CACHE = AudioCache(None)
+"""Looks at every file, and keeps nothing."""
+
+
+class _OtherStarts:
+    """What other starts find of files that this one has not yet looked at."""
+
+    def __init__(self) -> None:
+        self.taken = 0
+        self._identities: dict[bytes, Path] | None = None
+
+    def answers(self, left: WorkQueue[Path], news: pa.Table) -> dict[Path, Probe]:
+        """What the news say of files that are left; each is held against the file as it is now."""
+        if not len(news):
+            return {}
+        if self._identities is None:
+            # Asked of all files, which takes a while on a network file system: once, and only where there are others.
+            paths = left.paths()
+            self._identities = {one.identity: path for path, one in zip(paths, _read_states(paths)) if one}
+        wanted = [self._identities.pop(one, None) for one in news["identity"].to_pylist()]
+        found = _look_up([path for path in wanted if path is not None], news)
+        self.taken += len(found)
+        return found
+
+
+def _look_up(paths: Sequence[Path], known: pa.Table) -> dict[Path, Probe]:
+    """What a table knows of files as they are now."""
+    if not len(known) or not paths:
+        return {}
+    identities = pa.array([one.identity if one else None for one in _read_states(paths)], _IDENTITY)
+    rows = pc.index_in(identities, value_set=known["identity"])
+    places = [place for place, row in enumerate(rows.to_pylist()) if row is not None]
+    answers = known.take(rows.drop_null()).drop_columns("identity").to_pydict()
+    return {
+        paths[place]: Probe(
+            rate,
+            samples,
+            sha256.hex(),
+            kind,
+            _decode_text(problem),
+            channels,
+            clipped,
+            sound=sound.hex(),
+            silence_ms=silence,
+            bandwidth=bandwidth,
+        )
+        for place, rate, samples, channels, clipped, sha256, kind, problem, sound, silence, bandwidth in zip(
+            places, *answers.values()
+        )
+    }
+
+
+def _read_states(paths: Sequence[Path]) -> list[parallel.FileState | None]:
+    blocks = [
+        paths[start : start + _STAT_BLOCK // _STAT_THREADS]
+        for start in range(0, len(paths), _STAT_BLOCK // _STAT_THREADS)
+    ]
+    with ThreadPoolExecutor(_STAT_THREADS) as pool:
+        return [one for block in pool.map(lambda block: [read_state(path) for path in block], blocks) for one in block]
+
+
+def _decode_text(content: bytes) -> str:
+    return content.decode("utf-8", "surrogatepass")
+
+
+def _make_rows(new: Sequence[Look]) -> pa.Table:
+    rows = [
+        {
+            "identity": of.identity,
+            "path": encode_text(of.path),
+            "size": of.size,
+            "mtime_ns": of.mtime_ns,
+            "ctime_ns": of.ctime_ns,
+            "inode": of.inode,
+            "sample_rate": one.probe.sample_rate,
+            "samples": one.probe.samples,
+            "channels": one.probe.channels,
+            "clipped": one.probe.clipped,
+            "sha256": bytes.fromhex(one.probe.sha256),
+            "kind": one.probe.kind,
+            "problem": encode_text(one.probe.problem),
+            "sound": bytes.fromhex(one.probe.sound),
+            "silence_ms": one.probe.silence_ms,
+            "bandwidth": one.probe.bandwidth,
+            "looked_ns": one.looked_ns,
+        }
+        for one in new
+        if (of := one.state) is not None
+    ]
+    return pa.Table.from_pylist(rows, SCHEMA)

@@ -1,0 +1,231 @@
+"""Looking at many audio files on all cores.
+
+Where there are many, processes look: of decoding and hashing a part holds the interpreter's lock (two threads on two cores
+are 1.2 to 1.7 times one, two processes twice, and the more cores, the further apart). A few files do not pay for processes. Where
+none can be started, or one dies, threads go on.
+"""
+
+from __future__ import annotations
+
+import bisect
+import hashlib
+import logging
+import os
+import random
+import stat
+import time
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import dataclass
+from multiprocessing import current_process, get_context
+from pathlib import Path
+from typing import Generic, TypeVar
+
+from pipeline import processes
+from pipeline.datasets import probe as probing
+from pipeline.datasets.probe import Probe
+
+MANY_FILES = 500
+"""So many files are looked at by processes: they take as long to start as one of them takes for a hundred files."""
+
+
+CHUNK_FILES = 16
+"""Files that a process is given at a time."""
+
+
+RACY_NS = 2_000_000_000
+"""No file system in use has a coarser clock (FAT: 2 s); it also forgives hosts whose clocks differ a little."""
+
+
+IDENTITY_BYTES = 16
+
+
+# In flight for each worker, so that none waits for the next.
+_AHEAD = 2
+
+
+log = logging.getLogger(__name__)
+
+
+Item = TypeVar("Item", bound=Hashable)
+
+
+Answer = TypeVar("Answer")
+
+
+@dataclass(frozen=True, slots=True)
+class FileState:
+    """By what a file is told to be as it was."""
+
+    path: str
+    size: int
+    mtime_ns: int
+    ctime_ns: int
+    inode: int
+
+    @property
+    def identity(self) -> bytes:
+        """Of 128 bits, so that a large table is found in fast and takes little memory."""
+        text = f"{self.size} {self.mtime_ns} {self.ctime_ns} {self.inode} ".encode()
+        return hashlib.blake2b(text + encode_text(self.path), digest_size=IDENTITY_BYTES).digest()
+
+    @property
+    def changed_ns(self) -> int:
+        return max(self.mtime_ns, self.ctime_ns)
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """What a file turned out to be, its state where that may be kept, and when it was looked at."""
+
+    path: Path
+    probe: Probe
+    state: FileState | None
+    looked_ns: int
+
+
+class WorkQueue(Generic[Item]):
+    """Files, or pairs of them, that are still to be looked at, a few at a time.
+
+    Several starts may look at the same files at once. Each begins somewhere and goes on from there; where it comes to files that
+    another has looked at, it goes on somewhere else.
+    """
+
+    def __init__(self, paths: Sequence[Item], together: int = 1, seed: str | None = None) -> None:
+        self._chunks = [paths[start : start + together] for start in range(0, len(paths), together)]
+        self._open = list(range(len(self._chunks)))
+        self._random = random.Random(seed)
+        self._next = self._random.randrange(max(1, len(self._chunks)))
+        self._gone: set[Item] = set()
+
+    def take(self) -> list[Item]:
+        """The next files; empty where there are none."""
+        while self._open:
+            place = bisect.bisect_left(self._open, self._next)
+            if place == len(self._open) or self._open[place] != self._next:
+                place = self._random.randrange(len(self._open))
+            number = self._open.pop(place)
+            self._next = number + 1
+            wanted = [path for path in self._chunks[number] if path not in self._gone]
+            if wanted:
+                return wanted
+            # All of it has been looked at by another, who goes on behind it.
+            self._next = -1
+        return []
+
+    def give_back(self, paths: Sequence[Item]) -> None:
+        """Files that were taken, and that nobody has looked at."""
+        self._open.append(len(self._chunks))
+        self._chunks.append(paths)
+
+    def drop(self, paths: Iterable[Item]) -> None:
+        """Another has looked at these."""
+        self._gone.update(paths)
+
+    def paths(self) -> list[Item]:
+        """All of them."""
+        return [path for number in self._open for path in self._chunks[number] if path not in self._gone]
+
+
+def run_parallel(
+    left: WorkQueue[Item], count: int, workers: int, look_at: Callable[[Sequence[Item]], Answer]
+) -> Iterator[Answer]:
+    """Look at files until none is left, with so many workers; what was found, as it is found.
+
+    Args:
+        left: the files; others may be dropped from it in between.
+        count: of the files.
+        workers: processes or threads.
+        look_at: looks at some of them in turn; it pickles.
+    """
+    if needs_processes(count, workers):
+        try:
+            most = min(workers, -(-count // CHUNK_FILES))
+            with processes.isolate_python():
+                started = ProcessPoolExecutor(most, get_context("spawn"), processes.end_with_parent)
+            with started as pool:
+                yield from _run_in_pool(pool, workers, left, look_at)
+            return
+        except (OSError, BrokenProcessPool) as error:
+            log.warning(
+                "processes that look at audio files cannot go on (%s): threads do", error or type(error).__name__
+            )
+    with ThreadPoolExecutor(max(1, workers)) as pool:
+        yield from _run_in_pool(pool, workers, left, look_at)
+
+
+def needs_processes(count: int, workers: int) -> bool:
+    """Whether processes are to look at so many files."""
+    return count >= MANY_FILES and workers > 1 and not current_process().daemon  # a daemon has no children
+
+
+def _run_in_pool(
+    pool: Executor, workers: int, left: WorkQueue[Item], look_at: Callable[[Sequence[Item]], Answer]
+) -> Iterator[Answer]:
+    going: dict[Future[Answer], list[Item]] = {}
+    try:
+        while True:
+            while len(going) < max(1, workers) * _AHEAD and (paths := left.take()):
+                try:
+                    with processes.isolate_python():  # it may start a process
+                        going[pool.submit(look_at, paths)] = paths
+                except BaseException:
+                    left.give_back(paths)
+                    raise
+            if not going:
+                return
+            for done in wait(going, return_when=FIRST_COMPLETED).done:
+                found = done.result()
+                del going[done]
+                yield found
+    except BaseException:
+        for paths in going.values():
+            left.give_back(paths)
+        pool.shutdown(wait=False, cancel_futures=True)
+        raise
+
+
+def look_at_files(longest_seconds: float, paths: Sequence[Path]) -> list[Look]:
+    """Look at some files in turn; longer ones are faults."""
+    return [look_at_file(path, longest_seconds) for path in paths]
+
+
+def look_at_file(path: Path, longest_seconds: float) -> Look:
+    """Look at a file."""
+    now = time.time_ns()
+    before = read_state(path)
+    found = probing.probe_file(path, longest_seconds)
+    settled = before is not None and now - before.changed_ns >= RACY_NS
+    if not (found.lasting and settled and _read_opened_state(path) == before):
+        return Look(path, found, None, now)
+    return Look(path, found, before, now)
+
+
+def read_state(path: Path) -> FileState | None:
+    """The state of a regular file with an absolute path, else None."""
+    try:
+        return make_state(path, path.stat()) if path.is_absolute() else None
+    except (OSError, ValueError):
+        return None
+
+
+def _read_opened_state(path: Path) -> FileState | None:
+    """The state by way of opening the file, for which a network file system asks its server."""
+    try:
+        with path.open("rb") as stream:
+            return make_state(path, os.fstat(stream.fileno()))
+    except OSError:
+        return None
+
+
+def make_state(path: Path, found: os.stat_result) -> FileState | None:
+    """What the system says of a file as its state; None of anything that is no regular file."""
+    if not stat.S_ISREG(found.st_mode):
+        return None
+    return FileState(str(path), found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino)
+
+
+def encode_text(text: str) -> bytes:
+    """The bytes of a text. Names of files may hold anything; Python stands in lone surrogates for what is not UTF-8."""
+    return text.encode("utf-8", "surrogatepass")

@@ -1,0 +1,442 @@
+"""Tables of ids and scores: text (plain or gzip) or parquet, read by pyarrow without a loop over lines.
+
+Lines are ``ID1 ID2 SCORE``, ``ID1 ID2 target|nontarget`` or ``ID SPEAKER``, parted by any white space; a first line
+``enroll_id trial_id score`` is taken for the header of VPC 2024. Other layouts: :mod:`pipeline.datasets.scores.columns`. Scores that
+the pipeline keeps (``scores.parquet``, ``scores.safetensors`` with its rows and columns) are read too. What a file is, is told
+by its content, not its name. Ids are compared in NFC.
+"""
+
+from __future__ import annotations
+
+import errno
+import gzip
+import io
+import os
+import shlex
+import stat
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import csv
+
+from pipeline.datasets.scores.columns import (
+    SCORES,
+    SHAPES,
+    SPEAKERS,
+    TRIALS,
+    Layout,
+    Unclear,
+    detect_layout,
+    is_number,
+    match_header,
+    split_fields,
+)
+from pipeline.errors import DataError, Fault
+from pipeline.files import NotRegular, open_regular
+from pipeline.tables import bounds
+
+__all__ = ["SCORES", "SPEAKERS", "TRIALS", "Array", "Table", "read_table"]
+
+
+Array = npt.NDArray[np.float64]
+
+ID = pa.dictionary(pa.int32(), pa.string())
+"""The type of columns of ids."""
+
+
+TRIAL_SCORES, MATRIX = "scores.parquet", "scores.safetensors"
+"""Scores of trials and of all pairs as the pipeline keeps them."""
+
+
+_BLOCK = 1 << 24
+
+
+_BOM = b"\xef\xbb\xbf"
+
+
+_LONGEST_LINE = 1 << 20
+
+
+_LARGEST_PIPE = 8 << 30
+
+
+_SAMPLE = 1000
+
+
+_OUR_COLUMNS = {"model_speaker", "speaker", "model", "utterance"}
+
+
+@dataclass(frozen=True)
+class Table:
+    """Columns of one file; those of ids are dictionary-encoded, the score is float64."""
+
+    where: str
+    columns: dict[str, pa.ChunkedArray]
+    note: str = ""
+    """What was made of columns that are not as we write them."""
+
+    def __len__(self) -> int:
+        return len(next(iter(self.columns.values())))
+
+    def ids(self, *names: str) -> list[pa.ChunkedArray]:
+        return [self.columns[name] for name in names]
+
+    @property
+    def score(self) -> Array:
+        """Scores [n]; a null of a parquet file is NaN."""
+        column = self.columns["score"]
+        if not column.null_count:
+            return _as_numpy(column, np.float64)
+        absent = _as_numpy(column.is_null().cast(pa.int8()), np.int8) == 1
+        parts = [np.frombuffer(part.buffers()[1], np.float64, len(part), part.offset * 8) for part in column.chunks]
+        return np.where(absent, np.nan, np.concatenate(parts))
+
+
+def read_table(path: Path, columns: tuple[str, ...]) -> Table:
+    """Read a file with ``columns`` (``SCORES``, ``TRIALS`` or ``SPEAKERS``), or the folder of scores that the pipeline keeps.
+
+    Raises:
+        DataError: it cannot be opened, is no file, is damaged, or lines do not have these columns; the first ten are named.
+    """
+    try:
+        path = _find_kept_scores(path)
+        if path.name == MATRIX:
+            return Table(str(path), _read_matrix(path, columns))
+        source = _open_source(path)
+        with _open_bytes(source) as stream:
+            start = stream.read(4)
+        if start == b"PAR1":
+            with _open_bytes(source) as stream:
+                bounds.check_parquet(stream)
+            found, note = _read_parquet(source, columns)
+        else:
+            found, note = _read_text(source, columns, str(path))
+        composed = {name: column if name == "score" else _compose_ids(column) for name, column in found.items()}
+        return Table(str(path), composed, note)
+    except NotRegular as error:
+        raise DataError(
+            f"the path {error.strerror}",
+            where=str(path),
+            cause="a pipe or a device in the place of a file",
+            remedy=f"write it to a file: cat {shlex.quote(str(path))} > {shlex.quote(f'{path}.copy')} (if it ends), or give <(COMMAND)",
+        ) from None
+    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+        raise DataError(f"the gzip file is damaged: {error}", where=str(path), remedy="copy or make it anew") from error
+    except OSError as error:
+        raise DataError(f"cannot read the file: {error.strerror or error}", where=str(path)) from error
+    except pa.ArrowException as error:
+        raise DataError(f"the parquet file cannot be read: {error}", where=str(path)) from error
+
+
+def _find_kept_scores(path: Path) -> Path:
+    """The file with scores in a folder of the store; any other path as it is."""
+    if path.is_dir():
+        return next((path / name for name in (TRIAL_SCORES, MATRIX) if (path / name).is_file()), path)
+    return path
+
+
+def _open_source(path: Path) -> Path | io.BytesIO:
+    """A regular file, or what came through a pipe of the shell (``<(...)``), which can be read once only.
+
+    Raises:
+        NotRegular: another pipe, a device or a socket.
+        OSError: it cannot be read.
+    """
+    try:
+        with open_regular(path) as stream:
+            # What the system only shows as a file (/proc) has no size, and may never end.
+            return path if os.fstat(stream.fileno()).st_size else io.BytesIO()
+    except NotRegular:
+        if not (stat.S_ISFIFO(path.stat().st_mode) and str(path).startswith(("/dev/fd/", "/dev/stdin", "/proc/"))):
+            raise
+    with path.open("rb") as stream:
+        found = stream.read(_LARGEST_PIPE + 1)
+    if len(found) > _LARGEST_PIPE:
+        raise OSError(errno.EFBIG, f"more than {_LARGEST_PIPE:,} bytes came through the pipe")
+    return io.BytesIO(found)
+
+
+def _compose_ids(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Ids in NFC: a name typed on one system and copied from another is one name."""
+    words = [chunk.dictionary for chunk in column.chunks]
+    if all(_is_ascii(word) for word in words):
+        return column
+    if all(pc.utf8_normalize(word, form="NFC").equals(word) for word in words):
+        return column
+    return pc.utf8_normalize(column.cast(pa.string()), form="NFC").dictionary_encode()
+
+
+def _is_ascii(words: pa.Array) -> bool:
+    data = words.buffers()[2]
+    return data is None or not (np.frombuffer(data, np.uint8) > 127).any()
+
+
+def _as_numpy(column: pa.ChunkedArray, kind: type[Any]) -> npt.NDArray[Any]:
+    # Arrow's own to_numpy imports pandas, and so does whatever makes an Arrow scalar.
+    return np.concatenate([np.empty(0, kind), *(np.from_dlpack(chunk) for chunk in column.chunks if len(chunk))])
+
+
+def _open_bytes(source: Path | io.BytesIO) -> BinaryIO:
+    """The bytes of a source from their beginning, unpacked where they are gzip."""
+    plain: BinaryIO = source.open("rb") if isinstance(source, Path) else io.BytesIO(source.getbuffer())
+    magic = plain.read(2)
+    plain.seek(0)
+    return gzip.open(plain) if magic == b"\x1f\x8b" else plain  # type: ignore[return-value]
+
+
+# Text ----------------------------------------------------------------------------------------------------------------
+
+
+def _read_text(
+    source: Path | io.BytesIO, columns: tuple[str, ...], where: str
+) -> tuple[dict[str, pa.ChunkedArray], str]:
+    with _open_bytes(source) as stream:
+        lines = [line for _, line in zip(range(_SAMPLE), _read_lines(stream, where))]
+    try:
+        found = detect_layout(lines, columns, where)
+    except Unclear as error:
+        raise DataError(f"lines are not `{SHAPES[columns]}`: {error}", where=where, remedy=error.remedy) from None
+    if found is None:
+        return {name: pa.chunked_array([], type=pa.float64() if name == "score" else ID) for name in columns}, ""
+    # Most files have single blanks, which pyarrow takes as they are; others are read again with their blanks mended.
+    for mended in (True,) if found.delimiter else (False, True):
+        try:
+            with _open_bytes(source) as stream:
+                text = io.BufferedReader(_MendedText(stream, found.delimiter), _BLOCK) if mended else stream
+                table = _parse_csv(text, found, columns)
+        except pa.ArrowInvalid as error:
+            if mended:
+                raise _refuse_lines(source, columns, found, where, str(error)) from None
+            continue
+        if mended or not _has_blanks(table):
+            break
+    return {name: table[name] for name in columns}, found.note
+
+
+def _read_lines(stream: BinaryIO, where: str) -> Iterator[bytes]:
+    """The lines of a text, without a byte order mark.
+
+    Raises:
+        DataError: what is in it is no text, or text in another encoding.
+    """
+    first = True
+    while line := stream.readline(_LONGEST_LINE):
+        if first and line[:2] in (b"\xff\xfe", b"\xfe\xff"):
+            quoted = shlex.quote(where)
+            raise DataError(
+                "the file is UTF-16, not UTF-8",
+                where=where,
+                cause="a file written by PowerShell or a spreadsheet",
+                remedy=f"iconv -f UTF-16 -t UTF-8 {quoted} > {quoted}.utf8, and give {quoted}.utf8",
+            )
+        if b"\0" in line or (len(line) == _LONGEST_LINE and not line.endswith(b"\n")):
+            what = "zero bytes" if b"\0" in line else f"a line of more than {_LONGEST_LINE:,} bytes"
+            raise DataError(f"the file holds {what}: it is no text table", where=where, remedy="correct the path")
+        yield line.removeprefix(_BOM) if first else line
+        first = False
+
+
+def _parse_csv(stream: Any, found: Layout, columns: tuple[str, ...]) -> pa.Table:
+    try:
+        return csv.read_csv(
+            stream,
+            csv.ReadOptions(column_names=found.names, skip_rows=found.skip, block_size=_BLOCK),
+            csv.ParseOptions(delimiter=" ", quote_char=False, double_quote=False, escape_char=False),
+            csv.ConvertOptions(
+                column_types={name: pa.float64() if name == "score" else ID for name in columns},
+                include_columns=list(columns),
+                null_values=[],
+                strings_can_be_null=False,
+            ),
+        )
+    except pa.ArrowInvalid as error:
+        if "Empty CSV" in str(error):
+            return pa.table({name: pa.array([], pa.float64() if name == "score" else ID) for name in columns})
+        raise
+
+
+def _has_blanks(table: pa.Table) -> bool:
+    """Whether an id is empty or holds white space: the blanks of the file are not single spaces."""
+    for column in table.columns:
+        for chunk in column.chunks if pa.types.is_dictionary(column.type) else []:
+            text = chunk.dictionary
+            if len(text) and (pc.min(pc.binary_length(text)).as_py() == 0):
+                return True
+            data = text.buffers()[2]
+            if data is not None and (np.frombuffer(data, np.uint8) <= ord(" ")).any():
+                return True
+    return False
+
+
+class _MendedText(io.RawIOBase):
+    """A text with single spaces between fields and none at the ends of lines."""
+
+    def __init__(self, stream: BinaryIO, delimiter: bytes = b"") -> None:
+        self.parts = _mend_blocks(stream, delimiter)
+        self.left = memoryview(b"")
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        while not self.left:
+            part = next(self.parts, None)
+            if part is None:
+                return 0
+            self.left = memoryview(part)
+        size = min(len(buffer), len(self.left))
+        buffer[:size] = self.left[:size]
+        self.left = self.left[size:]
+        return size
+
+
+def _mend_blocks(stream: BinaryIO, delimiter: bytes) -> Iterator[bytes]:
+    blanks = bytes.maketrans(b"\t\v\f\r" + delimiter, b"    " + b" " * len(delimiter))
+    rest = b""
+    while block := stream.read(_BLOCK):
+        lines, end, rest = (rest + block).rpartition(b"\n")
+        yield _mend_lines(lines + end, blanks, b'"' if delimiter else b"")
+    yield _mend_lines(rest, blanks, b'"' if delimiter else b"")
+
+
+def _mend_lines(lines: bytes, blanks: bytes, quotes: bytes) -> bytes:
+    text = lines.translate(blanks, quotes)
+    while b"  " in text:
+        text = text.replace(b"  ", b" ")
+    text = text.replace(b" \n", b"\n").replace(b"\n ", b"\n")
+    return text.strip(b" ")
+
+
+def _refuse_lines(
+    source: Path | io.BytesIO, columns: tuple[str, ...], found: Layout, where: str, parser_says: str, most: int = 10
+) -> DataError:
+    """The first lines that are at fault; only now are lines looked at one by one."""
+    faults = []
+    score = found.names.index("score") if "score" in columns else None
+    with _open_bytes(source) as stream:
+        for number, line in enumerate(_read_lines(stream, where), 1):
+            held = split_fields(line, found.delimiter)
+            if number <= found.skip or not held:
+                continue
+            if len(held) != len(found.names):
+                what = f"{len(held)} fields instead of {len(found.names)}"
+            elif score is not None and not is_number(held[score]):
+                what = f"'{held[score]}' is not a number"
+            elif not _is_utf8(line):
+                what = "not UTF-8"
+            else:
+                continue
+            faults.append(Fault(what, f"{where}:{number}"))
+            if len(faults) == most:
+                break
+    return DataError(
+        f"lines are not `{SHAPES[columns]}`" + ("" if faults else f": {parser_says}"),
+        where=where,
+        cause="another kind of file, or one that was cut off",
+        remedy="give one record a line, its fields parted by white space",
+        faults=faults,
+    )
+
+
+def _is_utf8(line: bytes) -> bool:
+    try:
+        line.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+# Parquet -------------------------------------------------------------------------------------------------------------
+
+
+def _read_parquet(source: Path | io.BytesIO, columns: tuple[str, ...]) -> tuple[dict[str, pa.ChunkedArray], str]:
+    """Columns by their names, or by their order where there are just as many of other names; and what was made of them."""
+    from pyarrow import parquet
+
+    file = parquet.ParquetFile(source)
+    held = file.schema_arrow.names
+    if columns == SPEAKERS and set(held) >= _OUR_COLUMNS:
+        return _read_both_sides(file.read(columns=sorted(_OUR_COLUMNS))), ""
+    named = match_header(held, columns)
+    note = ""
+    if set(columns) <= set(held):
+        wanted = list(columns)
+    elif named:
+        wanted = [held[named.index(name)] for name in columns]
+        note = "" if set(held) >= _OUR_COLUMNS else f"columns {', '.join(wanted)} taken for {', '.join(columns)}"
+    elif len(held) == len(columns):
+        wanted = held
+    else:
+        raise pa.ArrowInvalid(f"its columns are {', '.join(held)} instead of {', '.join(columns)}")
+    table = file.read(columns=wanted)
+    found = {}
+    for name, own in zip(columns, wanted):
+        column = table[own]
+        if name == "score":
+            if not (pa.types.is_floating(column.type) or pa.types.is_integer(column.type)):
+                raise pa.ArrowInvalid(f"column {own} holds {column.type} instead of numbers")
+            found[name] = column.cast(pa.float64())
+            continue
+        if column.null_count:
+            raise pa.ArrowInvalid(f"column {own} has {column.null_count} rows without a value")
+        found[name] = column.cast(pa.string()).dictionary_encode()
+    return found, note
+
+
+def _read_both_sides(table: pa.Table) -> dict[str, pa.ChunkedArray]:
+    """Ids and speakers of both sides of our scores of trials, each id once."""
+    sides = [
+        table.select(names).rename_columns(list(SPEAKERS))
+        for names in (["model", "model_speaker"], ["utterance", "speaker"])
+    ]
+    both = pa.concat_tables([side.group_by(list(SPEAKERS)).aggregate([]) for side in sides])
+    each = both.group_by(list(SPEAKERS)).aggregate([])
+    return {name: each[name].cast(pa.string()).dictionary_encode() for name in SPEAKERS}
+
+
+# Matrices of the store -----------------------------------------------------------------------------------------------
+
+
+def _read_matrix(path: Path, columns: tuple[str, ...]) -> dict[str, pa.ChunkedArray]:
+    """All cells of a matrix that the pipeline keeps, as lines.
+
+    Raises:
+        DataError: it is damaged, or not scores are asked for.
+    """
+    from pyarrow import parquet
+    from safetensors import SafetensorError
+    from safetensors.numpy import load_file
+
+    if columns != SCORES:
+        raise DataError(
+            f"a matrix of scores instead of `{SHAPES[columns]}`",
+            where=str(path),
+            remedy=f"give {path.with_name('rows.parquet')} or {path.with_name('columns.parquet')} for ids and speakers",
+        )
+    try:
+        scores = load_file(path)["scores"]
+    except (SafetensorError, KeyError) as error:
+        raise DataError(f"the matrix of scores is damaged: {error}", where=str(path), remedy="make it anew") from error
+    ids = [parquet.read_table(path.with_name(f"{name}.parquet"))["id"] for name in ("rows", "columns")]
+    if scores.shape != tuple(map(len, ids)):
+        raise DataError(
+            f"the matrix is of shape {scores.shape}, its ids are {len(ids[0])} and {len(ids[1])}", where=str(path)
+        )
+    places = np.indices(scores.shape, dtype=np.int32).reshape(2, -1)
+    found = {name: _encode_ids(place, names) for name, place, names in zip(SCORES, places, ids)}
+    flat = np.ascontiguousarray(scores, np.float64).ravel()
+    values = pa.Array.from_buffers(pa.float64(), flat.size, [None, pa.py_buffer(flat)])
+    return {**found, "score": pa.chunked_array([values])}
+
+
+def _encode_ids(places: npt.NDArray[np.int32], names: pa.ChunkedArray) -> pa.ChunkedArray:
+    places = np.ascontiguousarray(places)
+    indices = pa.Array.from_buffers(pa.int32(), places.size, [None, pa.py_buffer(places)])
+    return pa.chunked_array([pa.DictionaryArray.from_arrays(indices, names.cast(pa.string()).combine_chunks())])
