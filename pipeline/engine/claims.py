@@ -299,7 +299,6 @@ HANG_SECONDS = 2 * 3600.0
 a user's program that is given half an hour of speech at once; two hours are four times as long. If a step does take longer, it
 goes on, and a process that wants the same makes it too."""
 
-log = logging.getLogger(__name__)
 _uniform = random.SystemRandom().uniform
 # Of the system: no state that anything else draws from is changed.
 

@@ -331,7 +331,7 @@ class StoreUsage:
         free: bytes that are free on its disk.
     """
 
-    list_stages: Mapping[str, Space]
+    stages: Mapping[str, Space]
     others: Mapping[str, Space]
     free: int
 

@@ -278,8 +278,6 @@ def _now() -> str:
 MARGIN = 1.1
 """What is needed may be more than what tasks of its kind needed, and other programs write too."""
 
-log = logging.getLogger(__name__)
-
 
 @dataclass(frozen=True)
 class Estimate:

@@ -33,7 +33,8 @@ Verify = Literal["read", "never"]
 
 _FIELDS = {"key", "stage", "digest", "files", "parts", "notes", "made"}
 _CHECK = "check"
-_GONE = (FileNotFoundError, NotADirectoryError, IsADirectoryError)
+_GONE = (FileNotFoundError, NotADirectoryError)
+_UNREADABLE = (*_GONE, IsADirectoryError)
 # What was hashed in this process, and how its files stood then: the next run of a sweep need not hash it again.
 _hashed: dict[tuple[Path, str], list[tuple[int, ...]]] = {}
 
@@ -84,7 +85,7 @@ class IntegrityCheck:
         try:
             before = _stat_files(artefact)
             reason = "" if _hashed.get(seen) == before else _find_difference(artefact)
-        except _GONE as error:
+        except _UNREADABLE as error:
             reason = f"its file {error.filename} is gone"
         except OSError as error:
             raise os_error(error, "a stored result cannot be read", artefact.place) from error
@@ -130,7 +131,7 @@ def explain_loss(artefact: Artefact) -> str:
         if artefact.inode and artefact.place.stat().st_ino != artefact.inode:
             return "another process made it again"
         _stat_files(artefact)
-    except _GONE as error:
+    except _UNREADABLE as error:
         return f"its file {error.filename} is gone"
     return ""
 
@@ -204,9 +205,6 @@ def _digest_record(record: Mapping[str, Any]) -> str:
 
 
 _DIGEST = 64
-_GONE = (FileNotFoundError, NotADirectoryError)
-
-log = logging.getLogger(__name__)
 
 
 class Store:
@@ -251,7 +249,7 @@ class Store:
     def _record(self, folder: Path, stage: str, key: str) -> dict[str, Any]:
         try:
             return read_record((folder / RECORD).read_bytes(), stage, key)
-        except (*_GONE, IsADirectoryError) as error:
+        except _UNREADABLE as error:
             raise WrongRecord(f"its record cannot be read ({error.strerror})") from error
         except OSError as error:
             raise os_error(error, "a stored result cannot be read", folder) from error

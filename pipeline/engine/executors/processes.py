@@ -67,7 +67,7 @@ class Executor(contracts.Executor):
     Settings: ClassVar[type[ComponentSettings]] = Settings
 
     def threads(self, cores: int) -> int:
-        return max(1, count_cores // len(self._seats(count_cores)))
+        return max(1, cores // len(self._seats(cores)))
 
     def at_once(self) -> int:
         return len(self._seats(count_cores()))
