@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pipeline.contracts import MetricFamily
 from pipeline.datasets.prepare import Prepared
 from pipeline.errors import ConfigError, DataError, Fault
-from pipeline.names import few
+from pipeline.names import join_few
 from pipeline.products import find_kinds
 from pipeline.products.averages import list_unformed
 from pipeline.products.bands import list_unranked
@@ -177,7 +177,7 @@ def _note_untrainable(plan: Plan) -> None:
         ]
         if untried and system in plan.data.training_gaps.untrainable:
             plan.graph.limits.append(
-                f"not tried on {system}: {few(untried)}, for {plan.data.training_gaps.untrainable[system]}; under the other attackers alone "
+                f"not tried on {system}: {join_few(untried)}, for {plan.data.training_gaps.untrainable[system]}; under the other attackers alone "
                 f"{system} may look more private than it is"
             )
 

@@ -17,7 +17,7 @@ from pipeline.contracts import FIGURE_IDENTITY
 from pipeline.datasets.prepare import Prepared
 from pipeline.engine.outcome import Outcome
 from pipeline.engine.task import Artefact, Ref, Task
-from pipeline.names import few
+from pipeline.names import join_few
 from pipeline.products import FIGURES, Collection, find_kinds, name_in_figures
 from pipeline.products.checks.collect import find_same_recordings
 from pipeline.seeds import digest
@@ -59,7 +59,7 @@ class Collected:
         if self.unextracted and allow_partial:
             names = list(dict.fromkeys(name for name, _ in self.unextracted))
             sentences.append(
-                f"of {len(names)} pieces of audio nothing could be extracted; they are left out (allow_partial): {few(names)}"
+                f"of {len(names)} pieces of audio nothing could be extracted; they are left out (allow_partial): {join_few(names)}"
             )
         return sentences
 
@@ -150,7 +150,7 @@ def _with_fits(measurement: Measurement, outcome: Outcome, allow_partial: bool) 
 
 def _without(names: Sequence[str]) -> str:
     recordings = list(dict.fromkeys(names))
-    return f"the back end learnt without {len(recordings)} training recordings of which nothing could be extracted: {few(recordings)}"
+    return f"the back end learnt without {len(recordings)} training recordings of which nothing could be extracted: {join_few(recordings)}"
 
 
 def _list_undefined(graph: Graph, outcome: Outcome) -> Reasons:

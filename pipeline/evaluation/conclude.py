@@ -7,14 +7,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pipeline.datasets.prepare import Prepared
-from pipeline.engine import room
 from pipeline.engine.journal import Journal
 from pipeline.engine.outcome import Outcome
-from pipeline.engine.progress import Progress, Several
-from pipeline.engine.rates import Measuring, Rates
+from pipeline.engine.progress import Progress, ProgressGroup
+from pipeline.engine.rates import Measuring, Rates, check_free_space
 from pipeline.engine.stop import Stop
 from pipeline.engine.store import Store
-from pipeline.engine.used import Used
+from pipeline.engine.usage import UsageRecorder
 from pipeline.errors import PipelineError
 from pipeline.evaluation.collect import Collected, collect
 from pipeline.evaluation.partial import leave_out
@@ -47,7 +46,7 @@ class Begun:
     data: Prepared
     graph: Graph
     machine: Machine
-    artefacts: Used
+    artefacts: UsageRecorder
     scorecard: Scorecard | None
 
 
@@ -63,16 +62,16 @@ def begin(
         PipelineError: it cannot be done.
     """
     outcome = Outcome(Store(evaluation.paths.store, evaluation.store.verify))
-    artefacts = Used(folder.path, outcome)
+    artefacts = UsageRecorder(folder.path, outcome)
     scorecard = scorecards.ready(evaluation.recipe, evaluation.scorecard)
     log.info("run %s on %s with %d threads", folder.id, machine.device, machine.threads)
     measuring = Measuring(Rates.read(evaluation.paths.store.parent, machine.device, machine.threads), outcome)
     journal = Journal(folder.path, folder.path / status.LOG, measuring.rates.seconds) if journals else Progress()
-    everyone = Several(Recording(folder), journal, measuring, artefacts, progress)
+    everyone = ProgressGroup(Recording(folder), journal, measuring, artefacts, progress)
     run = Run(evaluation, stop, everyone, outcome, machine.device)
     run.outcome.store.sweep()
     data, graph = run.plan(machine)
-    room.check(graph.tasks, outcome, measuring.rates)
+    check_free_space(graph.tasks, outcome, measuring.rates)
     return Begun(run, data, graph, machine, artefacts, scorecard)
 
 

@@ -12,7 +12,7 @@ from pipeline.datasets import importers
 from pipeline.datasets.external_copy import Copy
 from pipeline.datasets.listings import Listing
 from pipeline.datasets.prepare import Prepared
-from pipeline.engine.outcome import missing
+from pipeline.engine.outcome import find_missing
 from pipeline.engine.progress import Progress
 from pipeline.engine.rates import Rates
 from pipeline.errors import ConfigError
@@ -80,7 +80,7 @@ def _send(begun: Begun, folder: RunFolder) -> submit.Sent | None:
     """What is missing, sent to those who do it; None if nothing is."""
     run, tasks = begun.run, begun.graph.tasks
     run.progress.start(tasks)
-    lacking = missing(tasks, run.outcome)
+    lacking = find_missing(tasks, run.outcome)
     for task in tasks:
         if task not in lacking:
             run.progress.end(task, computed=False)

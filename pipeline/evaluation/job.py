@@ -16,16 +16,17 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from pipeline import contracts
-from pipeline.engine import failures, in_turn
+from pipeline.engine import failures
 from pipeline.engine.journal import Journal
-from pipeline.engine.outcome import Outcome, missing
-from pipeline.engine.progress import Progress, Several
+from pipeline.engine.outcome import Outcome, find_missing
+from pipeline.engine.perform import perform_tasks
+from pipeline.engine.progress import Progress, ProgressGroup
 from pipeline.engine.rates import Measuring, Rates
-from pipeline.engine.stop import Stop, Stopped, listening
+from pipeline.engine.stop import Stop, Stopped, listen_for_signals
 from pipeline.engine.store import Store
 from pipeline.engine.task import Task
-from pipeline.engine.used import Used
-from pipeline.errors import ConfigError, PipelineError, StageFailed, system
+from pipeline.engine.usage import UsageRecorder
+from pipeline.errors import ConfigError, PipelineError, StageFailed, explain_system_error
 from pipeline.evaluation import job_files, submit
 from pipeline.evaluation.conclude import Begun, begin, conclude
 from pipeline.evaluation.job_files import Order
@@ -103,7 +104,7 @@ def _part(run: Path, order: Order, part: int) -> int:
         )
     _mark_running(run)
     log_file = run / sent.FOLDER / f"{order.number}-{part}.log"
-    with logging_to(log_file), listening() as stop:
+    with logging_to(log_file), listen_for_signals() as stop:
         report = _Reporting(run, order, part, log_file)
         try:
             evaluation = _read_evaluation(run, order)
@@ -126,11 +127,11 @@ def _part(run: Path, order: Order, part: int) -> int:
             tasks = [graph.tasks[spot] for spot in order.parts[part]]
             measuring = Measuring(Rates.read(evaluation.paths.store.parent, machine.device, machine.threads), outcome)
             journal = Journal(run, log_file, measuring.rates.seconds)
-            progress = Several(report, journal, measuring, Used(run, outcome))
-            failed = in_turn.performed(tasks, stop, outcome, progress, evaluation.fail_fast)
+            progress = ProgressGroup(report, journal, measuring, UsageRecorder(run, outcome))
+            failed = perform_tasks(tasks, stop, outcome, progress, evaluation.fail_fast)
             report.write()
             # That others were lost is no fault of this job, which Slurm would call failed.
-            return max((error.status for error in failures.roots(failed).values()), default=0)
+            return max((error.status for error in failures.select_roots(failed).values()), default=0)
         except Stopped as error:
             log.warning("%s: what is finished stays, what is left is sent again", error)
             raise
@@ -142,7 +143,7 @@ def _part(run: Path, order: Order, part: int) -> int:
             raise
         except Exception as error:
             log.error("%s", traceback.format_exc())
-            if system(error, run) is None:
+            if explain_system_error(error, run) is None:
                 raise
             return StageFailed.status
 
@@ -220,7 +221,7 @@ def _report(run: Path, order: Order) -> int:
         begun = begin(evaluation, folder, stop, Progress(), machine, journals=False)
         _refuse_another(order, begun.graph.tasks)
         tasks = begun.graph.tasks
-        lacking = missing(tasks, begun.run.outcome)
+        lacking = find_missing(tasks, begun.run.outcome)
         failed = {tasks[spot]: error for spot, error in reports.failed.items() if tasks[spot] in lacking}
         unfinished = _list_unfinished(list(lacking), failed)
         reason = ""
@@ -228,7 +229,9 @@ def _report(run: Path, order: Order) -> int:
             reason = _send_again(evaluation, begun, unfinished, len(lacking), order, folder)
             if not reason:
                 return 0
-        abandoned = {task: _abandon(task, reason, run) if reason else failures.not_begun(task) for task in unfinished}
+        abandoned = {
+            task: _abandon(task, reason, run) if reason else failures.make_not_begun(task) for task in unfinished
+        }
         logs = {tasks[spot]: log_file for spot, log_file in reports.logs.items()}
         collected = Collected(failed, abandoned, logs, order.first_missing - len(lacking))
         collected.journal = Journal(run, run / status.LOG)
@@ -320,9 +323,9 @@ class Collected(contracts.Executor):
                     log.error("%s", failed[task].what)
                     self.journal.fail(task, failed[task])
             elif any(ref.task in failed for ref in task.sources()):
-                failed[task] = failures.not_run(task)
+                failed[task] = failures.make_not_run(task)
                 self.journal.skip(task)
-        more = in_turn.performed([task for task in tasks if task not in failed], stop, outcome, progress)
+        more = perform_tasks([task for task in tasks if task not in failed], stop, outcome, progress)
         outcome.computed, outcome.reused = outcome.computed + self.computed, outcome.reused - self.computed
         self.computed = 0
-        failures.raise_for({**failed, **more}, self.logs)
+        failures.raise_failures({**failed, **more}, self.logs)

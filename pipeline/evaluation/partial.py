@@ -92,7 +92,7 @@ def _failures(name: str, tasks: Iterable[Task], failed: Mapping[Task, PipelineEr
     if not lacking:
         return ""
     text = f"{len(lacking)} of the {name} failed or were not run"
-    root = next((task for task in failures.roots(failed) if task in lacking), None)
+    root = next((task for task in failures.select_roots(failed) if task in lacking), None)
     if root is None:
         return text
     cause = " ".join(failed[root].what.split())

@@ -6,12 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from pipeline.engine import room
-from pipeline.engine.outcome import Outcome, missing
-from pipeline.engine.rates import Rates
-from pipeline.engine.room import Estimate
+from pipeline.engine.outcome import Outcome, find_missing
+from pipeline.engine.rates import Estimate, Rates, read_free_bytes, refuse_shortage
+from pipeline.engine.reasons import Reason, Reasons
 from pipeline.engine.task import Task
-from pipeline.engine.why import Reason, Reasons
 
 
 @dataclass(frozen=True)
@@ -70,7 +68,7 @@ class Planned:
         Raises:
             StageFailed: more is known to be needed than is free.
         """
-        room.refuse(self.all_takes.bytes, self.free_bytes, self.store)
+        refuse_shortage(self.all_takes.bytes, self.free_bytes, self.store)
 
     def __str__(self) -> str:
         return "\n".join(
@@ -82,7 +80,7 @@ def describe_plan(
     tasks: Sequence[Task], outcome: Outcome, rates: Rates, at_once: int, notes: tuple[str, ...] = ()
 ) -> Planned:
     """What a run of these tasks would do, sources first, over what its store has."""
-    lacking = missing(tasks, outcome)
+    lacking = find_missing(tasks, outcome)
     reasons = Reasons(outcome)
     work = {task: rates.seconds(task, names) for task, names in lacking.items()}
     size = {task: rates.bytes(task, names) for task, names in lacking.items()}
@@ -105,7 +103,7 @@ def describe_plan(
         at_once,
         max(of_all.work_seconds.known / at_once, _longest(work)),
         outcome.store.root,
-        room.free_bytes(outcome.store.root),
+        read_free_bytes(outcome.store.root),
     )
 
 

@@ -16,15 +16,14 @@ from pipeline.datasets.prepare import Prepared
 from pipeline.engine import code, failures
 from pipeline.engine.outcome import Outcome
 from pipeline.engine.progress import Progress
-from pipeline.engine.sound import Damaged
-from pipeline.engine.stop import Stop, listening
-from pipeline.engine.store import Store
+from pipeline.engine.stop import Stop, listen_for_signals
+from pipeline.engine.store import Damaged, Store
 from pipeline.engine.task import Task
 from pipeline.errors import DataError, PipelineError
 from pipeline.evaluation.assemble import assemble_graph
 from pipeline.evaluation.discovered_models import describe_models
 from pipeline.evaluation.machine import cores, find_machine, threads
-from pipeline.garbage import seldom_collected
+from pipeline.host import collect_seldom
 from pipeline.stages.backends.plan import refuse_too_few
 from pipeline.stages.graph import Graph
 from pipeline.stages.settings import Evaluation, Machine
@@ -58,7 +57,7 @@ class Run:
             self._execute(tasks)
         except PipelineError as error:
             # What is recorded of a file that was found to be another one must not be believed by the next run.
-            errors = list(failures.roots(error.failed).values()) or [error]
+            errors = list(failures.select_roots(error.failed).values()) or [error]
             doubted = [fault for fault in errors if isinstance(fault, DataError)]
             places = [place for fault in doubted for place in (fault.where, *(entry.where for entry in fault.faults))]
             self.known_files().doubt(Path(place) for place in places if place)
@@ -120,7 +119,7 @@ class Run:
 
     def plan(self, machine: Machine) -> tuple[Prepared, Graph]:
         """The data set and what is to be done with it."""
-        with seldom_collected():
+        with collect_seldom():
             data = self.data(machine)
             graph = assemble_graph(self.evaluation, data, machine)
         for note in dict.fromkeys([*graph.notes, *graph.limits]):
@@ -157,7 +156,7 @@ def share_machine(evaluation: Evaluation) -> Machine:
 @contextmanager
 def begin_without_folder(evaluation: Evaluation, progress: Progress | None, device: str = "cpu") -> Iterator[Run]:
     """A run for what makes no run folder."""
-    with listening() as stop:
+    with listen_for_signals() as stop:
         outcome = Outcome(Store(evaluation.paths.store, evaluation.store.verify))
         yield Run(evaluation, stop, progress or Progress(), outcome, device)
 

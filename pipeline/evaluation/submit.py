@@ -9,7 +9,7 @@ from pathlib import Path
 
 from pipeline import slurm
 from pipeline.contracts import Sender
-from pipeline.engine.journal import short
+from pipeline.engine.journal import shorten_id
 from pipeline.engine.rates import Rates
 from pipeline.engine.task import Task
 from pipeline.engine.waves import Wave
@@ -85,7 +85,7 @@ def send(
     """
     executor = make_sender(evaluation)
     taken = _taken_by_others(evaluation, folder, executor)
-    own = [task for task in missing if short(task) not in taken]
+    own = [task for task in missing if shorten_id(task) not in taken]
     device = evaluation.runtime.device
     waves = executor.shared_out(own, device, _estimate(evaluation), this.fruitless > 0)
     _write_order(evaluation, folder, tasks, missing, waves, this)
@@ -99,7 +99,7 @@ def send(
     submitted = executor.send(f"voice-privacy-{folder.name}", waves, calls, others, report, folder / sent.FOLDER)
     jobs = [job for wave in submitted for job in wave]
     sent.write(folder, this.number, jobs)
-    mains, parts = tuple(slurm.mains(jobs)), sum(len(wave.parts) for wave in waves)
+    mains, parts = tuple(slurm.list_main_ids(jobs)), sum(len(wave.parts) for wave in waves)
     log.info("%d tasks in %d jobs are sent: %s", len(own), parts, ", ".join(mains))
     reused, shared = len(tasks) - len(missing), len(missing) - len(own)
     return Sent(folder, mains, parts, len(own), shared, reused, executor.cancelling(jobs))
@@ -126,7 +126,7 @@ def _write_order(
             device=evaluation.runtime.device,
             parts=[[place[task] for task in part] for part in parts],
             on_device=[wave.ask.device for wave in waves for _ in wave.parts],
-            ordered=[[short(task) for task in part] for part in parts],
+            ordered=[[shorten_id(task) for task in part] for part in parts],
             missing=len(missing),
             first_missing=this.first_missing or len(missing),
             fruitless=this.fruitless,
@@ -187,4 +187,4 @@ def _taken_by_others(evaluation: Evaluation, folder: Path, executor: Sender) -> 
 
 
 def _jobs(tasks: Sequence[Task], taken: dict[str, str]) -> list[str]:
-    return sorted({taken[short(task)] for task in tasks if short(task) in taken})
+    return sorted({taken[shorten_id(task)] for task in tasks if shorten_id(task) in taken})

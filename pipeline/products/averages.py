@@ -12,7 +12,7 @@ import pandas as pd
 from pipeline.datasets.prepare import Prepared
 from pipeline.metrics import Undefined, mover
 from pipeline.metrics.gains import cllr_min_op_oo, d_ece_op_oo, g_cllr_min, g_d_ece
-from pipeline.names import few
+from pipeline.names import join_few
 from pipeline.products import Collection as Collected
 from pipeline.products import ProductKind
 from pipeline.report import glossary
@@ -67,7 +67,7 @@ def list_unformed(evaluation: Evaluation, sets: Collection[str]) -> Iterator[str
         lacking = [name for name in average.weights if name not in sets]
         without = [name for name in average.metrics if name not in measured]
         if lacking:
-            yield f"'{average.subset}' is not formed: there is no trial set {few(lacking)} (there is: {few(sorted(sets), 8)})"
+            yield f"'{average.subset}' is not formed: there is no trial set {join_few(lacking)} (there is: {join_few(sorted(sets), 8)})"
         elif without:
             yield f"'{average.subset}' is not formed of {', '.join(without)}: no chosen metric measures that on trial sets"
 

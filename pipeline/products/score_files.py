@@ -7,7 +7,7 @@ from typing import Any
 
 from pipeline.contracts import MetricFamily
 from pipeline.datasets.scores.score_files import ScoreSet
-from pipeline.engine.task import Given, Input, Task
+from pipeline.engine.task import Input, Task, Value
 from pipeline.errors import ConfigError, Fault
 from pipeline.products import ProductKind
 from pipeline.stages.keys import SpeechKey
@@ -68,7 +68,7 @@ def _store_task(score_set: ScoreSet) -> Task:
     return Task(
         name="score",
         label=f"score {names.subset} {names.system} {names.attacker} {names.extractor} {names.backend} (given)",
-        inputs={"given": Given(score_set.digest, score_set.table)},
+        inputs={"given": Value(score_set.digest, score_set.table)},
         function=score_files.store_scores,
     )
 

@@ -76,7 +76,7 @@ def _task(plan: Plan, kind: FusionKind, trials: Sequence[Trial], trial_set: Tria
 
 
 def _comparer(kind: FusionKind, comparers: Sequence[Comparer]) -> Comparer:
-    """Several comparers with one back end, whose scores are joined."""
+    """ProgressGroup comparers with one back end, whose scores are joined."""
     columns = [comparer.columns for comparer in comparers]
     return Comparer(
         name_columns(

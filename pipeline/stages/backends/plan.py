@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from pipeline.contracts import Backend
-from pipeline.engine.task import Given, Input, Ref, Task
+from pipeline.engine.task import Input, Ref, Task, Value
 from pipeline.errors import ConfigError, DataError, Fault
 from pipeline.protocol.cuts import Pieces, Whole
 from pipeline.stages.backends import check_held_out, compute
@@ -84,7 +84,7 @@ class Scorer:
     def described(self) -> dict[str, Any]:
         """What the signature says of the back end: its settings, and where its parameters come from."""
         parameters: dict[str, Any] = {}
-        if isinstance(self.model, Given):
+        if isinstance(self.model, Value):
             parameters = {"weights": self.model.digest}
         elif self.is_trained and self.learnt is not None:
             parameters = {"data": self.learnt.content, "anonymised": self.learnt.asked, "note": self.note}
@@ -104,7 +104,7 @@ def plan_back_ends(plan: Plan) -> None:
         for extractor in plan.scored:
             backend = _for_vectors(plan, label, chosen, extractor)
             weights = backend.weights(plan.evaluation.paths.weights)
-            parameters = Given(weights.digest, weights.folder) if weights else None
+            parameters = Value(weights.digest, weights.folder) if weights else None
             if backend.component.is_fitted(backend.settings) and not extractor.component.hears:
                 plan.graph.notes.append(f"back end {label}: left out for {extractor.label}, which hears no voice")
                 continue
@@ -260,7 +260,7 @@ def _checked(plan: Plan, scorer: Scorer, extractor: LoadedExtractor) -> Scorer:
     if learnt is None or extractor.tables is not None or not plan.judges(extractor, learnt):
         return scorer
     within = learnt.one_each
-    parameters: dict[str, Input] = {"backend": scorer.model} if isinstance(scorer.model, Given) else {}
+    parameters: dict[str, Input] = {"backend": scorer.model} if isinstance(scorer.model, Value) else {}
     task = plan.graph.add(
         Task(
             name="check",

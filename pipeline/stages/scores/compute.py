@@ -18,7 +18,7 @@ VERSION = "scores 2"
 def score_trials(backend: type[Backend], settings: ComponentSettings, work: Work) -> None:
     """Write ``scores.parquet`` (model, utterance, score, target, and the speakers of both), joined on ids.
 
-    Several enrolment utterances of a model become one score as the back end's ``enrolment`` says. The input ``enrolment`` is the first
+    ProgressGroup enrolment utterances of a model become one score as the back end's ``enrolment`` says. The input ``enrolment`` is the first
     draw of the enrolment; ``enrolment.1``, ``enrolment.2``, ... are others, and a model has the utterances of all. The back end may
     adapt to them first.
     Trials that lost their model or their utterance (nothing could be extracted) are left out and named in the record;

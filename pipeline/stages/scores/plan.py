@@ -11,9 +11,9 @@ import pandas as pd
 
 from pipeline.contracts import Attribute, MetricFamily
 from pipeline.engine import code
-from pipeline.engine.task import Given, Input, Ref, Task
+from pipeline.engine.task import Input, Ref, Task, Value
 from pipeline.errors import ConfigError
-from pipeline.names import few
+from pipeline.names import join_few
 from pipeline.protocol.trials import TrialSet
 from pipeline.seeds import digest
 from pipeline.stages.backends.plan import Scorer
@@ -162,7 +162,7 @@ def score_trials(
             inputs={
                 **sides,
                 "trial": plan.side(tried, extractor, trial_set, "trials"),
-                "trials": Given(trial_set.digest, trial_set),
+                "trials": Value(trial_set.digest, trial_set),
                 **scorer.inputs(),
             },
             function=functools.partial(compute.score_trials, scorer.component, scorer.chosen.settings),
@@ -243,11 +243,11 @@ def measure(
     trial_set = plan.data.trials.get(cell.subset) if reads.startswith("trial") else None
     thinned = trial_set.thinned if trial_set is not None else ()
     if thinned:
-        notes.append(f"{len(thinned)} models lack enrolment utterances that were left out: {few(thinned)}")
+        notes.append(f"{len(thinned)} models lack enrolment utterances that were left out: {join_few(thinned)}")
     if comparer.lacks:
         count = len(comparer.lacks)
         notes.append(
-            f"{count} training utterances were left out, so the attacker has learnt from less: {few(comparer.lacks)}"
+            f"{count} training utterances were left out, so the attacker has learnt from less: {join_few(comparer.lacks)}"
         )
     plan.graph.products.append(
         Measurement(
@@ -310,7 +310,7 @@ def find_inputs(
             key: [sorted(known.speakers.items()), sorted(known.utterances.items()), known.why]
             for key, known in attributes.items()
         }
-        inputs["attributes"] = Given(digest("attributes", listed), attributes)
+        inputs["attributes"] = Value(digest("attributes", listed), attributes)
     other = family.component.development(family.settings).get(trial_set.name)
     if other is not None:
         development = plan.searched(_development(plan, name, trial_set, other))
@@ -335,12 +335,12 @@ def require_development(plan: Plan, name: str, subset: str, other: str, shared: 
         raise ConfigError(
             f"the metric {name} is to learn its slope for {subset} from {other}, which is no other trial set that is evaluated",
             where=where,
-            cause=f"a misspelt set, or one that dataset.sets leaves out; there is {few(others) or 'no other'}",
+            cause=f"a misspelt set, or one that dataset.sets leaves out; there is {join_few(others) or 'no other'}",
             remedy=f"name one of these, or learn it from the other speakers of each set: {remedy}",
         )
     if shared:
         raise ConfigError(
-            f"{len(shared)} speakers are in {subset} and in {other}, from which the metric {name} is to learn: {few(shared)}",
+            f"{len(shared)} speakers are in {subset} and in {other}, from which the metric {name} is to learn: {join_few(shared)}",
             where=where,
             cause="a slope that has seen the speakers finds bits that are not there",
             remedy=f"name a set of other speakers, or learn it from the other speakers of each set: {remedy}",
@@ -388,7 +388,7 @@ def _attribute(
         of_speakers.setdefault(speaker, set()).add(values[place, utterance])
     mixed = sorted(speaker for speaker, marks in of_speakers.items() if len(marks) > 1)
     if mixed:
-        return Attribute({}, {}, f"{name} is not the same in all enrolment utterances of {few(mixed)}")
+        return Attribute({}, {}, f"{name} is not the same in all enrolment utterances of {join_few(mixed)}")
     return Attribute(
         {speaker: min(marks) for speaker, marks in of_speakers.items()},
         {utterance: values[place, utterance] for place, utterance in zip(tried["set"], tried["utterance"])},

@@ -1,4 +1,4 @@
-"""Given: scores that somebody else made, in the form in which stage ``score`` writes its own."""
+"""Value: scores that somebody else made, in the form in which stage ``score`` writes its own."""
 
 from __future__ import annotations
 
