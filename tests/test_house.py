@@ -80,7 +80,7 @@ def test_printing_is_found(line: str) -> None:
     assert list(prints(ast.parse(line)))
 
 
-SENDS = "pipeline/engine/executors/slurm/jobs.py"
+SENDS = "pipeline/engine/executors/slurm.py"
 """It knows submitit, and nothing of Hydra."""
 
 
