@@ -61,7 +61,7 @@ _OBEYED = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u
 
 def escaped(text: str) -> str:
     """A text whose control sequences are shown instead of obeyed."""
-    return _OBEYED.sub(lambda found: ascii(found[0])[1:-1], text)
+    return _OBEYED.sub(lambda match: ascii(match[0])[1:-1], text)
 
 
 class Escaping(io.TextIOWrapper):
@@ -146,7 +146,7 @@ def _stream(number: int, before: TextIO | None) -> io.TextIOWrapper:
     )
 
 
-def lost(number: int) -> str:
+def explain_lost_output(number: int) -> str:
     """Why not all of a standard stream could be written, after it was flushed; '' if it was, or if its reader has gone."""
     failure = _lasting[number].failure if number in _lasting else None
     if failure is None or failure.errno == errno.EPIPE:

@@ -40,15 +40,15 @@ def main(arguments: Sequence[str]) -> int:
     Raises:
         ConfigError: there is no such run.
     """
-    asked = _parser().parse_args(arguments)
-    root, wanted = _root(asked)
+    options = _parser().parse_args(arguments)
+    root, wanted = _root(options)
     folder = find(wanted, root)
     watch = Watch(folder)
-    if asked.follow:
-        return follow(watch, asked.json)
+    if options.follow:
+        return follow(watch, options.json)
     seen = watch.look()
-    if asked.json:
-        print(json.dumps(status_text.plain(seen), indent=1))
+    if options.json:
+        print(json.dumps(status_text.to_plain(seen), indent=1))
         return 0
     others = {}
     if not wanted:
@@ -74,13 +74,13 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _root(asked: argparse.Namespace) -> tuple[Path, str]:
+def _root(options: argparse.Namespace) -> tuple[Path, str]:
     """``paths.root``, and the run that is asked for: '' for the newest."""
-    roots = [one.partition("=")[2] for one in asked.run if one.startswith("paths.root=")]
-    runs = [one for one in asked.run if not one.startswith("paths.root=")]
+    roots = [word.partition("=")[2] for word in options.run if word.startswith("paths.root=")]
+    runs = [word for word in options.run if not word.startswith("paths.root=")]
     if len(runs) > 1:
         raise ConfigError("status tells of one run", where=" ".join(runs), remedy=f"voice-privacy status {runs[0]}")
-    root = asked.root or (roots[-1] if roots else os.environ.get("VOICE_PRIVACY_ROOT", "").strip()) or "./exp"
+    root = options.root or (roots[-1] if roots else os.environ.get("VOICE_PRIVACY_ROOT", "").strip()) or "./exp"
     return Path(root).absolute(), runs[0] if runs else ""
 
 
@@ -95,10 +95,10 @@ def find(wanted: str, root: Path) -> Path:
         ConfigError: there is no such run.
     """
     if wanted:
-        given = Path(wanted).absolute()
-        if _is_run(given):
-            return given
-        root = given if (given / "runs").is_dir() else root
+        run_path = Path(wanted).absolute()
+        if _is_run(run_path):
+            return run_path
+        root = run_path if (run_path / "runs").is_dir() else root
     runs = {path.name: path for path in _listed(root / "runs") if path.name[0] != "." and _is_run(path)}
     if not runs:
         raise ConfigError(
@@ -109,14 +109,14 @@ def find(wanted: str, root: Path) -> Path:
         )
     if not wanted or root == Path(wanted).absolute():
         return runs[max(runs)]
-    found = [runs[wanted]] if wanted in runs else [path for name, path in runs.items() if wanted in name]
-    if len(found) == 1:
-        return found[0]
-    near = [path.name for path in found] or difflib.get_close_matches(wanted, runs, n=3, cutoff=0.5) or [max(runs)]
+    matches = [runs[wanted]] if wanted in runs else [path for name, path in runs.items() if wanted in name]
+    if len(matches) == 1:
+        return matches[0]
+    near = [path.name for path in matches] or difflib.get_close_matches(wanted, runs, n=3, cutoff=0.5) or [max(runs)]
     raise ConfigError(
-        f"there is no run '{wanted}'" if not found else f"'{wanted}' is a part of {len(found)} ids",
+        f"there is no run '{wanted}'" if not matches else f"'{wanted}' is a part of {len(matches)} ids",
         where=str(root / "runs"),
-        cause="a misspelt id" if not found else "",
+        cause="a misspelt id" if not matches else "",
         remedy=f"voice-privacy status {' or '.join(sorted(near, reverse=True)[:3])}"
         + ("" if root == Path("exp").absolute() else f" --root {root}"),
     )
@@ -161,22 +161,22 @@ class Watch:
 
 def jobs_of(run: Path, record: dict[str, Any]) -> list[str]:
     """The jobs of Slurm that a run has: those that it has sent, else the one that it is."""
-    given = sent.jobs(run) or [str(record.get("slurm_job"))]
-    return [job for job in given if re.fullmatch(r"\d{1,12}(_\d{1,12})?", job)]
+    jobs = sent.jobs(run) or [str(record.get("slurm_job"))]
+    return [job for job in jobs if re.fullmatch(r"\d{1,12}(_\d{1,12})?", job)]
 
 
 def follow(watch: Watch, as_json: bool) -> int:
     """Tell of a run until it ends; its exit status."""
     if as_json:
-        seen = _on_change(watch, lambda seen: json.dumps(status_text.plain(seen)), last=True)
+        seen = _on_change(watch, lambda seen: json.dumps(status_text.to_plain(seen)), last=True)
     elif sys.stdout.isatty():
         seen = _on_screen(watch)
     else:
         seen = _on_change(watch, status_text.line)
     if not as_json:
         print("\n".join(status_text.lines(seen)))
-    given = seen.record.get("exit_status")
-    return given if isinstance(given, int) else EXIT.get(str(seen.record.get("state")), 1)
+    exit_status = seen.record.get("exit_status")
+    return exit_status if isinstance(exit_status, int) else EXIT.get(str(seen.record.get("state")), 1)
 
 
 def _on_screen(watch: Watch) -> Seen:

@@ -78,16 +78,16 @@ def _seconds(utc: object) -> float | None:
 
 def lines(seen: Seen, most_failures: int = MOST_FAILURES) -> list[str]:
     """All that is said of a run."""
-    said = [f"run {seen.folder.name}: {_state(seen)}", f"folder: {seen.folder}", *_signs(seen), ""]
+    texts = [f"run {seen.folder.name}: {_state(seen)}", f"folder: {seen.folder}", *_signs(seen), ""]
     if not seen.look.tasks:
-        said.append(
+        texts.append(
             "no tasks are known of it"
             if seen.over
             else "its tasks are not known yet: the data set is read and checked first"
         )
     else:
-        said += [*_table(seen), *_lacking(seen), "", *_running(seen), *_speed(seen), *_hosts(seen)]
-    return [*said, *_jobs(seen), *_failures(seen, most_failures), *_reasons(seen)]
+        texts += [*_table(seen), *_lacking(seen), "", *_running(seen), *_speed(seen), *_hosts(seen)]
+    return [*texts, *_jobs(seen), *_failures(seen, most_failures), *_reasons(seen)]
 
 
 def line(seen: Seen) -> str:
@@ -113,14 +113,14 @@ def others(records: Mapping[Path, Mapping[str, Any]], most: int = 5) -> list[str
     """Other runs that go on."""
     if not records:
         return []
-    said = ["", "other runs that go on:"]
+    texts = ["", "other runs that go on:"]
     for folder, record in list(records.items())[:most]:
         at = f", {record['tasks_done']} of {record['tasks_total']} tasks" if "tasks_done" in record else ""
-        said.append(f"  {folder.name}: {status.in_words(record)}{at}")
-    return said + ([f"  and {len(records) - most} more"] if len(records) > most else [])
+        texts.append(f"  {folder.name}: {status.in_words(record)}{at}")
+    return texts + ([f"  and {len(records) - most} more"] if len(records) > most else [])
 
 
-def plain(seen: Seen) -> dict[str, Any]:
+def to_plain(seen: Seen) -> dict[str, Any]:
     """All of it as plain values."""
     done, total = seen.look.audio()
     left, unknown = (None, ()) if seen.over else seen.look.left()
@@ -134,7 +134,7 @@ def plain(seen: Seen) -> dict[str, Any]:
         "rate": seen.look.overall_rate() if seen.over else seen.look.rate(),
         "seconds_left": left,
         "stages_without_estimate": list(unknown),
-        "processes": [asdict(one) for one in seen.look.processes],
+        "processes": [asdict(process) for process in seen.look.processes],
         "sent": list(seen.sent),
         "jobs": {job: {"state": state, "exit_status": code} for job, (state, code) in seen.jobs.states.items()},
         "tasks": [asdict(task) for task in seen.look.tasks],
@@ -203,11 +203,11 @@ def _running(seen: Seen) -> list[str]:
     running = sorted(seen.look.of("running"), key=lambda task: -task.took)
     if not running:
         return []
-    said = ["running now:"]
+    texts = ["running now:"]
     for task in running[:MOST_RUNNING]:
         audio = f", {task.advanced:.0f} of {task.seconds:.0f} s of audio" if task.advanced else ""
-        said.append(f"  {_name(task)}: {_place(task)}, for {duration(task.took)}{audio}")
-    return said + ([f"  and {len(running) - MOST_RUNNING} more"] if len(running) > MOST_RUNNING else [])
+        texts.append(f"  {_name(task)}: {_place(task)}, for {duration(task.took)}{audio}")
+    return texts + ([f"  and {len(running) - MOST_RUNNING} more"] if len(running) > MOST_RUNNING else [])
 
 
 def _name(task: TaskState) -> str:
@@ -226,24 +226,24 @@ def _speed(seen: Seen) -> list[str]:
     rate = seen.look.overall_rate() if seen.over else seen.look.rate()
     lately = not seen.over and (seen.lasted() or 0.0) > WINDOW_SECONDS
     over = f" over the last {WINDOW_SECONDS / 60:.0f} min" if lately else ""
-    said = [
+    texts = [
         f"rate: {f'{rate:.3g} x real time{over}' if rate else 'unknown'}, {done:.0f} of {total:.0f} s of audio done"
     ]
     if seen.over:
-        return said
+        return texts
     left, unknown = seen.look.left()
     without = f" (without {', '.join(unknown)}: nothing to go by yet)" if unknown else ""
     if left is None:
-        return [*said, "time left: unknown" if unknown else "all tasks are over: the results are gathered"]
-    return [*said, f"time left: about {duration(left)}{without}"]
+        return [*texts, "time left: unknown" if unknown else "all tasks are over: the results are gathered"]
+    return [*texts, f"time left: about {duration(left)}{without}"]
 
 
 def _hosts(seen: Seen) -> list[str]:
     """How many processes and tasks each machine has, or had."""
-    hosts = list(dict.fromkeys(one.host for one in seen.look.processes))
-    said = ["hosts:"]
+    hosts = list(dict.fromkeys(process.host for process in seen.look.processes))
+    texts = ["hosts:"]
     for host in hosts:
-        alive = sum(not one.over for one in seen.look.processes if one.host == host)
+        alive = sum(not process.over for process in seen.look.processes if process.host == host)
         counts = Counter(task.state for task in seen.look.tasks if task.host == host)
         named = [
             f"{sum(counts[state] for state in states)} {name}"
@@ -252,8 +252,8 @@ def _hosts(seen: Seen) -> list[str]:
         ]
         at_work = [] if seen.over else [f"{alive} process{'' if alive == 1 else 'es'} at work"]
         if named or alive:
-            said.append(f"  {shown(host)}: {', '.join([*at_work, *named])}")
-    return said if len(said) > 1 else []
+            texts.append(f"  {shown(host)}: {', '.join([*at_work, *named])}")
+    return texts if len(texts) > 1 else []
 
 
 def _jobs(seen: Seen) -> list[str]:
@@ -261,30 +261,30 @@ def _jobs(seen: Seen) -> list[str]:
         return []
     mains = slurm.mains(seen.sent)
     last = f" ({mains[-1]} gathers and reports when the others have ended)" if len(mains) > 1 and not seen.over else ""
-    said = [f"jobs of Slurm: {' '.join(mains)}{last}"]
+    texts = [f"jobs of Slurm: {' '.join(mains)}{last}"]
     if seen.jobs.refusal:
-        return [*said, f"  Slurm does not answer here ({shown(seen.jobs.refusal)})"]
+        return [*texts, f"  Slurm does not answer here ({shown(seen.jobs.refusal)})"]
     arrays: dict[str, Counter[str]] = {}
     for job, (state, _) in seen.jobs.states.items():
         arrays.setdefault(job.partition("_")[0], Counter())[state] += 1
     for job, states in list(arrays.items())[:MOST_JOBS]:
-        said.append(f"  {job}: " + ", ".join(f"{count} {state}" for state, count in sorted(states.items())))
-    said += [f"  and {len(arrays) - MOST_JOBS} more"] if len(arrays) > MOST_JOBS else []
-    return said if seen.over else [*said, f"to end it: scancel {' '.join(mains)}"]
+        texts.append(f"  {job}: " + ", ".join(f"{count} {state}" for state, count in sorted(states.items())))
+    texts += [f"  and {len(arrays) - MOST_JOBS} more"] if len(arrays) > MOST_JOBS else []
+    return texts if seen.over else [*texts, f"to end it: scancel {' '.join(mains)}"]
 
 
 def _failures(seen: Seen, most: int) -> list[str]:
     failed = seen.look.of("failed")
     if not failed:
         return []
-    said = ["", f"failures: {len(failed)}"]
+    texts = ["", f"failures: {len(failed)}"]
     for task in failed[:most]:
-        said.append(f"  {_name(task)} ({shown(task.stage)}; {_place(task)}, after {duration(task.took)}):")
-        said += [f"    {shown(one)}" for one in task.error.splitlines()]
+        texts.append(f"  {_name(task)} ({shown(task.stage)}; {_place(task)}, after {duration(task.took)}):")
+        texts += [f"    {shown(text)}" for text in task.error.splitlines()]
         last = task.trace.rstrip().splitlines()[-TRACE_LINES:]
-        said += [f"    | {shown(one)}" for one in last]
-        said.append(f"    log: {shown(task.log)}")
-    return said + ([f"  and {len(failed) - most} more: --json has all"] if len(failed) > most else [])
+        texts += [f"    | {shown(text)}" for text in last]
+        texts.append(f"    log: {shown(task.log)}")
+    return texts + ([f"  and {len(failed) - most} more: --json has all"] if len(failed) > most else [])
 
 
 def _reasons(seen: Seen) -> list[str]:
@@ -292,16 +292,16 @@ def _reasons(seen: Seen) -> list[str]:
     reasons = seen.record.get("reasons")
     if not seen.over or not isinstance(reasons, list) or seen.look.of("failed"):
         return []
-    return ["", *(shown(one) for reason in reasons for one in str(reason).splitlines()[:20])]
+    return ["", *(shown(text) for reason in reasons for text in str(reason).splitlines()[:20])]
 
 
 def duration(seconds: float) -> str:
     """A time in words: the two largest units."""
-    whole = max(0, round(seconds))
+    total = max(0, round(seconds))
     for size, unit, less, smaller in ((86400, "d", 3600, "h"), (3600, "h", 60, "min")):
-        if whole >= size:
-            rest = whole % size // less
-            return f"{whole // size} {unit}" + (f" {rest} {smaller}" if rest else "")
+        if total >= size:
+            rest = total % size // less
+            return f"{total // size} {unit}" + (f" {rest} {smaller}" if rest else "")
     return (
-        f"{whole // 60} min" if whole >= 300 else f"{whole // 60} min {whole % 60} s" if whole >= 60 else f"{whole} s"
+        f"{total // 60} min" if total >= 300 else f"{total // 60} min {total % 60} s" if total >= 60 else f"{total} s"
     )

@@ -37,7 +37,7 @@ def main(arguments: Sequence[str]) -> int:
     """
     log_to_stderr()
     parser = _parser()
-    options = parser.parse_args([_readable(one) for one in arguments])
+    options = parser.parse_args([_readable(argument) for argument in arguments])
     root = Path(options.root or os.environ.get("VOICE_PRIVACY_ROOT") or "exp").expanduser()
     _refuse_absent(root)
     actions: dict[str, Callable[[argparse.Namespace, Path], int]] = {
@@ -74,57 +74,67 @@ def _refuse_absent(root: Path) -> None:
 def _ls(options: argparse.Namespace, root: Path) -> int:
     store = root / "store"
     if options.stage is not None and options.stage not in inventory.stages(store):
-        known = inventory.stages(store)
-        raise ConfigError(f"the store has nothing of stage '{options.stage}'", where=str(store), remedy=f"its stages: {', '.join(known) or 'none'}")  # fmt: skip
-    found = sorted(inventory.artefacts(store, options.stage), key=lambda one: (one.stage, one.label, one.made, one.key))
-    odd = [one for one in found if one.problem or one.unread]
+        stages = inventory.stages(store)
+        raise ConfigError(f"the store has nothing of stage '{options.stage}'", where=str(store), remedy=f"its stages: {', '.join(stages) or 'none'}")  # fmt: skip
+    artefacts = sorted(
+        inventory.artefacts(store, options.stage),
+        key=lambda artefact: (artefact.stage, artefact.label, artefact.made, artefact.key),
+    )
+    odd = [artefact for artefact in artefacts if artefact.problem or artefact.unread]
     if options.json:
-        for one in found:
-            _json({**_plain(one), "bytes": one.bytes})
+        for artefact in artefacts:
+            _json({**_to_plain(artefact), "bytes": artefact.bytes})
     else:
         _table(
-            [one.stage, one.key[:ENOUGH], size(one.bytes), one.made or "?", one.host or "?", _labelled(one)]
-            for one in found
+            [
+                artefact.stage,
+                artefact.key[:ENOUGH],
+                size(artefact.bytes),
+                artefact.made or "?",
+                artefact.host or "?",
+                _labelled(artefact),
+            ]
+            for artefact in artefacts
         )
-        if not found:
+        if not artefacts:
             print(f"the store {root / 'store'} holds no artefacts")
-    for one in odd:
-        _say(f"warning: {one.stage} {one.key[:ENOUGH]}: {one.problem or one.unread}")
-    if any(one.problem for one in odd):
+    for artefact in odd:
+        _say(f"warning: {artefact.stage} {artefact.key[:ENOUGH]}: {artefact.problem or artefact.unread}")
+    if any(artefact.problem for artefact in odd):
         _say(
             f"warning: {_command(root)} verify sets damaged artefacts aside; the next run that needs them makes them again"
         )
     return 0
 
 
-def _labelled(one: Found) -> str:
-    return one.label + ("  DAMAGED" if one.problem else "  UNREADABLE" if one.unread else "")
+def _labelled(artefact: Found) -> str:
+    return artefact.label + ("  DAMAGED" if artefact.problem else "  UNREADABLE" if artefact.unread else "")
 
 
-def _plain(one: Found) -> dict[str, Any]:
+def _to_plain(artefact: Found) -> dict[str, Any]:
     return {
-        "stage": one.stage, "key": one.key, "digest": one.digest, "label": one.label, "made": one.made, "host": one.host,
-        "files": len(one.files), "path": str(one.folder), "damaged": one.problem, "unreadable": one.unread,
+        "stage": artefact.stage, "key": artefact.key, "digest": artefact.digest, "label": artefact.label, "made": artefact.made, "host": artefact.host,
+        "files": len(artefact.files), "path": str(artefact.folder), "damaged": artefact.problem, "unreadable": artefact.unread,
     }  # fmt: skip
 
 
 def _du(options: argparse.Namespace, root: Path) -> int:
-    found = inventory.usage(root / "store")
+    usage = inventory.usage(root / "store")
     runs = inventory.Room()
     for folder in used.folders(root):
         runs.add(1, inventory.weight(folder)[1])
     if options.json:
         rooms = {
-            kind: {name: vars(room) for name, room in several.items()}
-            for kind, several in (("stages", found.stages), ("others", found.others))
+            kind: {name: vars(room) for name, room in sizes.items()}
+            for kind, sizes in (("stages", usage.stages), ("others", usage.others))
         }
-        _json({**rooms, "runs": vars(runs), "total": found.total, "free": found.free})
+        _json({**rooms, "runs": vars(runs), "total": usage.total, "free": usage.free})
         return 0
-    rows = [[name, f"{room.count} artefacts", size(room.bytes)] for name, room in found.stages.items()]
-    for name, room in found.others.items():
+    rows = [[name, f"{room.count} artefacts", size(room.bytes)] for name, room in usage.stages.items()]
+    for name, room in usage.others.items():
         if room.count:
             rows.append([name, str(room.count), size(room.bytes), inventory.BESIDE.get(name, "")])
-    _table([*rows, ["total", "", size(found.total)], ["free", "", size(found.free)]])
+    _table([*rows, ["total", "", size(usage.total)], ["free", "", size(usage.free)]])
     if runs.count:
         print(f"beside the store: {runs.count} run folders, {size(runs.bytes)}")
     return 0
@@ -135,54 +145,56 @@ def _du(options: argparse.Namespace, root: Path) -> int:
 
 def _why(options: argparse.Namespace, root: Path) -> int:
     store = root / "store"
-    found = inventory.by_prefix(store, options.key)
-    if found.problem or found.unread:
-        runs = inventory.users(root, [found.key])[found.key]
+    artefact = inventory.by_prefix(store, options.key)
+    if artefact.problem or artefact.unread:
+        runs = inventory.users(root, [artefact.key])[artefact.key]
         remedy = f"{_command(root)} verify sets it aside; {inventory.made_again(root, runs)}"
         raise StageFailed(
-            f"{found.stage} {found.key} {'is damaged' if found.problem else 'cannot be read'}: {found.problem or found.unread}",
-            where=str(found.folder),
+            f"{artefact.stage} {artefact.key} {'is damaged' if artefact.problem else 'cannot be read'}: {artefact.problem or artefact.unread}",
+            where=str(artefact.folder),
             cause=f"used by {few(runs, 5)}" if runs else "no run in this root says that it used it",
-            remedy=remedy if found.problem else "give yourself the permission to read it",
+            remedy=remedy if artefact.problem else "give yourself the permission to read it",
         )
     web = inventory.Web.of(inventory.artefacts(store))
-    above, users = web.standing_on(found.key), inventory.users(root, [found.key])[found.key]
+    above, users = web.standing_on(artefact.key), inventory.users(root, [artefact.key])[artefact.key]
     if options.json:
-        said = {name: found.record[name] for name in ("parts", "notes", "files")}
-        _json({**_plain(found), **said, "sources": web.sources[found.key], "read_by": above, "runs": users})
+        fields = {name: artefact.record[name] for name in ("parts", "notes", "files")}
+        _json({**_to_plain(artefact), **fields, "sources": web.sources[artefact.key], "read_by": above, "runs": users})
         return 0
-    parts, notes = found.record["parts"], found.record["notes"]
-    print(shown(f"{found.stage} {found.key}"))
+    parts, notes = artefact.record["parts"], artefact.record["notes"]
+    print(shown(f"{artefact.stage} {artefact.key}"))
     took = f", in {notes['seconds']} s" if "seconds" in notes else ""
-    print(shown(f"  {found.label}, made {found.made or '?'} on {found.host or '?'}{took}"))
-    print(shown(f"  {found.folder}"))
+    print(shown(f"  {artefact.label}, made {artefact.made or '?'} on {artefact.host or '?'}{took}"))
+    print(shown(f"  {artefact.folder}"))
     output = parts.get("output")
     own = output.get("settings") if isinstance(output, dict) else {}
     _block("settings", _flat({**_mapping(parts.get("settings")), **_mapping(own)}))
-    _block("inputs", _inputs(found, web))
+    _block("inputs", _inputs(artefact, web))
     _block("code, by the versions that its files declare", _flat(_mapping(parts.get("code"))))
     _block("libraries", _flat(_mapping(parts.get("libraries"))))
-    known = {"key_version", "stage", "settings", "inputs", "output", "code", "libraries"}
-    _block("of which it is made besides", _flat({name: value for name, value in parts.items() if name not in known}))
+    shown_above = {"key_version", "stage", "settings", "inputs", "output", "code", "libraries"}
+    _block(
+        "of which it is made besides", _flat({name: value for name, value in parts.items() if name not in shown_above})
+    )
     _block("notes, which enter no key", _flat({name: value for name, value in notes.items() if name not in ("label", "seconds", "sources")}))  # fmt: skip
-    _block("files", [[name, size(entry["bytes"]), entry["sha256"][:ENOUGH]] for name, entry in found.files.items()])
-    _block("read for", [_named(key, web) for key in above] or [["nothing in this store"]])
+    _block("files", [[name, size(entry["bytes"]), entry["sha256"][:ENOUGH]] for name, entry in artefact.files.items()])
+    _block("read for", [_name_artefact(key, web) for key in above] or [["nothing in this store"]])
     _block("used by", [[name] for name in users] or [["no run in this root that says so"]])
     return 0
 
 
-def _inputs(found: Found, web: inventory.Web) -> list[list[str]]:
+def _inputs(artefact: Found, web: inventory.Web) -> list[list[str]]:
     """Each input with the artefacts that it was taken from, a line each; of one that was given, its digest."""
     rows = []
-    for name, keys in web.sources[found.key].items():
-        digest = inventory.inputs(found)[name]
+    for name, keys in web.sources[artefact.key].items():
+        digest = inventory.inputs(artefact)[name]
         for place, key in enumerate(keys):
             gone = [f"{key[:ENOUGH]}, which is not in this store"] if key != digest else [f"given: what has the digest {key[:ENOUGH]}"]  # fmt: skip
-            rows.append([name if place == 0 else "", *(_named(key, web) if key in web.known else gone)])
+            rows.append([name if place == 0 else "", *(_name_artefact(key, web) if key in web.known else gone)])
     return rows
 
 
-def _named(key: str, web: inventory.Web) -> list[str]:
+def _name_artefact(key: str, web: inventory.Web) -> list[str]:
     stage, label = web.known[key]
     return [stage, key[:ENOUGH], label]
 
@@ -216,15 +228,15 @@ def _verify(options: argparse.Namespace, root: Path) -> int:
     tell, total = _Told(), sum(inventory.weight(place)[1] for place in inventory.places(store))
     done = count = kept = 0
     wrong: list[Found] = []
-    for found in _checked(store):
-        count, done = count + 1, done + sum(entry["bytes"] for entry in found.files.values())
+    for artefact in _checked(store):
+        count, done = count + 1, done + sum(entry["bytes"] for entry in artefact.files.values())
         tell(done, total)
-        if not (found.problem or found.unread):
+        if not (artefact.problem or artefact.unread):
             continue
-        wrong.append(found)
-        print(shown(f"{found.stage} {found.key}: {found.problem or found.unread}"), flush=True)
-        if found.problem and not options.dry_run:
-            refused = inventory.set_aside(found)
+        wrong.append(artefact)
+        print(shown(f"{artefact.stage} {artefact.key}: {artefact.problem or artefact.unread}"), flush=True)
+        if artefact.problem and not options.dry_run:
+            refused = inventory.set_aside(artefact)
             if refused:
                 kept += 1
                 _say(f"warning: {refused}")
@@ -232,9 +244,9 @@ def _verify(options: argparse.Namespace, root: Path) -> int:
         print(f"{count} artefacts are whole ({size(done)})")
         return 0
     runs = _standing_on(wrong, root)
-    damaged = sum(bool(found.problem) for found in wrong)
+    damaged = sum(bool(artefact.problem) for artefact in wrong)
     unread = len(wrong) - damaged
-    said = " and ".join([*([f"{damaged} damaged"] if damaged else []), *([f"{unread} unreadable"] if unread else [])])
+    counts = " and ".join([*([f"{damaged} damaged"] if damaged else []), *([f"{unread} unreadable"] if unread else [])])
     permission = f"`chmod -R u+rwX {shlex.quote(str(store))}`"
     again = inventory.made_again(root, runs)
     aside = (
@@ -245,7 +257,7 @@ def _verify(options: argparse.Namespace, root: Path) -> int:
     if kept:
         aside = f"make the store one that you can write ({permission}), and then the same again"
     raise StageFailed(
-        f"of {count} artefacts {said}",
+        f"of {count} artefacts {counts}",
         where=str(store),
         cause="a disk or a copy that changed bytes, or a file that was edited" if damaged else "permissions, or a disk that fails",
         remedy=aside if damaged else f"give yourself the permission ({permission}), or see whether the disk is well",
@@ -254,11 +266,16 @@ def _verify(options: argparse.Namespace, root: Path) -> int:
 
 def _standing_on(wrong: Sequence[Found], root: Path) -> list[str]:
     """Say of what is wrong what it is, and which runs used it; all of these runs."""
-    users = inventory.users(root, [found.key for found in wrong])
+    users = inventory.users(root, [artefact.key for artefact in wrong])
     print("results of runs that stand on this:")
     _table(
-        [f"  {found.stage}", found.key[:ENOUGH], found.label, ", ".join(users[found.key]) or "no run that says so"]
-        for found in wrong
+        [
+            f"  {artefact.stage}",
+            artefact.key[:ENOUGH],
+            artefact.label,
+            ", ".join(users[artefact.key]) or "no run that says so",
+        ]
+        for artefact in wrong
     )
     return sorted({run for runs in users.values() for run in runs})
 
@@ -269,17 +286,17 @@ def _checked(store: Path) -> Iterator[Found]:
     with ThreadPoolExecutor(workers) as pool:
         waiting: deque[Future[Found | None]] = deque()
         try:
-            for found in inventory.artefacts(store):
-                waiting.append(pool.submit(inventory.checked, found))
+            for artefact in inventory.artefacts(store):
+                waiting.append(pool.submit(inventory.checked, artefact))
                 if len(waiting) > 4 * workers:
-                    yield from _there(waiting.popleft())
+                    yield from _wait(waiting.popleft())
             while waiting:
-                yield from _there(waiting.popleft())
+                yield from _wait(waiting.popleft())
         finally:
             pool.shutdown(wait=True, cancel_futures=True)
 
 
-def _there(future: Future[Found | None]) -> Iterator[Found]:
+def _wait(future: Future[Found | None]) -> Iterator[Found]:
     found = future.result()
     if found is not None:
         yield found
@@ -292,8 +309,8 @@ def _gc(options: argparse.Namespace, root: Path) -> int:
     keep = [used.folder(root, name) for name in options.keep]
     plan = collect.plan(root, keep, options.younger, options.idle_weights)
     stages: dict[str, inventory.Room] = {}
-    for found in plan.goes:
-        stages.setdefault(found.stage, inventory.Room()).add(1, found.bytes)
+    for artefact in plan.goes:
+        stages.setdefault(artefact.stage, inventory.Room()).add(1, artefact.bytes)
     _table([name, f"{room.count} artefacts", size(room.bytes)] for name, room in stages.items())
     runs = [run.name for run in keep]
     print(shown(f"kept: {plan.kept} artefacts that {few(runs, 5)} used" + (f"; {plan.young} younger than {options.younger:g} hours" if plan.young else "")))  # fmt: skip
@@ -399,8 +416,8 @@ def _parser() -> argparse.ArgumentParser:
     du = action("du", "say how much room the stages and the other things in the store take")
     why = action("why", "say what an artefact is made of, what was made from it, and which runs used it")
     why.add_argument("key", help="the first digits of its key, as many as tell it apart")
-    for one in (ls, du, why):
-        one.add_argument("--json", action="store_true", help="JSON, a line an artefact")
+    for action_parser in (ls, du, why):
+        action_parser.add_argument("--json", action="store_true", help="JSON, a line an artefact")
     verify = action(
         "verify", "hash every artefact; set aside what is damaged, so that the next run makes it again (exit 5)"
     )
