@@ -6,11 +6,12 @@ import argparse
 import difflib
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 import yaml
 
 from pipeline import caches, conformance
+from pipeline.cli.options import Parser
 from pipeline.errors import ConfigError, Fault
 from pipeline.registry import ROOMS, Kind, component, names
 from pipeline.tables import bounds
@@ -23,7 +24,7 @@ def main(arguments: Sequence[str]) -> int:
     Raises:
         ConfigError: usage, or a contract that is not kept, with all faults.
     """
-    options = _parser().parse_args(arguments)
+    options = _parser().parse(arguments)
     caches.use(caches.default())
     kinds = [kind for kind in ROOMS if options.name in _names(kind) and options.kind in (None, kind)]
     if not kinds:
@@ -87,13 +88,8 @@ def _values(settings: Sequence[str]) -> dict[str, Any]:
     return values
 
 
-class _Parser(argparse.ArgumentParser):
-    def error(self, message: str) -> NoReturn:
-        raise ConfigError(message, remedy=f"`{self.prog} --help` shows the options")
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = _Parser(
+def _parser() -> Parser:
+    parser = Parser(
         prog="voice-privacy check-plugin",
         description="Asks a component everything that its contract says, and names what could not be asked here.",
         epilog="exit status: 0 the contract is kept, 2 it is not, or usage",

@@ -5,12 +5,12 @@ from __future__ import annotations
 import argparse
 import difflib
 import logging
-import os
 import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pipeline.cli.options import Parser, find_root
 from pipeline.cli.output import log_to_stderr
 from pipeline.errors import ConfigError, Fault
 
@@ -36,14 +36,14 @@ def main(arguments: Sequence[str]) -> int:
         DataError: the files of a run are not what it wrote.
     """
     log_to_stderr()
-    options = _parser().parse_args([_readable(argument) for argument in arguments])
+    options = _parser().parse(arguments)
     if options.format == "bibtex" and options.what:
         raise ConfigError(
             "BibTeX is of the program and its sources, not of a table",
             where=f"--what {options.what}",
             remedy=_command(options.runs, "bibtex"),
         )
-    root = Path(options.root or os.environ.get("VOICE_PRIVACY_ROOT", "").strip() or "exp").expanduser()
+    root = find_root(options.root)
     runs = _read(options.runs, root, options)
     if options.format in ("csv", "bibtex"):
         _warn(runs)
@@ -59,12 +59,13 @@ def main(arguments: Sequence[str]) -> int:
     return 0
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+def _parser() -> Parser:
+    parser = Parser(
         prog="voice-privacy export",
         description="Print tables of finished runs for a paper, or for another program: voice-privacy export RUN --format latex > "
         "table.tex. Of several runs, one table.",
     )
+    parser.overrides = ("paths.root", "recipe")
     parser.add_argument("runs", nargs="+", metavar="RUN", help="a run folder, or its name below ROOT/runs")
     parser.add_argument("--format", choices=FORMATS, default="markdown", help="latex needs the package booktabs")
     parser.add_argument(
@@ -77,14 +78,6 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--recipe", default="", help="whose scorecard, where it is not that of the run's recipe")
     parser.add_argument("--root", help="where the runs lie: their paths.root ($VOICE_PRIVACY_ROOT, else ./exp)")
     return parser
-
-
-def _readable(argument: str) -> str:
-    """Whoever comes from a run writes ``paths.root=DIR`` and ``recipe=NAME``."""
-    for name in ("paths.root", "recipe"):
-        if argument.startswith(f"{name}="):
-            return argument.replace(f"{name}=", f"--{name.rpartition('.')[2]}=", 1)
-    return argument
 
 
 def _command(runs: Sequence[str | Path], kind: str, what: str = "", more: Sequence[str] = ()) -> str:

@@ -6,12 +6,13 @@ import argparse
 import dataclasses
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 
 from pipeline import metrics
 from pipeline.cli import score_disclosure
+from pipeline.cli.options import Parser
 from pipeline.cli.score_report import Report, check_order, check_output, warn, write
 from pipeline.datasets.scores import joins as score_joins
 from pipeline.datasets.scores.joins import JoinedTrials
@@ -53,13 +54,8 @@ def main(arguments: Sequence[str]) -> int:
 # Arguments -----------------------------------------------------------------------------------------------------------
 
 
-class _Parser(argparse.ArgumentParser):
-    def error(self, message: str) -> NoReturn:
-        raise ConfigError(message, remedy=f"`{self.prog} --help` shows the options")
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = _Parser(
+def _parser() -> Parser:
+    parser = Parser(
         prog="voice-privacy from-scores",
         allow_abbrev=False,
         formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -71,7 +67,7 @@ def _parser() -> argparse.ArgumentParser:
             "exit status: 0 done, 2 usage, 3 data that are refused (nothing is written)"
         ),
     )
-    verbs = parser.add_subparsers(dest="what", required=True, metavar="WHAT", parser_class=_Parser)
+    verbs = parser.add_subparsers(dest="what", required=True, metavar="WHAT", parser_class=Parser)
 
     verb = _verb(verbs, "trials", "EER, Cllr, ZEBRA, linkability and TPR of a list of trials", _trials)
     verb.add_argument("--scores", type=Path, required=True)
@@ -120,7 +116,9 @@ def _verb(
     parser: argparse.ArgumentParser = verbs.add_parser(name, help=text, description=text, allow_abbrev=False)
     parser.set_defaults(act=act)
     parser.add_argument("--json", required=True, metavar="OUT", help="where the result goes; - is standard output")
-    parser.add_argument("--replicates", type=read_whole_number, default=1000, help="0: no intervals and no bands (default 1000)")
+    parser.add_argument(
+        "--replicates", type=read_whole_number, default=1000, help="0: no intervals and no bands (default 1000)"
+    )
     parser.add_argument("--seed", type=read_whole_number, default=0, help="of the draws (default 0)")
     parser.add_argument(
         "--distance",

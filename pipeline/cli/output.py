@@ -15,7 +15,7 @@ import os
 import re
 import sys
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, TextIO, cast
 
 HANDLER = "voice_privacy.ascii_forms"
@@ -70,6 +70,17 @@ class Escaping(io.TextIOWrapper):
     def write(self, text: str) -> int:
         super().write(escaped(text))
         return len(text)
+
+
+def align_columns(rows: Sequence[Sequence[str]], numbers: bool = False) -> list[str]:
+    """Rows in columns, a line each; with ``numbers`` all but the first column are set to the right."""
+    count = max(map(len, rows), default=0)
+    widths = [max(len(row[place]) for row in rows if len(row) > place) for place in range(count)]
+    lines = []
+    for row in rows:
+        cells = [cell.rjust(width) if numbers and place else cell.ljust(width) for place, (cell, width) in enumerate(zip(row, widths))]  # fmt: skip
+        lines.append("  ".join(cells).rstrip())
+    return lines
 
 
 def for_rich(stream: TextIO) -> TextIO:

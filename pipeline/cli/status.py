@@ -5,10 +5,8 @@ Nothing heavy is imported here: the answer is wanted at once.
 
 from __future__ import annotations
 
-import argparse
 import difflib
 import json
-import os
 import re
 import sys
 import time
@@ -19,6 +17,7 @@ from typing import Any
 
 from pipeline import slurm
 from pipeline.cli import status_text
+from pipeline.cli.options import Parser, find_root
 from pipeline.cli.output import for_rich
 from pipeline.cli.status_text import Seen
 from pipeline.engine.followed import Journals
@@ -40,8 +39,12 @@ def main(arguments: Sequence[str]) -> int:
     Raises:
         ConfigError: there is no such run.
     """
-    options = _parser().parse_args(arguments)
-    root, wanted = _root(options)
+    options = _parser().parse(arguments)
+    root, wanted = find_root(options.root).absolute(), options.run[0] if options.run else ""
+    if len(options.run) > 1:
+        raise ConfigError(
+            "status tells of one run", where=" ".join(options.run), remedy=f"voice-privacy status {wanted}"
+        )
     folder = find(wanted, root)
     watch = Watch(folder)
     if options.follow:
@@ -58,12 +61,13 @@ def main(arguments: Sequence[str]) -> int:
     return 0
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+def _parser() -> Parser:
+    parser = Parser(
         prog="voice-privacy status",
         description="Say how far a run is: its tasks by stage, what goes on where, rate, time left, and what failed. "
         "The exit status is 0 if that could be told, and with --follow that of the run.",
     )
+    parser.overrides = ("paths.root",)
     parser.add_argument("run", nargs="*", metavar="RUN", help="a run folder or its id; the newest run if none is given")
     parser.add_argument(
         "--root",
@@ -72,16 +76,6 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--follow", action="store_true", help="go on until the run ends")
     parser.add_argument("--json", action="store_true", help="everything as JSON, with all tasks")
     return parser
-
-
-def _root(options: argparse.Namespace) -> tuple[Path, str]:
-    """``paths.root``, and the run that is asked for: '' for the newest."""
-    roots = [word.partition("=")[2] for word in options.run if word.startswith("paths.root=")]
-    runs = [word for word in options.run if not word.startswith("paths.root=")]
-    if len(runs) > 1:
-        raise ConfigError("status tells of one run", where=" ".join(runs), remedy=f"voice-privacy status {runs[0]}")
-    root = options.root or (roots[-1] if roots else os.environ.get("VOICE_PRIVACY_ROOT", "").strip()) or "./exp"
-    return Path(root).absolute(), runs[0] if runs else ""
 
 
 def find(wanted: str, root: Path) -> Path:

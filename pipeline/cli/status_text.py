@@ -5,12 +5,13 @@ from __future__ import annotations
 import calendar
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from pipeline import slurm
+from pipeline.cli.output import align_columns
 from pipeline.engine.followed import WINDOW_SECONDS, Look, State, TaskState
 from pipeline.engine.journal import FOLDER
 from pipeline.faults import shown
@@ -180,7 +181,7 @@ def _table(seen: Seen) -> list[str]:
     rows = [["stage", *heads, "total"]]
     for stage, counts in [*stages.items(), ("all", total)]:
         rows.append([shown(stage), *(str(counts[name]) for name in names), str(sum(counts.values()))])
-    return aligned(rows)
+    return align_columns(rows, numbers=True)
 
 
 def _lacking(seen: Seen) -> list[str]:
@@ -188,15 +189,6 @@ def _lacking(seen: Seen) -> list[str]:
     if seen.record.get("state") != "done" or all(task.is_done for task in seen.look.tasks):
         return []
     return [f"the run is done, so all its tasks are: lines are missing in {seen.folder / FOLDER}"]
-
-
-def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
-    """A table in plain text: the first column to the left, numbers to the right."""
-    widths = [max(map(len, column)) for column in zip(*rows)]
-    return [
-        "  ".join([row[0].ljust(widths[0]), *(cell.rjust(width) for cell, width in zip(row[1:], widths[1:]))])
-        for row in rows
-    ]
 
 
 def _running(seen: Seen) -> list[str]:

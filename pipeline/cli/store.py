@@ -6,18 +6,20 @@ Nothing heavy is imported here: the verb answers at once.
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import os
 import shlex
 import sys
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
-from pipeline.cli.output import log_to_stderr
+from pipeline.cli.options import Parser, find_root
+from pipeline.cli.output import align_columns, log_to_stderr
 from pipeline.engine import collect, inventory, leftovers, used
 from pipeline.engine.inventory import ENOUGH, Found
 from pipeline.errors import ConfigError, StageFailed
@@ -36,9 +38,8 @@ def main(arguments: Sequence[str]) -> int:
         PipelineError: usage; a store, run or artefact that is not there or not sound.
     """
     log_to_stderr()
-    parser = _parser()
-    options = parser.parse_args([_readable(argument) for argument in arguments])
-    root = Path(options.root or os.environ.get("VOICE_PRIVACY_ROOT") or "exp").expanduser()
+    options = _parser().parse(arguments)
+    root = find_root(options.root)
     _refuse_absent(root)
     actions: dict[str, Callable[[argparse.Namespace, Path], int]] = {
         "ls": _ls, "du": _du, "why": _why, "verify": _verify, "gc": _gc,
@@ -46,11 +47,6 @@ def main(arguments: Sequence[str]) -> int:
     status = actions[options.action](options, root)
     sys.stdout.flush()
     return status
-
-
-def _readable(argument: str) -> str:
-    """Whoever comes from a run writes ``paths.root=DIR``."""
-    return argument.replace("paths.root=", "--root=", 1) if argument.startswith("paths.root=") else argument
 
 
 def _refuse_absent(root: Path) -> None:
@@ -73,49 +69,39 @@ def _refuse_absent(root: Path) -> None:
 
 def _ls(options: argparse.Namespace, root: Path) -> int:
     store = root / "store"
-    if options.stage is not None and options.stage not in inventory.stages(store):
-        stages = inventory.stages(store)
-        raise ConfigError(f"the store has nothing of stage '{options.stage}'", where=str(store), remedy=f"its stages: {', '.join(stages) or 'none'}")  # fmt: skip
+    stages = inventory.stages(store)
+    if options.stage is not None and options.stage not in stages:
+        remedy = f"its stages: {', '.join(stages) or 'none'}"
+        raise ConfigError(f"the store has nothing of stage '{options.stage}'", where=str(store), remedy=remedy)
     artefacts = sorted(
-        inventory.artefacts(store, options.stage),
-        key=lambda artefact: (artefact.stage, artefact.label, artefact.made, artefact.key),
+        inventory.artefacts(store, options.stage), key=lambda each: (each.stage, each.label, each.made, each.key)
     )
-    odd = [artefact for artefact in artefacts if artefact.problem or artefact.unread]
     if options.json:
         for artefact in artefacts:
-            _json({**_to_plain(artefact), "bytes": artefact.bytes})
+            print(json.dumps({**_to_plain(artefact), "bytes": artefact.bytes}))
+    elif not artefacts:
+        print(f"the store {store} holds no artefacts")
     else:
-        _table(
-            [
-                artefact.stage,
-                artefact.key[:ENOUGH],
-                size(artefact.bytes),
-                artefact.made or "?",
-                artefact.host or "?",
-                _labelled(artefact),
-            ]
-            for artefact in artefacts
-        )
-        if not artefacts:
-            print(f"the store {root / 'store'} holds no artefacts")
-    for artefact in odd:
-        _say(f"warning: {artefact.stage} {artefact.key[:ENOUGH]}: {artefact.problem or artefact.unread}")
-    if any(artefact.problem for artefact in odd):
-        _say(
-            f"warning: {_command(root)} verify sets damaged artefacts aside; the next run that needs them makes them again"
-        )
+        rows = []
+        for each in artefacts:
+            state = "  DAMAGED" if each.problem else "  UNREADABLE" if each.unread else ""
+            rows.append([*_identify(each), size(each.bytes), each.made or "?", each.host or "?", each.label + state])
+        _print_table(rows)
+    for artefact in artefacts:
+        if artefact.problem or artefact.unread:
+            _warn(f"{' '.join(_identify(artefact))}: {artefact.problem or artefact.unread}")
+    if any(artefact.problem for artefact in artefacts):
+        _warn(f"{_command(root)} verify sets damaged artefacts aside; the next run that needs them makes them again")
     return 0
 
 
-def _labelled(artefact: Found) -> str:
-    return artefact.label + ("  DAMAGED" if artefact.problem else "  UNREADABLE" if artefact.unread else "")
+def _identify(artefact: Found) -> list[str]:
+    return [artefact.stage, artefact.key[:ENOUGH]]
 
 
 def _to_plain(artefact: Found) -> dict[str, Any]:
-    return {
-        "stage": artefact.stage, "key": artefact.key, "digest": artefact.digest, "label": artefact.label, "made": artefact.made, "host": artefact.host,
-        "files": len(artefact.files), "path": str(artefact.folder), "damaged": artefact.problem, "unreadable": artefact.unread,
-    }  # fmt: skip
+    fields = {name: getattr(artefact, name) for name in ("stage", "key", "digest", "label", "made", "host")}
+    return {**fields, "files": len(artefact.files), "path": str(artefact.folder), "damaged": artefact.problem, "unreadable": artefact.unread}  # fmt: skip
 
 
 def _du(options: argparse.Namespace, root: Path) -> int:
@@ -124,17 +110,18 @@ def _du(options: argparse.Namespace, root: Path) -> int:
     for folder in used.folders(root):
         runs.add(1, inventory.weight(folder)[1])
     if options.json:
-        rooms = {
-            kind: {name: vars(room) for name, room in sizes.items()}
-            for kind, sizes in (("stages", usage.stages), ("others", usage.others))
-        }
-        _json({**rooms, "runs": vars(runs), "total": usage.total, "free": usage.free})
+        stages, others = ({name: vars(room) for name, room in rooms.items()} for rooms in (usage.stages, usage.others))
+        print(
+            json.dumps(
+                {"stages": stages, "others": others, "runs": vars(runs), "total": usage.total, "free": usage.free}
+            )
+        )
         return 0
     rows = [[name, f"{room.count} artefacts", size(room.bytes)] for name, room in usage.stages.items()]
     for name, room in usage.others.items():
         if room.count:
             rows.append([name, str(room.count), size(room.bytes), inventory.BESIDE.get(name, "")])
-    _table([*rows, ["total", "", size(usage.total)], ["free", "", size(usage.free)]])
+    _print_table([*rows, ["total", "", size(usage.total)], ["free", "", size(usage.free)]])
     if runs.count:
         print(f"beside the store: {runs.count} run folders, {size(runs.bytes)}")
     return 0
@@ -159,7 +146,11 @@ def _why(options: argparse.Namespace, root: Path) -> int:
     above, users = web.standing_on(artefact.key), inventory.users(root, [artefact.key])[artefact.key]
     if options.json:
         fields = {name: artefact.record[name] for name in ("parts", "notes", "files")}
-        _json({**_to_plain(artefact), **fields, "sources": web.sources[artefact.key], "read_by": above, "runs": users})
+        print(
+            json.dumps(
+                {**_to_plain(artefact), **fields, "sources": web.sources[artefact.key], "read_by": above, "runs": users}
+            )
+        )
         return 0
     parts, notes = artefact.record["parts"], artefact.record["notes"]
     print(shown(f"{artefact.stage} {artefact.key}"))
@@ -202,7 +193,7 @@ def _name_artefact(key: str, web: inventory.Web) -> list[str]:
 def _block(title: str, rows: Sequence[Sequence[str]]) -> None:
     if rows:
         print(f"{title}:")
-        _table([["  " + str(row[0]), *row[1:]] for row in rows])
+        _print_table([["  " + str(row[0]), *row[1:]] for row in rows])
 
 
 def _mapping(value: object) -> dict[str, Any]:
@@ -225,28 +216,34 @@ def _flat(values: dict[str, Any], above: str = "") -> list[list[str]]:
 
 def _verify(options: argparse.Namespace, root: Path) -> int:
     store = root / "store"
-    tell, total = _Told(), sum(inventory.weight(place)[1] for place in inventory.places(store))
-    done = count = kept = 0
+    told, total = time.monotonic(), sum(inventory.weight(place)[1] for place in inventory.places(store))
+    done = count = 0
+    refused: list[str] = []
     wrong: list[Found] = []
-    for artefact in _checked(store):
+    for artefact in _hash_all(store):
         count, done = count + 1, done + sum(entry["bytes"] for entry in artefact.files.values())
-        tell(done, total)
+        if time.monotonic() - told > TELL_SECONDS:
+            told = time.monotonic()
+            print(f"hashed {size(done)} of {size(total)}", file=sys.stderr)
         if not (artefact.problem or artefact.unread):
             continue
         wrong.append(artefact)
         print(shown(f"{artefact.stage} {artefact.key}: {artefact.problem or artefact.unread}"), flush=True)
         if artefact.problem and not options.dry_run:
-            refused = inventory.set_aside(artefact)
-            if refused:
-                kept += 1
-                _say(f"warning: {refused}")
+            refused += filter(None, [inventory.set_aside(artefact)])
+    for text in refused:
+        _warn(text)
     if not wrong:
         print(f"{count} artefacts are whole ({size(done)})")
         return 0
-    runs = _standing_on(wrong, root)
+    users = inventory.users(root, [artefact.key for artefact in wrong])
+    print("results of runs that stand on this:")
+    rows = [[*_identify(each), each.label, ", ".join(users[each.key]) or "no run that says so"] for each in wrong]
+    _print_table([["  " + row[0], *row[1:]] for row in rows])
+    runs = sorted({run for names in users.values() for run in names})
     damaged = sum(bool(artefact.problem) for artefact in wrong)
-    unread = len(wrong) - damaged
-    counts = " and ".join([*([f"{damaged} damaged"] if damaged else []), *([f"{unread} unreadable"] if unread else [])])
+    states = {"damaged": damaged, "unreadable": len(wrong) - damaged}
+    counts = " and ".join(f"{number} {state}" for state, number in states.items() if number)
     permission = f"`chmod -R u+rwX {shlex.quote(str(store))}`"
     again = inventory.made_again(root, runs)
     aside = (
@@ -254,7 +251,7 @@ def _verify(options: argparse.Namespace, root: Path) -> int:
         if options.dry_run
         else f"what is damaged is set aside; {again}"
     )
-    if kept:
+    if refused:
         aside = f"make the store one that you can write ({permission}), and then the same again"
     raise StageFailed(
         f"of {count} artefacts {counts}",
@@ -264,42 +261,23 @@ def _verify(options: argparse.Namespace, root: Path) -> int:
     )  # fmt: skip
 
 
-def _standing_on(wrong: Sequence[Found], root: Path) -> list[str]:
-    """Say of what is wrong what it is, and which runs used it; all of these runs."""
-    users = inventory.users(root, [artefact.key for artefact in wrong])
-    print("results of runs that stand on this:")
-    _table(
-        [
-            f"  {artefact.stage}",
-            artefact.key[:ENOUGH],
-            artefact.label,
-            ", ".join(users[artefact.key]) or "no run that says so",
-        ]
-        for artefact in wrong
-    )
-    return sorted({run for runs in users.values() for run in runs})
-
-
-def _checked(store: Path) -> Iterator[Found]:
+def _hash_all(store: Path) -> Iterator[Found]:
     """All artefacts, hashed by as many threads as there are cores; by stage and key."""
     workers = min(16, len(os.sched_getaffinity(0)))
     with ThreadPoolExecutor(workers) as pool:
         waiting: deque[Future[Found | None]] = deque()
         try:
-            for artefact in inventory.artefacts(store):
-                waiting.append(pool.submit(inventory.checked, artefact))
-                if len(waiting) > 4 * workers:
-                    yield from _wait(waiting.popleft())
-            while waiting:
-                yield from _wait(waiting.popleft())
+            for artefact in itertools.chain(inventory.artefacts(store), itertools.repeat(None)):
+                if artefact is not None:
+                    waiting.append(pool.submit(inventory.checked, artefact))
+                elif not waiting:
+                    return
+                if artefact is None or len(waiting) > 4 * workers:
+                    hashed = waiting.popleft().result()
+                    if hashed is not None:
+                        yield hashed
         finally:
             pool.shutdown(wait=True, cancel_futures=True)
-
-
-def _wait(future: Future[Found | None]) -> Iterator[Found]:
-    found = future.result()
-    if found is not None:
-        yield found
 
 
 # Removing ------------------------------------------------------------------------------------------------------------
@@ -311,7 +289,7 @@ def _gc(options: argparse.Namespace, root: Path) -> int:
     stages: dict[str, inventory.Room] = {}
     for artefact in plan.goes:
         stages.setdefault(artefact.stage, inventory.Room()).add(1, artefact.bytes)
-    _table([name, f"{room.count} artefacts", size(room.bytes)] for name, room in stages.items())
+    _print_table([name, f"{room.count} artefacts", size(room.bytes)] for name, room in stages.items())
     runs = [run.name for run in keep]
     print(shown(f"kept: {plan.kept} artefacts that {few(runs, 5)} used" + (f"; {plan.young} younger than {options.younger:g} hours" if plan.young else "")))  # fmt: skip
     if plan.idle:
@@ -350,44 +328,19 @@ def size(count: int) -> str:
     return f"{value:.1f} {unit}"
 
 
-def _table(rows: Iterator[list[str]] | Sequence[list[str]] | Any) -> None:
-    """Rows in columns."""
-    texts = [[shown(str(cell)) for cell in row] for row in rows]
-    widths = [max(len(row[place]) for row in texts if len(row) > place) for place in range(max(map(len, texts), default=0))]  # fmt: skip
-    for row in texts:
-        print("  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip())
+def _print_table(rows: Iterable[Sequence[object]]) -> None:
+    print("\n".join(align_columns([[shown(str(cell)) for cell in row] for row in rows])))
 
 
-def _json(record: dict[str, Any]) -> None:
-    print(json.dumps(record))
-
-
-def _say(line: str) -> None:
-    print(shown(line), file=sys.stderr)
+def _warn(text: str) -> None:
+    print(shown(f"warning: {text}"), file=sys.stderr)
 
 
 def _command(root: Path) -> str:
     return f"voice-privacy store --root {shlex.quote(str(root))}"
 
 
-class _Told:
-    """Says on standard error how much has been hashed."""
-
-    def __init__(self) -> None:
-        self.last = time.monotonic()
-
-    def __call__(self, done: int, total: int) -> None:
-        if time.monotonic() - self.last > TELL_SECONDS:
-            self.last = time.monotonic()
-            _say(f"hashed {size(done)} of {size(total)}")
-
-
 # Usage ---------------------------------------------------------------------------------------------------------------
-
-
-class _Parser(argparse.ArgumentParser):
-    def error(self, message: str) -> NoReturn:
-        raise ConfigError(message, remedy=f"`{self.prog} --help` shows the options")
 
 
 def _hours(text: str) -> float:
@@ -397,14 +350,15 @@ def _hours(text: str) -> float:
     return value
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = _Parser(
+def _parser() -> Parser:
+    parser = Parser(
         prog="voice-privacy store",
         description="Looks after the store: results by key, which runs share. Only gc and verify change anything.",
         epilog="exit status: 0 done, 2 usage, 3 a list that is not what was written, 5 damaged artefacts, or a disk that refuses",
     )  # fmt: skip
     parser.add_argument("--root", help="paths.root of the runs (default: VOICE_PRIVACY_ROOT, else ./exp)")
-    common = _Parser(add_help=False)
+    parser.overrides = ("paths.root",)
+    common = Parser(add_help=False)
     common.add_argument("--root", default=argparse.SUPPRESS, help="paths.root of the runs")
     actions = parser.add_subparsers(dest="action", required=True, metavar="ls|du|why|verify|gc")
 
