@@ -10,7 +10,7 @@ from typing import Any
 
 import yaml
 
-from pipeline import caches, conformance
+from pipeline import conformance, host
 from pipeline.cli.options import Parser
 from pipeline.errors import ConfigError, Fault
 from pipeline.registry import ROOMS, Kind, component, names
@@ -25,7 +25,7 @@ def main(arguments: Sequence[str]) -> int:
         ConfigError: usage, or a contract that is not kept, with all faults.
     """
     options = _parser().parse(arguments)
-    caches.use(caches.default())
+    host.use_cache_folder(host.find_cache_folder())
     kinds = [kind for kind in ROOMS if options.name in _names(kind) and options.kind in (None, kind)]
     if not kinds:
         component_names = sorted({name for kind in ROOMS for name in _names(kind)})

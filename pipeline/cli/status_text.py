@@ -12,10 +12,10 @@ from typing import Any
 
 from pipeline import slurm
 from pipeline.cli.output import align_columns
-from pipeline.engine.followed import WINDOW_SECONDS, Look, State, TaskState
 from pipeline.engine.journal import FOLDER
-from pipeline.faults import shown
-from pipeline.processes import from_plain
+from pipeline.engine.journal_reader import WINDOW_SECONDS, Snapshot, State, TaskState
+from pipeline.faults import escape_unprintable
+from pipeline.processes import read_owner
 from pipeline.tables import status
 
 TRACE_LINES = 5
@@ -43,7 +43,7 @@ class Seen:
     folder: Path
     record: Mapping[str, Any]
     over: bool
-    look: Look
+    look: Snapshot
     jobs: slurm.Answer
     alive: float
     sent: tuple[str, ...] = ()
@@ -154,7 +154,7 @@ def _state(seen: Seen) -> str:
         return f"it has ended; {status.in_words(record)}"
     if not seen.over:
         # Of a run that was sent it is whoever sent it.
-        owner = None if state == status.SUBMITTED or len(seen.sent) > 1 else from_plain(record.get("process"))
+        owner = None if state == status.SUBMITTED or len(seen.sent) > 1 else read_owner(record.get("process"))
         since = f" since {record['started']}{time_of}" if "started" in record else ""
         return (
             f"{status.in_words(record)}"
@@ -180,7 +180,7 @@ def _table(seen: Seen) -> list[str]:
     heads = ["not begun" if name == "waiting" and seen.over else name for name in names]
     rows = [["stage", *heads, "total"]]
     for stage, counts in [*stages.items(), ("all", total)]:
-        rows.append([shown(stage), *(str(counts[name]) for name in names), str(sum(counts.values()))])
+        rows.append([escape_unprintable(stage), *(str(counts[name]) for name in names), str(sum(counts.values()))])
     return align_columns(rows, numbers=True)
 
 
@@ -203,11 +203,13 @@ def _running(seen: Seen) -> list[str]:
 
 
 def _name(task: TaskState) -> str:
-    return shown(task.label) or task.id
+    return escape_unprintable(task.label) or task.id
 
 
 def _place(task: TaskState) -> str:
-    return shown(" ".join(filter(None, [f"{task.host}, process {task.pid}", task.where and f"({task.where})"])))
+    return escape_unprintable(
+        " ".join(filter(None, [f"{task.host}, process {task.pid}", task.where and f"({task.where})"]))
+    )
 
 
 def _speed(seen: Seen) -> list[str]:
@@ -244,18 +246,18 @@ def _hosts(seen: Seen) -> list[str]:
         ]
         at_work = [] if seen.over else [f"{alive} process{'' if alive == 1 else 'es'} at work"]
         if named or alive:
-            texts.append(f"  {shown(host)}: {', '.join([*at_work, *named])}")
+            texts.append(f"  {escape_unprintable(host)}: {', '.join([*at_work, *named])}")
     return texts if len(texts) > 1 else []
 
 
 def _jobs(seen: Seen) -> list[str]:
     if not seen.sent:
         return []
-    mains = slurm.mains(seen.sent)
+    mains = slurm.list_main_ids(seen.sent)
     last = f" ({mains[-1]} gathers and reports when the others have ended)" if len(mains) > 1 and not seen.over else ""
     texts = [f"jobs of Slurm: {' '.join(mains)}{last}"]
     if seen.jobs.refusal:
-        return [*texts, f"  Slurm does not answer here ({shown(seen.jobs.refusal)})"]
+        return [*texts, f"  Slurm does not answer here ({escape_unprintable(seen.jobs.refusal)})"]
     arrays: dict[str, Counter[str]] = {}
     for job, (state, _) in seen.jobs.states.items():
         arrays.setdefault(job.partition("_")[0], Counter())[state] += 1
@@ -271,11 +273,13 @@ def _failures(seen: Seen, most: int) -> list[str]:
         return []
     texts = ["", f"failures: {len(failed)}"]
     for task in failed[:most]:
-        texts.append(f"  {_name(task)} ({shown(task.stage)}; {_place(task)}, after {duration(task.took)}):")
-        texts += [f"    {shown(text)}" for text in task.error.splitlines()]
+        texts.append(
+            f"  {_name(task)} ({escape_unprintable(task.stage)}; {_place(task)}, after {duration(task.took)}):"
+        )
+        texts += [f"    {escape_unprintable(text)}" for text in task.error.splitlines()]
         last = task.trace.rstrip().splitlines()[-TRACE_LINES:]
-        texts += [f"    | {shown(text)}" for text in last]
-        texts.append(f"    log: {shown(task.log)}")
+        texts += [f"    | {escape_unprintable(text)}" for text in last]
+        texts.append(f"    log: {escape_unprintable(task.log)}")
     return texts + ([f"  and {len(failed) - most} more: --json has all"] if len(failed) > most else [])
 
 
@@ -284,7 +288,7 @@ def _reasons(seen: Seen) -> list[str]:
     reasons = seen.record.get("reasons")
     if not seen.over or not isinstance(reasons, list) or seen.look.of("failed"):
         return []
-    return ["", *(shown(text) for reason in reasons for text in str(reason).splitlines()[:20])]
+    return ["", *(escape_unprintable(text) for reason in reasons for text in str(reason).splitlines()[:20])]
 
 
 def duration(seconds: float) -> str:

@@ -20,11 +20,11 @@ from typing import Any
 
 from pipeline.cli.options import Parser, find_root
 from pipeline.cli.output import align_columns, log_to_stderr
-from pipeline.engine import collect, inventory, leftovers, used
-from pipeline.engine.inventory import ENOUGH, Found
+from pipeline.engine import claims, cleaning, inventory, usage
+from pipeline.engine.inventory import ENOUGH, StoredArtefact
 from pipeline.errors import ConfigError, StageFailed
-from pipeline.faults import shown
-from pipeline.names import few
+from pipeline.faults import escape_unprintable
+from pipeline.names import join_few
 
 TELL_SECONDS = 5.0
 """Between two lines of progress."""
@@ -69,12 +69,12 @@ def _refuse_absent(root: Path) -> None:
 
 def _ls(options: argparse.Namespace, root: Path) -> int:
     store = root / "store"
-    stages = inventory.stages(store)
+    stages = inventory.list_stages(store)
     if options.stage is not None and options.stage not in stages:
         remedy = f"its stages: {', '.join(stages) or 'none'}"
         raise ConfigError(f"the store has nothing of stage '{options.stage}'", where=str(store), remedy=remedy)
     artefacts = sorted(
-        inventory.artefacts(store, options.stage), key=lambda each: (each.stage, each.label, each.made, each.key)
+        inventory.list_artefacts(store, options.stage), key=lambda each: (each.stage, each.label, each.made, each.key)
     )
     if options.json:
         for artefact in artefacts:
@@ -95,33 +95,33 @@ def _ls(options: argparse.Namespace, root: Path) -> int:
     return 0
 
 
-def _identify(artefact: Found) -> list[str]:
+def _identify(artefact: StoredArtefact) -> list[str]:
     return [artefact.stage, artefact.key[:ENOUGH]]
 
 
-def _to_plain(artefact: Found) -> dict[str, Any]:
+def _to_plain(artefact: StoredArtefact) -> dict[str, Any]:
     fields = {name: getattr(artefact, name) for name in ("stage", "key", "digest", "label", "made", "host")}
     return {**fields, "files": len(artefact.files), "path": str(artefact.folder), "damaged": artefact.problem, "unreadable": artefact.unread}  # fmt: skip
 
 
 def _du(options: argparse.Namespace, root: Path) -> int:
-    usage = inventory.usage(root / "store")
-    runs = inventory.Room()
-    for folder in used.folders(root):
-        runs.add(1, inventory.weight(folder)[1])
+    sizes = inventory.measure_usage(root / "store")
+    runs = inventory.Space()
+    for folder in usage.list_runs(root):
+        runs.add(1, inventory.measure_size(folder)[1])
     if options.json:
-        stages, others = ({name: vars(room) for name, room in rooms.items()} for rooms in (usage.stages, usage.others))
+        stages, others = ({name: vars(room) for name, room in rooms.items()} for rooms in (sizes.stages, sizes.others))
         print(
             json.dumps(
-                {"stages": stages, "others": others, "runs": vars(runs), "total": usage.total, "free": usage.free}
+                {"stages": stages, "others": others, "runs": vars(runs), "total": sizes.total, "free": sizes.free}
             )
         )
         return 0
-    rows = [[name, f"{room.count} artefacts", size(room.bytes)] for name, room in usage.stages.items()]
-    for name, room in usage.others.items():
+    rows = [[name, f"{room.count} artefacts", size(room.bytes)] for name, room in sizes.stages.items()]
+    for name, room in sizes.others.items():
         if room.count:
             rows.append([name, str(room.count), size(room.bytes), inventory.BESIDE.get(name, "")])
-    _print_table([*rows, ["total", "", size(usage.total)], ["free", "", size(usage.free)]])
+    _print_table([*rows, ["total", "", size(sizes.total)], ["free", "", size(sizes.free)]])
     if runs.count:
         print(f"beside the store: {runs.count} run folders, {size(runs.bytes)}")
     return 0
@@ -132,18 +132,18 @@ def _du(options: argparse.Namespace, root: Path) -> int:
 
 def _why(options: argparse.Namespace, root: Path) -> int:
     store = root / "store"
-    artefact = inventory.by_prefix(store, options.key)
+    artefact = inventory.find_by_prefix(store, options.key)
     if artefact.problem or artefact.unread:
-        runs = inventory.users(root, [artefact.key])[artefact.key]
-        remedy = f"{_command(root)} verify sets it aside; {inventory.made_again(root, runs)}"
+        runs = inventory.find_users(root, [artefact.key])[artefact.key]
+        remedy = f"{_command(root)} verify sets it aside; {inventory.explain_recovery(root, runs)}"
         raise StageFailed(
             f"{artefact.stage} {artefact.key} {'is damaged' if artefact.problem else 'cannot be read'}: {artefact.problem or artefact.unread}",
             where=str(artefact.folder),
-            cause=f"used by {few(runs, 5)}" if runs else "no run in this root says that it used it",
+            cause=f"used by {join_few(runs, 5)}" if runs else "no run in this root says that it used it",
             remedy=remedy if artefact.problem else "give yourself the permission to read it",
         )
-    web = inventory.Web.of(inventory.artefacts(store))
-    above, users = web.standing_on(artefact.key), inventory.users(root, [artefact.key])[artefact.key]
+    web = inventory.Web.of(inventory.list_artefacts(store))
+    above, users = web.standing_on(artefact.key), inventory.find_users(root, [artefact.key])[artefact.key]
     if options.json:
         fields = {name: artefact.record[name] for name in ("parts", "notes", "files")}
         print(
@@ -153,10 +153,10 @@ def _why(options: argparse.Namespace, root: Path) -> int:
         )
         return 0
     parts, notes = artefact.record["parts"], artefact.record["notes"]
-    print(shown(f"{artefact.stage} {artefact.key}"))
+    print(escape_unprintable(f"{artefact.stage} {artefact.key}"))
     took = f", in {notes['seconds']} s" if "seconds" in notes else ""
-    print(shown(f"  {artefact.label}, made {artefact.made or '?'} on {artefact.host or '?'}{took}"))
-    print(shown(f"  {artefact.folder}"))
+    print(escape_unprintable(f"  {artefact.label}, made {artefact.made or '?'} on {artefact.host or '?'}{took}"))
+    print(escape_unprintable(f"  {artefact.folder}"))
     output = parts.get("output")
     own = output.get("settings") if isinstance(output, dict) else {}
     _block("settings", _flat({**_mapping(parts.get("settings")), **_mapping(own)}))
@@ -174,11 +174,11 @@ def _why(options: argparse.Namespace, root: Path) -> int:
     return 0
 
 
-def _inputs(artefact: Found, web: inventory.Web) -> list[list[str]]:
+def _inputs(artefact: StoredArtefact, web: inventory.Web) -> list[list[str]]:
     """Each input with the artefacts that it was taken from, a line each; of one that was given, its digest."""
     rows = []
     for name, keys in web.sources[artefact.key].items():
-        digest = inventory.inputs(artefact)[name]
+        digest = inventory.list_inputs(artefact)[name]
         for place, key in enumerate(keys):
             gone = [f"{key[:ENOUGH]}, which is not in this store"] if key != digest else [f"given: what has the digest {key[:ENOUGH]}"]  # fmt: skip
             rows.append([name if place == 0 else "", *(_name_artefact(key, web) if key in web.known else gone)])
@@ -216,10 +216,10 @@ def _flat(values: dict[str, Any], above: str = "") -> list[list[str]]:
 
 def _verify(options: argparse.Namespace, root: Path) -> int:
     store = root / "store"
-    told, total = time.monotonic(), sum(inventory.weight(place)[1] for place in inventory.places(store))
+    told, total = time.monotonic(), sum(inventory.measure_size(place)[1] for place in inventory.list_places(store))
     done = count = 0
     refused: list[str] = []
-    wrong: list[Found] = []
+    wrong: list[StoredArtefact] = []
     for artefact in _hash_all(store):
         count, done = count + 1, done + sum(entry["bytes"] for entry in artefact.files.values())
         if time.monotonic() - told > TELL_SECONDS:
@@ -228,7 +228,7 @@ def _verify(options: argparse.Namespace, root: Path) -> int:
         if not (artefact.problem or artefact.unread):
             continue
         wrong.append(artefact)
-        print(shown(f"{artefact.stage} {artefact.key}: {artefact.problem or artefact.unread}"), flush=True)
+        print(escape_unprintable(f"{artefact.stage} {artefact.key}: {artefact.problem or artefact.unread}"), flush=True)
         if artefact.problem and not options.dry_run:
             refused += filter(None, [inventory.set_aside(artefact)])
     for text in refused:
@@ -236,7 +236,7 @@ def _verify(options: argparse.Namespace, root: Path) -> int:
     if not wrong:
         print(f"{count} artefacts are whole ({size(done)})")
         return 0
-    users = inventory.users(root, [artefact.key for artefact in wrong])
+    users = inventory.find_users(root, [artefact.key for artefact in wrong])
     print("results of runs that stand on this:")
     rows = [[*_identify(each), each.label, ", ".join(users[each.key]) or "no run that says so"] for each in wrong]
     _print_table([["  " + row[0], *row[1:]] for row in rows])
@@ -245,7 +245,7 @@ def _verify(options: argparse.Namespace, root: Path) -> int:
     states = {"damaged": damaged, "unreadable": len(wrong) - damaged}
     counts = " and ".join(f"{number} {state}" for state, number in states.items() if number)
     permission = f"`chmod -R u+rwX {shlex.quote(str(store))}`"
-    again = inventory.made_again(root, runs)
+    again = inventory.explain_recovery(root, runs)
     aside = (
         f"{_command(root)} verify sets aside what is damaged; then {again}"
         if options.dry_run
@@ -261,15 +261,15 @@ def _verify(options: argparse.Namespace, root: Path) -> int:
     )  # fmt: skip
 
 
-def _hash_all(store: Path) -> Iterator[Found]:
+def _hash_all(store: Path) -> Iterator[StoredArtefact]:
     """All artefacts, hashed by as many threads as there are cores; by stage and key."""
     workers = min(16, len(os.sched_getaffinity(0)))
     with ThreadPoolExecutor(workers) as pool:
-        waiting: deque[Future[Found | None]] = deque()
+        waiting: deque[Future[StoredArtefact | None]] = deque()
         try:
-            for artefact in itertools.chain(inventory.artefacts(store), itertools.repeat(None)):
+            for artefact in itertools.chain(inventory.list_artefacts(store), itertools.repeat(None)):
                 if artefact is not None:
-                    waiting.append(pool.submit(inventory.checked, artefact))
+                    waiting.append(pool.submit(inventory.check_bytes, artefact))
                 elif not waiting:
                     return
                 if artefact is None or len(waiting) > 4 * workers:
@@ -284,32 +284,36 @@ def _hash_all(store: Path) -> Iterator[Found]:
 
 
 def _gc(options: argparse.Namespace, root: Path) -> int:
-    keep = [used.folder(root, name) for name in options.keep]
-    plan = collect.plan(root, keep, options.younger, options.idle_weights)
-    stages: dict[str, inventory.Room] = {}
+    keep = [usage.find_run(root, name) for name in options.keep]
+    plan = cleaning.plan_removal(root, keep, options.younger, options.idle_weights)
+    stages: dict[str, inventory.Space] = {}
     for artefact in plan.goes:
-        stages.setdefault(artefact.stage, inventory.Room()).add(1, artefact.bytes)
+        stages.setdefault(artefact.stage, inventory.Space()).add(1, artefact.bytes)
     _print_table([name, f"{room.count} artefacts", size(room.bytes)] for name, room in stages.items())
     runs = [run.name for run in keep]
-    print(shown(f"kept: {plan.kept} artefacts that {few(runs, 5)} used" + (f"; {plan.young} younger than {options.younger:g} hours" if plan.young else "")))  # fmt: skip
+    print(escape_unprintable(f"kept: {plan.kept} artefacts that {join_few(runs, 5)} used" + (f"; {plan.young} younger than {options.younger:g} hours" if plan.young else "")))  # fmt: skip
     if plan.idle:
         print(f"kept: {plan.idle} trained weights that no run has used yet; --idle-weights lets them go too")
     if plan.going:
-        print(shown(f"{few(list(plan.going), 5)} still {'goes' if len(plan.going) == 1 else 'go'} on: what was used so far is kept; what it asks for later and finds gone, it computes again"))  # fmt: skip
+        print(escape_unprintable(f"{join_few(list(plan.going), 5)} still {'goes' if len(plan.going) == 1 else 'go'} on: what was used so far is kept; what it asks for later and finds gone, it computes again"))  # fmt: skip
     if plan.losing:
-        print(shown(f"lose results in the store (run folders and their reports stay): {few(list(plan.losing), 10)}"))
+        print(
+            escape_unprintable(
+                f"lose results in the store (run folders and their reports stay): {join_few(list(plan.losing), 10)}"
+            )
+        )
     if plan.silent:
-        print(shown(f"do not say what they used, and may lose some: {few(list(plan.silent), 10)}"))
+        print(escape_unprintable(f"do not say what they used, and may lose some: {join_few(list(plan.silent), 10)}"))
     print("not touched: recordings, files and selections of the store, which runs share, checkpoints, and what is set aside or being written")  # fmt: skip
     if not plan.goes:
         print("nothing is to be removed")
     elif not options.yes:
         print(f"would remove {len(plan.goes)} artefacts, {size(plan.bytes)}; nothing was removed: --yes does it")
     else:
-        count, freed = collect.remove(plan)
+        count, freed = cleaning.remove_artefacts(plan)
         print(f"removed {count} artefacts, {size(freed)}")
     if options.yes:
-        leftovers.sweep(root / "store")
+        claims.sweep_leftovers(root / "store")
     return 0
 
 
@@ -329,11 +333,11 @@ def size(count: int) -> str:
 
 
 def _print_table(rows: Iterable[Sequence[object]]) -> None:
-    print("\n".join(align_columns([[shown(str(cell)) for cell in row] for row in rows])))
+    print("\n".join(align_columns([[escape_unprintable(str(cell)) for cell in row] for row in rows])))
 
 
 def _warn(text: str) -> None:
-    print(shown(f"warning: {text}"), file=sys.stderr)
+    print(escape_unprintable(f"warning: {text}"), file=sys.stderr)
 
 
 def _command(root: Path) -> str:

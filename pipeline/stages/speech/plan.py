@@ -13,7 +13,7 @@ from pipeline.contracts import Anonymiser
 from pipeline.datasets import external_copy, prepare
 from pipeline.datasets.audio_cache import AudioCache
 from pipeline.datasets.prepare import Prepared
-from pipeline.engine.task import Artefact, Given, Input, Ref, Resources, Task
+from pipeline.engine.task import Artefact, Input, Ref, Resources, Task, Value
 from pipeline.errors import DataError
 from pipeline.protocol.attackers import AttackerSettings
 from pipeline.protocol.cuts import Pieces, cut_rows
@@ -146,11 +146,11 @@ class TrainingSet:
         return f"{level}, {len(self.draws)} draws" if len(self.draws) > 1 else level
 
     @functools.cached_property
-    def sexes(self) -> Given:
+    def sexes(self) -> Value:
         """The sex of each speaker, as an input."""
         known = self.rows.drop_duplicates("speaker")
         sexes = dict(sorted(zip(known["speaker"].astype(str), known["sex"].astype(str))))
-        return Given(digest(sexes), sexes)
+        return Value(digest(sexes), sexes)
 
 
 def data_tasks(evaluation: Evaluation) -> list[Task]:
@@ -263,7 +263,7 @@ class Part:
     rows: pd.DataFrame
     seconds: float
     made: Ref | None = None
-    _given: dict[tuple[str, ...], Given] = field(default_factory=dict)
+    _given: dict[tuple[str, ...], Value] = field(default_factory=dict)
 
     def read(self, columns: tuple[str, ...]) -> Input:
         """The files with these columns, for those who read them: what a task makes has all."""
@@ -379,9 +379,9 @@ class SpeechSets:
             key = SpeechKey(label, "training")
             there = self.data.external.get(key)
             speech = self._of(key, system, self._learnt) if there is None else self._theirs(key, system, rows, there)
-            level, asked = component.level(system.settings), attacker.asked if attacker is not None else ""
+            level, asked = component.level(system.settings), attacker.training_request if attacker is not None else ""
             left = set(speech.listed["utterance"])
-            lost = (*self.data.untrained, *(name for name in rows["utterance"] if name not in left))
+            lost = (*self.data.training_gaps.untrained, *(name for name in rows["utterance"] if name not in left))
             return TrainingSet((speech,), level, False, one_each, attacker is not None, asked, lost=lost)
         level, drawn = _drawn(system, attacker.training_level, attacker.training_draws or (DRAWS if one_each else 1))
         parts, cuts = self._pieces(rows) if one_each else (self._learnt.parts, ())
@@ -390,8 +390,8 @@ class SpeechSets:
             for number, one in enumerate(drawn, 1)
         ]
         tasks = (*cuts, *(task for one in draws for task in one.tasks))
-        lost = self.data.untrained
-        return TrainingSet(tuple(draws), level, bool(cuts), one_each, True, attacker.asked, tasks, lost=lost)
+        lost = self.data.training_gaps.untrained
+        return TrainingSet(tuple(draws), level, bool(cuts), one_each, True, attacker.training_request, tasks, lost=lost)
 
     @functools.cached_property
     def training_rows(self) -> pd.DataFrame:

@@ -11,7 +11,7 @@ import pandas as pd
 
 from pipeline.contracts import Backend, Extractor, Preparation, Pretrained, Training, Transcripts, VectorSource, Weights
 from pipeline.engine import code
-from pipeline.engine.task import Given, Input, Output, Resources, Task
+from pipeline.engine.task import Input, Output, Resources, Task, Value
 from pipeline.errors import ConfigError, DataError
 from pipeline.stages.features.compute import ExtractorSpec
 from pipeline.stages.keys import ExtractorKey, TrainingKey
@@ -145,7 +145,7 @@ class LoadedExtractor:
         """Its weights as an input, for the digest in the results."""
         if self.training:
             return self.training.ref()
-        return Given(self.weights.digest, None) if self.weights else None
+        return Value(self.weights.digest, None) if self.weights else None
 
 
 @dataclass(frozen=True)
@@ -275,7 +275,9 @@ class _Making:
 
     def adapt(self, makers: Mapping[str, Maker]) -> None:
         """Every system's speech as every attacker trains on it, then what is trained on it."""
-        able = [system for system in self.evaluation.anonymised if system not in self.sets.data.untrainable]
+        able = [
+            system for system in self.evaluation.anonymised if system not in self.sets.data.training_gaps.untrainable
+        ]
         for system in filter(self.evaluation.learns_from, able):
             for name, attacker in self.evaluation.adapting.items():
                 made = self.sets.training(system, attacker)
@@ -303,7 +305,11 @@ class _Making:
                 where="train.also",
                 remedy=f"add it to system=[…]; chosen are {', '.join(self.evaluation.anonymised)}",
             )
-        lacking = [self.sets.data.untrainable[label] for label in labels if label in self.sets.data.untrainable]
+        lacking = [
+            self.sets.data.training_gaps.untrainable[label]
+            for label in labels
+            if label in self.sets.data.training_gaps.untrainable
+        ]
         if lacking:
             raise DataError(
                 f"its speech is to help training: {'; '.join(lacking)}",
@@ -325,7 +331,7 @@ class _Making:
             if (label, learnt.key) in self.trained:
                 continue
             packed = self._packed(learnt, maker.preparation)
-            begun = {"weights": Given(maker.weights.digest, None)} if maker.weights is not None else {}
+            begun = {"weights": Value(maker.weights.digest, None)} if maker.weights is not None else {}
             trainer = maker.training.trainer
             task = Task(
                 name="train",
