@@ -185,7 +185,7 @@ def test_scores_have_the_error_rate_that_they_are_drawn_for() -> None:
     assert eer == pytest.approx(0.31155, abs=0.002)
 
 
-@pytest.fixture(scope="module", params=["2020", "2022"])
+@pytest.fixture(scope="module", params=["2020", pytest.param("2022", marks=pytest.mark.slow)])
 def of_kaldi(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Path]:
     root = tmp_path_factory.mktemp("challenge") / request.param
     write(request.param, root, scale=1e-4, seconds=0.2, training=(3, 2), systems=["anon", "B1"])
