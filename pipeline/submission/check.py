@@ -17,7 +17,7 @@ from pipeline.datasets.external_copy import Copy
 from pipeline.datasets.listings import Listing, Utterance
 from pipeline.datasets.settings import DatasetSettings
 from pipeline.errors import DataError
-from pipeline.names import few
+from pipeline.names import join_few
 from pipeline.submission import files, hearing, lists, sounds, treatment
 from pipeline.submission.findings import Check, Report
 from pipeline.submission.side import Side, row
@@ -105,7 +105,7 @@ def _measured(
     """What was looked at."""
     said = []
     for side in sides:
-        sets = few(sorted({str(one["set"]) for one in side.wanted}), 8)
+        sets = join_few(sorted({str(one["set"]) for one in side.wanted}), 8)
         minutes = sum(side.heard[path].seconds for _, path in side.files.chosen) / 60
         said.append(
             f"{side.label}: {len(side.files.chosen)} files ({minutes:.1f} min) for {len(side.wanted)} utterances of {sets}, "

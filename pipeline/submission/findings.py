@@ -8,7 +8,7 @@ from typing import Literal
 
 import pandas as pd
 
-from pipeline.faults import shown
+from pipeline.faults import escape_unprintable
 from pipeline.submission.words import WORDS, Words
 
 Verdict = Literal["ok", "warning", "wrong", "unknown"]
@@ -26,7 +26,7 @@ class Named:
     def __post_init__(self) -> None:
         # File names and ids may hold what a terminal would obey.
         for field in ("id", "set", "what"):
-            object.__setattr__(self, field, shown(getattr(self, field)))
+            object.__setattr__(self, field, escape_unprintable(getattr(self, field)))
 
 
 @dataclass(frozen=True)

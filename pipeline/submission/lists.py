@@ -10,7 +10,7 @@ from pipeline.datasets.listings import Trial, TrialList, Utterance
 from pipeline.datasets.trial_checks import find_contradictions as contradictions_of
 from pipeline.datasets.trial_checks import rewrite_command
 from pipeline.faults import Faults
-from pipeline.names import few
+from pipeline.names import join_few
 from pipeline.submission.findings import Check, Named, Verdict, judged
 
 MIXED = re.compile(r"(^|_)mixed(_|$)")
@@ -109,7 +109,7 @@ def cross_sex(lists: Sequence[TrialList], known: Known) -> Check:
             continue
         what = "is called mixed, and" if is_mixed else "has trial utterances of both sexes, and"
         if is_mixed and len(there) == 1:
-            what = f"is called mixed, holds utterances of sex {few(sorted(there))} alone, and"
+            what = f"is called mixed, holds utterances of sex {join_few(sorted(there))} alone, and"
         possible = _possible(models, sexes, tried)
         found.append(
             Named(

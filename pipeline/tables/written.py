@@ -20,10 +20,10 @@ from pipeline.files import (
     Outside,
     TooLarge,
     file_digest,
-    inside,
-    memory,
     open_regular,
+    read_memory,
     read_regular,
+    resolve_inside,
     write_atomically,
 )
 from pipeline.tables import bounds, signed, status
@@ -52,7 +52,7 @@ def check(folder: Path) -> None:
     """
     path = folder / FILE
     try:
-        kept = signed.read(read_regular(path, memory()))["sha256"].items()
+        kept = signed.read(read_regular(path, read_memory()))["sha256"].items()
     except (FileNotFoundError, NotADirectoryError):
         return
     except NotRegular as error:
@@ -68,7 +68,7 @@ def check(folder: Path) -> None:
 
 def _inside(folder: Path, name: str) -> Path:
     try:
-        return inside(folder, name)
+        return resolve_inside(folder, name)
     except Outside as error:
         raise DataError(
             f"{FILE} of run {folder.resolve().name} names a file that is none of the run: {error}",
@@ -121,7 +121,7 @@ def json_of(path: Path) -> Any:
         StageFailed: it may not be read.
     """
     try:
-        return json.loads(read_regular(path, memory()).decode("utf-8"))
+        return json.loads(read_regular(path, read_memory()).decode("utf-8"))
     except (OSError, ValueError, RecursionError) as error:
         raise _unread(path, error) from error
 
@@ -134,7 +134,7 @@ def yaml_of(path: Path) -> Any:
         StageFailed: it may not be read.
     """
     try:
-        return bounds.read_yaml(read_regular(path, memory()).decode("utf-8"))
+        return bounds.read_yaml(read_regular(path, read_memory()).decode("utf-8"))
     except (OSError, ValueError, RecursionError, yaml.YAMLError) as error:
         raise _unread(path, error) from error
 
@@ -156,7 +156,7 @@ def again(folder: Path, known: bool = True) -> str:
     """How a run folder with the same content is had."""
     words = "run the same evaluation again and name its new folder; what is in the store is reused"
     try:
-        given = read_regular(folder / _OVERRIDES, memory()).decode("utf-8").splitlines() if known else []
+        given = read_regular(folder / _OVERRIDES, read_memory()).decode("utf-8").splitlines() if known else []
     except (OSError, ValueError):
         given = []
     return f"{words}: {shlex.join(['voice-privacy', *given])}" if given else words

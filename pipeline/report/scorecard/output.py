@@ -10,7 +10,7 @@ from typing import Any
 
 import pandas as pd
 
-from pipeline.files import name_of, write_atomically
+from pipeline.files import make_file_name, write_atomically
 from pipeline.report import tables
 from pipeline.report.scorecard import views
 from pipeline.report.scorecard.card import Card, Line, plain
@@ -182,7 +182,7 @@ def write(folder: Path, card: Card, limits: Sequence[str] = (), of: str = "") ->
 
     A card ``of`` another recipe than the run's is ``scorecard-RECIPE.csv``, so that the run's own stays.
     """
-    name = f"{NAME}-{name_of(of)}" if of else NAME
+    name = f"{NAME}-{make_file_name(of)}" if of else NAME
     made = {"csv": to_csv(card), **{kind: writer(card, limits) for kind, writer in WRITERS.items()}}
     for kind, text in made.items():
         write_atomically(folder / f"{name}.{kind}", text.encode("utf-8", errors="replace"))
