@@ -201,7 +201,7 @@ def report_missing(
         )
     elif unused and (nothing or not lost.allow_partial) and (guess is not None or nothing):
         few = ", ".join(path.name for path in unused[:3])
-        said = guess.said if guess is not None else "they hold no id of an utterance"
+        said = guess.text if guess is not None else "they hold no id of an utterance"
         kinds["names"] = ("files that were named by a tool", _describe_renaming(copy, guess))
         lost.faults.add(
             "names",

@@ -193,14 +193,14 @@ class Journals:
         for name in names:
             self._files.setdefault(name, _Journal(self.folder / name)).read()
         now = time.time()
-        journals = sorted(self._files.items(), key=lambda one: one[1].first)
+        journals = sorted(self._files.items(), key=lambda item: item[1].first)
         tasks: dict[str, TaskState] = {}
         processes, gains = [], []
         for name, journal in journals:
             ended = over or name in dead or (journal.job != "" and journal.job in ended_jobs)
             for task in journal.at(now, ended):
-                known = tasks.get(task.id)
-                tasks[task.id] = task if known is None else _merge_states(known, task)
+                earlier = tasks.get(task.id)
+                tasks[task.id] = task if earlier is None else _merge_states(earlier, task)
             processes.append(
                 Process(journal.host, journal.pid, journal.job, ended or journal.ended, journal.now(now) - journal.last)
             )
@@ -224,11 +224,11 @@ def _rank(task: TaskState) -> tuple[int, float]:
     return {"running": 2, "waiting": 0}.get(task.state, 1), task.at
 
 
-def _merge_states(one: TaskState, other: TaskState) -> TaskState:
+def _merge_states(first: TaskState, other: TaskState) -> TaskState:
     """A task that stands in two journals."""
-    chosen = max(one, other, key=_rank)
-    expected = next((task.expected for task in (one, other) if task.expected is not None), None)
-    named = max(one, other, key=lambda task: bool(task.label))
+    chosen = max(first, other, key=_rank)
+    expected = next((task.expected for task in (first, other) if task.expected is not None), None)
+    named = max(first, other, key=lambda task: bool(task.label))
     return replace(
         chosen, stage=named.stage, label=named.label, seconds=named.seconds, device=named.device, expected=expected
     )
