@@ -137,7 +137,7 @@ def plain(seen: Seen) -> dict[str, Any]:
         "processes": [asdict(one) for one in seen.look.processes],
         "sent": list(seen.sent),
         "jobs": {job: {"state": state, "exit_status": code} for job, (state, code) in seen.jobs.states.items()},
-        "tasks": [asdict(task) for task in seen.look.tasks],
+        "tasks": [task.plain() for task in seen.look.tasks],
     }
 
 
@@ -215,9 +215,8 @@ def _name(task: TaskState) -> str:
 
 
 def _place(task: TaskState) -> str:
-    return escape_unprintable(
-        " ".join(filter(None, [f"{task.host}, process {task.pid}", task.where and f"({task.where})"]))
-    )
+    by = task.performer
+    return escape_unprintable(" ".join(filter(None, [f"{by.host}, process {by.pid}", by.where and f"({by.where})"])))
 
 
 def _speed(seen: Seen) -> list[str]:
@@ -246,7 +245,7 @@ def _hosts(seen: Seen) -> list[str]:
     said = ["hosts:"]
     for host in hosts:
         alive = sum(not one.over for one in seen.look.processes if one.host == host)
-        counts = Counter(task.state for task in seen.look.tasks if task.host == host)
+        counts = Counter(task.state for task in seen.look.tasks if task.performer.host == host)
         named = [
             f"{sum(counts[state] for state in states)} {name}"
             for name, states in COLUMNS.items()
@@ -282,10 +281,10 @@ def _failures(seen: Seen, most: int) -> list[str]:
     said = ["", f"failures: {len(failed)}"]
     for task in failed[:most]:
         said.append(f"  {_name(task)} ({escape_unprintable(task.stage)}; {_place(task)}, after {duration(task.took)}):")
-        said += [f"    {escape_unprintable(one)}" for one in task.error.splitlines()]
-        last = task.trace.rstrip().splitlines()[-TRACE_LINES:]
+        said += [f"    {escape_unprintable(one)}" for one in task.failure.error.splitlines()]
+        last = task.failure.trace.rstrip().splitlines()[-TRACE_LINES:]
         said += [f"    | {escape_unprintable(one)}" for one in last]
-        said.append(f"    log: {escape_unprintable(task.log)}")
+        said.append(f"    log: {escape_unprintable(task.failure.log)}")
     return said + ([f"  and {len(failed) - most} more: --json has all"] if len(failed) > most else [])
 
 
