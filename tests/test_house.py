@@ -310,33 +310,13 @@ def test_the_code_knows_no_attacker_and_no_recipe_by_name(name: str) -> None:
 
 # Names, files and sizes ----------------------------------------------------------------------------------------------
 
-VAGUE = set(
-    [
-        "of",
-        "one",
-        "said",
-        "found",
-        "made",
-        "several",
-        "whole",
-        "known",
-        "given",
-        "named",
-        "plain",
-        "held",
-        "asked",
-        "lost",
-        "ours",
-        "theirs",
-        "there",
-        "it",
-        "this",
-    ]
-)
+VAGUE = {
+    "of", "one", "said", "found", "made", "several", "whole", "known", "given", "named", "plain", "held", "asked", "lost", "ours", "theirs", "there", "it", "this",
+}  # fmt: skip
 """Names of functions and classes that nobody can search for."""
-VAGUE_IDENTIFIERS = set(
-    ["one", "found", "made", "said", "held", "known", "several", "given", "asked", "whole", "there", "ours", "theirs"]
-)
+VAGUE_IDENTIFIERS = {
+    "one", "found", "made", "said", "held", "known", "several", "given", "asked", "whole", "there", "ours", "theirs",
+}  # fmt: skip
 """The same of variables, parameters and attributes."""
 STILL_VAGUE = 54
 """Functions and classes that have such a name yet: fewer each time, and none in the end."""
