@@ -144,7 +144,7 @@ MENTIONS: dict[tuple[Kind, str], dict[str, str]] = {
     },
     ("backends", "cosine"): {
         "pipeline/backends/_adaptation.py": MESSAGE,
-        "pipeline/backends/plda/training.py": MESSAGE,
+        "pipeline/backends/plda/estimation.py": MESSAGE,
         "pipeline/backends/wccn.py": MESSAGE,
         "pipeline/datasets/scores/discovery.py": SCRIPTS,
         "pipeline/datasets/scores/columns.py": f"{WORD}: a column of other people's score files",
