@@ -11,7 +11,8 @@ mean vector of each of the attacker's own training speakers.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
@@ -90,12 +91,12 @@ def choose_held_out(speakers: Sequence[str]) -> Choice:
     return pair_held_out([f"{row:09d}" for row in range(len(speakers))], speakers, aside).choice(speakers, aside)
 
 
-def check_training(count: int, what: str, as_norm: AsNorm | None) -> None:
+def check_training(count: int, subject: str, as_norm: AsNorm | None) -> None:
     """Whether there are speakers enough to learn from.
 
     Args:
         count: of training speakers.
-        what: the name of the back end, and what it learns.
+        subject: the name of the back end, and what it learns.
         as_norm: its setting.
 
     Raises:
@@ -103,7 +104,7 @@ def check_training(count: int, what: str, as_norm: AsNorm | None) -> None:
     """
     if count < FEWEST:
         raise DataError(
-            f"{what} cannot be learnt from {count} training speaker{'s' if count != 1 else ''}: it takes {FEWEST} or more",
+            f"{subject} cannot be learnt from {count} training speaker{'s' if count != 1 else ''}: it takes {FEWEST} or more",
             remedy="name a larger training set by dataset.train=DIR, or use backend=[cosine] as it is (centre=false, as_norm=null)",
         )
     check_cohort(count, as_norm)
@@ -125,11 +126,11 @@ def check_cohort(count: int, as_norm: AsNorm | None) -> None:
     if as_norm is None or count >= max(as_norm.top, FEWEST):
         return
     fewer = f"backend.<label>.as_norm.top={count}, or " if count >= FEWEST else ""
-    what = f"AS-norm takes a cohort of {FEWEST} training speakers or more, and there are {count}"
+    message = f"AS-norm takes a cohort of {FEWEST} training speakers or more, and there are {count}"
     if count < as_norm.top:
-        what = f"a cohort of {count} training speakers is smaller than the {as_norm.top} that AS-norm takes the highest scores of"
+        message = f"a cohort of {count} training speakers is smaller than the {as_norm.top} that AS-norm takes the highest scores of"
     raise DataError(
-        what,
+        message,
         where=f"setting as_norm.top={as_norm.top}",
         remedy=f"set {fewer}backend.<label>.as_norm=null, or name a larger training set by dataset.train=DIR",
     )
@@ -138,3 +139,25 @@ def check_cohort(count: int, as_norm: AsNorm | None) -> None:
 def describe_as_norm(as_norm: AsNorm | None, speakers: int) -> str:
     """AS-norm in a few words; '' for none."""
     return f"AS-norm by the {as_norm.top} highest of a cohort of {speakers} speakers" if as_norm is not None else ""
+
+
+def write_tensors(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
+    """Write what a back end has learnt as safetensors."""
+    from safetensors.numpy import save_file
+
+    save_file({name: np.ascontiguousarray(array) for name, array in arrays.items()}, path)
+
+
+def read_tensors(path: Path, contents: str) -> dict[str, np.ndarray]:
+    """What :func:`write_tensors` wrote; ``contents`` says what it is.
+
+    Raises:
+        DataError: it cannot be read.
+    """
+    from safetensors import SafetensorError
+    from safetensors.numpy import load_file
+
+    try:
+        return load_file(path)
+    except (OSError, SafetensorError) as error:
+        raise DataError(f"{contents} cannot be read", where=str(path), cause=str(error)) from error
