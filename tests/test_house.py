@@ -115,17 +115,17 @@ WORD = "the word has another meaning there"
 MENTIONS: dict[tuple[Kind, str], dict[str, str]] = {
     ("extractors", "ecapa"): {
         "pipeline/datasets/scores/discovery.py": SCRIPTS,
-        "pipeline/evaluation/application.py": MESSAGE,
+        "pipeline/evaluation/evaluate.py": MESSAGE,
         "pipeline/evaluation/discovered_models.py": MESSAGE,
     },
     ("extractors", "xvector"): {
         "pipeline/datasets/scores/discovery.py": SCRIPTS,
         "pipeline/datasets/vpc/models.py": f"{WORD}: a file of Kaldi",
-        "pipeline/evaluation/application.py": MESSAGE,
+        "pipeline/evaluation/evaluate.py": MESSAGE,
         "pipeline/evaluation/discovered_models.py": MESSAGE,
         "pipeline/extractors/campplus/network.py": f"{WORD}: a part of 3D-Speaker's network, by its name there",
     },
-    ("extractors", "phones"): {"pipeline/evaluation/application.py": MESSAGE},
+    ("extractors", "phones"): {"pipeline/evaluation/evaluate.py": MESSAGE},
     ("extractors", "ge2e"): {"pipeline/cli/__init__.py": MESSAGE, "pipeline/stages/training/plan.py": MESSAGE},
     ("extractors", "f0"): {
         "pipeline/cli/__init__.py": MESSAGE,
@@ -164,8 +164,8 @@ MENTIONS: dict[tuple[Kind, str], dict[str, str]] = {
         "pipeline/cli/from_scores.py": "a verb over score files, which needs no component",
     },
     ("families", "p0p1"): {
-        "pipeline/products/pairs/plan.py": f"{WORD}: pairs between two runs",
-        "pipeline/stages/measures/compute.py": f"{WORD}: pairs between two runs",
+        "pipeline/products/pairs.py": f"{WORD}: pairs between two runs",
+        "pipeline/stages/scores/measure.py": f"{WORD}: pairs between two runs",
     },
     ("families", "srd"): {
         "pipeline/cli/__init__.py": "a verb over score files, which needs no component",

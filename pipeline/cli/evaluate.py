@@ -88,7 +88,7 @@ def prepare(settings: Evaluation, values: dict[str, Any]) -> int:
         print(f"{name}  {role}  {rows['speaker'].nunique()} speakers  {len(rows)} utterances  {minutes:.1f} min")
     for trials in data.trials.values():
         print(f"{trials.name}  trials  {trials.n_target} target  {trials.n_nontarget} non-target")
-    for line in [*evaluation.said(settings), *list_needed(settings)]:
+    for line in [*evaluation.describe_models(settings), *list_needed(settings)]:
         print(line)
     return 0
 
