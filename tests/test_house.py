@@ -135,6 +135,7 @@ MENTIONS: dict[tuple[Kind, str], dict[str, str]] = {
         "pipeline/metrics/calibration.py": f"{WORD}: f0 and f1 are two runs",
     },
     ("extractors", "text"): {
+        "pipeline/cli/help.py": f"{WORD}: the type of a field",
         "pipeline/datasets/kaldi.py": f"{WORD}: a table of Kaldi",
         "pipeline/report/page/parts.py": f"{WORD}: not numbers",
     },
@@ -198,6 +199,7 @@ MENTIONS: dict[tuple[Kind, str], dict[str, str]] = {
     },
     ("executors", "processes"): {"pipeline/cli/status_text.py": f"{WORD}: a key of what --json prints"},
     ("executors", "slurm"): {
+        "pipeline/cli/command_line.py": "what is said of launchers, which this replaces",
         "pipeline/cli/doctor.py": "whether jobs could be sent from here",
     },
 }
