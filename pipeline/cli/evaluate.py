@@ -108,7 +108,7 @@ def fetch_models(asked: Evaluation, values: dict[str, Any]) -> int:
     from pipeline.weights import fetch
 
     for what, chosen in asked.components().items():
-        found = fetch.fetched(chosen.component, chosen.settings, asked.paths.weights)
+        found = fetch.fetch_weights(chosen.component, chosen.settings, asked.paths.weights)
         group, _, label = what.partition(" ")
         if group == "extractor":
             print(f"{label}: {found.folder if found else 'needs no weights'}")

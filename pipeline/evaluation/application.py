@@ -13,11 +13,11 @@ from typing import Any, TypeVar
 
 import pandas as pd
 
-from pipeline.contracts import Executor
 from pipeline.datasets import probe
 from pipeline.datasets.audio_cache import AudioCache
 from pipeline.datasets.prepare import Prepared
 from pipeline.engine import code, failures
+from pipeline.engine.contracts import Executor
 from pipeline.engine.journal import Journal
 from pipeline.engine.outcome import Outcome, find_missing
 from pipeline.engine.progress import Progress, ProgressGroup

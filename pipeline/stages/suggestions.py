@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from pipeline.registry import Kind, component, ours
+from pipeline.registry import Kind, component, list_own_names
 
 
 def strong_extractors() -> str:
@@ -25,7 +25,7 @@ def centring_back_ends() -> str:
 def _able(kind: Kind, able: Any) -> str:
     """Names of the components of ours that are able to, with their usual settings."""
     found = []
-    for name in sorted(ours(kind)):
+    for name in sorted(list_own_names(kind)):
         one: Any = component(kind, name)
         if able(one, one.Settings.model_construct(name=name)):
             found.append(name)

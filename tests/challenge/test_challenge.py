@@ -263,7 +263,7 @@ def test_2020_and_2022_have_copies_and_vectors(of_kaldi: tuple[str, Path]) -> No
     model = base / "exp/models/asv_eval/xvect_01709_1"
     ids = [row[0] for row in rows(base / "data" / "vctk_test_trials_m" / "utt2spk")]
     for suffix in ("", "_anon", "_B1"):
-        table = vector_files.read(model / f"xvect_vctk_test_trials_m{suffix}" / "xvector.scp")
+        table = vector_files.read_vectors(model / f"xvect_vctk_test_trials_m{suffix}" / "xvector.scp")
         assert sorted(table.ids) == ids
     back_end = model / "xvect_train_clean_360" if edition == "2020" else model
     assert {path.name for path in back_end.iterdir()} >= {"plda", "mean.vec", "transform.mat"}
@@ -275,8 +275,8 @@ def test_the_plda_knows_the_speakers_of_the_vectors(of_kaldi: tuple[str, Path]) 
     edition, base = of_kaldi
     model = base / "exp/models/asv_eval/xvect_01709_1"
     back_end = model / "xvect_train_clean_360" if edition == "2020" else model
-    given = vector_files.read(model / "xvect_libri_dev_enrolls" / "xvector.scp")
-    tried = vector_files.read(model / "xvect_libri_dev_trials_f" / "xvector.scp")
+    given = vector_files.read_vectors(model / "xvect_libri_dev_enrolls" / "xvector.scp")
+    tried = vector_files.read_vectors(model / "xvect_libri_dev_trials_f" / "xvector.scp")
     names = sorted({id_.split("-")[0] for id_ in given.ids})
     backend = Backend(PldaSettings(source=str(back_end)), back_end)
     models = backend.enrol(given.vectors, np.array([names.index(id_.split("-")[0]) for id_ in given.ids]), len(names))

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from pipeline.contracts import MetricFamily
 from pipeline.names import join_few
-from pipeline.registry import component, ours
+from pipeline.registry import component, list_own_names
 from pipeline.stages.settings import Average, Evaluation
 
 NORMALISED = {"d_ece_op_oo": "d_ece", "cllr_min_op_oo": "cllr_min", "g_d_ece": "d_ece", "g_cllr_min": "cllr_min"}
@@ -102,7 +102,7 @@ def rankers(evaluation: Evaluation) -> list[str]:
 
 def maker(metric: str) -> str:
     """The metric families of ours that give a metric, as one chooses them."""
-    families = [name for name in ours("families") if metric in component("families", name).metrics]
+    families = [name for name in list_own_names("families") if metric in component("families", name).metrics]
     return " or ".join(f"metric={name}" for name in families)
 
 

@@ -43,7 +43,7 @@ def adapted_pairs(plan: Plan) -> None:
     Attackers who adapt in the same way see the same. Vectors from files may be of less than a whole set: then there is no matrix.
     """
     for name, family in plan.families("pairs"):
-        if not family.component.of_protected:
+        if not family.component.protected_metrics:
             continue
         for label in plan.evaluation.anonymised:
             seen: set[tuple[str, str, str]] = set()

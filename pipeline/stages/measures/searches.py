@@ -46,7 +46,8 @@ def inputs(
     known = _attributes(plan, trial_set)
     if known:
         listed = {
-            key: [sorted(one.speakers.items()), sorted(one.utterances.items()), one.why] for key, one in known.items()
+            key: [sorted(one.speakers.items()), sorted(one.utterances.items()), one.reason]
+            for key, one in known.items()
         }
         found["attributes"] = Value(digest("attributes", listed), known)
     other = family.component.development(family.settings).get(trial_set.name)

@@ -24,7 +24,7 @@ def run(training: Training, pretrained: Pretrained | None, device: str, work: Wo
         work.folder(),
         device=device,
         pretrained=pretrained,
-        scratch=work.scratch(steps=checkpoints.steps),
+        scratch=work.scratch(steps=checkpoints.read_steps),
         stopping=work.stopping,
         progress=progress,
     )
