@@ -20,11 +20,11 @@ from pipeline.evaluation.result import Result
 from pipeline.metrics import Attacks, LeaveOneOut, MetricError
 from pipeline.metrics.maximum import attack_choices, negate
 from pipeline.metrics.trial_uncertainty import metric_bounds
-from pipeline.products.averages.plan import means_of_sexes
 from pipeline.products.strongest.compute import METRICS, MOST_COMPARED, SAME, STRONGEST
 from pipeline.report import verdict as words
 from pipeline.report.comparison import SAME_SCORES, Between, Compared
 from pipeline.seeds import digest, generator
+from pipeline.stages.averages import means_of_sexes
 from pipeline.tables import artefacts, results, written
 from pipeline.tables.answers import ATTACK
 
