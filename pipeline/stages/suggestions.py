@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from pipeline.registry import Kind, component
+from pipeline.registry import Kind, component, list_own_names
 
 
 def strong_extractors() -> str:
