@@ -36,9 +36,9 @@ UNITS = {"fraction": "%", "bit": "bit", "log10": "log10", "dB": "dB", "tag": "",
 @functools.cache
 def families() -> tuple[type[MetricFamily], ...]:
     """All metric families, in the order of tables. One of another distribution that cannot be loaded is left out."""
-    ours = registry.ours("families")
+    ours = registry.list_own_names("families")
     found: dict[tuple[int, bool, str], type[MetricFamily]] = {}
-    for name in registry.names("families"):
+    for name in registry.list_names("families"):
         try:
             family = registry.component("families", name)
             found[TABLES.index(family.reads), name not in ours, name] = family
@@ -100,7 +100,7 @@ def _ways() -> dict[str, tuple[str, ...]]:
     found: dict[str, tuple[str, ...]] = {}
     for family in families():
         for name in family.metrics:
-            found.setdefault(name, tuple(family.ways))
+            found.setdefault(name, tuple(family.readings))
     return found
 
 
