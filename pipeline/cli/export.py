@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from pipeline.evaluation import Result
-    from pipeline.report.board import Given
+    from pipeline.report.board import ShownRun
     from pipeline.report.scorecard.card import Card
 
 log = logging.getLogger(__name__)
@@ -110,7 +110,7 @@ def _folder(name: str, root: Path, asked: argparse.Namespace) -> Path:
     Raises:
         ConfigError: it is none; with the runs that are there.
     """
-    from pipeline.tables import status, written
+    from pipeline.tables import run_files, status
 
     given, below = Path(name).expanduser(), root / "runs" / name
     folder = given if given.is_dir() or not below.is_dir() else below
@@ -125,7 +125,7 @@ def _folder(name: str, root: Path, asked: argparse.Namespace) -> Path:
             cause=status.in_words(record),
             remedy=f"{followed} && {_command([folder], asked.format, asked.what or '')}"
             if record.get("state") in ("running", status.SUBMITTED)
-            else written.again(folder),
+            else run_files.describe_rerun(folder),
         )
     there = _finished(folder / "runs") or _finished(folder) or _finished(root / "runs")
     known = {path.name: path for path in there}
@@ -192,7 +192,7 @@ def _warn(runs: Sequence[Result]) -> None:
 
 
 def _leaderboard(runs: Sequence[Result], asked: argparse.Namespace) -> str:
-    from pipeline.report import board, tables
+    from pipeline.report import board, summaries
 
     lacking = [run for run in runs if not len(run.leaderboard)]
     if lacking:
@@ -202,11 +202,11 @@ def _leaderboard(runs: Sequence[Result], asked: argparse.Namespace) -> str:
         return _csv({name: _wanted(run.leaderboard, asked) for name, run in named.items()}, named)
     for run in runs:
         _wanted(run.leaderboard, asked)
-    given: list[Given] = [run.given(name) for name, run in named.items()]
+    given: list[ShownRun] = [run.given(name) for name, run in named.items()]
     shown = board.boards(given, asked.subset)
     if asked.format == "latex":
-        return BOOKTABS + tables.limits_latex(_limits(named)) + board.to_latex(shown)
-    return tables.limits_markdown(_limits(named)) + board.to_markdown(shown)
+        return BOOKTABS + summaries.limits_latex(_limits(named)) + board.to_latex(shown)
+    return summaries.limits_markdown(_limits(named)) + board.to_markdown(shown)
 
 
 def _wanted(table: pd.DataFrame, asked: argparse.Namespace) -> pd.DataFrame:
@@ -232,7 +232,7 @@ def _wanted(table: pd.DataFrame, asked: argparse.Namespace) -> pd.DataFrame:
 
 def _no_leaderboard(lacking: Sequence[Result], asked: argparse.Namespace) -> ConfigError:
     """What to say of runs without a leaderboard."""
-    from pipeline.tables import written
+    from pipeline.tables import run_files
 
     table = f"all that was measured: {_command(asked.runs, asked.format, 'table')}"
     old = [run for run in lacking if not (run.folder / "leaderboard.parquet").is_file()]
@@ -244,7 +244,7 @@ def _no_leaderboard(lacking: Sequence[Result], asked: argparse.Namespace) -> Con
         "there is no leaderboard: it ranks systems by the strongest attack on them, and there is none",
         where=str(lacking[0].folder),
         cause="an earlier version made the run" if old else "the run has no metric of trials, or no attacker",
-        remedy=f"{table}; or {written.again(old[0].folder)}"
+        remedy=f"{table}; or {run_files.describe_rerun(old[0].folder)}"
         if old
         else f"{table}; or run it again with an attacker and a metric that reads trials",
         faults=faults if len(lacking) > 1 else [],
@@ -270,14 +270,14 @@ def _csv(parts: Mapping[str, pd.DataFrame], named: Mapping[str, Result]) -> str:
 def _table(runs: Sequence[Result], kind: str) -> str:
     import pandas as pd
 
-    from pipeline.report import tables
+    from pipeline.report import summaries
 
     named = _named(runs)
     if kind == "csv":
         return _csv({name: run.rows for name, run in named.items()}, named)
     limits = _limits(named)
     latex = kind == "latex"
-    begins = BOOKTABS + tables.limits_latex(limits) if latex else tables.limits_markdown(limits)
+    begins = BOOKTABS + summaries.limits_latex(limits) if latex else summaries.limits_markdown(limits)
     if len(runs) == 1:
         return begins + (runs[0].metrics_latex() if latex else runs[0].metrics_markdown())
     # All rows of a folder are its own: the column tells the runs apart by the letter that the limits have.
@@ -285,13 +285,13 @@ def _table(runs: Sequence[Result], kind: str) -> str:
     systems = list(dict.fromkeys(system for run in runs for system in run.systems))
     which = "Runs: " + "; ".join(f"{name} is {run.folder.name}" for name, run in named.items()) + "."
     if latex:
-        return begins + f"{tables.latex(which)}\n\n" + tables.to_latex(rows, systems)
-    return begins + f"{tables.markdown(which)}\n\n" + tables.to_markdown(rows, systems)
+        return begins + f"{summaries.latex(which)}\n\n" + summaries.to_latex(rows, systems)
+    return begins + f"{summaries.markdown(which)}\n\n" + summaries.to_markdown(rows, systems)
 
 
 def _scorecard(runs: Sequence[Result], asked: argparse.Namespace) -> str:
     from pipeline.report.scorecard import output
-    from pipeline.tables import limits
+    from pipeline.tables import run_files
 
     if len(runs) > 1:
         raise ConfigError(
@@ -304,7 +304,7 @@ def _scorecard(runs: Sequence[Result], asked: argparse.Namespace) -> str:
     if asked.format == "csv":
         return output.to_csv(made)
     write = output.to_latex if asked.format == "latex" else output.to_markdown
-    return write(made, limits.read(folder))
+    return write(made, run_files.read_limits(folder))
 
 
 def _card(folder: Path, asked: argparse.Namespace) -> Card:

@@ -200,13 +200,15 @@ def validate(options: submission.Options, asked: Evaluation, values: dict[str, A
 
 def report(runs: Sequence[Result], asked: Evaluation, values: dict[str, Any]) -> int:
     """One report of one or more finished runs, beside the first of them."""
-    from pipeline.report import drawn, render
+    from pipeline.report import figure_cache, render
 
     if not runs:
         raise ConfigError("report needs run folders", remedy="voice-privacy report exp/runs/RUN [RUN ...]")
     page = runs[0].folder / ("report.html" if len(runs) == 1 else "report-merged.html")
     try:
-        print(render.render([one.folder for one in runs], page, drawn.beside(runs[0].folder)).resolve())
+        print(
+            render.render([one.folder for one in runs], page, figure_cache.open_cache_beside(runs[0].folder)).resolve()
+        )
     except OSError as error:
         if error.errno not in (*FULL, errno.EACCES) or len(runs) > 1 or not page.is_file():
             raise
@@ -253,7 +255,7 @@ def scorecard(runs: Sequence[Result], recipe: str, asked: Evaluation, values: di
     """
     from pipeline.report.scorecard import card, labels, output
     from pipeline.report.scorecard import runs as of_runs
-    from pipeline.tables import limits, results
+    from pipeline.tables import results, run_files
 
     if len(runs) > 1:
         raise ConfigError(
@@ -284,8 +286,8 @@ def scorecard(runs: Sequence[Result], recipe: str, asked: Evaluation, values: di
     card.refuse(made, folder)
     for said in labels.unmatched(asked.scorecard, results.records(runs[0].rows)):
         log.warning("%s", said)
-    print(output.to_text(made, limits.read(folder)))
-    for path in output.write(folder, made, limits.read(folder), recipe if another else ""):
+    print(output.to_text(made, run_files.read_limits(folder)))
+    for path in output.write(folder, made, run_files.read_limits(folder), recipe if another else ""):
         print(path)
     return 0
 

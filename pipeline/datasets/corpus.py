@@ -24,7 +24,7 @@ from pipeline.protocol import trials
 from pipeline.protocol.halves import halve
 from pipeline.protocol.trials import TrialSet
 from pipeline.tables import manifest as manifests
-from pipeline.tables.limits import SEXES
+from pipeline.tables.run_files import SEXES_UNKNOWN
 
 log = logging.getLogger(__name__)
 
@@ -52,7 +52,7 @@ class Corpus:
         trials: the trial sets by name.
         dropped: utterances left out under ``allow_partial``; trials with them are left out too.
         notes: what was noticed: ids that were changed, lists that were made up, the audio root, ...
-        limits: what a reader of the numbers must know first (:mod:`pipeline.tables.limits`).
+        limits: what a reader of the numbers must know first (:mod:`pipeline.tables.run_files`).
         transcripts: the table that should hold the words of an evaluated utterance, by (set, utterance).
         sounds: digest of what is heard in a file, whatever its format, by the digest of its bytes.
         attributes: by name, values by (set, utterance).
@@ -391,7 +391,7 @@ def trial_sets(
 def _limits(listing: Listing, sets: Mapping[str, TrialSet]) -> list[str]:
     """What a reader must know first of lists and sets, beside how they were made."""
     across = [name for name, one in sets.items() if one.across_sexes]
-    found = [f"{SEXES} ({few(across)})"] if across else []
+    found = [f"{SEXES_UNKNOWN} ({few(across)})"] if across else []
     found += listing.limits
     for made in listing.lists:
         left = set(sets[made.name].enrolment["model"])

@@ -1,7 +1,7 @@
 """Lists of trials in the forms that corpora and toolkits give them, found beside the data.
 
 Lines are ``MODEL UTTERANCE [LABEL]``, ``LABEL UTTERANCE UTTERANCE`` (VoxCeleb's ``veri_test2.txt``) or ``UTTERANCE*UTTERANCE LABEL`` (ESPnet's
-``trial_label``), and labels are any pair of words of :mod:`pipeline.tables.labels`. Where a list compares utterances with
+``trial_label``), and labels are any pair of words of :mod:`pipeline.tables.text`. Where a list compares utterances with
 utterances, each on its left side is a model of its own.
 """
 
@@ -19,7 +19,7 @@ from pipeline.datasets.lists import FEW
 from pipeline.datasets.records import Record, records
 from pipeline.faults import Faults
 from pipeline.names import composed, legal_id
-from pipeline.tables import labels
+from pipeline.tables import text
 
 TRIALS = re.compile(r"trials?\d?([_.-].*)?|(veri|list)_test.*|vox.*[_-](o|e|h|test|val)([_.(-].*)?", re.IGNORECASE)
 ENROLMENT = re.compile(r"enr?ol\w*([.-].*)?", re.IGNORECASE)
@@ -41,12 +41,12 @@ def read(path: Path, faults: Faults, notes: list[str]) -> list[Record]:
     lines = list(records(path, faults, range(2, 4)))
     if lines and all(len(line.fields) == 2 and line.fields[0].count("*") == 1 for line in lines):
         lines = [Record([*line.fields[0].split("*"), line.fields[1]], line.where) for line in lines]
-        if labels.pair(line.fields[2] for line in lines) is None:  # a table of files
+        if text.find_label_pair(line.fields[2] for line in lines) is None:  # a table of files
             lines = [Record(line.fields[:2], line.where) for line in lines]
     if not lines or any(len(line.fields) != 3 for line in lines):
         return lines
-    place = next((place for place in (2, 0) if labels.pair(line.fields[place] for line in lines)), 2)
-    pair = labels.pair(line.fields[place] for line in lines)
+    place = next((place for place in (2, 0) if text.find_label_pair(line.fields[place] for line in lines)), 2)
+    pair = text.find_label_pair(line.fields[place] for line in lines)
     if pair is None or (place == 2 and {line.fields[2] for line in lines} <= {"target", "nontarget"}):
         return lines
     shape = "MODEL UTTERANCE LABEL" if place else "LABEL MODEL UTTERANCE"

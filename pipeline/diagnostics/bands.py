@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from pipeline.diagnostics import strongest
-from pipeline.tables import written
+from pipeline.tables import run_files
 
 TABLE = "bands.parquet"
 STRONGEST = "strongest attack"
@@ -77,4 +77,4 @@ def read(folder: Path) -> pd.DataFrame:
     path = folder / TABLE
     if not path.is_file():
         return pd.DataFrame(columns=list(COLUMNS))
-    return written.parquet(path).reindex(columns=list(COLUMNS), fill_value="ok")
+    return run_files.read_parquet(path).reindex(columns=list(COLUMNS), fill_value="ok")

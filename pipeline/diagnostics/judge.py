@@ -16,7 +16,7 @@ from pipeline.diagnostics.sentences import Finding, Rate
 from pipeline.engine.outcome import Outcome
 from pipeline.engine.task import Ref
 from pipeline.metrics.treatment import Treatment
-from pipeline.tables import records, results, written
+from pipeline.tables import records, results, run_files
 
 TABLE = "diagnostics.parquet"
 GRID = ["dataset", "subset", "system", "extractor", "backend"]
@@ -123,7 +123,7 @@ def _silence(
 def read(folder: Path) -> pd.DataFrame:
     """The findings in a run folder; none where there is no such file."""
     path = folder / TABLE
-    return written.parquet(path) if path.is_file() else diagnostics.frame([])
+    return run_files.read_parquet(path) if path.is_file() else diagnostics.frame([])
 
 
 def _of(each: Diagnosis, eers: Rows, rows: Rows, outcome: Outcome) -> Iterator[Finding]:
@@ -168,7 +168,7 @@ def _of_training(each: Diagnosis, test: Rate | None, plain: float | None, outcom
     check = None if each.check is None else records.read(outcome.artefact(each.check).folder)
     held = check if check is not None and check["eer"] is not None else None
     if each.training is not None and not known.startswith("original;"):
-        record = records.training(outcome.artefact(each.training).folder)
+        record = records.read_training(outcome.artefact(each.training).folder)
         speech = "anonymised" if known != "original" else "original"
         # The check is of this attack with its back end; the training verified by cosine.
         of_attack = {**record, "held_out": held, "trained": None} if held is not None else record

@@ -43,11 +43,11 @@ from pipeline.garbage import seldom_collected
 from pipeline.planning import Evaluation, Graph, Machine
 from pipeline.planning.averages import formed, rankers
 from pipeline.report import render, verdict
-from pipeline.report.drawn import Drawn
+from pipeline.report.figure_cache import FigureCache
 from pipeline.report.scorecard import labels
 from pipeline.report.scorecard import runs as scorecards
 from pipeline.report.scorecard.settings import Scorecard
-from pipeline.tables import answers, limits, records, results, status, written
+from pipeline.tables import answers, records, results, run_files, status
 
 T = TypeVar("T")
 
@@ -171,7 +171,7 @@ def concluded(begun: Begun, folder: RunFolder) -> Result:
             log.warning("%s", said)
         for fault in scorecards.written(folder.path, held_against).faults:
             log.warning("scorecard: several rows stand for one published cell: %s", fault)
-    drawn, page = Drawn(run.outcome.store), (folder.path / "report.html").absolute()
+    drawn, page = FigureCache(run.outcome.store), (folder.path / "report.html").absolute()
     error = with_failures(failure, shortfall(gathered, data, asked.allow_partial, page), page)
     counts = f"tasks: {run.outcome.reused} reused, {run.outcome.computed} computed"
     made = Result(folder.path, run.outcome.reused, run.outcome.computed, error)
@@ -187,7 +187,7 @@ def concluded(begun: Begun, folder: RunFolder) -> Result:
     render.render([folder.path], page, drawn, {folder.path: ending})
     used.finish()
     used.add(drawn.used)
-    written.seal(folder.path)
+    run_files.seal_run(folder.path)
     folder.end(ending)
     log.info("%s", counts)
     if error:
@@ -220,7 +220,7 @@ def _gathered(
     trained = summaries(graph.tasks, run.outcome)
     gathered = gather.gather(graph, data, run.outcome, folder.path, folder.id, place.device, run.asked)
     audio = [f"s{found.sentence[1:-1]}" for _, found in judge.same(graph.heard, run.outcome, gathered.rows)]
-    limits.write(
+    run_files.write_limits(
         folder.path,
         [*graph.left_out, *audio, *data.limits, *graph.limits, *gathered.limits(run.asked.allow_partial)],
     )
@@ -354,7 +354,7 @@ def train_extractors(asked: Evaluation, progress: Progress | None = None) -> Tra
 def summaries(tasks: Sequence[Task], outcome: Outcome) -> dict[str, str]:
     """What the training records say in a line, by the label of the task."""
     return {
-        task.label: str(records.training(outcome.artefact(task.ref()).folder)["summary"])
+        task.label: str(records.read_training(outcome.artefact(task.ref()).folder)["summary"])
         for task in tasks
         if task.name == "train"
     }

@@ -12,7 +12,7 @@ from pipeline.planning.averages import has_sets
 from pipeline.planning.settings import Average
 from pipeline.seeds import digest
 from pipeline.tables import results
-from pipeline.tables.signature import signature
+from pipeline.tables.results import make_signature
 
 Row = dict[str, Any]
 OTHERS = [name for name in results.IDENTITY if name != "subset"]
@@ -158,7 +158,9 @@ def _signature(
     of = {name: weight for name, weight in zip(names, weights) if name in parts}
     said = " + ".join(f"{weight:.9g} × ({parts[name]['signature']})" for name, weight in of.items())
     how = {"groups": [list(group) for group in groups], "code": mover.VERSION}
-    return signature(first, {"mean": f"{said}" if len(there) == len(names) else f"of some: {said}", "interval": how})
+    return make_signature(
+        first, {"mean": f"{said}" if len(there) == len(names) else f"of some: {said}", "interval": how}
+    )
 
 
 def _sum(counts: Sequence[Any]) -> int | None:

@@ -21,10 +21,10 @@ from pipeline.metrics import Attacks, LeftOut, MetricError
 from pipeline.metrics.strongest import bounds_of, choices, negative
 from pipeline.planning.averages import means_of_sexes
 from pipeline.report import verdict as words
-from pipeline.report.comparison import SAME_SCORES, Between, Compared
+from pipeline.report.comparison import SAME_SCORES, RunDifferences, SystemDifference
 from pipeline.seeds import digest, generator
 from pipeline.stages.strongest import METRICS, MOST_COMPARED, SAME, STRONGEST
-from pipeline.tables import artefacts, results, written
+from pipeline.tables import results, run_files
 from pipeline.tables.answers import ATTACK
 
 IDS = ["model", "utterance"]
@@ -94,7 +94,7 @@ class _Held:
     partial: bool = False
 
 
-def compared(first: Result, second: Result) -> Compared:
+def compared(first: Result, second: Result) -> RunDifferences:
     """All systems that both runs attack on the same trial sets, B minus A; what cannot be compared, with its reason.
 
     Where each run has one system that the other has not, these two are compared.
@@ -104,9 +104,9 @@ def compared(first: Result, second: Result) -> Compared:
         try:
             sides.append(_side(letter, run))
         except PipelineError as error:
-            return Compared(unread=f"{letter}: {error.what}", gone=(letter,))
+            return RunDifferences(unread=f"{letter}: {error.what}", gone=(letter,))
     a, b = sides
-    rows: list[Between] = []
+    rows: list[SystemDifference] = []
     gone: list[str] = []
     equal: list[tuple[str, str]] = []
     measure = _measuring()
@@ -134,7 +134,7 @@ def compared(first: Result, second: Result) -> Compared:
         for name, weights in asked.items():
             rows += _rows(system, name, weights, held)
     rows.sort(key=lambda row: [*means, *subsets].index(row.subset))
-    return Compared(
+    return RunDifferences(
         rows=tuple(_corrected(rows)),
         equal=tuple(equal),
         gone=tuple(sorted(set(gone) - {""})),
@@ -157,7 +157,7 @@ def _side(letter: str, run: Result) -> _Side:
         DataError: it does not say where its scores lie.
     """
     attacks: dict[tuple[str, str], list[Attack]] = {}
-    for row in results.records(artefacts.read(run.folder)):
+    for row in results.records(run_files.read_artefacts(run.folder)):
         if (row["reads"], row["input"]) == ("trials", "scores"):
             known = attacks.setdefault((row["system"], row["subset"]), [])
             if all(_of(one) != _of(row) for one in known):
@@ -168,7 +168,7 @@ def _side(letter: str, run: Result) -> _Side:
             (row["status"], row["reason"], row["note"])
         )
     path = run.folder / "config.yaml"
-    config = written.yaml_of(path) if path.is_file() else {}
+    config = run_files.read_yaml(path) if path.is_file() else {}
     config = config if isinstance(config, dict) else {}
     means = {
         str(one.get("subset") or label): {str(name): float(weight) for name, weight in one.get("weights", {}).items()}
@@ -244,11 +244,11 @@ def _common(tables: Sequence[pd.DataFrame]) -> list[pd.DataFrame]:
 
 def _rows(
     system: str, subset: str, weights: Mapping[str, float], held: Mapping[str, tuple[_Held, _Held]]
-) -> Iterator[Between]:
+) -> Iterator[SystemDifference]:
     """The differences of a system on a subset or a mean: under each run's strongest attack, then under the same one."""
     held_of = [(name, held[name]) for name in weights]
     sides = [[pair[place] for _, pair in held_of] for place in (0, 1)]
-    row = Between(subset, system, STRONGEST, partial=any(one.partial for side in sides for one in side))
+    row = SystemDifference(subset, system, STRONGEST, partial=any(one.partial for side in sides for one in side))
     reason = "; ".join(dict.fromkeys(one.reason for side in sides for one in side if one.reason))
     reason = reason or "; ".join(
         filter(None, (_other_trials(*pair, name if len(weights) > 1 else "") for name, pair in held_of))
@@ -363,7 +363,7 @@ def _other_trials(one: _Held, other: _Held, name: str) -> str:
     return f"{name}: {said}" if said and name else said
 
 
-def _tested(row: Between, a: Attacks, b: Attacks) -> Between:
+def _tested(row: SystemDifference, a: Attacks, b: Attacks) -> SystemDifference:
     """D_ECE of both runs, with the test of their difference."""
     found = metrics.difference(a, b, generator=generator(SEED, "swaps of two runs"))
     return replace(
@@ -387,7 +387,7 @@ def _eer(a: Attacks, b: Attacks) -> dict[str, Any]:
     }
 
 
-def _corrected(rows: Sequence[Between]) -> list[Between]:
+def _corrected(rows: Sequence[SystemDifference]) -> list[SystemDifference]:
     """p-values corrected over all rows with the same subset and kind of attack."""
     groups: dict[tuple[str, str], list[int]] = {}
     for number, row in enumerate(rows):

@@ -15,7 +15,7 @@ from pipeline.planning.averages import NORMALISED, formed
 from pipeline.report import glossary
 from pipeline.seeds import digest
 from pipeline.tables import results
-from pipeline.tables.signature import signature
+from pipeline.tables.results import make_signature
 
 VERSION = 1
 TRIAL_LISTS = "trial_lists"
@@ -74,7 +74,7 @@ def _relative(name: str, original: Row, attacked: Row) -> Row:
         "status": max((row["status"] for row in (original, attacked)), key=averages.STATUSES.index),
         "reason": reason,
         "note": "; ".join(dict.fromkeys(filter(None, (original["note"], attacked["note"])))),
-        "signature": signature(
+        "signature": make_signature(
             about, {"of": f"({original['signature']}) and ({attacked['signature']})", "code": str(VERSION)}
         ),
         "input_digest": digest([original["input_digest"], attacked["input_digest"]]),

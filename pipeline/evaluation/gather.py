@@ -21,8 +21,8 @@ from pipeline.names import few
 from pipeline.planning import Evaluation, Graph, Source
 from pipeline.seeds import digest
 from pipeline.stages.measure import ROWS
-from pipeline.tables import artefacts, results
-from pipeline.tables.signature import signature
+from pipeline.tables import results, run_files
+from pipeline.tables.results import make_signature
 from pipeline.version import __version__
 
 FIGURES, NOTES = "figures", "audio_notes.json"
@@ -100,7 +100,7 @@ def gather(
     (folder / FIGURES).mkdir(exist_ok=True)
     for name, several in figures.items():
         pd.concat(several, ignore_index=True).to_parquet(folder / FIGURES / f"{name}.parquet", index=False)
-    artefacts.write(_scored(graph, outcome), outcome.store.root, folder)
+    run_files.write_artefacts(_scored(graph, outcome), outcome.store.root, folder)
     gathered = Gathered(
         table,
         results.frame(rows),
@@ -165,7 +165,7 @@ def _scored(graph: Graph, outcome: Outcome) -> Iterator[dict[str, str]]:
     for source in graph.sources:
         for name, value in source.ref.task.inputs.items():
             if isinstance(value, Ref):
-                identity = {column: source.identity[column] for column in artefacts.IDENTITY}
+                identity = {column: source.identity[column] for column in run_files.ARTEFACT_IDENTITY}
                 path = outcome.artefact(value).place.relative_to(outcome.store.root).as_posix()
                 yield {**identity, "reads": source.reads, "input": name, "path": path}
 
@@ -212,7 +212,7 @@ def _row(row: dict[str, Any], source: Source, made: Artefact, model: str, about:
         "note": "; ".join(filter(None, [row["note"], source.note, _lacking(made) if about.allow_partial else ""])),
         "run_id": about.run_id,
         "status": "incomplete" if undefined else "partial" if partial else "ok",
-        "signature": signature(identity, source.parameters),
+        "signature": make_signature(identity, source.parameters),
         "config_digest": about.config_digest,
         "input_digest": digest(made.record["parts"]["inputs"]),
         "model_digest": model,

@@ -1,6 +1,6 @@
 """What jobs elsewhere are told, and what they tell: JSON in ``RUN/jobs/``, with a digest over each file.
 
-``ROUND.order.json`` is an order: what the graph is and which tasks each job has (``ROUND.sent.json``: pipeline/tables/sent.py). A job
+``ROUND.order.json`` is an order: what the graph is and which tasks each job has (``ROUND.sent.json``: pipeline/tables/status.py). A job
 writes ``ROUND-PART.told.json``: the tasks that failed in it, with their errors. What is done, the store says.
 """
 
@@ -18,8 +18,8 @@ from pipeline.engine.task import Task
 from pipeline.errors import ConfigError, DataError, Fault, ModelMissing, PartialResult, PipelineError, StageFailed
 from pipeline.files import write_atomically
 from pipeline.seeds import digest
-from pipeline.tables import signed
-from pipeline.tables.sent import FOLDER
+from pipeline.tables import records
+from pipeline.tables.status import JOBS_FOLDER
 
 CLASSES = {one.status: one for one in (ConfigError, DataError, ModelMissing, StageFailed, PartialResult)}
 
@@ -64,9 +64,9 @@ def plan_digest(tasks: Sequence[Task]) -> str:
 
 def write(run: Path, order: Order) -> None:
     """Write an order into the run folder."""
-    folder = run / FOLDER
+    folder = run / JOBS_FOLDER
     folder.mkdir(exist_ok=True)
-    write_atomically(folder / f"{order.number}.order.json", signed.text(asdict(order)))
+    write_atomically(folder / f"{order.number}.order.json", records.encode_signed(asdict(order)))
 
 
 def read(run: Path, number: int) -> Order:
@@ -76,9 +76,9 @@ def read(run: Path, number: int) -> Order:
         ConfigError: there is none.
         DataError: it is not what was written.
     """
-    path = run / FOLDER / f"{number}.order.json"
+    path = run / JOBS_FOLDER / f"{number}.order.json"
     try:
-        found = signed.read(path.read_bytes())
+        found = records.decode_signed(path.read_bytes())
         return Order(**{field.name: found[field.name] for field in fields(Order)})
     except OSError as error:
         raise ConfigError(
@@ -105,7 +105,7 @@ def tell(run: Path, number: int, part: int, failed: Mapping[int, PipelineError],
     """
     rows = [{"task": place, "error": _plain(error)} for place, error in failed.items()]
     told = {"failed": rows, "log": str(log_file), "device": device, "at": round(time.time(), 3)}
-    write_atomically(run / FOLDER / f"{number}-{part}.told.json", signed.text(told))
+    write_atomically(run / JOBS_FOLDER / f"{number}-{part}.told.json", records.encode_signed(told))
 
 
 @dataclass(frozen=True)
@@ -128,9 +128,9 @@ def told(run: Path) -> Told:
     failed: dict[int, PipelineError] = {}
     logs: dict[int, str] = {}
     devices = set()
-    for path in sorted((run / FOLDER).glob("*.told.json")):
+    for path in sorted((run / JOBS_FOLDER).glob("*.told.json")):
         with suppress(OSError, ValueError, KeyError, TypeError):
-            found = signed.read(path.read_bytes())
+            found = records.decode_signed(path.read_bytes())
             devices.add(str(found["device"]))
             for row in found["failed"]:
                 failed[int(row["task"])] = _error(row["error"])

@@ -17,7 +17,7 @@ from pipeline.errors import ConfigError, PipelineError
 from pipeline.evaluation import orders
 from pipeline.files import file_digest
 from pipeline.planning import Evaluation
-from pipeline.tables import sent, status
+from pipeline.tables import status
 
 CONFIG = "config.yaml"
 GUESSED = 0.1, 1.0
@@ -139,9 +139,9 @@ def send(asked: Evaluation, tasks: Sequence[Task], missing: Sequence[Task], fold
     ]
     others.append(_jobs(missing, taken))
     name = f"voice-privacy-{folder.name}"
-    made = executor.send(name, shared, calls, others, Part(str(folder), this.number, None), folder / sent.FOLDER)
+    made = executor.send(name, shared, calls, others, Part(str(folder), this.number, None), folder / status.JOBS_FOLDER)
     every = [job for one in made for job in one]
-    sent.write(folder, this.number, every)
+    status.write_sent_jobs(folder, this.number, every)
     mains = tuple(slurm.mains(every))
     log.info("%d tasks in %d jobs are sent: %s", len(own), len(cells), ", ".join(mains))
     return Sent(
@@ -193,11 +193,11 @@ def _with_others(asked: Evaluation, folder: Path, executor: Sender) -> dict[str,
     """The tasks, by their short names, that jobs of other runs over the same store are about to do, each with its job."""
     ordered: dict[str, str] = {}
     for run in status.going(asked.paths.runs, asked.paths.store / "files" / status.ENDED):
-        jobs = sent.jobs(run)
+        jobs = status.read_sent_jobs(run)
         if run.name == folder.name or not jobs:
             continue
         try:
-            order = orders.read(run, sent.last(run))
+            order = orders.read(run, status.find_last_round(run))
         except PipelineError:  # nothing of it can be relied on
             continue
         ordered |= {name: job for names, job in zip(order.ordered, jobs) for name in names}

@@ -19,14 +19,14 @@ from pipeline.planning.averages import maker
 from pipeline.planning.graph import OfSpeakers
 from pipeline.report import verdict as words
 from pipeline.stages.speakers import OVERLAPS, PITCH, SPEAKERS
-from pipeline.tables import manifest, records, results, speakers
+from pipeline.tables import answers, manifest, records, results
 from pipeline.tables.answers import ATTACK
 
 Row = dict[str, Any]
 ALPHA = 0.05
 """p-values up to it tell a speaker apart from the median one."""
 OWN = ("speaker", "rank", "worst", "d_ece", "median", "p_median", "eer", "target_llr", "impostor_llr", "max_llr", "own_score", "nearest",
-       "nearest_score", "n_target", "n_nontarget", "n_utterances", "doddington", "dunstone_yager", *speakers.UTTERANCES)  # fmt: skip
+       "nearest_score", "n_target", "n_nontarget", "n_utterances", "doddington", "dunstone_yager", *answers.UTTERANCES)  # fmt: skip
 """Columns that are those of the artefact."""
 ABSENT = {
     "alid": ("the attack has no ALID, which needs every candidate tried with every utterance", "alid"),
@@ -40,7 +40,7 @@ ABSENT = {
 def formed(
     graph: Graph, data: Prepared, outcome: Outcome, board: pd.DataFrame, folder: Path
 ) -> dict[str, pd.DataFrame]:
-    """The tables of :mod:`pipeline.tables.speakers`.
+    """The tables of :mod:`pipeline.tables.answers`.
 
     Args:
         board: the leaderboard, which says which attack is the strongest, and whether the attacks stand on everything.
@@ -63,7 +63,7 @@ def formed(
         overlaps += sorted(pairs, key=lambda row: not row["strongest"])
     for row in rows:
         del row["place"]
-    return {"speakers": speakers.frame("speakers", rows), "worst_overlap": speakers.frame("worst_overlap", overlaps)}
+    return {"speakers": answers.frame("speakers", rows), "worst_overlap": answers.frame("worst_overlap", overlaps)}
 
 
 def _unprotected(each: OfSpeakers) -> bool:

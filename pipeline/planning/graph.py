@@ -121,7 +121,7 @@ class Graph:
         pitches: the mean F0 of the speakers, by system.
         means: by name, the weights of the subsets that it is a mean of.
         notes: what a reader should know of the attacks that were planned, and of those that were not.
-        limits: what was asked for and gives no row (:mod:`pipeline.tables.limits`).
+        limits: what was asked for and gives no row (:mod:`pipeline.tables.run_files`).
         trained_on: by the label of a back end that is trained, how many speakers each of its training sets has, by what messages call it.
         left_out: of systems that are not ranked because tasks failed: that they are not, and why.
     """

@@ -25,7 +25,7 @@ from pipeline.protocol.attackers import AttackerSettings
 from pipeline.protocol.trials import TrialSet
 from pipeline.seeds import digest
 from pipeline.stages import fuse, measure, score
-from pipeline.tables import limits
+from pipeline.tables import run_files
 from pipeline.tables.manifest import Wanted
 
 
@@ -511,7 +511,7 @@ class Plan:
         if cell.enrolment:
             parameters["enrolment"] = cell.enrolment
         identity, reads = cell.identity(self.data.name), family.component.reads
-        by, notes = cell.comparer, [cell.comparer.note, limits.SEXES if cell.across_sexes else ""]
+        by, notes = cell.comparer, [cell.comparer.note, run_files.SEXES_UNKNOWN if cell.across_sexes else ""]
         tried = self.data.trials.get(cell.subset) if reads.startswith("trial") else None
         thinned = tried.thinned if tried is not None else ()
         if thinned:

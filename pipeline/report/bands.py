@@ -8,7 +8,7 @@ from typing import Any
 
 import pandas as pd
 
-from pipeline.report import tables
+from pipeline.report import summaries
 
 TITLE = "Minimum-EER conditions"
 HEADS = (
@@ -35,7 +35,7 @@ def lines(conditions: pd.DataFrame, systems: Sequence[str] = ()) -> list[list[st
 
 
 def _line(row: dict[Any, Any]) -> list[str]:
-    interval = tables.DASH if math.isnan(row["low"]) else f"[{_percent(row['low'])}, {_percent(row['high'])}]"
+    interval = summaries.DASH if math.isnan(row["low"]) else f"[{_percent(row['low'])}, {_percent(row['high'])}]"
     met = int(row["met"])
     others = [level for level in range(int(row["least"]), int(row["most"]) + 1) if level != met]
     return [
@@ -75,7 +75,7 @@ def to_text(conditions: pd.DataFrame, systems: Sequence[str] = ()) -> str:
     if not body:
         return ""
     left = [place for place in range(len(HEADS)) if place not in NUMBERS]
-    return "\n".join([TITLE, "", *tables.aligned(list(HEADS), body, left), "", *notes(conditions)]) + "\n\n"
+    return "\n".join([TITLE, "", *summaries.aligned(list(HEADS), body, left), "", *notes(conditions)]) + "\n\n"
 
 
 def to_markdown(conditions: pd.DataFrame, systems: Sequence[str] = ()) -> str:
@@ -84,9 +84,9 @@ def to_markdown(conditions: pd.DataFrame, systems: Sequence[str] = ()) -> str:
     if not body:
         return ""
     rule = ["---:" if place in NUMBERS else "---" for place in range(len(HEADS))]
-    cells = [HEADS, rule, *([tables.markdown(text) for text in line] for line in body)]
+    cells = [HEADS, rule, *([summaries.markdown(text) for text in line] for line in body)]
     grid = ["| " + " | ".join(line) + " |" for line in cells]
-    return "\n".join([f"**{TITLE}**", "", *grid, "", " ".join(map(tables.markdown, notes(conditions))), "", ""])
+    return "\n".join([f"**{TITLE}**", "", *grid, "", " ".join(map(summaries.markdown, notes(conditions))), "", ""])
 
 
 def to_latex(conditions: pd.DataFrame, systems: Sequence[str] = ()) -> str:
@@ -94,8 +94,8 @@ def to_latex(conditions: pd.DataFrame, systems: Sequence[str] = ()) -> str:
     body = lines(conditions, systems)
     if not body:
         return ""
-    return tables.latex_table(TITLE, notes(conditions), HEADS, body, NUMBERS) + "\n"
+    return summaries.latex_table(TITLE, notes(conditions), HEADS, body, NUMBERS) + "\n"
 
 
 def _percent(value: float) -> str:
-    return tables.number(value, "fraction")
+    return summaries.number(value, "fraction")

@@ -14,7 +14,7 @@ from typing import Any
 
 import pandas as pd
 
-from pipeline.report import glossary, leaderboard, signatures, tables, verdict
+from pipeline.report import glossary, leaderboard, signatures, summaries, verdict
 from pipeline.report.words import NOTHING, joined
 from pipeline.tables.answers import ATTACK, TAKEN
 
@@ -33,7 +33,7 @@ Row = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
-class Given:
+class ShownRun:
     """What is shown of a run.
 
     Attributes:
@@ -89,7 +89,7 @@ class Grid:
     @classmethod
     def of(cls, columns: Sequence[Column], rows: Sequence[Row]) -> Grid:
         """The columns that show something."""
-        kept = [one for one in columns if any(one.cell(row).text not in ("", tables.DASH) for row in rows)]
+        kept = [one for one in columns if any(one.cell(row).text not in ("", summaries.DASH) for row in rows)]
         body = tuple(tuple(column.cell(row) for column in kept) for row in rows)
         return cls(tuple(one.head for one in kept), tuple(one.is_number for one in kept), body)
 
@@ -113,7 +113,7 @@ class Board:
     notes: tuple[str, ...]
 
 
-def boards(given: Sequence[Given], only: Sequence[str] = ()) -> list[Board]:
+def boards(given: Sequence[ShownRun], only: Sequence[str] = ()) -> list[Board]:
     """The tables, the subset to read first at the front.
 
     Args:
@@ -127,7 +127,7 @@ def boards(given: Sequence[Given], only: Sequence[str] = ()) -> list[Board]:
     return [_board(given, subset) for subset in wanted]
 
 
-def _board(given: Sequence[Given], subset: str) -> Board:
+def _board(given: Sequence[ShownRun], subset: str) -> Board:
     here = [(one, row) for one in given for row in leaderboard.rows(one.board, subset)]
     rows = [{**row, "run": one.name} for one, row in here]
     return Board(
@@ -139,7 +139,7 @@ def _board(given: Sequence[Given], subset: str) -> Board:
     )
 
 
-def _said(one: Given, subset: str, several: bool) -> str:
+def _said(one: ShownRun, subset: str, several: bool) -> str:
     said = verdict.sentence(one.board, one.differences, subset, one.diagnostics) or f"On {subset}: {NO_SYSTEM}"
     return f"{one.name}: {said}" if several else said
 
@@ -173,15 +173,15 @@ def _about(rows: Sequence[Row]) -> list[Column]:
 
 
 def _text(name: str) -> Callable[[Row], Cell]:
-    return lambda row: Cell(str(row[name]) or tables.DASH)
+    return lambda row: Cell(str(row[name]) or summaries.DASH)
 
 
 def _cell(column: leaderboard.Column, marked: bool) -> Callable[[Row], Cell]:
     """What a column of the leaderboard shows of a row: a number with its interval, its scale and, where it is the answer, its marks."""
 
     def cell(row: Row) -> Cell:
-        value, interval, scale = column.texts(row, tables.number)
-        shown = marked and column.unit != "" and value != tables.DASH
+        value, interval, scale = column.texts(row, summaries.number)
+        shown = marked and column.unit != "" and value != summaries.DASH
         marks = (_marks(row) if column is leaderboard.D_ECE else _partial(row)) if shown else ""
         return Cell(value, " ".join(filter(None, [interval, scale])), marks)
 
@@ -198,16 +198,16 @@ def _head(metric: str) -> str:
     """The symbol of a metric, its unit, and in which direction it is more private."""
     said = glossary.metric(metric)
     unit = glossary.unit(said.unit)
-    return " ".join(filter(None, [said.symbol, f"({unit})" if unit else "", tables.arrow(said.private)]))
+    return " ".join(filter(None, [said.symbol, f"({unit})" if unit else "", summaries.arrow(said.private)]))
 
 
 def _rank(row: Row) -> str:
-    return tables.DASH if pd.isna(row["rank"]) else str(int(row["rank"]))
+    return summaries.DASH if pd.isna(row["rank"]) else str(int(row["rank"]))
 
 
 def _attack(row: Row) -> Cell:
     if math.isnan(row["d_ece"]):
-        return Cell(tables.DASH)
+        return Cell(summaries.DASH)
     return Cell(verdict.attack(row), f"({int(row['n_attacks'])})")
 
 
@@ -222,7 +222,7 @@ def _partial(row: Row) -> str:
 # ---------------------------------------------------------------------------------------------------------------- notes
 
 
-def _runs(given: Sequence[Given]) -> list[str]:
+def _runs(given: Sequence[ShownRun]) -> list[str]:
     """Which runs are shown, where there are several."""
     if len(given) < 2:
         return []
@@ -274,7 +274,7 @@ def _absent(rows: Sequence[Row]) -> list[str]:
     ]
     said = []
     if nothing:
-        said.append(f"{tables.DASH} no number of {'; '.join(nothing)}.")
+        said.append(f"{summaries.DASH} no number of {'; '.join(nothing)}.")
     if untried:
         said.append(f"Not tried: {'; '.join(untried)}.")
     if without:
@@ -291,7 +291,7 @@ def _others(rows: Sequence[Row], name: str) -> list[str]:
     ]
 
 
-def _signed(here: Sequence[tuple[Given, Row]]) -> list[str]:
+def _signed(here: Sequence[tuple[ShownRun, Row]]) -> list[str]:
     """The short signatures of all numbers. Those that differ in the metric alone are one, with the fingerprint of them all."""
     runs = {one.name: one for one, _ in here}
     rows = pd.concat([_behind(one, [row for of, row in here if of is one]) for one in runs.values()])
@@ -313,7 +313,7 @@ def _signed(here: Sequence[tuple[Given, Row]]) -> list[str]:
     return notes
 
 
-def _behind(one: Given, rows: Sequence[Row]) -> pd.DataFrame:
+def _behind(one: ShownRun, rows: Sequence[Row]) -> pd.DataFrame:
     """The rows of results that hold the numbers of rows of a leaderboard."""
     kept = pd.Series(False, index=one.rows.index)
     for row in rows:
@@ -343,13 +343,13 @@ def to_markdown(shown: Iterable[Board]) -> str:
 
 
 def _markdown(board: Board) -> str:
-    lines = [f"**{tables.markdown(f'{TITLE}: {board.subset}')}**", ""]
+    lines = [f"**{summaries.markdown(f'{TITLE}: {board.subset}')}**", ""]
     for said in board.said:
-        lines += [tables.markdown(said), ""]
+        lines += [summaries.markdown(said), ""]
     lines += _grid(board.first)
     if _says_more(board.further):
         lines += ["", "Other numbers of the systems:", "", *_grid(board.further)]
-    return "\n".join([*lines, "", " ".join(map(tables.markdown, board.notes)), "", ""])
+    return "\n".join([*lines, "", " ".join(map(summaries.markdown, board.notes)), "", ""])
 
 
 def _says_more(grid: Grid) -> bool:
@@ -358,12 +358,12 @@ def _says_more(grid: Grid) -> bool:
 
 def _grid(grid: Grid) -> list[str]:
     rule = ["---:" if number else "---" for number in grid.numbers]
-    texts = (map(tables.markdown, grid.heads), rule, *(map(_pipe, line) for line in grid.body))
+    texts = (map(summaries.markdown, grid.heads), rule, *(map(_pipe, line) for line in grid.body))
     return [f"| {' | '.join(one)} |" for one in texts]
 
 
 def _pipe(cell: Cell) -> str:
-    return tables.markdown(str(cell))
+    return summaries.markdown(str(cell))
 
 
 def to_latex(shown: Iterable[Board]) -> str:
@@ -373,12 +373,12 @@ def to_latex(shown: Iterable[Board]) -> str:
 
 def _latex(board: Board) -> str:
     # A signature has no blanks at which a line could end.
-    notes = " ".join(map(tables.latex, board.notes)).replace(r"\textbar{}", r"\textbar\allowbreak{}")
+    notes = " ".join(map(summaries.latex, board.notes)).replace(r"\textbar{}", r"\textbar\allowbreak{}")
     return "\n".join(
         [
             r"\begin{table*}",
             r"\centering",
-            rf"\caption{{{' '.join(map(tables.latex, board.said))}}}",
+            rf"\caption{{{' '.join(map(summaries.latex, board.said))}}}",
             r"\footnotesize",
             r"\setlength{\tabcolsep}{3pt}",
             *_tabular(board.first),
@@ -409,18 +409,18 @@ def _tabular(grid: Grid) -> list[str]:
 def _stacked(head: str, number: bool) -> str:
     """A head with what stands in brackets below it."""
     symbol, _, rest = head.partition(" (")
-    text = tables.latex_head(symbol)
-    return _shortstack([text, tables.latex(f"({rest}")], number) if rest else text
+    text = summaries.latex_head(symbol)
+    return _shortstack([text, summaries.latex(f"({rest}")], number) if rest else text
 
 
 def _in_latex(cell: Cell, number: bool) -> str:
-    text = tables.latex(" ".join(filter(None, [cell.text, cell.marks])))
+    text = summaries.latex(" ".join(filter(None, [cell.text, cell.marks])))
     if number:
-        return _shortstack([text, rf"\scriptsize {tables.latex(cell.more)}"], number) if cell.more else text
+        return _shortstack([text, rf"\scriptsize {summaries.latex(cell.more)}"], number) if cell.more else text
     who, colon, how = text.partition(": ")
     if not colon:
         return text
-    return _shortstack([f"{who}:", rf"\scriptsize {how} {tables.latex(cell.more)}".rstrip()], number)
+    return _shortstack([f"{who}:", rf"\scriptsize {how} {summaries.latex(cell.more)}".rstrip()], number)
 
 
 def _shortstack(lines: Sequence[str], number: bool) -> str:

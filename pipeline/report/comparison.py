@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pandas as pd
 
-from pipeline.report import counterparts, run_labels, runs, tables
-from pipeline.report import settings_that_differ as differ
+from pipeline.report import counterparts, run_labels, runs, summaries
+from pipeline.report import run_differences as differ
 from pipeline.report.leaderboard import WIDTH
 from pipeline.report.verdict import DIFFERENT
 from pipeline.report.words import joined
@@ -39,7 +39,7 @@ Pair = tuple[float, float]
 
 
 @dataclass(frozen=True)
-class Between:
+class SystemDifference:
     """One system under two runs, on one subset or mean; differences are B minus A.
 
     Attributes:
@@ -71,7 +71,7 @@ class Between:
 
 
 @dataclass(frozen=True)
-class Compared:
+class RunDifferences:
     """What was found of the systems of two runs.
 
     Attributes:
@@ -82,7 +82,7 @@ class Compared:
         unread: why nothing could be compared.
     """
 
-    rows: tuple[Between, ...] = ()
+    rows: tuple[SystemDifference, ...] = ()
     equal: tuple[tuple[str, str], ...] = ()
     systems: tuple[tuple[str, ...], tuple[str, ...]] = ((), ())
     subsets: tuple[tuple[str, ...], tuple[str, ...]] = ((), ())
@@ -99,7 +99,7 @@ def one_run(first: Path, second: Path) -> str:
     return "\n".join(wrapped(f"A and B are the same run, {name}: no settings differ, and there is nothing to compare."))
 
 
-def to_text(first: Path, second: Path, found: Compared) -> str:
+def to_text(first: Path, second: Path, found: RunDifferences) -> str:
     """The whole comparison."""
     sides = runs.labelled([first, second])
     rows = counterparts.of(sides[0][1], sides[1][1])
@@ -139,14 +139,14 @@ def _settings(sides: Sequence[tuple[runs.Run, pd.DataFrame]]) -> list[str]:
             f"{joined(without)} wrote no configuration: only the components that its rows name can be compared."
         )
     found = differ.of_configs(run_labels.configs_of([run.about for run in several]))
-    body = [[one.group, *(", ".join(own) or tables.DASH for own in one.own)] for one in found.labels]
+    body = [[one.group, *(", ".join(own) or summaries.DASH for own in one.own)] for one in found.labels]
     body += [[one.path, *_values(one)] for one in found.numeric]
     if body:
         short = [
             [differ.cut(cells[0], WIDTH - 2 * CELL - 4), *(differ.cut(one, CELL) for one in cells[1:])]
             for cells in body
         ]
-        lines += ["Which settings differ", "", *tables.aligned(["setting", *NAMES], short, (0, 1, 2))]
+        lines += ["Which settings differ", "", *summaries.aligned(["setting", *NAMES], short, (0, 1, 2))]
         for cells in (cells for cells, cut in zip(body, short) if cells != cut):
             lines += wrapped(f"{cells[0]} in full: A {cells[1]}; B {cells[2]}")
         lines.append("")
@@ -231,13 +231,13 @@ def _typed(several: Sequence[runs.Run]) -> list[str]:
 # ----------------------------------------------------------------------------------------------------------- differences
 
 
-def _differences(found: Compared, sides: Sequence[runs.Run]) -> list[str]:
+def _differences(found: RunDifferences, sides: Sequence[runs.Run]) -> list[str]:
     """The tables of differences, what has no number, what is equal, and what has no counterpart."""
     lines = ["Differences, B minus A"]
     shown = [row for row in found.rows if row.d_ece is not None]
     if shown:
         lines += wrapped(NOTE + (PARTIAL if any(row.partial for row in shown) else ""), "")
-    groups: dict[tuple[str, str], list[Between]] = {}
+    groups: dict[tuple[str, str], list[SystemDifference]] = {}
     for row in shown:
         groups.setdefault((row.subset, row.under), []).append(row)
     for (subset, under), several in groups.items():
@@ -251,7 +251,7 @@ def _differences(found: Compared, sides: Sequence[runs.Run]) -> list[str]:
     return [*lines, *(line for name, run in zip(NAMES, sides) if name in found.gone for line in _again(name, run))]
 
 
-def _without_numbers(found: Compared) -> Iterator[str]:
+def _without_numbers(found: RunDifferences) -> Iterator[str]:
     """Systems and subsets without numbers, by why."""
     by_reason: dict[str, dict[str, list[str]]] = {}
     for system, subset in found.equal:
@@ -268,7 +268,7 @@ def _without_numbers(found: Compared) -> Iterator[str]:
         yield f"{reason}: {where}." if reason == SAME_SCORES else f"Not compared: {where}. {reason}."
 
 
-def _alone(found: Compared) -> Iterator[str]:
+def _alone(found: RunDifferences) -> Iterator[str]:
     for what, alone in (("Systems", found.systems), ("Trial sets", found.subsets)):
         said = [f"{', '.join(names)} (in {name} alone)" for name, names in zip(NAMES, alone) if names]
         if said:
@@ -287,15 +287,15 @@ def _again(name: str, run: runs.Run) -> list[str]:
     return [*wrapped(said), *(f"  {line} \\" for line in command[:-1]), f"  {command[-1]}"]
 
 
-def _nothing_in_common(found: Compared) -> str:
+def _nothing_in_common(found: RunDifferences) -> str:
     if any(found.subsets):
         return "No system has trials of the same set in both runs."
     return "No system is in both runs with scores of trials: add a metric that reads them to metric=[…]."
 
 
-def _table(subset: str, under: str, rows: Sequence[Between]) -> list[str]:
+def _table(subset: str, under: str, rows: Sequence[SystemDifference]) -> list[str]:
     how = "each run under its strongest attack" if under == STRONGEST else "under the same attack in both"
-    aligned = tables.aligned(
+    aligned = summaries.aligned(
         ["system", "D_ECE A", "B", "B - A", "p", "EER A", "B", "B - A"], [*map(_cells, rows)], (0,)
     )
     lines = [*wrapped(f"{subset}, {how}"), *aligned[:2]]
@@ -309,14 +309,14 @@ def _table(subset: str, under: str, rows: Sequence[Between]) -> list[str]:
     return [*lines, *(line for one in (_verdict(rows), *said) if one for line in wrapped(one))]
 
 
-def _cells(row: Between) -> list[str]:
+def _cells(row: SystemDifference) -> list[str]:
     assert row.d_ece is not None and row.eer is not None
     p = "" if row.p_holm is None else "< 0.001" if row.p_holm < 0.001 else f"{row.p_holm:.2g}"
     return [
         differ.cut(row.system, NAME) + ("†" if row.partial else ""),
         *(f"{value:.3f}" for value in row.d_ece),
         _step(row.difference, row.interval, 1, 3),
-        p or tables.DASH,
+        p or summaries.DASH,
         *(f"{100 * value:.1f}" for value in row.eer),
         _step(row.eer[1] - row.eer[0], row.eer_interval, 100, 1),
     ]
@@ -328,7 +328,7 @@ def _step(step: float, interval: tuple[float | None, float | None], scale: float
     return text if low is None or high is None else f"{text} [{scale * low:+.{digits}f}, {scale * high:+.{digits}f}]"
 
 
-def _attacks(row: Between) -> list[str]:
+def _attacks(row: SystemDifference) -> list[str]:
     """The attacks that a row stands on; one line where it is the same."""
 
     def said(place: int) -> str:
@@ -339,13 +339,13 @@ def _attacks(row: Between) -> list[str]:
     return [*whole, *([said(0)] if said(0) == said(1) else [f"{name}: {said(k)}" for k, name in enumerate(NAMES)])]
 
 
-def _verdict(rows: Sequence[Between]) -> str:
+def _verdict(rows: Sequence[SystemDifference]) -> str:
     """What is shown to be different, in a sentence."""
     tested = [row for row in rows if row.p_holm is not None]
     if not tested:
         return ""
 
-    def named(row: Between) -> str:
+    def named(row: SystemDifference) -> str:
         return row.system if row.under == STRONGEST else f"{row.system} ({row.attacks[0]})"
 
     unlike = [row for row in tested if (row.p_holm or 0.0) <= DIFFERENT]

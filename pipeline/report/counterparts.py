@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from pipeline.report import tables
+from pipeline.report import summaries
 from pipeline.tables import results
 
 KEY = [*results.IDENTITY, "signature"]
@@ -67,7 +67,7 @@ def _why(own: pd.DataFrame, others: pd.DataFrame, both: pd.DataFrame) -> Iterato
             yield f"the signature differs in {_parts_that_differ(row['signature'], signature)}", ""
             continue
         alone = [name for name in TOLD_BY if row[name] not in known[name]]
-        yield (tables.LABELS.get(alone[0], alone[0]), row[alone[0]] or "none") if alone else (ANOTHER, "")
+        yield (summaries.LABELS.get(alone[0], alone[0]), row[alone[0]] or "none") if alone else (ANOTHER, "")
 
 
 def _parts_that_differ(one: str, other: str) -> str:
@@ -89,9 +89,9 @@ def line(row: Mapping[str, Any]) -> str:
     place = " ".join(str(row[name]) for name in about if row[name])
     values = [_value(row, end, unit) for end in ("first", "second")]
     step = row["value_second"] - row["value_first"]
-    change = "" if np.isnan(step) or step == 0 else f" ({'+' if step > 0 else ''}{tables.number(step, unit)})"
+    change = "" if np.isnan(step) or step == 0 else f" ({'+' if step > 0 else ''}{summaries.number(step, unit)})"
     return f"{row['metric']} {place}: {values[0]} / {values[1]}{change}"
 
 
 def _value(row: Mapping[str, Any], end: str, unit: str) -> str:
-    return str(row[f"label_{end}"]) or tables.number(row[f"value_{end}"], unit, with_unit=True)
+    return str(row[f"label_{end}"]) or summaries.number(row[f"value_{end}"], unit, with_unit=True)

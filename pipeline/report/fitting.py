@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pipeline.report.tables import on_screen
+from pipeline.report.summaries import on_screen
 
 ELLIPSIS = "…"
 

@@ -9,9 +9,9 @@ from typing import Any
 
 import pandas as pd
 
-from pipeline.report import tables, verdict
+from pipeline.report import summaries, verdict
 from pipeline.report.fitting import cut, distinct, plain
-from pipeline.report.tables import on_screen
+from pipeline.report.summaries import on_screen
 from pipeline.report.words import NOTHING
 from pipeline.tables import results
 
@@ -47,7 +47,7 @@ class Column:
     def texts(self, row: Row, number: Callable[[float, str], str]) -> tuple[str, str, str]:
         """The value, its interval, and its scale, as text; '' for what there is not."""
         if not self.has_value(row):
-            return tables.DASH, "", ""
+            return summaries.DASH, "", ""
         if self.unit == "":
             return str(row[self.value]), "", ""
         ends = [row[name] for name in self.ends or () if not math.isnan(row[name])]
@@ -141,7 +141,7 @@ def _aligned(shown: Sequence[Row], columns: Sequence[Column], width: int) -> tup
     ]
     while len(heads) > 4 and sum(max(map(on_screen, cells)) + 2 for cells in zip(heads, *body)) - 2 > width:
         heads, body = heads[:-1], [cells[:-1] for cells in body]
-    return tables.aligned(heads, body, (0, 1) if columns is FIRST else (0,)), len(body)
+    return summaries.aligned(heads, body, (0, 1) if columns is FIRST else (0,)), len(body)
 
 
 def _system(row: Row, rows: Sequence[Row]) -> str:
@@ -151,20 +151,20 @@ def _system(row: Row, rows: Sequence[Row]) -> str:
 
 
 def _rank(row: Row) -> str:
-    return tables.DASH if pd.isna(row["rank"]) else str(int(row["rank"]))
+    return summaries.DASH if pd.isna(row["rank"]) else str(int(row["rank"]))
 
 
 def _cell(row: Row, column: Column) -> str:
     value, interval, scale = column.texts(row, number)
     marks = "~" if column is D_ECE and row["chance"] == "within" else ""
-    marks += "†" if row["status"] == "partial" and column in (EER, D_ECE) and value != tables.DASH else ""
+    marks += "†" if row["status"] == "partial" and column in (EER, D_ECE) and value != summaries.DASH else ""
     return " ".join(filter(None, [value, interval if column in FIRST else "", scale])) + marks
 
 
 def number(value: float, unit: str) -> str:
     """Shorter than in the tables of all numbers, so that a row holds them all."""
     if math.isnan(value) or math.isinf(value):
-        return tables.number(value, unit)
+        return summaries.number(value, unit)
     digits, scale = {"bit": (3, 1), "fraction": (1, 100)}.get(unit, (1, 1))
     text = f"{scale * value:.{digits}f}"
     return (text.lstrip("-") if float(text) == 0 else text).replace("-", "\N{MINUS SIGN}")

@@ -15,11 +15,11 @@ import jinja2
 import yaml
 
 from pipeline.files import write_atomically
-from pipeline.report import bands, glossary, runs, tables
-from pipeline.report.drawn import NOT_KEPT, Drawn
-from pipeline.report.page import attack, challenge, differences, first, head, numbers, pictures, speakers, words
+from pipeline.report import bands, glossary, runs, summaries
+from pipeline.report.figure_cache import NOT_KEPT, FigureCache
+from pipeline.report.page import answer, attack, challenge, differences, figure_sections, head, numbers, speakers, words
 from pipeline.report.page.parts import Download, csv_text
-from pipeline.tables import limits
+from pipeline.tables import run_files
 
 log = logging.getLogger(__name__)
 TEMPLATES = Path(__file__).parent / "templates"
@@ -30,7 +30,7 @@ MOST_SHOWN = 3
 def render(
     run_folders: Sequence[Path],
     out: Path,
-    drawn: Drawn = NOT_KEPT,
+    drawn: FigureCache = NOT_KEPT,
     endings: Mapping[Path, dict[str, Any]] = MappingProxyType({}),
 ) -> Path:
     """Write the report of one or several runs and, beside it, ``figures/*.csv`` with the data of each figure.
@@ -55,7 +55,7 @@ def render(
             evaluation.name(system, run) for system, run in zip(evaluation.rows["system"], evaluation.rows["run_id"])
         ]
     )
-    figures = pictures.sections(evaluation, rows, drawn)
+    figures = figure_sections.sections(evaluation, rows, drawn)
     names = numbers.numbered(rows, evaluation.systems)
     templates = _templates()
     html = templates.get_template("report.html.j2").render(
@@ -65,12 +65,12 @@ def render(
         words=head.words(evaluation, rows),
         facts=head.facts(evaluation, rows),
         sets=head.sets(rows),
-        answer=first.answer(evaluation),
+        answer=answer.answer(evaluation),
         differences=differences.differences(evaluation),
         bands=challenge.conditions(evaluation),
         bands_title=bands.TITLE,
         limits=head.limits(evaluation),
-        limits_title=limits.TITLE,
+        limits_title=run_files.LIMITS_TITLE,
         partial=head.partial(evaluation, rows),
         attack=attack.attack(evaluation),
         scorecards=challenge.scorecards(evaluation),
@@ -104,7 +104,9 @@ def _templates() -> jinja2.Environment:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    environment.globals.update(glossary=glossary, tables=tables, reason_breaks=numbers.breakable, most_shown=MOST_SHOWN)
+    environment.globals.update(
+        glossary=glossary, tables=summaries, reason_breaks=numbers.breakable, most_shown=MOST_SHOWN
+    )
     return environment
 
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import pandas as pd
 
-from pipeline.report import settings_that_differ as differ
+from pipeline.report import run_differences as differ
 
 MOST = 24
 TOGETHER = 3

@@ -14,7 +14,7 @@ from pipeline.diagnostics import sentences
 from pipeline.errors import DataError
 from pipeline.files import memory, read_regular
 from pipeline.report import glossary, run_labels
-from pipeline.tables import answers, limits, results, status, written
+from pipeline.tables import answers, results, run_files, status
 
 EARLIER_COLUMNS = {"speakers": ["srd_rank_median"]}
 """Columns that a table of an earlier version may have in addition: they stand in a table of their own now."""
@@ -159,7 +159,7 @@ def labelled(
         run_id = ids[0] if len(ids) == 1 else folder.name
         config, environment = _yaml(folder / "config.yaml"), _json(folder / "environment.json")
         state = endings[folder] if folder in endings else _status(folder)
-        run = Run(folder, run_id, "", state, config, environment, tuple(limits.read(folder)), _typed(folder))
+        run = Run(folder, run_id, "", state, config, environment, tuple(run_files.read_limits(folder)), _typed(folder))
         about = run_labels.about(table, run_id, config, environment, run.status)
         found.append((replace(run, about=about), table))
     named = run_labels.labels([run.about for run, _ in found])
@@ -211,7 +211,7 @@ def _table(path: Path, columns: Sequence[str], more: Sequence[str] = ()) -> pd.D
     """The columns that a table must have, and those of ``more`` that it has; None if there is no such file."""
     if not path.is_file():
         return None
-    table = written.parquet(path)
+    table = run_files.read_parquet(path)
     lacking = [column for column in columns if column not in table.columns]
     if lacking:
         what = "figure data" if path.parent.name == "figures" else "checks of the attack"
@@ -227,15 +227,15 @@ def _table(path: Path, columns: Sequence[str], more: Sequence[str] = ()) -> pd.D
 def _status(folder: Path) -> dict[str, Any]:
     found = status.read(folder)
     if found.get("state") == status.GARBLED:
-        raise written.changed(folder, [status.FILE])
+        raise run_files.make_changed_error(folder, [status.FILE])
     return found
 
 
 def _json(path: Path) -> dict[str, Any]:
-    loaded = written.json_of(path) if path.is_file() else {}
+    loaded = run_files.read_json(path) if path.is_file() else {}
     return loaded if isinstance(loaded, dict) else {}
 
 
 def _yaml(path: Path) -> dict[str, Any]:
-    loaded = written.yaml_of(path) if path.is_file() else {}
+    loaded = run_files.read_yaml(path) if path.is_file() else {}
     return loaded if isinstance(loaded, dict) else {}

@@ -13,11 +13,11 @@ import pandas as pd
 from pipeline.diagnostics import bands as conditions
 from pipeline.diagnostics import grouping
 from pipeline.diagnostics.grouping import Finding
-from pipeline.report import leaderboard, tables, verdict
+from pipeline.report import leaderboard, summaries, verdict
 from pipeline.report.fitting import cut, distinct, height, plain, wrapped
 from pipeline.report.leaderboard import WIDTH
-from pipeline.report.tables import Summary, on_screen
-from pipeline.tables import limits, results
+from pipeline.report.summaries import Summary, on_screen
+from pipeline.tables import results, run_files
 
 LINES = 40
 LONGEST_DOUBT = 240
@@ -138,7 +138,7 @@ def _limits(said: Sequence[str], most: int) -> Iterator[str]:
     """What a reader must know first: as many sentences as have room, the first of them in any case, and how many there are more."""
     if not said:
         return
-    yield f"{limits.TITLE}:"
+    yield f"{run_files.LIMITS_TITLE}:"
     used = 0
     for number, one in enumerate(said):
         lines = wrapped(one, WIDTH, first="- ", then="  ", most=most if number == 0 else 10**6)
@@ -186,16 +186,16 @@ def _conditions(bands: pd.DataFrame) -> list[str]:
 def _numbers(shown: Shown, most: int) -> Iterator[str]:
     """The compact tables as far as they have room."""
     left = most - 1
-    summaries = tables.summaries(shown.rows, shown.systems)
-    whole = [line for summary in summaries for line in _table(summary, 10**6)]
+    tables = summaries.summarise(shown.rows, shown.systems)
+    whole = [line for summary in tables for line in _table(summary, 10**6)]
     if len(whole) <= left:
         yield from whole
         return
-    for place, summary in enumerate(summaries):
+    for place, summary in enumerate(tables):
         # Each has its share; where that is nothing, the first ones have room and the others are counted.
-        lines = list(_table(summary, left // (len(summaries) - place))) or list(_table(summary, left))
+        lines = list(_table(summary, left // (len(tables) - place))) or list(_table(summary, left))
         if not lines:
-            yield f"… {_counted(len(summaries) - place, 'more table')}: summary.txt"
+            yield f"… {_counted(len(tables) - place, 'more table')}: summary.txt"
             return
         yield from lines
         left -= len(lines)
@@ -204,12 +204,12 @@ def _numbers(shown: Shown, most: int) -> Iterator[str]:
 def _table(summary: Summary, most: int) -> Iterator[str]:
     """A table cut to the columns and rows that have room; nothing where not even a row has."""
     notes = [
-        line for note in tables.footnotes(summary, False, cautions=False) for line in wrapped(note, WIDTH, most=2)
+        line for note in summaries.footnotes(summary, False, cautions=False) for line in wrapped(note, WIDTH, most=2)
     ][:4]
     rows = most - len(notes) - 6
     if rows < 1:
         return
-    heads = [*(tables.LABELS[column] for column in summary.left), *summary.heads]
+    heads = [*(summaries.LABELS[column] for column in summary.left), *summary.heads]
     left = [distinct(names, LONGEST_NAME) for names in zip(*(names for names, _ in summary.body))]
     body = [
         [*(names[place] for names in left), *(cell.shown() for cell in cells)]
@@ -221,7 +221,7 @@ def _table(summary: Summary, most: int) -> Iterator[str]:
         heads, body = heads[:-1], [cells[:-1] for cells in body]
     yield from (summary.title, "")
     yield from (
-        cut(line, WIDTH) for line in tables.aligned(heads, body[:rows], range(min(len(summary.left), len(heads))))
+        cut(line, WIDTH) for line in summaries.aligned(heads, body[:rows], range(min(len(summary.left), len(heads))))
     )
     more = [_counted(len(body) - rows, "more row")] if len(body) > rows else []
     more += [f"no room for {', '.join(lacking)}"] if lacking else []

@@ -1,6 +1,6 @@
 """Short forms of signatures, for people: ``eer:rocch|lazy_informed|trials:libri_test_f|ext:ecapa(trained original)|be:cosine|v:0.2``.
 
-A signature (:mod:`pipeline.tables.signature`) has digests where its parameters are no texts. A short form has names instead, as the rows
+A signature (:mod:`pipeline.tables.results`) has digests where its parameters are no texts. A short form has names instead, as the rows
 and the configurations of their runs give them. Of the signatures that are shown together no two have one short form: where names do not
 tell two apart, what differs is added by name (a column, a setting, at last a part with its digest), and where nothing of that does,
 the beginning of the sha256 of the whole signature (:func:`fingerprint`).

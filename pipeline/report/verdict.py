@@ -18,7 +18,7 @@ import pandas as pd
 
 from pipeline.diagnostics import sentences
 from pipeline.metrics import D_ECE_MAX
-from pipeline.report import tables
+from pipeline.report import summaries
 from pipeline.report.fitting import cut
 from pipeline.report.words import NOTHING, counted, joined
 from pipeline.tables import results
@@ -74,7 +74,7 @@ def p_value(p: float) -> str:
 
 def bits(value: float) -> str:
     """Bits with three digits."""
-    return tables.number(value, "bit")
+    return summaries.number(value, "bit")
 
 
 def percent(value: float) -> str:

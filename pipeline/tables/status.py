@@ -1,4 +1,4 @@
-"""How a run went, as its folder says: ``status.json``.
+"""How a run went, as its folder says: ``status.json``, and ``jobs/ROUND.sent.json``, written when all jobs of a round are sent.
 
 A run that is killed cannot say so itself. Its folder names the process that writes it, so that others can tell; of a run that was
 sent to a cluster it has the jobs, and it goes on as long as one of them does.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -17,11 +17,12 @@ from pipeline import slurm
 from pipeline.errors import FULL
 from pipeline.files import memory, now, read_regular, write_atomically
 from pipeline.processes import from_plain, is_dead, is_of_another_boot
-from pipeline.tables import sent, signed
+from pipeline.tables import records
 
 FILE, LOG = "status.json", "run.log"
+JOBS_FOLDER, _SENT = "jobs", ".sent.json"
 SEAL = "digests.json"
-"""Written by a run that has results, before it says so; see :mod:`pipeline.tables.written`."""
+"""Written by a run that has results, before it says so; see :mod:`pipeline.tables.run_files`."""
 SUBMITTED = "submitted"
 """The state of a run that was sent to a cluster, before the first of its jobs begins."""
 GOING = ("running", SUBMITTED)
@@ -42,7 +43,7 @@ MOST_ASKED = 1000
 def read(folder: Path) -> dict[str, Any]:
     """The record; empty where there is none that may be read, and with the state ``garbled`` alone where it is not what was written."""
     try:
-        return signed.read(read_regular(folder / FILE, memory()))
+        return records.decode_signed(read_regular(folder / FILE, memory()))
     except OSError:
         return {}
     except ValueError:
@@ -55,7 +56,7 @@ def write(folder: Path, record: Mapping[str, Any]) -> None:
     Raises:
         OSError: there is none.
     """
-    text = signed.text(record)
+    text = records.encode_signed(record)
     try:
         write_atomically(folder / FILE, text)
     except OSError as error:
@@ -263,7 +264,7 @@ def _over(records: Mapping[Path, Mapping[str, Any]]) -> dict[Path, str]:
         owner = from_plain(record.get("process"))
         if record.get("state") not in GOING:
             continue
-        jobs, job = sent.jobs(folder), str(record.get("slurm_job") or "")
+        jobs, job = read_sent_jobs(folder), str(record.get("slurm_job") or "")
         if jobs:
             asked[folder] = jobs
         elif owner is None:
@@ -287,5 +288,27 @@ def _over(records: Mapping[Path, Mapping[str, Any]]) -> dict[Path, str]:
         }
         if all(state in slurm.ENDED for state in states.values()):  # of a job that is long over it says nothing
             words = ", ".join(sorted(set(states.values()))) or "Slurm knows nothing of them any more"
-            over[folder] = words if sent.jobs(folder) == jobs else ""
+            over[folder] = words if read_sent_jobs(folder) == jobs else ""
     return over
+
+
+# ----------------------------------------------------------------------------------------------------------- jobs sent
+
+
+def write_sent_jobs(run: Path, number: int, jobs: Sequence[str]) -> None:
+    """Keep the ids of the jobs of a round: by part, then that of the last one."""
+    write_atomically(run / JOBS_FOLDER / f"{number}{_SENT}", records.encode_signed({"jobs": list(jobs)}))
+
+
+def find_last_round(run: Path) -> int:
+    """The number of the last round that was sent; 0 where nothing was sent."""
+    numbers = [path.name.removesuffix(_SENT) for path in (run / JOBS_FOLDER).glob(f"*{_SENT}")]
+    return max((int(number) for number in numbers if number.isdecimal()), default=0)
+
+
+def read_sent_jobs(run: Path) -> list[str]:
+    """The ids of the jobs of the last round, as they were written; none where nothing was sent."""
+    path = run / JOBS_FOLDER / f"{find_last_round(run)}{_SENT}"
+    with suppress(OSError, ValueError, KeyError):
+        return [str(job) for job in records.decode_signed(path.read_bytes())["jobs"]]
+    return []

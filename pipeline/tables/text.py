@@ -2,7 +2,8 @@
 
 A byte order mark, line ends of Windows, blanks at line ends and empty lines change nothing. UTF-16, Latin-1 and lines that end in
 carriage returns alone are refused with the command that converts the file. Only regular files of a bounded size are opened
-(:mod:`pipeline.files`). Ids are NFC, so that a name typed on one system and copied from another is one name.
+(:mod:`pipeline.files`). Ids are NFC, so that a name typed on one system and copied from another is one name. Labels are any pair of
+:data:`LABEL_PAIRS`.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 import os
 import shlex
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Literal, NamedTuple
 
@@ -32,6 +33,14 @@ _MARKS = {
 }
 _NO_ID = {"Cc": "a control character", "Cf": "an invisible character", "Zl": "a line separator",
           "Zp": "a paragraph separator", "Zs": "a blank", "Cs": "half a character"}  # fmt: skip
+
+LABEL_PAIRS = (
+    *((yes, no) for yes in ("target", "tgt", "tar") for no in ("nontarget", "non-target", "non_target", "nontgt", "non")),
+    *((yes, no) for yes in ("target", "tgt", "tar", "client", "genuine", "true") for no in ("impostor", "imposter", "imp")),
+    *(("same", "different"), ("same", "diff"), ("true", "false"), ("positive", "negative"), ("mated", "nonmated")),
+    *(("mated", "non-mated"), ("1", "0"), ("1.0", "0.0"), ("1", "-1")),
+)  # fmt: skip
+"""Words for targets and non-targets, in lower case; the two of one file are a pair."""
 
 
 class Unreadable(Exception):
@@ -147,6 +156,12 @@ def _typed(path: Path) -> str:
         for one in literal
     )
     return f'"$(printf {shlex.quote(seen)})"'
+
+
+def find_label_pair(labels: Iterable[str]) -> tuple[str, str] | None:
+    """The words for target and non-target of which some labels are; None if there is no such pair."""
+    words = {label.lower() for label in labels}
+    return next((pair for pair in LABEL_PAIRS if words <= set(pair)), None)
 
 
 def _wide(data: bytes) -> str:

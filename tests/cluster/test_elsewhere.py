@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from pipeline import evaluation
-from pipeline.tables import sent, status
+from pipeline.tables import status
 from tests import paper, sweeps, toy
 from tests.cluster.common import hooked, until
 from tests.running import values
@@ -71,7 +71,7 @@ def test_a_sweep_gives_the_same_values_in_all_ways_and_does_nothing_twice(data: 
 
 def test_waves_of_arrays_wait_for_each_other(data: Path, tmp_path: Path) -> None:
     run = start(tmp_path, data, EACH)
-    jobs = sent.jobs(run)
+    jobs = status.read_sent_jobs(run)
     assert len({job.partition("_")[0] for job in jobs}) > 2 and any("_" in job for job in jobs)
     until(lambda: ended(run))
     assert status.read(run)["state"] == "done", states(run)
@@ -89,12 +89,12 @@ def test_a_task_that_is_cancelled_costs_no_more_than_itself(data: Path, tmp_path
     (job,) = (path.name.removeprefix("held-") for path in tmp_path.glob("held-*"))
     before = set(paper.done([run]))
     subprocess.run(["scancel", job], check=True)
-    log = run / sent.FOLDER / "1-0.log"
+    log = run / status.JOBS_FOLDER / "1-0.log"
     until(lambda: "SIGTERM" in log.read_text())
     (tmp_path / "gate").touch()
     until(lambda: ended(run))
     assert status.read(run)["state"] == "done", states(run)
-    assert "were lost" in states(run) and "they are sent again" in states(run) and sent.last(run) == 2
+    assert "were lost" in states(run) and "they are sent again" in states(run) and status.find_last_round(run) == 2
     done = paper.done([run])
     assert before < set(done) and len(done) == len(set(done))
 
@@ -105,7 +105,7 @@ def test_a_job_that_is_requeued_starts_again_by_itself(data: Path, tmp_path: Pat
     (job,) = (path.name.removeprefix("held-") for path in tmp_path.glob("held-*"))
     subprocess.run(["scontrol", "requeue", job], check=True)
     (tmp_path / "gate").touch()
-    log = run / sent.FOLDER / "1-0.log"
+    log = run / status.JOBS_FOLDER / "1-0.log"
 
     def begun_again() -> bool:
         # The cluster would have it wait for two minutes.
@@ -115,7 +115,7 @@ def test_a_job_that_is_requeued_starts_again_by_itself(data: Path, tmp_path: Pat
     until(begun_again)
     until(lambda: ended(run))
     assert status.read(run)["state"] == "done", states(run)
-    assert sent.last(run) == 1
+    assert status.find_last_round(run) == 1
     done = paper.done([run])
     assert len(done) == len(set(done))
 
@@ -123,12 +123,12 @@ def test_a_job_that_is_requeued_starts_again_by_itself(data: Path, tmp_path: Pat
 def test_a_time_limit_costs_no_more_than_the_task_in_flight(data: Path, tmp_path: Path) -> None:
     run = start(tmp_path, data, "executor.time=1", **hooked(tmp_path, HOLDS="anonymise b2 1/"))
     until(lambda: list(tmp_path.glob("held-*")))
-    log = run / sent.FOLDER / "1-0.log"
+    log = run / status.JOBS_FOLDER / "1-0.log"
     until(lambda: "SIGUSR2" in log.read_text())  # Slurm's signal before the limit
     (tmp_path / "gate").touch()
     until(lambda: ended(run))
     assert status.read(run)["state"] == "done", states(run)
-    assert sent.last(run) == 2
+    assert status.find_last_round(run) == 2
     done = paper.done([run])
     assert len(done) == len(set(done))
 
@@ -137,7 +137,7 @@ def test_a_system_that_fails_is_told_with_its_traceback_and_the_others_end_well(
     run = start(tmp_path, data, "system=[original,b2,b2r]", **hooked(tmp_path, FAILS="anonymise b2r"))
     until(lambda: ended(run))
     record = status.read(run)
-    assert (record["state"], record["exit_status"]) == ("failed", 5) and sent.last(run) == 1
+    assert (record["state"], record["exit_status"]) == ("failed", 5) and status.find_last_round(run) == 1
     told = toy.run("status", str(run), cwd=tmp_path).stdout
     assert "RuntimeError: the vocoder fell over" in told and "hooked" in told and "anonymise b2r" in told
     assert set(evaluation.read(run).rows["system"]) == {"original", "b2"}

@@ -14,7 +14,7 @@ import pytest
 import pipeline as vp
 from pipeline import registry
 from pipeline.evaluation.whole import NOT_ALL
-from pipeline.tables import limits, results
+from pipeline.tables import results, run_files
 from tests import toy
 
 Command = Callable[..., tuple[int, str, str]]
@@ -136,11 +136,14 @@ def test_a_failing_system_has_no_row_and_the_others_have_theirs(plugin: str, com
 
     # It is the first that is said: on the screen, in the page, and in every table that is exported.
     run = of_run(out)
-    first = limits.read(run)[0]
+    first = run_files.read_limits(run)[0]
     assert first.startswith("system louder has no row, for ") and "the vocoder lost its voice" in first
     said = " ".join(out.split())
-    assert said.startswith("! ") and f"{limits.TITLE}: - {first}" in said.partition("What the strongest attack")[0]
-    assert toy.summary(out).startswith(f"{limits.TITLE}\n")
+    assert (
+        said.startswith("! ")
+        and f"{run_files.LIMITS_TITLE}: - {first}" in said.partition("What the strongest attack")[0]
+    )
+    assert toy.summary(out).startswith(f"{run_files.LIMITS_TITLE}\n")
     assert "system louder has no row" in (run / "report.html").read_text()
     read = vp.read(run)
     assert "system louder has no row" in read.to_markdown() and "system louder has no row" in read.to_latex()
@@ -161,15 +164,18 @@ def test_a_failing_system_has_no_row_and_the_others_have_theirs(plugin: str, com
     assert command("report", str(bare))[0] == 3, "it was written, and is missed"
     (bare / "digests.json").unlink()
     status, out, err = command("compare", str(bare), str(other))
-    assert status == 0 and limits.FAILED in err
-    assert limits.FAILED in vp.read(bare).to_markdown()
+    assert status == 0 and run_files.FAILED_WITHOUT_LIMITS in err
+    assert run_files.FAILED_WITHOUT_LIMITS in vp.read(bare).to_markdown()
 
     # What failed is all that is left to do, once it is mended.
     (tmp_path / "fails.txt").unlink()
     status, out, err = command(*failing)
     assert status == 0, err
     whole = rows(out)
-    assert set(whole["system"]) == {"original", "b2", "louder"} and limits.read(of_run(out)) == limits.read(run)[1:]
+    assert (
+        set(whole["system"]) == {"original", "b2", "louder"}
+        and run_files.read_limits(of_run(out)) == run_files.read_limits(run)[1:]
+    )
     pd.testing.assert_frame_equal(whole[whole["system"] != "louder"].reset_index(drop=True), alone)
 
 
@@ -224,7 +230,7 @@ def test_a_failing_attack_takes_the_rank_of_its_system(plugin: str, command: Com
     pd.testing.assert_frame_equal(found[found["system"] != "b2"].reset_index(drop=True), alone)
     assert set(kept["backend"]) == {"cosine", "centre"} and set(kept["attacker"]) == {"ignorant"}
     assert set(kept["status"]) == {"ok"} and kept["note"].str.contains(NOT_ALL).all()
-    assert limits.read(of_run(out))[0].startswith(
+    assert run_files.read_limits(of_run(out))[0].startswith(
         "system b2 is not ranked, and has the rows of its other attacks alone, for "
     )
     assert set(vp.read(of_run(out)).leaderboard["system"]) == {"original", "b2r"}
@@ -241,6 +247,6 @@ def test_a_failing_attack_takes_the_rank_of_its_system(plugin: str, command: Com
     status, out, err = command(*failing[:-1], f"paths.root={tmp_path / 'check'}")
     assert status == 5 and "check centre for ge2e on held-out speakers of original" in err
     pd.testing.assert_frame_equal(rows(out), whole)
-    assert [one.partition(",")[0] for one in limits.read(of_run(out))[:2]] == [
+    assert [one.partition(",")[0] for one in run_files.read_limits(of_run(out))[:2]] == [
         f"of system {name} not all is said that was to be" for name in ("b2", "b2r")
     ]

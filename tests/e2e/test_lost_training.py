@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from pipeline.tables import limits, results
+from pipeline.tables import results, run_files
 from tests.datasets.conftest import Tiny
 from tests.e2e.test_protocol import Command, command, quick
 
@@ -49,7 +49,7 @@ def test_rows_of_a_back_end_that_learnt_from_less_are_marked_and_say_so(small: T
     assert rows.loc[learnt, "note"].str.contains(note, regex=False).all()
     assert not rows.loc[~learnt, "note"].str.contains("training").any()
     assert f"{learnt.sum()} of {len(rows)} results do not stand on everything that was expected; they are marked" in err
-    assert "3 of 30 utterances are left out (allow_partial): 3 of train" in limits.read(folder)
+    assert "3 of 30 utterances are left out (allow_partial): 3 of train" in run_files.read_limits(folder)
     assert note in (folder / "report.html").read_text()
 
 
@@ -79,6 +79,6 @@ def test_a_training_vector_that_is_not_there_is_said_of_the_rows_that_stand_on_i
     assert status == 6, err
     assert set(rows.loc[learnt, "status"]) == {"partial"} and set(rows.loc[~learnt, "status"]) == {"ok"}
     assert rows.loc[learnt, "note"].str.contains(said, regex=False).all()
-    assert said in limits.read(folder) and not rows.loc[~learnt, "note"].str.contains("learnt").any()
+    assert said in run_files.read_limits(folder) and not rows.loc[~learnt, "note"].str.contains("learnt").any()
     named = json.loads((folder / "audio_notes.json").read_text())["left_out"]
     assert {one["utterance"] for one in named} == set(LOST)

@@ -17,7 +17,7 @@ from pipeline.errors import ConfigError, DataError
 from pipeline.planning import Graph
 from pipeline.planning.keys import SpeechKey
 from pipeline.planning.selections import SelectVectors
-from pipeline.tables.signature import signature
+from pipeline.tables.results import make_signature
 from tests import key_table
 
 
@@ -320,7 +320,7 @@ def signatures(made: Graph, attacker: str) -> dict[str, set[str]]:
     found: dict[str, set[str]] = {}
     for source in made.sources:
         if source.identity["attacker"] == attacker and source.ref.task.label.startswith("measure asv "):
-            made_of = signature({**EER, **source.identity}, source.parameters)
+            made_of = make_signature({**EER, **source.identity}, source.parameters)
             found.setdefault(source.identity["system"], set()).add(made_of)
     return found
 
@@ -340,7 +340,7 @@ def test_signatures_say_where_the_training_data_of_weights_is_not_stated() -> No
     made = planned("system=[b2]", "extractor=[campplus,ge2e]", "attacker=[ignorant]", "backend=[cosine]", "train=none")
     said = {
         source.identity["extractor"]: "|training data:not stated|"
-        in signature({**EER, **source.identity}, source.parameters)
+        in make_signature({**EER, **source.identity}, source.parameters)
         for source in made.sources
     }
     assert said == {"campplus": True, "ge2e": False}

@@ -11,7 +11,7 @@ from pipeline.anonymisers import mcadams
 from pipeline.contracts import Weights
 from pipeline.errors import ModelMissing
 from pipeline.evaluation.validate import validate
-from pipeline.tables.signature import signature
+from pipeline.tables.results import make_signature
 from tests import key_table
 
 
@@ -21,7 +21,7 @@ def signatures() -> list[str]:
             validate(key_table.composed(), "demo"), key_table.prepared("f"), planning.Machine("cpu", 1)
         )
     metric = {"metric": "m", "variant": "", "estimator": "", "input_unit": ""}
-    return [signature({**source.identity, **metric}, source.parameters) for source in graph.sources]
+    return [make_signature({**source.identity, **metric}, source.parameters) for source in graph.sources]
 
 
 def found(monkeypatch: pytest.MonkeyPatch, digest: str) -> None:

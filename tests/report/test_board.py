@@ -16,9 +16,11 @@ from tests.report.test_leaderboard import ADAPTED, LAZY, NONE, SUBSET, compared,
 NASTY = r"a_b%c&d#e{f}$g^h~i\j[k]|<l>"
 
 
-def given(rows: list[dict[str, Any]], differences: list[dict[str, Any]] | None = None, name: str = "") -> board.Given:
+def given(
+    rows: list[dict[str, Any]], differences: list[dict[str, Any]] | None = None, name: str = ""
+) -> board.ShownRun:
     made, compared_ = tables(rows, differences or [])
-    return board.Given(name, f"run-{name}", made, compared_, NONE, results.frame([]))
+    return board.ShownRun(name, f"run-{name}", made, compared_, NONE, results.frame([]))
 
 
 def cells(one: board.Board, head: str) -> list[str]:
@@ -133,7 +135,7 @@ def test_signatures_name_what_the_numbers_stand_on() -> None:
         {**identity, "metric": "mean_d", "attacker": "", "value": 0.5, "signature": "mean_d|OP|extractor:ab|v:0.2.1"}
     )
     made, differences = tables([row("b2", 0.1)], [])
-    (one,) = board.boards([board.Given("", "r", made, differences, NONE, results.frame(rows))])
+    (one,) = board.boards([board.ShownRun("", "r", made, differences, NONE, results.frame(rows))])
     (said,) = [note for note in one.notes if note.startswith("Signatures")]
     assert said.count("sha256 ") == 2 and "cllr" not in said and said.count("d_ece") == 1
     assert f"d_ece, eer|PP|set:{SUBSET}|ext:ecapa(trained anonymised (utterance))|be:plda|v:0.2" in said

@@ -8,7 +8,7 @@ from typing import Any
 import yaml
 
 from pipeline.report import comparison, counterparts
-from pipeline.report.comparison import Between, Compared
+from pipeline.report.comparison import RunDifferences, SystemDifference
 from pipeline.tables import results
 
 
@@ -33,7 +33,7 @@ def pair(tmp_path: Path, first: list[dict[str, Any]], second: list[dict[str, Any
     a = folder(tmp_path / "a", first, config)
     other = {**config, "note" * 20: long + "b", "paths": {"root": "/x" * 90}}
     b = folder(tmp_path / "b", second, other, f"system.b2.seed=2\npaths.root={long[:80]}\n'x y'\n" + "a.b=1\n" * 9)
-    return comparison.to_text(a, b, Compared(**found))
+    return comparison.to_text(a, b, RunDifferences(**found))
 
 
 def test_no_line_is_longer_than_a_terminal(tmp_path: Path) -> None:
@@ -43,9 +43,11 @@ def test_no_line_is_longer_than_a_terminal(tmp_path: Path) -> None:
     long = "a_system_with_a_name_of_some_forty_letters"
     attack = f"semi_informed: {'an_extractor_with_a_long_name' * 3}, plda, adapted"
     rows = (
-        Between("libri_test (mean of f and m)", long, "strongest", attacks=(attack, "ignorant: x, y"), **widest),
-        Between("libri_test (mean of f and m)", "b2", "strongest", attacks=(attack, attack), **widest),
-        Between("f", "b2", "strongest", reason="other trials: 10 in A, 9 in B, 8 in both; " + "because " * 20),
+        SystemDifference(
+            "libri_test (mean of f and m)", long, "strongest", attacks=(attack, "ignorant: x, y"), **widest
+        ),
+        SystemDifference("libri_test (mean of f and m)", "b2", "strongest", attacks=(attack, attack), **widest),
+        SystemDifference("f", "b2", "strongest", reason="other trials: 10 in A, 9 in B, 8 in both; " + "because " * 20),
     )
     out = pair(tmp_path, [row("a")], [row("b")], rows=rows, gone=("B",), systems=((long,) * 4, ()))
     assert max(map(len, out.splitlines())) <= comparison.WIDTH
@@ -93,15 +95,17 @@ def test_nothing_in_common_is_said(tmp_path: Path) -> None:
 def test_settings_that_are_the_same_and_digests_that_are_not(tmp_path: Path) -> None:
     config = {"system": {"b2": {"name": "mcadams"}}}
     runs = [folder(tmp_path / n, [row(n, config_digest=d)], config) for n, d in zip("abc", ("x", "x", "y"))]
-    assert "No settings differ that numbers depend on.\nVersions" in comparison.to_text(runs[0], runs[1], Compared())
-    said = " ".join(comparison.to_text(runs[0], runs[2], Compared()).split())
+    assert "No settings differ that numbers depend on.\nVersions" in comparison.to_text(
+        runs[0], runs[1], RunDifferences()
+    )
+    said = " ".join(comparison.to_text(runs[0], runs[2], RunDifferences()).split())
     assert "No settings differ that numbers depend on, as they were written; their digests do" in said
 
 
 def test_values_that_are_too_long_for_the_table_stand_whole_below_it(tmp_path: Path) -> None:
     values = [[f"set_{n}" for n in range(12) if n != left] for left in (5, 6)]
     runs = [folder(tmp_path / n, [row(n)], {"dataset": {"name": "kaldi", "sets": v}}) for n, v in zip("ab", values)]
-    out = comparison.to_text(runs[0], runs[1], Compared())
+    out = comparison.to_text(runs[0], runs[1], RunDifferences())
     said = " ".join(out.split())
     assert all(f"{name} [{', '.join(several)}]" in said for name, several in zip("AB", values))
     assert max(map(len, out.splitlines())) <= comparison.WIDTH

@@ -15,7 +15,7 @@ import pytest
 from pipeline import cli
 from pipeline.diagnostics import sentences
 from pipeline.report import verdict
-from pipeline.report.page.pictures import ANCHORS
+from pipeline.report.page.figure_sections import ANCHORS
 from pipeline.report.page.strip import FULL, axis
 from pipeline.report.render import MOST_SHOWN, render
 from pipeline.report.words import NOTHING

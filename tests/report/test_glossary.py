@@ -16,8 +16,8 @@ from pipeline.report import glossary, leaderboard, terms
 from pipeline.report.page import words
 from pipeline.report.page.numbers import METRIC_COLUMNS
 from pipeline.report.render import render
-from pipeline.report.tables import LABELS
-from pipeline.tables import answers, results, speakers
+from pipeline.report.summaries import LABELS
+from pipeline.tables import answers, results
 from tests.report.conftest import NASTY_SYSTEM, SPEAKERS, SUBSETS, figure_tables
 from tests.report.test_first_screen import ATTACKS, BOARD, EVIL, F, compared, row
 from tests.report.test_speakers import ROWS, overlap
@@ -98,8 +98,8 @@ def page(make_run: MakeRun, tmp_path_factory: pytest.TempPathFactory) -> str:
         "differences": [compared("b2r", "b2", 0.01), compared("b2r", "b2", 0.2, under="same")],
     }
     spoken = {
-        "speakers": speakers.frame("speakers", ROWS),
-        "worst_overlap": speakers.frame("worst_overlap", [overlap("b2", 1)]),
+        "speakers": answers.frame("speakers", ROWS),
+        "worst_overlap": answers.frame("worst_overlap", [overlap("b2", 1)]),
     }
     answers.write({name: answers.frame(name, rows) for name, rows in given.items()} | spoken, run)
     flagged = sentences.frame(

@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from pipeline.report import glossary, runs, tables
+from pipeline.report import glossary, runs, summaries
 from pipeline.report.page import ways
 from pipeline.report.page.numbers import Numbers, numbered, numbers
 from pipeline.report.page.parts import Table
@@ -74,7 +74,7 @@ def test_all_numbers_stay_in_the_page_and_each_metric_stands_once(page: tuple[Pa
     rows = results.read(run)
     shown = plain(part)
     for line in results.records(rows[rows["value"].notna()]):
-        assert tables.number(line["value"], line["unit"]) in shown
+        assert summaries.number(line["value"], line["unit"]) in shown
     headings = re.findall(r'<h3 id="metric-[^"]*">(.*?)<', part)
     valued = rows[rows["value"].notna() | (rows["label"] != "")]["metric"].unique()
     assert len(headings) == len(valued)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from pipeline.report import run_labels, settings_that_differ
+from pipeline.report import run_differences, run_labels
 from pipeline.report.run_labels import MOST, About, labels
 
 CONFIG: dict[str, Any] = {
@@ -115,7 +115,7 @@ def test_a_run_without_a_configuration_is_called_by_its_rows() -> None:
 
 
 def paths(*configs: dict[str, Any]) -> tuple[list[str], list[str]]:
-    found = settings_that_differ.of_configs(configs)
+    found = run_differences.of_configs(configs)
     return [one.path for one in found.numeric], [one.path for one in found.runtime]
 
 
@@ -131,7 +131,7 @@ def test_only_leaves_that_differ_and_runtime_ones_apart() -> None:
 def test_a_default_that_is_written_out_is_no_difference() -> None:
     bare = {"b2": {"name": "mcadams"}}
     assert paths({"system": bare}, {"system": {"b2": {"name": "mcadams", "order": 20}}}) == ([], [])
-    (found,) = settings_that_differ.of_configs(
+    (found,) = run_differences.of_configs(
         [{"system": bare}, {"system": {"b2": {"name": "mcadams", "order": 24}}}]
     ).numeric
     assert found.values == (20, 24) and found.defaults == (True, False)

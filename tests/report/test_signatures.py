@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from pipeline.report import signatures
 from pipeline.report.signatures import Names
 from pipeline.tables import results
-from pipeline.tables.signature import signature
+from pipeline.tables.results import make_signature
 
 ROW = {"metric": "eer", "variant": "", "estimator": "rocch", "input_unit": "", "condition": "PP", "attacker": "lazy_informed"}  # fmt: skip
 PARAMETERS: dict[str, Any] = {
@@ -29,11 +29,11 @@ NAMES = Names("libri_test_f", "ecapa", "original", "cosine")
 
 
 def of(parameters: dict[str, Any] | None = None, **row: str) -> str:
-    return signature({**ROW, **row}, {**PARAMETERS, **(parameters or {})})
+    return make_signature({**ROW, **row}, {**PARAMETERS, **(parameters or {})})
 
 
 def mean(*several: str) -> str:
-    return signature(ROW, {"mean": " + ".join(f"0.5 × ({one})" for one in several), "interval": {"code": 1}})
+    return make_signature(ROW, {"mean": " + ".join(f"0.5 × ({one})" for one in several), "interval": {"code": 1}})
 
 
 def test_a_short_form_is_made_of_names() -> None:

@@ -12,7 +12,7 @@ import pytest
 from pipeline.report import runs
 from pipeline.report.page import speakers as section
 from pipeline.report.render import render
-from pipeline.tables import answers, speakers
+from pipeline.tables import answers
 from tests.report.test_report import parse
 
 MakeRun = Callable[..., Path]
@@ -48,8 +48,8 @@ def made(make_run: MakeRun, tmp_path: Path) -> Callable[..., Path]:
     def write(rows: list[dict[str, Any]], overlaps: list[dict[str, Any]], name: str = "run", **more: Any) -> Path:
         folder = make_run(tmp_path / name, tables={}, **more)
         found = {
-            "speakers": speakers.frame("speakers", rows),
-            "worst_overlap": speakers.frame("worst_overlap", overlaps),
+            "speakers": answers.frame("speakers", rows),
+            "worst_overlap": answers.frame("worst_overlap", overlaps),
         }
         answers.write(found, folder)
         return folder

@@ -27,7 +27,7 @@ from pipeline.names import few
 from pipeline.protocol import trials
 from pipeline.protocol.trials import TrialSet
 from pipeline.seeds import digest
-from pipeline.tables import labels
+from pipeline.tables import text
 
 WORDS = joins.Words("a list by dataset.trials=DIR", "dataset.utt2spk=FILE", "what refuses them")
 POOLED = "pooled"
@@ -213,7 +213,7 @@ def _has_labels(path: Path) -> bool:
     except DataError:
         return False
     words = found.unify_dictionaries().chunk(0).dictionary.to_pylist() if found.num_chunks else []
-    if labels.pair(words) is None:
+    if text.find_label_pair(words) is None:
         return False
     # Of three columns the last is the score, whatever it looks like.
     return not (all(map(is_number, words)) and [float(one) for one in found.to_pylist()] == held.score.tolist())

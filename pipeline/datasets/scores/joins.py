@@ -20,7 +20,7 @@ from pipeline.datasets.scores.files import Array, Table
 from pipeline.datasets.scores.ids import Codes, Keys, Names, named, number
 from pipeline.errors import DataError
 from pipeline.metrics import ClassOrder
-from pipeline.tables import labels
+from pipeline.tables import text
 
 Mask = npt.NDArray[np.bool_]
 Note = Callable[[str], None]
@@ -248,7 +248,7 @@ def _labels(table: Table, note: Note, words: Words) -> Mask:
     names, (codes,) = number(table.ids("label"))
     # What no line has is not among the labels: a dictionary may hold more.
     held = names.of(_held(codes, names)) if codes.size else []
-    pair = labels.pair(held)
+    pair = text.find_label_pair(held)
     if pair is None:
         ours = [label for label in held if label.lower() in ("target", "nontarget")]
         wrong = [repr(label) for label in held if label not in ours]

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pipeline.report import leaderboard, runs, tables, verdict
+from pipeline.report import leaderboard, runs, summaries, verdict
 from pipeline.report.page.parts import TEXT, Column, Table
 from pipeline.tables import results
 
@@ -107,10 +107,10 @@ def _cells(row: Row | None, tested: bool) -> list[str]:
 
 def _signed(value: float, metric: str) -> str:
     if math.isnan(value):
-        return tables.DASH
+        return summaries.DASH
     text = f"{100 * value:+.1f}" if metric == "eer" else f"{value:+.3f}"
     return text.replace("-", "\N{MINUS SIGN}")
 
 
 def _p(value: float) -> str:
-    return tables.DASH if math.isnan(value) else "< 0.001" if value < 0.001 else f"{value:.2g}"
+    return summaries.DASH if math.isnan(value) else "< 0.001" if value < 0.001 else f"{value:.2g}"

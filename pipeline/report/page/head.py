@@ -8,7 +8,7 @@ from typing import Any
 
 import pandas as pd
 
-from pipeline.report import glossary, runs, tables
+from pipeline.report import glossary, runs, summaries
 from pipeline.report.page.parts import Column, Table
 from pipeline.report.words import joined
 
@@ -110,7 +110,7 @@ def sets(rows: pd.DataFrame) -> Table | None:
 def _span(counts: pd.Series) -> str:
     known = counts.dropna()
     if not len(known):
-        return tables.DASH
+        return summaries.DASH
     low, high = int(known.min()), int(known.max())
     return f"{low:,}".replace(",", " ") if low == high else f"{low}–{high}"
 
@@ -122,7 +122,7 @@ def partial(evaluation: runs.Evaluation, rows: pd.DataFrame) -> list[str]:
         for run in evaluation.runs
         for problem in run.problems
     ]
-    bad = tables.presented(rows[rows["status"] != "ok"])
+    bad = summaries.presented(rows[rows["status"] != "ok"])
     bad = bad.assign(lacks=[_lacks(row) for row in bad.to_dict("records")])
     for (status, reason), part in bad.groupby(["status", "lacks"], sort=True):
         symbols = joined([glossary.metric(m).symbol for m in sorted(set(part["metric"]), key=glossary.rank)])

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from pipeline.report import runs, tables
+from pipeline.report import runs, summaries
 from pipeline.report.page.parts import Column, Download, Table, csv_text
 from pipeline.tables import results
 
@@ -69,7 +69,9 @@ def matrices(evaluation: runs.Evaluation) -> Matrices | None:
 
 def _speaker_value(value: float, name: str, unit: str) -> str:
     if pd.isna(value):
-        return tables.DASH
+        return summaries.DASH
     return (
-        tables.number(value, unit) if unit else f"{value:.{1 if name == 'srd_rank_median' else 2}f}".replace("-", "−")
+        summaries.number(value, unit)
+        if unit
+        else f"{value:.{1 if name == 'srd_rank_median' else 2}f}".replace("-", "−")
     )

@@ -10,7 +10,7 @@ from typing import Any
 import pandas as pd
 
 from pipeline import contracts
-from pipeline.report import glossary, runs, tables
+from pipeline.report import glossary, runs, summaries
 from pipeline.report.page.parts import Column, Table
 from pipeline.report.page.ways import once, parted, the_same
 from pipeline.report.signatures import of_rows
@@ -104,11 +104,11 @@ def numbers(rows: pd.DataFrame, evaluation: runs.Evaluation, signatures: Mapping
         signatures: the name of each in this page.
     """
     plain = rows.astype({name: object for name, kind in rows.dtypes.items() if isinstance(kind, pd.StringDtype)})
-    shown = tables.ordered(once(tables.presented(plain)), evaluation.systems)
+    shown = summaries.ordered(once(summaries.presented(plain)), evaluation.systems)
     parts = {str(name): part for name, part in shown.groupby("metric", sort=False)}
     without = {name: _reasons(part) for name, part in parts.items() if _is_without(part)}
     held = {name: part for name, part in parts.items() if name not in without}
-    always = (*tables.ALWAYS, "run_id") if evaluation.several else tables.ALWAYS
+    always = (*summaries.ALWAYS, "run_id") if evaluation.several else summaries.ALWAYS
     families = []
     for title, names in glossary.titled(held):
         halves = {name: parted(held[name], glossary.ways(name)) for name in names}
@@ -133,13 +133,13 @@ def _reasons(rows: pd.DataFrame) -> str:
 
 
 def _compact(parts: Sequence[pd.DataFrame], systems: Sequence[str]) -> list[Compact]:
-    found = tables.summaries(pd.concat(parts, ignore_index=True), systems)
-    return [Compact(one.title, _summary(one), tables.footnotes(one, False)) for one in found]
+    found = summaries.summarise(pd.concat(parts, ignore_index=True), systems)
+    return [Compact(one.title, _summary(one), summaries.footnotes(one, False)) for one in found]
 
 
-def _summary(summary: tables.Summary) -> Table:
+def _summary(summary: summaries.Summary) -> Table:
     columns = [
-        *(Column(tables.LABELS[c]) for c in summary.left),
+        *(Column(summaries.LABELS[c]) for c in summary.left),
         *(Column(h.replace(") ", ")\N{NO-BREAK SPACE}"), "number") for h in summary.heads),
     ]
     body = [[*names, *(c.shown() for c in cells)] for names, cells in summary.body]
@@ -173,9 +173,9 @@ def _metrics(
 
 
 def _table(rows: pd.DataFrame, always: Sequence[str], signatures: Mapping[str, str]) -> Table:
-    left = tables.varying(rows, always=always)
-    common = ", ".join(f"{label} {value}" for label, value in tables.constant(rows, left))
-    columns = [*(Column(tables.LABELS[column]) for column in left), *METRIC_COLUMNS]
+    left = summaries.varying(rows, always=always)
+    common = ", ".join(f"{label} {value}" for label, value in summaries.constant(rows, left))
+    columns = [*(Column(summaries.LABELS[column]) for column in left), *METRIC_COLUMNS]
     body = [[*(str(row[column]) for column in left), *_cells(row, signatures)] for row in results.records(rows)]
     keep = [i for i, _ in enumerate(columns) if i <= len(left) or any(line[i] for line in body)]
     same = [i for i in keep if columns[i].once and len(body) > 1 and len({line[i] for line in body}) == 1]
@@ -193,14 +193,14 @@ def _table(rows: pd.DataFrame, always: Sequence[str], signatures: Mapping[str, s
 
 def _cells(row: Mapping[Any, Any], signatures: Mapping[str, str]) -> list[str]:
     """The cells of ``METRIC_COLUMNS`` of a presented row."""
-    unit, value = str(row["unit"]), tables.cell(row)
-    ends = [tables.number(row[name], unit) for name in ("null_low", "null_high")]
+    unit, value = str(row["unit"]), summaries.cell(row)
+    ends = [summaries.number(row[name], unit) for name in ("null_low", "null_high")]
     return [
         value.text,
         value.interval,
         "" if pd.isna(row["null_low"]) else f"[{', '.join(ends)}]",
         str(row["chance"]),
-        "" if pd.isna(row["ceiling"]) else tables.number(row["ceiling"], unit),
+        "" if pd.isna(row["ceiling"]) else summaries.number(row["ceiling"], unit),
         "" if pd.isna(row["n_expected"]) else f"{_count(row['n_used'])} / {_count(row['n_expected'])}",
         *(_count(row[column]) for column in ("n_speakers", "n_target", "n_nontarget")),
         ": ".join(filter(None, ["" if row["status"] == "ok" else str(row["status"]), str(row["said"])])),
@@ -228,7 +228,7 @@ class Signature:
 def numbered(rows: pd.DataFrame, systems: Sequence[str]) -> dict[str, str]:
     """The name in this page (S1, S2, …) of each signature, in the order in which the tables of metrics show them."""
     place = {name: index for index, name in enumerate(sorted(set(rows["metric"]), key=glossary.rank))}
-    shown = tables.ordered(rows, systems)
+    shown = summaries.ordered(rows, systems)
     shown = shown.sort_values("metric", key=lambda metrics: metrics.map(place), kind="stable")
     signatures = [signature for signature in dict.fromkeys(shown["signature"]) if signature]
     return {signature: f"S{index}" for index, signature in enumerate(signatures, start=1)}

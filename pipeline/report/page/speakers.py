@@ -12,10 +12,10 @@ import pandas as pd
 from pipeline.report import runs, verdict
 from pipeline.report.page.matrices import Matrices, matrices
 from pipeline.report.page.parts import Column, Download, Table, csv_text
-from pipeline.report.tables import DASH, number
+from pipeline.report.summaries import DASH, number
 from pipeline.report.words import joined
+from pipeline.tables import answers as told
 from pipeline.tables import results
-from pipeline.tables import speakers as told
 from pipeline.tables.answers import ATTACK
 
 Row = Mapping[str, Any]

@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 
 import pandas as pd
 
-from pipeline.report import tables
+from pipeline.report import summaries
 
 ORIGINAL, NONE = "original", "none"
-ABOUT, WAYS = list(tables.LEFT), list(tables.DEFINED_BY)
+ABOUT, WAYS = list(summaries.LEFT), list(summaries.DEFINED_BY)
 SAID = ["value", "label", "low", "high", "null_low", "null_high", "ceiling"]
 COUNTS = ["n_expected", "n_used", "n_speakers", "n_target", "n_nontarget", "status", "reason", "note", "signature"]
 

@@ -11,12 +11,12 @@ from typing import Any
 import pandas as pd
 
 from pipeline.files import name_of, write_atomically
-from pipeline.report import tables
+from pipeline.report import summaries
 from pipeline.report.scorecard import views
 from pipeline.report.scorecard.card import Card, Line, plain
 from pipeline.report.scorecard.settings import Tolerance
 from pipeline.report.scorecard.verdicts import CONSISTENT, NOT_RUN, PARTIAL
-from pipeline.tables import csv, written
+from pipeline.tables import csv, run_files
 from pipeline.tables.published import decimals
 
 NAME = "scorecard"
@@ -103,20 +103,20 @@ def to_text(card: Card, limits: Sequence[str] = (), run: bool = True) -> str:
     blocks = [f"{card.settings.title}\n"]
     for table in _views(card) if run else []:
         body = [list(one) for one in table.body]
-        blocks.append("\n".join([table.title, "", *tables.aligned(list(table.heads), body, (0,)), ""]))
+        blocks.append("\n".join([table.title, "", *summaries.aligned(list(table.heads), body, (0,)), ""]))
     numbers = _NUMBERS if run else _NUMBERS[:1]
     left = [place for place in range(len(heads(card, run))) if place not in numbers]
-    grid = tables.aligned(heads(card, run), [line(one, run, card.settings.names) for one in card.lines], left)
+    grid = summaries.aligned(heads(card, run), [line(one, run, card.settings.names) for one in card.lines], left)
     blocks.append("\n".join([*grid, "", *notes(card, run), "", counts(card)]))
-    return tables.limits_text(limits) + "\n".join(blocks)
+    return summaries.limits_text(limits) + "\n".join(blocks)
 
 
 def to_markdown(card: Card, limits: Sequence[str] = (), run: bool = True) -> str:
     """The card as Markdown."""
-    blocks = [f"**{tables.markdown(card.settings.title)}**\n"]
+    blocks = [f"**{summaries.markdown(card.settings.title)}**\n"]
     for table in _views(card) if run else []:
         blocks.append(
-            f"**{tables.markdown(table.title)}**\n\n" + _pipes(table.heads, table.body, range(1, len(table.heads)))
+            f"**{summaries.markdown(table.title)}**\n\n" + _pipes(table.heads, table.body, range(1, len(table.heads)))
         )
     blocks.append(
         _pipes(
@@ -125,19 +125,19 @@ def to_markdown(card: Card, limits: Sequence[str] = (), run: bool = True) -> str
             _NUMBERS if run else _NUMBERS[:1],
         )
     )
-    blocks.append("\n".join(tables.markdown(note) for note in [*notes(card, run), counts(card) + "."]) + "\n")
-    return tables.limits_markdown(limits) + "\n".join(blocks)
+    blocks.append("\n".join(summaries.markdown(note) for note in [*notes(card, run), counts(card) + "."]) + "\n")
+    return summaries.limits_markdown(limits) + "\n".join(blocks)
 
 
 def _pipes(names: Sequence[str], body: Sequence[Sequence[str]], numbers: Sequence[int]) -> str:
     rule = ["---:" if place in numbers else "---" for place in range(len(names))]
-    lines = [names, rule, *([tables.markdown(text) for text in one] for one in body)]
+    lines = [names, rule, *([summaries.markdown(text) for text in one] for one in body)]
     return "".join("| " + " | ".join(one) + " |\n" for one in lines)
 
 
 def to_latex(card: Card, limits: Sequence[str] = (), run: bool = True) -> str:
     """The card as LaTeX; needs ``booktabs`` and ``longtable``."""
-    blocks = ["% needs \\usepackage{booktabs,longtable}\n", tables.limits_latex(limits)]
+    blocks = ["% needs \\usepackage{booktabs,longtable}\n", summaries.limits_latex(limits)]
     for table in _views(card) if run else []:
         blocks.append(_longtable(table.title, table.heads, table.body, range(1, len(table.heads))))
     said = " ".join([f"{card.settings.title}.", *notes(card, run), counts(card) + "."])
@@ -150,16 +150,16 @@ def _longtable(caption: str, names: Sequence[str], body: Sequence[Sequence[str]]
     columns = "".join("r" if place in numbers else "l" for place in range(len(names)))
     lines = [
         rf"\begin{{longtable}}{{{columns}}}",
-        rf"\caption{{{tables.latex(caption)}}} \\",
+        rf"\caption{{{summaries.latex(caption)}}} \\",
         r"\toprule",
-        " & ".join(map(tables.latex, names)) + r" \\",
+        " & ".join(map(summaries.latex, names)) + r" \\",
         r"\midrule",
         r"\endhead",
         r"\bottomrule",
         r"\endfoot",
     ]
     for one in body:
-        cells = [tables.latex(text) for text in one]
+        cells = [summaries.latex(text) for text in one]
         # A star or a bracket after a line end would be read as its argument.
         lines.append("{}" * one[0].startswith(("[", "*")) + " & ".join(cells) + r" \\")
     return "\n".join([*lines, r"\end{longtable}", ""])
@@ -215,7 +215,7 @@ def kept(folder: Path) -> dict[str, Any] | None:
     """
     if not (folder / FILE).is_file():
         return None
-    found = written.json_of(folder / FILE)
+    found = run_files.read_json(folder / FILE)
     if not isinstance(found, dict):
-        raise written.changed(folder, [FILE])
+        raise run_files.make_changed_error(folder, [FILE])
     return found

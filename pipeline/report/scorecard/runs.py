@@ -10,8 +10,8 @@ from pipeline.errors import os_error
 from pipeline.report.scorecard import card, labels, output
 from pipeline.report.scorecard.settings import Changes, Scorecard
 from pipeline.report.scorecard.settings import read as settings_of
-from pipeline.tables import limits, results
-from pipeline.tables import written as files
+from pipeline.tables import results, run_files
+from pipeline.tables import run_files as files
 
 
 def of_run(folder: Path, settings: Scorecard) -> card.Card:
@@ -36,12 +36,12 @@ def ready(name: str, changes: Changes) -> Scorecard | None:
 def recorded(folder: Path) -> Changes:
     """What the command of a run changed of its recipe's scorecard; nothing in a run of an earlier version."""
     path = folder / "config.yaml"
-    values = files.yaml_of(path) if path.is_file() else {}
+    values = files.read_yaml(path) if path.is_file() else {}
     given = values.get("scorecard") if isinstance(values, dict) else None
     try:
         return Changes.model_validate(given or {})
     except ValidationError as error:
-        raise files.changed(folder, [path.name]) from error
+        raise files.make_changed_error(folder, [path.name]) from error
 
 
 def recipe(folder: Path) -> str:
@@ -65,6 +65,6 @@ def is_of_another(folder: Path, name: str) -> bool:
 def written(folder: Path, settings: Scorecard) -> card.Card:
     """Make the card of a run that is about to be sealed, and write it into the folder."""
     made = of_run(folder, settings)
-    output.write(folder, made, limits.read(folder))
+    output.write(folder, made, run_files.read_limits(folder))
     output.keep(folder, made)
     return made

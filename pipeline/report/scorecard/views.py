@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 
-from pipeline.report import tables
+from pipeline.report import summaries
 from pipeline.report.scorecard import verdicts
 from pipeline.report.scorecard.card import Card
 from pipeline.report.scorecard.match import Row, stands_for
@@ -55,7 +55,7 @@ def filled(view: View, card: Card) -> Table:
     ordered = sorted(lines, key=lambda line: _order(line, view))
     heads = tuple(column.head for column in view.columns)
     body = tuple(
-        (name, *(found[head].text if head in found else tables.DASH for head in heads)) for name, _, found in ordered
+        (name, *(found[head].text if head in found else summaries.DASH for head in heads)) for name, _, found in ordered
     )
     ours = frozenset(place for place, (_, own, _) in enumerate(ordered) if own)
     return Table(view.title, ("system" if view.down == "system" else "attacker", *heads), body, ours)

@@ -10,7 +10,7 @@ import pandas as pd
 
 from pipeline.contracts import Plot
 from pipeline.report import glossary, runs
-from pipeline.report.drawn import Drawn
+from pipeline.report.figure_cache import FigureCache
 from pipeline.report.page.parts import Download, csv_text
 
 ANCHORS = (
@@ -98,7 +98,7 @@ class Section:
         return f"{count} {'more ' if self.shown else ''}figure{'s' if count != 1 else ''}: {names}"
 
 
-def sections(evaluation: runs.Evaluation, rows: pd.DataFrame, drawn: Drawn) -> list[Section]:
+def sections(evaluation: runs.Evaluation, rows: pd.DataFrame, drawn: FigureCache) -> list[Section]:
     """All figures that there are data for, by heading, in the order in which the families' figures stand.
 
     The first figure under a heading is not folded, unless it is higher than a screen or there is no room left for it.

@@ -17,7 +17,7 @@ import pandas as pd
 from pipeline.report import glossary
 from pipeline.report.words import NOTHING
 from pipeline.tables import results
-from pipeline.tables.limits import TITLE
+from pipeline.tables.run_files import LIMITS_TITLE
 
 DASH = "–"
 WITHIN = "within chance"
@@ -220,7 +220,7 @@ def cell(row: Mapping[Any, Any], marks: Mapping[str, str] | None = None) -> Cell
     return Cell(text, interval, row["chance"] == WITHIN, row["status"] != "ok", note)
 
 
-def summaries(rows: pd.DataFrame, systems: Sequence[str] = ()) -> list[Summary]:
+def summarise(rows: pd.DataFrame, systems: Sequence[str] = ()) -> list[Summary]:
     """The compact tables of the families that have rows, and one of metrics that no family declares."""
     if not len(rows):
         return []
@@ -311,7 +311,7 @@ def footnotes(summary: Summary, intervals: bool, cautions: bool = True) -> list[
 def to_text(rows: pd.DataFrame, systems: Sequence[str] = (), *, intervals: bool = False) -> str:
     """The compact tables as plain text, columns aligned, no line wrapped: for stdout and logs."""
     blocks = []
-    for summary in summaries(rows, systems):
+    for summary in summarise(rows, systems):
         grid = [[*(LABELS[column] for column in summary.left), *summary.heads]]
         grid += [[*names, *(_joined(c, intervals, "~") for c in cells)] for names, cells in summary.body]
         lines = aligned(grid[0], grid[1:], range(len(summary.left)))
@@ -330,13 +330,13 @@ def on_screen(text: str) -> int:
 def limits_text(limits: Sequence[str]) -> str:
     """What a reader must know first, as plain text; '' if there is nothing."""
     lines = [f"- {_one_line(one)}" for one in limits]
-    return "\n".join([TITLE, "", *lines]) + "\n\n" if lines else ""
+    return "\n".join([LIMITS_TITLE, "", *lines]) + "\n\n" if lines else ""
 
 
 def limits_markdown(limits: Sequence[str]) -> str:
     """What a reader must know first, as Markdown; '' if there is nothing."""
     lines = [f"- {markdown(one)}" for one in limits]
-    return "\n".join([f"**{TITLE}**", "", *lines]) + "\n\n" if lines else ""
+    return "\n".join([f"**{LIMITS_TITLE}**", "", *lines]) + "\n\n" if lines else ""
 
 
 def limits_latex(limits: Sequence[str]) -> str:
@@ -344,7 +344,7 @@ def limits_latex(limits: Sequence[str]) -> str:
     lines = [rf"\item {latex(one)}" for one in limits]
     if not lines:
         return ""
-    return "\n".join([rf"\paragraph{{{latex(TITLE)}}}", r"\begin{itemize}", *lines, r"\end{itemize}", "", ""])
+    return "\n".join([rf"\paragraph{{{latex(LIMITS_TITLE)}}}", r"\begin{itemize}", *lines, r"\end{itemize}", "", ""])
 
 
 def aligned(heads: list[str], body: list[list[str]], left: Collection[int]) -> list[str]:
@@ -375,7 +375,7 @@ def to_latex(rows: pd.DataFrame, systems: Sequence[str] = (), *, intervals: bool
 
 
 def _export(rows: pd.DataFrame, systems: Sequence[str], intervals: bool, one: Callable[[Summary, bool], str]) -> str:
-    return "\n".join(one(summary, intervals) for summary in summaries(rows, systems))
+    return "\n".join(one(summary, intervals) for summary in summarise(rows, systems))
 
 
 def _joined(value: Cell, intervals: bool, mark: str) -> str:

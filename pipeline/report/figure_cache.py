@@ -26,7 +26,7 @@ from pipeline.engine.task import Artefact
 from pipeline.files import file_digest
 from pipeline.report import glossary
 from pipeline.seeds import digest
-from pipeline.tables import artefacts
+from pipeline.tables import run_files
 
 LAYOUT = 1
 STAGE, RECORD = "draw", "plots.json"
@@ -35,7 +35,7 @@ LIBRARIES = ("matplotlib", "numpy", "pandas")
 log = logging.getLogger(__name__)
 
 
-class Drawn:
+class FigureCache:
     """Draws figures, each once a store.
 
     Args:
@@ -95,14 +95,14 @@ class Drawn:
         return plots
 
 
-NOT_KEPT = Drawn(None)
+NOT_KEPT = FigureCache(None)
 """Draws every figure."""
 
 
-def beside(folder: Path) -> Drawn:
+def open_cache_beside(folder: Path) -> FigureCache:
     """Keeps figures in the store of this run folder alone: what is written nowhere else is up to whoever made the run."""
-    kept = artefacts.beside(folder)
-    return Drawn(Store(kept)) if kept.is_dir() else NOT_KEPT
+    kept = run_files.locate_store_beside(folder)
+    return FigureCache(Store(kept)) if kept.is_dir() else NOT_KEPT
 
 
 def _numbered(table: pd.DataFrame) -> tuple[pd.DataFrame, dict[str, str]]:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pandas as pd
 
-from pipeline.report import glossary, leaderboard, runs, tables, verdict
+from pipeline.report import glossary, leaderboard, runs, summaries, verdict
 from pipeline.report.leaderboard import number
 from pipeline.report.page.parts import TEXT, Column, Download, Table, csv_text
 from pipeline.report.page.strip import Axis, Dot, Strip, axis
@@ -170,7 +170,7 @@ def _same(one: Row, other: Row) -> bool:
 
 def _rank(rank: Any, ranks: Sequence[Any]) -> str:
     if pd.isna(rank):
-        return tables.DASH
+        return summaries.DASH
     shared = sum(not pd.isna(other) and other == rank for other in ranks) > 1
     return f"{int(rank)}{'=' if shared else ''}"
 
@@ -194,7 +194,7 @@ def _counts(rows: Sequence[Row]) -> str:
 def _cell(row: Row, column: leaderboard.Column) -> Cell:
     """A number with, beneath it, its interval."""
     value, interval, _ = column.texts(row, number)
-    is_number = column.unit != "" and value != tables.DASH
+    is_number = column.unit != "" and value != summaries.DASH
     within = column is leaderboard.D_ECE and is_number and row["chance"] == "within"
     marks = ["~"] * within + ["†"] * (is_number and row["status"] == "partial")
     return Cell(column.metric, " ".join([value, *marks]), [interval] if interval else [], within)
@@ -274,20 +274,24 @@ def _attacks(rows: Sequence[Row]) -> Table:
         numbers = []
         for name, unit in (("d_ece", "bit"), ("eer", "fraction")):
             ends = [row[f"{name}_{end}"] for end in ("low", "high")]
-            interval = "" if any(map(math.isnan, ends)) else f"[{', '.join(tables.number(end, unit) for end in ends)}]"
-            numbers += [tables.number(row[name], unit), interval]
+            interval = (
+                "" if any(map(math.isnan, ends)) else f"[{', '.join(summaries.number(end, unit) for end in ends)}]"
+            )
+            numbers += [summaries.number(row[name], unit), interval]
         body.append(
             [
                 str(row["subset"]),
                 str(row["label"]),
                 verdict.attack(row),
                 *numbers,
-                tables.number(row.get("held_out", math.nan), "fraction"),
+                summaries.number(row.get("held_out", math.nan), "fraction"),
                 "yes" if row["contends"] else "",
             ]
         )
     columns = [Column(head, "number" if 2 < place < 8 else TEXT) for place, head in enumerate(heads)]
     kept = [
-        place for place, head in enumerate(heads) if head != HELD_OUT or {line[place] for line in body} - {tables.DASH}
+        place
+        for place, head in enumerate(heads)
+        if head != HELD_OUT or {line[place] for line in body} - {summaries.DASH}
     ]
     return Table([columns[place] for place in kept], [[line[place] for place in kept] for line in body], left=2)
