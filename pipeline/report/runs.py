@@ -125,7 +125,7 @@ def read(folders: Sequence[Path], endings: Mapping[Path, dict[str, Any]] = Mappi
         checked = _table(run.folder / DIAGNOSTICS, [*sentences.COLUMNS])
         if checked is not None and len(checked):
             checks.append(checked.assign(run=run.label))
-        for name in answers.TABLES:
+        for name in answers.ANSWERS:
             given.setdefault(name, []).append(answers.read(name, run.folder).assign(run_id=run.run_id, run=run.label))
         for declared in glossary.figure_tables():
             columns, more = [*declared.identity, *declared.columns], EARLIER_COLUMNS.get(declared.name, ())
