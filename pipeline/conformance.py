@@ -24,8 +24,9 @@ from pydantic import ValidationError
 from pipeline import contracts
 from pipeline.contracts import ComponentSettings, Feature, Training, Utterance, Weights
 from pipeline.datasets.synthetic import speaker, utterance
+from pipeline.engine.code import read_version
 from pipeline.errors import Fault, ModelMissing
-from pipeline.registry import ROOMS, Kind, component, names, version_of
+from pipeline.registry import ROOMS, Kind, component, names
 from pipeline.seeds import generator
 
 HEAVY = ("torch", "torchaudio", "speechbrain", "transformers", "matplotlib", "numba", "librosa")
@@ -247,8 +248,10 @@ def _constants(candidate: Candidate) -> Iterator[str]:
     cls = candidate.cls
     if not isinstance(cls.libraries, tuple) or not all(isinstance(one, str) for one in cls.libraries):
         yield "libraries is no tuple of names of distributions"
-    if version_of(cls) < 1:
-        yield "VERSION of its module is less than 1"
+    try:
+        read_version(cls.__module__)
+    except ValueError as error:
+        yield str(error)
     yield from CONSTANTS[candidate.kind](cls)
 
 

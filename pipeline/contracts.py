@@ -13,7 +13,8 @@ whether a component keeps its contract.
 
 Conventions. A waveform is float32 [n] with full scale 1. A score is higher for more similar. A settings field is *numeric* (it
 can change a number, so it enters keys and signatures) or *runtime* (it cannot). A source file whose numbers change raises its
-``VERSION`` (an integer at module level, 1 where there is none): all that stands on numbers of that file is computed anew.
+``VERSION`` (at module level; in a plug-in an integer, or a name and a number as in ours: ``VERSION = "cosine 1"``): all that stands
+on numbers of that file is computed anew, wherever the file lies.
 Modules of components import nothing heavy at module level, because settings are checked before torch is loaded.
 """
 

@@ -136,8 +136,3 @@ def _loaded(point: EntryPoint) -> Any:
             if point.dist is not None
             else "",
         ) from error
-
-
-def version_of(component: type) -> int:
-    """The ``VERSION`` of the module that defines a component; 1 where it states none."""
-    return int(vars(sys.modules[component.__module__]).get("VERSION", 1))

@@ -13,11 +13,13 @@ from pipeline.engine import code
 @contextmanager
 def raised(module: str) -> Iterator[None]:
     """The ``VERSION`` of a module is one higher while the body runs; also after a body that fails, nothing of it is remembered."""
-    declared = code.declared
+    read = code.read_version
+    version = read(module) or code.Version(module, 1)
+    higher = version._replace(number=version.number + 1)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(code, "declared", lambda name: (declared(name) or 1) + 1 if name == module else declared(name))
-        code._versions.cache_clear()
+        patch.setattr(code, "read_version", lambda name: higher if name == module else read(name))
+        code._collect_versions.cache_clear()
         try:
             yield
         finally:
-            code._versions.cache_clear()
+            code._collect_versions.cache_clear()

@@ -23,12 +23,12 @@ def roots() -> list[str]:
 
 def modules() -> list[str]:
     """All modules that make numbers, by name."""
-    return sorted({name for root in roots() for name in code.closure(root)})
+    return sorted({name for root in roots() for name in code.follow_imports(root)})
 
 
 def text(module: str) -> str:
     """A file without blank lines and comment lines. Nothing that parses: syntax trees differ between Pythons."""
-    path = code.path(module)
+    path = code.find_source(module)
     assert path is not None
     lines = [line.rstrip() for line in path.read_text(encoding="utf-8").splitlines()]
     return "\n".join(line for line in lines if line and not line.lstrip().startswith("#"))
@@ -38,7 +38,7 @@ def table() -> dict[str, dict[str, Any]]:
     """Version and digest of each module."""
     return {
         module: {
-            "version": code.declared(module) or 1,
+            "version": " ".join(map(str, code.read_version(module) or (module, 1))),
             "source": hashlib.sha256(text(module).encode()).hexdigest()[:16],
         }
         for module in modules()

@@ -34,7 +34,7 @@ from pipeline.errors import DataError, StageFailed
 from pipeline.files import file_digest, temporary
 from pipeline.seeds import digest
 
-VERSION = 2
+VERSION = "command 2"
 FIELDS = ("input", "output", "list", "seed", "speaker", "utterance", "set")
 OF_DATA = ("speaker", "utterance", "set")
 """Fields whose values come from tables of the data, which anybody may have written."""

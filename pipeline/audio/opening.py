@@ -17,7 +17,7 @@ from pipeline.containers.source import Source, odd
 from pipeline.errors import DataError
 
 # Raised when a file that was read before gives other samples.
-VERSION = 2
+VERSION = "audio opening 2"
 
 BLOCK = 1 << 18
 """Samples a channel that are decoded at a time, so that a file of any length needs little more than its waveform."""

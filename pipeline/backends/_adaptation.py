@@ -21,7 +21,7 @@ from pipeline.errors import DataError
 from pipeline.protocol.held_out import FEWEST, held_out
 from pipeline.protocol.held_out_pairs import pairs
 
-VERSION = 1
+VERSION = "back end adaptation 1"
 
 NO_SPREAD = 1e-12
 """A standard deviation below this share of the scores is rounding, not a difference between speakers."""

@@ -14,7 +14,7 @@ from pipeline.backends._adaptation import AdaptationSettings
 from pipeline.contracts import Enrolment, numeric
 from pipeline.errors import DataError, ModelMissing
 
-VERSION = 1
+VERSION = "linear scoring 1"
 FILE = "linear.safetensors"
 
 

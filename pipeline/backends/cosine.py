@@ -12,7 +12,7 @@ from pipeline.backends import _adaptation
 from pipeline.backends._linear import Linear, LinearBackend, LinearSettings, cohort
 from pipeline.contracts import Choice, numeric
 
-VERSION = 1
+VERSION = "cosine 1"
 
 
 class CosineSettings(LinearSettings):

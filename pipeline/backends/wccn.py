@@ -26,7 +26,7 @@ from pipeline.backends._linear import Linear, LinearBackend, LinearSettings, ave
 from pipeline.contracts import Choice, numeric
 from pipeline.errors import DataError
 
-VERSION = 4
+VERSION = "wccn 4"
 
 SHRINKAGES = (0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 1.0)
 """What shrinkage is chosen from. 1 is centring alone, so what is chosen is not worse than that on the held-out speakers."""

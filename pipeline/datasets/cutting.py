@@ -32,7 +32,7 @@ from pipeline.datasets.looking import RACY_NS
 from pipeline.names import few
 from pipeline.seeds import digest
 
-VERSION = 1
+VERSION = "extracted utterances 1"
 
 _FILE = re.compile(r"(.+)\.([0-9a-f]{64})\.(?:wav|flac)")
 _STALE_SECONDS = 24 * 3600

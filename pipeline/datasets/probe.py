@@ -23,7 +23,7 @@ from pipeline.names import few
 from pipeline.nets.embedding import SILENCE_DBFS
 
 # Raised when other things are said of the same file.
-VERSION = 2
+VERSION = "audio probe 2"
 
 # The shortest file from which every extractor makes something: ten frames of 10 ms.
 SHORTEST_SECONDS = 0.1

@@ -49,7 +49,7 @@ def parts(task: Task, output: Name, digest_of: Callable[[Input], str]) -> dict[s
         "settings": dict(task.settings),
         "inputs": digests(task.inputs),
         "output": {"settings": dict(own.settings), "inputs": digests(own.inputs)},
-        "code": code.versions(makers(task, output)),
+        "code": code.collect_versions(makers(task, output)),
         "libraries": {name: library_version(name) for name in sorted({*task.libraries, *own.libraries})},
     }
 

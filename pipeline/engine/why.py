@@ -1,6 +1,6 @@
 """Why a task's result is not in the store: the first field in which it differs from the nearest result that is.
 
-The nearest is the result of the same stage, component and modules with the fewest other fields; of several, one with the label of the
+The nearest is the result of the same stage, component and code with the fewest other fields; of several, one with the label of the
 task, then the newest. At most :data:`LOOKED_AT` results of a stage are looked at, the newest of them, so that a store of any size
 answers soon: in a large one a nearer result may go unseen.
 """
@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from pipeline.engine import keys
+from pipeline.engine import code, keys
 from pipeline.engine.outcome import Outcome
 from pipeline.engine.sound import RECORD
 from pipeline.engine.task import Name, Task
@@ -98,10 +98,11 @@ class Reasons:
         if not shelf.forms:
             return NOTHING
         parts = keys.parts(task, name, self.outcome.digest)
-        modules = frozenset(one for one in keys.makers(task, name) if one in _mapping(parts["code"]))
+        versions = [code.read_version(module) for module in keys.makers(task, name)]
+        made_by = frozenset(version.name for version in versions if version is not None)
         form, inputs = _form(parts), _inputs(parts)
         best: tuple[tuple[int, bool, int], Form, _Stored] | None = None
-        for distance, other in self._ordered(task.name, shelf, form, modules):
+        for distance, other in self._ordered(task.name, shelf, form, made_by):
             if best is not None and distance > best[0][0]:
                 break
             for more, stored in _closest(shelf, other, inputs, task.label):
@@ -115,11 +116,11 @@ class Reasons:
             self._shelves[stage] = _shelf(self.outcome.store.root / stage)
         return self._shelves[stage]
 
-    def _ordered(self, stage: str, shelf: _Shelf, form: Form, modules: frozenset[str]) -> list[tuple[int, Form]]:
+    def _ordered(self, stage: str, shelf: _Shelf, form: Form, made_by: frozenset[str]) -> list[tuple[int, Form]]:
         """The stored forms of the same component, with the number of fields that differ, nearest first."""
-        asked = (stage, form, modules)
+        asked = (stage, form, made_by)
         if asked not in self._distances:
-            near = [other for other in shelf.forms if _is_alike(form, other, modules)]
+            near = [other for other in shelf.forms if _is_alike(form, other, made_by)]
             self._distances[asked] = sorted((_distance(form, other), other) for other in near)
         return self._distances[asked]
 
@@ -180,7 +181,7 @@ def _form(parts: Mapping[str, Any]) -> Form:
     several = {
         "setting": _mapping(parts["settings"]),
         "output setting": _mapping(own["settings"]),
-        "code": _mapping(parts["code"]),
+        "version of": _mapping(parts["code"]),
         "library": _mapping(parts["libraries"]),
     }
     found = [(f"{of} {name}", _json(value)) for of, group in several.items() for name, value in sorted(group.items())]
@@ -200,10 +201,12 @@ _NAMES = ("setting name", "output setting name", "setting kind", "setting cut")
 """Settings that say which kind of work it is, rather than how it is done."""
 
 
-def _is_alike(form: Form, other: Form, modules: frozenset[str]) -> bool:
-    """Whether two forms are of one component, and made by the same modules."""
+def _is_alike(form: Form, other: Form, made_by: frozenset[str]) -> bool:
+    """Whether two forms are of one component, and made by the same code, which is named."""
     one, two = dict(form), dict(other)
-    return all(one.get(name) == two.get(name) for name in _NAMES) and all(f"code {name}" in two for name in modules)
+    return all(one.get(name) == two.get(name) for name in _NAMES) and all(
+        f"version of {name}" in two for name in made_by
+    )
 
 
 def _distance(form: Form, other: Form) -> int:
@@ -229,8 +232,7 @@ def _differing(form: Form, other: Form) -> Iterator[str]:
     one, two = dict(form), dict(other)
     for name in dict.fromkeys([*one, *two]):
         if one.get(name) != two.get(name):
-            what = f"{name} VERSION" if name.startswith("code ") else name.removeprefix("output ")
-            yield f"{what} {_shown(one.get(name))}, stored: {_shown(two.get(name))}"
+            yield f"{name.removeprefix('output ')} {_shown(one.get(name))}, stored: {_shown(two.get(name))}"
 
 
 def _shown(value: str | None) -> str:

@@ -418,7 +418,7 @@ class Run:
     def known(self) -> KnownFiles:
         """What earlier runs over the same store found of audio files."""
         longest_seconds = 3600 * self.asked.dataset.longest_hours
-        return KnownFiles(self.outcome.store.root / "files", code.versions([probe.__name__]), longest_seconds)
+        return KnownFiles(self.outcome.store.root / "files", code.collect_versions([probe.__name__]), longest_seconds)
 
     def data(self, place: Machine, training_alone: bool = False) -> Prepared:
         """The data set, with whatever has to be made for it."""

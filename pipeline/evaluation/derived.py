@@ -17,7 +17,7 @@ from pipeline.seeds import digest
 from pipeline.tables import results
 from pipeline.tables.results import make_signature
 
-VERSION = 1
+VERSION = "relative measures 1"
 TRIAL_LISTS = "trial_lists"
 """The variant of measures on enrolment and trial lists; those of all pairs of a set have another."""
 CONDITIONS = {"d_ece_op_oo": "OP", "cllr_min_op_oo": "OP", "g_d_ece": "PP", "g_cllr_min": "PP"}
@@ -75,7 +75,7 @@ def _relative(name: str, original: Row, attacked: Row) -> Row:
         "reason": reason,
         "note": "; ".join(dict.fromkeys(filter(None, (original["note"], attacked["note"])))),
         "signature": make_signature(
-            about, {"of": f"({original['signature']}) and ({attacked['signature']})", "code": str(VERSION)}
+            about, {"of": f"({original['signature']}) and ({attacked['signature']})", "code": VERSION}
         ),
         "input_digest": digest([original["input_digest"], attacked["input_digest"]]),
     }

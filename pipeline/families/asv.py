@@ -14,7 +14,7 @@ from pipeline.families._uncertainty import UncertaintySettings, intervals
 from pipeline.families._words import TRIALS
 from pipeline.metrics import TrialMetrics, trial_metrics, trials_by_speaker
 
-VERSION = 1
+VERSION = "asv 1"
 
 BRUMMER = "Brümmer and du Preez 2006"
 

@@ -10,7 +10,7 @@ from pipeline.families._rows import field_of, row
 from pipeline.families._uncertainty import UncertaintySettings, intervals
 from pipeline.metrics import MetricError, TrialMetrics, conversations, trial_metrics, trials_by_speaker
 
-VERSION = 1
+VERSION = "conversation 1"
 LENGTHS = (2, 3)
 """Utterances of a conversation; rows name them as their input."""
 DEFINED = "pipeline/metrics/README.md, section 14d"

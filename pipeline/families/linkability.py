@@ -14,7 +14,7 @@ from pipeline.families._uncertainty import UncertaintySettings, bands, intervals
 from pipeline.families._words import TRIALS
 from pipeline.metrics import Undefined, d_sys, trials_by_identity, trials_by_speaker
 
-VERSION = 1
+VERSION = "linkability 1"
 EXACT = "d_sys.exact"
 """The definition that has an interval and a null band: bins of equal width have neither."""
 

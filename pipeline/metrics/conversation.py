@@ -30,7 +30,7 @@ from pipeline.metrics.population import pi_link_curve
 from pipeline.metrics.trials import Trials
 from pipeline.metrics.uncertainty import BySpeaker
 
-VERSION = 2
+VERSION = "pooled utterances 2"
 
 RULES = ("mean_row", "llr_sum", "llr_mean")
 MOST_SUBSETS = 1000

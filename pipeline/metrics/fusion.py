@@ -25,7 +25,7 @@ import numpy.typing as npt
 from pipeline.metrics._checks import Array, MetricError
 from pipeline.metrics._result import quantity
 
-VERSION = 1
+VERSION = "fusion 1"
 
 PENALTY = 1e-4
 """Half of it times the squared weights is added to the mean cost in nats, where each class has half of the weight."""

@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-VERSION = 1
+VERSION = "weighted means 1"
 
 
 def weighted_mean(values: Sequence[float], weights: Sequence[float]) -> float:

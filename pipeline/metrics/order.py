@@ -22,7 +22,7 @@ from scipy.special import ndtr, stdtr
 from pipeline.metrics._checks import Array, Indices, Mask, MetricError, classes, codes, vector
 from pipeline.metrics._result import quantity
 
-VERSION = 1
+VERSION = "score order 1"
 
 BEYOND_CHANCE = 1e-3
 """p-value below which an order of classes is the wrong way round beyond chance."""

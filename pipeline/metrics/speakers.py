@@ -31,7 +31,7 @@ from pipeline.metrics.pav import Calibration, calibrate_rows, count_rows
 from pipeline.metrics.swaps import holm
 from pipeline.metrics.trials import Trials
 
-VERSION = 2
+VERSION = "speaker disclosure 2"
 
 SHARE = 10
 """One in so many speakers is on the list of the worst."""

@@ -36,7 +36,7 @@ from pipeline.metrics.trial_uncertainty import Reweighted, _bounds, trials_by_id
 from pipeline.metrics.trials import Trials
 from pipeline.metrics.uncertainty import FEWEST_PERMUTED, Interval, NullBand, no_band, null_band
 
-VERSION = 1
+VERSION = "maximum over attacks 1"
 
 DRAWS = 9999
 """Draws of the joint t, and of swaps where they cannot be enumerated."""

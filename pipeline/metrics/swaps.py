@@ -33,7 +33,7 @@ from pipeline.metrics._result import quantity
 from pipeline.metrics.strongest import DRAWS, Attacks, _none, contenders
 from pipeline.metrics.uncertainty import Interval
 
-VERSION = 2
+VERSION = "system differences 2"
 
 FEWEST = 6
 """Speakers: with fewer no swap can reach a p-value of 5 %."""

@@ -32,7 +32,7 @@ from pipeline.metrics.trials import Trials
 from pipeline.metrics.uncertainty import ByIdentity, BySpeaker, Interval, intervals
 from pipeline.metrics.zebra import l_w_of_blocks
 
-VERSION = 2
+VERSION = "trial intervals 2"
 
 _LN2 = float(np.log(2.0))
 

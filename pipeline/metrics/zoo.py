@@ -15,7 +15,7 @@ import numpy.typing as npt
 from pipeline.metrics._checks import Array, MetricError, round_means
 from pipeline.metrics._result import quantity
 
-VERSION = 2
+VERSION = "biometric zoo 2"
 
 NEAR_ZERO = 0.1
 """Mean LLRs within this many nat of 0 on both axes are no evidence of a character."""

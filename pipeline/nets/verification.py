@@ -12,7 +12,7 @@ import numpy as np
 from pipeline.metrics.cllr import cllr_min
 from pipeline.metrics.detection import eer
 
-VERSION = 1
+VERSION = "held-out verification 1"
 
 
 @dataclass(frozen=True)

@@ -131,9 +131,9 @@ class LoadedExtractor:
                 "data": self.learnt.content,
                 "anonymised": self.learnt.asked,
                 "also": list(self.also),
-                "code": code.versions(self.training.code),
+                "code": code.collect_versions(self.training.code),
             }
-        return {**self.output().settings, "code": code.versions((self.chosen.module,)), "training": how}
+        return {**self.output().settings, "code": code.collect_versions((self.chosen.module,)), "training": how}
 
     @property
     def training_data(self) -> str:

@@ -504,7 +504,7 @@ class Plan:
             "calibration": cell.comparer.calibration,
             "settings": family.numeric(),
             "protocol": cell.protocol,
-            "code": code.versions(makers),
+            "code": code.collect_versions(makers),
         }
         if cell.across_sexes:
             parameters["sexes"] = "unknown"

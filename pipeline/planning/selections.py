@@ -44,7 +44,7 @@ class Choice:
     def _digest(self) -> str:
         listed = None if self.listed is None else self.listed.digests(self.wanted)
         which = (type(self).__name__, self.manifests)
-        said = map(canonical, (*which, code.versions((__name__,)), listed))
+        said = map(canonical, (*which, code.collect_versions((__name__,)), listed))
         return digest_of_texts(*said, self.wanted.text)
 
     def chosen(self, artefacts: Sequence[Artefact]) -> pd.DataFrame:
@@ -109,7 +109,7 @@ class SelectSegments:
 
     def digest(self) -> str:
         """Digest of all that the choice depends on beside the artefacts."""
-        return digest(type(self).__name__, code.versions((__name__,)), self.speakers)
+        return digest(type(self).__name__, code.collect_versions((__name__,)), self.speakers)
 
     def __call__(self, artefacts: Sequence[Artefact]) -> Given:
         tables = [vectors.read(made.path(FEATURES), made.digest) for made in artefacts]

@@ -13,7 +13,7 @@ import pandas as pd
 from pipeline.contracts import Extractor, Feature, Preparation
 from pipeline.seeds import digest
 
-VERSION = 2
+VERSION = "cut rules 2"
 
 Want = tuple[Preparation, int]
 """How an extractor wants recordings: prepared in this way, at this rate in Hz."""

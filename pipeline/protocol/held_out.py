@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 
 from pipeline.seeds import digest
 
-VERSION = 1
+VERSION = "held-out speakers 1"
 
 EVERY = 5
 """One speaker of so many is held out."""

@@ -148,7 +148,7 @@ def _parts(drawing: str, table: pd.DataFrame, series: list[str]) -> dict[str, An
 @functools.cache
 def _sources(module: str) -> dict[str, str]:
     """Digests of the source files of a module and of all of the project that it imports; empty where it has none."""
-    paths = {name: code.path(name) for name in sorted(code.closure(module))}
+    paths = {name: code.find_source(name) for name in sorted(code.follow_imports(module))}
     if paths[module] is None:
         return {}
     return {name: file_digest(path) for name, path in paths.items() if path is not None}

@@ -20,7 +20,7 @@ from pipeline.protocol.shards import runs
 from pipeline.stages._loaded import loaded
 from pipeline.tables import manifest
 
-VERSION = 2
+VERSION = "anonymisation 2"
 TOGETHER = 1800 * 16_000
 """Samples that a GPU is given at once; one longer file comes alone."""
 ALONE = 7200 * 16_000

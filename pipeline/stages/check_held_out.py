@@ -19,7 +19,7 @@ from pipeline.protocol.held_out_pairs import HeldOutPairs, pairs
 from pipeline.stages import fit
 from pipeline.tables import records
 
-VERSION = 2
+VERSION = "held-out check 2"
 PAIRS = "held_out.parquet"
 
 

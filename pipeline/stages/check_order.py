@@ -11,7 +11,7 @@ from pipeline.engine.task import Work
 from pipeline.metrics import class_order, eer
 from pipeline.tables import records, scores
 
-VERSION = 1
+VERSION = "order check 1"
 
 
 def run(work: Work) -> None:

@@ -9,7 +9,7 @@ from pipeline.engine.task import Work
 from pipeline.metrics import trial_metrics
 from pipeline.tables import records, scores
 
-VERSION = 1
+VERSION = "eer check 1"
 
 
 def run(work: Work) -> None:

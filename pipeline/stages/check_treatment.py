@@ -11,7 +11,7 @@ from pipeline.engine.task import Work
 from pipeline.metrics.treatment import treatment
 from pipeline.tables import records
 
-VERSION = 1
+VERSION = "treatment check 1"
 
 
 def run(work: Work) -> None:

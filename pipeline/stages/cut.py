@@ -15,7 +15,7 @@ from pipeline.files import file_digest, name_of
 from pipeline.protocol.cuts import Pieces, piece_of, place_of
 from pipeline.tables import manifest
 
-VERSION = 3
+VERSION = "cutting 3"
 
 
 def run(cut: Pieces, threads: int, work: Work) -> None:

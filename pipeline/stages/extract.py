@@ -20,7 +20,7 @@ from pipeline.protocol.shards import runs
 from pipeline.stages._loaded import loaded
 from pipeline.tables import manifest, records, vectors
 
-VERSION = 2
+VERSION = "extraction 2"
 FEATURES = "features.parquet"
 
 # Seconds of audio that are decoded and handed to the extractors at once. Much on a GPU, where the steps of pYIN's path are

@@ -13,7 +13,7 @@ from pipeline.metrics import Fusion, MetricError, equal_fusion, logistic_fusion
 from pipeline.stages import check_held_out
 from pipeline.tables import scores
 
-VERSION = 2
+VERSION = "fused scores 2"
 Kind = Literal["equal", "logistic"]
 
 

@@ -27,7 +27,7 @@ from pipeline.names import few
 from pipeline.tables import scores
 from pipeline.tables.scores import ScoreMatrix
 
-VERSION = 2
+VERSION = "measures 2"
 ROWS = "rows.parquet"
 
 

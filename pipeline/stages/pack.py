@@ -10,7 +10,7 @@ from pipeline.nets import waveforms
 from pipeline.protocol.cuts import recording_of
 from pipeline.tables import manifest
 
-VERSION = 2
+VERSION = "packing 2"
 
 
 def run(draws: int, others: int, preparation: Preparation, threads: int, work: Work) -> None:

@@ -12,7 +12,7 @@ from pipeline.stages import fit
 from pipeline.tables import scores
 from pipeline.tables.scores import ScoreMatrix
 
-VERSION = 2
+VERSION = "scores 2"
 
 
 def trials(backend: type[Backend], settings: ComponentSettings, work: Work) -> None:

@@ -15,7 +15,7 @@ from pipeline.engine.task import Work
 from pipeline.metrics import EachSpeaker, MetricError, Trials
 from pipeline.tables import records, scores
 
-VERSION = 1
+VERSION = "speaker attacks 1"
 
 SPEAKERS, OVERLAPS, PITCH = "speakers.parquet", "overlaps.parquet", "pitch.parquet"
 TOP = 3

@@ -20,7 +20,7 @@ from pipeline.metrics.uncertainty import no_band, zero_error_limit
 from pipeline.seeds import digest, generator
 from pipeline.tables import records, scores
 
-VERSION = 4
+VERSION = "strongest attack 4"
 
 ATTACKS, SPEAKERS, NULL, ROWS = "attacks.parquet", "speakers.parquet", "null.parquet", "rows.parquet"
 METRICS = {"d_ece": "d_ece", "eer": "eer.rocch"}

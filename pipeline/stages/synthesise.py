@@ -6,7 +6,7 @@ from pipeline.datasets import rendered
 from pipeline.datasets.settings import DatasetSettings
 from pipeline.engine.task import Work
 
-VERSION = 1
+VERSION = "synthesis 1"
 READS = ("seed", "speakers", "train_speakers", "utterances", "seconds")
 
 

@@ -85,13 +85,17 @@ def test_each_kind_of_reason(command: Command, tmp_path: Path, monkeypatch: pyte
     assert stage(out, "anonymise")[1] == "  3 tasks: setting alpha 0.7, stored: 0.8, e.g. anonymise b2 1/3"
     assert stage(out, "extract")[0].startswith("extract: 3 reused, 3 to compute; ")
     assert "e.g. extract b2 1/3 on anonymise b2 1/3" in stage(out, "extract")[1]
-    declared = code.declared
+    version = code.read_version
     with monkeypatch.context() as patch:
-        patch.setattr(code, "declared", lambda name: 99 if name == "pipeline.anonymisers.mcadams" else declared(name))
-        code._versions.cache_clear()
+        patch.setattr(
+            code,
+            "read_version",
+            lambda name: code.Version("mcadams", 99) if name == "pipeline.anonymisers.mcadams" else version(name),
+        )
+        code._collect_versions.cache_clear()
         _, out, _ = command("plan")
-    code._versions.cache_clear()
-    said = f"3 tasks: code pipeline.anonymisers.mcadams VERSION 99, stored: {declared('pipeline.anonymisers.mcadams')}"
+    code._collect_versions.cache_clear()
+    said = f"3 tasks: version of mcadams 99, stored: {version('pipeline.anonymisers.mcadams').number}"
     assert said in stage(out, "anonymise")[1]
     (path, *_) = sorted((tmp_path / "data" / "wav").glob("*-02.wav"))
     wave, rate = soundfile.read(path, dtype="int16")

@@ -117,8 +117,8 @@ def test_a_raised_version_of_a_plug_in_moves_its_keys(python: Path, tmp_path: Pa
     """Files of a plug-in that only its component imports are followed too."""
     script = (
         "from pipeline.engine import code\n"
-        "print(code.versions(['voice_privacy_toys.band_energies']))\n"
-        "print(sorted(code.closure('voice_privacy_toys.band_energies')))\n"
+        "print(code.collect_versions(['voice_privacy_toys.band_energies']))\n"
+        "print(sorted(code.follow_imports('voice_privacy_toys.band_energies')))\n"
     )
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     done = subprocess.run(

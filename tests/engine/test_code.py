@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import pkgutil
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
+import pipeline
 from pipeline.engine import code
 
 SOURCE = '''
@@ -63,7 +65,7 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callabl
         path.write_text("")
     (root / "inner" / "__init__.py").write_text("")
     monkeypatch.syspath_prepend(tmp_path)
-    caches = (code._read, code.closure, code.declared, code._versions, code._is_module)
+    caches = (code._read, code.follow_imports, code.read_version, code._collect_versions, code._is_module)
 
     def write(name: str, source: str) -> str:
         (root / f"{name}.py").write_text(source)
@@ -78,35 +80,55 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callabl
 
 def test_imports_are_found_wherever_a_statement_may_stand(package: Callable[[str, str], str]) -> None:
     names = {f"toy_package.{name}" for name in FOUND} | {"toy_package"}
-    assert code.imported(package("main", SOURCE)) == names
-    assert code.closure("toy_package.main") == names | {"toy_package.main"}
+    assert code.read_imports(package("main", SOURCE)) == names
+    assert code.follow_imports("toy_package.main") == names | {"toy_package.main"}
 
 
 @pytest.mark.parametrize(
     ("source", "version"),
     [
         ("", None),
-        ("VERSION = 3", 3),
-        ("VERSION: int = 4", 4),
-        ("OTHER = VERSION = 5", 5),
+        ("VERSION = 3", ("toy_package.main", 3)),
+        ("VERSION: int = 4", ("toy_package.main", 4)),
+        ("OTHER = VERSION = 5", ("toy_package.main", 5)),
+        ("VERSION = 'toy measure 6'", ("toy measure", 6)),
         ("def f():\n VERSION = 6", None),
     ],
 )
-def test_versions_are_read(package: Callable[[str, str], str], source: str, version: int | None) -> None:
+def test_versions_are_read(package: Callable[[str, str], str], source: str, version: tuple[str, int] | None) -> None:
     name = package("main", source)
-    assert code.declared(name) == version
-    assert code.versions([name]) == ({} if version is None else {name: version})
+    assert code.read_version(name) == version
+    assert code.collect_versions([name]) == (dict([version]) if version else {})
 
 
-@pytest.mark.parametrize("source", ["VERSION = 1 + 1", "VERSION = '1'", "VERSION: int"])
-def test_a_version_that_is_no_plain_integer_is_refused(package: Callable[[str, str], str], source: str) -> None:
+@pytest.mark.parametrize(
+    "source",
+    ["VERSION = 1 + 1", "VERSION = 0", "VERSION = '1'", "VERSION = 'toy'", "VERSION = 'toy 01'", "VERSION: int"],
+)
+def test_a_version_without_name_or_number_is_refused(package: Callable[[str, str], str], source: str) -> None:
     name = package("main", source)
     if source == "VERSION: int":
-        assert code.declared(name) is None
+        assert code.read_version(name) is None
     else:
-        with pytest.raises(TypeError, match=r"toy_package\.main"):
-            code.declared(name)
+        with pytest.raises(ValueError, match=r"toy_package\.main"):
+            code.read_version(name)
+
+
+def test_two_files_with_one_name_are_refused(package: Callable[[str, str], str]) -> None:
+    package("plain", "VERSION = 'toy 1'")
+    name = package("main", "VERSION = 'toy 1'\nimport toy_package.plain")
+    with pytest.raises(ValueError, match=r"toy_package\.plain .* toy_package\.main: toy"):
+        code.collect_versions([name])
+
+
+def test_the_files_of_the_project_name_their_versions_and_no_two_alike() -> None:
+    modules = [
+        module.name for module in pkgutil.walk_packages(pipeline.__path__, "pipeline.") if "_alias" not in module.name
+    ]
+    versions = {module: version for module in modules if (version := code.read_version(module)) is not None}
+    assert not [module for module, version in versions.items() if version.name.startswith("pipeline.")]
+    assert len({version.name for version in versions.values()}) == len(versions) > 50
 
 
 def test_what_has_no_source_imports_nothing() -> None:
-    assert code.closure("nowhere.at_all") == {"nowhere.at_all"} and code.declared("nowhere.at_all") is None
+    assert code.follow_imports("nowhere.at_all") == {"nowhere.at_all"} and code.read_version("nowhere.at_all") is None

@@ -53,13 +53,13 @@ def test_the_first_field_that_differs_is_named_with_both_values(
     assert reasons(tmp_path, leaf(audio="c", trim=False, rate=1)) == [Reason("input audio differs")]
     assert reasons(tmp_path, leaf("third", "c", trim=False, rate=2)) == [Reason("input audio differs", "other")]
     assert str(Reason("input audio differs", "other")) == "input audio differs (nearest: other)"
-    monkeypatch.setattr(code, "versions", lambda modules: {"pipeline.audio.decoding": 3})
+    monkeypatch.setattr(code, "collect_versions", lambda modules: {"decoding": 3})
     stored(tmp_path, leaf(trim=False, rate=9))
-    monkeypatch.setattr(code, "versions", lambda modules: {"pipeline.audio.decoding": 4})
-    assert reasons(tmp_path, leaf(trim=False, rate=9)) == [Reason("code pipeline.audio.decoding VERSION 4, stored: 3")]
+    monkeypatch.setattr(code, "collect_versions", lambda modules: {"decoding": 4})
+    assert reasons(tmp_path, leaf(trim=False, rate=9)) == [Reason("version of decoding 4, stored: 3")]
     monkeypatch.setattr("pipeline.engine.keys.library_version", lambda name: "9.9")
     (reason,) = reasons(tmp_path, leaf(trim=False, rate=9))
-    assert reason.said.startswith("code pipeline.audio.decoding VERSION 4, stored: 3, and 1 more field")
+    assert reason.said.startswith("version of decoding 4, stored: 3, and 1 more field")
 
 
 def test_a_result_of_another_component_is_not_near(tmp_path: Path) -> None:

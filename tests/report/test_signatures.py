@@ -18,12 +18,12 @@ from pipeline.tables.results import make_signature
 
 ROW = {"metric": "eer", "variant": "", "estimator": "rocch", "input_unit": "", "condition": "PP", "attacker": "lazy_informed"}  # fmt: skip
 PARAMETERS: dict[str, Any] = {
-    "extractor": {"name": "ecapa", "training": {"epochs": 3, "code": {"pipeline.extractors.ecapa": 1}}},
+    "extractor": {"name": "ecapa", "training": {"epochs": 3, "code": {"ecapa": 1}}},
     "backend": {"name": "cosine"},
     "calibration": "oracle",
     "settings": {"replicates": 1000},
     "protocol": "a" * 64,
-    "code": {"pipeline.stages.measure": 1},
+    "code": {"measures": 1},
 }
 NAMES = Names("libri_test_f", "ecapa", "original", "cosine")
 
@@ -49,7 +49,7 @@ def test_without_names_digests_stand_for_them() -> None:
 
 DEEP: dict[str, tuple[dict[str, Any], str]] = {
     "an extractor's setting": ({"extractor": {"name": "ecapa", "training": {"epochs": 4}}}, "extractor"),
-    "code": ({"code": {"pipeline.stages.measure": 2}}, "code"),
+    "code": ({"code": {"measures": 2}}, "code"),
     "the back end": ({"backend": {"name": "cosine", "note": "x"}}, "backend"),
     "replicates": ({"settings": {"replicates": 999}}, "settings"),
     "the calibration": ({"calibration": "linear"}, "calibration:linear"),

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from pipeline.anonymisers.mcadams.on_device import Transform
     from pipeline.anonymisers.mcadams.transform import Framing
 
-VERSION = 1
+VERSION = "mcadams 1"
 SHORT = {"frames": 0, "near_silent": 0, "unstable": 0}
 
 

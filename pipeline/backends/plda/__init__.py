@@ -27,7 +27,7 @@ from pipeline.contracts import Choice, Enrolment, Weights, numeric, runtime
 from pipeline.errors import DataError, ModelMissing
 from pipeline.files import folder_digest
 
-VERSION = 2
+VERSION = "plda 2"
 COHORT = "cohort.safetensors"
 WEAK = "within-session PLDA, weak attacker"
 """What marks rows of a PLDA that has learnt how a speaker varies from pieces of one recording."""

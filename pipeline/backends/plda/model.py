@@ -26,7 +26,7 @@ from pipeline.backends._adaptation import choice_among
 from pipeline.contracts import Choice
 from pipeline.errors import DataError
 
-VERSION = 2
+VERSION = "plda model 2"
 FILE = "plda.safetensors"
 Start = Literal["moments", "kaldi"]
 """Where EM begins: at the estimate by moments, or at B = W = I with the mean held, as Kaldi's PldaEstimator does."""

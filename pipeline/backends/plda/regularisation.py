@@ -29,7 +29,7 @@ from pipeline.metrics.detection import eer
 from pipeline.protocol.held_out import FEWEST
 from pipeline.protocol.held_out_pairs import HeldOutPairs
 
-VERSION = 2
+VERSION = "plda regularisation 2"
 
 SHARES = (0.0, 1e-6, 1e-5, 1e-4, 3e-4, 1e-3, 3e-3, 1e-2, 3e-2, 0.1, 0.3, 0.6)
 """Candidates, beside the share of the oracle approximating rule; 0 only where the covariance is regular without."""

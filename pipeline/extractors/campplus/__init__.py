@@ -33,7 +33,7 @@ from pipeline.weights.find import (
 if TYPE_CHECKING:
     import torch
 
-VERSION = 1
+VERSION = "campplus 1"
 PACKAGE = "package"
 HUB, REVISION = "funasr/campplus", "e4b6ede7ce16997aff4ae69fbca1f0175e2afede"
 CHECKSUMS = {

@@ -15,7 +15,7 @@ import torch
 
 from pipeline.nets.packed import Layout, on_device
 
-VERSION = 1
+VERSION = "campplus fbank 1"
 RATE = 16_000
 WINDOW, HOP, N_FFT = 400, 160, 512
 LOWEST_HZ = 20.0

@@ -18,7 +18,7 @@ from torch.nn import functional
 from pipeline.extractors.campplus import fbank
 from pipeline.nets.states import State, another, filled, shape
 
-VERSION = 1
+VERSION = "campplus network 1"
 ARCHITECTURE = "a CAM++ of 3D-Speaker"
 SEGMENT = 100
 """Frames of the second half of the network (20 ms each) that share a gate."""

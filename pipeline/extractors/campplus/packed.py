@@ -33,7 +33,7 @@ from pipeline.nets.packed import affine, on_device
 
 Part = TypeVar("Part", bound=nn.Module)
 
-VERSION = 1
+VERSION = "campplus packed 1"
 GAP = 2
 """Rows of zeros between files, at 20 ms a row: what the dilated convolutions reach."""
 

@@ -14,7 +14,7 @@ from pipeline.nets.trainable import Sizes
 if TYPE_CHECKING:
     import torch
 
-VERSION = 2
+VERSION = "ecapa 2"
 HUB, REVISION = "speechbrain/spkrec-ecapa-voxceleb", "0f99f2d0ebe89ac095bcc5903c4dd8f72b367286"
 CHECKSUMS = {(HUB, REVISION): "0575cb64845e6b9a10db9bcb74d5ac32b326b8dc90352671d345e2ee3d0126a2"}
 DOWNLOADS = {HUB: (83_300_000, "Apache-2.0")}

@@ -59,7 +59,7 @@ from pipeline.nets.histograms import pool_histograms
 if TYPE_CHECKING:
     from pipeline.extractors.f0.pyin import Pitch
 
-VERSION = 2
+VERSION = "f0 2"
 
 
 class F0Settings(ComponentSettings):

@@ -19,7 +19,7 @@ from pipeline.nets.embedding import EmbeddingExtractor, PreparationSettings
 from pipeline.weights.fetch import fetch_wheel_file
 from pipeline.weights.find import WheelFile, fetch_command, wheel_weights
 
-VERSION = 1
+VERSION = "ge2e 1"
 FILE = "pretrained.pt"
 WHEEL = WheelFile(
     requirement="resemblyzer==0.1.4",

@@ -28,7 +28,7 @@ from pipeline.weights.find import in_folder
 
 log = logging.getLogger(__name__)
 
-VERSION = 1
+VERSION = "phones 1"
 INACTIVE = "no active speech"
 
 

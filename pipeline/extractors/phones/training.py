@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from pipeline.extractors.phones.network import Mels, Network
 
 SAMPLE_RATE = 16_000
-VERSION = 1
+VERSION = "phones training 1"
 WEIGHTS, RECORD = "phones.safetensors", "training.json"
 
 # Batches that the mean and the deviation of each mel band are taken from; utterances, and codes of each, that the record is

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-VERSION = 1
+VERSION = "precomputed 1"
 SETTING = "extractor.precomputed.vectors"
 
 

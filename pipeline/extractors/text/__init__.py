@@ -19,7 +19,7 @@ from pipeline.extractors.text.tfidf import TfIdf, words
 if TYPE_CHECKING:
     import pandas as pd
 
-VERSION = 1
+VERSION = "text 1"
 
 Key = tuple[str, str]
 """(set, utterance)"""

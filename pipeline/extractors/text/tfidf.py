@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-VERSION = 1
+VERSION = "text tfidf 1"
 
 
 def words(transcript: str) -> list[str]:

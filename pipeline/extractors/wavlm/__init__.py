@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
     from pipeline.extractors.wavlm.backbone import Network
 
-VERSION = 1
+VERSION = "wavlm 1"
 HUB, REVISION = "Orange/Speaker-wavLM-pro", "main"
 SHARED_ALIKE = "CC-BY-SA-3.0 (what is made of them is shared alike)"
 DOWNLOADS = {

@@ -21,7 +21,7 @@ from pipeline.extractors.wavlm.layouts import CONFIG, Found, configuration
 from pipeline.nets.states import State, filled
 from pipeline.weights.find import check_readable
 
-VERSION = 1
+VERSION = "wavlm backbone 1"
 ARCHITECTURE = "WavLM"
 
 _CONVERT = "write tensors by name and nothing else, with safetensors or torch.save of a state_dict(), on the machine that made it"

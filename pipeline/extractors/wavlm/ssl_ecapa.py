@@ -31,7 +31,7 @@ from pipeline.extractors.wavlm.layouts import Found
 from pipeline.nets.speechbrain_layout import HOP, FrontEnd, reach
 from pipeline.nets.states import State, filled, shape
 
-VERSION = 1
+VERSION = "wavlm ssl-ecapa 1"
 ARCHITECTURE = "SSL-ECAPA of the VoicePrivacy Challenge 2026"
 
 

@@ -17,7 +17,7 @@ from pipeline.extractors.wavlm import backbone
 from pipeline.extractors.wavlm.layouts import CONFIG, Found, whole
 from pipeline.nets.states import filled
 
-VERSION = 1
+VERSION = "wavlm w-nt 1"
 ARCHITECTURE = "WavLM with W-NT's head"
 _PREFIX, _EPS = "top_layers.", 1e-3
 

@@ -12,7 +12,7 @@ from pipeline.nets.trainable import Sizes
 if TYPE_CHECKING:
     import torch
 
-VERSION = 2
+VERSION = "xvector 2"
 HUB, REVISION = "speechbrain/spkrec-xvect-voxceleb", "e2cc27f853f99bd5d539432f0cba3f124c059f71"
 DOWNLOADS = {HUB: (16_900_000, "Apache-2.0")}
 # No sha256 of these weights was found in print: what fetch-models brings is recorded beside them, not compared.

@@ -31,7 +31,7 @@ from pipeline.metrics import (
     trials_by_speaker,
 )
 
-VERSION = 1
+VERSION = "cece 1"
 METHODS = ("linear", "isotonic")
 FIELDS = ("c_ece", "cllr_l_phi")
 

@@ -16,7 +16,7 @@ from pipeline.families.lid.settings import LidSettings
 from pipeline.families.lid.slopes import Slopes
 from pipeline.metrics import AttributePart, Lid, LidChance, RankLlr, Stranger, TprEvidence
 
-VERSION = 2
+VERSION = "lid 2"
 
 SOURCE = "arXiv 2607.06259"
 DEFINED = "pipeline/metrics/README.md, section 14c"

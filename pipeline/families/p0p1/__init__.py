@@ -13,7 +13,7 @@ from pipeline.families._uncertainty import UncertaintySettings, intervals
 from pipeline.families._words import NOE_2020
 from pipeline.metrics import Linkage, SimilarityMatrix, linkage, linkage_by_speaker, similarity_matrix
 
-VERSION = 1
+VERSION = "p0p1 1"
 
 
 class P0p1Settings(UncertaintySettings):

@@ -24,7 +24,7 @@ from pipeline.metrics import (
     true_ranks,
 )
 
-VERSION = 1
+VERSION = "srd 1"
 
 SOURCE = "Bäckström et al. 2025; Chandra et al. 2026"
 

@@ -24,7 +24,7 @@ from pipeline.metrics import (
 )
 from pipeline.metrics import zoo as characters
 
-VERSION = 1
+VERSION = "vsm 1"
 ZOO = {"oo": "OO", "op_original": "OP original side", "op_protected": "OP protected side", "pp": "PP"}
 NORMALISED = {"d_ece_op_oo": "op", "cllr_min_op_oo": "op", "g_d_ece": "pp", "g_cllr_min": "pp"}
 ALL_PAIRS = "all_pairs"

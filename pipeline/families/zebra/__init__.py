@@ -14,7 +14,7 @@ from pipeline.families._uncertainty import UncertaintySettings, bands, intervals
 from pipeline.families._words import TRIALS
 from pipeline.metrics import TrialMetrics, trial_metrics, trials_by_identity, trials_by_speaker
 
-VERSION = 1
+VERSION = "zebra 1"
 
 
 class ZebraSettings(UncertaintySettings):

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 LOG = logging.getLogger(__name__)
 
 SAMPLE_RATE = RATE
-VERSION = 3
+VERSION = "embedding 3"
 WEIGHTS, RECORD = "embedding_model.safetensors", "training.json"
 
 # What nulls become below and above 20 hours of speech. Small sizes: 168 speakers with 12 s each in about 4 minutes on a core;

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 LOG = logging.getLogger(__name__)
 
-VERSION = 1
+VERSION = "finetune 1"
 RECORD = "training.json"
 
 # What nulls become, by the layers that learn: chosen on the held-out speakers of 168 of LibriSpeech's train-clean-100 with 12 s

@@ -18,7 +18,7 @@ from pipeline.nets.training import cosine, halved, out_of_memory, seeded
 from pipeline.seeds import generator
 from pipeline.trainers.finetune.pieces import Pieces, View, Views
 
-VERSION = 1
+VERSION = "finetune learner 1"
 
 CACHE = 2_000_000_000
 """Bytes of what the trunk gave that are kept at most; beyond, it is computed again whenever it is needed."""

@@ -16,7 +16,7 @@ from pipeline.nets.waveforms import RATE, Waveforms
 from pipeline.protocol.held_out import FEWEST, held_out
 from pipeline.seeds import generator
 
-VERSION = 1
+VERSION = "finetune pieces 1"
 
 _SPEAKERS, _EACH = 100, 12  # speakers that are verified, and pieces of each, at most
 
