@@ -23,10 +23,10 @@ from pydantic.fields import FieldInfo
 from pipeline.cli import compose
 from pipeline.contracts import ComponentSettings
 from pipeline.datasets.settings import DatasetSettings
-from pipeline.planning.settings import Average, Bands, Paths, ReportSettings, Runtime, Storage
 from pipeline.protocol.attackers import AttackerSettings
 from pipeline.registry import ROOMS, Kind, component, ours
 from pipeline.report import glossary, leaderboard
+from pipeline.stages.settings import Average, Bands, Paths, ReportSettings, Runtime, Storage
 
 ROOT = Path(__file__).resolve().parent.parent
 DOCUMENTS = (

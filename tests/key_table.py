@@ -17,18 +17,19 @@ from typing import Any, get_args, get_origin
 import pandas as pd
 import pytest
 
-from pipeline import planning
 from pipeline.cli import compose
 from pipeline.contracts import ComponentSettings, Weights
 from pipeline.datasets.prepare import Prepared
 from pipeline.engine.task import Task
 from pipeline.errors import ConfigError
+from pipeline.evaluation.assemble import assemble_graph
 from pipeline.evaluation.validate import validate
-from pipeline.planning import Evaluation, Machine
-from pipeline.planning.keys import SpeechKey
 from pipeline.protocol import trials
 from pipeline.registry import component
 from pipeline.seeds import digest
+from pipeline.stages.keys import SpeechKey
+from pipeline.stages.settings import Evaluation, Machine
+from pipeline.stages.speech.plan import data_tasks
 
 ARGUMENTS = [
     "recipe=demo", "system=[original,b2r]", "extractor=[ecapa,campplus,f0,phones]", "backend=[cosine,plda]", "fusion=[equal]",
@@ -137,8 +138,8 @@ def planned(values: dict[str, Any]) -> list[Task]:
     rows = data.manifest
     one_each = (rows["role"] != "train") | (rows["position"] == 0)
     object.__setattr__(data, "manifest", rows[one_each].reset_index(drop=True))
-    graph = planning.graph(evaluation, data, Machine("cpu", 1))
-    return [*planning.data_tasks(evaluation), *graph.tasks]
+    graph = assemble_graph(evaluation, data, Machine("cpu", 1))
+    return [*data_tasks(evaluation), *graph.tasks]
 
 
 def tasks() -> list[Task]:

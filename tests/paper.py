@@ -14,7 +14,7 @@ import pytest
 from pipeline import slurm
 from pipeline.engine.executors.slurm import jobs
 from pipeline.errors import ConfigError
-from pipeline.evaluation.sending import Part
+from pipeline.evaluation.submit import Part
 
 
 @dataclass

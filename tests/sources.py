@@ -8,17 +8,22 @@ import pkgutil
 import sys
 from typing import Any
 
-from pipeline import registry, stages
+from pipeline import products, registry, stages
 from pipeline.engine import code
 
 
 def roots() -> list[str]:
     """Every stage, every component of ours that makes numbers, and what chooses vectors."""
-    found = [f"{stages.__name__}.{module.name}" for module in pkgutil.iter_modules(stages.__path__)]
+    found = [
+        module.name
+        for room in (stages, products)
+        for module in pkgutil.walk_packages(room.__path__, f"{room.__name__}.")
+        if module.name.endswith(".compute") or code.declared(module.name) is not None
+    ]
     for kind in registry.ROOMS:
         if kind != "executors":
             found += [registry.component(kind, name).__module__ for name in registry.ours(kind)]
-    return [*found, "pipeline.planning.selections"]
+    return [*found, "pipeline.stages.selections"]
 
 
 def modules() -> list[str]:

@@ -17,8 +17,8 @@ import pipeline
 from pipeline.cli import compose as composition
 from pipeline.contracts import ComponentSettings
 from pipeline.errors import ConfigError
-from pipeline.planning import Evaluation
 from pipeline.registry import component, names
+from pipeline.stages.settings import Evaluation
 from tests.sampled import mostly_slow
 
 LISTS = ("system", "extractor", "attacker", "backend", "metric")

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.diagnostics import sentences as diagnostics
+from pipeline.tables import checks as diagnostics
 from pipeline.tables import manifest, results
 from tests import documents
 from tests.documents import DOCUMENTS, ROOT

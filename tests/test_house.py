@@ -116,17 +116,17 @@ MENTIONS: dict[tuple[Kind, str], dict[str, str]] = {
     ("extractors", "ecapa"): {
         "pipeline/datasets/scores/folders.py": SCRIPTS,
         "pipeline/evaluation/application.py": MESSAGE,
-        "pipeline/evaluation/found_models.py": MESSAGE,
+        "pipeline/evaluation/discovered_models.py": MESSAGE,
     },
     ("extractors", "xvector"): {
         "pipeline/datasets/scores/folders.py": SCRIPTS,
         "pipeline/datasets/vpc/vectors.py": f"{WORD}: a file of Kaldi",
         "pipeline/evaluation/application.py": MESSAGE,
-        "pipeline/evaluation/found_models.py": MESSAGE,
+        "pipeline/evaluation/discovered_models.py": MESSAGE,
         "pipeline/extractors/campplus/network.py": f"{WORD}: a part of 3D-Speaker's network, by its name there",
     },
     ("extractors", "phones"): {"pipeline/evaluation/application.py": MESSAGE},
-    ("extractors", "ge2e"): {"pipeline/cli/__init__.py": MESSAGE, "pipeline/planning/extractors.py": MESSAGE},
+    ("extractors", "ge2e"): {"pipeline/cli/__init__.py": MESSAGE, "pipeline/stages/training/plan.py": MESSAGE},
     ("extractors", "f0"): {
         "pipeline/cli/__init__.py": MESSAGE,
         "pipeline/cli/from_scores.py": f"{WORD}: f0 and f1 are two runs",
@@ -138,7 +138,9 @@ MENTIONS: dict[tuple[Kind, str], dict[str, str]] = {
         "pipeline/datasets/kaldi.py": f"{WORD}: a table of Kaldi",
         "pipeline/report/page/parts.py": f"{WORD}: not numbers",
     },
-    ("anonymisers", "external"): {"pipeline/evaluation/found.py": "a copy in a challenge's folder is such a system"},
+    ("anonymisers", "external"): {
+        "pipeline/evaluation/discovery.py": "a copy in a challenge's folder is such a system"
+    },
     ("backends", "cosine"): {
         "pipeline/backends/_adaptation.py": MESSAGE,
         "pipeline/backends/plda/model.py": MESSAGE,
@@ -147,9 +149,9 @@ MENTIONS: dict[tuple[Kind, str], dict[str, str]] = {
         "pipeline/datasets/scores/layout.py": f"{WORD}: a column of other people's score files",
         "pipeline/conformance.py": f"{WORD}: how vectors are compared",
         "pipeline/contracts.py": f"{WORD}: how an extractor's vectors are ranked",
-        "pipeline/diagnostics/sentences.py": f"{WORD}: a similarity",
+        "pipeline/products/checks/words.py": f"{WORD}: a similarity",
         "pipeline/metrics/treatment.py": f"{WORD}: a similarity",
-        "pipeline/stages/score.py": f"{WORD}: how an extractor's vectors are ranked",
+        "pipeline/stages/scores/compute.py": f"{WORD}: how an extractor's vectors are ranked",
         "pipeline/trainers/embedding/__init__.py": f"{WORD}: a schedule of learning rates",
         "pipeline/trainers/embedding/learner.py": f"{WORD}: a schedule of learning rates",
     },
@@ -162,8 +164,8 @@ MENTIONS: dict[tuple[Kind, str], dict[str, str]] = {
         "pipeline/cli/from_scores.py": "a verb over score files, which needs no component",
     },
     ("families", "p0p1"): {
-        "pipeline/planning/comparisons.py": f"{WORD}: pairs between two runs",
-        "pipeline/stages/measure.py": f"{WORD}: pairs between two runs",
+        "pipeline/products/pairs/plan.py": f"{WORD}: pairs between two runs",
+        "pipeline/stages/measures/compute.py": f"{WORD}: pairs between two runs",
     },
     ("families", "srd"): {
         "pipeline/cli/__init__.py": "a verb over score files, which needs no component",
@@ -190,7 +192,7 @@ MENTIONS: dict[tuple[Kind, str], dict[str, str]] = {
         "pipeline/datasets/scores/folders.py": SCRIPTS,
         "pipeline/datasets/vpc/layout.py": f"{WORD}: a file of Kaldi",
         "pipeline/datasets/vpc/vectors.py": f"{WORD}: a file of Kaldi",
-        "pipeline/evaluation/found_models.py": MESSAGE,
+        "pipeline/evaluation/discovered_models.py": MESSAGE,
     },
     ("executors", "local"): {
         "pipeline/datasets/vpc/layout.py": f"{WORD}: a folder of Kaldi's recipes",
@@ -295,9 +297,9 @@ ATTACKERS = sorted(path.stem for path in (ROOT / "conf" / "attacker").glob("*.ya
 # Beside examples in messages, findings speak of the strongest of the usual attackers unless they are told of another one,
 # and folders of score files are those of the usual attackers.
 SAID = {
-    "ignorant": {"pipeline/planning/extractors.py", "pipeline/datasets/scores/folders.py"},
+    "ignorant": {"pipeline/stages/training/plan.py", "pipeline/datasets/scores/folders.py"},
     "lazy_informed": {"pipeline/datasets/scores/folders.py"},
-    "semi_informed": {"pipeline/diagnostics/sentences.py", "pipeline/datasets/scores/folders.py"},
+    "semi_informed": {"pipeline/products/checks/words.py", "pipeline/datasets/scores/folders.py"},
     "recipe=demo": {"pipeline/cli/__init__.py"},
     "recipe=kaldi": {"pipeline/cli/__init__.py"},
 }

@@ -10,8 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from pipeline import planning
+from pipeline.evaluation.assemble import assemble_graph
 from pipeline.evaluation.validate import validate
+from pipeline.stages.graph import Source
+from pipeline.stages.settings import Machine
 from pipeline.tables.results import make_signature
 from tests import key_table
 from tests.raised import raised
@@ -44,14 +46,14 @@ def signatures(**changes: object) -> set[str]:
     return {make_signature({**METRIC, **source.identity}, source.parameters) for source in sources(**changes)}
 
 
-def sources(**changes: object) -> list[planning.Source]:
+def sources(**changes: object) -> list[Source]:
     """All cells of the plan, with some settings changed."""
     values = copy.deepcopy(key_table.composed())
     for leaf, value in changes.items():
         *path, last = leaf.split("__")
         functools.reduce(dict.__getitem__, path, values)[last] = value  # type: ignore[arg-type]
     with key_table.made_up_weights():
-        graph = planning.graph(validate(values, "demo"), key_table.prepared(), planning.Machine("cpu", 1))
+        graph = assemble_graph(validate(values, "demo"), key_table.prepared(), Machine("cpu", 1))
     return graph.sources
 
 

@@ -19,9 +19,9 @@ from pipeline.cli import environment, given_scores, names, option_files, overrid
 from pipeline.cli.overrides import GROUPS
 from pipeline.cli.sweeps import Jobs
 from pipeline.errors import ConfigError, DataError, PipelineError
-from pipeline.evaluation import found
+from pipeline.evaluation import discovery
 from pipeline.evaluation.validate import validate
-from pipeline.planning.settings import Evaluation
+from pipeline.stages.settings import Evaluation
 
 _LOCK = threading.RLock()
 
@@ -277,9 +277,9 @@ def _store_copies(arguments: Sequence[str]) -> None:
     from hydra.core.config_store import ConfigStore
 
     for name in overrides.chosen(arguments).get("system", ()):
-        suffix = name.removeprefix(found.SEVERAL)
-        if name.startswith(found.SEVERAL) and suffix:
-            node = {found.label(suffix): {"name": found.NAME, "suffix": suffix}}
+        suffix = name.removeprefix(discovery.SEVERAL)
+        if name.startswith(discovery.SEVERAL) and suffix:
+            node = {discovery.label(suffix): {"name": discovery.NAME, "suffix": suffix}}
             ConfigStore.instance().store(group="system", name=name, node=node)
 
 

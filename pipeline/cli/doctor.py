@@ -12,7 +12,7 @@ from rich.text import Text
 
 from pipeline.cli.output import escaped, for_rich
 from pipeline.evaluation.doctor import counts, examine, status
-from pipeline.planning import Evaluation
+from pipeline.stages.settings import Evaluation
 
 COLOURS = {"ok": "green", "warning": "yellow", "fault": "red"}
 STATE, SUBJECT = 8, 11

@@ -22,6 +22,6 @@ def main(arguments: Sequence[str]) -> int:
     numbers = [one for one in arguments[1:] if one.isdecimal() or one == REPORT]
     if len(arguments) != 3 or len(numbers) != 2 or numbers[0] == REPORT:
         raise ConfigError("part needs a run folder, a round and the number of a part", remedy=USAGE)
-    from pipeline.evaluation import parts
+    from pipeline.evaluation import job
 
-    return parts.perform(Path(arguments[0]), int(numbers[0]), None if numbers[1] == REPORT else int(numbers[1]))
+    return job.perform(Path(arguments[0]), int(numbers[0]), None if numbers[1] == REPORT else int(numbers[1]))

@@ -19,9 +19,9 @@ from pipeline.cli.logs import log_to_stderr
 from pipeline.cli.progress import Meter
 from pipeline.errors import FULL, ConfigError, DataError, PipelineError
 from pipeline.evaluation import Result
-from pipeline.planning import Evaluation
 from pipeline.report.scorecard import settings as scorecards
 from pipeline.report.scorecard.settings import Changes
+from pipeline.stages.settings import Evaluation
 
 log = logging.getLogger(__name__)
 
@@ -219,7 +219,7 @@ def report(runs: Sequence[Result], asked: Evaluation, values: dict[str, Any]) ->
 
 def compare(runs: Sequence[Result], asked: Evaluation, values: dict[str, Any]) -> int:
     """Which settings of two runs differ, then the differences between their systems, then rows that changed."""
-    from pipeline.evaluation.compared import compared
+    from pipeline.evaluation.compare_runs import compared
     from pipeline.report import comparison
 
     if len(runs) != 2:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from pipeline.evaluation.application import Trained, evaluate, plan, prepare, train_extractors
-from pipeline.evaluation.found_models import said
+from pipeline.evaluation.discovered_models import said
 from pipeline.evaluation.planned import Planned
 from pipeline.evaluation.result import SUMMARY, Result, SimilarityMatrices, read
-from pipeline.evaluation.sending import Sent
 from pipeline.evaluation.submissions import check_training, submission
+from pipeline.evaluation.submit import Sent
 
 __all__ = [
     "SUMMARY",

@@ -13,12 +13,10 @@ from typing import Any, TypeVar
 
 import pandas as pd
 
-from pipeline import planning
 from pipeline.contracts import Executor
 from pipeline.datasets import probe
 from pipeline.datasets.known import KnownFiles
 from pipeline.datasets.prepare import Prepared
-from pipeline.diagnostics import bands, judge, strongest
 from pipeline.engine import code, failures, room
 from pipeline.engine.journal import Journal
 from pipeline.engine.outcome import Outcome, missing
@@ -30,24 +28,37 @@ from pipeline.engine.store import Store
 from pipeline.engine.task import Task
 from pipeline.engine.used import Used
 from pipeline.errors import ConfigError, DataError, PipelineError, system
-from pipeline.evaluation import answers as answered
-from pipeline.evaluation import averages, found_models, gather, sending, speakers
+from pipeline.evaluation import collect as gather
+from pipeline.evaluation import discovered_models as found_models
+from pipeline.evaluation import submit as sending
+from pipeline.evaluation.assemble import assemble_graph
 from pipeline.evaluation.machine import cores, machine, threads
+from pipeline.evaluation.partial import whole
 from pipeline.evaluation.planned import Planned, planned
 from pipeline.evaluation.result import SUMMARY, Result, shortfall, with_failures
-from pipeline.evaluation.runfolder import RunFolder
-from pipeline.evaluation.sending import Sent
-from pipeline.evaluation.whole import whole
+from pipeline.evaluation.run_folder import RunFolder
+from pipeline.evaluation.submit import Sent
 from pipeline.files import write_atomically
 from pipeline.garbage import seldom_collected
-from pipeline.planning import Evaluation, Graph, Machine
-from pipeline.planning.averages import formed, rankers
+from pipeline.products.averages import collect as averages
+from pipeline.products.averages.plan import formed, rankers
+from pipeline.products.bands import collect as bands
+from pipeline.products.checks import choices as strongest
+from pipeline.products.checks import collect as judge
+from pipeline.products.speakers import collect as speakers
+from pipeline.products.strongest import collect as answered
 from pipeline.report import render, verdict
 from pipeline.report.figure_cache import FigureCache
 from pipeline.report.scorecard import labels
 from pipeline.report.scorecard import runs as scorecards
 from pipeline.report.scorecard.settings import Scorecard
+from pipeline.stages.backends.plan import refuse_too_few
+from pipeline.stages.graph import Graph
+from pipeline.stages.settings import Evaluation, Machine
+from pipeline.stages.speech.plan import SpeechSets, data_tasks, prepared
+from pipeline.stages.training.plan import trainings
 from pipeline.tables import answers, records, results, run_files, status
+from pipeline.tables import bands as band_table
 
 T = TypeVar("T")
 
@@ -135,10 +146,10 @@ def prepared_graph(run: Run, place: Machine) -> tuple[Prepared, Graph]:
     """The data set and what is to be done with it."""
     with seldom_collected():
         data = run.data(place)
-        graph = planning.graph(run.asked, data, place)
+        graph = assemble_graph(run.asked, data, place)
     for note in (*graph.notes, *(limit for limit in graph.limits if limit not in graph.notes)):
         log.info("%s", note)
-    planning.refuse_too_few(run.asked.backends, graph.trained_on)
+    refuse_too_few(run.asked.backends, graph.trained_on)
     log.info("%d tasks over %s", len(graph.tasks), data.size)
     return data, graph
 
@@ -239,7 +250,7 @@ def _gathered(
     if asked is not None:
         by, rule, board = rankers(run.asked), asked.model_dump(exclude={"attacker"}), tables["leaderboard"]
         rows = gathered.rows[gathered.rows["system"].isin(board["system"])] if graph.left_out else gathered.rows
-        bands.write(bands.rank(rows, board, attackers=by, **rule), folder.path)
+        band_table.write(bands.rank(rows, board, attackers=by, **rule), folder.path)
     for label, said in trained.items():
         log.info("%s: %s", label, said)
     if gathered.tied:
@@ -274,11 +285,11 @@ def plan(asked: Evaluation, progress: Progress | None = None) -> Planned:
     scorecards.ready(asked.recipe, asked.scorecard)
     place = placed(asked)
     with _running(asked, progress, place.device) as run, seldom_collected():
-        graph = planning.graph(asked, run.data(place), place)
+        graph = assemble_graph(asked, run.data(place), place)
         notes = tuple(dict.fromkeys([*graph.notes, *graph.limits]))
         for note in notes:
             log.info("%s", note)
-        planning.refuse_too_few(asked.backends, graph.trained_on)
+        refuse_too_few(asked.backends, graph.trained_on)
         rates = Rates.read(asked.paths.store.parent, place.device, place.threads)
         return planned(graph.tasks, run.outcome, rates, executor(asked, place.device).at_once(), notes)
 
@@ -337,7 +348,7 @@ def train_extractors(asked: Evaluation, progress: Progress | None = None) -> Tra
     with _running(asked, progress, place.device) as run:
         run.outcome.store.sweep()
         data = run.data(place, training_alone=bool(asked.dataset.train))
-        tasks = planning.trainings(asked, planning.SpeechSets(asked, data, place)).tasks
+        tasks = trainings(asked, SpeechSets(asked, data, place)).tasks
         if not tasks:
             raise ConfigError(
                 "no chosen extractor is trained",
@@ -395,7 +406,7 @@ class Run:
     def _rendered_again(self) -> bool:
         """Whether the data set that was rendered is damaged; it is then rendered once more, to the same bytes."""
         damaged = []
-        for task in planning.data_tasks(self.asked):
+        for task in data_tasks(self.asked):
             try:
                 if self.outcome.has(task.ref()):
                     self.outcome.artefact(task.ref()).look()
@@ -422,14 +433,14 @@ class Run:
 
     def data(self, place: Machine, training_alone: bool = False) -> Prepared:
         """The data set, with whatever has to be made for it."""
-        tasks = [] if training_alone else planning.data_tasks(self.asked)
+        tasks = [] if training_alone else data_tasks(self.asked)
         self.execute(tasks)
 
         def read() -> Prepared:
             made = [self.outcome.artefact(task.ref()) for task in tasks]
             # No task goes on beside it, so that it may have all cores.
             whole = replace(place, threads=cores())
-            return planning.prepared(self.asked, made, whole, self.known(), training_alone)
+            return prepared(self.asked, made, whole, self.known(), training_alone)
 
         data = self.reading(tasks, read)
         data = replace(data, limits=(*self.asked.models.passed_over, *data.limits))

@@ -10,7 +10,7 @@ from pathlib import Path
 from pipeline import cores as given_cores
 from pipeline import host
 from pipeline.errors import ConfigError
-from pipeline.planning.settings import Machine, Runtime
+from pipeline.stages.settings import Machine, Runtime
 
 log = logging.getLogger(__name__)
 

@@ -10,20 +10,20 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from pipeline.diagnostics import bands, grouping, judge
 from pipeline.engine.store import Store
 from pipeline.errors import ConfigError, DataError, Fault, PartialResult, PipelineError
 from pipeline.files import is_below
 from pipeline.report import bands as conditions
 from pipeline.report import board, citations, leaderboard, render, screen, summaries
+from pipeline.report import findings as grouping
 from pipeline.report.figure_cache import open_cache_beside
-from pipeline.tables import answers, results, run_files, scores, status
+from pipeline.tables import answers, bands, checks, results, run_files, scores, status
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from pipeline.datasets.prepare import Prepared
-    from pipeline.evaluation.gather import Gathered
+    from pipeline.evaluation.collect import Gathered
 
 BLOCKS = ("oo", "op", "pp")
 SUMMARY = "summary.txt"
@@ -53,7 +53,7 @@ class Result:
     @functools.cached_property
     def diagnostics(self) -> pd.DataFrame:
         """What was found of each attack: was it strong enough?"""
-        return judge.read(self.folder)
+        return checks.read(self.folder)
 
     @functools.cached_property
     def limits(self) -> list[str]:
@@ -75,7 +75,7 @@ class Result:
 
     @property
     def bands(self) -> pd.DataFrame:
-        """The minimum-EER conditions that each system meets (columns: :mod:`pipeline.diagnostics.bands`); none without ``bands``."""
+        """The minimum-EER conditions that each system meets (columns: :mod:`pipeline.tables.bands`); none without ``bands``."""
         return bands.read(self.folder)
 
     @functools.cached_property

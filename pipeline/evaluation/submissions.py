@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from pipeline import planning
 from pipeline.datasets import importers
 from pipeline.datasets.corpus import Listing
 from pipeline.datasets.external import Copy
 from pipeline.evaluation.machine import threads
-from pipeline.planning import Evaluation
+from pipeline.stages.backends.plan import refuse_too_few
+from pipeline.stages.settings import Evaluation
+from pipeline.stages.training.plan import is_fitted
 from pipeline.submission import Given, Report, check
 
 
@@ -46,9 +47,9 @@ def check_training(asked: Evaluation) -> None:
     listing = Listing()
     importers.add(asked.dataset, listing, training_alone=True)
     count = len({one.speaker for one in listing.utterances if one.speaker})
-    fitted = [label for label, one in asked.backends.items() if planning.is_fitted(asked, one)]
+    fitted = [label for label, one in asked.backends.items() if is_fitted(asked, one)]
     if count:
-        planning.refuse_too_few(asked.backends, {label: {"the training set": count} for label in fitted})
+        refuse_too_few(asked.backends, {label: {"the training set": count} for label in fitted})
 
 
 def given(asked: Evaluation, training: bool) -> list[Given]:

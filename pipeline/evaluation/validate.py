@@ -13,24 +13,26 @@ from pipeline import caches
 from pipeline.contracts import Component, ComponentSettings, Metric, Training, numeric
 from pipeline.datasets.settings import DatasetSettings
 from pipeline.errors import ConfigError, Fault
-from pipeline.evaluation import found, found_models, labels
-from pipeline.planning.settings import (
+from pipeline.evaluation import discovered_models as found_models
+from pipeline.evaluation import discovery as found
+from pipeline.evaluation import labels
+from pipeline.protocol.attackers import AttackerSettings
+from pipeline.registry import ROOMS, Kind, component
+from pipeline.report import glossary
+from pipeline.report.scorecard.settings import Changes
+from pipeline.stages.settings import (
     Average,
     Bands,
     Chosen,
     Derived,
     Evaluation,
     FoundModels,
+    FusionKind,
     Paths,
     ReportSettings,
     Runtime,
     Storage,
 )
-from pipeline.protocol.attackers import AttackerSettings
-from pipeline.registry import ROOMS, Kind, component
-from pipeline.report import glossary
-from pipeline.report.scorecard.settings import Changes
-from pipeline.stages.fuse import Kind as FusionKind
 
 KNOWN = {
     "config_version",

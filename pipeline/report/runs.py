@@ -10,11 +10,11 @@ from typing import Any
 
 import pandas as pd
 
-from pipeline.diagnostics import sentences
 from pipeline.errors import DataError
 from pipeline.files import memory, read_regular
 from pipeline.report import glossary, run_labels
 from pipeline.tables import answers, results, run_files, status
+from pipeline.tables.checks import COLUMNS as CHECK_COLUMNS
 
 EARLIER_COLUMNS = {"speakers": ["srd_rank_median"]}
 """Columns that a table of an earlier version may have in addition: they stand in a table of their own now."""
@@ -71,7 +71,7 @@ class Evaluation:
     rows: pd.DataFrame
     systems: tuple[str, ...]
     figures: dict[str, pd.DataFrame] = field(default_factory=dict)
-    diagnostics: pd.DataFrame = field(default_factory=lambda: pd.DataFrame(columns=[*sentences.COLUMNS, "run"]))
+    diagnostics: pd.DataFrame = field(default_factory=lambda: pd.DataFrame(columns=[*CHECK_COLUMNS, "run"]))
     leaderboard: pd.DataFrame = field(default_factory=lambda: _no_answers("leaderboard"))
     attacks: pd.DataFrame = field(default_factory=lambda: _no_answers("attacks"))
     differences: pd.DataFrame = field(default_factory=lambda: _no_answers("differences"))
@@ -122,7 +122,7 @@ def read(folders: Sequence[Path], endings: Mapping[Path, dict[str, Any]] = Mappi
     for run, table in labelled(unique, ending):
         runs.append(run)
         rows.append(table.assign(run_id=pd.array([run.run_id] * len(table), dtype="string")))
-        checked = _table(run.folder / DIAGNOSTICS, [*sentences.COLUMNS])
+        checked = _table(run.folder / DIAGNOSTICS, [*CHECK_COLUMNS])
         if checked is not None and len(checked):
             checks.append(checked.assign(run=run.label))
         for name in answers.ANSWERS:

@@ -10,13 +10,12 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from pipeline.diagnostics import bands as conditions
-from pipeline.diagnostics import grouping
-from pipeline.diagnostics.grouping import Finding
-from pipeline.report import leaderboard, summaries, verdict
+from pipeline.report import findings, leaderboard, summaries, verdict
+from pipeline.report.findings import Finding
 from pipeline.report.fitting import cut, distinct, height, plain, wrapped
 from pipeline.report.leaderboard import WIDTH
 from pipeline.report.summaries import Summary, on_screen
+from pipeline.tables import bands as conditions
 from pipeline.tables import results, run_files
 
 LINES = 40
@@ -151,7 +150,7 @@ def _limits(said: Sequence[str], most: int) -> Iterator[str]:
 
 def _others(shown: Shown) -> list[Finding]:
     """The findings that cast doubt on attacks, but for the one in the sentence."""
-    flagged = sorted(grouping.findings(shown.diagnostics).flagged, key=lambda one: one.check in verdict.ADVICE)
+    flagged = sorted(findings.findings(shown.diagnostics).flagged, key=lambda one: one.check in verdict.ADVICE)
     subsets = leaderboard.subsets(shown.board) if len(shown.board) else []
     found = verdict.verdicts(shown.board, shown.differences, subsets[0], shown.diagnostics) if subsets else []
     said = verdict.doubt_about(verdict.lead(found).row, shown.diagnostics) if found else ""

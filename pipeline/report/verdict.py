@@ -16,12 +16,11 @@ from typing import Any, Literal
 
 import pandas as pd
 
-from pipeline.diagnostics import sentences
 from pipeline.metrics import D_ECE_MAX
 from pipeline.report import summaries
 from pipeline.report.fitting import cut
 from pipeline.report.words import NOTHING, counted, joined
-from pipeline.tables import results
+from pipeline.tables import checks, results
 
 DIFFERENT = 0.05
 """p-values up to it tell systems apart."""
@@ -395,7 +394,7 @@ def _unattacked(found: Sequence[Verdict]) -> Iterator[str]:
 def doubt_about(row: Row, diagnostics: pd.DataFrame) -> str:
     """The first thing that casts doubt on an attack: of itself, else of its system, else of all; '' if nothing does."""
     flagged = [one for one in results.records(diagnostics) if bool(one["flagged"])] if len(diagnostics) else []
-    flagged = [one for one in flagged if one["check"] not in sentences.OF_NUMBERS]
+    flagged = [one for one in flagged if one["check"] not in checks.OF_NUMBERS]
     # What was found wrong comes before what else could be tried.
     flagged.sort(key=lambda one: str(one["check"]) in ADVICE)
 

@@ -11,9 +11,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from pipeline.datasets.corpus import TrialList
-from pipeline.diagnostics.sentences import treated_differently
 from pipeline.metrics import Undefined
 from pipeline.metrics.treatment import Treatment, treatment
+from pipeline.products.checks.words import treated_differently
 from pipeline.submission.findings import Check, Named
 from pipeline.submission.side import Pair, Side
 

@@ -22,7 +22,7 @@ from pipeline.anonymisers.mcadams import Anonymiser, McAdamsSettings
 from pipeline.contracts import Anonymised, ComponentSettings, Utterance, numeric
 from pipeline.datasets.synthetic import speaker, utterance
 from pipeline.files import file_digest
-from pipeline.stages import anonymise
+from pipeline.stages.speech import compute
 
 WHO = Utterance("u1", "s1", "dev_enrolls", 0)
 # torch's other name of the CPU takes the way of a GPU
@@ -323,11 +323,11 @@ def test_the_stage_writes_the_same_either_way(tmp_path: Path, monkeypatch: pytes
     chunks = []
     real = Anonymiser.several
     monkeypatch.setattr(Anonymiser, "several", lambda self, waves: chunks.append(len(waves)) or real(self, waves))
-    monkeypatch.setattr(anonymise, "TOGETHER", 14000)
-    monkeypatch.setattr(anonymise, "ALONE", 9000)
+    monkeypatch.setattr(compute, "TOGETHER", 14000)
+    monkeypatch.setattr(compute, "ALONE", 9000)
     shards = {device: Shard(rows, tmp_path / device.replace(":", "")) for device in ("cpu", GPU)}
     for device, work in shards.items():
-        anonymise.run(Anonymiser, chosen, None, device, 2, work)
+        compute.run(Anonymiser, chosen, None, device, 2, work)
     # samples: 8000, 3200, 160 | 14400, more than fits | 4800
     assert chunks == [3, 1, 1]
     cpu, gpu = (pd.read_parquet(work.out / "manifest.parquet") for work in shards.values())
@@ -372,7 +372,7 @@ def test_other_peoples_anonymisers_need_not_know_of_devices(
     made: type[contracts.Anonymiser], device: str, factor: int, tmp_path: Path
 ):
     work = Shard(shard(tmp_path), tmp_path / "out")
-    anonymise.run(made, Theirs(), None, device, 2, work)
+    compute.run(made, Theirs(), None, device, 2, work)
     for row, path in zip(work.rows.itertuples(), pd.read_parquet(work.out / "manifest.parquet")["path"], strict=True):
         np.testing.assert_array_equal(soundfile.read(work.out / path)[0], factor * soundfile.read(row.path)[0])
 

@@ -122,7 +122,7 @@ def _loaded(bench: Bench) -> float:
     from pipeline.contracts import Preparation
     from pipeline.files import file_digest
     from pipeline.protocol.cuts import Whole
-    from pipeline.stages import extract
+    from pipeline.stages.features import compute
 
     paths = []
     for number, wave in enumerate(bench.rendered):
@@ -135,11 +135,11 @@ def _loaded(bench: Bench) -> float:
     rows = pd.DataFrame(
         {"path": paths * times, "sha256": held * times, "samples": lengths * times, "sample_rate": RATE}
     )
-    cut = extract.chunks(rows, Whole(), bench.device)
+    cut = compute.chunks(rows, Whole(), bench.device)
 
     def all_of_it() -> float:
         wants = [(Preparation(), rate) for rate in (RATE, 8000)]
-        chunks = extract.decoded(cut, Whole(), wants, bench.threads)
+        chunks = compute.decoded(cut, Whole(), wants, bench.threads)
         return sum(len(recording.wave) / recording.rate for chunk in chunks for recording in chunk)
 
     return all_of_it() / bench.seconds(all_of_it)

@@ -14,17 +14,18 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from pipeline import planning
 from pipeline.cli import compose
 from pipeline.datasets.prepare import Prepared
 from pipeline.engine.outcome import Outcome
 from pipeline.engine.rates import Rates
 from pipeline.engine.store import Store
+from pipeline.evaluation.assemble import assemble_graph
 from pipeline.evaluation.planned import planned
 from pipeline.garbage import seldom_collected
-from pipeline.planning.keys import SpeechKey
 from pipeline.protocol import trials
 from pipeline.seeds import digest
+from pipeline.stages.keys import SpeechKey
+from pipeline.stages.settings import Machine
 from pipeline.tables import manifest
 from tests import key_table
 from tests.benchmark.harness import ROOT, Row, apart, row
@@ -134,7 +135,7 @@ def many() -> tuple[int, float]:
         evaluation, data = compose.compose(given)[0], _prepared()
         begin = time.process_time()
         with seldom_collected():
-            graph = planning.graph(evaluation, data, planning.Machine("cpu", 1))
+            graph = assemble_graph(evaluation, data, Machine("cpu", 1))
             found = planned(graph.tasks, Outcome(Store(evaluation.paths.store)), Rates.read(Path(empty), "cpu"), 1)
         return len(found.tasks), time.process_time() - begin
 

@@ -56,8 +56,8 @@ def _extraction(folder: Path) -> list[Task]:
     from pipeline.engine.task import Given, Output, Resources, Task
     from pipeline.protocol.cuts import Whole
     from pipeline.seeds import digest
-    from pipeline.stages import extract
-    from pipeline.stages.extract import ExtractorSpec
+    from pipeline.stages.features import compute
+    from pipeline.stages.features.compute import ExtractorSpec
     from tests.benchmark.extraction import _extractors, _rows
 
     chosen = {name: one for name, one in _extractors(folder).items() if name != "phones"}
@@ -74,7 +74,7 @@ def _extraction(folder: Path) -> list[Task]:
         Task(
             "extract",
             f"extract {number + 1}/{PARTS}",
-            functools.partial(extract.run, specs, Whole(), "cpu", 1),
+            functools.partial(compute.run, specs, Whole(), "cpu", 1),
             inputs={"audio": Given(digest(list(part["sha256"])), part)},
             outputs={name: Output({"name": name}) for name in specs},
             resources=Resources(float((part["samples"] / part["sample_rate"]).sum())),

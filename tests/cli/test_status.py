@@ -24,7 +24,7 @@ from pipeline.engine.stop import Stop
 from pipeline.engine.store import Store
 from pipeline.engine.task import Resources, Task, Work
 from pipeline.errors import DataError, PipelineError
-from pipeline.evaluation.runfolder import RunFolder
+from pipeline.evaluation.run_folder import RunFolder
 from pipeline.processes import Owner, mine
 from pipeline.tables import status as run_status
 from tests.toy import HANGS
@@ -293,7 +293,7 @@ KILLED = """
 import sys
 from pathlib import Path
 from tests.cli.test_status import perform, task
-from pipeline.evaluation.runfolder import RunFolder
+from pipeline.evaluation.run_folder import RunFolder
 
 folder = RunFolder(Path(sys.argv[1]) / "runs", "kaldi")
 folder.status()

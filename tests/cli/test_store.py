@@ -23,7 +23,7 @@ from pipeline.engine.sound import RECORD, signed
 from pipeline.engine.store import Store
 from pipeline.engine.task import Given, Task, Work
 from pipeline.engine.used import Used
-from pipeline.evaluation.runfolder import RunFolder
+from pipeline.evaluation.run_folder import RunFolder
 from pipeline.seeds import digest
 from tests.running import execute
 

@@ -12,7 +12,7 @@ from pipeline.datasets.corpus import Listing
 from pipeline.datasets.settings import DatasetSettings
 from pipeline.datasets.vpc import copies, importer, layout, protocols
 from pipeline.errors import Fault
-from pipeline.evaluation.found import systems
+from pipeline.evaluation.discovery import systems
 
 from .challenges import REAL
 

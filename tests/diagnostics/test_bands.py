@@ -8,7 +8,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from pipeline.diagnostics import bands
+from pipeline.products.bands import collect
 from pipeline.report import bands as table
 from pipeline.tables import answers, results
 
@@ -45,14 +45,14 @@ def test_where_each_set_has_another_strongest_attack_the_lowest_eer_of_them_coun
     board = BOARD.assign(
         attacker=["lazy_informed / semi_informed", "semi_informed"], backend=["plda / cosine", "cosine"]
     )
-    found = bands.rank(ROWS, board, subset=MEAN, edges=EDGES, attackers=["semi_informed"], variant="speechbrain")
-    (row,) = found[(found["system"] == "b3") & (found["ranked_by"] == bands.STRONGEST)].to_dict("records")
+    found = collect.rank(ROWS, board, subset=MEAN, edges=EDGES, attackers=["semi_informed"], variant="speechbrain")
+    (row,) = found[(found["system"] == "b3") & (found["ranked_by"] == collect.STRONGEST)].to_dict("records")
     assert row["value"] == 0.22 and row["attack"].startswith("lazy_informed: ")
 
 
 def ranked(**more: Any) -> pd.DataFrame:
     asked: dict[str, Any] = {"subset": MEAN, "edges": EDGES, "attackers": ["semi_informed"], "variant": "speechbrain"}
-    return bands.rank(ROWS, BOARD, **{**asked, **more})
+    return collect.rank(ROWS, BOARD, **{**asked, **more})
 
 
 def test_the_lowest_of_the_attacker_ranks_and_the_strongest_attack_stands_beside_it() -> None:
@@ -72,7 +72,7 @@ def test_the_definition_and_the_subset_are_those_that_are_asked_for() -> None:
     assert ranked(variant="rocch")["met"].tolist() == [0]
     assert ranked(variant="")["variant"].unique().tolist() == ["rocch"], "that by which attacks are compared"
     assert ranked(subset="libri_test_trials_f")["value"].tolist() == [0.02]
-    assert ranked(attackers=["nobody"])["ranked_by"].unique().tolist() == [bands.STRONGEST]
+    assert ranked(attackers=["nobody"])["ranked_by"].unique().tolist() == [collect.STRONGEST]
     assert ranked(edges=(0.15, 0.2, 0.25, 0.3))["met"].tolist() == [0, 0, 3, 2, 4]
 
 
@@ -81,15 +81,15 @@ def test_a_partial_eer_is_marked_with_the_condition_that_it_meets(tmp_path: Path
         [row("b2", "semi_informed", 0.31, 0.3, 0.35, status="partial"), row("b9", "semi_informed", 0.4, 0.39, 0.41)]
     )
     asked: dict[str, Any] = {"subset": MEAN, "edges": EDGES, "attackers": ["semi_informed"], "variant": "speechbrain"}
-    found = bands.rank(part, BOARD, **asked)
+    found = collect.rank(part, BOARD, **asked)
     assert dict(zip(found["system"], found["status"])) == {"b2": "partial", "b9": "ok"}
     assert [line[3] for line in table.lines(found, ["b2", "b9"]) if line[2] == "semi_informed"] == ["31.00 †", "40.00"]
     for write in (table.to_text, table.to_markdown, table.to_latex):
         assert "does not stand on everything" in write(found, [])
         assert "does not stand on everything" not in write(found[found["status"] == "ok"], [])
     # A table of an earlier version says nothing of it.
-    found.drop(columns="status").to_parquet(tmp_path / bands.TABLE, index=False)
-    assert set(bands.read(tmp_path)["status"]) == {"ok"}
+    found.drop(columns="status").to_parquet(tmp_path / collect.TABLE, index=False)
+    assert set(collect.read(tmp_path)["status"]) == {"ok"}
 
 
 @pytest.mark.parametrize("write", [table.to_text, table.to_markdown, table.to_latex])
@@ -102,6 +102,6 @@ def test_every_form_says_what_the_conditions_are(write: Any) -> None:
 
 
 def test_the_table_is_kept_in_the_run_folder(tmp_path: Path) -> None:
-    assert bands.read(tmp_path).empty and list(bands.read(tmp_path).columns) == list(bands.COLUMNS)
-    bands.write(ranked(), tmp_path)
-    pd.testing.assert_frame_equal(bands.read(tmp_path), ranked(), check_dtype=False)
+    assert collect.read(tmp_path).empty and list(collect.read(tmp_path).columns) == list(collect.COLUMNS)
+    collect.write(ranked(), tmp_path)
+    pd.testing.assert_frame_equal(collect.read(tmp_path), ranked(), check_dtype=False)

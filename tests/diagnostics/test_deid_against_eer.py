@@ -15,11 +15,14 @@ import pandas as pd
 import pytest
 
 import pipeline
-from pipeline.diagnostics import Heard, grouping, judge, sentences
 from pipeline.engine.outcome import Outcome
 from pipeline.engine.store import Store
+from pipeline.products.checks import collect as judge
+from pipeline.products.checks import words as sentences
+from pipeline.report import findings as grouping
 from pipeline.report import verdict
 from pipeline.report.render import render
+from pipeline.stages.graph import Heard
 from pipeline.tables import answers, results
 from tests.report.conftest import make_run as make_run
 from tests.report.conftest import row

@@ -11,9 +11,9 @@ import pandas as pd
 import pytest
 from scipy import integrate, stats
 
-from pipeline.diagnostics import sentences as d
-from pipeline.diagnostics.sentences import Finding, Rate
 from pipeline.metrics.treatment import Treatment, treatment
+from pipeline.products.checks import words as d
+from pipeline.products.checks.words import Finding, Rate
 
 GOLDEN = Path(__file__).resolve().parent.parent / "golden" / "tables"
 STEP = 0.001

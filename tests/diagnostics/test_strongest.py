@@ -8,8 +8,8 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from pipeline.diagnostics import strongest
-from pipeline.diagnostics.strongest import choices
+from pipeline.products.checks import choices as strongest
+from pipeline.products.checks.choices import choices
 from pipeline.tables import answers, results
 
 

@@ -12,8 +12,8 @@ import yaml
 
 from pipeline import audio, cli, evaluation
 from pipeline.engine.store import Store
-from pipeline.evaluation import orders
-from pipeline.stages import score
+from pipeline.evaluation import job_files
+from pipeline.stages.scores import compute
 from pipeline.tables import status
 from tests import paper, toy
 from tests.paper import Job, Paper
@@ -138,7 +138,7 @@ def test_what_is_lost_again_and_again_is_named(cluster: Paper, command: Command,
 
 def ordered(run: Path, job: Job) -> list[str]:
     """The short names of the tasks of a job."""
-    order = orders.read(run, job.part.number)
+    order = job_files.read(run, job.part.number)
     return [] if job.part.part is None else order.ordered[job.part.part]
 
 
@@ -164,7 +164,7 @@ def test_a_task_that_fails_is_not_sent_again_and_the_others_end_well(
     assert failed and all("in fails" in one["trace"] and "Traceback" in one["trace"] for one in failed)
     assert all("the vocoder fell over" in Path(one["log"]).read_text() for one in failed)
     assert any(label.startswith("extract original") for label in paper.done([run]))
-    assert any(path.parent.parent.name == score.__name__.rpartition(".")[2] for path in store(run).glob("*/*/*"))
+    assert any(path.parent.parent.name == compute.__name__.rpartition(".")[2] for path in store(run).glob("*/*/*"))
 
 
 def store(run: Path) -> Path:

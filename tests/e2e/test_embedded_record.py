@@ -12,7 +12,7 @@ import yaml
 
 from pipeline import cli
 from pipeline.evaluation import application
-from pipeline.evaluation.runfolder import RunFolder
+from pipeline.evaluation.run_folder import RunFolder
 from pipeline.tables import run_files, status
 from tests.datasets.conftest import Tiny
 from tests.e2e.test_run_folder import arguments

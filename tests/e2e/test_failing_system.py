@@ -13,7 +13,7 @@ import pytest
 
 import pipeline as vp
 from pipeline import registry
-from pipeline.evaluation.whole import NOT_ALL
+from pipeline.evaluation.partial import NOT_ALL
 from pipeline.tables import results, run_files
 from tests import toy
 

@@ -20,7 +20,7 @@ import pytest
 
 from pipeline import cli, evaluation, files
 from pipeline.errors import DataError
-from pipeline.evaluation.runfolder import RunFolder
+from pipeline.evaluation.run_folder import RunFolder
 from pipeline.extractors import ge2e
 from pipeline.tables import records
 from pipeline.tables import status as status_files
@@ -297,7 +297,7 @@ def test_an_error_of_the_system_that_nobody_explained_is_no_bug(
     def refuses(*_: object, **__: object) -> None:
         raise OSError(number, os.strerror(number), "/a b/c")
 
-    monkeypatch.setattr("pipeline.planning.graph", refuses)
+    monkeypatch.setattr("pipeline.evaluation.application.assemble_graph", refuses)
     asked = arguments(tmp_path)
     for verb in ([], ["plan"]):
         status, _, err = command(*verb, *asked)

@@ -180,7 +180,7 @@ def test_a_finished_run_computes_nothing_again_and_another_score_moves_one_attac
         "score: 12 reused, 0 to compute\nmeasure: 51 reused, 0 to compute\ncheck: 12 reused, 0 to compute\n"
         "in all: 75 tasks, nothing to compute\n",
     )
-    with raised("pipeline.stages.given"):
+    with raised("pipeline.stages.scores.score_files"):
         assert command(*asked)[1].startswith("score: 0 reused, 12 to compute; "), "what reads the scores has a version"
     path = tmp_path / "given" / "exp" / PLACES["ignorant"].format(sex="f") / "scores"
     lines = path.read_text().splitlines()

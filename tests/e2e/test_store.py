@@ -19,9 +19,9 @@ import pytest
 
 from pipeline import cli
 from pipeline.datasets import looking
-from pipeline.diagnostics import judge
 from pipeline.engine import sound
 from pipeline.engine.sound import RECORD
+from pipeline.products.checks import collect
 from pipeline.seeds import digest
 from pipeline.tables import results
 from tests import toy
@@ -72,7 +72,7 @@ def found(report: Path) -> dict[str, Any]:
         for path in (folder / "figures").iterdir()
         if path.suffix in readers
     }
-    return {"rows": rows, "judged": judge.read(folder), **tables}
+    return {"rows": rows, "judged": collect.read(folder), **tables}
 
 
 def same(one: dict[str, Any], other: dict[str, Any]) -> bool:

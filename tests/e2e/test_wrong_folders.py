@@ -15,8 +15,8 @@ import soundfile
 
 from pipeline import cli
 from pipeline.datasets import importers, lists
-from pipeline.diagnostics import judge
 from pipeline.errors import DataError
+from pipeline.products.checks import collect
 from tests import toy
 from tests.datasets.conftest import RATE, Tiny, noise, refused
 from tests.e2e.test_external import SETS, system, theirs
@@ -222,7 +222,7 @@ def test_unprotected_speech_of_others_twice_and_to_train_on_is_flagged(
     )  # fmt: skip
     assert status == 0, err
     page = Path(out.splitlines()[-1])
-    html, found = page.read_text(), judge.read(page.parent)
+    html, found = page.read_text(), collect.read(page.parent)
     for check, said in {
         "others_original": "8 of 8 files hold the original of another utterance, 8 of them of another speaker",
         "second_run": "the second run holds the very files of the first (8 of 8 utterances",

@@ -12,10 +12,9 @@ import pytest
 
 from pipeline.engine.store import Store
 from pipeline.engine.task import Task, Work
-from pipeline.evaluation import answers
-from pipeline.planning import Graph
-from pipeline.planning.graph import Answered, Candidate, Compared
-from pipeline.stages.strongest import ATTACKS, ROWS
+from pipeline.products.strongest import collect
+from pipeline.products.strongest.compute import ATTACKS, ROWS
+from pipeline.stages.graph import Answered, Candidate, Compared, Graph
 from pipeline.tables import records, results
 from tests.running import execute
 
@@ -103,7 +102,7 @@ def answered(
         task = graph.add(made(f"{a} {b}", rows=difference_rows(value, p)))
         graph.compared.append(Compared(a, b, a == "b2", task.ref()))
     table = results.frame(rows if rows is not None else [measured("eer", system) for system in VALUES])
-    return answers.formed(graph, table, table, execute(graph.tasks, Store(tmp_path)), allow_partial)
+    return collect.formed(graph, table, table, execute(graph.tasks, Store(tmp_path)), allow_partial)
 
 
 PAIRS = {("b2", "b2r"): (-0.1, 0.01), ("b2", "b3"): (-0.05, 0.03), ("b3", "b2r"): (-0.05, 0.6)}
@@ -184,7 +183,7 @@ def test_an_attack_that_is_not_on_all_sets_is_not_tried_on_the_others(tmp_path: 
     identity = {"dataset": "toys", "system": "b2", "system_level": ""}
     graph.answered.append(Answered(identity, two, {"f": (0, 1), "m": (0,)}, ("x with y",), True, task.ref()))
     rows = results.frame([measured("eer", "b2", subset=name) for name in ("f", "m")])
-    board = answers.formed(graph, rows, rows, execute(graph.tasks, Store(tmp_path)), False)["leaderboard"].set_index(
+    board = collect.formed(graph, rows, rows, execute(graph.tasks, Store(tmp_path)), False)["leaderboard"].set_index(
         "subset"
     )
     assert board["untried"].to_dict() == {

@@ -15,11 +15,12 @@ from scipy import stats
 from pipeline import metrics
 from pipeline.cli.compose import compose
 from pipeline.datasets.prepare import Prepared
-from pipeline.evaluation import averages, derived
 from pipeline.metrics import mover
-from pipeline.planning.averages import rankers, unformed
-from pipeline.planning.settings import Average
+from pipeline.products.averages import collect as averages
+from pipeline.products.averages import derived
+from pipeline.products.averages.plan import rankers, unformed
 from pipeline.protocol import trials
+from pipeline.stages.settings import Average
 from pipeline.tables import results
 
 REFERENCE = Path(__file__).resolve().parents[2] / "data_manifests" / "reference"

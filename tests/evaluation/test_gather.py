@@ -19,9 +19,9 @@ from pipeline.datasets.corpus import Dropped
 from pipeline.datasets.prepare import Prepared
 from pipeline.engine.store import Store
 from pipeline.engine.task import Given, Input, Task, Work
-from pipeline.evaluation import gather
-from pipeline.evaluation.gather import Gathered
-from pipeline.planning import Graph, Source
+from pipeline.evaluation import collect
+from pipeline.evaluation.collect import Gathered
+from pipeline.stages.graph import Graph, Source
 from pipeline.tables import results, run_files
 from pipeline.version import __version__
 from tests.running import execute
@@ -111,7 +111,7 @@ def gathered(
     folder.mkdir(parents=True)
     data = Prepared("toys", pd.DataFrame(), {}, {}, dropped, ())
     evaluation = compose([f"{name}={value}" for name, value in asked.items()])[0]
-    return gather.gather(graph, data, outcome, folder, "run-1", "cpu", evaluation), folder
+    return collect.gather(graph, data, outcome, folder, "run-1", "cpu", evaluation), folder
 
 
 FULL = Row(
@@ -312,7 +312,7 @@ def test_what_was_lost_is_named_with_its_reason_and_where(tmp_path: Path) -> Non
     )
     assert found.lost == [("u0", "short (score x)"), ("u1", "silent (score x)"), ("u1", "silent (score y)")]
     assert found.tied == [("s#3", "unvoiced (score x)")]
-    assert json.loads((folder / gather.NOTES).read_text()) == {
+    assert json.loads((folder / collect.NOTES).read_text()) == {
         "left_out": [
             {"utterance": "u7", "set": "x_trials", "reason": "cannot be read"},
             *({"utterance": name, "reason": reason} for name, reason in found.lost),

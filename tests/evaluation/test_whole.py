@@ -9,8 +9,8 @@ import pytest
 from pipeline.engine import failures
 from pipeline.engine.task import Task
 from pipeline.errors import PipelineError, StageFailed
-from pipeline.evaluation.whole import NOT_ALL, whole
-from pipeline.planning import Graph
+from pipeline.evaluation.partial import NOT_ALL, whole
+from pipeline.stages.graph import Graph
 from tests import key_table
 from tests.planning.test_planning import planned
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pipeline.cli.compose import compose
-from pipeline.planning.averages import formed, means_of_sexes
+from pipeline.products.averages.plan import formed, means_of_sexes
 
 LIBRI = ["libri_test_trials_f", "libri_test_trials_m"]
 HALVES = {"libri_test (mean of f and m)": dict.fromkeys(LIBRI, 0.5)}

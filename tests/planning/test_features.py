@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from pipeline.extractors import ge2e
-from pipeline.planning import features
-from pipeline.planning.extractors import LoadedExtractor
-from pipeline.planning.settings import Chosen
+from pipeline.stages.features import plan
+from pipeline.stages.settings import Chosen
+from pipeline.stages.training.plan import LoadedExtractor
 
 
 def loaded(**settings: Any) -> LoadedExtractor:
@@ -18,6 +18,6 @@ def loaded(**settings: Any) -> LoadedExtractor:
 
 @pytest.mark.parametrize(("resampler", "known"), [("soxr_hq", False), ("torchaudio_sinc", True)])
 def test_keys_know_torchaudio_where_it_changes_rates(resampler: str, known: bool) -> None:
-    made = features._output(loaded(resampler=resampler))
+    made = plan._output(loaded(resampler=resampler))
     assert ("torchaudio" in made.libraries) is known and "torch" in made.libraries
     assert made.settings["resampler"] == resampler and made.settings["trim_zeros"] is True

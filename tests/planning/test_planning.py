@@ -10,13 +10,14 @@ from dataclasses import replace
 import pandas as pd
 import pytest
 
-from pipeline import planning
 from pipeline.cli.compose import compose
 from pipeline.engine.task import Derived, Task, planned_digest
 from pipeline.errors import ConfigError, DataError
-from pipeline.planning import Graph
-from pipeline.planning.keys import SpeechKey
-from pipeline.planning.selections import SelectVectors
+from pipeline.evaluation.assemble import assemble_graph
+from pipeline.stages.graph import Graph
+from pipeline.stages.keys import SpeechKey
+from pipeline.stages.selections import SelectVectors
+from pipeline.stages.settings import Machine
 from pipeline.tables.results import make_signature
 from tests import key_table
 
@@ -49,7 +50,7 @@ def planned(*arguments: str, recordings: int = 3, untrained: tuple[str, ...] = (
     theirs = SpeechKey("t8", "training")
     copies = {**data.external, theirs: data.external[theirs].iloc[lacking:].reset_index(drop=True)}
     object.__setattr__(data, "external", copies)
-    return planning.graph(compose(given)[0], data, planning.Machine("cpu", 1))
+    return assemble_graph(compose(given)[0], data, Machine("cpu", 1))
 
 
 def cells(made: Graph, metric: str) -> Counter[tuple[str, ...]]:
@@ -289,7 +290,7 @@ def test_what_cannot_be_is_refused_with_the_setting_that_mends_it() -> None:
     object.__setattr__(nobody, "manifest", nobody.manifest[nobody.manifest["role"] != "train"].reset_index(drop=True))
     given = ["recipe=kaldi", "dataset.root=/data", "backend=[plda]", "extractor=[ge2e]", "paths.root=/exp"]
     with pytest.raises(DataError, match="there is no training set") as no_speech:
-        planning.graph(compose(given)[0], nobody, planning.Machine("cpu", 1))
+        assemble_graph(compose(given)[0], nobody, Machine("cpu", 1))
     assert "dataset.train=DIR" in no_speech.value.remedy
 
 

@@ -14,11 +14,11 @@ import pytest
 
 from pipeline.contracts import ComponentSettings, Feature, Vectors
 from pipeline.engine.task import Artefact, Derived, Given, Selection, Task
-from pipeline.planning import selections
-from pipeline.planning.selections import SelectAudio, SelectPieces, SelectSegments, SelectVectors
 from pipeline.seeds import digest
-from pipeline.stages._loaded import loaded
-from pipeline.stages.extract import FEATURES
+from pipeline.stages import selections
+from pipeline.stages.component_cache import loaded
+from pipeline.stages.features.compute import FEATURES
+from pipeline.stages.selections import SelectAudio, SelectPieces, SelectSegments, SelectVectors
 from pipeline.tables import manifest, vectors
 from pipeline.tables.manifest import Listing, Wanted
 from tests.raised import raised

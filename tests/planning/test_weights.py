@@ -6,20 +6,19 @@ from pathlib import Path
 
 import pytest
 
-from pipeline import planning
 from pipeline.anonymisers import mcadams
 from pipeline.contracts import Weights
 from pipeline.errors import ModelMissing
+from pipeline.evaluation.assemble import assemble_graph
 from pipeline.evaluation.validate import validate
+from pipeline.stages.settings import Machine
 from pipeline.tables.results import make_signature
 from tests import key_table
 
 
 def signatures() -> list[str]:
     with key_table.made_up_weights():
-        graph = planning.graph(
-            validate(key_table.composed(), "demo"), key_table.prepared("f"), planning.Machine("cpu", 1)
-        )
+        graph = assemble_graph(validate(key_table.composed(), "demo"), key_table.prepared("f"), Machine("cpu", 1))
     metric = {"metric": "m", "variant": "", "estimator": "", "input_unit": ""}
     return [make_signature({**source.identity, **metric}, source.parameters) for source in graph.sources]
 

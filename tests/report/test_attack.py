@@ -11,8 +11,8 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from pipeline.diagnostics import grouping as diagnostics
 from pipeline.errors import DataError
+from pipeline.report import findings as diagnostics
 from pipeline.report.render import MOST_SHOWN, render
 from tests import browser
 

@@ -10,14 +10,16 @@ from typing import Any
 
 import pytest
 
-from pipeline.diagnostics import grouping, judge, sentences
+from pipeline.products.checks import collect as judge
 from pipeline.registry import ours
+from pipeline.report import findings as grouping
 from pipeline.report import glossary, leaderboard, terms
 from pipeline.report.page import words
 from pipeline.report.page.numbers import METRIC_COLUMNS
 from pipeline.report.render import render
 from pipeline.report.summaries import LABELS
 from pipeline.tables import answers, results
+from pipeline.tables import checks as sentences
 from tests.report.conftest import NASTY_SYSTEM, SPEAKERS, SUBSETS, figure_tables
 from tests.report.test_first_screen import ATTACKS, BOARD, EVIL, F, compared, row
 from tests.report.test_speakers import ROWS, overlap

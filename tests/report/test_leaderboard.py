@@ -8,10 +8,10 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from pipeline.diagnostics import sentences
 from pipeline.report import leaderboard, verdict
 from pipeline.report.words import NOTHING
 from pipeline.tables import answers
+from pipeline.tables import checks as sentences
 
 NAN = math.nan
 ADAPTED = {"condition": "PP", "attacker": "semi_informed", "extractor": "ecapa", "trained_on": "anonymised (utterance)", "backend": "plda"}  # fmt: skip

@@ -11,9 +11,9 @@ import pytest
 from pipeline import cli
 from pipeline.errors import ConfigError
 from pipeline.families import vsm
-from pipeline.planning.plan import apart
-from pipeline.planning.settings import Chosen
 from pipeline.report.scorecard import card, output, settings, verdicts, views
+from pipeline.stages.plan import apart
+from pipeline.stages.settings import Chosen
 from pipeline.tables import published, results
 from tests.report.test_scorecard import RUN, eer, line, made
 

@@ -9,9 +9,8 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from pipeline.diagnostics import sentences
 from pipeline.report import leaderboard, screen
-from pipeline.tables import answers, results
+from pipeline.tables import answers, checks, results
 from tests.report.test_leaderboard import NAN, doubts, row
 
 BELOW = [
@@ -95,8 +94,8 @@ def test_what_was_found_wrong_comes_before_advice_and_nothing_is_said_twice() ->
         ("same_audio", "All files are one."),
         ("class_order", "The wrong way round."),
     ]
-    found = sentences.frame(
-        [(whose if number else {}, sentences.Finding(check, 0.0, "", text, True)) for number, (check, text) in enumerate(said)]
+    found = checks.frame(
+        [(whose if number else {}, checks.Finding(check, 0.0, "", text, True)) for number, (check, text) in enumerate(said)]
     )  # fmt: skip
     text = screen.screen(shown(["b2"], SETS[:1], diagnostics=found))
     assert "Doubt about this attack: The wrong way round." in " ".join(text.split())

@@ -21,7 +21,8 @@ from pipeline.engine.task import Artefact, Given, Task
 from pipeline.nets import waveforms
 from pipeline.protocol import held_out_pairs
 from pipeline.protocol.held_out import held_out
-from pipeline.stages import check_held_out, fit
+from pipeline.stages.backends import check_held_out
+from pipeline.stages.backends import compute as fit
 from pipeline.tables import records
 from pipeline.trainers.finetune import pieces
 from tests.running import execute

@@ -15,7 +15,7 @@ from pipeline.engine.store import Store
 from pipeline.engine.task import Given, Task
 from pipeline.files import file_digest
 from pipeline.protocol.cuts import Pieces, cut_rows, recording_of
-from pipeline.stages import cut
+from pipeline.stages.speech import cut
 from pipeline.tables import manifest
 from tests.running import execute
 

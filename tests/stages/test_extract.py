@@ -28,11 +28,11 @@ from pipeline.extractors.ecapa import network
 from pipeline.extractors.phones import training as trainer
 from pipeline.files import file_digest
 from pipeline.nets import waveforms as packed
-from pipeline.planning import selections
 from pipeline.protocol import halves
 from pipeline.protocol.cuts import Cut, Pieces, Segments, Whole
-from pipeline.stages import extract
-from pipeline.stages.extract import ExtractorSpec
+from pipeline.stages import selections
+from pipeline.stages.features import compute
+from pipeline.stages.features.compute import ExtractorSpec
 from pipeline.tables import manifest, vectors
 from pipeline.tables.vectors import FeatureTable
 from tests.running import execute
@@ -98,7 +98,7 @@ def made(
         settings=cut.numeric(),
         inputs={"audio": selections.rows(rows)},
         outputs={label: Output(settings={"label": label}) for label in specs},
-        function=functools.partial(extract.run, specs, cut, "cpu", threads),
+        function=functools.partial(compute.run, specs, cut, "cpu", threads),
     )
     outcome = execute([task], Store(store))
     return {label: outcome.artefact(task.ref(label)) for label in specs}
@@ -110,7 +110,7 @@ def alone(spec: ExtractorSpec) -> Extractor:
 
 
 def table(artefact: Artefact) -> FeatureTable:
-    return vectors.read(artefact.folder / extract.FEATURES)
+    return vectors.read(artefact.folder / compute.FEATURES)
 
 
 @pytest.mark.parametrize("cut", [Whole(), Pieces(0.8), Segments(20)])
@@ -155,12 +155,12 @@ def test_neither_threads_nor_chunks_change_a_byte(
     rows: pd.DataFrame, specs: Specs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def content(artefacts: dict[str, Artefact]) -> dict[str, bytes]:
-        return {label: (one.folder / extract.FEATURES).read_bytes() for label, one in artefacts.items()}
+        return {label: (one.folder / compute.FEATURES).read_bytes() for label, one in artefacts.items()}
 
     first = content(made(rows, specs, tmp_path / "a", threads=1))
     assert content(made(rows.iloc[::-1], specs, tmp_path / "b", threads=3)) == first
-    monkeypatch.setitem(extract.CHUNK_SECONDS, "cpu", 3.0)
-    assert len(extract.chunks(rows, Whole(), "cpu")) > 4
+    monkeypatch.setitem(compute.CHUNK_SECONDS, "cpu", 3.0)
+    assert len(compute.chunks(rows, Whole(), "cpu")) > 4
     cut = content(made(rows, specs, tmp_path / "c"))
     for label in ("f0", "phones"):
         assert cut[label] == first[label]
@@ -168,15 +168,15 @@ def test_neither_threads_nor_chunks_change_a_byte(
 
 def test_chunks_hold_all_files_in_order_within_the_limit(rows: pd.DataFrame) -> None:
     long = pd.concat([rows, rows.iloc[:1].assign(path="long", samples=16_000 * 7200), rows.iloc[1:2]])
-    cut = extract.chunks(long, Whole(), "cuda:1")
+    cut = compute.chunks(long, Whole(), "cuda:1")
     assert [str(file.path) for chunk in cut for file in chunk] == list(long["path"])
     assert [str(file.path) for file in cut[1]] == ["long"]
-    assert extract.chunks(rows.iloc[:0], Whole(), "cpu") == []
+    assert compute.chunks(rows.iloc[:0], Whole(), "cpu") == []
 
 
 def test_what_is_joined_is_not_taken_apart(rows: pd.DataFrame, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(extract.CHUNK_SECONDS, "cpu", 3.0)
-    (joined,) = extract.chunks(rows, Segments(20), "cpu")
+    monkeypatch.setitem(compute.CHUNK_SECONDS, "cpu", 3.0)
+    (joined,) = compute.chunks(rows, Segments(20), "cpu")
     assert [(str(file.path), file.sha256) for file in joined] == list(zip(rows["path"], rows["sha256"]))
 
 
@@ -196,13 +196,13 @@ class AtOnce(Executor):
 def test_nothing_is_decoded_beside_a_long_file(
     longest: float, ahead: bool, rows: pd.DataFrame, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(extract, "AHEAD_SECONDS", longest)
-    monkeypatch.setattr(extract, "ThreadPoolExecutor", AtOnce)
+    monkeypatch.setattr(compute, "AHEAD_SECONDS", longest)
+    monkeypatch.setattr(compute, "ThreadPoolExecutor", AtOnce)
     read: list[Path] = []
     load = audio.load
     monkeypatch.setattr(audio, "load", lambda path, sha256: (read.append(path), load(path, sha256))[1])
-    files = [[extract.File(Path(path), sha)] for path, sha in zip(rows["path"], rows["sha256"])]
-    chunks = extract.decoded(files, Whole(), [(Preparation(), 16_000)], 1)
+    files = [[compute.File(Path(path), sha)] for path, sha in zip(rows["path"], rows["sha256"])]
+    chunks = compute.decoded(files, Whole(), [(Preparation(), 16_000)], 1)
     next(chunks)
     assert len(read) == 1 + ahead
     assert len(list(chunks)) == len(rows) - 1 and read == [file.path for (file,) in files]

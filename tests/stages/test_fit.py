@@ -14,7 +14,7 @@ from pipeline.contracts import Vectors
 from pipeline.engine.store import Store
 from pipeline.engine.task import Artefact, Given, Task
 from pipeline.errors import DataError
-from pipeline.stages import fit
+from pipeline.stages.backends import compute
 from tests.running import execute
 
 SETTINGS = plda.PldaSettings(lda=4)
@@ -24,7 +24,7 @@ def fitted(vectors: np.ndarray, weights: np.ndarray, folder: Path) -> Artefact:
     speakers = tuple(f"s{row // 4}" for row in range(len(vectors)))
     reasons = tuple("" if weight else "silent" for weight in weights)
     value = Vectors(tuple(str(row) for row in range(len(vectors))), speakers, vectors, weights, reasons)
-    function = functools.partial(fit.run, plda.Backend, SETTINGS, True)
+    function = functools.partial(compute.run, plda.Backend, SETTINGS, True)
     task = Task("fit", "fit plda for x", function, inputs={"vectors": Given("content", value)})
     return execute([task], Store(folder)).artefact(task.ref())
 
@@ -40,7 +40,7 @@ def test_unusable_vectors_are_left_out_by_name_and_change_nothing(tmp_path: Path
     spoilt, lost = vectors.copy(), weights.copy()
     spoilt[[5, 17]], lost[[5, 17]] = 1e6, 0
     made = fitted(spoilt, lost, tmp_path / "spoilt")
-    record = json.loads(made.path(fit.RECORD).read_text())
+    record = json.loads(made.path(compute.RECORD).read_text())
     assert record["left_out"] == 2
     assert record["vectors"] == 46
     assert record["within_session"] is True

@@ -14,8 +14,9 @@ from pipeline import metrics
 from pipeline.engine.store import Store
 from pipeline.engine.task import Artefact, Task, Work
 from pipeline.errors import DataError
-from pipeline.stages import check_held_out, fuse
-from pipeline.stages.measure import Context, _as_trials, _table
+from pipeline.products.fusion import compute as fuse
+from pipeline.stages.backends import check_held_out
+from pipeline.stages.measures.compute import Context, _as_trials, _table
 from pipeline.tables import scores
 from tests.running import execute
 

@@ -19,7 +19,8 @@ from pipeline.engine.store import Store
 from pipeline.engine.task import Artefact, Given, Ref, Task, Work
 from pipeline.families import srd
 from pipeline.protocol import trials
-from pipeline.stages import measure, score
+from pipeline.stages.measures import compute as measure
+from pipeline.stages.scores import compute as score
 from pipeline.tables import scores, vectors
 from tests.running import execute
 

@@ -14,7 +14,7 @@ from pipeline.contracts import Vectors
 from pipeline.engine.outcome import Outcome
 from pipeline.engine.store import Store
 from pipeline.engine.task import Given, Task, Work
-from pipeline.stages import speakers as stage
+from pipeline.products.speakers import compute as stage
 from pipeline.tables import records, scores
 from tests.running import execute
 

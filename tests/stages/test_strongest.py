@@ -18,9 +18,9 @@ from pipeline.engine.store import Store
 from pipeline.engine.task import Task, Work
 from pipeline.metrics import Attacks, Trials
 from pipeline.metrics.strongest import bounds_of, corrected_maximum, maximum
+from pipeline.products.strongest import compute as stage
+from pipeline.products.strongest.compute import ATTACKS, ROWS, Listed, Sets, Two
 from pipeline.seeds import generator
-from pipeline.stages import strongest as stage
-from pipeline.stages.strongest import ATTACKS, ROWS, Listed, Sets, Two
 from pipeline.tables import records, scores
 from tests.running import execute
 

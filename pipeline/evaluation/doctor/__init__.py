@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from pipeline.errors import PipelineError
 from pipeline.evaluation.doctor import cluster, folders, inputs, installation, machine
 from pipeline.evaluation.doctor.finding import Check, Finding, fault, ok, warning
-from pipeline.planning import Evaluation
+from pipeline.stages.settings import Evaluation
 
 CHECKS: tuple[tuple[str, Check], ...] = (
     ("pipeline", installation.project),

@@ -9,7 +9,7 @@ from importlib import metadata
 
 from pipeline.evaluation.doctor import installation
 from pipeline.evaluation.doctor.finding import CONFIG, Finding, fault, ok, warning
-from pipeline.planning import Evaluation
+from pipeline.stages.settings import Evaluation
 
 COMMANDS = ("sbatch", "squeue", "scancel")
 SECONDS = 20.0

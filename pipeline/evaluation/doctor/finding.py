@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from pipeline.errors import ConfigError, DataError, ModelMissing, StageFailed
-from pipeline.planning import Evaluation
+from pipeline.stages.settings import Evaluation
 
 State = Literal["ok", "warning", "fault"]
 CONFIG, DATA, MODEL, SYSTEM = (one.status for one in (ConfigError, DataError, ModelMissing, StageFailed))

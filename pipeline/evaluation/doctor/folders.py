@@ -15,7 +15,7 @@ from pipeline import host
 from pipeline.errors import why
 from pipeline.evaluation.doctor.finding import SYSTEM, Finding, fault, ok, warning
 from pipeline.files import sync
-from pipeline.planning import Evaluation
+from pipeline.stages.settings import Evaluation
 
 GB = 1e9
 LEAST_STORE, LEAST_MODELS = 5 * GB, 1 * GB

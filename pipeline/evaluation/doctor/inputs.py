@@ -11,11 +11,10 @@ from typing import Any
 from pipeline.datasets import kaldi
 from pipeline.datasets.settings import DatasetSettings
 from pipeline.errors import ModelMissing, PipelineError
-from pipeline.evaluation import found
+from pipeline.evaluation import discovery
 from pipeline.evaluation.doctor.finding import CONFIG, DATA, Finding, fault, ok, warning
 from pipeline.files import NotRegular, open_regular
-from pipeline.planning import Evaluation
-from pipeline.planning.settings import Chosen
+from pipeline.stages.settings import Chosen, Evaluation
 
 PROGRAMS = ("ffmpeg", "sox", "flac")
 MOST = 100_000
@@ -100,7 +99,7 @@ def _root(dataset: DatasetSettings) -> Iterator[Finding]:
     if lacking:
         yield fault("data", f"dataset.root: {folder} {lacking}", "dataset.root=DIR, or mount it here", DATA)
     elif dataset.name == "vpc":
-        layout = found.layout_of(dataset)
+        layout = discovery.layout_of(dataset)
         recognised = layout.recognised or layout.edition
         yield ok("data", f"dataset.root: {folder}, a challenge's folder ({recognised}) with {len(layout.sets)} sets")
     elif dataset.name == "kaldi" and not kaldi.holds_sets(folder):

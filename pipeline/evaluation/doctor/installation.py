@@ -12,7 +12,7 @@ from importlib import metadata
 from pathlib import Path
 
 from pipeline.evaluation.doctor.finding import CONFIG, Finding, fault, ok, warning
-from pipeline.planning import Evaluation
+from pipeline.stages.settings import Evaluation
 from pipeline.version import __version__
 
 NAME = "voice-privacy-pipeline"

@@ -16,7 +16,7 @@ from pipeline import host
 from pipeline.errors import why
 from pipeline.evaluation import machine as chosen
 from pipeline.evaluation.doctor.finding import CONFIG, Finding, fault, ok, warning
-from pipeline.planning import Evaluation
+from pipeline.stages.settings import Evaluation
 
 GB, MB = 1e9, 1e6
 LEAST_MEMORY = 4 * GB

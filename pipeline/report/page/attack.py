@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from pipeline.diagnostics import grouping as diagnostics
-from pipeline.diagnostics.sentences import OF_NUMBERS
+from pipeline.report import findings as diagnostics
 from pipeline.report import runs
 from pipeline.report.page.parts import Column, Download, Table, csv_text
 from pipeline.report.verdict import ADVICE
+from pipeline.tables.checks import OF_NUMBERS
 
 
 @dataclass(frozen=True)

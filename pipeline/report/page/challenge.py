@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from pipeline.diagnostics import bands as ranked
 from pipeline.report import bands, runs
 from pipeline.report.page.parts import TEXT, Column, Kind, Table
 from pipeline.report.scorecard import output as scorecard
+from pipeline.tables import bands as ranked
 
 
 def conditions(evaluation: runs.Evaluation) -> Table | None:

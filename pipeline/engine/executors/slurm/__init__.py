@@ -1,7 +1,7 @@
 """Jobs of a Slurm cluster: each performs a part of the graph, a last one gathers and reports.
 
 The login node composes, validates, surveys, plans and sends. A job reads the run's configuration from its folder, plans again from
-disk and performs its part (pipeline/evaluation/parts.py). All that jobs know of each other lies in the store and in the run folder.
+disk and performs its part (pipeline/evaluation/job.py). All that jobs know of each other lies in the store and in the run folder.
 """
 
 from __future__ import annotations

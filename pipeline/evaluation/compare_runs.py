@@ -1,0 +1,400 @@
+"""Two runs, system by system: differences from the trial scores that both keep, tested by swapping the runs speaker by speaker.
+
+As :mod:`pipeline.products.strongest.compute` compares two systems of one run: each under its strongest attack, and under the same attack.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from pipeline import metrics
+from pipeline.errors import PipelineError
+from pipeline.evaluation.result import Result
+from pipeline.metrics import Attacks, LeftOut, MetricError
+from pipeline.metrics.strongest import bounds_of, choices, negative
+from pipeline.products.averages.plan import means_of_sexes
+from pipeline.products.strongest.compute import METRICS, MOST_COMPARED, SAME, STRONGEST
+from pipeline.report import verdict as words
+from pipeline.report.comparison import SAME_SCORES, RunDifferences, SystemDifference
+from pipeline.seeds import digest, generator
+from pipeline.tables import results, run_files
+from pipeline.tables.answers import ATTACK
+
+IDS = ["model", "utterance"]
+SEED = 0
+NO_SPEAKERS = "no interval: "
+"""Begins the note of rows where it is not known who the speakers are."""
+MEASURED = ("eer", "d_ece", "cllr_min")
+
+Attack = Mapping[str, Any]
+Choice = tuple[tuple[str, ...], ...]
+"""What tells the attack on each set of a mean from the others there."""
+Measure = Callable[[str, pd.DataFrame], LeftOut]
+
+
+@dataclass(frozen=True)
+class _Side:
+    """One of the two runs.
+
+    Attributes:
+        attacks: by system and subset.
+        said: status, reason and note of rows by system, subset and attack.
+        means: the sets of each mean over subsets, with their weights.
+    """
+
+    letter: str
+    run: Result
+    attacks: Mapping[tuple[str, str], list[Attack]]
+    said: Mapping[tuple[str, ...], list[tuple[str, str, str]]]
+    means: Mapping[str, Mapping[str, float]]
+
+    @property
+    def systems(self) -> list[str]:
+        there = dict.fromkeys(system for system, _ in self.attacks)
+        return [
+            *(one for one in self.run.systems if one in there),
+            *(one for one in there if one not in self.run.systems),
+        ]
+
+    @property
+    def subsets(self) -> list[str]:
+        return list(dict.fromkeys(subset for _, subset in self.attacks))
+
+    def paths(self, system: str, subset: str) -> set[str]:
+        """Where the scores of all attacks lie, in any store that holds them."""
+        return {str(one["path"]) for one in self.attacks[system, subset]}
+
+
+@dataclass(frozen=True, eq=False)
+class _Held:
+    """All attacks on a system and subset in one run, on the trials that all have.
+
+    Attributes:
+        trials: model, utterance, target, model_speaker, speaker of each trial.
+        left: each attack on everybody and without each speaker.
+        speakers: their names, ascending.
+        reason: why there are no values; '' if there are.
+        gone: the letter of the run, where its scores cannot be read any more.
+        partial: whether they stand on less than was expected.
+    """
+
+    attacks: tuple[Attack, ...] = ()
+    trials: pd.DataFrame = field(default_factory=pd.DataFrame)
+    left: tuple[LeftOut, ...] = ()
+    speakers: tuple[str, ...] = ()
+    reason: str = ""
+    gone: str = ""
+    partial: bool = False
+
+
+def compared(first: Result, second: Result) -> RunDifferences:
+    """All systems that both runs attack on the same trial sets, B minus A; what cannot be compared, with its reason.
+
+    Where each run has one system that the other has not, these two are compared.
+    """
+    sides: list[_Side] = []
+    for letter, run in zip("AB", (first, second)):
+        try:
+            sides.append(_side(letter, run))
+        except PipelineError as error:
+            return RunDifferences(unread=f"{letter}: {error.what}", gone=(letter,))
+    a, b = sides
+    rows: list[SystemDifference] = []
+    gone: list[str] = []
+    equal: list[tuple[str, str]] = []
+    measure = _measuring()
+    subsets = [name for name in a.subsets if name in b.subsets]
+    means = {name: of for name, of in a.means.items() if b.means.get(name) == of and set(of) <= set(subsets)}
+    pairs = [(name, name) for name in a.systems if name in b.systems]
+    alone = [[name for name in one.systems if name not in other.systems] for one, other in ((a, b), (b, a))]
+    if len(alone[0]) == len(alone[1]) == 1:  # one system each: what a sweep over systems makes
+        pairs.append((alone[0][0], alone[1][0]))
+        alone = [[], []]
+    for pair in pairs:
+        system = " / ".join(dict.fromkeys(pair))
+        there = [name for name in subsets if all((one, name) in side.attacks for one, side in zip(pair, sides))]
+        same = {name for name in there if a.paths(pair[0], name) == b.paths(pair[1], name)}
+        equal += [(system, name) for name in there if name in same]
+        asked = {name: of for name, of in means.items() if set(of) <= set(there)}
+        asked |= {name: {name: 1.0} for name in there}
+        asked = {name: of for name, of in asked.items() if not set(of) <= same}
+        held = {
+            name: (_held(a, pair[0], name, measure), _held(b, pair[1], name, measure))
+            for of in asked.values()
+            for name in of
+        }
+        gone += [one.gone for several in held.values() for one in several]
+        for name, weights in asked.items():
+            rows += _rows(system, name, weights, held)
+    rows.sort(key=lambda row: [*means, *subsets].index(row.subset))
+    return RunDifferences(
+        rows=tuple(_corrected(rows)),
+        equal=tuple(equal),
+        gone=tuple(sorted(set(gone) - {""})),
+        systems=(tuple(alone[0]), tuple(alone[1])),
+        subsets=(_not_in(a.subsets, b.subsets), _not_in(b.subsets, a.subsets)),
+    )
+
+
+def _not_in(own: Sequence[str], others: Sequence[str]) -> tuple[str, ...]:
+    return tuple(name for name in own if name not in others)
+
+
+# ------------------------------------------------------------------------------------------------------------ of one run
+
+
+def _side(letter: str, run: Result) -> _Side:
+    """What a run says of its attacks.
+
+    Raises:
+        DataError: it does not say where its scores lie.
+    """
+    attacks: dict[tuple[str, str], list[Attack]] = {}
+    for row in results.records(run_files.read_artefacts(run.folder)):
+        if (row["reads"], row["input"]) == ("trials", "scores"):
+            known = attacks.setdefault((row["system"], row["subset"]), [])
+            if all(_of(one) != _of(row) for one in known):
+                known.append(row)
+    said: dict[tuple[str, ...], list[tuple[str, str, str]]] = {}
+    for row in results.records(run.rows[run.rows["metric"].isin(MEASURED)]):
+        said.setdefault((row["system"], row["subset"], *_of(row)), []).append(
+            (row["status"], row["reason"], row["note"])
+        )
+    path = run.folder / "config.yaml"
+    config = run_files.read_yaml(path) if path.is_file() else {}
+    config = config if isinstance(config, dict) else {}
+    means = {
+        str(one.get("subset") or label): {str(name): float(weight) for name, weight in one.get("weights", {}).items()}
+        for label, one in (config.get("averages") or {}).items()
+    }
+    if (config.get("report") or {}).get("mean_of_sexes", True):
+        subsets = list(dict.fromkeys(subset for _, subset in attacks))
+        means |= means_of_sexes(subsets, [of for of in means.values() if set(of) <= set(subsets)])
+    return _Side(letter, run, attacks, said, means)
+
+
+def _of(row: Attack) -> tuple[str, ...]:
+    """What tells the attacks on a system apart."""
+    return tuple(str(row[name]) for name in ATTACK)
+
+
+def _measuring() -> Measure:
+    """Measures an attack on everybody and without each speaker; of the same scores once, whichever run they are of."""
+    known: dict[tuple[str, str], LeftOut] = {}
+
+    def measure(path: str, table: pd.DataFrame) -> LeftOut:
+        key = path, digest([len(table), *table[IDS].to_numpy().tolist()])
+        if key not in known:
+            _, codes = np.unique(table[["model_speaker", "speaker"]].to_numpy(str), return_inverse=True)
+            sides = codes.reshape(-1, 2).astype(np.int64)
+            trials = metrics.Trials(table["score"].to_numpy(np.float64), sides[:, 0], sides[:, 1])
+            known[key] = metrics.left_out(trials, tuple(METRICS.values()))
+        return known[key]
+
+    return measure
+
+
+def _held(side: _Side, system: str, subset: str, measure: Measure) -> _Held:
+    """The attacks of a run on one subset, as far as there are numbers."""
+    attacks = side.attacks[system, subset]
+    said = [one for attack in attacks for one in side.said.get((system, subset, *_of(attack)), [])]
+    short = dict.fromkeys(reason for status, reason, _ in said if status == "incomplete")
+    unknown = [note.partition(NO_SPEAKERS)[2] for _, _, note in said if NO_SPEAKERS in note]
+    if short:
+        return _Held(reason=f"{side.letter} has no whole number: {'; '.join(filter(None, short)) or 'incomplete'}")
+    if unknown:
+        return _Held(reason=f"the speakers are not known: {unknown[0]}")
+    try:
+        tables = _common([_scores(side, attack, system, subset) for attack in attacks])
+        left = tuple(measure(str(attack["path"]), table) for attack, table in zip(attacks, tables))
+    except PipelineError as error:
+        return _Held(reason=f"{side.letter}: {error.what}", gone=side.letter)
+    except MetricError as error:
+        return _Held(reason=f"{side.letter}: {error}")
+    names = np.unique(tables[0][["model_speaker", "speaker"]].to_numpy(str))
+    return _Held(
+        tuple(attacks),
+        tables[0].drop(columns="score"),
+        left,
+        tuple(str(names[code]) for code in left[0].speakers),
+        partial=any(status == "partial" for status, _, _ in said),
+    )
+
+
+def _scores(side: _Side, attack: Attack, system: str, subset: str) -> pd.DataFrame:
+    return side.run.scores(system=system, subset=subset, **{name: str(attack[name]) for name in ATTACK})
+
+
+def _common(tables: Sequence[pd.DataFrame]) -> list[pd.DataFrame]:
+    """The trials that all have, in one order."""
+    indexed = [table.set_index(IDS) for table in tables]
+    kept = functools.reduce(lambda one, other: one[one.isin(other)], (table.index for table in indexed))
+    return [table.loc[kept].reset_index() for table in indexed]
+
+
+# ----------------------------------------------------------------------------------------------------------- of two runs
+
+
+def _rows(
+    system: str, subset: str, weights: Mapping[str, float], held: Mapping[str, tuple[_Held, _Held]]
+) -> Iterator[SystemDifference]:
+    """The differences of a system on a subset or a mean: under each run's strongest attack, then under the same one."""
+    held_of = [(name, held[name]) for name in weights]
+    sides = [[pair[place] for _, pair in held_of] for place in (0, 1)]
+    row = SystemDifference(subset, system, STRONGEST, partial=any(one.partial for side in sides for one in side))
+    reason = "; ".join(dict.fromkeys(one.reason for side in sides for one in side if one.reason))
+    reason = reason or "; ".join(
+        filter(None, (_other_trials(*pair, name if len(weights) > 1 else "") for name, pair in held_of))
+    )
+    if reason:
+        yield replace(row, reason=reason)
+        return
+    shares = list(weights.values())
+    chosen = {metric: [_chosen(side, metric) for side in sides] for metric in METRICS}
+    of = {
+        metric: [_attacks(side, shares, choice, metric) for side, choice in zip(sides, several)]
+        for metric, several in chosen.items()
+    }
+    eers = [_attacks(side, shares, choice, "eer") for side, choice in zip(sides, chosen["d_ece"])]
+    best = [_strongest(*both) for both in zip(of["d_ece"], eers)]
+    named = [_named(list(weights), side, several[k]) for side, several, k in zip(sides, chosen["d_ece"], best)]
+    tried = [len({_of(one) for held in side for one in held.attacks}) for side in sides]
+    found = _tested(row, *of["d_ece"])
+    yield replace(found, attacks=(named[0], named[1]), tried=(tried[0], tried[1]), **_eer(*of["eer"]))
+    if tried == [1, 1]:
+        return  # the strongest is the same, or there is no same one
+    common = [_in_all(side) for side in sides]
+    for k, m in _same(*common):
+        keys = [(several[number],) * len(shares) for several, number in zip(common, (k, m))]
+        pair = {metric: [_attacks(side, shares, [one], metric) for side, one in zip(sides, keys)] for metric in METRICS}
+        both = [_attack(side[0], one[0]) for side, one in zip(sides, keys)]
+        row = replace(row, under=SAME, attacks=(words.attack(both[0]), words.attack(both[1])), tried=(1, 1))
+        if _paths(sides[0], common[0][k]) == _paths(sides[1], common[1][m]):
+            yield replace(row, reason=SAME_SCORES)
+        else:
+            yield replace(_tested(row, *pair["d_ece"]), **_eer(*pair["eer"]))
+
+
+def _paths(side: Sequence[_Held], key: tuple[str, ...]) -> list[str]:
+    return [str(_attack(held, key)["path"]) for held in side]
+
+
+def _in_all(side: Sequence[_Held]) -> list[tuple[str, ...]]:
+    """The attacks that a run has on all sets of a mean."""
+    return [_of(one) for one in side[0].attacks if all(_of(one) in map(_of, other.attacks) for other in side[1:])]
+
+
+def _attack(held: _Held, key: tuple[str, ...]) -> Attack:
+    return next(one for one in held.attacks if _of(one) == key)
+
+
+def _named(subsets: Sequence[str], side: Sequence[_Held], choice: Choice) -> str:
+    """The attack on each set in words."""
+    each = {name: _attack(held, key) for name, held, key in zip(subsets, side, choice)}
+    return words.by_set(each) if len(set(choice)) > 1 else words.attack(each[subsets[0]])
+
+
+def _chosen(side: Sequence[_Held], metric: str) -> list[Choice]:
+    """The attacks that may disclose most by a metric on each set of a mean, as in each run."""
+    keys = [[_of(one) for one in held.attacks] for held in side]
+    parts = [_part(held, several, metric) for held, several in zip(side, keys)]
+    places = choices([negative(part) for part in parts] if metric == "eer" else parts, MOST_COMPARED)
+    return [tuple(several[place] for several, place in zip(keys, row)) for row in places.tolist()]
+
+
+def _attacks(side: Sequence[_Held], weights: Sequence[float], chosen: Sequence[Choice], metric: str) -> Attacks:
+    """What each speaker contributes to a metric of some attacks, on a set or on a mean of sets."""
+    parts = [_part(held, [choice[k] for choice in chosen], metric) for k, held in enumerate(side)]
+    return parts[0] if len(parts) == 1 else metrics.mean_of(parts, weights)
+
+
+def _part(held: _Held, keys: Sequence[tuple[str, ...]], metric: str) -> Attacks:
+    core, known = METRICS[metric], [_of(one) for one in held.attacks]
+    left = [held.left[known.index(key)] for key in keys]
+    return metrics.attacks_of(
+        [one.value[core] for one in left],
+        np.array([one.without[core] for one in left]),
+        held.speakers,
+        degrees=left[0].degrees,
+        bounds=bounds_of(core),
+        weights=left[0].weights,
+    )
+
+
+def _strongest(d_ece: Attacks, eer: Attacks) -> int:
+    """Of equal D_ECE the lower EER decides, then the order of the attacks: as in each run."""
+    return int(np.lexsort((np.arange(d_ece.values.size), eer.values, -d_ece.values))[0])
+
+
+def _same(one: Sequence[tuple[str, ...]], other: Sequence[tuple[str, ...]]) -> Iterator[tuple[int, int]]:
+    """The attacks that both runs have by their labels."""
+    found: list[dict[tuple[str, ...], list[int]]] = [{}, {}]
+    for named, keys in zip(found, (one, other)):
+        for number, key in enumerate(keys):
+            named.setdefault(tuple(re.sub(r"\s*\([^()]*\)", "", part) for part in key), []).append(number)
+    for key, numbers in found[0].items():
+        others = found[1].get(key, [])
+        if len(numbers) == len(others) == 1:
+            yield numbers[0], others[0]
+
+
+def _other_trials(one: _Held, other: _Held, name: str) -> str:
+    """How the trials of two runs differ; '' if they are the same."""
+    trials = [held.trials.set_index(IDS) for held in (one, other)]
+    both = trials[0].index.intersection(trials[1].index)
+    said = ""
+    if len(both) != len(trials[0]) or len(both) != len(trials[1]):
+        speakers = [set(held.speakers) for held in (one, other)]
+        said = f"other trials: {len(trials[0])} in A, {len(trials[1])} in B, {len(both)} in both"
+        if speakers[0] != speakers[1]:
+            common = len(speakers[0] & speakers[1])
+            said += f"; other speakers: {len(speakers[0])} in A, {len(speakers[1])} in B, {common} in both"
+    else:
+        sides = [held.loc[both, ["target", "model_speaker", "speaker"]] for held in trials]
+        unlike = int((sides[0] != sides[1]).any(axis=1).sum())
+        said = f"{unlike} trials are of other speakers in A than in B" if unlike else ""
+    return f"{name}: {said}" if said and name else said
+
+
+def _tested(row: SystemDifference, a: Attacks, b: Attacks) -> SystemDifference:
+    """D_ECE of both runs, with the test of their difference."""
+    found = metrics.difference(a, b, generator=generator(SEED, "swaps of two runs"))
+    return replace(
+        row,
+        d_ece=(float(a.values.max()), float(b.values.max())),
+        difference=found.difference,
+        interval=(found.interval.low, found.interval.high),
+        p_value=found.p_value,
+        n_speakers=found.n_speakers,
+        reason=found.reason,
+    )
+
+
+def _eer(a: Attacks, b: Attacks) -> dict[str, Any]:
+    """The lowest EER of both runs, with the interval of the difference of these attacks; the test is that of D_ECE."""
+    one, other = (of.only([int(np.argmin(of.values))]) for of in (a, b))
+    found = metrics.difference(one, other, generator=generator(SEED, "swaps of two runs"))
+    return {
+        "eer": (float(one.values[0]), float(other.values[0])),
+        "eer_interval": (found.interval.low, found.interval.high),
+    }
+
+
+def _corrected(rows: Sequence[SystemDifference]) -> list[SystemDifference]:
+    """p-values corrected over all rows with the same subset and kind of attack."""
+    groups: dict[tuple[str, str], list[int]] = {}
+    for number, row in enumerate(rows):
+        if row.p_value is not None:
+            groups.setdefault((row.subset, row.under), []).append(number)
+    found = list(rows)
+    for numbers in groups.values():
+        for number, p in zip(numbers, metrics.holm([rows[k].p_value or 0.0 for k in numbers])):
+            found[number] = replace(rows[number], p_holm=float(p), n_compared=len(numbers))
+    return found

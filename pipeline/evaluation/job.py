@@ -1,0 +1,300 @@
+"""What the jobs of a run do that was sent: a part of the graph each, and the last one gathers and reports.
+
+A job has the run's configuration and its order, and plans again from disk. Where its plan is not the one that was sent (another
+version of the code on that machine, data that changed), it refuses: it would make other numbers under the same name.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import traceback
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from pipeline import contracts
+from pipeline.engine import failures, in_turn
+from pipeline.engine.journal import Journal
+from pipeline.engine.outcome import Outcome, missing
+from pipeline.engine.progress import Progress, Several
+from pipeline.engine.rates import Measuring, Rates
+from pipeline.engine.stop import Stop, Stopped, listening
+from pipeline.engine.store import Store
+from pipeline.engine.task import Task
+from pipeline.engine.used import Used
+from pipeline.errors import ConfigError, PipelineError, StageFailed, system
+from pipeline.evaluation import application, job_files, run_folder, submit
+from pipeline.evaluation.application import Begun, Run
+from pipeline.evaluation.job_files import Order, Told
+from pipeline.evaluation.machine import machine, threads
+from pipeline.evaluation.run_folder import RunFolder
+from pipeline.evaluation.validate import validate
+from pipeline.files import file_digest
+from pipeline.stages.settings import Evaluation, Machine
+from pipeline.tables import run_files, status
+
+log = logging.getLogger(__name__)
+
+
+def perform(run: Path, number: int, part: int | None) -> int:
+    """Perform a part of a run, or with None gather and report.
+
+    Args:
+        run: the run folder.
+        number: of the round.
+        part: its place in the order of the round.
+
+    Returns:
+        The exit status.
+
+    Raises:
+        PipelineError: the order cannot be read, it cannot be done, or no result came of it.
+    """
+    logging.getLogger("pipeline").setLevel(logging.INFO)
+    run = run.expanduser().resolve()
+    order = job_files.read(run, number)
+    os.chdir(order.cwd)  # relative paths of the configuration are those of whoever sent it
+    try:
+        if part is None:
+            return _report(run, order)
+        return _part(run, order, part)
+    except Stopped as error:
+        return error.status
+
+
+# ---------------------------------------------------------------------------------------------------------------- a part
+
+
+def _part(run: Path, order: Order, part: int) -> int:
+    if not 0 <= part < len(order.parts):
+        raise ConfigError(
+            f"round {order.number} of this run has no part {part}",
+            where=str(run),
+            remedy=f"it has 0 to {len(order.parts) - 1}",
+        )
+    _mark_running(run)
+    log_file = run / status.JOBS_FOLDER / f"{order.number}-{part}.log"
+    with run_folder.logging_to(log_file), listening() as stop:
+        told = _Telling(run, order, part, log_file)
+        try:
+            asked = _asked(run, order)
+            place = machine(asked.runtime) if order.on_device[part] else Machine("cpu", threads(asked.runtime))
+            told.device = place.device
+            log.info("part %d of round %d on %s with %d threads", part, order.number, place.device, place.threads)
+            if order.on_device[part] and place.device == "cpu" and asked.runtime.device != "cpu":
+                log.warning("this job was to have a GPU, and torch sees none: its tasks run on the CPU")
+            outcome = Outcome(Store(asked.paths.store, asked.store.verify))
+            _, graph = application.prepared_graph(Run(asked, stop, Progress(), outcome), place)
+            _refuse_another(order, graph.tasks)
+            if asked.fail_fast and job_files.told(run).failed:
+                log.info("another task has failed, and fail_fast=true begins nothing more")
+                return 0
+            told.places = {task: spot for spot, task in enumerate(graph.tasks)}
+            tasks = [graph.tasks[spot] for spot in order.parts[part]]
+            measuring = Measuring(Rates.read(asked.paths.store.parent, place.device, place.threads), outcome)
+            journal = Journal(run, log_file, measuring.rates.seconds)
+            progress = Several(told, journal, measuring, Used(run, outcome))
+            failed = in_turn.performed(tasks, stop, outcome, progress, asked.fail_fast)
+            told.tell()
+            # That others were lost is no fault of this job, which Slurm would call failed.
+            return max((error.status for error in failures.roots(failed).values()), default=0)
+        except Stopped as error:
+            log.warning("%s: what is finished stays, what is left is sent again", error)
+            raise
+        except PipelineError as error:
+            log.error("%s", error)
+            # What the machine did not give may be there next time; what is wrong is wrong for all of these tasks.
+            if not isinstance(error, StageFailed):
+                told.refused(error, order.parts[part])
+            raise
+        except Exception as error:
+            log.error("%s", traceback.format_exc())
+            if system(error, run) is None:
+                raise
+            return StageFailed.status
+
+
+def _mark_running(run: Path) -> None:
+    record = status.read(run)
+    if record.get("state") == status.SUBMITTED:
+        try:
+            status.write(run, {**record, "state": "running"})
+        except OSError as error:
+            log.warning("%s cannot be written (%s)", run / status.FILE, error.strerror)
+
+
+class _Telling(Progress):
+    """Writes what fails, as it happens."""
+
+    def __init__(self, run: Path, order: Order, part: int, log_file: Path) -> None:
+        super().__init__()
+        self.run, self.order, self.part, self.log_file = run, order, part, log_file
+        self.places: Mapping[Task, int] = {}
+        self.device = "cpu"
+        self._failed: dict[int, PipelineError] = {}
+
+    def fail(self, task: Task, error: PipelineError, trace: str = "") -> None:
+        self._failed[self.places[task]] = error
+        self.tell()
+
+    def refused(self, error: PipelineError, places: Sequence[int]) -> None:
+        """None of the tasks can be done."""
+        self._failed = dict.fromkeys(places, error)
+        self.tell()
+
+    def tell(self) -> None:
+        """Write it."""
+        job_files.tell(self.run, self.order.number, self.part, self._failed, self.log_file, self.device)
+
+
+def _asked(run: Path, order: Order) -> Evaluation:
+    """The evaluation, from the configuration in the run folder.
+
+    Raises:
+        ConfigError: it is not the one that was sent, or cannot be had here.
+    """
+    path = run / submit.CONFIG
+    if not path.is_file() or file_digest(path) != order.config:
+        raise run_files.make_changed_error(run, [submit.CONFIG])
+    return validate(run_files.read_yaml(path), order.recipe)
+
+
+def _refuse_another(order: Order, tasks: Sequence[Task]) -> None:
+    if job_files.plan_digest(tasks) != order.graph:
+        raise ConfigError(
+            "this job plans other work than was sent, and refuses: its results would not be those that were asked for",
+            where=f"{os.uname().nodename}, {Path(job_files.__file__).parents[1]}",
+            cause="another version of the code or of its libraries on this machine, or data that changed since the run was sent",
+            remedy="bring all machines to one version (a virtual environment that all nodes see), and run the same command again; "
+            "what is in the store is reused",
+        )
+
+
+# ------------------------------------------------------------------------------------------------------------ the last job
+
+
+def _report(run: Path, order: Order) -> int:
+    if status.find_last_round(run) > order.number:
+        log.info(
+            "round %d is sent already: its last job reports", status.find_last_round(run)
+        )  # this one was started anew after that
+        return 0
+    folder = RunFolder(run.parent, order.recipe, known=run.name)
+    with application.recorded(folder) as stop:
+        asked = _asked(run, order)
+        place = Machine("cpu", threads(asked.runtime))
+        told = job_files.told(run)
+        begun = application.begin(asked, folder, stop, Progress(), place, journals=False)
+        _refuse_another(order, begun.graph.tasks)
+        tasks = begun.graph.tasks
+        lacking = missing(tasks, begun.run.outcome)
+        failed = {tasks[spot]: error for spot, error in told.failed.items() if tasks[spot] in lacking}
+        lost = _lost(list(lacking), failed)
+        why = ""
+        if lost and not (asked.fail_fast and failed):
+            why = _sent_again(asked, begun, lost, len(lacking), order, folder)
+            if not why:
+                return 0
+        gone = {task: _was_lost(task, why, run) if why else failures.not_begun(task) for task in lost}
+        collected = Collected(failed, gone, _logs(tasks, told), order.first_missing - len(lacking))
+        collected.journal = Journal(run, run / status.LOG)
+        device = next((one for one in sorted(told.devices, reverse=True) if one != "cpu"), "cpu")
+        begun = replace(begun, run=replace(begun.run, executor=collected), place=replace(place, device=device))
+        result = application.concluded(begun, folder)
+        log.info("%s", result.report())
+        return result.error.status if result.error else 0
+
+
+def _lost(lacking: Sequence[Task], failed: Mapping[Task, PipelineError]) -> list[Task]:
+    """What is neither done nor failed, and stands on nothing that failed."""
+    down: set[Task] = set()
+    lost = []
+    for task in lacking:
+        if task in failed or any(ref.task in down for ref in task.sources()):
+            down.add(task)
+        else:
+            lost.append(task)
+    return lost
+
+
+def _sent_again(
+    asked: Evaluation, begun: Begun, lost: Sequence[Task], lacking: int, order: Order, folder: RunFolder
+) -> str:
+    """Send what was lost once more; '' or why it is not."""
+    fruitless = 0 if lacking < order.missing else order.fruitless + 1
+    executor = submit.sender(asked)
+    states = executor.states(status.read_sent_jobs(folder.path)[:-1]).values()
+    ended = Counter(word for goes_on, word in states if not goes_on and word != "COMPLETED")
+    ends = ", ".join(f"{count} {word}" for word, count in ended.items())
+    if fruitless > executor.retries:
+        return f"in {fruitless} rounds on end nothing was finished" + (
+            f"; its last jobs ended as {ends}" if ends else ""
+        )
+    this = submit.Round(order.number + 1, order.first_missing, fruitless)
+    log.warning("%d tasks were lost%s: they are sent again", len(lost), f" (jobs: {ends})" if ends else "")
+    folder.status(state=status.SUBMITTED)
+    try:
+        submit.send(asked, begun.graph.tasks, lost, folder.path, this)
+    except ConfigError as error:
+        log.error("%s", error)
+        folder.status(state="running")
+        return f"it could not be sent again: {error.what}"
+    return ""
+
+
+def _was_lost(task: Task, why: str, run: Path) -> StageFailed:
+    return StageFailed(
+        f"{task.label} was lost: the job that had it ended before it was done",
+        cause=f"{why}. What the jobs printed is in {run / status.JOBS_FOLDER}",
+        remedy="run the same command again: what is finished is reused. Where a limit ends the jobs, executor.time=MINUTES or "
+        "executor.mem_gb=N gives more, and executor.retries=N has it tried more often",
+    )
+
+
+def _logs(tasks: Sequence[Task], told: Told) -> dict[Task, str]:
+    return {tasks[spot]: log_file for spot, log_file in told.logs.items()}
+
+
+class Collected(contracts.Executor):
+    """Takes what jobs have made. What failed in them, and what was lost, failed.
+
+    Args:
+        failed: what failed in the jobs.
+        lost: what no job finished.
+        logs: where the messages of the jobs stand.
+        computed: how many tasks the jobs did.
+    """
+
+    def __init__(
+        self,
+        failed: Mapping[Task, PipelineError],
+        lost: Mapping[Task, PipelineError],
+        logs: Mapping[Task, str],
+        computed: int,
+    ) -> None:
+        super().__init__(None)
+        self.failed, self.lost, self.logs, self.computed = failed, lost, logs, computed
+        self.journal: Progress = Progress()
+
+    def execute(
+        self, tasks: Sequence[Task], stop: Stop, outcome: Outcome, progress: Progress, fail_fast: bool = False
+    ) -> None:
+        """See :meth:`pipeline.contracts.Executor.execute`. What is damaged in the store is made again in this process."""
+        failed: dict[Task, PipelineError] = {}
+        for task in tasks:
+            if task in self.lost or task in self.failed:
+                failed[task] = self.failed.get(task) or self.lost[task]
+                if isinstance(failed[task], failures.NotBegun):
+                    continue
+                if task in self.lost:
+                    log.error("%s", failed[task].what)
+                    self.journal.fail(task, failed[task])
+            elif any(ref.task in failed for ref in task.sources()):
+                failed[task] = failures.not_run(task)
+                self.journal.skip(task)
+        more = in_turn.performed([task for task in tasks if task not in failed], stop, outcome, progress)
+        outcome.computed, outcome.reused = outcome.computed + self.computed, outcome.reused - self.computed
+        self.computed = 0
+        failures.raise_for({**failed, **more}, self.logs)

@@ -1,0 +1,122 @@
+"""The EER of a back end on training speakers that it has not learnt from: what an attack is chosen by."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from pipeline.contracts import Backend, ComponentSettings, Vectors
+from pipeline.engine.task import Work
+from pipeline.errors import DataError
+from pipeline.metrics.cllr import cllr_min
+from pipeline.metrics.detection import eer
+from pipeline.protocol.held_out import held_out
+from pipeline.protocol.held_out_pairs import HeldOutPairs, pairs
+from pipeline.stages.backends import compute
+from pipeline.tables import records
+
+VERSION = "held-out check 2"
+PAIRS = "held_out.parquet"
+
+
+def run(backend: type[Backend], settings: ComponentSettings, within_session: bool, work: Work) -> None:
+    """Write the scores of held-out speakers (``held_out.parquet``: first, second, score, target), and a record.
+
+    Inputs are ``vectors`` (ids ``UTT`` or ``UTT#k``, a piece), ``vectors.1``, ... (other draws of the anonymiser's random numbers,
+    from which is learnt alone), ``sexes`` (``f``, ``m`` or ``u`` by speaker, of all speakers of the training set, whether or not
+    they have usable vectors: a network of the run has learnt from all but those held out of them) and ``backend`` where one is not
+    fitted in the run.
+    The back end learns from the other speakers' vectors of all draws, with the whole of them as a cohort where it takes more; a
+    vector of the first draw is a model of one.
+
+    What the back end chooses (a shrinkage, a regularisation), it chooses on these same pairs, as in the run. So the EER lies a
+    little on the optimistic side for the attacker: one of a handful of values was chosen by it. It serves to choose between
+    attacks, and is not printed as privacy.
+
+    The record has ``eer`` (ROCCH, a fraction) and ``cllr_min`` (bits), None where there are none, then with a ``reason``;
+    ``speakers`` (compared), ``n_target``, ``n_nontarget``, ``same_session`` (targets are pieces of one recording) and ``summary``.
+    """
+    several = [one.usable() for one in compute.draws(work)]
+    sexes: dict[str, str] = work.input("sexes")
+    first = several[0]
+    held = held_out(sexes, sexes)
+    compared = pairs(first.ids, first.speakers, held, sexes)
+    reason = _unmeasurable(compared)
+    scores = np.zeros(0)
+    if not reason:
+        try:
+            scores = _scores(backend, settings, within_session, several, held, compared, work)
+        except DataError as error:
+            reason = f"the back end cannot learn from the other speakers: {error.what}"
+    listed = compared if not reason else pairs((), (), ())
+    ids = np.array([first.ids[row] for row in listed.rows], dtype=object)
+    table = pd.DataFrame(
+        {
+            "first": pd.Series(ids[listed.first], dtype="str"),
+            "second": pd.Series(ids[listed.second], dtype="str"),
+            "score": scores.astype(np.float64),
+            "target": listed.target,
+        }
+    )
+    table.to_parquet(work.folder() / PAIRS, index=False)
+    records.write(work.folder(), _record(scores, compared, reason))
+
+
+def _unmeasurable(compared: HeldOutPairs) -> str:
+    """Why there is no EER, or ''."""
+    if compared.speakers < 2:
+        return f"{compared.speakers} held-out speaker{'s' if compared.speakers != 1 else ''}, and it takes 2"
+    if not compared.n_target:
+        return "no held-out speaker has a second recording or piece"
+    return "" if compared.n_nontarget else "no two held-out speakers are of one sex"
+
+
+def _scores(
+    backend: type[Backend],
+    settings: ComponentSettings,
+    within_session: bool,
+    several: list[Vectors],
+    held: frozenset[str],
+    compared: HeldOutPairs,
+    work: Work,
+) -> np.ndarray:
+    """Scores of the pairs, float64 [p]."""
+    vectors = several[0].vectors[compared.rows]
+    with tempfile.TemporaryDirectory(dir=work.folder()) as made:  # in the store: no other place need have room
+        if work.has("backend") or not backend.is_fitted(settings):
+            scorer = compute.load(backend, settings, work)
+        else:
+            known = np.concatenate([one.vectors for one in several])
+            speakers = [name for one in several for name in one.speakers]
+            fewer = backend.with_speakers(settings, len(set(speakers) - held))
+            choice = compared.choice(speakers, held, alone=True)
+            backend.fit(fewer, known, speakers, Path(made), within_session=within_session, choice=choice)
+            scorer = backend(fewer, Path(made))
+        models = scorer.enrol(vectors, np.arange(len(vectors)), len(vectors))
+        return np.asarray(scorer.score(models, vectors)[compared.first, compared.second])
+
+
+def _record(scores: np.ndarray, compared: HeldOutPairs, reason: str) -> dict[str, Any]:
+    facts = {
+        "speakers": compared.speakers,
+        "n_target": compared.n_target,
+        "n_nontarget": compared.n_nontarget,
+        "same_session": compared.same_session,
+        "reason": reason,
+    }
+    if reason:
+        return {**facts, "eer": None, "cllr_min": None, "summary": f"no EER on held-out training speakers: {reason}"}
+    classes = scores[compared.target], scores[~compared.target]
+    rate = eer(*classes)
+    which = "pieces of one recording" if compared.same_session else "different recordings"
+    return {
+        **facts,
+        "eer": rate,
+        "cllr_min": cllr_min(*classes),
+        "summary": f"EER {100 * rate:.2f} % on {compared.speakers} held-out training speakers "
+        f"({compared.n_target} target pairs, {which})",
+    }

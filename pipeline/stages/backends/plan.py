@@ -1,0 +1,199 @@
+"""Back ends for each extractor: as they are, read from disk, or trained on the speech that the attacker has."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator, Mapping
+
+from pipeline.contracts import Backend
+from pipeline.engine.task import Given, Input, Task
+from pipeline.errors import ConfigError, DataError, Fault
+from pipeline.protocol.cuts import Pieces, Whole
+from pipeline.stages.backends import check_held_out
+from pipeline.stages.backends import compute as fit
+from pipeline.stages.plan import Plan, Scorer
+from pipeline.stages.settings import Chosen
+from pipeline.stages.speech.plan import TrainingSet
+from pipeline.stages.training.plan import LoadedExtractor, is_fitted
+
+
+def back_ends(plan: Plan) -> None:
+    """Each back end for each extractor, on original speech and on that of each system that an attacker trains on.
+
+    Raises:
+        DataError: there is nothing to train one on.
+    """
+    if not any(plan.families(reads) for reads in ("trials", "trial_runs", "pairs", "pair_runs")):
+        return
+    _extract(plan)
+    for label, chosen in plan.evaluation.backends.items():
+        for extractor in plan.scored:
+            backend = _of_system(plan, label, chosen, extractor)
+            weights = backend.weights(plan.evaluation.paths.weights)
+            given = Given(weights.digest, weights.folder) if weights else None
+            if backend.component.is_fitted(backend.settings) and not extractor.component.hears:
+                plan.graph.notes.append(f"back end {label}: left out for {extractor.label}, which hears no voice")
+                continue
+            for learnt in _learnt(plan, extractor):
+                key = (label, extractor.key, learnt.key if learnt is not None else None)
+                if not is_fitted(plan.evaluation, backend):
+                    plan.scorers[key] = _checked(plan, Scorer(label, backend, given, learnt), extractor)
+                elif _lacks_speech(plan, label, extractor, learnt):
+                    assert learnt is not None
+                    plan.graph.trained_on.setdefault(label, {})[learnt.label] = learnt.rows["speaker"].nunique()
+                    plan.scorers[key] = _fitted(plan, label, backend, extractor, learnt)
+
+
+def refuse_too_few(backends: Mapping[str, Chosen[Backend]], counts: Mapping[str, Mapping[str, int]]) -> None:
+    """Refuse training sets of too few speakers for the back ends that are to be trained on them.
+
+    Args:
+        backends: by label.
+        counts: of the speakers, by the label of the back end and what messages call the training set.
+
+    Raises:
+        DataError: with all of them.
+    """
+    faults: dict[tuple[str, str], list[str]] = {}
+    remedies: dict[str, None] = {}
+    for label, sets in counts.items():
+        for name, count in sets.items():
+            try:
+                backends[label].component.check_speakers(backends[label].settings, count)
+            except DataError as error:
+                faults.setdefault((label, error.what), []).append(name)
+                remedies[error.remedy.replace("<label>", label)] = None
+    if faults:
+        found = [Fault(what, f"backend.{label} on {'; '.join(names)}") for (label, what), names in faults.items()]
+        raise DataError(
+            found[0].what, where=found[0].where, remedy="; ".join(remedies), faults=found if len(found) > 1 else []
+        )
+
+
+def _of_system(plan: Plan, label: str, chosen: Chosen[Backend], extractor: LoadedExtractor) -> Chosen[Backend]:
+    """The back end with the parameters that go with the vectors of a model that learnt from a system's speech, where it is such.
+
+    Raises:
+        ConfigError: its parameters are of another model.
+    """
+    if extractor.tables is None or not extractor.of_system:
+        return chosen
+    theirs = plan.evaluation.models.backends.get((label, extractor.of_system))
+    if theirs is None and chosen.weights(plan.evaluation.paths.weights) is not None:
+        raise ConfigError(
+            f"the parameters of the back end {label} go with vectors that know original speech, and those of {extractor.label} do not",
+            where=f"backend {label}, extractor {extractor.name}",
+            remedy=f"set backend.{label}.source=found, or leave the attackers with training=anonymised out",
+        )
+    return theirs or chosen
+
+
+def _learnt(plan: Plan, extractor: LoadedExtractor) -> Iterator[TrainingSet | None]:
+    """The speech on which attackers with this extractor train their back end: original, or that of a system."""
+    made = plan.trainings
+    if extractor.tables is not None:
+        yield None if extractor.is_adapted else made.original
+    elif extractor.system:
+        yield made.known_to(extractor)
+    else:
+        yield made.original
+        yield from {one.key: one for one in made.anonymised.values()}.values()
+
+
+def _lacks_speech(plan: Plan, label: str, extractor: LoadedExtractor, learnt: TrainingSet | None) -> bool:
+    """Whether there is speech to train a back end on.
+
+    Raises:
+        DataError: there is none.
+    """
+    if learnt is not None:
+        return True
+    if extractor.tables is not None and extractor.is_adapted:
+        raise DataError(
+            f"the back end {label} cannot be trained for vectors that know anonymised speech: of which system, is not said",
+            where=f"backend {label}, extractor {extractor.name}",
+            remedy=f"name parameters by backend.{label}.source=DIR, or leave the back end out",
+        )
+    raise DataError(
+        f"the back end {label} is trained, and there is no training set",
+        where=f"backend {label}, extractor {extractor.name}",
+        cause="the data set has no training speakers",
+        remedy=f"name a training set by dataset.train=DIR, or parameters by backend.{label}.source=DIR if it takes them, or leave "
+        "the back end out",
+    )
+
+
+def _extract(plan: Plan) -> None:
+    """What back ends and checks need of the training sets, all at once: each file is decoded once for all extractors."""
+    needs: dict[Pieces | Whole, list[tuple[TrainingSet, LoadedExtractor]]] = {}
+    fitted = [one for one in plan.evaluation.backends.values() if is_fitted(plan.evaluation, one)]
+    for extractor in plan.scored:
+        for learnt in _learnt(plan, extractor):
+            if learnt is None or extractor.tables is not None:
+                continue
+            for backend in plan.evaluation.backends.values():
+                if backend in fitted or plan.judges(extractor, learnt):
+                    needs.setdefault(_cut(backend, extractor, learnt), []).append((learnt, extractor))
+    for cut, several in needs.items():
+        plan.features.extract([(draw, extractor) for learnt, extractor in several for draw in learnt.draws], cut)
+
+
+def _cut(backend: Chosen[Backend], extractor: LoadedExtractor, learnt: TrainingSet) -> Pieces | Whole:
+    """How the recordings of a training set are cut for a back end: at all if most speakers have one that is whole."""
+    if not learnt.one_each or learnt.pieces or extractor.tables is not None:
+        return Whole()
+    return Pieces(backend.component.piece_seconds(backend.settings))
+
+
+def _vectors(plan: Plan, backend: Chosen[Backend], extractor: LoadedExtractor, learnt: TrainingSet) -> dict[str, Input]:
+    """The vectors of a training set as inputs, one a draw: ``vectors``, ``vectors.1`` and so on."""
+    cut = _cut(backend, extractor, learnt)
+    found: list[Input] = []
+    for draw in learnt.draws:
+        if isinstance(cut, Pieces):
+            found.append(plan.features.pieces(draw, extractor, cut.seconds))
+        else:
+            found.append(plan.features.vectors(draw, extractor, draw.wanted))
+    return {f"vectors.{number}" if number else "vectors": one for number, one in enumerate(found)}
+
+
+def _fitted(
+    plan: Plan, label: str, backend: Chosen[Backend], extractor: LoadedExtractor, learnt: TrainingSet
+) -> Scorer:
+    """A back end that the run trains."""
+    within = learnt.one_each and extractor.tables is None
+    task = plan.graph.add(
+        Task(
+            name="fit",
+            label=f"fit {label} for {extractor.label} on {learnt.label}",
+            settings={**backend.numeric(), "within_session": within},
+            inputs={**_vectors(plan, backend, extractor, learnt), "sexes": learnt.sexes},
+            function=functools.partial(fit.run, backend.component, backend.settings, within),
+            code=(backend.module,),
+            libraries=backend.component.libraries,
+        )
+    )
+    # On anonymised speech it is no weakness: what varies with the pseudo-voice varies within a session too.
+    note = backend.component.weak_within_session if within and not learnt.anonymised else ""
+    return _checked(plan, Scorer(label, backend, task.ref(), learnt, note), extractor)
+
+
+def _checked(plan: Plan, scorer: Scorer, extractor: LoadedExtractor) -> Scorer:
+    """A scorer with its check on held-out training speakers, where there is speech for one."""
+    learnt, backend = scorer.learnt, scorer.chosen
+    if learnt is None or extractor.tables is not None or not plan.judges(extractor, learnt):
+        return scorer
+    within = learnt.one_each
+    given: dict[str, Input] = {"backend": scorer.model} if isinstance(scorer.model, Given) else {}
+    task = plan.graph.add(
+        Task(
+            name="check",
+            label=f"check {scorer.label} for {extractor.label} on held-out speakers of {learnt.label}",
+            settings={**backend.numeric(), "within_session": within},
+            inputs={**_vectors(plan, backend, extractor, learnt), "sexes": learnt.sexes, **given},
+            function=functools.partial(check_held_out.run, backend.component, backend.settings, within),
+            code=(backend.module,),
+            libraries=("numpy", "scipy", *backend.component.libraries),
+        )
+    )
+    return scorer.with_check(task.ref())

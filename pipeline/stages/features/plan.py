@@ -1,0 +1,183 @@
+"""What is extracted from which speech, and the vectors of utterances as inputs of tasks."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import pandas as pd
+
+from pipeline.engine.task import Derived, Given, Input, Name, Output, Ref, Resources, Task
+from pipeline.protocol.cuts import Cut, Pieces, Segments, Whole
+from pipeline.protocol.halves import Halves
+from pipeline.stages.features import compute
+from pipeline.stages.features.compute import ExtractorSpec
+from pipeline.stages.graph import Graph
+from pipeline.stages.keys import ExtractorKey, SpeechKey
+from pipeline.stages.selections import SelectAudio, SelectPieces, SelectSegments, SelectVectors
+from pipeline.stages.settings import Machine
+from pipeline.stages.speech.plan import SpeechSet
+from pipeline.stages.training.plan import LoadedExtractor
+from pipeline.tables import vectors
+from pipeline.tables.manifest import NAMED, Wanted
+
+LIBRARIES = ("soundfile", "soxr", "numpy")
+
+Need = tuple[SpeechSet, LoadedExtractor]
+"""That the features of an extractor are needed from a speech."""
+
+
+@dataclass(frozen=True, eq=False)
+class Spoken:
+    """The input half of a speaker: which utterances, how many segments they are cut into, and seconds of audio."""
+
+    speaker: str
+    wanted: Wanted
+    count: int
+    seconds: float
+
+
+def spoken(halves: Halves, manifest: pd.DataFrame) -> list[Spoken]:
+    """The input halves of all speakers, in order.
+
+    Args:
+        halves: of some rows of the manifest.
+        manifest: has their sampling rates.
+    """
+    pieces = halves.pieces
+    lengths = (pieces["stop"] - pieces["start"]) / manifest["sample_rate"][pieces["row"]].to_numpy()
+    seconds = lengths.groupby(pieces["speaker"]).sum()
+    counts = halves.inputs["speaker"].value_counts()
+    whole = pieces[NAMED].drop_duplicates(["speaker", "set", "utterance"])
+    return [
+        Spoken(str(speaker), Wanted.of(own), int(counts[speaker]), float(seconds[speaker]))
+        for speaker, own in whole.groupby("speaker", sort=True)
+    ]
+
+
+@dataclass
+class Features:
+    """The extract tasks of a plan, and where each feature is.
+
+    Attributes:
+        machine: device and threads.
+        graph: gets the tasks.
+    """
+
+    machine: Machine
+    graph: Graph
+    _refs: dict[tuple[SpeechKey, ExtractorKey, Cut], tuple[Ref, ...]] = field(default_factory=dict)
+    _vectors: dict[tuple[SpeechKey, ExtractorKey, Wanted], Input] = field(default_factory=dict)
+    _selects: dict[tuple[SpeechKey, Wanted], SelectVectors] = field(default_factory=dict)
+    _together: dict[tuple[ExtractorKey, ...], tuple[Mapping[Name, ExtractorSpec], Mapping[Name, Output]]] = field(
+        default_factory=dict
+    )
+
+    def extract(self, needs: Sequence[Need], cut: Cut = Whole()) -> None:  # noqa: B008 (a frozen value)
+        """One task a shard of a speech, over all extractors that are needed of it; what is there already is left alone.
+
+        Extractors that another system has trained have tasks of their own: a system that fails must not take this speech with it.
+        """
+        wanted: dict[tuple[SpeechKey, str], tuple[SpeechSet, dict[ExtractorKey, LoadedExtractor]]] = {}
+        for speech, extractor in needs:
+            if extractor.tables is None and (speech.key, extractor.key, cut) not in self._refs:
+                of = "" if extractor.system == speech.system else extractor.system
+                wanted.setdefault((speech.key, of), (speech, {}))[1][extractor.key] = extractor
+        for (_, of), (speech, several) in wanted.items():
+            label = f"{speech.label}, as learnt from {of}," if of else speech.label
+            tasks = [
+                self._task(f"{label} {number}/{len(speech.audio)}", audio, several, cut, seconds)
+                for number, (audio, seconds) in enumerate(zip(speech.audio, speech.seconds), 1)
+            ]
+            for key in several:
+                self._refs[speech.key, key, cut] = tuple(task.ref(key) for task in tasks)
+            if cut == Whole() and speech.key == SpeechKey(speech.system):
+                self._heard(speech, several)
+
+    def _heard(self, speech: SpeechSet, several: dict[ExtractorKey, LoadedExtractor]) -> None:
+        """For the diagnostics: one extractor's artefacts count the silence of a system as well as any other's."""
+        heard = self.graph.heard
+        heard.systems.setdefault(speech.system, self._refs[speech.key, next(iter(several)), Whole()])
+        for one in several.values():
+            if one.is_scored:
+                heard.trims[one.name] = one.component.preparation(one.chosen.settings).trim_zeros
+
+    def vectors(self, speech: SpeechSet, extractor: LoadedExtractor, wanted: Wanted) -> Input:
+        """The vectors of utterances, as this speech has them."""
+        key = (speech.key, extractor.key, wanted)
+        if key not in self._vectors:
+            self._vectors[key] = self._selected(speech, extractor, wanted)
+        return self._vectors[key]
+
+    def pieces(self, speech: SpeechSet, extractor: LoadedExtractor, seconds: float) -> Input:
+        """The vectors of all pieces of a training set."""
+        select = SelectPieces(speech.listing, len(speech.manifests), speech.wanted)
+        refs = self._refs[speech.key, extractor.key, Pieces(seconds)]
+        return Derived((*speech.manifests, *refs), select)
+
+    def segments(
+        self, speech: SpeechSet, extractors: Sequence[LoadedExtractor], halves: Sequence[Spoken]
+    ) -> dict[ExtractorKey, Input]:
+        """The vectors of the joined input half of each speaker, cut into uniform segments, by extractor."""
+        if not extractors:
+            return {}
+        several = {extractor.key: extractor for extractor in extractors}
+        refs: dict[ExtractorKey, list[Ref]] = {key: [] for key in several}
+        for half in halves:
+            select = SelectAudio(speech.listing, len(speech.manifests), half.wanted)
+            audio = Derived(speech.manifests, select, select.content())
+            label = f"segments of {speech.label} {half.speaker}"
+            task = self._task(label, audio, several, Segments(half.count), half.seconds)
+            for key in several:
+                refs[key].append(task.ref(key))
+        speakers = tuple(half.speaker for half in halves)
+        return {key: Derived(tuple(found), SelectSegments(speakers)) for key, found in refs.items()}
+
+    def _task(
+        self, what: str, audio: Input, several: dict[ExtractorKey, LoadedExtractor], cut: Cut, seconds: float
+    ) -> Task:
+        specs, outputs = self._made(several)
+        return self.graph.add(
+            Task(
+                name="extract",
+                label=f"extract {what}",
+                settings=cut.numeric(),
+                inputs={"audio": audio},
+                outputs=outputs,
+                function=functools.partial(compute.run, specs, cut, self.machine.device, self.machine.threads),
+                libraries=LIBRARIES,
+                resources=Resources(seconds, device=True),
+            )
+        )
+
+    def _made(
+        self, several: dict[ExtractorKey, LoadedExtractor]
+    ) -> tuple[Mapping[Name, ExtractorSpec], Mapping[Name, Output]]:
+        """How the extract stage builds extractors, and what it makes of them: one value for all tasks that have the same."""
+        which = tuple(several)
+        if which not in self._together:
+            specs: dict[Name, ExtractorSpec] = {key: extractor.spec() for key, extractor in several.items()}
+            outputs: dict[Name, Output] = {key: _output(extractor) for key, extractor in several.items()}
+            self._together[which] = specs, outputs
+        return self._together[which]
+
+    def _selected(self, speech: SpeechSet, extractor: LoadedExtractor, wanted: Wanted) -> Given | Derived:
+        if extractor.tables is not None:
+            name = speech.key.file_label
+            found = extractor.tables.select(name, wanted.table, allow_partial=extractor.allow_partial)
+            return Given(vectors.content(found), found)
+        # One value for all extractors: its digest is worked out once.
+        if (speech.key, wanted) not in self._selects:
+            self._selects[speech.key, wanted] = SelectVectors(speech.listing, len(speech.manifests), wanted)
+        refs = self._refs[speech.key, extractor.key, Whole()]
+        return Derived((*speech.manifests, *refs), self._selects[speech.key, wanted])
+
+
+def _output(extractor: LoadedExtractor) -> Output:
+    """The output of an extractor; how recordings are brought to its rate is another library's where its settings say so."""
+    made = extractor.output()
+    if extractor.component.preparation(extractor.chosen.settings).resampler != "torchaudio_sinc":
+        return made
+    return dataclasses.replace(made, libraries=(*made.libraries, "torchaudio"))

@@ -1,0 +1,124 @@
+"""What tasks read of other tasks' artefacts: rows of manifests and vectors, chosen by frozen values that pickle."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pandas as pd
+
+from pipeline.engine import code
+from pipeline.engine.task import Artefact, Given
+from pipeline.seeds import canonical, digest, digest_of_texts
+from pipeline.stages.features.compute import FEATURES
+from pipeline.tables import manifest, vectors
+from pipeline.tables.manifest import Listing, Wanted
+
+
+def rows(table: pd.DataFrame, columns: Sequence[str] = ()) -> Given:
+    """Rows of a manifest; what enters keys is the audio's digests and the named columns, in row order, never a path."""
+    return Given(digest(list(zip(*(table[name].tolist() for name in ("sha256", *columns))))), table)
+
+
+@dataclass(frozen=True, eq=False)
+class Choice:
+    """Rows of the speech of a system.
+
+    Attributes:
+        listed: the manifest of the system where its files are given; None where anonymise tasks write it: their artefacts, so
+            many as ``manifests`` says, then come first.
+        manifests: number of artefacts that hold a manifest.
+        wanted: what to take.
+    """
+
+    listed: Listing | None
+    manifests: int
+    wanted: Wanted
+
+    def digest(self) -> str:
+        """Digest of all that the choice depends on beside the artefacts."""
+        return self._digest
+
+    @functools.cached_property
+    def _digest(self) -> str:
+        listed = None if self.listed is None else self.listed.digests(self.wanted)
+        which = (type(self).__name__, self.manifests)
+        said = map(canonical, (*which, code.collect_versions((__name__,)), listed))
+        return digest_of_texts(*said, self.wanted.text)
+
+    def chosen(self, artefacts: Sequence[Artefact]) -> pd.DataFrame:
+        """The wanted rows as the system has them."""
+        written = artefacts[: self.manifests]
+        listed = self.listed if self.listed is not None else Listing(manifest.rows_of(written))
+        return listed.matching(self.wanted)
+
+
+@dataclass(frozen=True, eq=False)
+class SelectAudio(Choice):
+    """The audio of rows."""
+
+    def content(self) -> str:
+        """Digest of what is chosen, where the rows are given; else ''."""
+        if self.listed is None:
+            return ""
+        return digest([[sha256] for sha256 in self.listed.digests(self.wanted)])
+
+    def __call__(self, artefacts: Sequence[Artefact]) -> Given:
+        return rows(self.chosen(artefacts))
+
+
+@dataclass(frozen=True, eq=False)
+class SelectVectors(Choice):
+    """The vectors of whole utterances; the artefacts after the manifests hold features by digest of the audio."""
+
+    def __call__(self, artefacts: Sequence[Artefact]) -> Given:
+        found = self.chosen(artefacts)
+        tables = [vectors.read(made.path(FEATURES), made.digest) for made in artefacts[self.manifests :]]
+        place = {name: (number, row) for number, table in enumerate(tables) for name, row in table.row.items()}
+        places = [place[sha] for sha in found["sha256"]]
+        chosen = vectors.gather(tables, places, list(found["utterance"]), list(found["speaker"]))
+        return Given(vectors.content(chosen), chosen)
+
+
+@dataclass(frozen=True, eq=False)
+class SelectPieces(Choice):
+    """The vectors of all pieces of utterances; ids are ``UTTERANCE#0, #1, ...``."""
+
+    def __call__(self, artefacts: Sequence[Artefact]) -> Given:
+        found = self.chosen(artefacts)
+        tables = [vectors.read(made.path(FEATURES), made.digest) for made in artefacts[self.manifests :]]
+        places: dict[str, list[tuple[int, int]]] = {}
+        for number, table in enumerate(tables):
+            for name, row in table.row.items():
+                places.setdefault(name.partition("#")[0], []).append((number, row))
+        held = [
+            (f"{utterance}#{order}", speaker, place)
+            for utterance, speaker, sha in zip(found["utterance"], found["speaker"], found["sha256"])
+            for order, place in enumerate(places[sha])
+        ]
+        chosen = vectors.gather(tables, [entry[2] for entry in held], [e[0] for e in held], [e[1] for e in held])
+        return Given(vectors.content(chosen), chosen)
+
+
+@dataclass(frozen=True, eq=False)
+class SelectSegments:
+    """The segments of all speakers as one table; the artefacts are in the order of the speakers."""
+
+    speakers: tuple[str, ...]
+
+    def digest(self) -> str:
+        """Digest of all that the choice depends on beside the artefacts."""
+        return digest(type(self).__name__, code.collect_versions((__name__,)), self.speakers)
+
+    def __call__(self, artefacts: Sequence[Artefact]) -> Given:
+        tables = [vectors.read(made.path(FEATURES), made.digest) for made in artefacts]
+        ids: list[str] = []
+        owners: list[str] = []
+        places: list[tuple[int, int]] = []
+        for number, (speaker, table) in enumerate(zip(self.speakers, tables, strict=True)):
+            ids += [f"{speaker}#{name}" for name in table.ids]
+            owners += [speaker] * len(table.ids)
+            places += [(number, row) for row in range(len(table.ids))]
+        chosen = vectors.gather(tables, places, ids, owners)
+        return Given(vectors.content(chosen), chosen)
