@@ -23,7 +23,7 @@ from pydantic import ValidationError
 
 from pipeline import contracts
 from pipeline.contracts import ComponentSettings, Feature, Training, Utterance, Weights
-from pipeline.datasets.synthetic import speaker, utterance
+from pipeline.datasets.synthetic import make_speaker, make_utterance
 from pipeline.engine.code import read_version
 from pipeline.errors import Fault, ModelMissing
 from pipeline.registry import ROOMS, Kind, component, names
@@ -407,7 +407,7 @@ VALUES = [
 def voices(rate: int) -> list[np.ndarray]:
     """Four pieces of synthetic speech of different lengths, float32 [n]."""
     return [
-        np.asarray(utterance(speaker(11, who), 11, who, seconds, rate).wave, np.float32)
+        np.asarray(make_utterance(make_speaker(11, who), 11, who, seconds, rate).wave, np.float32)
         for who, seconds in enumerate((1.9, 0.7, 3.1, 1.3))
     ]
 

@@ -186,7 +186,7 @@ class Preparation:
 
     def trimmed(self, wave: np.ndarray) -> np.ndarray:
         """A recording without what is dropped, at its own rate."""
-        return audio.without_zeros_at_ends(wave) if self.trim_zeros else wave
+        return audio.trim_zeros(wave) if self.trim_zeros else wave
 
     def prepared(self, wave: np.ndarray, rate: int, target: int) -> np.ndarray:
         """A recording, float32 [n] at ``rate`` Hz, trimmed and then brought to ``target`` Hz."""

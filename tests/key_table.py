@@ -123,7 +123,7 @@ def prepared(trial_sets: str = "fm") -> Prepared:
         ]
         tried = [(m, f"{s}-{name}-{n}", m == s) for m in speakers for s in speakers for n in range(3)]
         if name[-1] in trial_sets:
-            sets[name] = trials.make(name, "x_enrolls", enrolled, tried, len(tried))
+            sets[name] = trials.make_trial_set(name, "x_enrolls", enrolled, tried, len(tried))
     theirs = manifest.assign(sha256=[digest("t8", one) for one in manifest["sha256"]])
     copies = {
         key: theirs[(theirs["role"] == "train") == (key.part == "training")].reset_index(drop=True)

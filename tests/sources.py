@@ -18,7 +18,7 @@ def roots() -> list[str]:
         module.name
         for room in (stages, products)
         for module in pkgutil.walk_packages(room.__path__, f"{room.__name__}.")
-        if module.name.endswith(".compute") or code.declared(module.name) is not None
+        if module.name.endswith(".compute") or code.read_version(module.name) is not None
     ]
     for kind in registry.ROOMS:
         if kind != "executors":

@@ -253,7 +253,7 @@ def test_what_is_heard_is_told_whatever_the_format_and_the_zeros_at_the_ends(
 
 
 def voiced(rate: int, name: str = "f") -> np.ndarray:
-    return synthetic.utterance(synthetic.speaker(1, 2 if name == "f" else 3), 1, 0, 1.5, rate).wave
+    return synthetic.make_utterance(synthetic.make_speaker(1, 2 if name == "f" else 3), 1, 0, 1.5, rate).wave
 
 
 @pytest.mark.parametrize("name", "fm")
@@ -284,13 +284,13 @@ def test_speech_of_8_khz_that_was_written_at_16_is_said_with_its_bandwidth(tmp_p
             audio.resample(audio.resample(voiced(16_000), 16_000, 8_000), 8_000, 16_000) if number else voiced(16_000)
         )
         soundfile.write(tmp_path / f"u{number}.wav", wave, 16_000, subtype="PCM_16")
-    found = {path: probing.probe(path) for path in sorted(tmp_path.glob("*.wav"))}
-    (note,) = probing.notes(found)
+    found = {path: probing.probe_file(path) for path in sorted(tmp_path.glob("*.wav"))}
+    (note,) = probing.describe_probes(found)
     assert (
         note.startswith("3 of 4 files are written at 16 kHz or more and hold nothing above 4.0 kHz")
         and "u0" not in note
     )
-    assert probing.notes({path: one for path, one in found.items() if path.stem == "u0"}) == []
+    assert probing.describe_probes({path: one for path, one in found.items() if path.stem == "u0"}) == []
 
 
 def test_a_survey_says_what_loading_gives(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -386,7 +386,7 @@ def test_the_header_is_the_one_that_was_agreed_on(tmp_path: Path) -> None:
 @pytest.mark.parametrize("old", [True, False])
 def test_what_is_decoded_is_what_has_the_digest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, old: bool) -> None:
     """A file of long ago, and one of a moment ago, of which the clock may not tell whether it changed."""
-    path, real, tries = tmp_path / "a.wav", decoding._decoded, 0
+    path, real, tries = tmp_path / "a.wav", decoding._decode_file, 0
     waves = [np.full(100, level, np.float32) for level in (0.25, 0.5)]
 
     def write(wave: np.ndarray) -> str:
@@ -414,5 +414,5 @@ def test_what_is_decoded_is_what_has_the_digest(tmp_path: Path, monkeypatch: pyt
         return found
 
     # Overwritten while it is decoded, and restored at once: it is decoded again.
-    monkeypatch.setattr(decoding, "_decoded", meanwhile)
+    monkeypatch.setattr(decoding, "_decode_file", meanwhile)
     assert np.array_equal(audio.load(path, sound)[0], waves[0]) and tries == 2

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from pipeline import audio, containers
-from pipeline.datasets.probe import Probe, probe, within
+from pipeline.datasets.probe import Probe, limit_length, probe_file
 from pipeline.errors import DataError
 from tests import sounds
 from tests.sounds import KINDS, RATE, noise
@@ -24,7 +24,7 @@ TOLERANCE = {"WAV MS_ADPCM": 0.02, "RIFX": 1e-4, "OGG OPUS": math.inf}
 def looked_at(tmp_path: Path, content: bytes) -> tuple[Probe, Path]:
     path = tmp_path / "a.audio"
     path.write_bytes(content)
-    return probe(path), path
+    return probe_file(path), path
 
 
 def read(tmp_path: Path, content: bytes) -> np.ndarray:
@@ -246,15 +246,15 @@ def test_more_channels_than_microphones_are_refused(tmp_path: Path, channels: in
 
 def test_a_limit_of_length_is_no_part_of_what_is_kept(tmp_path: Path) -> None:
     found, path = looked_at(tmp_path, sounds.encoded("WAV", "PCM_16", noise(2 * RATE)))
-    short = probe(path, 1.0)
+    short = probe_file(path, 1.0)
     assert (found.kind, short.kind, short.lasting) == ("", "too-long", False)
-    assert within(found, path, 1.0) == short and within(found, path, 2.0) == found
+    assert limit_length(found, path, 1.0) == short and limit_length(found, path, 2.0) == found
     for file in (
         sounds.open_flac(sounds.encoded("FLAC", "PCM_16", noise(2 * RATE))),
         sounds.uncounted(sounds.mp3(noise(2 * RATE))),
     ):
         path.write_bytes(file)
-        assert probe(path, 1.0).kind == "too-long" and probe(path, 3.0).kind == ""
+        assert probe_file(path, 1.0).kind == "too-long" and probe_file(path, 3.0).kind == ""
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc, makes a file with a hole")
@@ -281,10 +281,10 @@ def test_headers_that_promise_much_take_no_memory(tmp_path: Path) -> None:
 import contextlib, resource, sys
 from pathlib import Path
 from pipeline import audio, errors
-from pipeline.datasets.probe import probe
+from pipeline.datasets.probe import probe_file
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 for path in sorted(Path(sys.argv[1]).iterdir()):
-    assert probe(path, 4 * 3600).kind in ("bad-audio", "too-long"), path
+    assert probe_file(path, 4 * 3600).kind in ("bad-audio", "too-long"), path
     if not path.name.startswith("hole"):
         with contextlib.suppress(errors.DataError):
             audio.load(path)

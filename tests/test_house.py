@@ -114,13 +114,13 @@ SCRIPTS = "what the scripts of a challenge scored with, as tables of its score f
 WORD = "the word has another meaning there"
 MENTIONS: dict[tuple[Kind, str], dict[str, str]] = {
     ("extractors", "ecapa"): {
-        "pipeline/datasets/scores/folders.py": SCRIPTS,
+        "pipeline/datasets/scores/discovery.py": SCRIPTS,
         "pipeline/evaluation/application.py": MESSAGE,
         "pipeline/evaluation/discovered_models.py": MESSAGE,
     },
     ("extractors", "xvector"): {
-        "pipeline/datasets/scores/folders.py": SCRIPTS,
-        "pipeline/datasets/vpc/vectors.py": f"{WORD}: a file of Kaldi",
+        "pipeline/datasets/scores/discovery.py": SCRIPTS,
+        "pipeline/datasets/vpc/models.py": f"{WORD}: a file of Kaldi",
         "pipeline/evaluation/application.py": MESSAGE,
         "pipeline/evaluation/discovered_models.py": MESSAGE,
         "pipeline/extractors/campplus/network.py": f"{WORD}: a part of 3D-Speaker's network, by its name there",
@@ -145,8 +145,8 @@ MENTIONS: dict[tuple[Kind, str], dict[str, str]] = {
         "pipeline/backends/_adaptation.py": MESSAGE,
         "pipeline/backends/plda/model.py": MESSAGE,
         "pipeline/backends/wccn.py": MESSAGE,
-        "pipeline/datasets/scores/folders.py": SCRIPTS,
-        "pipeline/datasets/scores/layout.py": f"{WORD}: a column of other people's score files",
+        "pipeline/datasets/scores/discovery.py": SCRIPTS,
+        "pipeline/datasets/scores/columns.py": f"{WORD}: a column of other people's score files",
         "pipeline/conformance.py": f"{WORD}: how vectors are compared",
         "pipeline/contracts.py": f"{WORD}: how an extractor's vectors are ranked",
         "pipeline/products/checks/words.py": f"{WORD}: a similarity",
@@ -189,9 +189,9 @@ MENTIONS: dict[tuple[Kind, str], dict[str, str]] = {
         "pipeline/nets/finetunable.py": "what adapts an extractor with weights where the configuration names another trainer",
     },
     ("backends", "plda"): {
-        "pipeline/datasets/scores/folders.py": SCRIPTS,
+        "pipeline/datasets/scores/discovery.py": SCRIPTS,
         "pipeline/datasets/vpc/layout.py": f"{WORD}: a file of Kaldi",
-        "pipeline/datasets/vpc/vectors.py": f"{WORD}: a file of Kaldi",
+        "pipeline/datasets/vpc/models.py": f"{WORD}: a file of Kaldi",
         "pipeline/evaluation/discovered_models.py": MESSAGE,
     },
     ("executors", "local"): {
@@ -297,9 +297,9 @@ ATTACKERS = sorted(path.stem for path in (ROOT / "conf" / "attacker").glob("*.ya
 # Beside examples in messages, findings speak of the strongest of the usual attackers unless they are told of another one,
 # and folders of score files are those of the usual attackers.
 SAID = {
-    "ignorant": {"pipeline/stages/training/plan.py", "pipeline/datasets/scores/folders.py"},
-    "lazy_informed": {"pipeline/datasets/scores/folders.py"},
-    "semi_informed": {"pipeline/products/checks/words.py", "pipeline/datasets/scores/folders.py"},
+    "ignorant": {"pipeline/stages/training/plan.py", "pipeline/datasets/scores/discovery.py"},
+    "lazy_informed": {"pipeline/datasets/scores/discovery.py"},
+    "semi_informed": {"pipeline/products/checks/words.py", "pipeline/datasets/scores/discovery.py"},
     "recipe=demo": {"pipeline/cli/__init__.py"},
     "recipe=kaldi": {"pipeline/cli/__init__.py"},
 }

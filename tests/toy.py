@@ -23,8 +23,8 @@ SECONDS = (0.9, 1.6, 3.2)  # one duration band each, so that a corpus has severa
 
 def wav(folder: Path, speaker: int, number: int, seconds: float) -> tuple[str, str, Path]:
     """Write one utterance; its id, speaker and path."""
-    who = synthetic.speaker(SEED, speaker)
-    made = synthetic.utterance(who, SEED, number, seconds)
+    who = synthetic.make_speaker(SEED, speaker)
+    made = synthetic.make_utterance(who, SEED, number, seconds)
     name = f"{who.id}-{number:02d}"
     path = folder / "wav" / f"{name}.wav"
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -37,7 +37,7 @@ def corpus(root: Path, speakers: int = 8, utterances: int = 6) -> Path:
     lines: dict[str, dict[str, list[str]]] = {}
     models: dict[str, list[str]] = {"f": [], "m": []}
     for index in range(speakers):
-        sex = synthetic.speaker(SEED, index).sex
+        sex = synthetic.make_speaker(SEED, index).sex
         for number in range(utterances):
             name, speaker, path = wav(root, index, number, SECONDS[number % 3])
             which = "toy_enrolls" if number < utterances // 2 else f"toy_trials_{sex}"
@@ -50,7 +50,7 @@ def corpus(root: Path, speakers: int = 8, utterances: int = 6) -> Path:
                 tables["spk2gender"].append(f"{speaker} {sex}")
             if which == "toy_enrolls":
                 tables["enrolls"].append(name)
-        models[sex].append(synthetic.speaker(SEED, index).id)
+        models[sex].append(synthetic.make_speaker(SEED, index).id)
     for sex, names in models.items():
         tables = lines[f"toy_trials_{sex}"]
         tables["trials"] = [

@@ -3,15 +3,57 @@
 A waveform is a float32 array [n] with full scale 1. Several channels are mixed to their mean.
 """
 
-from pipeline.audio.decoding import Changed, load
-from pipeline.audio.opening import BLOCK, EXTENSIONS, HIGHEST_RATE, LOWEST_RATE, MOST_CHANNELS, regular
-from pipeline.audio.rates import RESAMPLER, Resampler, resample, segment_borders, uniform_segments
-from pipeline.audio.silence import DIGITAL_SILENCE_MS, without_zeros_at_ends, zeros_at_ends
-from pipeline.audio.surveying import CANCELLED, CLIPPED_RUN, CUT_DB, NOTHING_DB, Survey, TooLong, survey, too_long
+from pipeline.audio.decoding import (
+    BLOCK,
+    EXTENSIONS,
+    HIGHEST_RATE,
+    LOWEST_RATE,
+    MOST_CHANNELS,
+    Changed,
+    load,
+    open_regular,
+)
+from pipeline.audio.rates import RESAMPLER, Resampler, cut_uniformly, resample, uniform_segments
+from pipeline.audio.surveying import (
+    CANCELLED,
+    CLIPPED_RUN,
+    CUT_DB,
+    DIGITAL_SILENCE_MS,
+    NOTHING_DB,
+    Survey,
+    TooLong,
+    count_zeros_at_ends,
+    explain_too_long,
+    survey,
+    trim_zeros,
+)
 from pipeline.audio.writing import Subtype, write
 
 __all__ = [
-    "BLOCK", "CANCELLED", "CLIPPED_RUN", "CUT_DB", "DIGITAL_SILENCE_MS", "EXTENSIONS", "HIGHEST_RATE", "LOWEST_RATE", "MOST_CHANNELS",
-    "NOTHING_DB", "RESAMPLER", "Changed", "Resampler", "Subtype", "Survey", "TooLong", "load", "regular", "resample", "segment_borders",
-    "survey", "too_long", "uniform_segments", "without_zeros_at_ends", "write", "zeros_at_ends",
+    "BLOCK",
+    "CANCELLED",
+    "CLIPPED_RUN",
+    "CUT_DB",
+    "DIGITAL_SILENCE_MS",
+    "EXTENSIONS",
+    "HIGHEST_RATE",
+    "LOWEST_RATE",
+    "MOST_CHANNELS",
+    "NOTHING_DB",
+    "RESAMPLER",
+    "Changed",
+    "Resampler",
+    "Subtype",
+    "Survey",
+    "TooLong",
+    "count_zeros_at_ends",
+    "cut_uniformly",
+    "explain_too_long",
+    "load",
+    "open_regular",
+    "resample",
+    "survey",
+    "trim_zeros",
+    "uniform_segments",
+    "write",
 ]  # fmt: skip

@@ -14,14 +14,23 @@ from scipy import fft
 from pipeline.audio.rates import resample
 
 RATE = 8_000
+
+
 BAND_HZ = (300.0, 3_400.0)
 """What every channel and coding of speech keeps, telephones too."""
+
+
 LONGEST_SECONDS = 600.0
 """So much of the start of each recording is compared."""
 
+
 # The peak may lie between two samples: the correlation is interpolated by a windowed sinc over so many samples on either side.
 _REACH, _STEPS = 32, 8
+
+
 _PLACES = np.arange(-_REACH, _REACH + 1) - np.arange(-_STEPS, _STEPS + 1)[:, None] / _STEPS
+
+
 _SINC = np.sinc(_PLACES) * np.cos(np.pi * _PLACES / (2 * _REACH + 4)) ** 2
 
 
@@ -39,7 +48,7 @@ def peak_correlation(first: np.ndarray, first_rate: int, second: np.ndarray, sec
         0 to 1; 0 where one of them has nothing in the band.
     """
     spectra = []
-    waves = [_reduced(first, first_rate), _reduced(second, second_rate)]
+    waves = [_reduce_wave(first, first_rate), _reduce_wave(second, second_rate)]
     length = fft.next_fast_len(sum(map(len, waves)), real=True)
     low, high = (round(edge * length / RATE) for edge in BAND_HZ)
     for wave in waves:
@@ -56,7 +65,7 @@ def peak_correlation(first: np.ndarray, first_rate: int, second: np.ndarray, sec
     return min(1.0, peak / float(np.sqrt(energies[0] * energies[1])))
 
 
-def _reduced(wave: np.ndarray, rate: int) -> np.ndarray:
+def _reduce_wave(wave: np.ndarray, rate: int) -> np.ndarray:
     """The start of a recording at :data:`RATE`, at a peak of one, so that no energy is lost in rounding."""
     made = resample(wave[: round(LONGEST_SECONDS * rate)], rate, RATE)
     return made / max(float(np.abs(made).max(initial=0.0)), 1e-9)

@@ -17,6 +17,7 @@ import numpy as np
 Resampler = Literal["soxr_hq", "torchaudio_sinc"]
 """Ways to change the sampling rate: libsoxr's HQ recipe, or ``torchaudio.functional.resample`` with its defaults."""
 
+
 RESAMPLER: Resampler = "soxr_hq"
 
 
@@ -35,17 +36,21 @@ def resample(wave: np.ndarray, rate: int, target: int, resampler: Resampler = RE
     wave = np.ascontiguousarray(wave, dtype=np.float32)
     if rate == target or len(wave) == 0:
         return wave
-    return _sinc(wave, rate, target) if resampler == "torchaudio_sinc" else _soxr(wave, rate, target)
+    return (
+        _resample_torchaudio(wave, rate, target)
+        if resampler == "torchaudio_sinc"
+        else _resample_soxr(wave, rate, target)
+    )
 
 
-def _sinc(wave: np.ndarray, rate: int, target: int) -> np.ndarray:
+def _resample_torchaudio(wave: np.ndarray, rate: int, target: int) -> np.ndarray:
     import torch
     from torchaudio.functional import resample as sinc
 
     return np.asarray(sinc(torch.from_numpy(wave), rate, target).numpy(), dtype=np.float32)
 
 
-def _soxr(wave: np.ndarray, rate: int, target: int) -> np.ndarray:
+def _resample_soxr(wave: np.ndarray, rate: int, target: int) -> np.ndarray:
     import soxr
 
     made = np.asarray(soxr.resample(wave, rate, target, quality="HQ"), dtype=np.float32)
@@ -54,7 +59,7 @@ def _soxr(wave: np.ndarray, rate: int, target: int) -> np.ndarray:
     return made[:wanted] if len(made) >= wanted else np.pad(made, (0, wanted - len(made)))
 
 
-def segment_borders(files: Sequence[tuple[int, int]], count: int) -> list[list[tuple[int, int, int]]]:
+def cut_uniformly(files: Sequence[tuple[int, int]], count: int) -> list[list[tuple[int, int, int]]]:
     """Cut joined files, given as (samples, rate), into ``count`` uniform segments of [(place, start, stop)].
 
     Times are integers in units that every rate divides, so borders are exact, and no sample is lost or used twice.
@@ -90,7 +95,7 @@ def uniform_segments(
     """
     rate = recordings[0][1]
     waves = []
-    for cut in segment_borders([(len(wave), own) for wave, own in recordings], count):
+    for cut in cut_uniformly([(len(wave), own) for wave, own in recordings], count):
         pieces = [
             resample(recordings[place][0][start:stop], recordings[place][1], rate, resampler)
             for place, start, stop in cut

@@ -8,10 +8,11 @@ from typing import Literal
 
 import numpy as np
 
-from pipeline.audio.opening import BLOCK
+from pipeline.audio.decoding import BLOCK
 from pipeline.errors import DataError
 
 Subtype = Literal["FLOAT", "PCM_16", "PCM_24"]
+
 
 _PCM, _IEEE_FLOAT = 1, 3
 
@@ -41,7 +42,7 @@ def write(path: Path, wave: np.ndarray, rate: int, subtype: Subtype = "FLOAT") -
         extension, fact = struct.pack("<H", 0), struct.pack("<4sII", b"fact", 4, len(wave))
     else:
         tag, width = _PCM, 2 if subtype == "PCM_16" else 3
-        data = _integers(wave, width)
+        data = _to_integers(wave, width)
         extension, fact = b"", b""
     frame = channels * width
     form = struct.pack("<HHIIHH", tag, channels, rate, rate * frame, frame, 8 * width) + extension
@@ -55,7 +56,7 @@ def write(path: Path, wave: np.ndarray, rate: int, subtype: Subtype = "FLOAT") -
         stream.write(padding)
 
 
-def _integers(wave: np.ndarray, width: int) -> np.ndarray:
+def _to_integers(wave: np.ndarray, width: int) -> np.ndarray:
     """Samples as little-endian integers of 2 or 3 bytes: int16 of the same shape, or the bytes [..., 3] of each."""
     full = 1 << (8 * width - 1)
     data = np.empty(wave.shape, "<i2") if width == 2 else np.empty((*wave.shape, 3), np.uint8)

@@ -18,8 +18,7 @@ import numpy as np
 
 from pipeline.contracts import Choice, ComponentSettings, Enrolment, numeric
 from pipeline.errors import DataError
-from pipeline.protocol.held_out import FEWEST, held_out
-from pipeline.protocol.held_out_pairs import pairs
+from pipeline.protocol.held_out import FEWEST, hold_out_speakers, pair_held_out
 
 VERSION = "back end adaptation 1"
 
@@ -87,8 +86,8 @@ def _highest(scores: np.ndarray, top: int) -> tuple[np.ndarray, np.ndarray]:
 
 def choice_among(speakers: Sequence[str]) -> Choice:
     """What a back end chooses by that was told nothing but the speakers [n] of its vectors: every fifth of them, whatever the sex."""
-    held = held_out(speakers)
-    return pairs([f"{row:09d}" for row in range(len(speakers))], speakers, held).choice(speakers, held)
+    held = hold_out_speakers(speakers)
+    return pair_held_out([f"{row:09d}" for row in range(len(speakers))], speakers, held).choice(speakers, held)
 
 
 def check_training(count: int, what: str, as_norm: AsNorm | None) -> None:

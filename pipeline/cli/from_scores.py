@@ -14,8 +14,8 @@ from pipeline import metrics
 from pipeline.cli import score_disclosure, score_order
 from pipeline.cli.score_report import Report, check_output, warn, write
 from pipeline.datasets.scores import joins as score_joins
-from pipeline.datasets.scores.files import Array
-from pipeline.datasets.scores.joins import Joined
+from pipeline.datasets.scores.joins import JoinedTrials
+from pipeline.datasets.scores.score_table import Array
 from pipeline.errors import ConfigError, DataError
 from pipeline.metrics import MetricError, Undefined
 from pipeline.seeds import generator
@@ -175,10 +175,10 @@ def _negated(options: argparse.Namespace, names: Sequence[str]) -> list[str]:
     return given or list(names)
 
 
-def _joined(options: argparse.Namespace, report: Report, *names: str) -> Joined:
+def _joined(options: argparse.Namespace, report: Report, *names: str) -> JoinedTrials:
     """The scores of these options, joined to the trials, none of them the wrong way round."""
     negated = _negated(options, names)
-    joined = score_joins.trials(
+    joined = score_joins.join_trials(
         [getattr(options, name) for name in names],
         options.trials,
         options.utt2spk,
@@ -192,7 +192,7 @@ def _joined(options: argparse.Namespace, report: Report, *names: str) -> Joined:
     return joined
 
 
-def _with_speakers(options: argparse.Namespace, joined: Joined, report: Report) -> list[metrics.Trials]:
+def _with_speakers(options: argparse.Namespace, joined: JoinedTrials, report: Report) -> list[metrics.Trials]:
     """The trials of each system with their speakers; none, with the reason, where there is nothing over speakers."""
     off = _off(options, joined)
     if off or joined.enrolled is None or joined.spoken is None:
@@ -202,12 +202,12 @@ def _with_speakers(options: argparse.Namespace, joined: Joined, report: Report) 
     return [metrics.Trials(scores, enrolled, spoken) for scores in joined.scores]
 
 
-def _off(options: argparse.Namespace, joined: Joined) -> str:
+def _off(options: argparse.Namespace, joined: JoinedTrials) -> str:
     """Why there is nothing over speakers, or empty."""
     return joined.reason if options.replicates else _OFF
 
 
-def _counts(joined: Joined, report: Report) -> None:
+def _counts(joined: JoinedTrials, report: Report) -> None:
     report.put(("n_target",), int(np.count_nonzero(joined.is_target)))
     report.put(("n_nontarget",), int(np.count_nonzero(~joined.is_target)))
 
@@ -352,7 +352,7 @@ def _values(target: Array, nontarget: Array) -> dict[str, float]:
 
 
 def _vsm(options: argparse.Namespace, report: Report) -> None:
-    utterances = score_joins.listed(options.utt2spk, report.note)
+    utterances = score_joins.read_speakers(options.utt2spk, report.note)
     names = sorted(set(utterances.speakers))
     code = {name: k for k, name in enumerate(names)}
     codes = np.array([code[speaker] for speaker in utterances.speakers])
@@ -360,7 +360,7 @@ def _vsm(options: argparse.Namespace, report: Report) -> None:
     needed = index[:, None] < index if options.pairing == "vpc2020" else index[:, None] != index
     negated = _negated(options, CONDITIONS)
     scores = {
-        condition: score_joins.matrix(
+        condition: score_joins.join_matrix(
             getattr(options, condition), utterances, utterances, needed,
             distance=condition in negated, strict=options.strict, note=report.note, tell=warn,
         )
@@ -402,11 +402,13 @@ def _vsm(options: argparse.Namespace, report: Report) -> None:
 
 
 def _srd(options: argparse.Namespace, report: Report) -> None:
-    inputs, references = (score_joins.listed(path, report.note) for path in (options.input2spk, options.reference2spk))
+    inputs, references = (
+        score_joins.read_speakers(path, report.note) for path in (options.input2spk, options.reference2spk)
+    )
     truth = metrics.true_references(inputs.speakers, references.speakers)
     needed = np.ones((len(inputs.ids), len(references.ids)), dtype=np.bool_)
     negated = _negated(options, ("scores",))
-    similarity = score_joins.matrix(
+    similarity = score_joins.join_matrix(
         options.scores,
         inputs,
         references,

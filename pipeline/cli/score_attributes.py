@@ -11,7 +11,7 @@ import numpy as np
 from pipeline import metrics
 from pipeline.cli.score_report import Report
 from pipeline.datasets.scores import joins
-from pipeline.datasets.scores.files import Array
+from pipeline.datasets.scores.score_table import Array
 from pipeline.errors import DataError
 from pipeline.metrics import MetricError, Undefined
 
@@ -81,7 +81,7 @@ def of_utterances(report: Report, attack: Attack, path: Path, slope: float | Arr
 
 
 def _table(report: Report, path: Path) -> dict[str, str]:
-    found = joins.listed(path, report.note)
+    found = joins.read_speakers(path, report.note)
     return dict(zip(found.ids, found.speakers))
 
 

@@ -15,7 +15,7 @@ from pipeline.cli import score_attributes, score_order
 from pipeline.cli.score_attributes import Attack
 from pipeline.cli.score_report import Report, warn
 from pipeline.datasets.scores import joins as score_joins
-from pipeline.datasets.scores.files import Array
+from pipeline.datasets.scores.score_table import Array
 from pipeline.errors import ConfigError, DataError
 from pipeline.metrics import Undefined
 from pipeline.seeds import generator
@@ -129,14 +129,14 @@ def _attack(options: argparse.Namespace, report: Report, prefix: str, negated: C
     scores, of_inputs, of_references = (
         getattr(options, prefix + name) for name in ("scores", "input2spk", "reference2spk")
     )
-    inputs, references = (score_joins.listed(path, report.note) for path in (of_inputs, of_references))
+    inputs, references = (score_joins.read_speakers(path, report.note) for path in (of_inputs, of_references))
     column = {speaker: k for k, speaker in enumerate(references.speakers)}
     # Refuses speakers with two candidates.
     metrics.true_references([], references.speakers)
     own = np.array([column.get(speaker, -1) for speaker in inputs.speakers], dtype=np.int64)
     kept = own >= 0
     needed = np.repeat(kept[:, None], len(references.ids), axis=1)
-    found = score_joins.matrix(
+    found = score_joins.join_matrix(
         scores,
         inputs,
         references,
@@ -145,7 +145,7 @@ def _attack(options: argparse.Namespace, report: Report, prefix: str, negated: C
         # Scores of trials that are left out are told in a note; nothing else asks for them.
         strict=options.strict and bool(kept.all()),
         note=report.note,
-        tell=warn if kept.all() else score_joins.silent,
+        tell=warn if kept.all() else score_joins.ignore_note,
     )
     if not kept.any():
         raise DataError(

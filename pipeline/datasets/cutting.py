@@ -25,19 +25,25 @@ from typing import BinaryIO, NamedTuple
 import numpy as np
 
 from pipeline import audio, files
-from pipeline.audio.opening import blocks, opened
-from pipeline.datasets.corpus import Listed, Listing
-from pipeline.datasets.known import KnownFiles
-from pipeline.datasets.looking import RACY_NS
+from pipeline.audio.decoding import open_stream, read_blocks
+from pipeline.datasets.audio_cache import AudioCache
+from pipeline.datasets.listings import Listing, Utterance
+from pipeline.datasets.parallel import RACY_NS
 from pipeline.names import few
 from pipeline.seeds import digest
 
 VERSION = "extracted utterances 1"
 
-_FILE = re.compile(r"(.+)\.([0-9a-f]{64})\.(?:wav|flac)")
+
+_FILE_NAME = re.compile(r"(.+)\.([0-9a-f]{64})\.(?:wav|flac)")
+
+
 _STALE_SECONDS = 24 * 3600
+
+
 _WIDTHS: dict[str, audio.Subtype] = dict.fromkeys(("PCM_S8", "PCM_U8", "PCM_16"), "PCM_16") | {"PCM_24": "PCM_24"}  # type: ignore[assignment]
 """Subtypes that integers hold; of any other, what is decoded is kept as it is: 32-bit floating point."""
+
 
 log = logging.getLogger(__name__)
 
@@ -54,7 +60,7 @@ class Part(NamedTuple):
         return f"{self.start}-{self.stop}" + (f"-{self.channel}" if self.channel >= 0 else "")
 
 
-def write(listing: Listing, folder: Path | None, threads: int, known: KnownFiles) -> None:
+def write_parts(listing: Listing, folder: Path | None, threads: int, known: AudioCache) -> None:
     """Have each row of a listing that is a place in an archive or a segment name a file of its own, and write what is missing.
 
     Args:
@@ -71,8 +77,8 @@ def write(listing: Listing, folder: Path | None, threads: int, known: KnownFiles
         return
     if folder is None:
         raise ValueError("segments and places in archives need a folder to be written to")
-    taken = _from_archives(listing, folder, known)
-    cut = _from_recordings(listing, folder, threads, known)
+    taken = _take_from_archives(listing, folder, known)
+    cut = _cut_recordings(listing, folder, threads, known)
     made = {path for path in (*taken, *cut) if path.is_file()}
     size = sum(path.stat().st_size for path in made)
     if made:
@@ -88,7 +94,7 @@ def write(listing: Listing, folder: Path | None, threads: int, known: KnownFiles
 # Archives ------------------------------------------------------------------------------------------------------------
 
 
-def _from_archives(listing: Listing, folder: Path, known: KnownFiles) -> list[Path]:
+def _take_from_archives(listing: Listing, folder: Path, known: AudioCache) -> list[Path]:
     """Name the file of each place in an archive; what does not lie there is a fault."""
     places: dict[Path, set[int]] = defaultdict(set)
     for row in listing.utterances:
@@ -110,16 +116,16 @@ def _from_archives(listing: Listing, folder: Path, known: KnownFiles) -> list[Pa
     return [made for several in found.values() for made in several.values() if isinstance(made, Path)]
 
 
-def _offset(row: Listed) -> int | None:
+def _offset(row: Utterance) -> int | None:
     return row.entry.offset if row.entry else None
 
 
-def _entries(archive: Path, offsets: Iterable[int], folder: Path, known: KnownFiles) -> dict[int, Path | str]:
+def _entries(archive: Path, offsets: Iterable[int], folder: Path, known: AudioCache) -> dict[int, Path | str]:
     """The file of each place in an archive, or what is wrong with the place."""
     made: dict[int, Path | str] = {}
     try:
-        home = _home(folder, "archive", _digest(archive, folder))
-        there = _there(home, [str(offset) for offset in offsets], known)
+        home = _make_folder(folder, "archive", _digest(archive, folder))
+        there = _find_files(home, [str(offset) for offset in offsets], known)
         with files.open_regular(archive) as stream:
             size = os.fstat(stream.fileno()).st_size
             for offset in sorted(offsets):
@@ -133,7 +139,7 @@ def _entries(archive: Path, offsets: Iterable[int], folder: Path, known: KnownFi
                 stream.seek(start)
                 content = stream.read(length)
                 ending = "flac" if content[:4] == b"fLaC" else "wav"
-                made[offset] = _kept(home, str(offset), ending, functools.partial(Path.write_bytes, data=content))
+                made[offset] = _keep_file(home, str(offset), ending, functools.partial(Path.write_bytes, data=content))
     except OSError as error:
         if error.filename is None or Path(str(error.filename)) != archive:
             raise
@@ -161,7 +167,7 @@ def _place(stream: BinaryIO, offset: int, size: int) -> tuple[int, int, str]:
 
 def _digest(archive: Path, folder: Path) -> str:
     """sha256 of a file, kept by its path, size, inode and times, where these have settled."""
-    state = _state(archive)
+    state = _read_file_state(archive)
     memory = folder / "archives" / digest(str(archive), state)
     with suppress(OSError, ValueError):
         said = memory.read_text("ascii")
@@ -169,7 +175,7 @@ def _digest(archive: Path, folder: Path) -> str:
             return said
     settled = time.time_ns() - max(state[-2:]) >= RACY_NS
     made = files.file_digest(archive)
-    if settled and _state(archive) == state:
+    if settled and _read_file_state(archive) == state:
         memory.parent.mkdir(parents=True, exist_ok=True)
         files.write_atomically(memory, made)
     return made
@@ -178,13 +184,13 @@ def _digest(archive: Path, folder: Path) -> str:
 # Segments ------------------------------------------------------------------------------------------------------------
 
 
-def _from_recordings(listing: Listing, folder: Path, threads: int, known: KnownFiles) -> list[Path]:
+def _cut_recordings(listing: Listing, folder: Path, threads: int, known: AudioCache) -> list[Path]:
     """Name the file of each segment; one that does not lie in its recording is a fault.
 
     A segment of a recording with a fault keeps the path of that: whoever reads the file says what is wrong with it.
     """
     found = known.probes((row.path for row in listing.utterances if row.path and row.segment), threads)
-    rows: list[Listed] = []
+    rows: list[Utterance] = []
     parts: list[Part | None] = []
     wanted: dict[Path, set[Part]] = defaultdict(set)
     over = 0
@@ -207,13 +213,13 @@ def _from_recordings(listing: Listing, folder: Path, threads: int, known: KnownF
         parts.append(part)
     if over:
         listing.notes.append(f"{over} segments end up to 0.5 s behind their recordings, and are taken to end with them")
-    _say_overlaps(listing, rows, parts)
+    _note_overlaps(listing, rows, parts)
     made: dict[tuple[Path, Part], Path] = {}
     # Nothing is written for data that are refused.
     if not listing.faults.found:
         with ThreadPoolExecutor(max(1, threads)) as pool:
             jobs = {
-                path: pool.submit(_cuts, path, found[path].sha256, several, folder, known)
+                path: pool.submit(_cut_recording, path, found[path].sha256, several, folder, known)
                 for path, several in wanted.items()
             }
             try:
@@ -228,7 +234,7 @@ def _from_recordings(listing: Listing, folder: Path, threads: int, known: KnownF
     return list(made.values())
 
 
-def _say_overlaps(listing: Listing, rows: Sequence[Listed], parts: Sequence[Part | None]) -> None:
+def _note_overlaps(listing: Listing, rows: Sequence[Utterance], parts: Sequence[Part | None]) -> None:
     """Say which segments share samples: a trial between them compares a recording with itself, in part."""
     by_recording: dict[tuple[Path | None, int], dict[str, Part]] = defaultdict(dict)
     for row, part in zip(rows, parts):
@@ -249,18 +255,20 @@ def _say_overlaps(listing: Listing, rows: Sequence[Listed], parts: Sequence[Part
         )
 
 
-def _cuts(recording: Path, sha256: str, parts: Iterable[Part], folder: Path, known: KnownFiles) -> dict[Part, Path]:
+def _cut_recording(
+    recording: Path, sha256: str, parts: Iterable[Part], folder: Path, known: AudioCache
+) -> dict[Part, Path]:
     """The file of each part of a recording."""
-    home = _home(folder, "recording", sha256)
-    there = _there(home, [part.name for part in parts], known)
+    home = _make_folder(folder, "recording", sha256)
+    there = _find_files(home, [part.name for part in parts], known)
     made = {part: there[part.name] for part in parts if part.name in there}
     lacking = sorted(set(parts) - set(made))
     if lacking:
-        before = _state(recording)
+        before = _read_file_state(recording)
         is_same = files.file_digest(recording) == sha256
         if is_same:
-            made |= _decoded(recording, lacking, home)
-        if not is_same or _state(recording) != before:
+            made |= _decode_parts(recording, lacking, home)
+        if not is_same or _read_file_state(recording) != before:
             known.doubt([recording])
             raise audio.Changed(
                 "a recording is not what it was when the data were read",
@@ -271,27 +279,27 @@ def _cuts(recording: Path, sha256: str, parts: Iterable[Part], folder: Path, kno
     return made
 
 
-def _decoded(recording: Path, parts: Sequence[Part], home: Path) -> dict[Part, Path]:
+def _decode_parts(recording: Path, parts: Sequence[Part], home: Path) -> dict[Part, Path]:
     """Decode a recording to its end, and write its parts, in the order in which they begin."""
     made: dict[Part, Path] = {}
-    with opened(recording) as sound:
+    with open_stream(recording) as sound:
         subtype, rate, place = _WIDTHS.get(sound.subtype, "FLOAT"), int(sound.samplerate), 0
         pieces: dict[Part, list[np.ndarray]] = {part: [] for part in parts}
-        for block, _ in blocks(sound, recording):
+        for block, _ in read_blocks(sound, recording):
             end = place + len(block)
             for part in [part for part in pieces if part.start < end]:
                 piece = block[max(part.start - place, 0) : part.stop - place]
                 pieces[part].append((piece if part.channel < 0 else piece[:, [part.channel]]).copy())
                 if part.stop <= end:
                     wave = np.concatenate(pieces.pop(part))
-                    made[part] = _kept(
+                    made[part] = _keep_file(
                         home, part.name, "wav", functools.partial(audio.write, wave=wave, rate=rate, subtype=subtype)
                     )
             place = end
     return made
 
 
-def _state(path: Path) -> tuple[int, ...]:
+def _read_file_state(path: Path) -> tuple[int, ...]:
     """By what a file is told to be as it was; the times in nanoseconds come last."""
     found = path.stat()
     return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
@@ -300,7 +308,7 @@ def _state(path: Path) -> tuple[int, ...]:
 # Files ---------------------------------------------------------------------------------------------------------------
 
 
-def _home(folder: Path, kind: str, sha256: str) -> Path:
+def _make_folder(folder: Path, kind: str, sha256: str) -> Path:
     """The folder for what comes out of one source; what a kill left there is removed after a day."""
     name = digest("taken out", VERSION, kind, sha256)
     home = folder / name[:2] / name
@@ -312,11 +320,11 @@ def _home(folder: Path, kind: str, sha256: str) -> Path:
     return home
 
 
-def _there(home: Path, names: Iterable[str], known: KnownFiles) -> dict[str, Path]:
+def _find_files(home: Path, names: Iterable[str], known: AudioCache) -> dict[str, Path]:
     """The files that are there, by what they are of; one that is not what its name says is removed."""
     wanted = set(names)
     found = {match[1]: (path, match[2]) for path in home.iterdir()
-             if (match := _FILE.fullmatch(path.name)) and match[1] in wanted}  # fmt: skip
+             if (match := _FILE_NAME.fullmatch(path.name)) and match[1] in wanted}  # fmt: skip
     probes = known.probes(path for path, _ in found.values())
     sound = {}
     for name, (path, sha256) in found.items():
@@ -329,7 +337,7 @@ def _there(home: Path, names: Iterable[str], known: KnownFiles) -> dict[str, Pat
     return sound
 
 
-def _kept(home: Path, name: str, ending: str, write: Callable[[Path], object]) -> Path:
+def _keep_file(home: Path, name: str, ending: str, write: Callable[[Path], object]) -> Path:
     """Write a file, and give it the name that says what it holds."""
     temporary = home / f".{uuid.uuid4().hex}"
     try:

@@ -4,27 +4,29 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from pipeline.datasets import attributes, corpus, cutting, folders, kaldi, librispeech, pipes, rendered
-from pipeline.datasets.corpus import Corpus, Listing
-from pipeline.datasets.known import NOTHING_KNOWN, KnownFiles
+from pipeline.datasets import corpus, cutting, kaldi, kaldi_folders, kaldi_tables, listings, pipes, trees
+from pipeline.datasets.audio_cache import NO_CACHE, AudioCache
+from pipeline.datasets.corpus import Corpus
+from pipeline.datasets.listings import Listing
 from pipeline.datasets.settings import DatasetSettings
+from pipeline.datasets.synthetic import FIRST_TRAIN, list_rendered
 from pipeline.datasets.vpc import importer as vpc
 
 
-def read(
+def read_data_set(
     settings: DatasetSettings,
     folder: Path | None = None,
     allow_partial: bool = False,
     threads: int = 1,
     training_alone: bool = False,
-    known: KnownFiles = NOTHING_KNOWN,
+    known: AudioCache = NO_CACHE,
     recordings: Path | None = None,
 ) -> Corpus:
     """Read and check a data set and its training set.
 
     Args:
         settings: which one.
-        folder: where a synthetic data set has been rendered (:func:`pipeline.datasets.rendered.write`); the others do not
+        folder: where a synthetic data set has been rendered (:func:`pipeline.datasets.synthetic.render_speech`); the others do not
             use it.
         allow_partial: leave out utterances whose own file has a fault.
         threads: files that are read at a time.
@@ -37,14 +39,14 @@ def read(
         DataError: with all faults.
     """
     listing = Listing()
-    root = add(settings, listing, folder, training_alone)
-    _say_commands(listing)
-    listing.attributes = attributes.read(listing, settings.attributes)
-    cutting.write(listing, recordings, threads, known)
-    return corpus.assemble(listing, root, allow_partial, threads, known)
+    root = list_data_set(settings, listing, folder, training_alone)
+    _note_commands(listing)
+    listing.attributes = kaldi_tables.read_attributes(listing, settings.attributes)
+    cutting.write_parts(listing, recordings, threads, known)
+    return corpus.assemble_corpus(listing, root, allow_partial, threads, known)
 
 
-def add(
+def list_data_set(
     settings: DatasetSettings, listing: Listing, folder: Path | None = None, training_alone: bool = False
 ) -> str | Path:
     """List a data set and its training set by their tables and names alone; where it lies. Arguments as of :func:`read`.
@@ -59,19 +61,22 @@ def add(
     if settings.is_rendered:
         if folder is None:
             raise ValueError("a synthetic data set needs the folder in which it was rendered")
-        rendered.add(settings, folder, listing)
+        add_synthetic(settings, folder, listing)
         return folder
     root = Path(settings.root).expanduser().absolute()
     if not settings.root or not root.is_dir():
         listing.faults.add("root", f"there is no folder '{settings.root}'", "dataset.root")
         listing.faults.stop(settings.root or "dataset.root")
-    {"kaldi": kaldi.add, "librispeech": librispeech.add, "folders": folders.add, "vpc": vpc.add}[settings.name](
-        settings, root, listing
-    )
+    {
+        "kaldi": kaldi.add_data_set,
+        "librispeech": trees.add_librispeech,
+        "folders": trees.add_folders,
+        "vpc": vpc.add_data_set,
+    }[settings.name](settings, root, listing)
     return root
 
 
-def _say_commands(listing: Listing) -> None:
+def _note_commands(listing: Listing) -> None:
     """Say how many files are read although a ``wav.scp`` has commands for them, and whether these would give less."""
     read = {
         row.path: row.entry for row in listing.utterances if row.path is not None and row.entry and row.entry.is_command
@@ -81,7 +86,7 @@ def _say_commands(listing: Listing) -> None:
     listing.notes.append(
         f"{len(read)} entries of wav.scp are commands that only decode a file; the files are read, no command is run"
     )
-    rounded = [path for path, entry in read.items() if pipes.rounds(entry, path)]
+    rounded = [path for path, entry in read.items() if pipes.rounds_samples(entry, path)]
     if rounded:
         listing.notes.append(
             f"{len(rounded)} of these commands would round samples to fewer bits than the file has, e.g. of {rounded[0]}; the files "
@@ -91,12 +96,26 @@ def _say_commands(listing: Listing) -> None:
 
 def _add_training(settings: DatasetSettings, listing: Listing) -> None:
     """List the training set ``settings.train``: a Kaldi set, a folder that holds one, or a tree with a folder a speaker."""
-    folder = Path(vpc.training(settings)).expanduser().absolute()
+    folder = Path(vpc.find_training_folder(settings)).expanduser().absolute()
     if not folder.is_dir():
         listing.faults.add("train", f"there is no folder '{settings.train}'", "dataset.train")
-    elif kaldi.holds_sets(folder):
+    elif kaldi_folders.holds_sets(folder):
         kaldi.add_training(settings, folder, listing)
     else:
-        files = librispeech.audio_files(folder)
-        tree = folders if settings.name == "folders" or folders.fits(folder, files) else librispeech
-        tree.add_training(settings, folder, files, listing)
+        files = trees.find_audio_files(folder)
+        is_plain = settings.name == "folders" or trees.is_folder_tree(folder, files)
+        add = trees.add_folders_training if is_plain else trees.add_librispeech_training
+        add(settings, folder, files, listing)
+
+
+def add_synthetic(settings: DatasetSettings, folder: Path, listing: Listing) -> None:
+    """List the rendered data set: ``synthetic_enrolls``, ``synthetic_trials_f``, ``synthetic_trials_m`` and, with the role
+    train, ``synthetic_train``, whose speakers are others, unless ``settings.train`` names another training set.
+    """
+    rows = list(list_rendered(settings, folder))
+    listings.add_halves(
+        listing, "synthetic", [row for index, _, _, row in rows if index < FIRST_TRAIN], settings.seed, str(folder)
+    )
+    if not settings.train:
+        listing.utterances += [row for index, _, _, row in rows if index >= FIRST_TRAIN]
+    listings.select_sets(listing, settings.sets, "dataset.sets")

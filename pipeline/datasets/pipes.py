@@ -12,11 +12,15 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 
-from pipeline.audio.opening import opened
+from pipeline.audio.decoding import open_stream
 from pipeline.errors import DataError
 
 _ARCHIVE = re.compile(r"(.+\.ark):(\d+)(\[.*\])?")
+
+
 _QUIET = re.compile(r"\s2>\s*/dev/null\s*$")
+
+
 _PROTOCOL = re.compile(r"[A-Za-z][A-Za-z0-9+.]*[:,]")
 
 
@@ -49,13 +53,13 @@ class _Refused(Exception):
     """Why a command is not one that only decodes a file."""
 
 
-def entry(text: str) -> Entry:
+def parse_entry(text: str) -> Entry:
     """What an entry is; it is not looked whether its file exists."""
     if text == "-":
         return Entry(why="the standard input", is_archive=True)
     if text.startswith("|") or text.endswith("|"):
         try:
-            return replace(_command(text), is_command=True)
+            return replace(_parse_command(text), is_command=True)
         except _Refused as error:
             return Entry(why=str(error), is_command=True)
     found = _ARCHIVE.fullmatch(text)
@@ -67,13 +71,13 @@ def entry(text: str) -> Entry:
     )
 
 
-def changed(one: Entry, path: Path) -> str:
+def describe_change(one: Entry, path: Path) -> str:
     """How a command would change its file beyond decoding it: '' if it would not, or if the file cannot be read (which others
     say)."""
     if one.rate is None and one.channels is None:
         return ""
     try:
-        with opened(path) as sound:
+        with open_stream(path) as sound:
             rate, channels = int(sound.samplerate), int(sound.channels)
     except DataError:
         return ""
@@ -84,18 +88,18 @@ def changed(one: Entry, path: Path) -> str:
     return ""
 
 
-def rounds(one: Entry, path: Path) -> bool:
+def rounds_samples(one: Entry, path: Path) -> bool:
     """Whether a command would round the samples of its file to fewer bits than they have."""
     if not one.bits:
         return False
     try:
-        with opened(path) as sound:
-            return _bits(sound.subtype) > one.bits
+        with open_stream(path) as sound:
+            return _count_bits(sound.subtype) > one.bits
     except DataError:
         return False
 
 
-def _bits(subtype: str) -> int:
+def _count_bits(subtype: str) -> int:
     """Bits that hold a sample as it is decoded; of floating point and of lossy codings, more than any integer has."""
     if subtype in ("ULAW", "ALAW", "IMA_ADPCM", "MS_ADPCM", "GSM610"):
         return 16
@@ -113,11 +117,13 @@ _MEANING = {
     **dict.fromkeys("(){}", "brackets"),
 }
 """What stands unquoted in a command and makes it more than a program with words."""
+
+
 _ORDINARY = re.compile(r"[\w ./:=,@%+\t-]*")
 """Most commands: their words are parted by blanks alone. A set to train on has a hundred thousand of them."""
 
 
-def words(text: str) -> list[str]:
+def split_words(text: str) -> list[str]:
     """The words of a simple command, as a POSIX shell tells them apart.
 
     Raises:
@@ -135,7 +141,7 @@ def words(text: str) -> list[str]:
                 found.append(word)
             word = None
         elif one in "'\"":
-            said, place = _quoted(text, place)
+            said, place = _read_quoted(text, place)
             word = (word or "") + said
         elif one == "\\":
             place += 1
@@ -152,7 +158,7 @@ def words(text: str) -> list[str]:
     return found if word is None else [*found, word]
 
 
-def _quoted(text: str, place: int) -> tuple[str, int]:
+def _read_quoted(text: str, place: int) -> tuple[str, int]:
     """What stands in quotes from a place on, and where they close."""
     quote, said = text[place], ""
     place += 1
@@ -171,10 +177,10 @@ def _quoted(text: str, place: int) -> tuple[str, int]:
 # Programs ------------------------------------------------------------------------------------------------------------
 
 
-def _command(text: str) -> Entry:
+def _parse_command(text: str) -> Entry:
     if text.startswith("|"):
         raise _Refused("a command that is written to")
-    given = words(_QUIET.sub("", text.rstrip("|")))
+    given = split_words(_QUIET.sub("", text.rstrip("|")))
     if not given:
         raise _Refused("no command")
     program = PurePosixPath(given[0]).name
@@ -189,7 +195,7 @@ def _command(text: str) -> Entry:
     return made
 
 
-def _taken(given: list[str], flags: Mapping[str, str], valued: Mapping[str, str]) -> dict[str, str]:
+def _take_options(given: list[str], flags: Mapping[str, str], valued: Mapping[str, str]) -> dict[str, str]:
     """The options that the words begin with, which are taken away, by their short names.
 
     Args:
@@ -218,46 +224,60 @@ def _taken(given: list[str], flags: Mapping[str, str], valued: Mapping[str, str]
     return found
 
 
-def _named(*options: str) -> dict[str, str]:
+def _map_spellings(*options: str) -> dict[str, str]:
     """Options in all their spellings (``-c --stdout``), with the first of each."""
     return {spelling: several.split()[0] for several in options for spelling in several.split()}
 
 
-def _single(files: list[str]) -> str:
+def _single_file(files: list[str]) -> str:
     if len(files) != 1:
         raise _Refused(f"{len(files)} files" if files else "the standard input")
     return files[0]
 
 
-_FLAC = _named(
+_FLAC = _map_spellings(
     "-c --stdout", "-d --decode", "-s --silent", "--totally-silent", "-f --force", "-F --decode-through-errors"
 )
-_SPH2PIPE_FLAGS, _SPH2PIPE = _named("-p"), _named("-f", "-c")
 
 
-def _flac(given: list[str]) -> Entry:
+_SPH2PIPE_FLAGS, _SPH2PIPE = _map_spellings("-p"), _map_spellings("-f", "-c")
+
+
+def _parse_flac(given: list[str]) -> Entry:
     found: dict[str, str] = {}
     files: list[str] = []
     ended = given.index("--") if "--" in given else len(given)
     given, behind = given[:ended], given[ended + 1 :]
     while given:
-        found |= _taken(given, _FLAC, {})
+        found |= _take_options(given, _FLAC, {})
         files += given[:1]
         del given[:1]
     if "-d" not in found:
         raise _Refused("it encodes (no -d)")
     if "-c" not in found:
         raise _Refused("it writes into a file (no -c)")
-    return Entry(_single(files + behind))
+    return Entry(_single_file(files + behind))
 
 
-_SOX_FLAGS = _named("-R", "-D --no-dither", "-S --show-progress", "-q --no-show-progress", "--multi-threaded",
+_SOX_FLAGS = _map_spellings("-R", "-D --no-dither", "-S --show-progress", "-q --no-show-progress", "--multi-threaded",
                     "--single-threaded", *[f"-V{level}" for level in ("", *range(7))])  # fmt: skip
-_SOX_GLOBAL = _named("--buffer", "--input-buffer")
-_SOX_IN = _named("-t --type", "-r --rate", "-c --channels")
-_SOX_OUT = _named("-t --type", "-r --rate", "-c --channels", "-b --bits", "-e --encoding")
+
+
+_SOX_GLOBAL = _map_spellings("--buffer", "--input-buffer")
+
+
+_SOX_IN = _map_spellings("-t --type", "-r --rate", "-c --channels")
+
+
+_SOX_OUT = _map_spellings("-t --type", "-r --rate", "-c --channels", "-b --bits", "-e --encoding")
+
+
 _SOX_BEFORE, _SOX_BEHIND = _SOX_GLOBAL | _SOX_IN, _SOX_GLOBAL | _SOX_OUT
+
+
 _SOX_CODINGS = ("signed-integer", "floating-point")
+
+
 _SOX_TYPES = (
     "wav",
     "wavpcm",
@@ -278,14 +298,14 @@ _SOX_TYPES = (
 """Kinds of files whose headers say what they hold."""
 
 
-def _sox(given: list[str]) -> Entry:
-    before = _taken(given, _SOX_FLAGS, _SOX_BEFORE)
+def _parse_sox(given: list[str]) -> Entry:
+    before = _take_options(given, _SOX_FLAGS, _SOX_BEFORE)
     if before.get("-t", "wav").lstrip(".") not in _SOX_TYPES:
         raise _Refused(f"a kind of file that may have no header (-t {before['-t']})")
     file = given.pop(0) if given else ""
     if file.startswith("|"):
         raise _Refused(_MEANING["|"])
-    behind = _taken(given, _SOX_FLAGS, _SOX_BEHIND)
+    behind = _take_options(given, _SOX_FLAGS, _SOX_BEHIND)
     out = given.pop(0) if given else ""
     if out != "-":
         raise _Refused(f"it writes into a file or joins some ('{out}')" if out else "it writes nothing")
@@ -296,22 +316,22 @@ def _sox(given: list[str]) -> Entry:
     coding = behind.get("-e", "signed-integer")
     if len(coding) < 2 or not any(one.startswith(coding) for one in _SOX_CODINGS):
         raise _Refused(f"the coding {coding}")
-    bits = _number(behind, "-b")
+    bits = _parse_number(behind, "-b")
     if bits not in (None, 16, 24, 32, 64):
         raise _Refused(f"samples of {bits} bits")
-    rate = _agreed(_number(before, "-r"), _number(behind, "-r"), "rates")
-    channels = _agreed(_number(before, "-c"), _number(behind, "-c"), "numbers of channels")
+    rate = _agree(_parse_number(before, "-r"), _parse_number(behind, "-r"), "rates")
+    channels = _agree(_parse_number(before, "-c"), _parse_number(behind, "-c"), "numbers of channels")
     is_float = _SOX_CODINGS[1].startswith(coding)
     return Entry(file, rate=rate, channels=channels, bits=0 if is_float else bits)
 
 
-def _agreed(one: int | None, other: int | None, what: str) -> int | None:
+def _agree(one: int | None, other: int | None, what: str) -> int | None:
     if one is not None and other is not None and one != other:
         raise _Refused(f"two {what}")
     return other if one is None else one
 
 
-def _number(given: Mapping[str, str], option: str) -> int | None:
+def _parse_number(given: Mapping[str, str], option: str) -> int | None:
     """The whole number that an option gives (``16k`` is 16000); None without the option."""
     if option not in given:
         return None
@@ -322,30 +342,36 @@ def _number(given: Mapping[str, str], option: str) -> int | None:
     return int(number)
 
 
-def _sph2pipe(given: list[str]) -> Entry:
-    found = _taken(given, _SPH2PIPE_FLAGS, _SPH2PIPE)
+def _parse_sph2pipe(given: list[str]) -> Entry:
+    found = _take_options(given, _SPH2PIPE_FLAGS, _SPH2PIPE)
     if found.get("-f") not in ("wav", "rif"):
         raise _Refused("it writes no wav file (no -f wav)")
-    channel = _number(found, "-c")
+    channel = _parse_number(found, "-c")
     if channel not in (None, 1):
         raise _Refused(f"channel {channel} alone")
-    return Entry(_single(given), channels=channel)
+    return Entry(_single_file(given), channels=channel)
 
 
-def _cat(given: list[str]) -> Entry:
+def _parse_cat(given: list[str]) -> Entry:
     if given[:1] == ["--"]:
-        return Entry(_single(given[1:]))
-    _taken(given, {}, {})
-    return Entry(_single(given))
+        return Entry(_single_file(given[1:]))
+    _take_options(given, {}, {})
+    return Entry(_single_file(given))
 
 
 _FFMPEG_QUIET = ("-loglevel", "-v", "-threads")
+
+
 _FFMPEG_FLAGS = ("-hide_banner", "-nostdin", "-y", "-nostats", "-vn")
+
+
 _FFMPEG_OUT = {"-f": "-f", "-ar": "-ar", "-ac": "-ac", "-acodec": "-c", "-c:a": "-c", "-codec:a": "-c"}
+
+
 _FFMPEG_BITS = {"pcm_s16le": 16, "pcm_s24le": 24, "pcm_s32le": 32, "pcm_f32le": 0, "pcm_f64le": 0}
 
 
-def _ffmpeg(given: list[str]) -> Entry:
+def _parse_ffmpeg(given: list[str]) -> Entry:
     files: list[str] = []
     found: dict[str, str] = {}
     while len(given) > 1:
@@ -360,7 +386,7 @@ def _ffmpeg(given: list[str]) -> Entry:
             raise _Refused(f"the option {option}")
     if given not in (["-"], ["pipe:"], ["pipe:1"]):
         raise _Refused("it writes into a file" if given else "it writes nothing")
-    file = _single(files)
+    file = _single_file(files)
     if _PROTOCOL.match(file):
         raise _Refused(f"'{file}' may be more than a file")
     if found.get("-f") != "wav":
@@ -368,13 +394,15 @@ def _ffmpeg(given: list[str]) -> Entry:
     coding = found.get("-c", "pcm_s16le")
     if coding not in _FFMPEG_BITS:
         raise _Refused(f"the coding {coding}")
-    return Entry(file, rate=_number(found, "-ar"), channels=_number(found, "-ac"), bits=_FFMPEG_BITS[coding])
+    return Entry(
+        file, rate=_parse_number(found, "-ar"), channels=_parse_number(found, "-ac"), bits=_FFMPEG_BITS[coding]
+    )
 
 
 _PROGRAMS: dict[str, Callable[[list[str]], Entry]] = {
-    "flac": _flac,
-    "sox": _sox,
-    "sph2pipe": _sph2pipe,
-    "ffmpeg": _ffmpeg,
-    "cat": _cat,
+    "flac": _parse_flac,
+    "sox": _parse_sox,
+    "sph2pipe": _parse_sph2pipe,
+    "ffmpeg": _parse_ffmpeg,
+    "cat": _parse_cat,
 }

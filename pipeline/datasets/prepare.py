@@ -11,13 +11,13 @@ from typing import Any
 import pandas as pd
 
 from pipeline.contracts import Transcripts
-from pipeline.datasets import external, importers, sameness, texts
-from pipeline.datasets.corpus import Corpus, Dropped, without_class
-from pipeline.datasets.external import External
-from pipeline.datasets.known import KnownFiles
-from pipeline.datasets.sameness import Sameness
-from pipeline.datasets.scores import given
-from pipeline.datasets.scores.given import ScoreSet
+from pipeline.datasets import external, external_copy, external_files, importers, kaldi_tables, resemblance
+from pipeline.datasets.audio_cache import AudioCache
+from pipeline.datasets.corpus import Corpus, Dropped, report_lacking_classes
+from pipeline.datasets.external import CheckedCopy
+from pipeline.datasets.resemblance import IdenticalAudio
+from pipeline.datasets.scores import score_files
+from pipeline.datasets.scores.score_files import ScoreSet
 from pipeline.datasets.settings import DatasetSettings
 from pipeline.errors import DataError, Fault
 from pipeline.faults import Faults
@@ -54,8 +54,8 @@ class Prepared:
     dropped: tuple[Dropped, ...]
     notes: tuple[str, ...]
     limits: tuple[str, ...] = ()
-    transcripts: Transcripts = field(default_factory=lambda: texts.Tables({}))
-    same: Mapping[str, Sameness] = field(default_factory=dict)
+    transcripts: Transcripts = field(default_factory=lambda: kaldi_tables.TranscriptTables({}))
+    same: Mapping[str, IdenticalAudio] = field(default_factory=dict)
     untrained: tuple[str, ...] = ()
     given: tuple[ScoreSet, ...] = ()
     attributes: Mapping[str, Mapping[tuple[str, str], str]] = field(default_factory=dict)
@@ -69,13 +69,13 @@ class Prepared:
         return f"{len(self.manifest)} utterances"
 
 
-def run(
+def prepare_data(
     settings: DatasetSettings,
     rendered: Path | None,
-    copies: Mapping[Any, external.Copy],
+    copies: Mapping[Any, external_copy.Copy],
     allow_partial: bool,
     threads: int,
-    known: KnownFiles,
+    known: AudioCache,
     training_alone: bool = False,
     recordings: Path | None = None,
 ) -> Prepared:
@@ -95,15 +95,15 @@ def run(
         DataError: with all faults of the data set, or with all faults of all external systems.
     """
     if settings.is_given:
-        return _given(settings)
-    corpus = importers.read(settings, rendered, allow_partial, threads, training_alone, known, recordings)
+        return _prepare_scores(settings)
+    corpus = importers.read_data_set(settings, rendered, allow_partial, threads, training_alone, known, recordings)
     training = corpus.manifest["role"] == "train"
-    made: dict[Hashable, External] = {}
+    made: dict[Hashable, CheckedCopy] = {}
     errors: dict[Hashable, DataError] = {}
     untrainable: dict[str, str] = {}
     for key, copy in copies.items():
         wanted = corpus.manifest[training == copy.training]
-        if copy.training and not copy.is_named and not external.holds_any(copy, wanted):
+        if copy.training and not copy.is_named and not external_files.has_any_file(copy, wanted):
             untrainable[copy.label] = (
                 f"system {copy.label} has no anonymised copy of the training set ({few(sorted(wanted['set'].unique()))}): "
                 f"{copy.key()}=DIR names one"
@@ -111,35 +111,35 @@ def run(
             continue
         try:
             sounds, everyone = corpus.sounds, corpus.manifest
-            made[key] = external.read(copy, wanted, allow_partial, threads, known, sounds, everyone, recordings)
+            made[key] = external.read_copy(copy, wanted, allow_partial, threads, known, sounds, everyone, recordings)
         except DataError as error:
             errors[key] = error
     if errors:
-        raise _together(errors)
+        raise _merge_errors(errors)
     _compare_runs(copies, made)
     notes = [*corpus.notes, *(f"system {key}: {note}" for key, one in made.items() for note in one.notes)]
-    dropped = _dropped(corpus, made)
+    dropped = _merge_dropped(corpus, made)
     evaluated = [one.dropped for key, one in made.items() if not copies[key].training]
     gone = {(line.set, line.utterance) for lines in evaluated for line in lines}
     if gone:
         notes.append(f"{len(gone)} utterances are left out of all systems, because a system lacks them")
-    sets = {name: trials.without(one, gone) for name, one in corpus.trials.items()}
-    _still_sound(sets, settings)
-    name = _name(settings)
-    transcripts = texts.Tables(
+    sets = {name: trials.drop_utterances(one, gone) for name, one in corpus.trials.items()}
+    _check_classes(sets, settings)
+    name = _name_data_set(settings)
+    transcripts = kaldi_tables.TranscriptTables(
         {key: file for key, file in corpus.transcripts.items() if key not in gone}, settings.root
     )
     same = {str(key): one.same for key, one in made.items() if one.same.found}
     first = (f"system {key}: {limit}" for key, one in made.items() for limit in one.same.limits)
     last = (f"system {key}: {limit}" for key, one in made.items() for limit in one.limits)
-    limits = (*first, *corpus.limits, *_left_out(dropped, corpus, sets), *last)
+    limits = (*first, *corpus.limits, *_describe_dropped(dropped, corpus, sets), *last)
     learnt_from = set(corpus.manifest.loc[training, "set"])
     untrained = tuple(line.utterance for line in corpus.dropped if line.set in learnt_from)
     return Prepared(
         name,
-        _kept(corpus.manifest, gone),
+        _drop_rows(corpus.manifest, gone),
         sets,
-        {key: _kept(one.manifest, gone) for key, one in made.items()},
+        {key: _drop_rows(one.manifest, gone) for key, one in made.items()},
         dropped,
         tuple(notes),
         limits,
@@ -151,35 +151,35 @@ def run(
     )
 
 
-def _name(settings: DatasetSettings) -> str:
+def _name_data_set(settings: DatasetSettings) -> str:
     return settings.label or (Path(settings.root).resolve().name if settings.root else settings.name)
 
 
-def _given(settings: DatasetSettings) -> Prepared:
+def _prepare_scores(settings: DatasetSettings) -> Prepared:
     """Score files as a data set: there is no audio, and nothing to list."""
-    found = given.read(settings)
+    found = score_files.read_score_sets(settings)
     return Prepared(
-        _name(settings), manifest.frame([]), found.trials, {}, (), found.notes, found.limits, given=found.sets
+        _name_data_set(settings), manifest.frame([]), found.trials, {}, (), found.notes, found.limits, given=found.sets
     )
 
 
-def _compare_runs(copies: Mapping[Any, external.Copy], made: dict[Hashable, External]) -> None:
+def _compare_runs(copies: Mapping[Any, external_copy.Copy], made: dict[Hashable, CheckedCopy]) -> None:
     """Doubt second runs that hold the files of the first."""
     first = {copy.label: made[key] for key, copy in copies.items() if copy.setting == "root"}
     for key, copy in copies.items():
         if copy.setting == "second_root" and copy.label in first:
             one, again = first[copy.label], made[key]
             rows = [frame.to_dict("records") for frame in (one.manifest, again.manifest)]
-            made[key] = again.doubted(sameness.run_again(rows[0], rows[1], one.sounds, again.sounds))
+            made[key] = again.doubted(resemblance.doubt_second_run(rows[0], rows[1], one.sounds, again.sounds))
 
 
-def _kept(manifest: pd.DataFrame, gone: Collection[tuple[str, str]]) -> pd.DataFrame:
+def _drop_rows(manifest: pd.DataFrame, gone: Collection[tuple[str, str]]) -> pd.DataFrame:
     """A manifest without some rows, given as (set, utterance)."""
     keep = [key not in gone for key in zip(manifest["set"], manifest["utterance"])]
     return manifest if all(keep) else manifest[keep].reset_index(drop=True)
 
 
-def _dropped(corpus: Corpus, made: Mapping[Hashable, External]) -> tuple[Dropped, ...]:
+def _merge_dropped(corpus: Corpus, made: Mapping[Hashable, CheckedCopy]) -> tuple[Dropped, ...]:
     """Each utterance that is left out, once, with all the reasons."""
     reasons: dict[tuple[str, str], list[str]] = {}
     for line in corpus.dropped:
@@ -190,7 +190,7 @@ def _dropped(corpus: Corpus, made: Mapping[Hashable, External]) -> tuple[Dropped
     return tuple(sorted(Dropped(name, of, "; ".join(several)) for (of, name), several in reasons.items()))
 
 
-def _left_out(dropped: Sequence[Dropped], corpus: Corpus, sets: Mapping[str, TrialSet]) -> list[str]:
+def _describe_dropped(dropped: Sequence[Dropped], corpus: Corpus, sets: Mapping[str, TrialSet]) -> list[str]:
     """How much ``allow_partial`` left out of the data set and of external systems: utterances, and trials with them."""
     if not dropped:
         return []
@@ -206,14 +206,14 @@ def _left_out(dropped: Sequence[Dropped], corpus: Corpus, sets: Mapping[str, Tri
     return found
 
 
-def _still_sound(sets: Mapping[str, TrialSet], settings: DatasetSettings) -> None:
+def _check_classes(sets: Mapping[str, TrialSet], settings: DatasetSettings) -> None:
     """Refuse trial sets that lack a class once utterances are left out."""
     faults = Faults()
-    without_class(sets.values(), {}, faults)
+    report_lacking_classes(sets.values(), {}, faults)
     faults.stop(settings.root or "dataset")
 
 
-def _together(errors: Mapping[Hashable, DataError]) -> DataError:
+def _merge_errors(errors: Mapping[Hashable, DataError]) -> DataError:
     """The errors of several systems as one."""
 
     def said(part: str) -> str:

@@ -1,7 +1,7 @@
 """Every audio file is hashed and decoded once before any compute, so that no fault shows up hours later.
 
 Decoding is cheap beside all that follows (mp3 at 16 kHz: about 6000 times real time on one core), and what it shows is
-kept (:mod:`pipeline.datasets.known`). A file is decoded a block at a time, so that its length does not matter.
+kept (:mod:`pipeline.datasets.audio_cache`). A file is decoded a block at a time, so that its length does not matter.
 """
 
 from __future__ import annotations
@@ -25,10 +25,15 @@ from pipeline.nets.embedding import SILENCE_DBFS
 # Raised when other things are said of the same file.
 VERSION = "audio probe 2"
 
+
 # The shortest file from which every extractor makes something: ten frames of 10 ms.
 SHORTEST_SECONDS = 0.1
+
+
 # What speaker extractors are trained on; speech at a lower rate lacks a part of what they listen to.
 USUAL_RATE = 16_000
+
+
 # Speech at that rate that ends in between was made at 8 kHz, or passed a telephone; what ends below is no speech.
 NARROW_HZ = 1_000.0, 4_500.0
 
@@ -53,7 +58,7 @@ class Probe:
     bandwidth: float = 0.0  # Hz above which there is nothing
 
 
-def rules() -> dict[str, object]:
+def list_rules() -> dict[str, object]:
     """All that answers depend on beside the file and the source code."""
     return {
         "version": VERSION,
@@ -69,7 +74,7 @@ def rules() -> dict[str, object]:
     }
 
 
-def probe(
+def probe_file(
     path: Path, longest_seconds: float = math.inf, hear: Callable[[np.ndarray, int], None] | None = None
 ) -> Probe:
     """Hold a file against its own counts, decode it to the end, and hash its bytes; ``hear`` as of :func:`audio.survey`."""
@@ -77,7 +82,7 @@ def probe(
         if not path.is_file():
             problem = "is a folder" if path.is_dir() else "is a pipe or a device" if path.exists() else "is missing"
             return Probe(kind="missing-audio", problem=f"{path} {problem}", lasting=False)
-        with audio.regular(path) as descriptor:
+        with audio.open_regular(path) as descriptor:
             contents = containers.examine(Source(descriptor, path))
         heard = audio.survey(path, longest_seconds, hear)
         if not contents.is_checked:
@@ -94,7 +99,7 @@ def probe(
         return Probe(kind="bad-audio", problem=f"{path}: {error.what}{cause}", lasting=ours)
     except OSError as error:
         return Probe(kind="bad-audio", problem=f"{path} cannot be read ({error.strerror})", lasting=False)
-    kind, problem = _problem(path, heard, contents.samples)
+    kind, problem = _find_problem(path, heard, contents.samples)
     if kind:
         return Probe(kind=kind, problem=f"{path} {problem}")
     padded = [1000 * samples / heard.rate for samples in heard.zeros]
@@ -111,15 +116,15 @@ def probe(
     )
 
 
-def within(found: Probe, path: Path, longest_seconds: float) -> Probe:
+def limit_length(found: Probe, path: Path, longest_seconds: float) -> Probe:
     """What was found, perhaps under another limit, under this one."""
     if found.kind or found.samples <= longest_seconds * found.sample_rate:
         return found
-    problem = audio.too_long(found.samples / found.sample_rate, longest_seconds, path).what
+    problem = audio.explain_too_long(found.samples / found.sample_rate, longest_seconds, path).what
     return Probe(kind="too-long", problem=f"{path}: {problem}", lasting=False)
 
 
-def _problem(path: Path, heard: audio.Survey, counted: int | None) -> tuple[str, str]:
+def _find_problem(path: Path, heard: audio.Survey, counted: int | None) -> tuple[str, str]:
     """Kind and words of what is wrong with a file that can be decoded."""
     if counted is not None and counted != heard.samples:
         return "bad-audio", f"is not decoded whole: it holds {counted} samples, {heard.samples} of which can be read"
@@ -144,7 +149,7 @@ def is_narrow(found: Probe) -> bool:
     return found.sample_rate >= USUAL_RATE and NARROW_HZ[0] <= found.bandwidth <= NARROW_HZ[1]
 
 
-def notes(found: Mapping[Path, Probe]) -> list[str]:
+def describe_probes(found: Mapping[Path, Probe]) -> list[str]:
     """What a reader should know of the sound files among these: low sampling rates, narrow bands, mixed channels, clipping,
     digital silence, with counts."""
     sound = {path: probe for path, probe in found.items() if not probe.kind}

@@ -11,17 +11,31 @@ The signal is made at 16 kHz; other rates are resampled from it and hold nothing
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 
+from pipeline import audio
+from pipeline.datasets.listings import Utterance
+from pipeline.datasets.settings import DatasetSettings
 from pipeline.seeds import generator
 
 RATE = 16000
+
+
 STEP = 40  # samples between control points, 2.5 ms
+
+
 FFT = 512  # 32 ms: the slowest resonance (70 Hz wide) has decayed by 61 dB
+
+
 FRAME = 320  # noise is shaped in Hann frames of 20 ms
+
+
 F0_FLOOR, F0_CEILING = 68.0, 440.0
+
 
 VOWELS = {
     "iy": (270, 2290, 3010),
@@ -35,7 +49,11 @@ VOWELS = {
     "ah": (640, 1190, 2390),
     "er": (490, 1350, 1690),
 }
+
+
 HIGHER = (3500.0, 4500.0)
+
+
 BANDWIDTHS = np.array([90.0, 110.0, 170.0, 260.0, 360.0])  # of an open glottis half of the time
 
 
@@ -72,6 +90,8 @@ CONSONANTS = {
     "t": _Consonant((320, 1700, 2600), 0.0, 0.40, 4500, 1500, 0.095, burst=True),
     "k": _Consonant((320, 1900, 2400), 0.0, 0.40, 2200, 900, 0.100, burst=True),
 }
+
+
 # Roughly as often as in running English; three quarters are voiced.
 _OFTEN = {"n": 10, "r": 8, "l": 7, "d": 7, "m": 5, "w": 4, "b": 4, "v": 3, "z": 4, "y": 2,
           "s": 6, "t": 8, "k": 4, "h": 3, "p": 3, "f": 3, "sh": 2}  # fmt: skip
@@ -131,7 +151,7 @@ class Synthetic:
     phones: tuple[str, ...]
 
 
-def speaker(seed: int, index: int) -> Speaker:
+def make_speaker(seed: int, index: int) -> Speaker:
     """The speaker of this seed and index (from 0); even indices are female."""
     random = generator(seed, "synthetic speaker", index)
     female = index % 2 == 0
@@ -154,7 +174,7 @@ def speaker(seed: int, index: int) -> Speaker:
     )
 
 
-def utterance(speaker: Speaker, seed: int, index: int, seconds: float, rate: int = RATE) -> Synthetic:
+def make_utterance(speaker: Speaker, seed: int, index: int, seconds: float, rate: int = RATE) -> Synthetic:
     """An utterance of a speaker: the same bytes for the same arguments.
 
     Pitch base, tilt, rate, channel slope, noise floor and level vary between the utterances of a speaker.
@@ -168,20 +188,20 @@ def utterance(speaker: Speaker, seed: int, index: int, seconds: float, rate: int
     """
     random = generator(seed, "synthetic utterance", speaker.id, index)
     samples = max(1, round(seconds * RATE))
-    script = _script(speaker, random, seconds)
+    script = _write_script(speaker, random, seconds)
     grid = np.arange(samples // STEP + 2) * (STEP / RATE)
-    tracks = _tracks(speaker, random, script, grid)
-    pitch = _intonation(speaker, random, script, grid, seconds)
+    tracks = _make_tracks(speaker, random, script, grid)
+    pitch = _make_intonation(speaker, random, script, grid, seconds)
 
     frequencies = np.fft.rfftfreq(FFT, 1 / RATE)
     octaves = np.log2(np.maximum(frequencies, 500.0) / 500.0)
     slope = speaker.tilt + random.normal(0.0, 0.7)
     channel = random.normal(0.0, 0.4)
     colour = 10 ** (channel * octaves / 20)
-    voice = _glottal(frequencies) * 10 ** (slope * octaves / 20) * colour
+    voice = _glottal_spectrum(frequencies) * 10 ** (slope * octaves / 20) * colour
 
-    wave = _voiced(speaker, random, tracks, pitch, grid, samples, voice)
-    wave += _noise(tracks, random, grid, samples, frequencies, colour)
+    wave = _render_voice(speaker, random, tracks, pitch, grid, samples, voice)
+    wave += _render_noise(tracks, random, grid, samples, frequencies, colour)
 
     level = 10 ** (random.normal(-26.0, 2.0) / 20)
     floor = 10 ** (random.uniform(-58.0, -48.0) / 20)
@@ -191,7 +211,7 @@ def utterance(speaker: Speaker, seed: int, index: int, seconds: float, rate: int
 
     length = max(1, round(seconds * rate))
     if rate != RATE:
-        wave = _resample(wave, length)
+        wave = _resample_wave(wave, length)
     times = np.arange(1 + length * 100 // rate) / 100
     f0 = np.where(np.interp(times, grid, tracks.voice) >= tracks.onset(times, grid), np.interp(times, grid, pitch), 0.0)
     return Synthetic(wave.astype(np.float32), rate, f0, tuple(name for name, _, _ in script))
@@ -216,7 +236,7 @@ class _Tracks:
         return np.asarray(np.maximum(0.5 * self.target[nearest], 0.05))
 
 
-def _script(speaker: Speaker, random: np.random.Generator, seconds: float) -> list[tuple[str, float, float]]:
+def _write_script(speaker: Speaker, random: np.random.Generator, seconds: float) -> list[tuple[str, float, float]]:
     """(phone, start, end) in seconds, from 0 to the end: silence, phrases of syllables CV or CVC, silence."""
     margin = min(float(random.uniform(0.08, 0.25)), seconds / 4)
     syllable = 1.0 / (speaker.rate * float(np.exp(random.normal(0.0, 0.06))))
@@ -246,7 +266,7 @@ def _script(speaker: Speaker, random: np.random.Generator, seconds: float) -> li
     return [*script, ("sil", end, seconds + 1.0)]
 
 
-def _tracks(
+def _make_tracks(
     speaker: Speaker, random: np.random.Generator, script: list[tuple[str, float, float]], grid: np.ndarray
 ) -> _Tracks:
     vowels = list(VOWELS)
@@ -274,15 +294,15 @@ def _tracks(
         rows.append((*formants, voice, noise, peak, width))
         starts.append(start)
     table = np.array(rows)[np.searchsorted(np.array(starts), grid, side="right") - 1]
-    places = np.clip(_smooth(table[:, :5], 53), 150.0, 7600.0)
+    places = np.clip(_smooth_tracks(table[:, :5], 53), 150.0, 7600.0)
     bandwidths = BANDWIDTHS * speaker.damping * (1 + np.maximum(places - 500.0, 0.0) / 12000.0)
     # losses in the walls of the tract double the bandwidth from 400 to 200 Hz (Fujimura and Lindqvist 1971)
     bandwidths *= 1 + np.maximum(400.0 - places, 0.0) / 200.0
-    sources = _smooth(table[:, 5:7], 5)
+    sources = _smooth_tracks(table[:, 5:7], 5)
     return _Tracks(places, bandwidths, sources[:, 0], table[:, 5], sources[:, 1], table[:, 7], table[:, 8])
 
 
-def _smooth(values: np.ndarray, taps: int) -> np.ndarray:
+def _smooth_tracks(values: np.ndarray, taps: int) -> np.ndarray:
     """Moving Hann average over the control grid [g, c], edges held."""
     kernel = np.hanning(taps + 2)[1:-1]
     kernel /= kernel.sum()
@@ -290,7 +310,7 @@ def _smooth(values: np.ndarray, taps: int) -> np.ndarray:
     return np.asarray(np.lib.stride_tricks.sliding_window_view(padded, taps, axis=0) @ kernel)
 
 
-def _intonation(
+def _make_intonation(
     speaker: Speaker,
     random: np.random.Generator,
     script: list[tuple[str, float, float]],
@@ -310,7 +330,7 @@ def _intonation(
     return np.asarray(np.clip(speaker.f0 * 2.0**octaves, F0_FLOOR, F0_CEILING))
 
 
-def _glottal(frequencies: np.ndarray) -> np.ndarray:
+def _glottal_spectrum(frequencies: np.ndarray) -> np.ndarray:
     """Spectrum of the glottal flow's derivative: two poles at 180 Hz (-12 dB an octave) and radiation (+6).
 
     The gain brings vowels 10 dB above [s], 15 dB above [f] and 20 to 30 dB above their own aspiration.
@@ -319,7 +339,7 @@ def _glottal(frequencies: np.ndarray) -> np.ndarray:
     return np.asarray(10.0 * s / (1 + s) ** 2)
 
 
-def _tract(formants: np.ndarray, bandwidths: np.ndarray) -> np.ndarray:
+def _tract_response(formants: np.ndarray, bandwidths: np.ndarray) -> np.ndarray:
     """Response of the formant cascade, unit gain at 0 Hz: complex [k, FFT / 2 + 1] for formants [k, 5]."""
     radius = np.exp(-np.pi * bandwidths / RATE)
     first = -2 * radius * np.cos(2 * np.pi * formants / RATE)
@@ -332,7 +352,7 @@ def _tract(formants: np.ndarray, bandwidths: np.ndarray) -> np.ndarray:
     return np.asarray(polynomial.sum(axis=1, keepdims=True) / np.fft.rfft(polynomial, FFT))
 
 
-def _voiced(
+def _render_voice(
     speaker: Speaker,
     random: np.random.Generator,
     tracks: _Tracks,
@@ -354,12 +374,12 @@ def _voiced(
     nearest = np.minimum(np.rint(times * RATE / STEP).astype(int), len(grid) - 1)
     start = np.floor(times * RATE).astype(int)
     delay = np.exp(-2j * np.pi / FFT * (times * RATE - start)[:, None] * np.arange(FFT // 2 + 1))
-    response = _tract(tracks.formants[nearest], tracks.bandwidths[nearest])
+    response = _tract_response(tracks.formants[nearest], tracks.bandwidths[nearest])
     pulses = np.fft.irfft(amplitude[:, None] * voice * delay * response, FFT)
-    return _add(pulses, start, samples)
+    return _add_pieces(pulses, start, samples)
 
 
-def _noise(
+def _render_noise(
     tracks: _Tracks,
     random: np.random.Generator,
     grid: np.ndarray,
@@ -383,19 +403,19 @@ def _noise(
     cut, starts, centre = cut[busy], starts[busy], centre[busy]
     peak, width = tracks.peak[centre], np.maximum(tracks.width[centre], 1.0)
     band = np.exp(-0.5 * ((frequencies - peak[:, None]) / width[:, None]) ** 2) + 0.03
-    response = np.abs(_tract(tracks.formants[centre], tracks.bandwidths[centre]))
+    response = np.abs(_tract_response(tracks.formants[centre], tracks.bandwidths[centre]))
     shape = np.where((peak > 0)[:, None], band, 0.3 * response * np.minimum(frequencies / 1000.0, 1.0))
     shaped = np.fft.irfft(np.fft.rfft(cut, FFT) * shape * colour, FFT)
-    return _add(shaped, starts, samples + hop)[hop:]
+    return _add_pieces(shaped, starts, samples + hop)[hop:]
 
 
-def _add(pieces: np.ndarray, starts: np.ndarray, samples: int) -> np.ndarray:
+def _add_pieces(pieces: np.ndarray, starts: np.ndarray, samples: int) -> np.ndarray:
     """Sum of pieces [k, FFT] laid at their starts, cut to [samples]."""
     places = starts[:, None] + np.arange(FFT)
     return np.bincount(places.ravel(), weights=pieces.ravel(), minlength=samples)[:samples]
 
 
-def _resample(wave: np.ndarray, length: int) -> np.ndarray:
+def _resample_wave(wave: np.ndarray, length: int) -> np.ndarray:
     """Fourier resampling of a whole utterance to another number of samples.
 
     The upper eighth of the common band fades out: a sharp edge would ring through the pauses.
@@ -407,3 +427,37 @@ def _resample(wave: np.ndarray, length: int) -> np.ndarray:
     fade = np.cos(np.pi / 2 * np.clip((np.arange(common) / common - 0.875) / 0.125, 0, 1)) ** 2
     kept[:common] = spectrum[:common] * fade
     return np.fft.irfft(kept, length) * (length / len(wave))
+
+
+RENDERED_RATE = 16000
+
+
+# Far beyond any number of evaluated speakers, so that the two groups stay disjoint whatever their sizes.
+FIRST_TRAIN = 100_000
+
+
+def render_speech(settings: DatasetSettings, folder: Path) -> None:
+    """Render all utterances to ``folder/SPEAKER/UTTERANCE.wav`` (16 kHz, 16 bit): the same bytes for the same settings."""
+    for _, speaker, number, row in list_rendered(settings, folder):
+        assert row.path is not None
+        row.path.parent.mkdir(parents=True, exist_ok=True)
+        made = make_utterance(speaker, settings.seed, number, settings.seconds, RENDERED_RATE)
+        audio.write(row.path, made.wave, RENDERED_RATE, "PCM_16")
+
+
+def list_rendered(settings: DatasetSettings, folder: Path) -> Iterator[tuple[int, Speaker, int, Utterance]]:
+    """(speaker index, speaker, utterance index, row) of all utterances, those to evaluate on first."""
+    folder = folder.absolute()
+    position = 0
+    for index in [*range(settings.speakers), *range(FIRST_TRAIN, FIRST_TRAIN + settings.train_speakers)]:
+        speaker = make_speaker(settings.seed, index)
+        for number in range(settings.utterances):
+            name = f"{speaker.id}-{number:04d}"
+            path = folder / speaker.id / f"{name}.wav"
+            yield (
+                index,
+                speaker,
+                number,
+                Utterance("synthetic_train", "train", name, speaker.id, speaker.sex, path, str(path), position),
+            )
+            position += index >= FIRST_TRAIN

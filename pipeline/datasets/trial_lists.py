@@ -14,20 +14,24 @@ from dataclasses import replace
 from pathlib import Path
 
 from pipeline import audio
-from pipeline.datasets.corpus import Enrolled, Listed, Listing, Trial, TrialList
-from pipeline.datasets.lists import FEW
-from pipeline.datasets.records import Record, records
+from pipeline.datasets.kaldi_tables import Record, read_records
+from pipeline.datasets.listings import Enrolled, Listing, Trial, TrialList, Utterance
+from pipeline.datasets.trial_checks import FEW_FAULTS
 from pipeline.faults import Faults
 from pipeline.names import composed, legal_id
 from pipeline.tables import text
 
-TRIALS = re.compile(r"trials?\d?([_.-].*)?|(veri|list)_test.*|vox.*[_-](o|e|h|test|val)([_.(-].*)?", re.IGNORECASE)
-ENROLMENT = re.compile(r"enr?ol\w*([.-].*)?", re.IGNORECASE)
+TRIALS_FILE = re.compile(r"trials?\d?([_.-].*)?|(veri|list)_test.*|vox.*[_-](o|e|h|test|val)([_.(-].*)?", re.IGNORECASE)
+
+
+ENROLMENT_FILE = re.compile(r"enr?ol\w*([.-].*)?", re.IGNORECASE)
 """Names of files that hold lists, as toolkits and corpora call them."""
+
+
 _SUFFIXES = ("", ".txt", ".lst", ".list", ".kaldi", ".trials", ".trl", ".map", ".csv", ".tsv", ".scp")
 
 
-def beside(folder: Path, called: re.Pattern[str]) -> list[Path]:
+def find_lists(folder: Path, called: re.Pattern[str]) -> list[Path]:
     """The lists in a folder, or in its folders ``trials`` and ``lists``."""
     places = [place for place in (folder, folder / "trials", folder / "lists") if place.is_dir()]
     there = [path for place in places for path in sorted(place.iterdir()) if called.fullmatch(path.name)]
@@ -36,9 +40,9 @@ def beside(folder: Path, called: re.Pattern[str]) -> list[Path]:
     return [path for path in files if path.suffix != ".scp"] or files[:1]
 
 
-def read(path: Path, faults: Faults, notes: list[str]) -> list[Record]:
+def read_trials(path: Path, faults: Faults, notes: list[str]) -> list[Record]:
     """The trials of a list as MODEL UTTERANCE [LABEL], with a note where that is not how they stand."""
-    lines = list(records(path, faults, range(2, 4)))
+    lines = list(read_records(path, faults, range(2, 4)))
     if lines and all(len(line.fields) == 2 and line.fields[0].count("*") == 1 for line in lines):
         lines = [Record([*line.fields[0].split("*"), line.fields[1]], line.where) for line in lines]
         if text.find_label_pair(line.fields[2] for line in lines) is None:  # a table of files
@@ -58,7 +62,7 @@ def read(path: Path, faults: Faults, notes: list[str]) -> list[Record]:
     return usual
 
 
-def as_trials(lines: Sequence[Record], faults: Faults) -> list[Trial]:
+def make_trials(lines: Sequence[Record], faults: Faults) -> list[Trial]:
     """Lines MODEL UTTERANCE [LABEL] as trials; a label that is none is a fault, and so are many of them."""
     trials, strange = [], defaultdict[str, list[Record]](list)
     for line in lines:
@@ -72,7 +76,7 @@ def as_trials(lines: Sequence[Record], faults: Faults) -> list[Trial]:
             trials.append(
                 Trial(line.fields[0], line.fields[1], None if label is None else label == "target", line.where)
             )
-    if len(strange) > FEW:
+    if len(strange) > FEW_FAULTS:
         count, (label, (first, *_)) = sum(map(len, strange.values())), next(iter(strange.items()))
         what = f"{count} lines have something else than target or nontarget in their third column, e.g. '{label}'"
         faults.add("malformed", what, first.where)
@@ -83,7 +87,7 @@ def as_trials(lines: Sequence[Record], faults: Faults) -> list[Trial]:
     return trials
 
 
-def set_names(paths: Sequence[Path]) -> list[str]:
+def name_sets(paths: Sequence[Path]) -> list[str]:
     """What the trial sets of some lists are called behind the name of their set: ``trials`` where there is a single list."""
     names: list[str] = []
     for path in paths:
@@ -93,7 +97,7 @@ def set_names(paths: Sequence[Path]) -> list[str]:
     return names
 
 
-def cut_tree(listing: Listing, name: str, rows: Sequence[Listed], root: Path) -> bool:
+def cut_tree_by_lists(listing: Listing, name: str, rows: Sequence[Utterance], root: Path) -> bool:
     """Cut the utterances of a tree by the lists in its root, or in the folder above that, as corpora bring them.
 
     A list counts if all its files are there. If some list does, others are named; otherwise one of which some files are there, or
@@ -102,12 +106,12 @@ def cut_tree(listing: Listing, name: str, rows: Sequence[Listed], root: Path) ->
     Returns:
         Whether there are lists, so that no halves are to be made.
     """
-    inside = beside(root, TRIALS)
+    inside = find_lists(root, TRIALS_FILE)
     complete: dict[Path, list[Record]] = {}
     incomplete: list[str] = []
-    for path in [*inside, *(path for path in beside(root.parent, TRIALS) if path.parent == root.parent)]:
+    for path in [*inside, *(path for path in find_lists(root.parent, TRIALS_FILE) if path.parent == root.parent)]:
         slips, notes = Faults(), list[str]()
-        lines, absent = _resolve(read(path, slips, notes), rows, root)
+        lines, absent = _resolve_ids(read_trials(path, slips, notes), rows, root)
         if slips.found and path in inside:
             why = f"{slips.found[0].what} ({slips.found[0].where})"
             listing.limits.append(f"{path.name} is not read as a list of trials: {why}")
@@ -127,12 +131,14 @@ def cut_tree(listing: Listing, name: str, rows: Sequence[Listed], root: Path) ->
         what = f"all targets of {next(iter(complete))} stand in two folders, e.g. {' '.join(targets[0].fields[:2])}"
         listing.faults.add("no-speaker-folder", f"{what}: the folders are no speakers", root)
     elif complete:
-        names = [f"{name}_{ending}" for ending in set_names([*complete])]
-        cut_by_utterance(listing, name, rows, dict(zip(names, complete.values())))
+        names = [f"{name}_{ending}" for ending in name_sets([*complete])]
+        cut_set_by_lists(listing, name, rows, dict(zip(names, complete.values())))
     return bool(complete or incomplete)
 
 
-def cut_by_utterance(listing: Listing, name: str, rows: Sequence[Listed], trials: Mapping[str, list[Record]]) -> None:
+def cut_set_by_lists(
+    listing: Listing, name: str, rows: Sequence[Utterance], trials: Mapping[str, list[Record]]
+) -> None:
     """Cut a set by lists of utterance against utterance: each on a left side is a model of its own, in the set ``NAME_enrolls``."""
     where = {line.fields[0]: line.where for lines in trials.values() for line in reversed(lines)}
     enrolled = [Enrolled(row.utterance, row.utterance, where[row.utterance]) for row in rows if row.utterance in where]
@@ -147,12 +153,12 @@ def cut_by_utterance(listing: Listing, name: str, rows: Sequence[Listed], trials
             listing.utterances.append(replace(row, set=set_name, role=role, position=place))
     for trial_set, lines in trials.items():
         path = lines[0].where.rpartition(":")[0] if lines else name
-        listed = TrialList(trial_set, f"{name}_enrolls", enrolled, as_trials(lines, listing.faults), path)
+        listed = TrialList(trial_set, f"{name}_enrolls", enrolled, make_trials(lines, listing.faults), path)
         listing.lists.append(listed)
     listing.notes.append(f"the lists of {name} compare utterances: each that is enrolled is a model of its own")
 
 
-def _resolve(lines: Sequence[Record], rows: Sequence[Listed], root: Path) -> tuple[list[Record], set[str]]:
+def _resolve_ids(lines: Sequence[Record], rows: Sequence[Utterance], root: Path) -> tuple[list[Record], set[str]]:
     """The trials of a list of which both utterances are there, and what is not there.
 
     A list names utterances by their ids, or by their paths below the root or below any folder above it.
@@ -161,14 +167,14 @@ def _resolve(lines: Sequence[Record], rows: Sequence[Listed], root: Path) -> tup
     names |= {composed(str(row.path.relative_to(root).with_suffix(""))): row.utterance for row in rows if row.path}
     there, absent = [], set()
     for line in lines:
-        ids = [_utterance(entry, names) for entry in line.fields[:2]]
+        ids = [_find_utterance(entry, names) for entry in line.fields[:2]]
         absent |= {entry for entry, utterance in zip(line.fields, ids) if not utterance}
         if all(ids):
             there.append(Record([*ids, *line.fields[2:]], line.where))
     return there, absent
 
 
-def _utterance(entry: str, names: Mapping[str, str]) -> str:
+def _find_utterance(entry: str, names: Mapping[str, str]) -> str:
     name = entry[: entry.rindex(".")] if entry.lower().endswith(audio.EXTENSIONS) else entry
     # Folders above the root may go, but never so many that the file's own name is left: others may be called so.
     while name not in names and name.count("/") > 1:

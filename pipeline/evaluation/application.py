@@ -15,7 +15,7 @@ import pandas as pd
 
 from pipeline.contracts import Executor
 from pipeline.datasets import probe
-from pipeline.datasets.known import KnownFiles
+from pipeline.datasets.audio_cache import AudioCache
 from pipeline.datasets.prepare import Prepared
 from pipeline.engine import code, failures, room
 from pipeline.engine.journal import Journal
@@ -426,10 +426,10 @@ class Run:
                 again = self.outcome.computed - counted[1]
                 self.outcome.reused, self.outcome.computed = counted[0] - again, counted[1] + again
 
-    def known(self) -> KnownFiles:
+    def known(self) -> AudioCache:
         """What earlier runs over the same store found of audio files."""
         longest_seconds = 3600 * self.asked.dataset.longest_hours
-        return KnownFiles(self.outcome.store.root / "files", code.collect_versions([probe.__name__]), longest_seconds)
+        return AudioCache(self.outcome.store.root / "files", code.collect_versions([probe.__name__]), longest_seconds)
 
     def data(self, place: Machine, training_alone: bool = False) -> Prepared:
         """The data set, with whatever has to be made for it."""

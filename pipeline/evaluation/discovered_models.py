@@ -7,8 +7,8 @@ from typing import Any, Literal
 
 from pipeline.contracts import Anonymiser, Backend, ComponentSettings, Extractor, Training, numeric
 from pipeline.datasets.settings import DatasetSettings
-from pipeline.datasets.vpc import copies, models, vectors
-from pipeline.datasets.vpc.layout import TRAINING, Layout
+from pipeline.datasets.vpc import models
+from pipeline.datasets.vpc.layout import TRAINING, Layout, list_copies
 from pipeline.datasets.vpc.models import Checkpoint
 from pipeline.errors import Fault
 from pipeline.evaluation import discovery
@@ -55,7 +55,7 @@ def used(
         return dict(extractors), FoundModels(), [Fault(f"{text}set dataset=vpc, or train=default", "train")]
     layout = discovery.layout_of(dataset)
     trains = train is not None and dataset.has_training_speech
-    of_original = models.of_original(layout)
+    of_original = models.choose_original_model(layout)
     suffixes = _suffixes(layout, systems)
     changed, adapted = dict(extractors), {}
     taken: dict[str, Checkpoint] = {}
@@ -65,7 +65,7 @@ def used(
         if own is not None and of_original is not None:
             changed[label], taken[label] = own, of_original
         for system, suffix in suffixes.items():
-            checkpoint = models.of_copy(layout, suffix)
+            checkpoint = models.choose_copy_model(layout, suffix)
             theirs = _with(one, checkpoint, of_original or checkpoint) if checkpoint is not None else None
             if theirs is not None and checkpoint is not None and adapts:
                 adapted[label, system] = theirs
@@ -88,7 +88,7 @@ def said(asked: Evaluation) -> list[str]:
     layout = discovery.look_at(asked.dataset)
     if layout is None:
         return []
-    offered = {one.suffix: one for one in copies.offered(layout).values()}
+    offered = {one.suffix: one for one in list_copies(layout).values()}
     used = _suffixes(layout, asked.systems)
     lines = []
     for label, suffix in used.items():
@@ -99,7 +99,7 @@ def said(asked: Evaluation) -> list[str]:
         )
     if asked.models.said:
         return [*lines, *asked.models.said]
-    there = [models.of_original(layout), *(models.of_copy(layout, suffix) for suffix in offered)]
+    there = [models.choose_original_model(layout), *(models.choose_copy_model(layout, suffix) for suffix in offered)]
     trained = [one.said for one in there if one is not None]
     return (
         [*lines, f"trained models that are not used: {'; '.join(trained)} (train=found takes them)"]
@@ -118,7 +118,7 @@ def _suffixes(layout: Layout, systems: Mapping[str, Chosen[Anonymiser]]) -> dict
     """The suffix of each system that is a copy in the folder, by label: another system's models are not its own.
 
     A suffix that several systems share does not say whose the models are."""
-    there = {(str(one.root), one.suffix) for one in copies.offered(layout).values() if not one.called}
+    there = {(str(one.root), one.suffix) for one in list_copies(layout).values() if not one.called}
     made = {}
     for label, system in systems.items():
         given = system.component.copies(system.settings)
@@ -144,10 +144,12 @@ def _lacking(
     if not kinds and wanting:
         looked = ", ".join([str(models.place(layout, "asv_orig")), *_places(layout, suffixes.values())])
         text = f"no trained model of a chosen extractor ({', '.join(wanting)}) is there: looked for CKPT+N with "
-        trained = models.of_original(layout) is not None and not any(one.name == "ecapa" for one in extractors.values())
+        trained = models.choose_original_model(layout) is not None and not any(
+            one.name == "ecapa" for one in extractors.values()
+        )
         others = "choose extractor=[ecapa], whose models are there, or " if trained else ""
         public = f"or {PUBLIC}" if not any(not one.component.unchanged for one in systems.values()) else ""
-        text = f"{text}{models.FILES[0]} in {looked}; {others}{remedy}"
+        text = f"{text}{models.CHECKPOINT_FILES[0]} in {looked}; {others}{remedy}"
         return [Fault(f"{text}; {public}" if public else text, "train")]
     faults = []
     for label in kinds:
@@ -252,13 +254,13 @@ def _vectors(
             continue
         known.add(model)
         files = {
-            name: vectors.files(layout, suffixes.get(name, ""), model)
+            name: models.find_vectors(layout, suffixes.get(name, ""), model)
             for name in systems
             if _is_there(name, systems, suffixes)
         }
         lacking = [name for name in systems if not files.get(name)]
         if lacking:
-            text = f"no vectors of {', '.join(lacking)} are there: looked for {vectors.looked_for(layout, model)}; {TRAINED_HERE}"
+            text = f"no vectors of {', '.join(lacking)} are there: looked for {models.describe_search(layout, model)}; {TRAINED_HERE}"
             faults.append(Fault(text, where))
         changed[label] = Chosen(one.name, one.component, one.component.with_tables(one.settings, files))
     return changed, known, faults
@@ -275,7 +277,7 @@ def _parameters(
     changed: dict[str, Any] = {}
     faults = []
     for label in fitted:
-        found_in = [vectors.parameters(layout, model) for model in sorted(known or {""})]
+        found_in = [models.find_plda(layout, model) for model in sorted(known or {""})]
         if len(found_in) > 1 or found_in[0] is None:
             text = (
                 "the extractors know original and anonymised speech, and have parameters of their own each: take a run for each"
@@ -292,8 +294,8 @@ def _parameters(
 
 
 def _no_parameters(layout: Layout, model: str) -> str:
-    looked = ", ".join(map(str, vectors.kaldi_folders(layout, model))) or models.place(layout, "models")
-    return f"no folder with {', '.join(vectors.PARAMETERS)} is there: looked in {looked}"
+    looked = ", ".join(map(str, models.find_kaldi_folders(layout, model))) or models.place(layout, "models")
+    return f"no folder with {', '.join(models.PLDA_FILES)} is there: looked in {looked}"
 
 
 def _of_adapted(
@@ -328,16 +330,16 @@ def _of_adapted(
         if one.component.trained_on(one.settings) != "original":
             continue
         for system, suffix in suffixes.items():
-            files = {name: vectors.files(layout, suffixes.get(name, ""), suffix) for name in (*original, system)}
+            files = {name: models.find_vectors(layout, suffixes.get(name, ""), suffix) for name in (*original, system)}
             if not all(files.values()):
                 text = f"no vectors by a model that was trained on the anonymised speech of {system}"
-                looked = vectors.looked_for(layout, suffix)
+                looked = models.describe_search(layout, suffix)
                 faults.append(Fault(f"{text} are there: looked for {looked}; {remedy}", f"extractor.{label}"))
                 continue
             settings = one.component.with_tables(one.settings, files).model_copy(update={"trained_on": "anonymised"})
             adapted[label, system] = Chosen(one.name, one.component, settings)
     for system in dict.fromkeys(system for _, system in adapted):
-        folder = vectors.parameters(layout, suffixes[system])
+        folder = models.find_plda(layout, suffixes[system])
         for label in fitted:
             chosen = backends[label]
             if folder is None:

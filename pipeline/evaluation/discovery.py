@@ -8,10 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from pipeline.datasets.settings import DatasetSettings
-from pipeline.datasets.vpc import copies, models, protocols
-from pipeline.datasets.vpc.copies import Offered
-from pipeline.datasets.vpc.importer import needed_sets, originals
-from pipeline.datasets.vpc.layout import Layout, look
+from pipeline.datasets.vpc import models, protocols
+from pipeline.datasets.vpc.importer import find_originals, list_needed_sets
+from pipeline.datasets.vpc.layout import FoundCopy, Layout, is_training_set, list_copies, read_layout
 from pipeline.errors import DataError, Fault
 from pipeline.names import few
 
@@ -55,14 +54,14 @@ def systems(entries: Any, dataset: DatasetSettings | None, faults: list[Fault], 
         faults += [Fault(_elsewhere(dataset.name), f"system.{key}") for key in asked if dataset is not None]
         return {key: one for key, one in others.items() if _is_named(one)} or UNPROTECTED
     layout, before = layout_of(dataset), len(faults)
-    there = copies.offered(layout)
+    there = list_copies(layout)
     made: dict[str, Any] = {}
     for key in map(str, entries):
         if key in asked:
             shared = {name: value for name, value in asked[key].items() if name not in ("name", "suffix")}
             suffix = asked[key].get("suffix")
             chosen = _chosen(key, suffix, there, layout, faults)
-            chosen = _complete(chosen, needed_sets(dataset, layout), passed_over) if suffix is None else chosen
+            chosen = _complete(chosen, list_needed_sets(dataset, layout), passed_over) if suffix is None else chosen
             for one in chosen:
                 if one.label in made or _is_named(others.get(one.label)):
                     faults.append(_taken(one, key, others))
@@ -84,7 +83,7 @@ def left_out(entries: Any) -> Any:
     return {key: one for key, one in entries.items() if _is_named(one) and one["name"] != NAME} or UNPROTECTED
 
 
-def _taken(one: Offered, key: str, others: Mapping[str, Any]) -> Fault:
+def _taken(one: FoundCopy, key: str, others: Mapping[str, Any]) -> Fault:
     """A copy whose label is that of another system: rows of one would be taken for the other's."""
     values = _values(one)
     named = f"'+system.NAME={{name: {KIND}, root: {values['root']}, suffix: {one.suffix}}}'"
@@ -109,7 +108,7 @@ def look_at(dataset: DatasetSettings) -> Layout | None:
     """The folder of the data set as a challenge's; None if it is none."""
     if dataset.name != "vpc" or not dataset.root:
         return None
-    return look(Path(dataset.root).expanduser().absolute(), dataset.edition, originals(dataset))
+    return read_layout(Path(dataset.root).expanduser().absolute(), dataset.edition, find_originals(dataset))
 
 
 def of_another_edition(dataset: DatasetSettings, recipe: str) -> list[Fault]:
@@ -149,7 +148,9 @@ def layout_of(dataset: DatasetSettings) -> Layout:
     return found
 
 
-def _chosen(key: str, suffix: Any, there: Mapping[str, Offered], layout: Layout, faults: list[Fault]) -> list[Offered]:
+def _chosen(
+    key: str, suffix: Any, there: Mapping[str, FoundCopy], layout: Layout, faults: list[Fault]
+) -> list[FoundCopy]:
     """The copies that an entry stands for: those of a suffix or of several, all without one."""
     where = f"system.{key}"
     if not there:
@@ -172,7 +173,7 @@ def _chosen(key: str, suffix: Any, there: Mapping[str, Offered], layout: Layout,
     return found
 
 
-def _complete(chosen: list[Offered], needed: list[str], passed_over: list[str]) -> list[Offered]:
+def _complete(chosen: list[FoundCopy], needed: list[str], passed_over: list[str]) -> list[FoundCopy]:
     """The copies that hold all sets; all of them where none does, so that what they lack is refused."""
     lacking = {one.label: one.lacks(needed) for one in chosen}
     complete = [one for one in chosen if not lacking[one.label]]
@@ -189,7 +190,11 @@ def _complete(chosen: list[Offered], needed: list[str], passed_over: list[str]) 
 
 def _without_copies(layout: Layout) -> str:
     """What can be evaluated of a folder that holds original speech alone."""
-    more = "" if models.of_original(layout) is not None or layout.edition in ("2020", "2022") else " train=default"
+    more = (
+        ""
+        if models.choose_original_model(layout) is not None or layout.edition in ("2020", "2022")
+        else " train=default"
+    )
     which = " by a public model" if more else ""
     return (
         f"evaluate the original speech alone{which}: system=original{more} (attackers of anonymised speech have nothing to do then), "
@@ -199,12 +204,12 @@ def _without_copies(layout: Layout) -> str:
 
 def looked_for(layout: Layout) -> str:
     """Where copies were looked for."""
-    names = [name for name in sorted(layout.sets) if not copies.is_training(name)]
+    names = [name for name in sorted(layout.sets) if not is_training_set(name)]
     sets = f", the sets are {few(names)}" if names else ""
     return f"looked for folders SET_SUFFIX in {layout.data}{sets}"
 
 
-def _values(one: Offered) -> dict[str, Any]:
+def _values(one: FoundCopy) -> dict[str, Any]:
     """A copy as the plain values of an external system."""
     return {
         "name": KIND,

@@ -7,7 +7,7 @@ from typing import Any
 
 from pipeline.contracts import MetricFamily
 from pipeline.datasets.prepare import Prepared
-from pipeline.datasets.scores.given import ScoreSet
+from pipeline.datasets.scores.score_files import ScoreSet
 from pipeline.engine.task import Given, Input, Task
 from pipeline.errors import ConfigError, Fault
 from pipeline.products.averages import plan as averages

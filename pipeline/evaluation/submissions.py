@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from pipeline.datasets import importers
-from pipeline.datasets.corpus import Listing
-from pipeline.datasets.external import Copy
+from pipeline.datasets.external_copy import Copy
+from pipeline.datasets.listings import Listing
 from pipeline.evaluation.machine import threads
 from pipeline.stages.backends.plan import refuse_too_few
 from pipeline.stages.settings import Evaluation
@@ -45,7 +45,7 @@ def check_training(asked: Evaluation) -> None:
     if not asked.dataset.train or not compared or not any(one.component.hears for one in asked.extractors.values()):
         return
     listing = Listing()
-    importers.add(asked.dataset, listing, training_alone=True)
+    importers.list_data_set(asked.dataset, listing, training_alone=True)
     count = len({one.speaker for one in listing.utterances if one.speaker})
     fitted = [label for label, one in asked.backends.items() if is_fitted(asked, one)]
     if count:

@@ -15,11 +15,12 @@ from pipeline.seeds import digest
 
 VERSION = "cut rules 2"
 
+
 Want = tuple[Preparation, int]
 """How an extractor wants recordings: prepared in this way, at this rate in Hz."""
 
 
-def want(extractor: Extractor) -> Want:
+def describe_want(extractor: Extractor) -> Want:
     """How an extractor wants recordings."""
     return extractor.preparation(extractor.settings), extractor.sample_rate
 
@@ -48,7 +49,7 @@ class Cut(ABC):
 
     def features(self, extractor: Extractor, recordings: Sequence[Recording]) -> list[Feature]:
         """The features of recordings, in the order of :meth:`names`."""
-        wanted = want(extractor)
+        wanted = describe_want(extractor)
         return extractor.extract([part for one in recordings for part in one.prepared[wanted]])
 
 
@@ -94,7 +95,7 @@ class Pieces(Cut):
 
     def names(self, rows: pd.DataFrame) -> list[str]:
         counted = zip(rows["sha256"], self.counts(rows))
-        return [piece_of(sha, number) for sha, count in counted for number in range(count)]
+        return [name_piece(sha, number) for sha, count in counted for number in range(count)]
 
     def parts(self, wave: np.ndarray, rate: int) -> list[np.ndarray]:
         return np.array_split(wave, self._count(len(wave) / rate))
@@ -107,12 +108,12 @@ class Pieces(Cut):
         return max(1, int(np.rint(length / self.seconds)))
 
 
-def piece_of(utterance: str, number: int) -> str:
+def name_piece(utterance: str, number: int) -> str:
     """The id of a piece of an utterance, from 0."""
     return f"{utterance}#{number}"
 
 
-def recording_of(piece: str) -> str:
+def name_recording(piece: str) -> str:
     """The utterance that a piece was cut from; the id itself where it is none."""
     return piece.partition("#")[0]
 
@@ -122,17 +123,17 @@ def cut_rows(rows: pd.DataFrame, cut: Pieces) -> pd.DataFrame:
     counts = cut.counts(rows)
     made = rows.loc[rows.index.repeat(counts)].reset_index(drop=True)
     numbers = [number for count in counts for number in range(count)]
-    made["utterance"] = [piece_of(name, number) for name, number in zip(made["utterance"], numbers)]
+    made["utterance"] = [name_piece(name, number) for name, number in zip(made["utterance"], numbers)]
     made["samples"] = [
         len(part)
         for samples, count in zip(rows["samples"], counts)
         for part in np.array_split(np.empty(samples, np.int8), count)
     ]
-    made["position"] = [place_of(name) for name in made["utterance"]]
+    made["position"] = [position_of_piece(name) for name in made["utterance"]]
     return made
 
 
-def place_of(piece: str) -> int:
+def position_of_piece(piece: str) -> int:
     """Where a piece stands in a list, for what gives pseudo-voices by position: a number below 65,536 made of its id, so that it
     does not depend on what lies beside it."""
     return int(digest("place", piece)[:4], 16)
@@ -153,5 +154,5 @@ class Segments(Cut):
         return [str(number) for number in range(self.count)]
 
     def features(self, extractor: Extractor, recordings: Sequence[Recording]) -> list[Feature]:
-        how, _ = want(extractor)
+        how, _ = describe_want(extractor)
         return extractor.segments([(how.trimmed(one.wave), one.rate) for one in recordings], self.count)

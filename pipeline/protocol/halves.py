@@ -27,7 +27,7 @@ from pipeline.tables import manifest as manifests
 INPUTS = 20
 
 
-def halve(ids: Iterable[str], seed: int) -> tuple[list[str], list[str]]:
+def halve_ids(ids: Iterable[str], seed: int) -> tuple[list[str], list[str]]:
     """Two halves of the ids in the order of digest(seed, id); the first is the smaller one if the number is odd."""
     ordered = sorted(ids, key=lambda name: digest(seed, name))
     middle = len(ordered) // 2
@@ -56,13 +56,13 @@ class Halves:
     left_out: tuple[str, ...] = ()
 
 
-def pool(manifest: pd.DataFrame) -> pd.DataFrame:
+def pool_sets(manifest: pd.DataFrame) -> pd.DataFrame:
     """Rows of the evaluation sets with each utterance once: of several sets that hold it, the first by name."""
     rows = manifest[manifest["role"] != "train"].sort_values(manifests.IDENTITY, kind="stable")
     return rows.drop_duplicates("utterance")
 
 
-def chapter(utterance: str) -> str:
+def read_chapter(utterance: str) -> str:
     """The chapter of an utterance by its id as LibriSpeech writes it, ``SPEAKER-CHAPTER-NUMBER``.
 
     Raises:
@@ -86,7 +86,7 @@ def halve_chapters(ids: Iterable[str], seed: int) -> tuple[list[str], list[str]]
     """
     chapters: dict[str, list[str]] = {}
     for name in sorted(ids, key=lambda name: digest(seed, name)):
-        chapters.setdefault(chapter(name), []).append(name)
+        chapters.setdefault(read_chapter(name), []).append(name)
     ordered = sorted(chapters, key=lambda name: digest(seed, name))
     total = sum(map(len, chapters.values()))
     sizes = list(accumulate(len(chapters[name]) for name in ordered))
@@ -95,7 +95,7 @@ def halve_chapters(ids: Iterable[str], seed: int) -> tuple[list[str], list[str]]
     return tuple([name for one in part for name in chapters[one]] for part in parts)  # type: ignore[return-value]
 
 
-def halves(
+def make_halves(
     manifest: pd.DataFrame,
     seed: int,
     unit: Literal["segment", "utterance"] = "segment",
@@ -117,11 +117,11 @@ def halves(
     Raises:
         DataError: speakers with fewer than two utterances, by name; fewer than two speakers with two chapters.
     """
-    rows = pool(manifest)
-    speakers = _by_speaker(rows)
+    rows = pool_sets(manifest)
+    speakers = _group_by_speaker(rows)
     left_out: tuple[str, ...] = ()
     if apart == "chapter":
-        left_out = tuple(name for name, group in speakers.items() if len(set(map(chapter, group))) < 2)
+        left_out = tuple(name for name, group in speakers.items() if len(set(map(read_chapter, group))) < 2)
         speakers = {name: group for name, group in speakers.items() if name not in left_out}
         if len(speakers) < 2:
             raise DataError(
@@ -141,11 +141,11 @@ def halves(
         )
     references, inputs, pieces = [], [], []
     for speaker, group in speakers.items():
-        known, ranked = (halve_chapters if apart == "chapter" else halve)(group, seed)
+        known, ranked = (halve_chapters if apart == "chapter" else halve_ids)(group, seed)
         references += [(speaker, group[name].set, name) for name in known]
         if unit == "segment":
             files = [(group[name].samples, group[name].rate) for name in ranked]
-            cuts = audio.segment_borders(files, segment_count(files, seconds))
+            cuts = audio.cut_uniformly(files, count_segments(files, seconds))
         else:
             cuts = [[(place, 0, group[name].samples)] for place, name in enumerate(ranked[:INPUTS])]
         for number, cut in enumerate(cuts):
@@ -172,7 +172,7 @@ class _Recording(NamedTuple):
     row: int
 
 
-def _by_speaker(rows: pd.DataFrame) -> dict[str, dict[str, _Recording]]:
+def _group_by_speaker(rows: pd.DataFrame) -> dict[str, dict[str, _Recording]]:
     """The utterances of each speaker, by name; speakers in order."""
     found: dict[str, dict[str, _Recording]] = {speaker: {} for speaker in sorted(set(rows["speaker"].tolist()))}
     columns = [rows[name].tolist() for name in ("speaker", "utterance", "set", "samples", "sample_rate")]
@@ -181,7 +181,7 @@ def _by_speaker(rows: pd.DataFrame) -> dict[str, dict[str, _Recording]]:
     return found
 
 
-def segment_count(files: list[tuple[int, int]], seconds: float | None) -> int:
+def count_segments(files: list[tuple[int, int]], seconds: float | None) -> int:
     """How many segments are cut of joined files, given as (samples, rate): :data:`INPUTS`, or as many as come nearest to
     having a length of so many seconds, one at least."""
     if seconds is None:

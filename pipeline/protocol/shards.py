@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 
 
-def band(samples: np.ndarray, rates: np.ndarray) -> np.ndarray:
+def duration_band(samples: np.ndarray, rates: np.ndarray) -> np.ndarray:
     """Duration band of each utterance: floor(log2(seconds)), so utterances of a band differ by less than a factor of two.
 
     ``frexp`` gives it exactly, where a logarithm could round across a border.
@@ -23,14 +23,14 @@ def band(samples: np.ndarray, rates: np.ndarray) -> np.ndarray:
     return exponent - 1
 
 
-def shards(manifest: pd.DataFrame) -> list[pd.DataFrame]:
+def split_shards(manifest: pd.DataFrame) -> list[pd.DataFrame]:
     """The manifest's rows as shards, in order; together they are the manifest, and equal digests stay together.
 
     Row labels are renumbered from 0 in each shard.
     """
-    bands = band(manifest["samples"].to_numpy(), manifest["sample_rate"].to_numpy())
+    bands = duration_band(manifest["samples"].to_numpy(), manifest["sample_rate"].to_numpy())
     digests = manifest["sha256"].to_numpy(object)
-    places = _ordered(manifest, bands, digests)
+    places = _order_rows(manifest, bands, digests)
     order, bands, digests = manifest.iloc[places], bands[places], digests[places]
     last = np.array([digest.endswith("00") for digest in digests.tolist()], bool)
     # The last of a run of equal digests.
@@ -43,7 +43,7 @@ def shards(manifest: pd.DataFrame) -> list[pd.DataFrame]:
     return [order.iloc[start:stop].reset_index(drop=True) for start, stop in pairwise(borders)]
 
 
-def _ordered(manifest: pd.DataFrame, bands: np.ndarray, digests: np.ndarray) -> np.ndarray:
+def _order_rows(manifest: pd.DataFrame, bands: np.ndarray, digests: np.ndarray) -> np.ndarray:
     """The places of the rows in the order of (band, digest, set, utterance)."""
     if len(set(digests)) < len(digests):
         keys = manifest[["sha256", "set", "utterance"]].assign(band=bands, place=np.arange(len(manifest)))
@@ -51,7 +51,7 @@ def _ordered(manifest: pd.DataFrame, bands: np.ndarray, digests: np.ndarray) -> 
     return np.lexsort((digests.astype(bytes), bands))
 
 
-def runs(sizes: Iterable[float], limit: float) -> list[slice]:
+def group_runs(sizes: Iterable[float], limit: float) -> list[slice]:
     """Cuts a row of files in their order into runs of ``limit`` at most together, or of one larger file."""
     made: list[slice] = []
     held = 0.0

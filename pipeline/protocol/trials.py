@@ -51,7 +51,7 @@ class TrialSet:
         return digest("trials", self.name, self.enrolment_set, enrolment, trials, self.expected)
 
 
-def make(
+def make_trial_set(
     name: str,
     enrolment_set: str,
     enrolment: Iterable[tuple[str, str]],
@@ -66,7 +66,7 @@ def make(
     return TrialSet(name, enrolment_set, enrolled, compared, expected, across_sexes=across_sexes)
 
 
-def without(made: TrialSet, gone: Collection[tuple[str, str]]) -> TrialSet:
+def drop_utterances(made: TrialSet, gone: Collection[tuple[str, str]]) -> TrialSet:
     """A trial set without the utterances of which somebody has no sound, given as (set, utterance).
 
     Trials with them are left out, and so are all trials of a model without an utterance.
@@ -81,9 +81,7 @@ def without(made: TrialSet, gone: Collection[tuple[str, str]]) -> TrialSet:
     return replace(made, enrolment=enrolment, trials=trials, thinned=tuple(sorted(thinned)))
 
 
-def same_sex_pairs(
-    models: Mapping[str, str], utterances: Iterable[tuple[str, str, str]]
-) -> list[tuple[str, str, bool]]:
+def pair_same_sex(models: Mapping[str, str], utterances: Iterable[tuple[str, str, str]]) -> list[tuple[str, str, bool]]:
     """All pairs of an enrolled speaker and a trial utterance of the same sex, as the VoicePrivacy libri lists are.
 
     Args:
@@ -105,7 +103,7 @@ MOST_SEARCHED = 5_000_000
 """Pairs up to which a list is completed; a protocol of the field has some ten thousand."""
 
 
-def searched(
+def complete_trials(
     made: TrialSet, models: Mapping[str, str], utterances: Mapping[str, str], sexes: Mapping[str, str]
 ) -> TrialSet:
     """A list with the pairs that it lacks of an enrolled speaker and an utterance of an enrolled speaker: within the sexes where it

@@ -415,7 +415,7 @@ class Plan:
             owner = dict(zip(enrolled["utterance"], enrolled["speaker"]))
             made = zip(trial_set.enrolment["model"], trial_set.enrolment["utterance"])
             sexes = dict(zip(tried["speaker"], tried["sex"])) | dict(zip(enrolled["speaker"], enrolled["sex"]))
-            self._searched[trial_set.name] = trials.searched(
+            self._searched[trial_set.name] = trials.complete_trials(
                 trial_set,
                 {model: owner[utterance] for model, utterance in made},
                 dict(zip(tried["utterance"], tried["speaker"])),

@@ -11,10 +11,10 @@ from typing import Any
 
 import pandas as pd
 
-from pipeline.datasets import corpus, cutting, external, importers, resemblance
-from pipeline.datasets.corpus import Listed, Listing
-from pipeline.datasets.external import Copy
-from pipeline.datasets.known import NOTHING_KNOWN
+from pipeline.datasets import corpus, cutting, external_files, importers, resemblance
+from pipeline.datasets.audio_cache import NO_CACHE
+from pipeline.datasets.external_copy import Copy
+from pipeline.datasets.listings import Listing, Utterance
 from pipeline.datasets.settings import DatasetSettings
 from pipeline.errors import DataError
 from pipeline.names import few
@@ -49,8 +49,8 @@ def check(settings: DatasetSettings, given: Sequence[Given], threads: int, recor
     begun = time.monotonic()
     listing = Listing()
     try:
-        importers.add(settings, listing)
-        cutting.write(listing, recordings, threads, NOTHING_KNOWN)
+        importers.list_data_set(settings, listing)
+        cutting.write_parts(listing, recordings, threads, NO_CACHE)
         rows, listed = corpus.check_lists(listing)
     except DataError as error:
         if not listing.faults.found:
@@ -60,15 +60,15 @@ def check(settings: DatasetSettings, given: Sequence[Given], threads: int, recor
         return Report((Check("data", "", "wrong", data.found, 0, said, data.mend),), (said,))
     training = any(one.copy.training for one in given)
     rows = [one for one in rows if training or one.role != "train"]
-    cut = external.Cutting(recordings, threads)
-    found = [external.listed(one.copy, _wanted(rows, one.copy.training), cut) for one in given]
+    cut = external_files.Cutting(recordings, threads)
+    found = [external_files.list_copy(one.copy, _wanted(rows, one.copy.training), cut) for one in given]
     originals = [one.path for one in rows if one.path]
     anonymised = [path for one in found for _, path in one.chosen]
     heard = hearing.hear([*originals, *anonymised], threads, 3600 * settings.longest_hours)
     dropped, _ = corpus.check_files(listing, rows, {path: heard[path].probe for path in originals})
-    corpus.trial_sets(listing, listed, {(line.set, line.utterance) for line in dropped})
+    corpus.make_trial_sets(listing, listed, {(line.set, line.utterance) for line in dropped})
     everyone = [row(one) for one in rows]
-    compare = functools.partial(resemblance.compare, threads=threads, folder=kept)
+    compare = functools.partial(resemblance.compare_with_originals, threads=threads, folder=kept)
     sides = [
         Side(one.label, one.copy, wanted, everyone, names, heard, compare)
         for one, names in zip(given, found)
@@ -79,11 +79,11 @@ def check(settings: DatasetSettings, given: Sequence[Given], threads: int, recor
     return Report(tuple(checks), tuple(_measured(rows, sides, threads, training, time.monotonic() - begun)))
 
 
-def _rows(rows: Sequence[Listed], training: bool) -> list[Listed]:
+def _rows(rows: Sequence[Utterance], training: bool) -> list[Utterance]:
     return [one for one in rows if (one.role == "train") == training]
 
 
-def _wanted(rows: Sequence[Listed], training: bool) -> pd.DataFrame:
+def _wanted(rows: Sequence[Utterance], training: bool) -> pd.DataFrame:
     columns: list[dict[str, Any]] = [row(one) for one in _rows(rows, training)]
     return pd.DataFrame(
         columns, columns=["utterance", "speaker", "sex", "set", "role", "position", "path"], dtype=object
@@ -99,7 +99,9 @@ def _of(side: Side, sides: Sequence[Side], listing: Listing) -> list[Check]:
     return made if side.copy.training else [*made, treatment.treated(side, listing.lists)]
 
 
-def _measured(rows: Sequence[Listed], sides: Sequence[Side], threads: int, training: bool, seconds: float) -> list[str]:
+def _measured(
+    rows: Sequence[Utterance], sides: Sequence[Side], threads: int, training: bool, seconds: float
+) -> list[str]:
     """What was looked at."""
     said = []
     for side in sides:

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
-from pipeline.datasets import external
+from pipeline.datasets import external_copy
 from pipeline.submission.findings import Check, Named, judged
 from pipeline.submission.side import Side
 
@@ -42,14 +42,14 @@ def _said_of_missing(side: Side, lacking: Counter[str]) -> Iterator[str]:
         yield f"all {count} of {name}" if count == wanted[name] else f"{count} of {wanted[name]} of {name}"
     yield from (fault.what for fault in listed.faults.found if fault.kind in _ROOTS)
     if not listed.faults.has("swapped"):
-        elsewhere = external.elsewhere_of(listed.missing, listed.unused, side.copy.pattern)
-        yield from external.said_of_elsewhere(listed.missing, elsewhere)
+        elsewhere = external_copy.find_elsewhere(listed.missing, listed.unused, side.copy.pattern)
+        yield from external_copy.describe_elsewhere(listed.missing, elsewhere)
 
 
 def _mend_missing(side: Side) -> str:
     kinds = side.files.faults
     said = [kinds.kinds[kind][1] for kind in _ROOTS if kinds.has(kind)]
-    if not said and external.elsewhere_of(side.files.missing, side.files.unused, side.copy.pattern):
+    if not said and external_copy.find_elsewhere(side.files.missing, side.files.unused, side.copy.pattern):
         said = [kinds.kinds["missing-audio"][1]]
     return "; ".join(said)
 

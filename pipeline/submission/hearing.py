@@ -81,7 +81,7 @@ def hear(paths: Iterable[Path], threads: int, longest_seconds: float = math.inf)
 
 def _one(longest_seconds: float, path: Path) -> Heard:
     listener = _Listener()
-    probe = probing.probe(path, longest_seconds, listener.add)
+    probe = probing.probe_file(path, longest_seconds, listener.add)
     return Heard(probe, listener.spectrum(), listener.peak, listener.flat_tops)
 
 

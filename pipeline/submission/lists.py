@@ -6,9 +6,9 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 
-from pipeline.datasets.corpus import Listed, Trial, TrialList
-from pipeline.datasets.lists import contradictions as contradictions_of
-from pipeline.datasets.lists import rewritten
+from pipeline.datasets.listings import Trial, TrialList, Utterance
+from pipeline.datasets.trial_checks import find_contradictions as contradictions_of
+from pipeline.datasets.trial_checks import rewrite_command
 from pipeline.faults import Faults
 from pipeline.names import few
 from pipeline.submission.findings import Check, Named, Verdict, judged
@@ -19,7 +19,7 @@ MIXED = re.compile(r"(^|_)mixed(_|$)")
 _ELSEWHERE = ("label", "labels", "duplicate-trial")
 """Kinds of faults that have a check of their own here."""
 
-Known = Mapping[tuple[str, str], Listed]
+Known = Mapping[tuple[str, str], Utterance]
 """Utterances by (set, utterance)."""
 
 
@@ -76,7 +76,7 @@ def duplicates(lists: Sequence[TrialList]) -> Check:
             if max(counts.values()) > 1:
                 files.append(made.where)
                 found.append(Named(_name(several[0]), made.name, f"{len(several)} times, first {several[0].where}"))
-    mend = "; ".join(rewritten(file, '!seen[$1 " " $2 " " $3]++') for file in dict.fromkeys(files))
+    mend = "; ".join(rewrite_command(file, '!seen[$1 " " $2 " " $3]++') for file in dict.fromkeys(files))
     return judged("duplicates", "", found, total, said=f"pairs that stand twice or more{_by_set(found)}", mend=mend)
 
 

@@ -7,9 +7,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from pipeline.datasets.corpus import Listed
-from pipeline.datasets.external import Copy, Row
-from pipeline.datasets.external import Listed as Files
+from pipeline.datasets.external_copy import Copy, Row
+from pipeline.datasets.external_files import CopyFiles as Files
+from pipeline.datasets.listings import Utterance
 from pipeline.datasets.resemblance import Resemblance
 from pipeline.submission.findings import Named
 from pipeline.submission.hearing import Heard
@@ -44,7 +44,7 @@ class Side:
         everyone: rows of all utterances, whose originals a file may hold by mistake.
         files: what was found by name.
         heard: of every file, originals too.
-        compare: rows with their originals, as :func:`pipeline.datasets.resemblance.compare`.
+        compare: rows with their originals, as :func:`pipeline.datasets.resemblance.compare_with_originals`.
     """
 
     label: str
@@ -67,7 +67,7 @@ class Side:
 
     @functools.cached_property
     def compared(self) -> tuple[list[Row], list[Row], dict[str, str], dict[str, str]]:
-        """The pairs as :mod:`pipeline.datasets.sameness` takes them: rows of originals and of anonymised files, and what is heard in
+        """The pairs as :mod:`pipeline.datasets.resemblance` takes them: rows of originals and of anonymised files, and what is heard in
         each by their digests."""
         originals = [_as_row(pair.row, pair.row["path"], pair.original) for pair in self.pairs]
         rows = [_as_row(pair.row, pair.path, pair.mine) for pair in self.pairs]
@@ -93,7 +93,7 @@ def _as_row(row: Row, path: Path, heard: Heard) -> Row:
     return {**row, "path": path, "sha256": probe.sha256, "samples": probe.samples, "sample_rate": probe.sample_rate}
 
 
-def row(listed: Listed) -> Row:
+def row(listed: Utterance) -> Row:
     """An utterance of the data set as a row of a manifest without its audio; ``path`` is None where a fault was reported."""
     return {
         "utterance": listed.utterance,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from pipeline import audio
-from pipeline.datasets import sameness
+from pipeline.datasets import resemblance
 from pipeline.datasets.probe import USUAL_RATE, is_narrow
 from pipeline.datasets.resemblance import SAME_SECONDS
 from pipeline.names import few
@@ -136,18 +136,18 @@ def is_clipped(heard: Heard) -> bool:
 
 def alike(side: Side) -> Check:
     """Files that hold one sound where the originals are several."""
-    groups = [one for one in sameness.by_sound(*side.compared) if len(one) > 1]
+    groups = [one for one in resemblance.group_by_sound(*side.compared) if len(one) > 1]
     groups.sort(key=lambda group: sorted(str(row["utterance"]) for row in group))
     found = [
         Named(str(row["utterance"]), str(row["set"]), f"the same audio as {_others(group, row['utterance'])}")
         for group in groups
         for row in group
     ]
-    same = sameness.find(*side.compared)
+    same = resemblance.find_identical(*side.compared)
     return judged("alike", side.label, found, same.files, said="; ".join(same.sentences()))
 
 
-def _others(group: sameness.Rows, utterance: str) -> str:
+def _others(group: resemblance.Rows, utterance: str) -> str:
     return few([f"{row['utterance']} of {row['set']}" for row in group if row["utterance"] != utterance], 3)
 
 
@@ -169,7 +169,7 @@ def others(side: Side) -> Check:
     """Files that hold the original of another utterance."""
     everyone, sounds = side.owners
     originals, rows, _, mine = side.compared
-    taken = sameness.taken_from(everyone, originals, rows, sounds, mine)
+    taken = resemblance.find_taken(everyone, originals, rows, sounds, mine)
     found = [
         Named(
             str(row["utterance"]),
@@ -181,7 +181,7 @@ def others(side: Side) -> Check:
     return judged("others", side.label, found, len(side.pairs))
 
 
-def _owners(owners: sameness.Rows) -> str:
+def _owners(owners: resemblance.Rows) -> str:
     return few([str(owner["utterance"]) for owner in owners], 3)
 
 

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from pipeline.datasets.corpus import TrialList
+from pipeline.datasets.listings import TrialList
 from pipeline.metrics import Undefined
 from pipeline.metrics.treatment import Treatment, treatment
 from pipeline.products.checks.words import treated_differently

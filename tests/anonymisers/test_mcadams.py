@@ -20,7 +20,7 @@ from pipeline import contracts
 from pipeline.anonymisers import mcadams, original
 from pipeline.anonymisers.mcadams import Anonymiser, McAdamsSettings
 from pipeline.contracts import Anonymised, ComponentSettings, Utterance, numeric
-from pipeline.datasets.synthetic import speaker, utterance
+from pipeline.datasets.synthetic import make_speaker, make_utterance
 from pipeline.files import file_digest
 from pipeline.stages.speech import compute
 
@@ -73,7 +73,7 @@ def settings(mode: str, alpha: float) -> McAdamsSettings:
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize(("index", "alpha", "rate"), [(0, 0.8, 16000), (1, 0.55, 16000), (3, 0.9, 8000)])
 def test_equals_frame_by_frame_on_synthetic_speech(mode: str, index: int, alpha: float, rate: int):
-    wave = utterance(speaker(3, index), 3, 0, 2.013, rate).wave
+    wave = make_utterance(make_speaker(3, index), 3, 0, 2.013, rate).wave
     made = Anonymiser(settings(mode, alpha)).anonymise(wave, rate, WHO)
     assert made.wave.dtype == np.float32 and len(made.wave) == len(wave) and made.rate == rate
     np.testing.assert_allclose(made.wave, reference(wave, rate, alpha, mode), atol=1e-4)
@@ -89,7 +89,7 @@ def test_equals_frame_by_frame_on_real_speech(mode: str, speech: Path):
 
 
 def test_editions_scale_and_quantise_as_they_did():
-    wave = utterance(speaker(3, 2), 3, 0, 1.0).wave
+    wave = make_utterance(make_speaker(3, 2), 3, 0, 1.0).wave
     by_mode = {mode: Anonymiser(settings(mode, 0.8)).anonymise(wave, 16000, WHO) for mode in MODES}
     assert by_mode["default"].subtype == "FLOAT"
     for mode in MODES[1:]:
@@ -109,7 +109,7 @@ def test_editions_scale_and_quantise_as_they_did():
 
 @pytest.mark.parametrize("alpha", [0.5, 0.8, 0.9])
 def test_default_keeps_level_head_and_tail_and_clips_nothing(alpha: float):
-    wave = utterance(speaker(3, 4), 3, 1, 1.537).wave
+    wave = make_utterance(make_speaker(3, 4), 3, 1, 1.537).wave
     wave = wave - wave.mean() + np.float32(0.01) * np.sin(np.arange(len(wave))).astype(np.float32)
     made = Anonymiser(settings("default", alpha)).anonymise(wave * 4, 16000, WHO).wave
     assert np.sqrt(np.mean(made.astype(float) ** 2)) == pytest.approx(
@@ -121,7 +121,7 @@ def test_default_keeps_level_head_and_tail_and_clips_nothing(alpha: float):
 
 
 def test_silence_stays_silent():
-    wave = utterance(speaker(3, 5), 3, 0, 1.0).wave.copy()
+    wave = make_utterance(make_speaker(3, 5), 3, 0, 1.0).wave.copy()
     wave[4000:8000] = 0
     made = Anonymiser(settings("default", 0.8)).anonymise(wave, 16000, WHO)
     assert (made.wave[4320:7680] == 0).all() and np.abs(made.wave[:4000]).max() > 0.01
@@ -174,7 +174,7 @@ def test_unstable_frames_pass_through_and_are_counted(monkeypatch: pytest.Monkey
         return filters, stable
 
     monkeypatch.setattr(kernels, "move", spoil)
-    wave = utterance(speaker(3, 0), 3, 0, 1.0).wave
+    wave = make_utterance(make_speaker(3, 0), 3, 0, 1.0).wave
     made = Anonymiser(settings("default", 0.8)).anonymise(wave, 16000, WHO)
     assert made.passed["unstable"] == 10
     np.testing.assert_allclose(made.wave[1700:2900], made.parameters["gain"] * wave[1700:2900], atol=1e-6)
@@ -241,7 +241,7 @@ def test_settings_that_contradict_themselves(fault: dict[str, object]):
 
 
 def test_threads_give_the_same_bytes():
-    waves = [utterance(speaker(3, n), 3, 0, 1.0).wave for n in range(8)]
+    waves = [make_utterance(make_speaker(3, n), 3, 0, 1.0).wave for n in range(8)]
     one = Anonymiser(McAdamsSettings())
     alone = [one.anonymise(wave, 16000, WHO).wave.tobytes() for wave in waves]
     with ThreadPoolExecutor(4) as pool:
@@ -253,11 +253,11 @@ def test_threads_give_the_same_bytes():
 def test_several_together_equal_frame_by_frame(mode: str):
     """Both sampling rates, short and silent files in one call, each file with its own alpha."""
     sounds = [
-        (utterance(speaker(3, 0), 3, 0, 1.2).wave, 16000),
+        (make_utterance(make_speaker(3, 0), 3, 0, 1.2).wave, 16000),
         (np.full(200, 0.25, np.float32), 16000),
-        (utterance(speaker(3, 1), 3, 0, 0.913, 8000).wave, 8000),
+        (make_utterance(make_speaker(3, 1), 3, 0, 0.913, 8000).wave, 8000),
         (np.zeros(5000, np.float32), 16000),
-        (utterance(speaker(3, 2), 3, 0, 0.8).wave, 16000),
+        (make_utterance(make_speaker(3, 2), 3, 0, 0.8).wave, 16000),
     ]
     given = [(wave, rate, Utterance(f"u{n}", "s", "x", n)) for n, (wave, rate) in enumerate(sounds)]
     chosen = McAdamsSettings.model_validate({"mode": mode, "level": "utterance", "alpha_range": (0.5, 1.2)})
@@ -308,7 +308,7 @@ class Shard:
 def shard(folder: Path) -> pd.DataFrame:
     rows = []
     for n, (seconds, rate) in enumerate([(0.5, 16000), (0.4, 8000), (0.01, 16000), (0.9, 16000), (0.3, 16000)]):
-        wave = utterance(speaker(3, n), 3, 0, seconds, rate).wave
+        wave = make_utterance(make_speaker(3, n), 3, 0, seconds, rate).wave
         soundfile.write(folder / f"{n}.wav", wave, rate, subtype="FLOAT")
         path = folder / f"{n}.wav"
         rows.append(("a set" if n % 2 else "b", f"u{n}", f"s{n}", n, str(path), len(wave), rate, file_digest(path)))
@@ -396,7 +396,7 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024)
 def test_two_hour_files_take_less_than_3_gb(tmp_path: Path):
     """Two of them in two threads, in the mode that takes most memory (2.6 GB)."""
     samples = 7200 * 16000
-    wave = np.resize(utterance(speaker(3, 0), 3, 0, 60.0).wave, samples)
+    wave = np.resize(make_utterance(make_speaker(3, 0), 3, 0, 60.0).wave, samples)
     soundfile.write(tmp_path / "long.wav", wave, 16000, subtype="PCM_16")
     ran = subprocess.run(
         [sys.executable, "-c", LONG, str(tmp_path), str(samples)],
@@ -418,7 +418,10 @@ def test_cuda_equals_the_cpu(mode: str):
 
     if not torch.cuda.is_available():
         pytest.skip("no CUDA device")
-    given = [(utterance(speaker(3, n), 3, 0, 1.5 + n).wave, 16000, Utterance(f"u{n}", "s", "x", n)) for n in range(6)]
+    given = [
+        (make_utterance(make_speaker(3, n), 3, 0, 1.5 + n).wave, 16000, Utterance(f"u{n}", "s", "x", n))
+        for n in range(6)
+    ]
     chosen = McAdamsSettings.model_validate({"mode": mode, "level": "utterance", "alpha_range": (0.5, 1.2)})
     for ours, theirs in zip(
         Anonymiser(chosen, device="cuda").several(given), Anonymiser(chosen).several(given), strict=True
@@ -428,7 +431,7 @@ def test_cuda_equals_the_cpu(mode: str):
 
 
 def test_original_is_left_alone():
-    wave = utterance(speaker(3, 0), 3, 0, 0.2).wave
+    wave = make_utterance(make_speaker(3, 0), 3, 0, 0.2).wave
     made = original.Anonymiser(original.OriginalSettings()).anonymise(wave, 16000, WHO)
     np.testing.assert_array_equal(made.wave, wave)
     assert original.Anonymiser.shown_level(original.OriginalSettings()) == "none"

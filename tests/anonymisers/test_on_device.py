@@ -13,7 +13,7 @@ from pipeline.anonymisers.mcadams import on_device as mcadams_torch
 from pipeline.anonymisers.mcadams import transform as mcadams
 from pipeline.anonymisers.mcadams.on_device import Transform
 from pipeline.anonymisers.mcadams.transform import EPS, Framing
-from pipeline.datasets.synthetic import speaker, utterance
+from pipeline.datasets.synthetic import make_speaker, make_utterance
 from tests.anonymisers.test_transform import filter_of, frames, moved
 
 FRAMINGS = [
@@ -32,7 +32,9 @@ def across(rows: np.ndarray) -> torch.Tensor:
 
 def waves() -> list[np.ndarray]:
     """Voices of several lengths, with digital silence, near silence and one window's length among them."""
-    made = [utterance(speaker(5, n), 5, 0, seconds).wave for n, seconds in enumerate((1.31, 0.402, 2.0, 0.75))]
+    made = [
+        make_utterance(make_speaker(5, n), 5, 0, seconds).wave for n, seconds in enumerate((1.31, 0.402, 2.0, 0.75))
+    ]
     made[0] = made[0].copy()
     made[0][3000:9000] = 0.0
     made[2] = np.concatenate([made[2], 1e-7 * np.sin(np.arange(5000))]).astype(np.float32)
@@ -170,7 +172,7 @@ def test_unstable_frames_pass_and_are_counted(monkeypatch: pytest.MonkeyPatch):
         return filters, stable
 
     monkeypatch.setattr(mcadams_torch, "move", spoil)
-    wave = utterance(speaker(3, 0), 3, 0, 1.0).wave
+    wave = make_utterance(make_speaker(3, 0), 3, 0, 1.0).wave
     ((made, counts),) = Transform()([torch.from_numpy(wave)], [0.8], Framing(320, 160))
     assert counts["unstable"] == 10
     np.testing.assert_allclose(made[1700:2900], wave[1700:2900], atol=1e-9)

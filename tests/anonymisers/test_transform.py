@@ -8,12 +8,12 @@ import pytest
 from scipy.signal import lfilter
 
 from pipeline.anonymisers.mcadams import transform as mcadams
-from pipeline.datasets.synthetic import speaker, utterance
+from pipeline.datasets.synthetic import make_speaker, make_utterance
 from pipeline.nets import compiled as _compiled
 
 
 def frames(index: int = 0) -> np.ndarray:
-    wave = utterance(speaker(5, index), 5, 0, 3.0).wave.astype(float)
+    wave = make_utterance(make_speaker(5, index), 5, 0, 3.0).wave.astype(float)
     return np.lib.stride_tricks.sliding_window_view(wave, 320)[::160] * np.sqrt(np.hanning(320))
 
 
@@ -122,14 +122,14 @@ def test_refilter_equals_scipys():
 
 
 def test_alpha_one_changes_nothing():
-    wave = utterance(speaker(5, 2), 5, 0, 2.0).wave
+    wave = make_utterance(make_speaker(5, 2), 5, 0, 2.0).wave
     made, counts = mcadams.transform(wave, 1.0, mcadams.Framing(320, 160))
     np.testing.assert_allclose(made, wave, atol=1e-9)
     assert counts["near_silent"] == counts["unstable"] == 0
 
 
 def test_blocks_do_not_show(monkeypatch: pytest.MonkeyPatch):
-    wave = utterance(speaker(5, 3), 5, 0, 2.0).wave
+    wave = make_utterance(make_speaker(5, 3), 5, 0, 2.0).wave
     whole, _ = mcadams.transform(wave, 0.7, mcadams.Framing(320, 160))
     monkeypatch.setattr(mcadams, "BLOCK", 7)
     cut, _ = mcadams.transform(wave, 0.7, mcadams.Framing(320, 160))

@@ -15,7 +15,7 @@ from pipeline import metrics
 from pipeline.backends import _adaptation, cosine, wccn
 from pipeline.backends._adaptation import AsNorm
 from pipeline.errors import DataError, ModelMissing
-from pipeline.protocol.held_out import held_out
+from pipeline.protocol.held_out import hold_out_speakers
 
 D = 6
 
@@ -139,7 +139,7 @@ def test_its_shrinkage_is_the_largest_within_a_standard_error_of_the_lowest_held
     vectors, speakers = people(60, 4, 3, 0.8)
     record = wccn.Backend.fit(wccn.WccnSettings(as_norm=None), vectors, speakers, tmp_path, within_session=True)
     assert json.loads(json.dumps(record)) == record
-    held = held_out(speakers)
+    held = hold_out_speakers(speakers)
     rows, found = vectors.astype(float), []
     other = np.array([name not in held for name in speakers])
     for shrinkage in wccn.SHRINKAGES:
@@ -189,7 +189,7 @@ def test_wccn_and_as_norm_find_speakers_where_the_cosine_does_not(tmp_path: Path
 
 def test_a_shrinkage_that_held_out_speakers_cannot_tell_is_said(tmp_path: Path) -> None:
     vectors, speakers = people(12, 2, 7)
-    held = held_out(speakers)
+    held = hold_out_speakers(speakers)
     kept = [row for row, name in enumerate(speakers) if row % 2 == 0 or name not in held]
     record = wccn.Backend.fit(
         wccn.WccnSettings(as_norm=None), vectors[kept], [speakers[row] for row in kept], tmp_path, within_session=False

@@ -12,8 +12,7 @@ from scipy.stats import multivariate_normal
 from pipeline.backends.plda import model as plda
 from pipeline.backends.plda import regularisation
 from pipeline.metrics import eer
-from pipeline.protocol.held_out import held_out
-from pipeline.protocol.held_out_pairs import pairs
+from pipeline.protocol.held_out import hold_out_speakers, pair_held_out
 
 CHAIN: dict[str, Any] = {"lda": 200, "iterations": 10, "length_normalise": True}
 
@@ -82,7 +81,7 @@ def test_the_likelihood_is_that_of_densities_about_the_means() -> None:
     _, facts = plda.train(vectors, labels(speaker), **CHAIN, regularisation=None)
     drawn_to = facts["regularisation"]
     assert json.loads(json.dumps(facts)) == facts
-    held = held_out(names)
+    held = hold_out_speakers(names)
     assert drawn_to["held_out_speakers"] == len(held) == 8 and len(number) == 40
     aside = np.array([name in held for name in labels(speaker)])
     differences = (vectors[::2] - vectors[1::2]) / np.sqrt(2)
@@ -129,7 +128,7 @@ def test_too_few_speakers_are_left_to_the_oracle_approximating_rule_and_it_is_sa
     assert found["reason"] == "9 training speakers, and it takes 10 to choose by"
 
     vectors, speaker = drawn(20, 2, values, 1.0, 8)
-    held = held_out(labels(speaker))
+    held = hold_out_speakers(labels(speaker))
     inside = np.array([name in held for name in labels(speaker)])
     once = np.arange(len(speaker)) % 2 == 0
     for kept, reason in ((once | ~inside, "no held-out speaker has several"), (once | inside, "do not suffice")):
@@ -141,7 +140,9 @@ def test_too_few_speakers_are_left_to_the_oracle_approximating_rule_and_it_is_sa
 def test_the_errors_of_a_speaker_are_those_of_loops() -> None:
     random = np.random.default_rng(9)
     who = np.repeat(np.arange(6), 3)
-    compared = pairs([f"{row}" for row in range(18)], [f"s{one}" for one in who], {f"s{one}" for one in range(6)})
+    compared = pair_held_out(
+        [f"{row}" for row in range(18)], [f"s{one}" for one in who], {f"s{one}" for one in range(6)}
+    )
     speaker = who[compared.rows]
     scores = random.normal(size=len(compared.first)) + compared.target
     found = regularisation.by_speaker(scores, compared, speaker)

@@ -60,10 +60,10 @@ def _rows(paths: list[Path]) -> pd.DataFrame:
 
 def _pass(chosen: dict[str, Any], rows: pd.DataFrame) -> None:
     from pipeline.nets import memory
-    from pipeline.protocol.cuts import Whole, want
+    from pipeline.protocol.cuts import Whole, describe_want
     from pipeline.stages.features import compute
 
-    wants = [want(extractor) for extractor in chosen.values()]
+    wants = [describe_want(extractor) for extractor in chosen.values()]
     for chunk in compute.decoded(compute.chunks(rows, Whole(), "cpu"), Whole(), wants, THREADS):
         for extractor in chosen.values():
             Whole().features(extractor, chunk)

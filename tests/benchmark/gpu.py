@@ -69,11 +69,11 @@ class Bench:
         self.rendered = list(self._render())
 
     def _render(self) -> Iterator[np.ndarray]:
-        from pipeline.datasets.synthetic import speaker, utterance
+        from pipeline.datasets.synthetic import make_speaker, make_utterance
 
         lengths = np.linspace(self.size.longest / 5, self.size.longest, self.size.rendered)
         for index, seconds in enumerate(lengths):
-            yield utterance(speaker(11, index % 8), 11, index, float(seconds), RATE).wave.astype(np.float32)
+            yield make_utterance(make_speaker(11, index % 8), 11, index, float(seconds), RATE).wave.astype(np.float32)
 
     def waves(self, rate: int = RATE) -> list[np.ndarray]:
         """The rendered utterances over and over, each time with another gain, ``size.audio`` seconds in all."""

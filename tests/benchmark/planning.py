@@ -111,7 +111,7 @@ def _prepared() -> Prepared:
                 (enrolled if one < 5 else tried).append((speaker, name))
         trials_of = [(model, name, model == speaker) for speaker, name in tried for model in speakers]
         one_set = f"d{number:02d}_trial"
-        sets[one_set] = trials.make(one_set, f"d{number:02d}_enrolment", enrolled, trials_of, len(trials_of))
+        sets[one_set] = trials.make_trial_set(one_set, f"d{number:02d}_enrolment", enrolled, trials_of, len(trials_of))
     listed = pd.DataFrame(rows, columns=manifest.COLUMNS)
     copies = {
         SpeechKey(f"t{number}"): listed.assign(

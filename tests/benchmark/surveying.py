@@ -15,14 +15,16 @@ FILES, TIMES = 200, 10
 
 def survey(runs: int = 3) -> list[Row]:
     """Files a second on two cores, and how many times that is what one core does; processes are started within the time."""
-    from pipeline.datasets import looking
+    from pipeline.datasets import parallel
 
     if len(os.sched_getaffinity(0)) < 2:
         raise Skipped("there is one core")
     asked = paths(FILES) * TIMES
 
     def once(workers: int) -> Callable[[], object]:
-        return lambda: list(looking.looked(looking.Left(asked, looking.TOGETHER), len(asked), workers, 1e9))
+        return lambda: list(
+            parallel.run_parallel(parallel.WorkQueue(asked, parallel.CHUNK_FILES), len(asked), workers, 1e9)
+        )
 
     one, two = interleaved([once(1), once(2)], runs, time.perf_counter)
     note = f"{len(asked)} looks at FLAC and MP3 files on two cores, the start of the processes included; to one core"

@@ -16,7 +16,7 @@ import torch
 
 from pipeline import metrics
 from pipeline.backends.plda import Backend, PldaSettings
-from pipeline.datasets.vpc.layout import look
+from pipeline.datasets.vpc.layout import read_layout
 from pipeline.extractors import ecapa
 from pipeline.extractors.precomputed import files as vector_files
 from tests import toy
@@ -172,7 +172,7 @@ def test_2024_has_audio_copies_and_sets_for_recognition(of_2024: Path, tmp_path:
         parts = [data / f"libri_test_trials_{sex}{suffix}" for sex in "fm"]
         assert rows(both / "wav.scp") == sorted(row for part in parts for row in rows(part / "wav.scp"))
         assert not (both / "trials").exists()
-    found = look(of_2024)
+    found = read_layout(of_2024)
     assert found is not None
     assert (found.recognised, set(found.copies), found.exp) == ("2024", {"_mcadams", "_nac"}, of_2024 / "exp")
     again = tmp_path / "again"
@@ -252,7 +252,7 @@ def test_2020_and_2022_have_copies_and_vectors(of_kaldi: tuple[str, Path]) -> No
     for name in COUNTS:
         for suffix in ("", "_anon", "_B1"):
             every_recording(base / "data" / f"{name}{suffix}", base)
-    found = look(base.parent)
+    found = read_layout(base.parent)
     assert found is not None and found.is_sure
     assert (found.recognised, found.data, set(found.copies)) == (edition, base / "data", {"_anon", "_B1"})
     line = rows(base / "data" / "vctk_dev_trials_f_common_anon" / "wav.scp")[0]
@@ -318,7 +318,7 @@ def test_the_attacker_challenge_has_its_traps(tmp_path: Path) -> None:
         tmp_path / "B4/data/train-clean-360_B4"
     ).exists()
     assert not (tmp_path / "T25-1/data/libri_dev_trials_f_T25-1").exists()
-    found = look(tmp_path)
+    found = read_layout(tmp_path)
     assert found is not None and found.recognised == "attacker" and set(found.sets) >= set(written.sets)
     assert {suffix: set(copies) for suffix, copies in found.copies.items()} == {
         f"_{system}": set(written.sets) for system in systems

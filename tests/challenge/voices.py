@@ -35,7 +35,7 @@ def samples(utterance: Utterance, seconds: float) -> int:
 def speaker(name: str, sex: str) -> synthetic.Speaker:
     """The voice of a speaker's name."""
     index = 2 * int(digest("voice", name)[:8], 16) + (sex == "m")
-    return replace(synthetic.speaker(SEED, index), id=name)
+    return replace(synthetic.make_speaker(SEED, index), id=name)
 
 
 def original(utterance: Utterance, seconds: float) -> np.ndarray:
@@ -74,7 +74,7 @@ def write(path: Path, wave: np.ndarray, subtype: Subtype = "PCM_16") -> None:
 
 def _said(voice: synthetic.Speaker, utterance: Utterance, seconds: float) -> np.ndarray:
     number = int(digest("utterance", utterance.id)[:8], 16)
-    return synthetic.utterance(voice, SEED, number, samples(utterance, seconds) / RATE).wave
+    return synthetic.make_utterance(voice, SEED, number, samples(utterance, seconds) / RATE).wave
 
 
 def _between(own: synthetic.Speaker, other: synthetic.Speaker, share: float) -> synthetic.Speaker:

@@ -365,7 +365,7 @@ def test_every_way_to_write_a_file_gives_the_same_bytes(call: Call) -> None:
 
 def test_files_of_several_blocks_are_put_together(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
     """Blocks of 64 bytes: fields, lines and blanks lie across their borders."""
-    from pipeline.datasets.scores import files as score_files
+    from pipeline.datasets.scores import score_table as score_files
 
     scores, trials, _ = small()
     save("S", scores), save("T", trials)

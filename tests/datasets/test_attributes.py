@@ -21,12 +21,12 @@ def test_speakers_and_utterances_have_tables_and_sets_share_those_of_speakers(ti
     for tables in tiny.tables.values():
         tables["utt2mood"] = [f"{line.split()[0]} {line.split()[0][-1]}" for line in tables["wav.scp"]]
     tiny.save()
-    found = importers.read(named(tiny, "accent", "mood"))
+    found = importers.read_data_set(named(tiny, "accent", "mood"))
     there = set(zip(found.manifest["set"], found.manifest["utterance"]))
     accents = dict(line.split() for line in ACCENTS)
     assert found.attributes["accent"] == {key: accents[key[1][0]] for key in there}
     assert found.attributes["mood"] == {key: key[1][-1] for key in there}
-    assert not importers.read(tiny.settings()).attributes
+    assert not importers.read_data_set(tiny.settings()).attributes
 
 
 @pytest.mark.parametrize("lists", [True, False])
@@ -36,7 +36,7 @@ def test_a_set_that_is_cut_into_sets_keeps_its_table(tiny: Tiny, lists: bool) ->
         joined |= {"enrolls": ["a-0", "b-0"], "trials": ["a a-1 target", "a b-1 nontarget", "b c-1 nontarget"]}
     tiny.tables = {"set": joined | {"spk2accent": ACCENTS}}
     tiny.save()
-    found = importers.read(named(tiny, "accent")).attributes["accent"]
+    found = importers.read_data_set(named(tiny, "accent")).attributes["accent"]
     assert len({of for of, _ in found}) == 2 and found[next(key for key in found if key[1] == "b-1")] == "irish"
 
 
@@ -45,13 +45,13 @@ def test_what_lacks_a_value_is_named_once_for_all(tiny: Tiny) -> None:
     tiny.tables["t_trials_f"]["utt2mood"] = ["c-t1 low", "c-t1 high"]
     tiny.save()
     with pytest.raises(DataError) as caught:
-        importers.read(named(tiny, "accent", "mood", "age"))
+        importers.read_data_set(named(tiny, "accent", "mood", "age"))
     said = [f"{fault.what} {fault.where}" for fault in caught.value.faults]
     assert any("speaker 'b' has no line in spk2accent" in one and "t_enrolls" in one for one in said)
     assert any("'c-t1' has a second line with another value" in one for one in said)
     assert any("no set has a table spk2age or utt2age" in one for one in said)
     assert "dataset.attributes=[]" in caught.value.remedy
-    assert importers.read(named(tiny)).trials
+    assert importers.read_data_set(named(tiny)).trials
 
 
 def test_names_that_are_no_attributes_are_refused() -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.datasets.corpus import Fence
+from pipeline.datasets.listings import Fence
 
 
 @pytest.fixture

@@ -33,7 +33,7 @@ def test_real_voiceprivacy_lists_have_the_counts_of_their_readme(
 
     root = speech / "librispeech-dev-clean-mp3" / "kaldi"
     with caplog.at_level(logging.INFO):
-        corpus = importers.read(DatasetSettings(name="kaldi", root=str(root)), threads=2)
+        corpus = importers.read_data_set(DatasetSettings(name="kaldi", root=str(root)), threads=2)
     assert {name: (one.n_target, one.n_nontarget) for name, one in corpus.trials.items()} == {
         "libri_dev_trials_f": (369, 3095),
         "libri_dev_trials_m": (298, 3328),
@@ -65,7 +65,7 @@ def test_real_voiceprivacy_lists_have_the_counts_of_their_readme(
 
 
 def test_a_valid_set_gives_what_its_tables_say(tiny) -> None:
-    corpus = importers.read(tiny.save().settings())
+    corpus = importers.read_data_set(tiny.save().settings())
     one = corpus.trials["t_trials_f"]
     assert (one.n_target, one.n_nontarget, one.expected, one.enrolment_set) == (4, 8, 12, "t_enrolls")
     assert one.enrolment.values.tolist() == [["a", "a-e0"], ["a", "a-e1"], ["b", "b-e0"], ["b", "b-e1"]]
@@ -85,19 +85,19 @@ def test_a_valid_set_gives_what_its_tables_say(tiny) -> None:
 
 
 def test_any_line_order_and_blanks_at_line_ends_change_only_positions(tiny) -> None:
-    plain = importers.read(tiny.save().settings())
+    plain = importers.read_data_set(tiny.save().settings())
     for tables in tiny.tables.values():
         for lines in tables.values():
             random.Random(0).shuffle(lines)
             lines[:] = [f" {line.replace(' ', '  ')}\t \r" for line in lines] + ["", "  "]
-    mixed = importers.read(tiny.save().settings())
+    mixed = importers.read_data_set(tiny.save().settings())
     assert mixed.trials["t_trials_f"].digest == plain.trials["t_trials_f"].digest
     assert mixed.manifest.drop(columns="position").equals(plain.manifest.drop(columns="position"))
     assert not mixed.manifest["position"].equals(plain.manifest["position"])
 
 
 def test_optional_tables_may_be_absent(tiny) -> None:
-    full = importers.read(tiny.save().settings())
+    full = importers.read_data_set(tiny.save().settings())
     for tables in tiny.tables.values():
         spk2utt: dict[str, list[str]] = {}
         for line in tables.pop("utt2spk"):
@@ -107,7 +107,7 @@ def test_optional_tables_may_be_absent(tiny) -> None:
         for table in ("spk2gender", "utt2dur", "enrolls", "trials"):
             tables.pop(table, None)
     tiny.root = tiny.root.parent / "bare"
-    bare = importers.read(tiny.save().settings())
+    bare = importers.read_data_set(tiny.save().settings())
     # The trials of Tiny are the full product, so what is made up for absent lists is the same.
     assert bare.trials["t_trials_f"].digest == full.trials["t_trials_f"].digest
     assert set(bare.manifest["sex"]) == {"u"}
@@ -117,15 +117,15 @@ def test_optional_tables_may_be_absent(tiny) -> None:
 
 def test_enrolls_chooses_the_utterances_that_make_a_model(tiny) -> None:
     tiny.tables["t_enrolls"]["enrolls"] = ["a-e1", "b-e0"]
-    enrolment = importers.read(tiny.save().settings()).trials["t_trials_f"].enrolment
+    enrolment = importers.read_data_set(tiny.save().settings()).trials["t_trials_f"].enrolment
     assert enrolment.values.tolist() == [["a", "a-e1"], ["b", "b-e0"]]
 
 
 def test_two_columns_of_trials_take_their_labels_from_the_speakers(tiny) -> None:
-    with_labels = importers.read(tiny.save().settings())
+    with_labels = importers.read_data_set(tiny.save().settings())
     trials = tiny.tables["t_trials_f"]["trials"]
     trials[:] = [line.rsplit(" ", 1)[0] for line in trials]
-    without = importers.read(tiny.save().settings())
+    without = importers.read_data_set(tiny.save().settings())
     assert without.trials["t_trials_f"].digest == with_labels.trials["t_trials_f"].digest
 
 
@@ -135,8 +135,8 @@ def test_lists_inside_a_set_are_cut_into_sets(tiny) -> None:
         table: sorted({*enrolls[table], *trials[table]}) for table in ("wav.scp", "utt2spk", "spk2gender", "utt2dur")
     }
     tiny.tables = {"t": raw | {"enrolls": enrolls["enrolls"], "trials_f": trials["trials"]}}
-    parent = importers.read(tiny.save().settings())
-    itself = importers.read(tiny.settings(root=str(tiny.root / "t")))
+    parent = importers.read_data_set(tiny.save().settings())
+    itself = importers.read_data_set(tiny.settings(root=str(tiny.root / "t")))
     assert list(parent.trials) == list(itself.trials) == ["t_trials_f"]
     assert parent.manifest.groupby("set").size().to_dict() == {"t_enrolls": 4, "t_trials_f": 6}
     assert parent.manifest.equals(itself.manifest)
@@ -145,13 +145,13 @@ def test_lists_inside_a_set_are_cut_into_sets(tiny) -> None:
 
 def test_sets_without_lists_are_halved(tiny) -> None:
     tiny.tables = {"plain": tiny.basic([f"{speaker}-{number}" for speaker in "abc" for number in range(4)])}
-    corpus = importers.read(tiny.save().settings())
+    corpus = importers.read_data_set(tiny.save().settings())
     one = corpus.trials["plain_trials_f"]
     assert (one.n_target, one.n_nontarget) == (3 * 2, 3 * 2 * 2)
     assert corpus.notes == () and "halved" in corpus.limits[0] and "all same-sex pairs are tried" in corpus.limits[0]
     tried, enrolled = set(one.trials["utterance"]), set(one.enrolment["utterance"])
     assert not tried & enrolled and len(tried | enrolled) == 12
-    other = importers.read(tiny.settings(seed=1))
+    other = importers.read_data_set(tiny.settings(seed=1))
     assert set(other.trials["plain_trials_f"].trials["utterance"]) != tried
 
 
@@ -159,7 +159,7 @@ def test_anonymised_copies_and_other_sets_are_passed_over_and_said_so(tiny) -> N
     tiny.tables["t_enrolls_anon"] = tiny.tables["t_enrolls"]
     tiny.tables["t_trials_f_anon"] = tiny.tables["t_trials_f"]
     tiny.tables["train"] = tiny.basic(["d-0"])
-    corpus = importers.read(tiny.save().settings())
+    corpus = importers.read_data_set(tiny.save().settings())
     assert list(corpus.trials) == ["t_trials_f"]
     assert set(corpus.manifest["set"]) == {"t_enrolls", "t_trials_f"}
     notes = " ".join(corpus.notes)
@@ -169,19 +169,19 @@ def test_anonymised_copies_and_other_sets_are_passed_over_and_said_so(tiny) -> N
 def test_sets_restricts_to_trial_sets_and_ignores_faults_of_the_others(tiny) -> None:
     tiny.tables["t_trials_x"] = {"wav.scp": ["x"]}
     tiny.save()
-    assert list(importers.read(tiny.settings(sets=["t_trials_f"])).trials) == ["t_trials_f"]
+    assert list(importers.read_data_set(tiny.settings(sets=["t_trials_f"])).trials) == ["t_trials_f"]
 
 
 def test_repeated_utterances_across_sets_are_sound_if_they_agree(tiny) -> None:
     tiny.tables["t_trials_f_all"] = {table: list(lines) for table, lines in tiny.tables["t_trials_f"].items()}
-    corpus = importers.read(tiny.save().settings())
+    corpus = importers.read_data_set(tiny.save().settings())
     assert len(corpus.manifest) == 4 + 6 + 6
     assert list(corpus.trials) == ["t_trials_f", "t_trials_f_all"]
 
 
 def test_durations_off_by_more_than_half_a_second_are_noted(tiny) -> None:
     _swap(tiny.tables["t_trials_f"]["utt2dur"], "a-t0 0.25 ", "a-t0 0.80")
-    (note,) = importers.read(tiny.save().settings()).limits
+    (note,) = importers.read_data_set(tiny.save().settings()).limits
     assert "1 utterances differ from utt2dur" in note and "a-t0" in note and "0.25 s instead of 0.80 s" in note
 
 
@@ -203,7 +203,7 @@ def test_relative_paths_start_from_the_first_folder_that_has_them_all(
         (tiny.root / "wav" / "a-e0.wav").write_bytes((start / "wav" / "a-e0.wav").read_bytes())
     monkeypatch.chdir(elsewhere)
     with caplog.at_level(logging.INFO):
-        corpus = importers.read(tiny.settings())
+        corpus = importers.read_data_set(tiny.settings())
     assert set(corpus.manifest["path"].map(lambda path: str(Path(path).parent))) == {str(start / "wav")}
     assert f"start from {start}" in caplog.text
 
@@ -212,11 +212,11 @@ def test_audio_root_is_obeyed_alone(tiny, refused, tmp_path: Path) -> None:
     tiny.save()
     away = tmp_path / "away"
     away.mkdir()
-    error = refused(importers.read, tiny.settings(audio_root=str(away)))
+    error = refused(importers.read_data_set, tiny.settings(audio_root=str(away)))
     assert str(away) in str(error) and "none of the 10 relative paths" in str(error) and "audio_root" in error.remedy
     (tiny.root / "wav").rename(away / "wav")
-    assert len(importers.read(tiny.settings(audio_root=str(away))).manifest) == 10
-    error = refused(importers.read, tiny.settings(audio_root=str(tmp_path / "no")))
+    assert len(importers.read_data_set(tiny.settings(audio_root=str(away))).manifest) == 10
+    error = refused(importers.read_data_set, tiny.settings(audio_root=str(tmp_path / "no")))
     assert "dataset.audio_root" in str(error)
 
 
@@ -228,19 +228,19 @@ def test_paths_may_not_leave_the_audio_root(tiny, refused, tmp_path: Path) -> No
     lines[0], lines[1] = "a-e0 ../outside.wav", "a-e1 link.wav"
     tiny.save()
     (tiny.root / "link.wav").symlink_to(outside)
-    error = refused(importers.read, tiny.settings())
+    error = refused(importers.read_data_set, tiny.settings())
     assert [fault.kind for fault in error.faults] == ["leaves-root", "leaves-root"]
     assert error.faults[0].where.endswith("t_enrolls/wav.scp:1") and str(outside) in error.faults[1].what
     # The same file, written as an absolute path by the user, is taken; so is '..' that stays inside.
     lines[0], lines[1] = f"a-e0 {outside}", "a-e1 wav/../wav/a-e1.wav"
     tiny.save()
-    assert str(outside) in set(importers.read(tiny.settings()).manifest["path"])
+    assert str(outside) in set(importers.read_data_set(tiny.settings()).manifest["path"])
 
 
 def test_a_root_behind_a_link_is_sound(tiny, tmp_path: Path) -> None:
     tiny.save()
     (tmp_path / "alias").symlink_to(tiny.root)
-    assert len(importers.read(tiny.settings(root=str(tmp_path / "alias"))).manifest) == 10
+    assert len(importers.read_data_set(tiny.settings(root=str(tmp_path / "alias"))).manifest) == 10
 
 
 # Faults ----------------------------------------------------------------------------------------------------------------
@@ -294,7 +294,7 @@ BROKEN_FILES: dict[str, tuple[Callable[[Path], object], str, str]] = {
 def test_broken_audio_is_named(tiny, refused, name: str) -> None:
     spoil, kind, said = BROKEN_FILES[name]
     spoil(tiny.save().wav("b-t1"))
-    error = refused(importers.read, tiny.settings(), threads=2)
+    error = refused(importers.read_data_set, tiny.settings(), threads=2)
     (fault,) = error.faults
     assert fault.kind == kind and said in fault.what and "'b-t1'" in fault.what and str(tiny.wav("b-t1")) in fault.what
     assert fault.where == f"{tiny.root}/t_trials_f/wav.scp:4"
@@ -332,7 +332,7 @@ def test_other_kinds_of_audio_are_used_and_noted(tiny, name: str) -> None:
     for tables in tiny.tables.values():
         del tables["utt2dur"]
     replace(tiny.save().wav("b-t1"))
-    corpus = importers.read(tiny.settings())
+    corpus = importers.read_data_set(tiny.settings())
     row = corpus.manifest.set_index("utterance").loc["b-t1"]
     assert row["sample_rate"] == rate and len(corpus.manifest) == 10 and corpus.dropped == ()
     assert [one.startswith(note) for one in corpus.limits] == [True] * bool(note)
@@ -347,7 +347,7 @@ def test_rates_channels_and_clipping_are_counted_once_for_all_files(tiny) -> Non
         soundfile.write(tiny.wav(name), wave, rate)
     for name in ("b-e0", "c-t0"):
         soundfile.write(tiny.wav(name), np.clip(40 * noise(name), -1, 1), RATE)
-    low, mixed, clipped = importers.read(tiny.settings()).limits
+    low, mixed, clipped = importers.read_data_set(tiny.settings()).limits
     assert low.startswith("3 of 10 files are sampled below 16 kHz (8000 Hz: 2, 11025 Hz: 1)")
     assert mixed.startswith("3 of 10 files have several channels (2 channels: 2, 6 channels: 1)")
     assert clipped.startswith("2 of 10 files are clipped") and clipped.endswith(f"e.g. {tiny.wav('b-e0')}")
@@ -357,7 +357,7 @@ def test_rates_channels_and_clipping_are_counted_once_for_all_files(tiny) -> Non
 def test_broken_audio_is_left_out_on_request(tiny, name: str) -> None:
     spoil, _, said = BROKEN_FILES[name]
     spoil(tiny.save().wav("b-t1"))
-    corpus = importers.read(tiny.settings(), allow_partial=True)
+    corpus = importers.read_data_set(tiny.settings(), allow_partial=True)
     ((utterance, in_set, reason),) = corpus.dropped
     assert (utterance, in_set) == ("b-t1", "t_trials_f") and said in reason
     one = corpus.trials["t_trials_f"]
@@ -369,7 +369,7 @@ def test_a_model_without_utterances_takes_its_trials_along(tiny) -> None:
     tiny.save()
     tiny.wav("a-e0").unlink()
     tiny.wav("a-e1").unlink()
-    one = importers.read(tiny.settings(), allow_partial=True).trials["t_trials_f"]
+    one = importers.read_data_set(tiny.settings(), allow_partial=True).trials["t_trials_f"]
     assert set(one.trials["model"]) == set(one.enrolment["model"]) == {"b"}
     assert (one.n_target, one.n_nontarget, one.expected) == (2, 4, 12)
 
@@ -377,7 +377,7 @@ def test_a_model_without_utterances_takes_its_trials_along(tiny) -> None:
 def test_allow_partial_does_not_excuse_other_faults(tiny, refused) -> None:
     _swap(_rows(tiny, "trials"), "a a-t0 target", "a a-t0 nontarget")
     tiny.save().wav("b-t1").unlink()
-    error = refused(importers.read, tiny.settings(), allow_partial=True)
+    error = refused(importers.read_data_set, tiny.settings(), allow_partial=True)
     assert [fault.kind for fault in error.faults] == ["label"]
 
 
@@ -480,7 +480,7 @@ FAULTS: dict[str, tuple[Callable[..., object], str, str, str]] = {
 def test_each_fault_is_named_with_its_place(tiny, refused, name: str) -> None:
     change, kind, said, place = FAULTS[name]
     change(tiny)
-    error = refused(importers.read, tiny.save().settings(), recordings=tiny.root.parent / "recordings")
+    error = refused(importers.read_data_set, tiny.save().settings(), recordings=tiny.root.parent / "recordings")
     fault = next(fault for fault in error.faults if fault.kind == kind)
     assert said in fault.what and fault.where == f"{tiny.root}/{place}"
     if name != "no wav.scp":  # nothing of the set is left then, so it has no trials either
@@ -495,7 +495,7 @@ def test_ids_in_several_sets_must_have_one_speaker_and_one_audio(tiny, refused) 
     copy["trials"] = ["a a-t0", "b b-t1", "b c-t0"]
     tiny.save()
     soundfile.write(tiny.wav("spare"), np.full(800, 0.1), 8000)
-    error = refused(importers.read, tiny.settings())
+    error = refused(importers.read_data_set, tiny.settings())
     said = [fault.what for fault in error.faults]
     assert {fault.kind for fault in error.faults} == {"disagrees"}
     assert any("'b-t0' has the speaker 'c' in t_trials_f_common and 'b' in t_trials_f" in what for what in said)
@@ -509,7 +509,7 @@ def test_all_faults_come_at_once(tiny, refused) -> None:
     tiny.wav("a-t0").unlink()
     tiny.wav("b-t0").write_bytes(b"RIFF")
     tiny.wav("a-e0").unlink()
-    error = refused(importers.read, tiny.settings())
+    error = refused(importers.read_data_set, tiny.settings())
     kinds = sorted(fault.kind for fault in error.faults)
     assert kinds == ["bad-audio", "duplicate-id", "duplicate-trial", "malformed", "missing-audio", "missing-audio", "no-sex",
                      "unknown-model"]  # fmt: skip
@@ -521,7 +521,7 @@ def test_all_faults_come_at_once(tiny, refused) -> None:
 def test_bytes_that_are_no_text_are_refused(tiny, refused) -> None:
     tiny.save()
     (tiny.root / "t_trials_f" / "utt2dur").write_bytes(b"a-t0 \xff\n")
-    (fault,) = refused(importers.read, tiny.settings()).faults
+    (fault,) = refused(importers.read_data_set, tiny.settings()).faults
     assert fault.kind == "encoding" and "UTF-8" in fault.what and "iconv" in fault.what
 
 
@@ -537,24 +537,24 @@ def test_a_root_without_sets(refused, tmp_path: Path, make, kind: str, said: str
     from pipeline.datasets.settings import DatasetSettings
 
     make(tmp_path / "root")
-    error = refused(importers.read, DatasetSettings(name="kaldi", root=str(tmp_path / "root")))
+    error = refused(importers.read_data_set, DatasetSettings(name="kaldi", root=str(tmp_path / "root")))
     assert [fault.kind for fault in error.faults] == [kind] and said in str(error) and "dataset.root" in error.remedy
 
 
 def test_no_root_at_all(refused) -> None:
     from pipeline.datasets.settings import DatasetSettings
 
-    assert "dataset.root" in refused(importers.read, DatasetSettings(name="kaldi")).remedy
+    assert "dataset.root" in refused(importers.read_data_set, DatasetSettings(name="kaldi")).remedy
 
 
 def test_one_set_of_several_as_root_names_its_parent(tiny, refused) -> None:
     tiny.save()
-    error = refused(importers.read, tiny.settings(root=str(tiny.root / "t_enrolls")))
+    error = refused(importers.read_data_set, tiny.settings(root=str(tiny.root / "t_enrolls")))
     assert f"dataset.root={tiny.root}" in str(error)
 
 
 def test_an_unknown_set_gets_the_nearest_name(tiny, refused) -> None:
-    error = refused(importers.read, tiny.save().settings(sets=["t_trials_m"]))
+    error = refused(importers.read_data_set, tiny.save().settings(sets=["t_trials_m"]))
     assert "there is no trial set 't_trials_m'; did you mean t_trials_f?" in str(error)
 
 
@@ -562,14 +562,14 @@ def test_the_command_for_pipes_makes_plain_files(tiny, refused) -> None:
     """The command that the message gives is run as it stands, in a shell; afterwards the set is sound."""
     lines = _rows(tiny, "wav.scp")
     tiny.save()
-    plain = importers.read(tiny.settings())
+    plain = importers.read_data_set(tiny.settings())
     lines[0] = "a-t0 cat wav/a-t0.wav | cat - | "
     (tiny.root / "t_trials_f" / "wav.scp").write_text("".join(f"{line}\n" for line in lines))
-    error = refused(importers.read, tiny.settings())
+    error = refused(importers.read_data_set, tiny.settings())
     command = error.faults[0].what.split("plain files: ")[1]
     done = subprocess.run(["sh", "-ec", command], cwd=tiny.root, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    made = importers.read(tiny.settings())
+    made = importers.read_data_set(tiny.settings())
     assert made.trials["t_trials_f"].digest == plain.trials["t_trials_f"].digest
     assert made.manifest["sha256"].equals(plain.manifest["sha256"])
     assert not os.path.samefile(made.manifest.set_index("utterance")["path"]["a-t0"], tiny.wav("a-t0"))  # noqa: PTH121
@@ -585,9 +585,9 @@ def test_the_command_for_pipes_leaves_what_they_read(tiny, refused) -> None:
     lines = _rows(tiny, "wav.scp")
     lines[0] = f"a-t0 cat {source} | cat |"
     (tiny.root / "t_trials_f" / "wav.scp").write_text("".join(f"{line}\n" for line in lines))
-    command = refused(importers.read, tiny.settings()).faults[0].what.split("plain files: ")[1]
+    command = refused(importers.read_data_set, tiny.settings()).faults[0].what.split("plain files: ")[1]
     subprocess.run(["sh", "-ec", command], cwd=tiny.root, check=True)
-    made = importers.read(tiny.settings()).manifest.set_index("utterance")["path"]["a-t0"]
+    made = importers.read_data_set(tiny.settings()).manifest.set_index("utterance")["path"]["a-t0"]
     assert source.read_bytes() == before == Path(made).read_bytes()
 
 
@@ -598,7 +598,7 @@ def test_streams_of_unknown_length_are_not_cut_off(tiny) -> None:
     place = content.index(b"data")
     content[place + 4 : place + 8] = (0x7FFFF000).to_bytes(4, "little")
     path.write_bytes(bytes(content))
-    row = importers.read(tiny.settings()).manifest.set_index("utterance").loc["a-t0"]
+    row = importers.read_data_set(tiny.settings()).manifest.set_index("utterance").loc["a-t0"]
     assert row["samples"] == 4000
 
 
@@ -606,20 +606,20 @@ def test_an_utterance_tried_against_its_own_model_is_noted(tiny) -> None:
     for table in ("wav.scp", "utt2spk", "utt2dur"):
         _rows(tiny, table).append(tiny.tables["t_enrolls"][table][0])
     _rows(tiny, "trials").append("a a-e0 target")
-    (note,) = importers.read(tiny.save().settings()).limits
+    (note,) = importers.read_data_set(tiny.save().settings()).limits
     assert "1 trials compare a model with an utterance that it was enrolled with, e.g. a a-e0" in note
 
 
 def test_made_up_trials_need_the_sex_of_all_or_of_none(tiny, refused) -> None:
     del tiny.tables["t_trials_f"]["trials"], tiny.tables["t_trials_f"]["spk2gender"]
-    (fault,) = refused(importers.read, tiny.save().settings()).faults
+    (fault,) = refused(importers.read_data_set, tiny.save().settings()).faults
     assert fault.kind == "unknown-sex" and "of speakers c" in fault.what
 
 
 def test_an_empty_wav_scp(tiny, refused) -> None:
     for table in ("wav.scp", "utt2spk", "spk2gender", "utt2dur"):
         tiny.tables["t_trials_f"][table] = []
-    error = refused(importers.read, tiny.save().settings())
+    error = refused(importers.read_data_set, tiny.save().settings())
     assert ("empty", f"{tiny.root}/t_trials_f/wav.scp") in {(fault.kind, fault.where) for fault in error.faults}
 
 
@@ -627,7 +627,7 @@ def test_nothing_left_is_refused_even_under_allow_partial(tiny, refused) -> None
     tiny.save()
     for path in (tiny.root / "wav").iterdir():
         path.write_bytes(b"")
-    error = refused(importers.read, tiny.settings(), allow_partial=True)
+    error = refused(importers.read_data_set, tiny.settings(), allow_partial=True)
     assert {fault.kind for fault in error.faults} == {"no-class"}
 
 
@@ -636,6 +636,6 @@ def test_a_circle_of_links_and_a_name_too_long_are_missing(tiny, refused) -> Non
     lines[0], lines[1] = "a-t0 wav/circle.wav", f"a-t1 wav/{'x' * 300}.wav"
     tiny.save()
     (tiny.root / "wav" / "circle.wav").symlink_to("circle.wav")
-    error = refused(importers.read, tiny.settings())
+    error = refused(importers.read_data_set, tiny.settings())
     assert sorted(fault.where[-1] for fault in error.faults) == ["1", "2"]
     assert {fault.kind for fault in error.faults} <= {"missing-audio", "bad-audio"}

@@ -19,9 +19,9 @@ import pytest
 import soundfile
 
 from pipeline import audio
-from pipeline.datasets import external, importers, known, looking
+from pipeline.datasets import audio_cache, external, external_copy, importers, parallel
 from pipeline.datasets import probe as probing
-from pipeline.datasets.known import NOTHING_KNOWN, KnownFiles
+from pipeline.datasets.audio_cache import NO_CACHE, AudioCache
 from pipeline.datasets.probe import Probe
 
 from .conftest import RATE, Tiny, noise
@@ -39,20 +39,20 @@ def folder(tmp_path: Path) -> Path:
 def asked(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Path]]:
     """The files that were looked at, and not recalled."""
     found: list[Path] = []
-    plain = probing.probe
+    plain = probing.probe_file
 
     def probe(path: Path, longest_seconds: float = math.inf) -> Probe:
         found.append(path)
         return plain(path, longest_seconds)
 
-    monkeypatch.setattr(probing, "probe", probe)
+    monkeypatch.setattr(probing, "probe_file", probe)
     yield found
 
 
 @pytest.fixture
 def settles_soon(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
     """Files settle in a moment; the function waits for it."""
-    monkeypatch.setattr(looking, "RACY_NS", TICK_NS)
+    monkeypatch.setattr(parallel, "RACY_NS", TICK_NS)
     return lambda: time.sleep(1.5e-9 * TICK_NS)
 
 
@@ -90,12 +90,12 @@ def test_what_is_recalled_is_what_a_fresh_look_finds(
 ) -> None:
     files = zoo(tmp_path / "zoo")
     settles_soon()
-    fresh = {path: probing.probe(path) for path in files.values()}
+    fresh = {path: probing.probe_file(path) for path in files.values()}
     asked.clear()
-    assert KnownFiles(folder).probes(files.values(), threads=2) == fresh
+    assert AudioCache(folder).probes(files.values(), threads=2) == fresh
     assert sorted(asked) == sorted(files.values())
     asked.clear()
-    again = KnownFiles(folder).probes([*files.values(), *files.values()])
+    again = AudioCache(folder).probes([*files.values(), *files.values()])
     assert again == fresh and list(again) == list(files.values())
     # What is not there, and what the decoder itself refuses, is looked at each time.
     assert sorted(asked) == sorted(files[name] for name in ("missing", "folder", "text"))
@@ -106,15 +106,15 @@ def test_a_file_that_was_missing_or_closed_is_found_when_it_is_there(
     tmp_path: Path, folder: Path, settles_soon: Callable[[], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "a.wav"
-    assert KnownFiles(folder).probes([path])[path].kind == "missing-audio"
+    assert AudioCache(folder).probes([path])[path].kind == "missing-audio"
     wav(path)
     settles_soon()
     with monkeypatch.context() as closed:
         closed.setattr(probing.hashlib, "file_digest", lambda *_: (_ for _ in ()).throw(PermissionError(13, "denied")))
-        assert KnownFiles(folder).probes([path])[path].problem.endswith("cannot be read (denied)")
-    fresh = probing.probe(path)
+        assert AudioCache(folder).probes([path])[path].problem.endswith("cannot be read (denied)")
+    fresh = probing.probe_file(path)
     assert (
-        KnownFiles(folder).probes([path])[path]
+        AudioCache(folder).probes([path])[path]
         == fresh
         == Probe(RATE, 4000, fresh.sha256, sound=fresh.sound, bandwidth=RATE / 2)
     )
@@ -170,10 +170,10 @@ def test_new_content_is_seen(
 ) -> None:
     path, other = wav(tmp_path / "a.wav"), wav(tmp_path / "b.wav")
     settles_soon()
-    before = KnownFiles(folder).probes([path, other])
+    before = AudioCache(folder).probes([path, other])
     change(path)
-    after = KnownFiles(folder).probes([path, other])
-    assert after == {path: probing.probe(path), other: probing.probe(other)}
+    after = AudioCache(folder).probes([path, other])
+    assert after == {path: probing.probe_file(path), other: probing.probe_file(other)}
     assert after[path] != before[path] and after[other] == before[other]
 
 
@@ -185,7 +185,7 @@ def test_any_sequence_of_changes_is_answered_as_by_a_fresh_look(
     for step in range(60):
         if random.random() < 0.5:
             settles_soon()
-        assert KnownFiles(folder).probes(paths) == {path: probing.probe(path) for path in paths}, step
+        assert AudioCache(folder).probes(paths) == {path: probing.probe_file(path) for path in paths}, step
         path = paths[random.integers(len(paths))]
         if path.exists():
             CHANGES[random.integers(len(CHANGES))](path)
@@ -198,12 +198,12 @@ def test_what_changed_a_moment_ago_is_answered_and_not_kept(
 ) -> None:
     path = wav(tmp_path / "a.wav")
     for _ in range(2):
-        KnownFiles(folder).probes([path])
+        AudioCache(folder).probes([path])
     assert asked == [path, path] and not folder.exists()
     plain = time.time_ns
-    monkeypatch.setattr(known.time, "time_ns", lambda: plain() + looking.RACY_NS)
+    monkeypatch.setattr(audio_cache.time, "time_ns", lambda: plain() + parallel.RACY_NS)
     for _ in range(2):
-        KnownFiles(folder).probes([path])
+        AudioCache(folder).probes([path])
     assert asked == [path, path, path]
 
 
@@ -211,7 +211,7 @@ def test_a_time_in_the_future_is_not_trusted(tmp_path: Path, folder: Path, settl
     path = wav(tmp_path / "a.wav")
     os.utime(path, (2**32, 2**32))
     settles_soon()
-    KnownFiles(folder).probes([path])
+    AudioCache(folder).probes([path])
     assert not folder.exists()
 
 
@@ -220,7 +220,7 @@ def test_what_changes_while_it_is_looked_at_is_not_kept(
 ) -> None:
     path = wav(tmp_path / "a.wav")
     settles_soon()
-    plain = probing.probe
+    plain = probing.probe_file
 
     def probe(path: Path, longest_seconds: float = math.inf) -> Probe:
         found = plain(path)
@@ -228,9 +228,9 @@ def test_what_changes_while_it_is_looked_at_is_not_kept(
         return found
 
     with monkeypatch.context() as changing:
-        changing.setattr(probing, "probe", probe)
-        KnownFiles(folder).probes([path])
-    assert KnownFiles(folder).probes([path])[path] == probing.probe(path)
+        changing.setattr(probing, "probe_file", probe)
+        AudioCache(folder).probes([path])
+    assert AudioCache(folder).probes([path])[path] == probing.probe_file(path)
 
 
 def test_a_name_that_is_no_text_is_kept_like_others(
@@ -245,8 +245,8 @@ def test_a_name_that_is_no_text_is_kept_like_others(
         asked.append(path)
         return Probe(kind="no-speech", problem=f"{path} is short")
 
-    monkeypatch.setattr(probing, "probe", probe)
-    first, again = (KnownFiles(folder).probes([path]) for _ in range(2))
+    monkeypatch.setattr(probing, "probe_file", probe)
+    first, again = (AudioCache(folder).probes([path]) for _ in range(2))
     assert first == again and asked == [path]
 
 
@@ -255,7 +255,7 @@ def test_one_object_recalls_what_it_saw(
 ) -> None:
     first, second = wav(tmp_path / "a.wav"), wav(tmp_path / "b.wav")
     settles_soon()
-    one = KnownFiles(folder)
+    one = AudioCache(folder)
     assert one.probes([]) == {}
     one.probes([first])
     one.probes([first, second])
@@ -267,7 +267,7 @@ def test_nothing_known_keeps_nothing(tmp_path: Path, settles_soon: Callable[[], 
     path = wav(tmp_path / "a.wav")
     settles_soon()
     for _ in range(2):
-        assert NOTHING_KNOWN.probes([path])[path].sample_rate == RATE
+        assert NO_CACHE.probes([path])[path].sample_rate == RATE
     assert asked == [path, path]
 
 
@@ -277,7 +277,7 @@ def test_relative_paths_are_not_kept(
     wav(tmp_path / "a.wav")
     settles_soon()
     monkeypatch.chdir(tmp_path)
-    KnownFiles(folder).probes([Path("a.wav")])
+    AudioCache(folder).probes([Path("a.wav")])
     assert not folder.exists()
 
 
@@ -286,20 +286,20 @@ def test_other_rules_start_anew_and_the_old_ones_are_forgotten_in_time(
 ) -> None:
     path = wav(tmp_path / "a.wav")
     settles_soon()
-    KnownFiles(folder, {"audio": 1}).probes([path])
-    KnownFiles(folder, {"audio": 1}).probes([path])
+    AudioCache(folder, {"audio": 1}).probes([path])
+    AudioCache(folder, {"audio": 1}).probes([path])
     assert len(asked) == 1
-    KnownFiles(folder, {"audio": 2}).probes([path])
+    AudioCache(folder, {"audio": 2}).probes([path])
     assert len(asked) == 2
     # 0.25 s is now too short, and that is said although the file was known to be sound.
     monkeypatch.setattr(probing, "SHORTEST_SECONDS", 0.5)
-    assert KnownFiles(folder, {"audio": 2}).probes([path])[path].kind == "no-speech"
+    assert AudioCache(folder, {"audio": 2}).probes([path])[path].kind == "no-speech"
     kept = sorted(folder.iterdir())
     assert len(kept) == 3 and len(asked) == 3
     (folder / "notes").mkdir()
     for old in (kept[0], folder / "notes"):
         os.utime(old, (0, 0))
-    KnownFiles(folder, {"audio": 3}).probes([path])
+    AudioCache(folder, {"audio": 3}).probes([path])
     assert not kept[0].exists() and kept[1].exists() and kept[2].exists() and (folder / "notes").exists()
 
 
@@ -312,13 +312,13 @@ def test_damage_is_said_once_and_made_good(
 ) -> None:
     path = wav(tmp_path / "a.wav")
     settles_soon()
-    fresh = KnownFiles(folder).probes([path])
+    fresh = AudioCache(folder).probes([path])
     (piece,) = folder.glob("*/*.parquet")
     piece.write_bytes(piece.read_bytes()[:100])
     asked.clear()
     with caplog.at_level(logging.WARNING, "pipeline"):
         for _ in range(3):
-            assert KnownFiles(folder).probes([path]) == fresh
+            assert AudioCache(folder).probes([path]) == fresh
     assert asked == [path] and len(caplog.records) == 1
 
 
@@ -339,12 +339,12 @@ def test_where_nothing_can_be_kept_it_works_and_says_so_once(
     else:
         what = "write_atomically" if why == "read-only" else "_PIECE"
         monkeypatch.setattr(f"pipeline.tables.shared.{what}", _Refuses())
-        folder.joinpath(KnownFiles(folder)._rules).mkdir(parents=True)
-        folder.joinpath(KnownFiles(folder)._rules, "a file").write_text("")
-    one = KnownFiles(folder)
+        folder.joinpath(AudioCache(folder)._rules).mkdir(parents=True)
+        folder.joinpath(AudioCache(folder)._rules, "a file").write_text("")
+    one = AudioCache(folder)
     with caplog.at_level(logging.WARNING, "pipeline"):
         for path in paths:
-            assert one.probes([path]) == {path: probing.probe(path)}
+            assert one.probes([path]) == {path: probing.probe_file(path)}
     (said,) = caplog.messages
     assert str(folder) in said and "every start decodes them again" in said
 
@@ -359,15 +359,15 @@ class _Refuses:
 START = """
 import sys
 from pathlib import Path
-from pipeline.datasets import known, looking
-looking.RACY_NS, known.KEEP_SECONDS = int(sys.argv[1]), 0.0
+from pipeline.datasets import audio_cache, parallel
+parallel.RACY_NS, audio_cache.KEEP_SECONDS = int(sys.argv[1]), 0.0
 class Said(dict):
     def __setitem__(self, path, probe):
         super().__setitem__(path, probe)
         print(path, flush=True)
-plain = known.KnownFiles._recalled
-known.KnownFiles._recalled = lambda self, paths: Said(plain(self, paths))
-known.KnownFiles(Path(sys.argv[2])).probes(sorted(Path(sys.argv[3]).glob("*.wav")), threads=2)
+plain = audio_cache.AudioCache._recalled
+audio_cache.AudioCache._recalled = lambda self, paths: Said(plain(self, paths))
+audio_cache.AudioCache(Path(sys.argv[2])).probes(sorted(Path(sys.argv[3]).glob("*.wav")), threads=2)
 """
 
 
@@ -390,9 +390,9 @@ def test_processes_that_look_at_once_agree(
     settles_soon()
     both = [starting(folder, tmp_path / "data") for _ in range(3)]
     assert [one.wait() for one in both] == [0, 0, 0]
-    found = KnownFiles(folder).probes(paths)
+    found = AudioCache(folder).probes(paths)
     assert not asked
-    assert found == {path: probing.probe(path) for path in paths}
+    assert found == {path: probing.probe_file(path) for path in paths}
 
 
 def test_a_kill_loses_little_and_what_is_kept_is_right(
@@ -407,10 +407,10 @@ def test_a_kill_loses_little_and_what_is_kept_is_right(
     process.send_signal(signal.SIGKILL)
     process.wait()
     said = 25 + process.stdout.read().count("\n")
-    found = KnownFiles(folder).probes(paths)
+    found = AudioCache(folder).probes(paths)
     # All but the file that was about to be kept.
     assert len(asked) <= len(paths) - (said - 1) < len(paths)
-    assert found == {path: probing.probe(path) for path in paths}
+    assert found == {path: probing.probe_file(path) for path in paths}
 
 
 def test_a_second_start_decodes_nothing_and_reads_the_same_corpus(
@@ -422,18 +422,18 @@ def test_a_second_start_decodes_nothing_and_reads_the_same_corpus(
         (copies / name[0]).mkdir(parents=True, exist_ok=True)
         wav(copies / name[0] / f"{name}.wav", f"{name} protected")
     settles_soon()
-    plain = importers.read(settings)
-    plain_copy = external.read(external.Copy(str(copies)), plain.manifest)
-    importers.read(settings, known=KnownFiles(folder))
-    external.read(external.Copy(str(copies)), plain.manifest, known=KnownFiles(folder))
+    plain = importers.read_data_set(settings)
+    plain_copy = external.read_copy(external_copy.Copy(str(copies)), plain.manifest)
+    importers.read_data_set(settings, known=AudioCache(folder))
+    external.read_copy(external_copy.Copy(str(copies)), plain.manifest, known=AudioCache(folder))
 
     def survey(path: Path) -> None:
         raise AssertionError(f"{path} is decoded")
 
     monkeypatch.setattr(audio, "survey", survey)
-    again = importers.read(settings, threads=2, known=KnownFiles(folder))
+    again = importers.read_data_set(settings, threads=2, known=AudioCache(folder))
     assert again.manifest.equals(plain.manifest) and again.notes == plain.notes
-    copy = external.read(external.Copy(str(copies)), plain.manifest, known=KnownFiles(folder))
+    copy = external.read_copy(external_copy.Copy(str(copies)), plain.manifest, known=AudioCache(folder))
     assert copy.manifest.equals(plain_copy.manifest) and copy.notes == plain_copy.notes
 
 
@@ -443,12 +443,12 @@ def test_many_files_are_looked_at_by_processes_with_the_same_answers(
     files = list(zoo(tmp_path / "zoo").values())
     paths = [*files, *data(tmp_path / "data", 40)]
     settles_soon()
-    fresh = {path: probing.probe(path) for path in paths}
-    monkeypatch.setattr(looking, "MANY", 1)
-    monkeypatch.setattr(looking, "TOGETHER", 3)
-    monkeypatch.setattr(looking, "_AHEAD", 1)
+    fresh = {path: probing.probe_file(path) for path in paths}
+    monkeypatch.setattr(parallel, "MANY_FILES", 1)
+    monkeypatch.setattr(parallel, "CHUNK_FILES", 3)
+    monkeypatch.setattr(parallel, "_AHEAD", 1)
     asked.clear()
-    assert KnownFiles(None).probes(paths, threads=2) == fresh
+    assert AudioCache(None).probes(paths, threads=2) == fresh
     assert not asked  # by this process
 
 
@@ -457,16 +457,16 @@ def test_where_processes_cannot_look_threads_do(
     tmp_path: Path, asked: list[Path], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, broken: str
 ) -> None:
     paths = data(tmp_path / "data", 12)
-    fresh = {path: probing.probe(path) for path in paths}
-    monkeypatch.setattr(looking, "MANY", 1)
-    monkeypatch.setattr(looking, "TOGETHER", 2)
+    fresh = {path: probing.probe_file(path) for path in paths}
+    monkeypatch.setattr(parallel, "MANY_FILES", 1)
+    monkeypatch.setattr(parallel, "CHUNK_FILES", 2)
     if broken == "no semaphores":
-        monkeypatch.setattr(looking, "ProcessPoolExecutor", _refused)
+        monkeypatch.setattr(parallel, "ProcessPoolExecutor", _refused)
     else:
-        monkeypatch.setattr(looking.processes, "end_with_parent", os.abort)
+        monkeypatch.setattr(parallel.processes, "end_with_parent", os.abort)
     asked.clear()
     with caplog.at_level(logging.WARNING, "pipeline"):
-        assert KnownFiles(None).probes(paths, threads=2) == fresh
+        assert AudioCache(None).probes(paths, threads=2) == fresh
     assert sorted(asked) == paths
     assert len([said for said in caplog.messages if "threads do" in said]) == 1
 
@@ -479,12 +479,12 @@ TAKING_TURNS = """
 import sys
 import time
 from pathlib import Path
-from pipeline.datasets import known, looking
+from pipeline.datasets import audio_cache, parallel
 me, other = sys.argv[4], sys.argv[5]
 turns = Path(sys.argv[6])
-looking.RACY_NS, known.KEEP_SECONDS, known.PATIENCE, looking._AHEAD = int(sys.argv[1]), -1.0, 0, 1
-looking.Left.__init__.__defaults__ = (1, me)
-plain, count = looking.look, 0
+parallel.RACY_NS, audio_cache.KEEP_SECONDS, audio_cache.PATIENCE, parallel._AHEAD = int(sys.argv[1]), -1.0, 0, 1
+parallel.WorkQueue.__init__.__defaults__ = (1, me)
+plain, count = parallel.look_at_file, 0
 def look(path, longest):
     # A look at a time in each of both, as if they had started together and were equally fast.
     global count
@@ -493,8 +493,8 @@ def look(path, longest):
         time.sleep(0.001)
     count += 1
     return plain(path, longest)
-looking.look = look
-found = known.KnownFiles(Path(sys.argv[2])).probes(sorted(Path(sys.argv[3]).glob("*.wav")))
+parallel.look_at_file = look
+found = audio_cache.AudioCache(Path(sys.argv[2])).probes(sorted(Path(sys.argv[3]).glob("*.wav")))
 (turns / f"{me}-ended").touch()
 print(count)
 for path, probe in found.items():
@@ -518,7 +518,7 @@ def test_two_starts_at_the_same_moment_share_the_files(
     looks = [int(lines[0]) for lines in said]
     # Each sees what the other has kept, but for the file that it looks at meanwhile.
     assert len(paths) <= sum(looks) <= 1.15 * len(paths) and min(looks) >= 20
-    assert said[0][1:] == said[1][1:] == [f"{path} {probing.probe(path)}" for path in paths]
+    assert said[0][1:] == said[1][1:] == [f"{path} {probing.probe_file(path)}" for path in paths]
 
 
 def test_what_a_killed_start_had_begun_is_looked_at_by_the_other(
@@ -536,14 +536,14 @@ def test_what_a_killed_start_had_begun_is_looked_at_by_the_other(
         assert killed.poll() is None
     killed.kill()
     killed.communicate()
-    found = KnownFiles(folder).probes(paths)
+    found = AudioCache(folder).probes(paths)
     assert len(asked) == len(set(asked)) == 40
-    assert found == {path: probing.probe(path) for path in paths}
+    assert found == {path: probing.probe_file(path) for path in paths}
 
 
 def test_files_that_are_left_are_taken_once_and_in_their_order() -> None:
     paths = [Path(f"/{number}") for number in range(100)]
-    left = looking.Left(paths, 7, "any")
+    left = parallel.WorkQueue(paths, 7, "any")
     taken = [left.take(), left.take()]
     left.drop(paths[40:60])
     left.give_back(taken.pop())

@@ -15,7 +15,7 @@ from pipeline.tables import manifest as manifests
 
 @pytest.fixture
 def table(tiny) -> pd.DataFrame:
-    return importers.read(tiny.save().settings()).manifest
+    return importers.read_data_set(tiny.save().settings()).manifest
 
 
 def test_a_manifest_survives_parquet(table: pd.DataFrame, tmp_path: Path) -> None:
@@ -64,21 +64,21 @@ def test_the_digest_depends_on_content_alone(table: pd.DataFrame) -> None:
 def test_the_digest_of_trials_depends_on_content_alone() -> None:
     enrolment = [("a", "a0"), ("b", "b0")]
     lines = [("a", "x", True), ("b", "x", False), ("a", "y", False)]
-    digest = trials.make("n", "e", enrolment, lines, 3).digest
-    assert trials.make("n", "e", enrolment[::-1], lines[::-1], 3).digest == digest
+    digest = trials.make_trial_set("n", "e", enrolment, lines, 3).digest
+    assert trials.make_trial_set("n", "e", enrolment[::-1], lines[::-1], 3).digest == digest
     others = [
-        trials.make("m", "e", enrolment, lines, 3),
-        trials.make("n", "d", enrolment, lines, 3),
-        trials.make("n", "e", enrolment[:1], lines, 3),
-        trials.make("n", "e", enrolment, lines[:2], 3),
-        trials.make("n", "e", enrolment, lines, 4),
-        trials.make("n", "e", enrolment, [*lines[:2], ("a", "y", True)], 3),
+        trials.make_trial_set("m", "e", enrolment, lines, 3),
+        trials.make_trial_set("n", "d", enrolment, lines, 3),
+        trials.make_trial_set("n", "e", enrolment[:1], lines, 3),
+        trials.make_trial_set("n", "e", enrolment, lines[:2], 3),
+        trials.make_trial_set("n", "e", enrolment, lines, 4),
+        trials.make_trial_set("n", "e", enrolment, [*lines[:2], ("a", "y", True)], 3),
     ]
     assert len({digest, *(other.digest for other in others)}) == 7
 
 
 def test_same_sex_pairs_are_the_product_within_each_sex() -> None:
-    pairs = trials.same_sex_pairs({"a": "f", "b": "f", "c": "m"}, [("1", "a", "f"), ("2", "d", "f"), ("3", "c", "m")])
+    pairs = trials.pair_same_sex({"a": "f", "b": "f", "c": "m"}, [("1", "a", "f"), ("2", "d", "f"), ("3", "c", "m")])
     assert sorted(pairs) == [
         ("a", "1", True),
         ("a", "2", False),

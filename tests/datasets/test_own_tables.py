@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 import soundfile
 
-from pipeline.datasets import external, importers
+from pipeline.datasets import external, external_copy, importers
 from pipeline.errors import PipelineError
 
 from .conftest import RATE, Tiny, noise
@@ -20,7 +20,7 @@ from .conftest import RATE, Tiny, noise
 
 @pytest.fixture
 def original(tiny: Tiny) -> pd.DataFrame:
-    return importers.read(tiny.save().settings()).manifest
+    return importers.read_data_set(tiny.save().settings()).manifest
 
 
 def tables(root: Path, original: pd.DataFrame, line: str) -> Path:
@@ -39,8 +39,8 @@ def audio(root: Path, original: pd.DataFrame, pattern: str, voice: str = "anon")
         soundfile.write(path, noise(f"{voice} {row.utterance}"), RATE, subtype="PCM_16")
 
 
-def read(data: Path, original: pd.DataFrame) -> external.External:
-    return external.read(external.Copy(str(data), "_anon"), original, recordings=data.parent / "recordings")
+def read(data: Path, original: pd.DataFrame) -> external.CheckedCopy:
+    return external.read_copy(external_copy.Copy(str(data), "_anon"), original, recordings=data.parent / "recordings")
 
 
 ELSEWHERE = "exp/am_nsf_data/{set}/nsf_output_wav/{utterance}.wav"
@@ -151,11 +151,11 @@ def test_paths_of_another_machine_are_one_fault_with_the_command_that_mends_it(
 def test_originals_of_another_machine_are_one_fault_too(tiny: Tiny, refused: Callable[..., PipelineError]) -> None:
     for content in tiny.tables.values():
         content["wav.scp"] = [line.replace(" ", " /mnt/there/") for line in content["wav.scp"]]
-    error = refused(importers.read, tiny.save().settings())
+    error = refused(importers.read_data_set, tiny.save().settings())
     (fault,) = error.faults
     assert "none of the 10 absolute paths of wav.scp exists" in fault.what
     subprocess.run(["sh", "-c", sed(fault.what)], check=True)
-    assert len(importers.read(tiny.settings()).manifest) == 10
+    assert len(importers.read_data_set(tiny.settings()).manifest) == 10
 
 
 def test_no_command_where_two_readings_are_possible(tiny: Tiny, refused: Callable[..., PipelineError]) -> None:
@@ -165,7 +165,7 @@ def test_no_command_where_two_readings_are_possible(tiny: Tiny, refused: Callabl
     for folder in (tiny.root, tiny.root.parent):
         for name in ("a-e0", "a-e1", "b-e0", "b-e1"):
             soundfile.write(folder / f"{name}.wav", noise(f"{folder} {name}"), RATE)
-    (fault,) = refused(importers.read, tiny.settings()).faults
+    (fault,) = refused(importers.read_data_set, tiny.settings()).faults
     assert "none of the 4 absolute paths" in fault.what and "sed" not in fault.what
 
 
@@ -176,8 +176,8 @@ def test_a_link_out_of_the_corpus_is_one_fault_with_its_option(
     tiny.save()
     (tiny.root / "wav").rename(tmp_path / "disk")
     (tiny.root / "wav").symlink_to(tmp_path / "disk")
-    error = refused(importers.read, tiny.settings())
+    error = refused(importers.read_data_set, tiny.settings())
     assert [fault.kind for fault in error.faults] == ["leaves-root"] * 2, "one a table"
     assert f"by the link {tiny.root}/wav -> {tmp_path}/disk, and so do 3 more paths" in error.faults[0].what
     assert "dataset.follow_links=true" in error.remedy
-    assert len(importers.read(tiny.settings(follow_links=True)).manifest) == 10
+    assert len(importers.read_data_set(tiny.settings(follow_links=True)).manifest) == 10

@@ -120,26 +120,26 @@ def a_shell() -> None:
 
 @pytest.mark.parametrize("text", DECODE)
 def test_what_only_decodes_is_its_file(text: str) -> None:
-    found = pipes.entry(text)
+    found = pipes.parse_entry(text)
     assert (found.file, found.why, found.is_command) == (DECODE[text], "", True)
 
 
 @pytest.mark.parametrize("text", MORE)
 def test_what_does_more_says_what(text: str) -> None:
-    found = pipes.entry(text)
+    found = pipes.parse_entry(text)
     assert found.file == "" and MORE[text] in found.why
 
 
 def test_files_and_places_in_archives() -> None:
-    assert pipes.entry("wav/a b.wav") == pipes.Entry("wav/a b.wav")
-    assert pipes.entry("/d/wav.1.ark:1234") == pipes.Entry("/d/wav.1.ark", is_archive=True, offset=1234)
+    assert pipes.parse_entry("wav/a b.wav") == pipes.Entry("wav/a b.wav")
+    assert pipes.parse_entry("/d/wav.1.ark:1234") == pipes.Entry("/d/wav.1.ark", is_archive=True, offset=1234)
 
 
 @pytest.mark.parametrize("text", [one for one in DECODE if shlex.split(one.rstrip("|"))])
 def test_words_are_those_of_the_shell(text: str, a_shell: None) -> None:
     command = text.replace("2>/dev/null", "").rstrip("|")
     said = subprocess.run(["sh", "-c", f"printf '%s\\0' {command}"], capture_output=True, check=True).stdout
-    assert pipes.words(command) == said.decode().split("\0")[:-1]
+    assert pipes.split_words(command) == said.decode().split("\0")[:-1]
 
 
 PARTS = [*"abc '\"\\$`*?[](){}<>|;&#~=-/\t", "\\'", '\\"', "''", "é"]
@@ -149,7 +149,7 @@ PARTS = [*"abc '\"\\$`*?[](){}<>|;&#~=-/\t", "\\'", '\\"', "''", "é"]
 def test_words_of_any_text_are_those_of_the_shell_or_refused(text: str) -> None:
     """What is not refused has no meaning for a shell beyond quotes, which Python's shlex reads too where nothing is escaped in them."""
     try:
-        found = pipes.words(text)
+        found = pipes.split_words(text)
     except pipes._Refused:
         return
     if '"' not in text or "\\" not in text:
@@ -174,9 +174,9 @@ def test_a_set_of_commands_is_the_set_of_its_files(tiny: Tiny) -> None:
     """The same files by their names and by commands: the same manifest, and it is said once that no command is run."""
     _entries(tiny, lambda u: f"wav/{u}.flac")
     _flac(tiny)
-    plain = importers.read(tiny.settings())
+    plain = importers.read_data_set(tiny.settings())
     _entries(tiny, lambda u: f"flac -c -d -s wav/{u}.flac |")
-    made = importers.read(tiny.settings())
+    made = importers.read_data_set(tiny.settings())
     assert made.manifest.equals(plain.manifest)
     assert {name: one.digest for name, one in made.trials.items()} == {n: one.digest for n, one in plain.trials.items()}
     (note,) = made.notes
@@ -186,7 +186,7 @@ def test_a_set_of_commands_is_the_set_of_its_files(tiny: Tiny) -> None:
 @pytest.mark.parametrize("given", ["-r 16000", "-r 16k -c 1", "-c 1"])
 def test_options_that_say_what_the_file_is_change_nothing(tiny: Tiny, given: str) -> None:
     _entries(tiny, lambda u: f"sox wav/{u}.wav {given} -t wav - |")
-    assert len(importers.read(tiny.settings()).manifest) == 10
+    assert len(importers.read_data_set(tiny.settings()).manifest) == 10
 
 
 @pytest.mark.parametrize(
@@ -196,7 +196,7 @@ def test_options_that_say_what_the_file_is_change_nothing(tiny: Tiny, given: str
 )  # fmt: skip
 def test_options_that_change_the_sound_are_refused(tiny: Tiny, refused, given: str, said: str) -> None:
     _entries(tiny, lambda u: given.replace("FILE", f"wav/{u}.wav"))
-    faults = refused(importers.read, tiny.settings()).faults
+    faults = refused(importers.read_data_set, tiny.settings()).faults
     assert [fault.kind for fault in faults] == ["pipe", "pipe"]
     assert "4 entries are shell pipes, not files" in faults[0].what and said in faults[0].what
 
@@ -204,7 +204,7 @@ def test_options_that_change_the_sound_are_refused(tiny: Tiny, refused, given: s
 def test_one_channel_of_two_is_no_decoding(tiny: Tiny, refused) -> None:
     _entries(tiny, lambda u: f"sph2pipe -f wav -c 1 wav/{u}.wav |")
     soundfile.write(tiny.wav("a-t0"), np.stack([noise("x"), noise("y")], axis=1), RATE)
-    (fault,) = refused(importers.read, tiny.settings()).faults
+    (fault,) = refused(importers.read_data_set, tiny.settings()).faults
     assert "it makes 1 of 2 channels" in fault.what and fault.where.endswith("t_trials_f/wav.scp:1")
 
 
@@ -213,16 +213,16 @@ def test_the_reasons_are_counted(tiny: Tiny, refused) -> None:
     lines = tiny.tables["t_trials_f"]["wav.scp"]
     lines[0] = "a-t0 wav/a-t0.wav"
     tiny.save()
-    fault = refused(importers.read, tiny.settings()).faults[1]
+    fault = refused(importers.read_data_set, tiny.settings()).faults[1]
     assert "5 entries are shell pipes" in fault.what and fault.where.endswith("t_trials_f/wav.scp:2")
     assert "sox: the effect 'gain': 3" in fault.what and "sox: the effect 'vol': 2" in fault.what
 
 
 def test_rounding_that_is_not_done_is_said(tiny: Tiny) -> None:
     _entries(tiny, lambda u: f"sox wav/{u}.wav -t wav -R -b 16 - |")
-    assert len(importers.read(tiny.settings()).notes) == 1
+    assert len(importers.read_data_set(tiny.settings()).notes) == 1
     soundfile.write(tiny.wav("a-t0"), noise("a-t0"), RATE, subtype="FLOAT")
-    corpus = importers.read(tiny.settings())
+    corpus = importers.read_data_set(tiny.settings())
     assert "1 of these commands would round samples to fewer bits" in corpus.notes[1]
     (sha256,) = corpus.manifest[corpus.manifest["utterance"] == "a-t0"]["sha256"]
     assert sha256 == hashlib.sha256(tiny.wav("a-t0").read_bytes()).hexdigest()
@@ -233,23 +233,23 @@ def test_the_file_of_a_command_stays_in_the_data(tiny: Tiny, refused, tmp_path: 
     soundfile.write(outside, noise("a-t0"), RATE)
     _entries(tiny, lambda u: f"sox {'wav/link.wav' if u == 'a-t0' else f'wav/{u}.wav'} -t wav - |")
     (tiny.root / "wav" / "link.wav").symlink_to(outside)
-    (fault,) = refused(importers.read, tiny.settings()).faults
+    (fault,) = refused(importers.read_data_set, tiny.settings()).faults
     assert fault.kind == "leaves-root" and str(outside) in fault.what
-    assert len(importers.read(tiny.settings(follow_links=True)).manifest) == 10
+    assert len(importers.read_data_set(tiny.settings(follow_links=True)).manifest) == 10
 
 
 def test_relative_files_of_commands_start_where_all_exist(tiny: Tiny) -> None:
     """A recipe's own paths begin above its data folder, as `data/SET/wav/u.wav` does."""
     _entries(tiny, lambda u: f"sox data/wav/{u}.wav -t wav -R -b 16 - |")
-    assert len(importers.read(tiny.settings()).manifest) == 10
+    assert len(importers.read_data_set(tiny.settings()).manifest) == 10
 
 
 def test_the_missing_file_of_a_command_is_missing(tiny: Tiny, refused) -> None:
     _entries(tiny, lambda u: f"sox wav/{u}.wav -r 16000 -t wav - |")
     tiny.wav("b-t1").unlink()
-    (fault,) = refused(importers.read, tiny.settings()).faults
+    (fault,) = refused(importers.read_data_set, tiny.settings()).faults
     assert fault.kind == "missing-audio" and "utterance 'b-t1'" in fault.what
-    assert len(importers.read(tiny.settings(), allow_partial=True).dropped) == 1
+    assert len(importers.read_data_set(tiny.settings(), allow_partial=True).dropped) == 1
 
 
 def test_a_training_set_of_commands(tiny: Tiny, tmp_path: Path) -> None:
@@ -257,7 +257,7 @@ def test_a_training_set_of_commands(tiny: Tiny, tmp_path: Path) -> None:
     other.tables = {"train": Tiny.basic(["x-0", "x-1", "y-0", "y-1"])}
     _entries(other, lambda u: f"/usr/bin/flac -cds wav/{u}.flac |")
     _flac(other)
-    made = importers.read(tiny.save().settings(train=str(other.root / "train")))
+    made = importers.read_data_set(tiny.save().settings(train=str(other.root / "train")))
     trained = made.manifest[made.manifest["role"] == "train"]
     assert list(trained["path"]) == [str(other.root / "wav" / f"{u}.flac") for u in ("x-0", "x-1", "y-0", "y-1")]
     assert "4 entries of wav.scp are commands" in made.notes[0]
@@ -272,5 +272,5 @@ def test_the_programs_give_the_samples_that_are_read(tmp_path: Path, a_shell: No
     (tmp_path / "out.wav").write_bytes(
         subprocess.run(["sh", "-c", text.rstrip("|")], capture_output=True, check=True).stdout
     )
-    read = soundfile.read(pipes.entry(text).file, dtype="int16")[0]
+    read = soundfile.read(pipes.parse_entry(text).file, dtype="int16")[0]
     assert np.array_equal(soundfile.read(tmp_path / "out.wav", dtype="int16")[0][: len(read)], read)

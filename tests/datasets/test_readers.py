@@ -7,8 +7,8 @@ from collections.abc import Callable
 
 import pytest
 
-from pipeline.datasets import importers, readers
-from pipeline.datasets.corpus import Listed
+from pipeline.datasets import corpus, importers
+from pipeline.datasets.listings import Utterance
 from pipeline.errors import DataError
 from pipeline.faults import Faults
 
@@ -18,7 +18,7 @@ from .test_scores import read
 
 def found(rows: dict[str, str], role: str = "trial") -> list[str]:
     faults = Faults()
-    readers.check([Listed("s", role, name, who, "u", None, f"utt2spk:{k}", k) for k, (name, who) in enumerate(rows.items())], faults)  # fmt: skip
+    corpus.check_readers([Utterance("s", role, name, who, "u", None, f"utt2spk:{k}", k) for k, (name, who) in enumerate(rows.items())], faults)  # fmt: skip
     return [fault.what for fault in faults.found]
 
 
@@ -72,7 +72,7 @@ def test_a_set_of_chapters_is_refused_before_any_number(tiny: Tiny, refused: Cal
     rows = CHAPTERS["Kaldi's LibriSpeech"]
     tiny.tables = {"clean": tiny.basic([*rows]) | {"utt2spk": [f"{u} {s}" for u, s in rows.items()]}}
     tiny.tables["clean"]["spk2gender"] = sorted({f"{speaker} f" for speaker in rows.values()})
-    error = refused(importers.read, tiny.save().settings())
+    error = refused(importers.read_data_set, tiny.save().settings())
     assert {fault.kind for fault in error.faults} == {"readers"} and "train-clean-360-asv" in error.remedy
 
 
@@ -80,18 +80,18 @@ def test_a_training_set_of_chapters_is_refused(tiny: Tiny, refused: Callable[...
     rows = CHAPTERS["Kaldi's LibriSpeech"]
     tiny.tables["train"] = tiny.basic([*rows]) | {"utt2spk": [f"{u} {s}" for u, s in rows.items()]}
     tiny.tables["train"]["spk2gender"] = sorted({f"{speaker} f" for speaker in rows.values()})
-    error = refused(importers.read, tiny.save().settings(train=str(tiny.root / "train")))
+    error = refused(importers.read_data_set, tiny.save().settings(train=str(tiny.root / "train")))
     assert [fault.kind for fault in error.faults] == ["readers"]
     assert "4 training speakers are chapters or recordings of 2 readers" in error.faults[0].what
 
 
 def test_a_reader_who_is_trained_on_by_a_chapter_and_evaluated_is_found() -> None:
-    rows = [Listed("e", "trial", "1089-134686-0000", "1089", "u", None, "e:1", 0), Listed("t", "train", "1089-134691-0000", "1089-134691", "u", None, "t:1", 0)]  # fmt: skip
+    rows = [Utterance("e", "trial", "1089-134686-0000", "1089", "u", None, "e:1", 0), Utterance("t", "train", "1089-134691-0000", "1089-134691", "u", None, "t:1", 0)]  # fmt: skip
     faults = Faults()
-    readers.check(rows, faults)
+    corpus.check_readers(rows, faults)
     (fault,) = faults.found
     assert fault.what.startswith("2 speakers, trained on and evaluated, are chapters or recordings of 1 readers")
-    readers.check(rows[:1], other := Faults())
+    corpus.check_readers(rows[:1], other := Faults())
     assert other.found == []
 
 

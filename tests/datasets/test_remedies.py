@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from pipeline.containers import source
-from pipeline.datasets import importers, lists
-from pipeline.datasets.scores.layout import SCORES, SPEAKERS, TRIALS, Unclear, layout
+from pipeline.datasets import importers, trial_checks
+from pipeline.datasets.scores.columns import SCORES, SPEAKERS, TRIALS, Unclear, detect_layout
 from pipeline.errors import DataError
 from pipeline.faults import VISIBLE, VISIBLE_IDS
 from pipeline.files import replacing
@@ -30,7 +30,7 @@ def test_a_file_that_is_replaced_is_kept_and_the_oldest_stays(tmp_path: Path) ->
     path = tmp_path / "it's a list"
     path.write_text("1\n")
     for number in (2, 3):
-        applied(replacing(path, f"echo {number} > {lists.shlex.quote(f'{path}.new')}"))
+        applied(replacing(path, f"echo {number} > {trial_checks.shlex.quote(f'{path}.new')}"))
         assert path.read_text() == f"{number}\n" and path.with_name(f"{path.name}.bak").read_text() == "1\n"
     subprocess.run(["sh", "-c", replacing(path, "false")], check=False)
     assert path.read_text() == "3\n", "what fails changes nothing"
@@ -41,7 +41,7 @@ def test_a_recording_that_is_converted_is_kept(tmp_path: Path) -> None:
     path.write_bytes(b"old")
     (tmp_path / "ffmpeg").write_text('#!/bin/sh\nfor last; do :; done\nprintf new > "$last"\n')
     (tmp_path / "ffmpeg").chmod(0o755)
-    applied(f"export PATH={lists.shlex.quote(str(tmp_path))}:$PATH; {source.conversion(path)}")
+    applied(f"export PATH={trial_checks.shlex.quote(str(tmp_path))}:$PATH; {source.conversion(path)}")
     assert path.read_bytes() == b"new" and (tmp_path / "a b.wav.bak").read_bytes() == b"old"
 
 
@@ -66,7 +66,7 @@ def remedy(form: str, columns: tuple[str, ...]) -> tuple[str, str]:
     rows = [form.format(a=a, b=b, x=x, y=x * x - 1, bit=int(same), word="target" if same else "nontarget")
             for a, b, x, same in PAIRS]  # fmt: skip
     with pytest.raises(Unclear) as caught:
-        layout([row.encode() for row in rows], columns, "given")
+        detect_layout([row.encode() for row in rows], columns, "given")
     return caught.value.remedy, "".join(f"{row}\n" for row in rows)
 
 
@@ -110,7 +110,7 @@ def test_no_command_where_several_columns_could_be_meant(form: str, columns: tup
 def test_a_table_of_speakers_is_turned_round_where_ids_begin_with_them(tmp_path: Path) -> None:
     text = "s1 s1-0 s1-1\ns10 s10-0 s10-1\ns2 s2-0 s2-1 s2-2\n"
     with pytest.raises(Unclear) as caught:
-        layout([line.encode() for line in text.splitlines()], SPEAKERS, "given")
+        detect_layout([line.encode() for line in text.splitlines()], SPEAKERS, "given")
     (tmp_path / "given").write_text(text)
     applied(caught.value.remedy.partition(", and give ")[0], tmp_path)
     pairs = [(name, row.split()[0]) for row in text.splitlines() for name in row.split()[1:]]
@@ -136,13 +136,13 @@ def commands(faults: Sequence[object]) -> list[str]:
 def test_missed_pairs_of_a_speaker_follow_from_the_speakers(
     tiny: Tiny, refused: Callable[..., DataError], count: int
 ) -> None:
-    right = importers.read(many(tiny, "{} {} {}".format).settings()).trials["t_trials_f"].digest
+    right = importers.read_data_set(many(tiny, "{} {} {}".format).settings()).trials["t_trials_f"].digest
     path = tiny.root / "t_trials_f" / "trials"
     spoilt = path.read_text().replace(" target", " nontarget", count)
     path.write_text(spoilt)
-    (command,) = commands(refused(importers.read, tiny.settings()).faults)
+    (command,) = commands(refused(importers.read_data_set, tiny.settings()).faults)
     applied(command)
-    assert importers.read(tiny.settings()).trials["t_trials_f"].digest == right
+    assert importers.read_data_set(tiny.settings()).trials["t_trials_f"].digest == right
     assert path.with_name("trials.bak").read_text() == spoilt
 
 
@@ -152,23 +152,23 @@ def test_no_command_where_the_speakers_may_be_what_is_wrong(
 ) -> None:
     """Targets of another speaker: a slip of the list, or of utt2spk."""
     taken = [f"c-t{number}" for number in range(count)]
-    faults = refused(importers.read, many(tiny, lambda m, u, t: f"{m} {u} {'target' if m == 'a' and u in taken else t}").settings()).faults  # fmt: skip
+    faults = refused(importers.read_data_set, many(tiny, lambda m, u, t: f"{m} {u} {'target' if m == 'a' and u in taken else t}").settings()).faults  # fmt: skip
     assert {fault.kind for fault in faults} == {"label"} and commands(faults) == []
 
 
 def test_repeated_pairs_with_both_labels_are_mended_by_one_command(
     tiny: Tiny, refused: Callable[..., DataError]
 ) -> None:
-    right = importers.read(many(tiny, "{} {} {}".format).settings()).trials["t_trials_f"].digest
+    right = importers.read_data_set(many(tiny, "{} {} {}".format).settings()).trials["t_trials_f"].digest
     path = tiny.root / "t_trials_f" / "trials"
     text = path.read_text()
     # The wrong line first: a command that kept the first would keep it.
     path.write_text(text.replace(" target", " nontarget") + text)
-    repeated, labels = commands(refused(importers.read, tiny.settings()).faults)
+    repeated, labels = commands(refused(importers.read_data_set, tiny.settings()).faults)
     applied(repeated)
-    assert importers.read(tiny.settings()).trials["t_trials_f"].digest == right
+    assert importers.read_data_set(tiny.settings()).trials["t_trials_f"].digest == right
     applied(labels)
-    assert importers.read(tiny.settings()).trials["t_trials_f"].digest == right
+    assert importers.read_data_set(tiny.settings()).trials["t_trials_f"].digest == right
 
 
 def test_several_models_of_a_speaker_are_named_and_labels_stay(tiny: Tiny, refused: Callable[..., DataError]) -> None:
@@ -178,7 +178,7 @@ def test_several_models_of_a_speaker_are_named_and_labels_stay(tiny: Tiny, refus
     tiny.tables["t_trials_f"]["trials"] = [
         line.replace(" ", f"_{k} ", 1) for line in tiny.tables["t_trials_f"]["trials"] for k in "01"
     ]
-    (fault,) = refused(importers.read, tiny.save().settings()).faults
+    (fault,) = refused(importers.read_data_set, tiny.save().settings()).faults
     assert fault.kind == "models" and "a_0, a_1, b_0, b_1" in fault.what and commands([fault]) == []
 
 
@@ -188,7 +188,7 @@ def test_no_command_where_two_changes_make_ids_known(tiny: Tiny, refused: Callab
     tiny.tables["t_trials_f"] = tiny.basic(names) | {
         "trials": [f"{m} {u}-t{k} {'target' if m == u else 'nontarget'}" for m in "ab" for u in "abc" for k in range(2)]
     }
-    (fault,) = refused(importers.read, tiny.save().settings()).faults
+    (fault,) = refused(importers.read_data_set, tiny.save().settings()).faults
     assert fault.kind == "columns" and "'_mic1' behind them, or lack '_mic2' behind them" in fault.what
     assert commands([fault]) == []
 
@@ -199,7 +199,7 @@ def test_no_command_where_two_changes_make_ids_known(tiny: Tiny, refused: Callab
 def test_a_letter_of_another_alphabet_is_named_by_its_code(tiny: Tiny, refused: Callable[..., DataError]) -> None:
     lines = tiny.tables["t_trials_f"]["trials"]
     lines[:] = [line.replace("a-t0", "\u0430-t0") for line in lines]
-    (fault,) = refused(importers.read, tiny.save().settings()).faults
+    (fault,) = refused(importers.read_data_set, tiny.save().settings()).faults
     assert fault.kind == "unknown-utterance" and "it looks like 'a-t0', and is not: U+0430 for U+0061" in fault.what
 
 
@@ -209,7 +209,7 @@ def test_speakers_that_look_alike_are_refused(tiny: Tiny, refused: Callable[...,
     tables["utt2spk"][1] = "a-t1 \u0430"
     tables["spk2gender"].append("\u0430 f")
     tables["trials"] = [line.rpartition(" ")[0] for line in tables["trials"]]
-    faults = refused(importers.read, tiny.save().settings()).faults
+    faults = refused(importers.read_data_set, tiny.save().settings()).faults
     assert [fault.kind for fault in faults] == ["bad-id"] and "U+0061 for U+0430" in faults[0].what
 
 
@@ -223,4 +223,4 @@ def test_ids_of_any_script_are_taken(tiny: Tiny) -> None:
         "utt2spk": [f"{u} {who}" for u, who in rows],
         "spk2gender": [f"{who} {sex}" for who, sex in names.items()],
     }
-    assert set(importers.read(tiny.save().settings()).manifest["speaker"]) == {*names}
+    assert set(importers.read_data_set(tiny.save().settings()).manifest["speaker"]) == {*names}

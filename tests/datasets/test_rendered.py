@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from pipeline import audio
-from pipeline.datasets import importers, rendered, synthetic
+from pipeline.datasets import importers, synthetic
 from pipeline.datasets.corpus import Corpus
 from pipeline.datasets.settings import DatasetSettings
 from pipeline.tables import manifest as manifests
@@ -14,8 +14,8 @@ SMALL = DatasetSettings(name="synthetic", speakers=4, train_speakers=2, utteranc
 
 
 def _render(settings: DatasetSettings, folder: Path) -> Corpus:
-    rendered.write(settings, folder)
-    return importers.read(settings, folder)
+    synthetic.render_speech(settings, folder)
+    return importers.read_data_set(settings, folder)
 
 
 def test_sets_roles_and_disjoint_speakers(tmp_path: Path) -> None:
@@ -37,8 +37,8 @@ def test_files_hold_what_the_synthesiser_makes_and_are_the_same_each_time(tmp_pa
     first, second = _render(SMALL, tmp_path / "a"), _render(SMALL, tmp_path / "b")
     assert manifests.digest(first.manifest) == manifests.digest(second.manifest)
     row = first.manifest.iloc[0]
-    index = next(index for index in range(4) if synthetic.speaker(3, index).id == row["speaker"])
-    made = synthetic.utterance(synthetic.speaker(3, index), 3, int(row["utterance"].rsplit("-", 1)[1]), 0.5)
+    index = next(index for index in range(4) if synthetic.make_speaker(3, index).id == row["speaker"])
+    made = synthetic.make_utterance(synthetic.make_speaker(3, index), 3, int(row["utterance"].rsplit("-", 1)[1]), 0.5)
     assert abs(audio.load(Path(row["path"]))[0] - made.wave).max() <= 0.5 / 32768 + 1e-9
 
 
@@ -50,5 +50,5 @@ def test_more_speakers_change_no_file_of_the_others(tmp_path: Path) -> None:
 
 
 def test_unrendered_data_are_missing(tmp_path: Path, refused) -> None:
-    error = refused(importers.read, SMALL, tmp_path)
+    error = refused(importers.read_data_set, SMALL, tmp_path)
     assert len(error.faults) == 24 and {fault.kind for fault in error.faults} == {"missing-audio"}

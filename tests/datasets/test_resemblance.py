@@ -16,7 +16,7 @@ from pipeline import audio
 from pipeline.anonymisers.mcadams import Anonymiser, McAdamsSettings
 from pipeline.audio.correlation import peak_correlation
 from pipeline.contracts import Utterance
-from pipeline.datasets import looking, resemblance, synthetic
+from pipeline.datasets import parallel, resemblance, synthetic
 from pipeline.datasets.resemblance import NEARLY, ORIGINAL, Resemblance
 
 RATE = 16_000
@@ -92,9 +92,9 @@ def with_librosa() -> dict[str, Callable[[np.ndarray], Sound]]:
 
 
 def made_up(number: int, semitones: float = 0.0) -> np.ndarray:
-    speaker = synthetic.speaker(0, number)
+    speaker = synthetic.make_speaker(0, number)
     speaker = dataclasses.replace(speaker, f0=speaker.f0 * 2 ** (semitones / 12))
-    return synthetic.utterance(speaker, 0, number, 1.2, RATE).wave
+    return synthetic.make_utterance(speaker, 0, number, 1.2, RATE).wave
 
 
 @pytest.mark.parametrize("name", COPIES)
@@ -283,12 +283,12 @@ def pairs(tmp_path: Path) -> Iterator[tuple[Any, ...]]:
 def test_what_was_compared_is_kept_and_is_not_compared_again(
     pairs: tuple[Any, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    first = resemblance.compare(*pairs, 1, tmp_path / "kept")
+    first = resemblance.compare_with_originals(*pairs, 1, tmp_path / "kept")
     assert first.unprotected == [0, 1] and first.correlations[0] == 1.0
-    monkeypatch.setattr(looking, "MANY", 1)
-    monkeypatch.setattr(looking, "TOGETHER", 2)
-    by_processes = resemblance.compare(*pairs, 2, None)
+    monkeypatch.setattr(parallel, "MANY_FILES", 1)
+    monkeypatch.setattr(parallel, "CHUNK_FILES", 2)
+    by_processes = resemblance.compare_with_originals(*pairs, 2, None)
     assert by_processes.correlations == first.correlations
     for path in tmp_path.glob("*.wav"):
         path.unlink()
-    assert resemblance.compare(*pairs, 1, tmp_path / "kept").correlations == first.correlations
+    assert resemblance.compare_with_originals(*pairs, 1, tmp_path / "kept").correlations == first.correlations

@@ -7,7 +7,7 @@ import itertools
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.datasets import sameness
+from pipeline.datasets import resemblance
 
 ROWS = st.lists(
     st.tuples(st.integers(0, 5), st.sampled_from("abc"), st.integers(0, 3)), min_size=1, max_size=9, unique_by=lambda row: row[0]
@@ -20,7 +20,7 @@ def test_counts_are_those_of_all_pairs(rows: list[tuple[int, str, int]]) -> None
     originals = [{"utterance": f"{s}{o}", "speaker": s, "sha256": f"o{o}"} for o, s, _ in rows]
     made = [{"utterance": f"{s}{o}", "speaker": s, "sha256": f"x{sound}"} for o, s, sound in rows]
     pairs = [(one, other) for one, other in itertools.permutations(rows, 2) if one[2] == other[2]]
-    found = sameness.find(originals, made)
+    found = resemblance.find_identical(originals, made)
     assert found.files == len(rows)
     assert found.shared == len({one for one, _ in pairs}) and found.sounds == len({one[2] for one, _ in pairs})
     speakers = {s: [sound for _, who, sound in rows if who == s] for s in "abc"}
@@ -35,9 +35,9 @@ def test_one_original_in_several_sets_is_no_news() -> None:
     """VCTK's common sentences stand in two sets, and an utterance may stand under two ids."""
     originals = [{"utterance": name, "speaker": "a", "sha256": "o"} for name in ("u", "u", "v")]
     made = [{**row, "sha256": "x"} for row in originals]
-    assert not [*sameness.find(originals, made).sentences()]
+    assert not [*resemblance.find_identical(originals, made).sentences()]
     # Different files of one sound are one original too, and one file of a system by its sound.
     others = [{**row, "sha256": f"o{n}"} for n, row in enumerate(originals)]
-    assert not [*sameness.find(others, made, {"o0": "s", "o1": "s", "o2": "s"}).sentences()]
+    assert not [*resemblance.find_identical(others, made, {"o0": "s", "o1": "s", "o2": "s"}).sentences()]
     apart = [{**row, "sha256": f"x{n}"} for n, row in enumerate(originals)]
-    assert sameness.find(others, apart, {}, {"x0": "y", "x1": "y"}).shared == 2
+    assert resemblance.find_identical(others, apart, {}, {"x0": "y", "x1": "y"}).shared == 2

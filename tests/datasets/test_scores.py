@@ -14,7 +14,7 @@ import pandas as pd
 import pytest
 
 from pipeline import cli
-from pipeline.datasets.scores import files, folders, given, layout, tables
+from pipeline.datasets.scores import columns, discovery, score_files, score_table
 from pipeline.datasets.settings import DatasetSettings
 from pipeline.errors import DataError
 from pipeline.faults import Faults
@@ -70,11 +70,11 @@ def vpc2024(root: Path, suffix: str = "_mcadams", corpus: str = "libri_test") ->
     return root
 
 
-def read(root: Path, **more: object) -> given.Given:
-    return given.read(DatasetSettings.model_validate({"name": "scores", "root": str(root), **more}))
+def read(root: Path, **more: object) -> score_files.Given:
+    return score_files.read_score_sets(DatasetSettings.model_validate({"name": "scores", "root": str(root), **more}))
 
 
-def attacks(found: given.Given) -> set[tuple[str, str, str, str, str]]:
+def attacks(found: score_files.Given) -> set[tuple[str, str, str, str, str]]:
     return {(one.of.subset, one.of.condition, one.of.system, one.of.attacker, one.of.trained_on) for one in found.sets}
 
 
@@ -123,7 +123,7 @@ def override(err: str) -> str:
     ],
 )
 def test_the_name_of_a_folder_of_scores(folder: str, expected: tuple[str, ...] | None) -> None:
-    found = folders.names(folder)
+    found = discovery.parse_folder_name(folder)
     assert (None if found is None else (found.enrolment, found.enrolled, found.trials, found.tried)) == expected
 
 
@@ -167,7 +167,7 @@ def kaldi(results: Path, gain: float, prefix: str = "ASV-") -> None:
             scores(place / "scores", sex, gain - len(other) / 5)
 
 
-def without_set(found: given.Given) -> set[tuple[str, ...]]:
+def without_set(found: score_files.Given) -> set[tuple[str, ...]]:
     return {one[1:] for one in attacks(found)}
 
 
@@ -286,7 +286,7 @@ def vpc2026(root: Path, *models: str) -> dict[str, str]:
         for suffix in ("", "_B3") if "anon" not in model else ("_B3",):
             folder = root / "exp" / model / f"libri_test_enrolls{suffix}-libri_test_trials_mixed{suffix}"
             scores(folder / "scores", "f", 2.0)
-    return {one.attacker: one.extractor for one in folders.look(root).files}
+    return {one.attacker: one.extractor for one in discovery.find_score_files(root).files}
 
 
 def test_one_extractor_of_2026_has_one_name(tmp_path: Path) -> None:
@@ -317,8 +317,8 @@ def test_of_a_raw_vctk_download_the_second_microphone_counts(tmp_path: Path) -> 
     raw.mkdir()
     for name in ("trials_f", "trials_f_mic2", "trials_f_common"):
         (raw / name).touch()
-    assert given._list_of("vctk_dev_trials_f", [tmp_path]) == raw / "trials_f_mic2"
-    assert given._list_of("vctk_dev_trials_f_common", [tmp_path]) == raw / "trials_f_common"
+    assert score_files._list_of("vctk_dev_trials_f", [tmp_path]) == raw / "trials_f_mic2"
+    assert score_files._list_of("vctk_dev_trials_f_common", [tmp_path]) == raw / "trials_f_common"
 
 
 @pytest.mark.parametrize(
@@ -329,7 +329,7 @@ def test_what_an_extractor_knows_is_not_made_up(tmp_path: Path, attacker: str, k
     condition, system = {"": ("OO", ""), "ignorant": ("OP", "x")}.get(attacker, ("PP", "x"))
     table = tmp_path / "scores.csv"
     table.write_text(f"file,subset,condition,system,attacker\na,s,{condition},{system},{attacker}\n")
-    (one,) = tables.read(table, Faults()).files
+    (one,) = discovery.read_score_list(table, Faults()).files
     assert one.trained_on == knows
 
 
@@ -338,15 +338,18 @@ def test_a_table_that_pandas_wrote_with_its_index(tmp_path: Path) -> None:
     table = pd.DataFrame({"file": ["a", "b"], "subset": ["s", "t"]})
     table.to_csv(tmp_path / "scores.csv")
     faults = Faults()
-    assert [one.subset for one in tables.read(tmp_path / "scores.csv", faults).files] == ["s", "t"] and not faults.found
+    assert [one.subset for one in discovery.read_score_list(tmp_path / "scores.csv", faults).files] == [
+        "s",
+        "t",
+    ] and not faults.found
     written = pd.DataFrame({"model": ["m1", "m2"], "utterance": ["u1", "u2"], "score": [0.5, -1.5]}, index=[5, 9])
     for sign, quoting in ((",", csv.QUOTE_MINIMAL), (",", csv.QUOTE_ALL), ("\t", csv.QUOTE_MINIMAL)):
         written.to_csv(tmp_path / "scores.txt", sep=sign, quoting=quoting)
-        made = files.read(tmp_path / "scores.txt", layout.SCORES)
+        made = score_table.read_table(tmp_path / "scores.txt", columns.SCORES)
         assert [ids.to_pylist() for ids in made.ids("enroll_id", "trial_id")] == [["m1", "m2"], ["u1", "u2"]]
         assert made.score.tolist() == [0.5, -1.5]
     written.rename(columns=str.upper).to_csv(tmp_path / "scores.txt", index=False)
-    assert files.read(tmp_path / "scores.txt", layout.SCORES).score.tolist() == [0.5, -1.5]
+    assert score_table.read_table(tmp_path / "scores.txt", columns.SCORES).score.tolist() == [0.5, -1.5]
 
 
 def test_a_table_names_files_of_any_layout(tmp_path: Path) -> None:
@@ -413,7 +416,7 @@ def test_without_a_list_there_is_a_choice_to_make(tmp_path: Path, prepare: Comma
     assert any("dataset.labels=ids" in limit for limit in by_ids.limits)
 
 
-def by_ids(root: Path, models: Sequence[str], utterances: Sequence[str]) -> given.Given:
+def by_ids(root: Path, models: Sequence[str], utterances: Sequence[str]) -> score_files.Given:
     """A file of all pairs, each scored by whether the utterance begins with the model."""
     folder = root / "exp" / "asv_orig" / "my_test_enrolls-my_test_trials_f"
     folder.mkdir(parents=True)

@@ -12,8 +12,8 @@ import soundfile
 
 from pipeline import audio
 from pipeline.datasets import cutting, importers
+from pipeline.datasets.audio_cache import AudioCache
 from pipeline.datasets.corpus import Corpus
-from pipeline.datasets.known import KnownFiles
 from pipeline.files import file_digest
 from tests.datasets.conftest import RATE, Tiny, noise
 
@@ -64,7 +64,7 @@ class Cut(Tiny):
         return self.root.parent / "store" / "recordings"
 
     def read(self, **named: object) -> Corpus:
-        return importers.read(self.settings(), recordings=self.made, **named)
+        return importers.read_data_set(self.settings(), recordings=self.made, **named)
 
     def files(self) -> list[Path]:
         return sorted(path for path in self.made.rglob("*") if path.is_file())
@@ -108,7 +108,7 @@ def test_the_same_bytes_in_any_place_and_at_once(cut: Cut, tmp_path: Path) -> No
     before = {path: path.stat().st_mtime_ns for path in cut.files()}
     assert cut.read(threads=3).manifest.equals(one.manifest)
     assert {path: path.stat().st_mtime_ns for path in cut.files()} == before, "nothing is written twice"
-    other = importers.read(cut.settings(), recordings=tmp_path / "elsewhere", threads=3)
+    other = importers.read_data_set(cut.settings(), recordings=tmp_path / "elsewhere", threads=3)
     assert list(other.manifest["sha256"]) == list(one.manifest["sha256"])
     assert [Path(path).name for path in other.manifest["path"]] == [Path(path).name for path in one.manifest["path"]]
 
@@ -232,20 +232,20 @@ def test_one_segment_under_two_ids(cut: Cut, refused) -> None:
 
 def test_a_recording_is_decoded_once_for_all_its_segments(cut: Cut, monkeypatch: pytest.MonkeyPatch) -> None:
     decoded = []
-    real = cutting.opened
-    monkeypatch.setattr(cutting, "opened", lambda path: (decoded.append(path), real(path))[1])
+    real = cutting.open_stream
+    monkeypatch.setattr(cutting, "open_stream", lambda path: (decoded.append(path), real(path))[1])
     cut.read()
     assert len(decoded) == len(set(decoded)) == 5
 
 
 def test_a_long_recording_comes_in_blocks(cut: Cut, monkeypatch: pytest.MonkeyPatch) -> None:
     """Segments that begin, end and lie across the borders of blocks."""
-    from pipeline.audio import opening
+    from pipeline.audio import decoding
 
     plain = cut.read().manifest
     for size in (100, 160, 3360, 3361):
-        monkeypatch.setattr(opening, "BLOCK", size)
-        other = importers.read(cut.settings(), recordings=cut.made.parent / str(size))
+        monkeypatch.setattr(decoding, "BLOCK", size)
+        other = importers.read_data_set(cut.settings(), recordings=cut.made.parent / str(size))
         assert list(other.manifest["sha256"]) == list(plain["sha256"]), size
 
 
@@ -271,10 +271,10 @@ def test_what_was_interrupted_goes_on(cut: Cut, monkeypatch: pytest.MonkeyPatch)
 
 
 def test_a_changed_recording_is_cut_again(cut: Cut) -> None:
-    known = KnownFiles(cut.root.parent / "known")
+    known = AudioCache(cut.root.parent / "known")
     before = cut.read(known=known).manifest.set_index("utterance")
     soundfile.write(cut.recording("a-t_trials_f"), noise("another", 0.5), RATE, subtype="PCM_16")
-    after = cut.read(known=KnownFiles(cut.root.parent / "known")).manifest.set_index("utterance")
+    after = cut.read(known=AudioCache(cut.root.parent / "known")).manifest.set_index("utterance")
     changed = before.index[before["sha256"] != after["sha256"]]
     assert sorted(changed) == ["a-t0", "a-t1"]
 
@@ -292,13 +292,13 @@ def test_a_damaged_cut_is_made_again(cut: Cut) -> None:
 def test_a_recording_that_changes_meanwhile_is_no_silent_matter(
     cut: Cut, refused, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real = cutting.opened
+    real = cutting.open_stream
 
     def opened(path: Path):
         path.write_bytes(path.read_bytes())
         return real(path)
 
-    monkeypatch.setattr(cutting, "opened", opened)
+    monkeypatch.setattr(cutting, "open_stream", opened)
     error = refused(cut.read)
     assert isinstance(error, audio.Changed) and "run the same command again" in error.remedy
 
@@ -316,7 +316,7 @@ def test_segments_of_commands_and_a_training_set(cut: Cut, tmp_path: Path) -> No
     other.save()
     for s in "abc":
         soundfile.write(other.recording(f"{s}-t_trials_f"), noise(f"x{s}", 0.5), RATE, subtype="PCM_16")
-    corpus = importers.read(cut.settings(train=str(other.root / "train")), recordings=cut.made)
+    corpus = importers.read_data_set(cut.settings(train=str(other.root / "train")), recordings=cut.made)
     trained = corpus.manifest[corpus.manifest["role"] == "train"]
     assert len(trained) == 6 and all(str(cut.made) in path for path in trained["path"])
     whole, _ = soundfile.read(other.recording("a-t_trials_f"), dtype="int16")
@@ -348,7 +348,7 @@ def archive(tiny: Tiny, how: str) -> dict[str, bytes]:
 
 
 def read(tiny: Tiny, **named: object) -> Corpus:
-    return importers.read(tiny.settings(), recordings=tiny.root.parent / "store", **named)
+    return importers.read_data_set(tiny.settings(), recordings=tiny.root.parent / "store", **named)
 
 
 @pytest.mark.parametrize("how", ["RIFF", "AUDIO"])

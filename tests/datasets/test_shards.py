@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipeline.protocol.shards import band, shards
+from pipeline.protocol.shards import duration_band, split_shards
 
 RATES = [8000, 16000, 44100]
 # Digests whose last byte is often 0, and of few values so that they repeat.
@@ -34,7 +34,7 @@ def _frame(files: list[tuple[str, str, int]]) -> pd.DataFrame:
 
 
 def _contents(frame: pd.DataFrame) -> list[tuple[tuple[str, str], ...]]:
-    return [tuple(zip(part["set"], part["utterance"])) for part in shards(frame)]
+    return [tuple(zip(part["set"], part["utterance"])) for part in split_shards(frame)]
 
 
 def _by_hand(files: list[tuple[str, str, int]]) -> list[tuple[tuple[str, str], ...]]:
@@ -80,7 +80,7 @@ def test_one_more_file_touches_one_shard(files: list[tuple[str, str, int]], dige
 @given(FILES)
 def test_nothing_is_lost_and_equal_digests_stay_together(files: list[tuple[str, str, int]]) -> None:
     frame = _frame(files)
-    parts = shards(frame)
+    parts = split_shards(frame)
     assert sorted(name for part in parts for name in part["utterance"]) == sorted(frame["utterance"])
     homes: dict[str, set[int]] = {}
     for number, part in enumerate(parts):
@@ -102,7 +102,7 @@ def test_about_256_utterances_a_shard() -> None:
         }
     )
     # 50000/256 = 195 borders, binomial with a standard deviation of 14; five of them.
-    assert len(shards(frame)) == pytest.approx(195, abs=70)
+    assert len(split_shards(frame)) == pytest.approx(195, abs=70)
 
 
 @pytest.mark.parametrize("power", range(-6, 12))
@@ -110,4 +110,4 @@ def test_bands_are_exact_at_their_borders(power: int) -> None:
     for rate in (8000, 16000, 48000):
         edge = rate * 2**power if power >= 0 else rate // 2**-power
         if edge * 2**-power == rate:
-            assert band(np.array([edge - 1, edge]), np.array([rate, rate])).tolist() == [power - 1, power]
+            assert duration_band(np.array([edge - 1, edge]), np.array([rate, rate])).tolist() == [power - 1, power]

@@ -7,25 +7,25 @@ import pytest
 from scipy.signal import find_peaks, freqz
 
 from pipeline.datasets import synthetic
-from pipeline.datasets.synthetic import speaker, utterance
+from pipeline.datasets.synthetic import make_speaker, make_utterance
 
 
 def test_same_arguments_same_bytes_in_any_order():
-    first = utterance(speaker(7, 3), 7, 2, 2.0)
-    utterance(speaker(7, 5), 7, 9, 1.0)
-    again = utterance(speaker(7, 3), 7, 2, 2.0)
+    first = make_utterance(make_speaker(7, 3), 7, 2, 2.0)
+    make_utterance(make_speaker(7, 5), 7, 9, 1.0)
+    again = make_utterance(make_speaker(7, 3), 7, 2, 2.0)
     assert first.wave.tobytes() == again.wave.tobytes()
     assert first.f0.tobytes() == again.f0.tobytes()
     assert first.wave.dtype == np.float32 and first.f0.dtype == np.float64
 
 
 def test_seed_speaker_and_index_all_matter():
-    base = utterance(speaker(0, 0), 0, 0, 1.0).wave
+    base = make_utterance(make_speaker(0, 0), 0, 0, 1.0).wave
     for other in (
-        utterance(speaker(1, 0), 0, 0, 1.0),
-        utterance(speaker(0, 2), 0, 0, 1.0),
-        utterance(speaker(0, 0), 1, 0, 1.0),
-        utterance(speaker(0, 0), 0, 1, 1.0),
+        make_utterance(make_speaker(1, 0), 0, 0, 1.0),
+        make_utterance(make_speaker(0, 2), 0, 0, 1.0),
+        make_utterance(make_speaker(0, 0), 1, 0, 1.0),
+        make_utterance(make_speaker(0, 0), 0, 1, 1.0),
     ):
         assert not np.array_equal(base, other.wave)
 
@@ -33,21 +33,21 @@ def test_seed_speaker_and_index_all_matter():
 @pytest.mark.parametrize("rate", [8000, 16000, 44100])
 @pytest.mark.parametrize("seconds", [0.01, 0.5, 3.0])
 def test_length_frames_and_range(rate: int, seconds: float):
-    made = utterance(speaker(0, 4), 0, 1, seconds, rate)
+    made = make_utterance(make_speaker(0, 4), 0, 1, seconds, rate)
     assert len(made.wave) == round(seconds * rate) and made.rate == rate
     assert len(made.f0) == 1 + len(made.wave) * 100 // rate
     assert np.isfinite(made.wave).all() and np.abs(made.wave).max() <= 1.0
 
 
 def test_resampled_signal_is_the_same_below_3_4_khz():
-    wide = utterance(speaker(0, 1), 0, 0, 2.0).wave
-    narrow = utterance(speaker(0, 1), 0, 0, 2.0, 8000).wave
+    wide = make_utterance(make_speaker(0, 1), 0, 0, 2.0).wave
+    narrow = make_utterance(make_speaker(0, 1), 0, 0, 2.0, 8000).wave
     low, high = np.fft.rfft(narrow)[:6800], np.fft.rfft(wide)[:6800]
     np.testing.assert_allclose(low, high / 2, atol=2e-3)
 
 
 def test_speakers_differ_as_people_do():
-    people = [speaker(0, index) for index in range(60)]
+    people = [make_speaker(0, index) for index in range(60)]
     women = np.array([person.f0 for person in people if person.sex == "f"])
     men = np.array([person.f0 for person in people if person.sex == "m"])
     assert len(women) == len(men) == 30
@@ -66,14 +66,14 @@ def test_cascade_equals_scipys_response_of_each_resonator():
             pole = np.exp((-np.pi * width + 2j * np.pi * frequency) / synthetic.RATE)
             denominator = [1.0, -2 * pole.real, abs(pole) ** 2]
             expected *= freqz([sum(denominator)], denominator, worN=grid)[1]
-        np.testing.assert_allclose(synthetic._tract(formants, bandwidths)[row], expected, rtol=1e-9)
+        np.testing.assert_allclose(synthetic._tract_response(formants, bandwidths)[row], expected, rtol=1e-9)
 
 
 def test_vowels_of_the_script_have_their_formants():
     """The spectrum of a held vowel peaks where Peterson and Barney's table, scaled, says (F1, F2; one harmonic of error)."""
-    man = speaker(0, 1)
-    made = utterance(man, 3, 0, 20.0)
-    script = synthetic._script(man, _after(man, 3, 0), 20.0)
+    man = make_speaker(0, 1)
+    made = make_utterance(man, 3, 0, 20.0)
+    script = synthetic._write_script(man, _after(man, 3, 0), 20.0)
     found = []
     for name, start, stop in script:
         if name not in synthetic.VOWELS or stop - start < 0.1:
@@ -99,7 +99,7 @@ def _after(person: synthetic.Speaker, seed: int, index: int) -> np.random.Genera
 @pytest.mark.parametrize("index", range(6))
 def test_f0_is_true(index: int):
     """Demodulated by the true contour, the fundamental stands still: what is left of its frequency is below 3 % of F0."""
-    made = utterance(speaker(11, index), 11, 0, 6.0)
+    made = make_utterance(make_speaker(11, index), 11, 0, 6.0)
     times = np.arange(len(made.wave)) / 16000
     frames = np.arange(len(made.f0)) / 100
     voiced = made.f0 > 0
@@ -116,7 +116,7 @@ def test_f0_is_true(index: int):
 
 def test_unvoiced_frames_have_no_energy_at_low_frequencies():
     """Voiced and unvoiced frames of the truth differ in their energy below 500 Hz, apart from borders."""
-    made = utterance(speaker(2, 1), 2, 0, 10.0)
+    made = make_utterance(make_speaker(2, 1), 2, 0, 10.0)
     frames = np.arange(3, len(made.f0) - 3)
     voiced = np.array([(made.f0[f - 2 : f + 3] > 0).all() for f in frames])
     silent = np.array([(made.f0[f - 2 : f + 3] == 0).all() for f in frames])
@@ -133,7 +133,7 @@ def test_speakers_are_separable_but_not_trivially():
     vectors, labels = [], []
     for index in range(12):
         for number in range(8):
-            wave = utterance(speaker(0, index), 0, number, 3.0).wave
+            wave = make_utterance(make_speaker(0, index), 0, number, 3.0).wave
             cuts = np.lib.stride_tricks.sliding_window_view(wave, 400)[::160] * np.hanning(400)
             power = np.abs(np.fft.rfft(cuts)) ** 2
             edges = np.unique(np.geomspace(3, 200, 25).astype(int))
@@ -154,7 +154,7 @@ def test_speakers_are_separable_but_not_trivially():
 
 
 def test_utterances_of_a_speaker_vary():
-    made = [utterance(speaker(0, 2), 0, number, 3.0) for number in range(8)]
+    made = [make_utterance(make_speaker(0, 2), 0, number, 3.0) for number in range(8)]
     pitch = np.array([np.median(one.f0[one.f0 > 0]) for one in made])
     level = np.array([20 * np.log10(np.sqrt(np.mean(one.wave.astype(float) ** 2))) for one in made])
     assert 0.01 < np.std(np.log2(pitch)) < 0.2

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.datasets import importers, texts
+from pipeline.datasets import importers, kaldi_tables
 from pipeline.datasets.settings import DatasetSettings
 from pipeline.errors import DataError
 from tests.datasets.conftest import Tiny
@@ -23,8 +23,8 @@ def spoken(tiny: Tiny) -> Tiny:
     return tiny
 
 
-def transcripts(settings: DatasetSettings) -> texts.Tables:
-    return texts.Tables(importers.read(settings).transcripts, settings.root)
+def transcripts(settings: DatasetSettings) -> kaldi_tables.TranscriptTables:
+    return kaldi_tables.TranscriptTables(importers.read_data_set(settings).transcripts, settings.root)
 
 
 def evaluated(settings: DatasetSettings, allow_partial: bool = False) -> dict[tuple[str, str], str]:

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 import soundfile
 
-from pipeline.datasets import external, importers, prepare
-from pipeline.datasets.known import NOTHING_KNOWN
+from pipeline.datasets import external_copy, importers, prepare
+from pipeline.datasets.audio_cache import NO_CACHE
 from pipeline.datasets.settings import DatasetSettings
 from pipeline.tables import manifest as manifests
 
@@ -38,7 +38,7 @@ def tree(root: Path, names: list[str] = NAMES) -> Path:
 
 def training(settings: DatasetSettings, **named: object) -> list[tuple[str, str, str]]:
     """Set, speaker and utterance of the rows to train on."""
-    rows = importers.read(settings, **named).manifest
+    rows = importers.read_data_set(settings, **named).manifest
     return [tuple(row) for row in rows.loc[rows["role"] == "train", ["set", "speaker", "utterance"]].to_numpy()]
 
 
@@ -47,10 +47,10 @@ ROWS = [("train", name[0], name) for name in NAMES]
 
 def test_a_kaldi_set_a_folder_that_holds_one_and_a_tree(tiny, tmp_path: Path) -> None:
     tiny.save()
-    plain = importers.read(tiny.settings())
+    plain = importers.read_data_set(tiny.settings())
     one = kaldi_set(tmp_path / "other")
     for folder in (one, one.parent, tree(tmp_path / "corpus" / "train")):
-        corpus = importers.read(tiny.settings(train=str(folder)))
+        corpus = importers.read_data_set(tiny.settings(train=str(folder)))
         assert training(tiny.settings(train=str(folder))) == ROWS
         evaluated = corpus.manifest[corpus.manifest["role"] != "train"].reset_index(drop=True)
         assert evaluated.equals(plain.manifest)
@@ -69,10 +69,10 @@ def test_a_tree_is_evaluated_beside_either_kind(tmp_path: Path) -> None:
 
 
 def test_synthetic_speakers_are_evaluated_beside_it_and_train_none_of_their_own(tmp_path: Path) -> None:
-    from pipeline.datasets import rendered
+    from pipeline.datasets import synthetic
 
     settings = DatasetSettings(name="synthetic", speakers=4, train_speakers=2, utterances=2, seconds=0.3)
-    rendered.write(settings, tmp_path / "made")
+    synthetic.render_speech(settings, tmp_path / "made")
     folder = tree(tmp_path / "corpus" / "train")
     assert training(settings.model_copy(update={"train": str(folder)}), folder=tmp_path / "made") == ROWS
     assert {name for name, _, _ in training(settings, folder=tmp_path / "made")} == {"synthetic_train"}
@@ -82,9 +82,9 @@ def test_the_training_set_alone_needs_no_data_to_evaluate(tmp_path: Path) -> Non
     folder = tree(tmp_path / "train")
     for name in ("kaldi", "librispeech", "synthetic"):
         settings = DatasetSettings(name=name, root=str(tmp_path / "nowhere"), train=str(folder))
-        corpus = importers.read(settings, training_alone=True)
+        corpus = importers.read_data_set(settings, training_alone=True)
         assert len(corpus.manifest) == 4 and corpus.trials == {}
-    beside = importers.read(Tiny(tmp_path / "data").save().settings(train=str(folder)))
+    beside = importers.read_data_set(Tiny(tmp_path / "data").save().settings(train=str(folder)))
     rows = beside.manifest[beside.manifest["role"] == "train"].reset_index(drop=True)
     # The same rows with and without: a set that has been trained on once is found again by a run.
     assert manifests.digest(rows) == manifests.digest(corpus.manifest)
@@ -95,15 +95,15 @@ def test_a_training_set_among_the_sets_is_not_evaluated(tmp_path: Path) -> None:
     tiny.tables = {"dev": tiny.basic([f"{speaker}-{number}" for speaker in "abc" for number in range(4)]),
                    "train": tiny.basic(NAMES)}  # fmt: skip
     tiny.save()
-    corpus = importers.read(tiny.settings(train=str(tiny.root / "train")))
+    corpus = importers.read_data_set(tiny.settings(train=str(tiny.root / "train")))
     assert set(corpus.manifest["set"]) == {"dev_enrolls", "dev_trials_f", "train"}
     assert set(corpus.trials) == {"dev_trials_f"}
-    assert set(importers.read(tiny.settings()).trials) == {"dev_trials_f", "train_trials_f"}
+    assert set(importers.read_data_set(tiny.settings()).trials) == {"dev_trials_f", "train_trials_f"}
 
 
 def test_speakers_who_are_evaluated_may_not_be_trained_on(tiny, tmp_path: Path, refused) -> None:
     folder = tree(tmp_path / "train", ["a-9", "c-9", "c-8", "d-0"])
-    error = refused(importers.read, tiny.save().settings(train=str(folder)))
+    error = refused(importers.read_data_set, tiny.save().settings(train=str(folder)))
     (fault,) = error.faults
     assert fault.kind == "train-speaker"
     assert fault.what.startswith(
@@ -118,10 +118,10 @@ def test_faults_of_both_sets_come_at_once(tiny, tmp_path: Path, refused) -> None
     soundfile.write(tmp_path / "away.flac", noise("away"), RATE)
     (folder / "e" / "0" / "e-9.flac").symlink_to(tmp_path / "away.flac")
     tiny.save().wav("b-t1").unlink()
-    error = refused(importers.read, tiny.settings(train=str(folder)))
+    error = refused(importers.read_data_set, tiny.settings(train=str(folder)))
     assert sorted(fault.kind for fault in error.faults) == ["bad-audio", "link", "missing-audio"]
     (folder / "e" / "0" / "e-9.flac").unlink()
-    partial = importers.read(tiny.settings(train=str(folder)), allow_partial=True)
+    partial = importers.read_data_set(tiny.settings(train=str(folder)), allow_partial=True)
     assert [(line.set, line.utterance) for line in partial.dropped] == [("t_trials_f", "b-t1"), ("train", "d-1")]
 
 
@@ -130,7 +130,7 @@ def test_paths_of_a_kaldi_set_may_not_leave_its_root(tiny, tmp_path: Path, refus
     soundfile.write(tmp_path / "outside.wav", noise("outside"), RATE)
     lines = (one / "wav.scp").read_text().splitlines()
     (one / "wav.scp").write_text("\n".join(["d-0 ../outside.wav", *lines[1:]]))
-    (fault,) = refused(importers.read, tiny.save().settings(train=str(one))).faults
+    (fault,) = refused(importers.read_data_set, tiny.save().settings(train=str(one))).faults
     assert fault.kind == "leaves-root" and fault.where == f"{one}/wav.scp:1"
 
 
@@ -158,7 +158,7 @@ def test_folders_that_are_no_training_set(tiny, tmp_path: Path, refused) -> None
     tiny.save()
 
     def faults(folder: Path) -> list[tuple[str, str]]:
-        error = refused(importers.read, tiny.settings(train=str(folder)))
+        error = refused(importers.read_data_set, tiny.settings(train=str(folder)))
         return [(fault.kind, fault.what) for fault in error.faults]
 
     assert faults(tmp_path / "nowhere") == [("train", f"there is no folder '{tmp_path / 'nowhere'}'")]
@@ -173,13 +173,13 @@ def test_folders_that_are_no_training_set(tiny, tmp_path: Path, refused) -> None
     same = tree(tmp_path / "t_enrolls")
     assert faults(same) == [("train", "the training set and a set that is evaluated are both called 't_enrolls'")]
     # The data set is not there either: both are said.
-    error = refused(importers.read, tiny.settings(root=str(tmp_path / "no"), train=str(tmp_path / "nowhere")))
+    error = refused(importers.read_data_set, tiny.settings(root=str(tmp_path / "no"), train=str(tmp_path / "nowhere")))
     assert [fault.kind for fault in error.faults] == ["root", "train"]
 
 
 def test_what_is_said_of_other_peoples_audio_is_a_limit_with_their_label(tiny, tmp_path: Path) -> None:
     """What is not anonymised comes first, and how the audio differs last."""
-    manifest = importers.read(tiny.save().settings()).manifest
+    manifest = importers.read_data_set(tiny.save().settings()).manifest
     for row in manifest.itertuples():
         path = tmp_path / "theirs" / f"{row.set}_x" / f"{row.utterance}.wav"
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -188,7 +188,9 @@ def test_what_is_said_of_other_peoples_audio_is_a_limit_with_their_label(tiny, t
     stereo = np.stack([noise("left"), noise("right")], axis=1)
     soundfile.write(tmp_path / "theirs" / "t_trials_f_x" / "b-t0.wav", stereo, 16000)
     soundfile.write(tiny.wav("b-t1"), np.stack([noise("left")[::2], noise("other")[::2]], axis=1), 8000)
-    made = prepare.run(tiny.settings(), None, {"t8": external.Copy(str(tmp_path / "theirs"))}, False, 1, NOTHING_KNOWN)
+    made = prepare.prepare_data(
+        tiny.settings(), None, {"t8": external_copy.Copy(str(tmp_path / "theirs"))}, False, 1, NO_CACHE
+    )
     assert made.notes == ()
     said = [
         "system t8: 1 of 10 files are the original speech, not anonymised: 1 of 6 of t_trials_f (e.g. a-t0)",
@@ -208,7 +210,7 @@ def test_the_real_training_set(speech: Path) -> None:
         root=str(speech / "librispeech-dev-clean-mp3" / "kaldi"),
         train=str(speech / "librispeech" / "train-clean-100"),
     )
-    corpus = importers.read(settings, threads=2)
+    corpus = importers.read_data_set(settings, threads=2)
     rows = corpus.manifest[corpus.manifest["role"] == "train"]
     assert set(rows["set"]) == {"train-clean-100"} and len(rows) == rows["speaker"].nunique() == 168
     assert set(rows["sex"]) == {"f", "m"} and 35 < manifests.seconds(rows).sum() / 60 < 37

@@ -46,7 +46,7 @@ def alone(tiny: Tiny, table: str, form: str) -> Tiny:
     ],
 )
 def test_utterances_against_utterances_are_models_of_one_utterance(tiny: Tiny, table: str, form: str) -> None:
-    corpus = importers.read(alone(tiny, table, form).settings())
+    corpus = importers.read_data_set(alone(tiny, table, form).settings())
     (made,) = corpus.trials.values()
     assert (made.name, made.enrolment_set) == ("vox_trials", "vox_enrolls")
     assert set(made.trials.itertuples(index=False, name=None)) == set(PAIRS)
@@ -60,7 +60,7 @@ def test_utterances_against_utterances_are_models_of_one_utterance(tiny: Tiny, t
 def test_several_lists_of_a_set_are_several_trial_sets(tiny: Tiny) -> None:
     alone(tiny, "vox1_O.txt", "{bit} {a} {b}")
     (tiny.root / "vox" / "vox1_H.txt").write_text("1 a-0 a-1\n0 a-0 b-1\n")
-    corpus = importers.read(tiny.settings())
+    corpus = importers.read_data_set(tiny.settings())
     counts = {name: (one.n_target, one.n_nontarget) for name, one in corpus.trials.items()}
     assert counts == {"vox_trials_vox1_H": (1, 1), "vox_trials_vox1_O": (TARGETS, len(PAIRS) - TARGETS)}
 
@@ -68,7 +68,7 @@ def test_several_lists_of_a_set_are_several_trial_sets(tiny: Tiny) -> None:
 def test_sets_beside_one_with_a_list_are_named(tiny: Tiny) -> None:
     alone(tiny, "trials", "{a} {b} {word}")
     tiny.tables["more"] = tiny.basic(["d-0", "d-1", "e-0", "e-1"])
-    corpus = importers.read(tiny.save().settings())
+    corpus = importers.read_data_set(tiny.save().settings())
     assert [*corpus.trials] == ["vox_trials"]
     assert "1 sets without lists of trials beside those are not evaluated: more" in corpus.limits
 
@@ -76,7 +76,7 @@ def test_sets_beside_one_with_a_list_are_named(tiny: Tiny) -> None:
 def test_a_wrong_label_of_a_list_of_utterances_is_found(tiny: Tiny, refused: Callable[..., DataError]) -> None:
     path = alone(tiny, "trials", "{a} {b} {word}").root / "vox" / "trials"
     path.write_text(path.read_text().replace("a-0 b-0 nontarget", "a-0 b-0 target"))
-    (fault,) = refused(importers.read, tiny.settings()).faults
+    (fault,) = refused(importers.read_data_set, tiny.settings()).faults
     assert fault.kind == "label" and "a-0 b-0 is labelled target" in fault.what and "awk" not in fault.what
 
 
@@ -84,11 +84,11 @@ def test_a_missed_pair_of_a_list_of_utterances_is_mended_by_the_command(
     tiny: Tiny, refused: Callable[..., DataError]
 ) -> None:
     path = alone(tiny, "trials", "{a} {b} {word}").root / "vox" / "trials"
-    right = importers.read(tiny.settings()).trials["vox_trials"].digest
+    right = importers.read_data_set(tiny.settings()).trials["vox_trials"].digest
     path.write_text(path.read_text().replace("a-0 a-1 target", "a-0 a-1 nontarget"))
-    (fault,) = refused(importers.read, tiny.settings()).faults
+    (fault,) = refused(importers.read_data_set, tiny.settings()).faults
     subprocess.run(["sh", "-ec", fault.what[fault.what.index("awk ") :]], check=True)
-    assert importers.read(tiny.settings()).trials["vox_trials"].digest == right
+    assert importers.read_data_set(tiny.settings()).trials["vox_trials"].digest == right
 
 
 @pytest.mark.parametrize(
@@ -103,13 +103,13 @@ def test_a_list_that_cannot_be_used_is_refused_by_name(
     tiny: Tiny, refused: Callable[..., DataError], table: str, lines: list[str], said: str
 ) -> None:
     tiny.tables = {"vox": tiny.basic(NAMES) | {table: lines}}
-    (fault,) = refused(importers.read, tiny.save().settings()).faults
+    (fault,) = refused(importers.read_data_set, tiny.save().settings()).faults
     assert fault.kind == "unread-list" and said in fault.what
 
 
 def test_enrolls_without_trials_tries_what_is_not_enrolled(tiny: Tiny) -> None:
     tiny.tables = {"vox": tiny.basic(NAMES) | {"enrolls": ["a-0", "b-0", "b-1"]}}
-    corpus = importers.read(tiny.save().settings())
+    corpus = importers.read_data_set(tiny.save().settings())
     (made,) = corpus.trials.values()
     expected = {
         (model, name, model == name[0]) for model in "ab" for name in NAMES if name not in ("a-0", "b-0", "b-1")
@@ -119,28 +119,28 @@ def test_enrolls_without_trials_tries_what_is_not_enrolled(tiny: Tiny) -> None:
 
 
 def test_the_only_list_of_a_trial_set_is_used_under_any_name(tiny: Tiny, refused: Callable[..., DataError]) -> None:
-    right = importers.read(tiny.save().settings()).trials["t_trials_f"].digest
+    right = importers.read_data_set(tiny.save().settings()).trials["t_trials_f"].digest
     folder = tiny.root / "t_trials_f"
     (folder / "trials").rename(folder / "trial_label")
-    assert importers.read(tiny.settings()).trials["t_trials_f"].digest == right
+    assert importers.read_data_set(tiny.settings()).trials["t_trials_f"].digest == right
     (folder / "trials.2.txt").write_text((folder / "trial_label").read_text())
-    (fault,) = refused(importers.read, tiny.settings()).faults
+    (fault,) = refused(importers.read_data_set, tiny.settings()).faults
     assert fault.kind == "unread-list" and "which of them is meant" in fault.what
 
 
 def test_cnceleb_as_kaldi_prepares_it_is_mended_by_the_command(tiny: Tiny, refused: Callable[..., DataError]) -> None:
     """egs/cnceleb: sets eval_enroll and eval_test, and the list in a folder of the latter."""
-    right = importers.read(tiny.save().settings()).trials["t_trials_f"]
+    right = importers.read_data_set(tiny.save().settings()).trials["t_trials_f"]
     for old, new in (("t_enrolls", "eval_enroll"), ("t_trials_f", "eval_test")):
         (tiny.root / old).rename(tiny.root / new)
     lines = (tiny.root / "eval_test" / "trials").read_text()
     (tiny.root / "eval_test" / "trials").unlink()
     (tiny.root / "eval_test" / "trials").mkdir()
     (tiny.root / "eval_test" / "trials" / "trials.lst").write_text(lines)
-    (fault,) = refused(importers.read, tiny.settings()).faults
+    (fault,) = refused(importers.read_data_set, tiny.settings()).faults
     assert fault.kind == "names"
     subprocess.run(["sh", "-ec", fault.what[fault.what.index("mv ") :]], check=True)
-    (made,) = importers.read(tiny.settings()).trials.values()
+    (made,) = importers.read_data_set(tiny.settings()).trials.values()
     assert made.trials.equals(right.trials) and made.enrolment.equals(right.enrolment)
 
 
@@ -163,7 +163,7 @@ def test_the_list_of_voxceleb_is_used_where_it_lies(tmp_path: Path, place: str) 
     path.parent.mkdir(exist_ok=True)
     path.write_text("".join(f"{int(same)} {a} {b}\n" for a, b, same in pairs))
     (tmp_path / "vox1" / "vox1_test_md5.txt").write_text("0123456789abcdef vox1.zip\n")
-    corpus = importers.read(DatasetSettings(name="folders", root=str(tmp_path / "vox1" / "wav")))
+    corpus = importers.read_data_set(DatasetSettings(name="folders", root=str(tmp_path / "vox1" / "wav")))
     (made,) = corpus.trials.values()
 
     def called(path: str) -> str:
@@ -180,7 +180,7 @@ def test_a_list_of_other_files_is_named(tmp_path: Path, refused: Callable[..., D
     settings = DatasetSettings(name="folders", root=str(root))
     lines = "".join(f"{int(same)} {a} {b}\n" for a, b, same in pairs)
     (tmp_path / "vox1" / "list_test_all2.txt").write_text(lines + "0 id10270/v0/00000.wav id19999/v0/00000.wav\n")
-    (fault,) = refused(importers.read, settings).faults
+    (fault,) = refused(importers.read_data_set, settings).faults
     assert (
         fault.kind == "unread-list"
         and "list_test_all2.txt names 1 files that are not there, e.g. id19999" in fault.what
@@ -188,7 +188,7 @@ def test_a_list_of_other_files_is_named(tmp_path: Path, refused: Callable[..., D
     (tmp_path / "vox1" / "veri_test2.txt").write_text(
         "1 id10270/v0/00000.wav id10270/v1/00001.wav\n0 id10270/v0/00000.wav id10271/v1/00001.wav\n"
     )
-    corpus = importers.read(settings)
+    corpus = importers.read_data_set(settings)
     assert [*corpus.trials] == ["wav_trials"] and corpus.trials["wav_trials"].expected == 2
     limits = " ".join(corpus.limits)
     assert "lists of trials that are not evaluated: the list list_test_all2.txt" in limits
@@ -198,9 +198,9 @@ def test_a_list_of_other_files_is_named(tmp_path: Path, refused: Callable[..., D
 def test_lists_of_other_data_above_a_tree_change_nothing(tmp_path: Path) -> None:
     root = tmp_path / "vox1" / "wav"
     voxceleb(root)
-    plain = importers.read(DatasetSettings(name="folders", root=str(root)))
+    plain = importers.read_data_set(DatasetSettings(name="folders", root=str(root)))
     (root.parent / "trials.txt").write_text("1 other/a.wav other/b.wav\n")
-    other = importers.read(DatasetSettings(name="folders", root=str(root)))
+    other = importers.read_data_set(DatasetSettings(name="folders", root=str(root)))
     assert {k: v.digest for k, v in other.trials.items()} == {k: v.digest for k, v in plain.trials.items()}
     assert "no lists came" in other.limits[0]
 
@@ -216,7 +216,7 @@ def test_cnceleb_as_it_is_handed_out_is_refused_by_name(tmp_path: Path, refused:
     trials = [f"id0080{m}-enroll {name} {int(name[11] == str(m))}\n" for m in range(2) for name in files[2:]]
     (root / "lists" / "trials.lst").write_text("".join(trials))
     (root / "lists" / "enroll.lst").write_text("".join(f"{Path(name).stem} {name}\n" for name in files[:2]))
-    (fault,) = refused(importers.read, DatasetSettings(name="folders", root=str(root))).faults
+    (fault,) = refused(importers.read_data_set, DatasetSettings(name="folders", root=str(root))).faults
     assert (
         fault.kind == "no-speaker-folder" and "the folders are no speakers" in fault.what and "trials.lst" in fault.what
     )
@@ -230,10 +230,10 @@ def test_a_file_that_is_not_there_is_not_taken_for_another_of_its_name(
         (root / speaker).mkdir(parents=True, exist_ok=True)
         soundfile.write(root / speaker / f"{speaker}{number}.wav", noise(f"{speaker}{number}"), RATE)
     (root / "trials.txt").write_text("1 a/a0.wav a/a1.wav\n0 a/a0.wav c/b0.wav\n0 a/a0.wav b/b1.wav\n")
-    (fault,) = refused(importers.read, DatasetSettings(name="folders", root=str(root))).faults
+    (fault,) = refused(importers.read_data_set, DatasetSettings(name="folders", root=str(root))).faults
     assert fault.kind == "unread-list" and "names 1 files that are not there, e.g. c/b0.wav" in fault.what
     (root / "trials.txt").write_text("1 corpus/a/a0.wav corpus/a/a1.wav\n0 a0 b0\n0 a/a0.wav b/b1.wav\n")
-    (made,) = importers.read(DatasetSettings(name="folders", root=str(root))).trials.values()
+    (made,) = importers.read_data_set(DatasetSettings(name="folders", root=str(root))).trials.values()
     assert {*made.trials.itertuples(index=False, name=None)} == {
         ("a0", "a1", True),
         ("a0", "b0", False),
@@ -269,8 +269,8 @@ def test_tables_of_speakers_are_found_in_capitals_or_not(
         soundfile.write(path, noise(path.stem), RATE)
     settings = DatasetSettings(name=name_of_importer, root=str(root))
     (root.parent / "my speaker table.txt").write_text("84 f\n174 m\n251 m\n422 f\n")
-    (note,) = [note for note in importers.read(settings).notes if "the sex of speakers is unknown" in note]
+    (note,) = [note for note in importers.read_data_set(settings).notes if "the sex of speakers is unknown" in note]
     assert "my speaker table.txt" in note and "dataset.sexes=" in note
     (root.parent / name).write_text(text)
-    sexes = importers.read(settings).manifest
+    sexes = importers.read_data_set(settings).manifest
     assert dict(zip(sexes["speaker"], sexes["sex"])) == {"84": "f", "174": "m", "251": "m", "422": "f"}

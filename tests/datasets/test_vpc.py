@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.datasets.corpus import Listing
+from pipeline.datasets.listings import Listing
 from pipeline.datasets.settings import DatasetSettings
-from pipeline.datasets.vpc import copies, importer, layout, protocols
+from pipeline.datasets.vpc import importer, layout, protocols
 from pipeline.errors import Fault
 from pipeline.evaluation.discovery import systems
 
@@ -49,21 +49,21 @@ def test_each_edition_is_recognised_by_what_lies_there(tmp_path: Path, name: str
     folders, edition, mark = EDITIONS[name]
     root = made(tmp_path, *folders)
     root = root / "Voice-Privacy-Challenge-2020" if name.endswith("by its name") else root
-    found = layout.look(root)
+    found = layout.read_layout(root)
     assert found is not None
     assert (found.edition, found.recognised, found.is_sure) == (edition, edition, bool(mark))
     assert mark in found.marks
     # What is asked for beats what is recognised, which is kept.
-    asked = layout.look(root, "2024")
+    asked = layout.read_layout(root, "2024")
     assert asked is not None and (asked.edition, asked.recognised) == ("2024", edition)
 
 
 def test_one_folder_is_found_from_its_checkout_its_baseline_and_its_data(tmp_path: Path) -> None:
     root = made(tmp_path, "baseline/data/libri_dev_enrolls", "baseline/data/vctk_dev_trials_f_common_anon",
                 "baseline/data/libri_dev_enrolls_anon", "baseline/exp/models/asv_eval", "espnet")  # fmt: skip
-    found = {layout.look(root / part) == layout.look(root) for part in ("baseline", "baseline/data")}
+    found = {layout.read_layout(root / part) == layout.read_layout(root) for part in ("baseline", "baseline/data")}
     assert found == {True}
-    one = layout.look(root)
+    one = layout.read_layout(root)
     assert one is not None
     assert (one.root, one.data, one.exp) == (root / "baseline", root / "baseline" / "data", root / "baseline" / "exp")
     assert list(one.sets) == ["libri_dev_enrolls"]
@@ -87,22 +87,22 @@ def test_one_folder_is_found_from_its_checkout_its_baseline_and_its_data(tmp_pat
     ],
 )
 def test_names_of_copies_are_told_from_names_of_sets(folder: str, expected: tuple[str, str]) -> None:
-    assert layout.split(folder) == expected
+    assert layout.split_name(folder) == expected
 
 
 def test_nothing_original_is_taken_for_anonymised_speech(tmp_path: Path) -> None:
     """A folder above checkouts is not the Attacker Challenge's tree, and a set without suffix there is nobody's copy."""
     made(tmp_path, *(f"mine/data/{name}" for name in LIBRI), "mine/data/libri_dev_enrolls_mine")
-    assert layout.look(tmp_path) is None
+    assert layout.read_layout(tmp_path) is None
     made(tmp_path, "B3/data/libri_dev_enrolls_B3", "originals/data/libri_dev_enrolls")
-    found = layout.look(tmp_path)
+    found = layout.read_layout(tmp_path)
     assert found is not None and list(found.copies) == ["_B3"]
     assert found.sets == {"libri_dev_enrolls": tmp_path / "originals" / "data" / "libri_dev_enrolls"}
 
 
 def test_folders_of_the_attackers_tree_that_no_set_is_called_like_are_named(tmp_path: Path) -> None:
     made(tmp_path, *(f"T25-1/data/{name}_T25-1" for name in LIBRI), "T25-1/data/checkpoints_T25-1")
-    found = layout.look(tmp_path)
+    found = layout.read_layout(tmp_path)
     assert found is not None and list(found.copies["_T25-1"]) == list(LIBRI)
     assert found.limits == (
         "T25-1: the folder checkpoints_T25-1 is called like no set of the challenge, and is passed over",
@@ -116,13 +116,13 @@ def suffixed(place: str, *suffixes: str, names: tuple[str, ...] = LIBRI) -> list
 def test_one_suffix_in_the_folders_of_two_systems_is_two_systems(tmp_path: Path) -> None:
     """Enrolment of one against trials of the other would look too private."""
     made(tmp_path, *suffixed("teamA/data", "_anon"), *suffixed("teamB/data", "_anon", names=LIBRI[:2]))
-    found = layout.look(tmp_path)
+    found = layout.read_layout(tmp_path)
     assert found is not None
     assert {name: {place.parent.parent.name for place in sets.values()} for name, sets in found.copies.items()} == {
         "_teamA": {"teamA"}, "_teamB": {"teamB"},
     }  # fmt: skip
     assert list(found.copies["_teamB"]) == list(LIBRI[:2])
-    offered = copies.offered(found)
+    offered = layout.list_copies(found)
     assert {label: (one.suffix, one.root) for label, one in offered.items()} == {
         team: ("_anon", tmp_path / team / "data") for team in ("teamA", "teamB")
     }
@@ -137,14 +137,14 @@ def test_one_suffix_in_the_folders_of_two_systems_is_two_systems(tmp_path: Path)
 
 def test_one_suffix_beside_the_originals_and_in_a_folder_of_its_own(tmp_path: Path) -> None:
     made(tmp_path, *suffixed("mine/data", "", "_B3"), *suffixed("mine/B3/data", "_B3", names=LIBRI[:2]))
-    found = layout.look(tmp_path / "mine")
+    found = layout.read_layout(tmp_path / "mine")
     assert found is not None and {name: len(sets) for name, sets in found.copies.items()} == {"_mine": 3, "_B3": 2}
 
 
 def test_another_suffix_in_the_folder_of_a_system_is_another_system(tmp_path: Path) -> None:
     others = ("libri_test_enrolls", "libri_test_trials_f")
     made(tmp_path, *suffixed("mine/data", "_v1"), *suffixed("mine/data", "_v2", names=others))
-    found = layout.look(tmp_path)
+    found = layout.read_layout(tmp_path)
     assert found is not None
     assert {name: list(sets) for name, sets in found.copies.items()} == {"_v1": list(LIBRI), "_v2": list(others)}
 
@@ -152,7 +152,7 @@ def test_another_suffix_in_the_folder_of_a_system_is_another_system(tmp_path: Pa
 def test_a_guess_at_a_name_is_said_above_the_results(tmp_path: Path) -> None:
     made(tmp_path, *suffixed("B4/data", "_B4", names=LIBRI[:2]), "B4/data/lirbi_dev_trial_m_B4",
          "B4/data/libri360_anon_B4", "B4/data/train-clean-360")  # fmt: skip
-    found = layout.look(tmp_path)
+    found = layout.read_layout(tmp_path)
     assert found is not None and list(found.copies) == ["_B4"]
     assert found.notes == ("B4: the folder libri360_anon_B4 is taken for train-clean-360_B4",)
     # One folder without the suffix does not make the system vanish, and is nobody's.
@@ -165,7 +165,7 @@ def test_a_guess_at_a_name_is_said_above_the_results(tmp_path: Path) -> None:
 
 def test_a_checkout_beside_systems_is_passed_over_and_said(tmp_path: Path) -> None:
     made(tmp_path, *suffixed("mine/data", "", "_x"), *suffixed("B3/data", "_B3"))
-    found = layout.look(tmp_path)
+    found = layout.read_layout(tmp_path)
     assert found is not None and list(found.copies) == ["_B3"]
     (said,) = found.limits
     assert (
@@ -175,14 +175,14 @@ def test_a_checkout_beside_systems_is_passed_over_and_said(tmp_path: Path) -> No
 
 def test_a_folder_of_copies_within_a_checkout_leaves_the_edition(tmp_path: Path) -> None:
     made(tmp_path, *suffixed("data", ""), *suffixed("submission/data", "_sub"), f"{VECTORS}/plda", "data/vctk_dev")
-    found = layout.look(tmp_path)
+    found = layout.read_layout(tmp_path)
     assert found is not None and (found.edition, list(found.copies)) == ("2022", ["_sub"])
 
 
 @pytest.mark.parametrize("root", ["tree", "tree/B4", "tree/B4/data"])
 def test_a_system_of_the_attackers_tree_by_its_own_folder(tmp_path: Path, root: str) -> None:
     made(tmp_path, *suffixed("originals/data", ""), *suffixed("tree/B4/data", "_B4"), "tree/B4/data/libri360_anon_B4")
-    found = layout.look(tmp_path / root, originals=tmp_path / "originals")
+    found = layout.read_layout(tmp_path / root, originals=tmp_path / "originals")
     assert found is not None and found.edition == "attacker" and list(found.sets) == sorted(LIBRI)
     assert found.copies["_B4"]["train-clean-360"].name == "libri360_anon_B4"
 
@@ -195,26 +195,28 @@ def test_copies_alone_are_of_the_edition_of_the_originals(tmp_path: Path) -> Non
         "originals/data/vctk_dev",
     )
     made(tmp_path, *suffixed("mine/data", "_anon"))
-    found = layout.look(tmp_path / "mine", originals=tmp_path / "originals")
+    found = layout.read_layout(tmp_path / "mine", originals=tmp_path / "originals")
     assert found is not None and (found.edition, found.is_sure) == ("2020", True)
 
 
 def test_a_training_set_is_chosen_by_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     made(tmp_path, "data/libri_dev_enrolls", "data/train-clean-360")
     settings = DatasetSettings(name="vpc", root=str(tmp_path), train="train-clean-360")
-    assert importer.training(settings) == str(tmp_path / "data" / "train-clean-360")
-    assert importer.training(settings.model_copy(update={"train": "train-clean-100"})) == "train-clean-100"
+    assert importer.find_training_folder(settings) == str(tmp_path / "data" / "train-clean-360")
+    assert importer.find_training_folder(settings.model_copy(update={"train": "train-clean-100"})) == "train-clean-100"
     # Another folder of that name in the current directory is asked for as such.
     monkeypatch.chdir(made(tmp_path / "here", "train-clean-360"))
-    assert importer.training(settings) == str(tmp_path / "data" / "train-clean-360")
-    assert importer.training(settings.model_copy(update={"train": "./train-clean-360"})) == "./train-clean-360"
+    assert importer.find_training_folder(settings) == str(tmp_path / "data" / "train-clean-360")
+    assert (
+        importer.find_training_folder(settings.model_copy(update={"train": "./train-clean-360"})) == "./train-clean-360"
+    )
 
 
 # Protocols -----------------------------------------------------------------------------------------------------------
 
 
 def test_libri_lists_are_full_products_and_vctk_lists_have_15000_trials_a_sex() -> None:
-    found = protocols.read("2022")
+    found = protocols.read_protocol("2022")
     enrolled = {
         "libri_dev_trials_f": 15,
         "libri_dev_trials_m": 14,
@@ -237,13 +239,13 @@ PRINTED = {
 
 @pytest.mark.parametrize("name", PRINTED)
 def test_target_counts_are_those_that_the_printed_eers_are_steps_of(name: str) -> None:
-    targets = protocols.read("2020")[name].target
+    targets = protocols.read_protocol("2020")[name].target
     assert f"{100 * round(PRINTED[name] / 100 * targets) / targets:.3f}" == f"{PRINTED[name]:.3f}"
 
 
 def test_unions_are_the_sums_of_their_parts_and_every_row_says_where_it_comes_from() -> None:
     for edition in ("2020", "2022"):
-        found = protocols.read(edition)
+        found = protocols.read_protocol(edition)
         for name, row in found.items():
             if row.role == "union":
                 base = name.removesuffix("_all")
@@ -255,10 +257,10 @@ def test_unions_are_the_sums_of_their_parts_and_every_row_says_where_it_comes_fr
     for path in REAL.glob("*.csv"):
         with path.open(newline="") as stream:
             rows = list(csv.DictReader(stream))
-        assert all(row["licence"] and row["source"] and row["set"] in layout.KNOWN for row in rows), path.name
+        assert all(row["licence"] and row["source"] and row["set"] in layout.SET_NAMES for row in rows), path.name
         assert len({(row["edition"], row["set"]) for row in rows}) == len(rows)
     assert set(protocols.TITLES) == set(layout.EDITIONS)
-    assert all(protocols.read(edition) for edition in layout.EDITIONS)
+    assert all(protocols.read_protocol(edition) for edition in layout.EDITIONS)
 
 
 # The real lists ------------------------------------------------------------------------------------------------------
@@ -286,7 +288,7 @@ def test_the_real_lists_are_what_the_protocols_say(real: Path, edition: str) -> 
     listing = Listing()
     tried = [name for name in NAMES if "trials" in name]
     sets = tried if edition in ("2020", "2022") else None
-    importer.add(DatasetSettings(name="vpc", root=str(real), edition=edition, sets=sets), real, listing)
+    importer.add_data_set(DatasetSettings(name="vpc", root=str(real), edition=edition, sets=sets), real, listing)
     assert {fault.kind for fault in listing.faults.found} == {"missing-audio"} and listing.limits == []
     assert [one.name for one in listing.lists] == tried
 
@@ -297,7 +299,7 @@ def test_one_trial_less_than_in_the_real_lists_is_told(real: Path) -> None:
     first, *others = trials.read_text().splitlines(keepends=True)
     trials.write_text("".join(others))
     listing = Listing()
-    importer.add(DatasetSettings(name="vpc", root=str(real)), real, listing)
+    importer.add_data_set(DatasetSettings(name="vpc", root=str(real)), real, listing)
     (fault,) = listing.faults.found
     counts = (
         "547 target trials instead of 548"

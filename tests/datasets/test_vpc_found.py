@@ -6,9 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.datasets.vpc import copies, models
-from pipeline.datasets.vpc.copies import Offered
-from pipeline.datasets.vpc.layout import look
+from pipeline.datasets.vpc import models
+from pipeline.datasets.vpc.layout import FoundCopy, list_copies, read_layout
 from pipeline.datasets.vpc.models import Checkpoint
 
 SETS = ("libri_dev_enrolls", "libri_dev_trials_f", "libri_dev_trials_m")
@@ -20,10 +19,10 @@ def folders(root: Path, *names: str) -> Path:
     return root
 
 
-def offered(root: Path, edition: str = "auto") -> dict[str, Offered]:
-    layout = look(root, edition)
+def offered(root: Path, edition: str = "auto") -> dict[str, FoundCopy]:
+    layout = read_layout(root, edition)
     assert layout is not None
-    return copies.offered(layout)
+    return list_copies(layout)
 
 
 @pytest.mark.parametrize(
@@ -34,8 +33,8 @@ def test_each_suffix_is_a_system_at_the_level_of_the_edition(tmp_path: Path, edi
     found = offered(folders(tmp_path, *both, "data/train-clean-360", "data/train-clean-360_mcadams"), edition)
     training = tmp_path / "data" / "train-clean-360_mcadams"
     assert found == {
-        "b-1": Offered("b-1", "_b-1", level, tmp_path / "data"),
-        "mcadams": Offered("mcadams", "_mcadams", level, tmp_path / "data", {}, training),
+        "b-1": FoundCopy("b-1", "_b-1", level, tmp_path / "data"),
+        "mcadams": FoundCopy("mcadams", "_mcadams", level, tmp_path / "data", {}, training),
     }
 
 
@@ -57,7 +56,7 @@ def test_the_trees_of_the_attacker_challenge(tmp_path: Path) -> None:
     )
     found = offered(tmp_path)
     assert list(found) == ["B4", "T25-1", "T8-5"]
-    assert found["T8-5"] == Offered("T8-5", "_T8-5", "utterance", tmp_path / "T8-5" / "data")
+    assert found["T8-5"] == FoundCopy("T8-5", "_T8-5", "utterance", tmp_path / "T8-5" / "data")
     assert found["B4"].train_root == tmp_path / "B4" / "data" / "libri360_anon_B4"
     assert {name: place.name for name, place in found["T25-1"].folders.items()} == {
         "libri_dev_enrolls": "libri_dev_enrolls_T25-1",
@@ -75,9 +74,9 @@ def model(root: Path, *names: str) -> Path:
 
 
 def checkpoint(root: Path, edition: str = "2024", suffix: str = "_x") -> Checkpoint | None:
-    layout = look(folders(root, *(f"data/{name}" for name in SETS)), edition)
+    layout = read_layout(folders(root, *(f"data/{name}" for name in SETS)), edition)
     assert layout is not None
-    return models.of_copy(layout, suffix) if suffix else models.of_original(layout)
+    return models.choose_copy_model(layout, suffix) if suffix else models.choose_original_model(layout)
 
 
 def test_the_highest_number_is_taken_as_a_number(tmp_path: Path) -> None:

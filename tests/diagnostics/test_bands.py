@@ -10,7 +10,7 @@ import pytest
 
 from pipeline.products.bands import collect
 from pipeline.report import bands as table
-from pipeline.tables import answers, results
+from pipeline.tables import answers, bands, results
 
 EDGES = (0.1, 0.2, 0.3, 0.4)
 MEAN = "libri_test (mean of f and m)"
@@ -88,8 +88,8 @@ def test_a_partial_eer_is_marked_with_the_condition_that_it_meets(tmp_path: Path
         assert "does not stand on everything" in write(found, [])
         assert "does not stand on everything" not in write(found[found["status"] == "ok"], [])
     # A table of an earlier version says nothing of it.
-    found.drop(columns="status").to_parquet(tmp_path / collect.TABLE, index=False)
-    assert set(collect.read(tmp_path)["status"]) == {"ok"}
+    found.drop(columns="status").to_parquet(tmp_path / bands.TABLE, index=False)
+    assert set(bands.read(tmp_path)["status"]) == {"ok"}
 
 
 @pytest.mark.parametrize("write", [table.to_text, table.to_markdown, table.to_latex])
@@ -102,6 +102,6 @@ def test_every_form_says_what_the_conditions_are(write: Any) -> None:
 
 
 def test_the_table_is_kept_in_the_run_folder(tmp_path: Path) -> None:
-    assert collect.read(tmp_path).empty and list(collect.read(tmp_path).columns) == list(collect.COLUMNS)
-    collect.write(ranked(), tmp_path)
-    pd.testing.assert_frame_equal(collect.read(tmp_path), ranked(), check_dtype=False)
+    assert bands.read(tmp_path).empty and list(bands.read(tmp_path).columns) == list(collect.COLUMNS)
+    bands.write(ranked(), tmp_path)
+    pd.testing.assert_frame_equal(bands.read(tmp_path), ranked(), check_dtype=False)

@@ -14,6 +14,7 @@ from scipy import integrate, stats
 from pipeline.metrics.treatment import Treatment, treatment
 from pipeline.products.checks import words as d
 from pipeline.products.checks.words import Finding, Rate
+from pipeline.tables import checks
 
 GOLDEN = Path(__file__).resolve().parent.parent / "golden" / "tables"
 STEP = 0.001
@@ -354,7 +355,7 @@ def test_every_sentence_is_one_that_can_be_printed():
 
 def test_the_table_has_the_columns_of_the_contract():
     place = {"dataset": "libri", "subset": "f", "system": "b2", "attacker": "semi_informed"}
-    table = d.frame([(place, d.held_out(record())), ({**place, "subset": "e"}, d.held_out(record(None)))])
+    table = checks.frame([(place, d.held_out(record())), ({**place, "subset": "e"}, d.held_out(record(None)))])
     assert list(table.columns) == (
         [
             "dataset",
@@ -378,16 +379,16 @@ def test_the_table_has_the_columns_of_the_contract():
         table[column].dtype == pd.StringDtype() for column in table.columns if column not in ("value", "flagged")
     )
     assert list(table["flagged"]) == [True, False]
-    empty = d.frame([])
+    empty = checks.frame([])
     assert list(empty.dtypes) == list(table.dtypes) and empty.empty
     with pytest.raises(ValueError, match="stands twice"):
-        d.frame([(place, d.held_out(record()))] * 2)
+        checks.frame([(place, d.held_out(record()))] * 2)
     with pytest.raises(ValueError, match="colour"):
-        d.frame([({"colour": "red"}, d.held_out(record()))])
+        checks.frame([({"colour": "red"}, d.held_out(record()))])
 
 
 def test_the_table_survives_a_file(tmp_path: Path):
-    table = d.frame([({"system": "b2"}, d.held_out(record()))])
+    table = checks.frame([({"system": "b2"}, d.held_out(record()))])
     table.to_parquet(tmp_path / "diagnostics.parquet", index=False)
     pd.testing.assert_frame_equal(pd.read_parquet(tmp_path / "diagnostics.parquet"), table, check_dtype=False)
 

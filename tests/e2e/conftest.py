@@ -9,13 +9,12 @@ import sys
 import sysconfig
 import venv
 import zipfile
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
-from pipeline import cli
+from tests.running import Command, runner
 from tests.toy import HANGS
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -49,21 +48,10 @@ def elsewhere() -> dict[str, str]:
 
 
 @pytest.fixture
-def command(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> Callable[..., tuple[int, str, str]]:
-    """Run a command line in this process, from a folder of its own; exit status, standard output and standard error. Whatever goes wrong
-    is explained."""
+def command(tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Command:
+    """Command lines in this process, from a folder of the test's own."""
     monkeypatch.chdir(tmp_path)
-
-    def call(*given: str) -> tuple[int, str, str]:
-        capfd.readouterr()
-        status = cli.run(given)
-        out, err = capfd.readouterr()
-        assert "Traceback" not in err and "bug of the pipeline" not in err, err
-        return status, out, err
-
-    return call
+    return runner(capfd, monkeypatch)
 
 
 @pytest.fixture(scope="session")

@@ -13,7 +13,7 @@ import pandas as pd
 import pytest
 import soundfile
 
-from pipeline.datasets import looking
+from pipeline.datasets import parallel
 from pipeline.engine.executors import local
 from pipeline.files import file_digest
 from pipeline.tables import results, vectors
@@ -109,9 +109,11 @@ def test_what_is_known_of_a_file_is_not_believed_for_ever(
     data: Path, command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Bytes that change and leave no trace, as on a disk that decays: the decoder finds it, and the next run knows."""
-    real = looking.as_state
+    real = parallel.make_state
     monkeypatch.setattr(
-        looking, "as_state", lambda path, found: (s := real(path, found)) and looking.State(s.path, s.size, 0, 0, 0)
+        parallel,
+        "make_state",
+        lambda path, found: (s := real(path, found)) and parallel.FileState(s.path, s.size, 0, 0, 0),
     )
     root = Path(shutil.copytree(data, tmp_path / "toy"))
     given = (*QUICK, f"dataset.root={root}", "system=[original]", f"paths.root={tmp_path / 'exp'}")

@@ -14,8 +14,7 @@ import pytest
 import soundfile
 
 from pipeline import cli
-from pipeline.products.checks import collect
-from pipeline.tables import results
+from pipeline.tables import checks, results
 from tests import toy
 from tests.datasets.conftest import RATE, Tiny, noise
 from tests.datasets.test_training_sets import kaldi_set, tree
@@ -467,7 +466,7 @@ def test_one_recording_for_all_stands_in_the_report_and_in_what_is_printed(
     first, *others = json.loads((page.parent / "limits.json").read_text())
     assert first.startswith("system t8: all 8 files hold one and the same recording") and first in page.read_text()
     assert any("anonymised files differ in length" in one for one in others)
-    (found,) = collect.read(page.parent).query("check == 'same_audio'").to_dict("records")
+    (found,) = checks.read(page.parent).query("check == 'same_audio'").to_dict("records")
     assert found["flagged"] and found["value"] == 1.0 and found["unit"] == "fraction"
     html = page.read_text()
     assert said in html and html.index(said) < html.index("<nav")

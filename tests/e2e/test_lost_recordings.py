@@ -40,7 +40,7 @@ def test_a_model_that_lacks_a_recording_has_no_value_or_is_marked(
     sound, unusable = audio.load(root / "wav" / f"{lost}.wav")[0], embedding.unusable
 
     def hears_nothing_in_one(wave: np.ndarray) -> str:
-        same = np.array_equal(audio.without_zeros_at_ends(wave), audio.without_zeros_at_ends(sound))
+        same = np.array_equal(audio.trim_zeros(wave), audio.trim_zeros(sound))
         return "unvoiced" if same else unusable(wave)
 
     monkeypatch.setattr(embedding, "unusable", hears_nothing_in_one)

@@ -18,12 +18,11 @@ import pandas as pd
 import pytest
 
 from pipeline import cli
-from pipeline.datasets import looking
+from pipeline.datasets import parallel
 from pipeline.engine import sound
 from pipeline.engine.sound import RECORD
-from pipeline.products.checks import collect
 from pipeline.seeds import digest
-from pipeline.tables import results
+from pipeline.tables import checks, results
 from tests import toy
 
 ASKED = ("system=[original,b2]", "extractor=[ge2e]", "attacker=[ignorant,lazy_informed]", "metric=[asv,vsm]", "runtime.threads=1")  # fmt: skip
@@ -72,7 +71,7 @@ def found(report: Path) -> dict[str, Any]:
         for path in (folder / "figures").iterdir()
         if path.suffix in readers
     }
-    return {"rows": rows, "judged": collect.read(folder), **tables}
+    return {"rows": rows, "judged": checks.read(folder), **tables}
 
 
 def same(one: dict[str, Any], other: dict[str, Any]) -> bool:
@@ -85,7 +84,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Finished:
     data, exp = toy.corpus(root / "data", speakers=4, utterances=4), root / "exp"
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(root)
-        patch.setattr(looking, "RACY_NS", 0)  # the corpus is younger than what is otherwise kept
+        patch.setattr(parallel, "RACY_NS", 0)  # the corpus is younger than what is otherwise kept
         assert cli.run([f"dataset.root={data}", *ASKED, f"paths.root={exp}"]) == 0
     (report,) = exp.glob("runs/*/report.html")
     tasks = sum(int(word) for word in json.loads((report.parent / "status.json").read_text())["tasks"].split() if word.isdigit())  # fmt: skip

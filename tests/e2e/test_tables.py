@@ -20,7 +20,7 @@ import soundfile
 
 from pipeline import cli
 from pipeline.backends.plda import kaldi_files
-from pipeline.datasets import importers, texts
+from pipeline.datasets import importers, kaldi_tables
 from pipeline.errors import DataError
 from pipeline.extractors.precomputed import files as vector_files
 from pipeline.faults import Faults
@@ -85,13 +85,13 @@ CHANGES = {
 
 
 def test_marks_line_ends_and_blanks_change_nothing(small: Tiny, command: Command) -> None:
-    plain = importers.read(small.save().settings())
+    plain = importers.read_data_set(small.save().settings())
     said = command("prepare", f"dataset.root={small.root}")[:2]
     tables = {path: path.read_text() for path in small.root.glob("*_*/*")}
     for name, change in CHANGES.items():
         for path, text in tables.items():
             path.write_bytes(change(text))
-        again = importers.read(small.settings())
+        again = importers.read_data_set(small.settings())
         assert again.manifest.equals(plain.manifest) and again.notes == plain.notes, name
         assert again.trials["t_trials_f"].digest == plain.trials["t_trials_f"].digest, name
     assert command("prepare", f"dataset.root={small.root}")[:2] == said and said[0] == 0
@@ -123,7 +123,7 @@ def test_another_encoding_is_named_and_the_command_mends_it(small: Tiny, command
     ):
         path = small.root / "t_trials_f" / table
         path.write_bytes(path.read_text(encoding="utf-8").encode(encoding))
-        (fault,) = refused(importers.read, small.settings()).faults
+        (fault,) = refused(importers.read_data_set, small.settings()).faults
         assert str(path) in fault.where and "UTF-8" in fault.what and fault.kind == "encoding"
         subprocess.run(["sh", "-ec", "iconv" + fault.what.split(": iconv", 1)[1]], check=True)
     path.write_bytes(path.read_text(encoding="utf-8").encode(encoding))
@@ -143,13 +143,13 @@ def test_a_pipe_a_device_and_a_file_of_200_gigabytes_are_refused_at_once(
         kept = path.read_bytes()
         path.unlink()
         path.symlink_to("/dev/zero")
-        assert [str(one) for one in refused(importers.read, small.settings()).faults] == [
+        assert [str(one) for one in refused(importers.read_data_set, small.settings()).faults] == [
             f"{path}: is a device, not a file"
         ]
         path.unlink()
         path.touch()
         os.truncate(path, 200 << 30)
-        (fault,) = refused(importers.read, small.settings()).faults
+        (fault,) = refused(importers.read_data_set, small.settings()).faults
         assert "214,748,364,800 bytes, most of them holes" in fault.what
         path.write_bytes(kept)
     path.unlink()
@@ -169,7 +169,7 @@ def test_a_pipe_a_device_and_a_file_of_200_gigabytes_are_refused_at_once(
     ],
 )  # fmt: skip
 def test_ids_that_nobody_can_see_or_that_a_terminal_obeys(small: Tiny, command: Command, odd: str, said: str) -> None:
-    plain = importers.read(small.save().settings())
+    plain = importers.read_data_set(small.save().settings())
     rewrite(small.root, lambda text: re.sub(r"\bb\b", f"b{odd}b", text).replace(f"b{odd}b-", "b-").encode())
     status, out, err = command("prepare", f"dataset.root={small.root}")
     assert (status, out) == (3, "")
@@ -183,7 +183,7 @@ def test_ids_that_nobody_can_see_or_that_a_terminal_obeys(small: Tiny, command: 
         if odd == "\x1b[31m":
             rewrite(small.root, lambda text: text.replace("b[31mb", "bb").encode())
         rewrite(small.root, lambda text: text.replace("bb", "b").encode())
-        assert importers.read(small.settings()).manifest.equals(plain.manifest)
+        assert importers.read_data_set(small.settings()).manifest.equals(plain.manifest)
 
 
 @pytest.mark.parametrize(
@@ -284,7 +284,7 @@ READ = {
 
 @pytest.mark.slow
 def test_a_list_in_another_form_is_one_fault_and_the_command_mends_it(small: Tiny, command: Command) -> None:
-    plain = importers.read(many(small).save().settings())
+    plain = importers.read_data_set(many(small).save().settings())
     path = small.root / "t_trials_f" / "trials"
     lines = path.read_text().splitlines()
     for (name, (change, said)), end in zip(SWAPS.items(), ["\n", "\r\n"] * len(SWAPS)):
@@ -294,17 +294,19 @@ def test_a_list_in_another_form_is_one_fault_and_the_command_mends_it(small: Tin
         (fault,) = faults(err)
         assert status == 3 and said in fault, name
         subprocess.run(["sh", "-ec", "awk" + fault.split(": awk", 1)[1]], check=True)
-        assert importers.read(small.settings()).trials["t_trials_f"].digest == plain.trials["t_trials_f"].digest, name
+        assert (
+            importers.read_data_set(small.settings()).trials["t_trials_f"].digest == plain.trials["t_trials_f"].digest
+        ), name
         assert path.with_name("trials.bak").read_bytes() == spoilt
         path.with_name("trials.bak").unlink()
 
 
 @pytest.mark.parametrize("name", READ)
 def test_a_list_in_a_form_that_can_be_read_in_one_way_is_read(small: Tiny, name: str) -> None:
-    plain = importers.read(many(small).save().settings())
+    plain = importers.read_data_set(many(small).save().settings())
     path = small.root / "t_trials_f" / "trials"
     path.write_text("".join(READ[name](*line.split()) + "\n" for line in path.read_text().splitlines()))
-    corpus = importers.read(small.settings())
+    corpus = importers.read_data_set(small.settings())
     assert corpus.trials["t_trials_f"].digest == plain.trials["t_trials_f"].digest
     assert any("is read as target" in note for note in corpus.notes)
 
@@ -474,15 +476,17 @@ def test_transcripts_are_read_as_other_tables_are(tmp_path: Path) -> None:
     table = tmp_path / "text"
     text = "u-1 naïve WORDS  here\nu-2 more\nu-3\n"
     table.write_bytes(text.encode())
-    plain = texts.read(table, Faults(texts.KINDS))
+    plain = kaldi_tables.read_transcripts(table, Faults(kaldi_tables.TRANSCRIPT_FAULTS))
     assert plain == {"u-1": "naïve WORDS  here", "u-2": "more", "u-3": ""}
     for data in (text.replace("\n", " \r\n\r\n").encode("utf-8-sig"), text.replace("-1 ", "-1\t").encode()):
         table.write_bytes(data)
-        assert texts.read(table, Faults(texts.KINDS)) == plain
+        assert kaldi_tables.read_transcripts(table, Faults(kaldi_tables.TRANSCRIPT_FAULTS)) == plain
     for encoding in ("utf-16", "latin-1"):
         table.write_bytes(text.encode(encoding))
-        found = Faults(texts.KINDS)
-        assert texts.read(table, found) == {} and [fault.kind for fault in found.found] == ["encoding"]
+        found = Faults(kaldi_tables.TRANSCRIPT_FAULTS)
+        assert kaldi_tables.read_transcripts(table, found) == {} and [fault.kind for fault in found.found] == [
+            "encoding"
+        ]
 
 
 def test_a_set_whose_name_is_written_in_two_ways(small: Tiny, command: Command) -> None:

@@ -29,11 +29,11 @@ TINY = (
 def speech(root: Path, speakers: int = 6, utterances: int = 2, seconds: float = 0.8, first: int = 50) -> Path:
     """A LibriSpeech tree of synthetic speakers whom no other test evaluates."""
     for index in range(first, first + speakers):
-        who = synthetic.speaker(3, index)
+        who = synthetic.make_speaker(3, index)
         for number in range(utterances):
             path = root / who.id / "0" / f"{who.id}-0-{number:04d}.flac"
             path.parent.mkdir(parents=True, exist_ok=True)
-            soundfile.write(path, synthetic.utterance(who, 3, number, seconds).wave, 16_000)
+            soundfile.write(path, synthetic.make_utterance(who, 3, number, seconds).wave, 16_000)
     return root
 
 

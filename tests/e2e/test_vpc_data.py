@@ -23,7 +23,7 @@ def prepare(tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pyte
     """``prepare dataset=vpc`` in this process, held against the tiny protocols; exit status, standard output and error."""
     monkeypatch.chdir(tmp_path)
     counts = challenges.protocols(tmp_path / "protocols")
-    monkeypatch.setattr(protocols, "folder", lambda: counts)
+    monkeypatch.setattr(protocols, "protocols_folder", lambda: counts)
 
     def call(root: Path, *arguments: str) -> tuple[int, str, str]:
         given = ["prepare", "dataset=vpc", f"dataset.root={root}", *arguments, f"paths.root={tmp_path / 'exp'}"]

@@ -14,9 +14,9 @@ import pytest
 import soundfile
 
 from pipeline import cli
-from pipeline.datasets import importers, lists
+from pipeline.datasets import importers, trial_checks
 from pipeline.errors import DataError
-from pipeline.products.checks import collect
+from pipeline.tables import checks
 from tests import toy
 from tests.datasets.conftest import RATE, Tiny, noise, refused
 from tests.e2e.test_external import SETS, system, theirs
@@ -222,7 +222,7 @@ def test_unprotected_speech_of_others_twice_and_to_train_on_is_flagged(
     )  # fmt: skip
     assert status == 0, err
     page = Path(out.splitlines()[-1])
-    html, found = page.read_text(), collect.read(page.parent)
+    html, found = page.read_text(), checks.read(page.parent)
     for check, said in {
         "others_original": "8 of 8 files hold the original of another utterance, 8 of them of another speaker",
         "second_run": "the second run holds the very files of the first (8 of 8 utterances",
@@ -268,13 +268,13 @@ def test_ids_that_were_all_changed_alike_are_one_fault_with_the_command(
     change, said = RENAMED[how]
     before = (small.root / table).read_text()
     replaced(small, table, column, change)
-    error = refused(importers.read, small.settings())
+    error = refused(importers.read_data_set, small.settings())
     (fault,) = error.faults
     assert what in fault.what and said in fault.what and fault.where == f"{small.root / table}:1"
     command = fault.what[fault.what.index("awk ") :]
     subprocess.run(["sh", "-c", command], check=True)
     assert (small.root / table).read_text() == before
-    importers.read(small.settings())
+    importers.read_data_set(small.settings())
 
 
 def test_ids_that_lack_what_the_sets_have(small: Tiny, refused: Callable[..., DataError]) -> None:
@@ -283,7 +283,7 @@ def test_ids_that_lack_what_the_sets_have(small: Tiny, refused: Callable[..., Da
             replaced(small, table, column, lambda one: f"x_{one}-v1")
     before = (small.root / "t_trials_f/trials").read_text()
     replaced(small, "t_trials_f/trials", 1, lambda one: one.removeprefix("x_").removesuffix("-v1"))
-    (fault,) = refused(importers.read, small.settings()).faults
+    (fault,) = refused(importers.read_data_set, small.settings()).faults
     assert (
         "all 6 utterances of the list of t_trials_f lack 'x_' before and '-v1' behind them, e.g. a-t0 for x_a-t0-v1"
         in fault.what
@@ -305,7 +305,7 @@ def test_one_unknown_model_gets_the_id_that_it_is_made_of(
     small: Tiny, refused: Callable[..., DataError], name: str
 ) -> None:
     replaced(small, "t_trials_f/trials", 0, lambda _: name, slice(0, 6))
-    (fault,) = refused(importers.read, small.settings()).faults
+    (fault,) = refused(importers.read_data_set, small.settings()).faults
     hint = "" if name == "xA-y" else "; did you mean 'a'?"
     assert fault.what == f"model '{name}' is not enrolled in t_enrolls (6 trials, this is the first){hint}"
 
@@ -323,7 +323,7 @@ def test_one_unknown_model_gets_the_id_that_it_is_made_of(
     ],
 )
 def test_the_nearest_id(name: str, known: list[str], near: str | None) -> None:
-    found = lists.nearest(name, known)
+    found = trial_checks.hint_nearest(name, known)
     assert found == (f"; did you mean '{near}'?" if near else "") if near is not None else "p225-001_mic" in found
 
 
@@ -338,10 +338,10 @@ def test_other_words_for_enrolment_and_trials(
         (small.root / table).unlink()
     for old, new in zip(("t_enrolls", "t_trials_f"), pair.split(), strict=True):
         (small.root / old).rename(small.root / new)
-    (fault,) = refused(importers.read, small.settings()).faults
+    (fault,) = refused(importers.read_data_set, small.settings()).faults
     assert "look like enrolment and trials of one protocol" in fault.what
     subprocess.run(["sh", "-ec", fault.what[fault.what.index("mv ") :]], check=True)
-    (made,) = importers.read(small.settings()).trials.values()
+    (made,) = importers.read_data_set(small.settings()).trials.values()
     assert (made.name, made.enrolment_set, made.n_target, made.n_nontarget) == ("data_trials", "data_enrolls", 4, 8)
 
 

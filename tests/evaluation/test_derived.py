@@ -49,7 +49,7 @@ def data(**speakers: str) -> Prepared:
         enrolled = [(one, f"{one}-e") for one in "abcdefghijkl"]
         tried = [(model, f"{one}-{name}", model == one) for model in who for one in who]
         lines += [(f"{one}-{name}", one, name) for one in who]
-        sets[name] = trials.make(name, "enrolls", enrolled, tried, len(tried))
+        sets[name] = trials.make_trial_set(name, "enrolls", enrolled, tried, len(tried))
     lines += [(f"{one}-e", one, "enrolls") for one in "abcdefghijkl"]
     return Prepared("d", pd.DataFrame(lines, columns=["utterance", "speaker", "set"]), sets, {}, (), ())
 

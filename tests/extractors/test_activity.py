@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 from pipeline import audio
-from pipeline.datasets.synthetic import speaker, utterance
+from pipeline.datasets.synthetic import make_speaker, make_utterance
 from pipeline.extractors.phones.activity import FRAME, detect, powers
 
 
 def wave(index: int, seconds: float = 4.0) -> np.ndarray:
-    return utterance(speaker(3, index), 3, 0, seconds).wave
+    return make_utterance(make_speaker(3, index), 3, 0, seconds).wave
 
 
 def test_powers_are_mean_squares_of_whole_frames() -> None:
@@ -58,7 +58,7 @@ def test_inserted_silence_is_found() -> None:
 def test_phones_are_active_and_margins_are_not() -> None:
     """Synthetic utterances begin and end in at least 80 ms of near silence; their voiced frames are speech."""
     for index in range(6):
-        made = utterance(speaker(5, index), 5, 0, 4.0)
+        made = make_utterance(make_speaker(5, index), 5, 0, 4.0)
         active = detect(powers(made.wave)).active
         assert not active[:2].any()
         # A frame of F0 every 10 ms: those in the middle of 20 ms.

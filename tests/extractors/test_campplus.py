@@ -481,7 +481,7 @@ def test_equal_error_rates_of_the_voiceprivacy_trials(speech: Path, extractor: c
     from pipeline.datasets.settings import DatasetSettings
 
     root = speech / "librispeech-dev-clean-mp3" / "kaldi"
-    corpus = importers.read(DatasetSettings(name="kaldi", root=str(root)), threads=2)
+    corpus = importers.read_data_set(DatasetSettings(name="kaldi", root=str(root)), threads=2)
     rows = corpus.manifest
     made = units(extractor.extract([audio.load(Path(path))[0] for path in rows["path"]]))
     held = dict(zip(zip(rows["set"], rows["utterance"]), made))

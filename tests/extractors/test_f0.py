@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from pydantic import ValidationError
 
-from pipeline.datasets.synthetic import speaker, utterance
+from pipeline.datasets.synthetic import make_speaker, make_utterance
 from pipeline.extractors import f0
 from pipeline.extractors.f0.pyin import Tracker
 
@@ -19,14 +19,14 @@ def extractor() -> f0.Extractor:
 
 
 def wave(index: int, number: int = 0, seconds: float = 3.0) -> np.ndarray:
-    return utterance(speaker(6, index), 6, number, seconds, 8000).wave
+    return make_utterance(make_speaker(6, index), 6, number, seconds, 8000).wave
 
 
 def test_histogram_follows_the_true_lags(extractor: f0.Extractor):
     """Total variation to the histogram of the true contour, both smoothed by the one lag that pYIN may miss by."""
     smooth = np.ones(5) / 5
     for index in range(4):
-        made = utterance(speaker(6, index), 6, 0, 20.0, 8000)
+        made = make_utterance(make_speaker(6, index), 6, 0, 20.0, 8000)
         feature = extractor.extract([made.wave])[0]
         truth = np.bincount(np.rint(8000 / made.f0[made.f0 > 0]).astype(int) - 17, minlength=107)
         expected = np.convolve(truth / truth.sum(), smooth, mode="same")
@@ -143,7 +143,7 @@ def test_follows_the_truth_of_synthetic_speakers(extractor: f0.Extractor):
     """The numbers of the table in the module, with some room: the default trades false voicing for real speech."""
     counts = np.zeros(5)
     for index in range(24):
-        made = utterance(speaker(0, index), 0, 0, 3.0, 8000)
+        made = make_utterance(make_speaker(0, index), 0, 0, 3.0, 8000)
         pitch, spoken = extractor.tracker.track(made.wave), made.f0 > 0
         both = spoken & pitch.voiced
         close = np.abs(pitch.state[both] + 17 - 8000 / made.f0[both]) <= 1

@@ -13,7 +13,7 @@ import torch
 from pydantic import ValidationError
 
 from pipeline import audio
-from pipeline.datasets.synthetic import speaker, utterance
+from pipeline.datasets.synthetic import make_speaker, make_utterance
 from pipeline.errors import ModelMissing
 from pipeline.extractors import phones
 from pipeline.extractors.phones import network as vqvae
@@ -28,7 +28,7 @@ SMALL = PhonesTrainerSettings(
 
 
 def wave(index: int, number: int = 0, seconds: float = 3.0) -> np.ndarray:
-    return utterance(speaker(6, index), 6, number, seconds).wave
+    return make_utterance(make_speaker(6, index), 6, number, seconds).wave
 
 
 @pytest.fixture(scope="module")

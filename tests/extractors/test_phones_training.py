@@ -13,7 +13,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from pipeline.datasets.synthetic import speaker, utterance
+from pipeline.datasets.synthetic import make_speaker, make_utterance
 from pipeline.errors import DataError, StageFailed
 from pipeline.extractors.phones import network as vqvae
 from pipeline.extractors.phones.activity import detect, powers
@@ -27,7 +27,7 @@ TINY = PhonesTrainerSettings(
 
 SPEAKERS = [f"s{item % 5}" for item in range(20)]
 AUDIO = of(
-    [utterance(speaker(8, item % 5), 8, item, 1.0).wave for item in range(20)],
+    [make_utterance(make_speaker(8, item % 5), 8, item, 1.0).wave for item in range(20)],
     SPEAKERS,
     [f"utt-{item}" for item in range(20)],
 )

@@ -12,7 +12,7 @@ import pytest
 import soundfile
 from scipy.signal import resample_poly
 
-from pipeline.datasets.synthetic import speaker, utterance
+from pipeline.datasets.synthetic import make_speaker, make_utterance
 from pipeline.extractors.f0 import pyin
 from pipeline.extractors.f0.pyin import Tracker
 
@@ -45,7 +45,7 @@ def assert_equals_librosa(wave: np.ndarray, rate: int, frame: int, hop: int, **s
 @pytest.mark.parametrize(("rate", "frame"), [(8000, 256), (8000, 512), (16000, 1024)])
 @pytest.mark.parametrize("index", [0, 1])
 def test_equals_librosa_on_synthetic_speech(rate: int, frame: int, index: int):
-    assert_equals_librosa(utterance(speaker(4, index), 4, 0, 3.0, rate).wave, rate, frame, rate // 100)
+    assert_equals_librosa(make_utterance(make_speaker(4, index), 4, 0, 3.0, rate).wave, rate, frame, rate // 100)
 
 
 @pytest.mark.parametrize(("rate", "frame"), [(8000, 256), (16000, 1024)])
@@ -56,7 +56,7 @@ def test_equals_librosa_on_real_speech(rate: int, frame: int, speech: Path):
 
 
 def test_equals_librosa_at_other_settings():
-    wave = utterance(speaker(4, 2), 4, 0, 1.5).wave
+    wave = make_utterance(make_speaker(4, 2), 4, 0, 1.5).wave
     assert_equals_librosa(wave, 16000, 2048, 512, fmin=80.0, fmax=1000.0)
     assert_equals_librosa(wave, 16000, 800, 100, fmin=70.0, fmax=300.0)
 
@@ -137,7 +137,7 @@ def test_path_equals_a_dense_viterbi():
 
 
 def test_blocks_do_not_show(monkeypatch: pytest.MonkeyPatch):
-    wave = utterance(speaker(4, 3), 4, 0, 4.0, 8000).wave
+    wave = make_utterance(make_speaker(4, 3), 4, 0, 4.0, 8000).wave
     whole = Tracker(8000, frame=256).track(wave)
     monkeypatch.setattr(pyin, "BLOCK", 33)
     cut = Tracker(8000, frame=256).track(wave)
@@ -148,7 +148,9 @@ def test_blocks_do_not_show(monkeypatch: pytest.MonkeyPatch):
 
 def made(seed: int) -> list[tuple[np.ndarray, np.ndarray]]:
     """48 utterances of 3 s by 24 synthetic speakers, with their true F0 at the frames' centres, 0 where unvoiced."""
-    spoken = [utterance(speaker(seed, index), seed, number, 3.0, 8000) for index in range(24) for number in range(2)]
+    spoken = [
+        make_utterance(make_speaker(seed, index), seed, number, 3.0, 8000) for index in range(24) for number in range(2)
+    ]
     return [(one.wave, one.f0) for one in spoken]
 
 
@@ -228,7 +230,7 @@ def test_impossible_settings():
 
 
 def test_threads_give_the_same():
-    waves = [utterance(speaker(4, n), 4, 0, 1.0, 8000).wave for n in range(8)]
+    waves = [make_utterance(make_speaker(4, n), 4, 0, 1.0, 8000).wave for n in range(8)]
     tracker = Tracker(8000, frame=256, mode="srd")
     alone = [tracker.track(wave).state.tobytes() for wave in waves]
     with ThreadPoolExecutor(4) as pool:

@@ -15,7 +15,7 @@ import soundfile
 import torch
 from scipy.signal import resample_poly
 
-from pipeline.datasets.synthetic import speaker, utterance
+from pipeline.datasets.synthetic import make_speaker, make_utterance
 from pipeline.extractors.f0 import pyin, pyin_torch
 from pipeline.extractors.f0.pyin import Pitch, Tracker
 from pipeline.extractors.f0.pyin_torch import Batched
@@ -25,7 +25,7 @@ OURS: dict[str, Any] = {"beta_parameters": (2.0, 10.0), "boltzmann_parameter": 8
 
 def spoken(count: int, seed: int = 5) -> list[np.ndarray]:
     """Utterances of 0.3 to 3 s, not in the order of their lengths."""
-    return [utterance(speaker(seed, n), seed, n, 0.3 + (7 * n) % 10 * 0.3, 8000).wave for n in range(count)]
+    return [make_utterance(make_speaker(seed, n), seed, n, 0.3 + (7 * n) % 10 * 0.3, 8000).wave for n in range(count)]
 
 
 def recorded(speech: Path) -> list[np.ndarray]:

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from pipeline.datasets.synthetic import speaker, utterance
+from pipeline.datasets.synthetic import make_speaker, make_utterance
 from pipeline.errors import DataError
 from pipeline.extractors.phones import network as vqvae
 from pipeline.extractors.phones.network import (
@@ -43,7 +43,7 @@ def trained_like(channels: int = 24, codes: int = 32, seed: int = 0) -> Network:
 
 
 def wave(index: int, seconds: float = 2.0) -> np.ndarray:
-    made = utterance(speaker(3, index), 3, 0, seconds).wave
+    made = make_utterance(make_speaker(3, index), 3, 0, seconds).wave
     return np.asarray(made / np.sqrt(np.mean(made**2)), np.float32)
 
 

@@ -25,10 +25,10 @@ def build(root: Path) -> Path:
     place = 0
     for sex, speakers in SPEAKERS.items():
         for speaker in speakers:
-            who = synthetic.speaker(SEED, place)
+            who = synthetic.make_speaker(SEED, place)
             place += 1
             for number in range(4):
-                wave = synthetic.utterance(who, SEED, number, 0.9).wave
+                wave = synthetic.make_utterance(who, SEED, number, 0.9).wave
                 utterance = f"{speaker}-{number}"
                 path = root / "wav" / f"{utterance}.wav"
                 path.parent.mkdir(parents=True, exist_ok=True)

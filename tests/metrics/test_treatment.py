@@ -12,7 +12,7 @@ from scipy import stats
 from pipeline import audio
 from pipeline.anonymisers.mcadams import Anonymiser, McAdamsSettings
 from pipeline.contracts import Utterance
-from pipeline.datasets.synthetic import speaker, utterance
+from pipeline.datasets.synthetic import make_speaker, make_utterance
 from pipeline.errors import ModelMissing
 from pipeline.extractors import ge2e
 from pipeline.metrics import MetricError, Undefined
@@ -232,9 +232,9 @@ def check_systems(waves, embed, systems):
 
 
 def test_synthetic_speakers_with_an_unprotected_enrolment_are_flagged_and_b2_is_not():
-    people = [speaker(0, index) for index in range(6)]
+    people = [make_speaker(0, index) for index in range(6)]
     waves = [
-        (person.id, part, utterance(person, seed, number, 2.0).wave)
+        (person.id, part, make_utterance(person, seed, number, 2.0).wave)
         for person in people
         for seed, part in enumerate(("enrolment", "trial"))
         for number in range(2)

@@ -16,7 +16,7 @@ import torchaudio
 
 from pipeline import audio, contracts
 from pipeline.contracts import ComponentSettings, Feature, Preparation, numeric
-from pipeline.protocol.cuts import Cut, Pieces, Recording, Segments, Whole, want
+from pipeline.protocol.cuts import Cut, Pieces, Recording, Segments, Whole, describe_want
 
 RATE = 8000
 
@@ -50,7 +50,7 @@ LENGTHS = [
 def recordings(cut: Cut, ear: contracts.Extractor = EAR) -> list[Recording]:
     random = np.random.default_rng(0)
     waves = [(random.standard_normal(samples).astype(np.float32), rate) for samples, rate in LENGTHS]
-    return [Recording.of(wave, rate, cut, [want(ear)]) for wave, rate in waves]
+    return [Recording.of(wave, rate, cut, [describe_want(ear)]) for wave, rate in waves]
 
 
 def rows() -> pd.DataFrame:
@@ -156,7 +156,7 @@ PADDED = np.concatenate([np.zeros(160), INSIDE, np.zeros(1)]).astype(np.float32)
 
 
 def heard_by(ear: contracts.Extractor, cut: Cut, *waves: np.ndarray, rate: int = 16_000) -> list[np.ndarray]:
-    made = cut.features(ear, [Recording.of(wave, rate, cut, [want(ear)]) for wave in waves])
+    made = cut.features(ear, [Recording.of(wave, rate, cut, [describe_want(ear)]) for wave in waves])
     return [one.vector for one in made]
 
 
@@ -201,6 +201,6 @@ def test_trimmed_and_then_brought_to_the_rate_by_the_resampler_of_choice(cut: Cu
 def test_a_file_is_prepared_once_for_each_way_that_is_wanted(monkeypatch: pytest.MonkeyPatch) -> None:
     asked = []
     monkeypatch.setattr(audio, "resample", lambda wave, rate, target, how: asked.append((target, how)) or wave)
-    ways = [want(ear) for ear in (TRIMMING, EAR, SINC, TRIMMING, EAR)]
+    ways = [describe_want(ear) for ear in (TRIMMING, EAR, SINC, TRIMMING, EAR)]
     Recording.of(PADDED, 22_050, Whole(), ways)
     assert asked == [(16_000, "soxr_hq"), (RATE, "soxr_hq"), (16_000, "torchaudio_sinc")]

@@ -19,8 +19,8 @@ from pipeline.contracts import Choice, Vectors
 from pipeline.engine.store import Store
 from pipeline.engine.task import Artefact, Given, Task
 from pipeline.nets import waveforms
-from pipeline.protocol import held_out_pairs
-from pipeline.protocol.held_out import held_out
+from pipeline.protocol import held_out
+from pipeline.protocol.held_out import hold_out_speakers
 from pipeline.stages.backends import check_held_out
 from pipeline.stages.backends import compute as fit
 from pipeline.tables import records
@@ -74,7 +74,7 @@ def test_pairs_and_scores_are_those_of_loops(recordings: int, pieces: int, tmp_p
     ids = names(40, recordings, pieces)
     several = [drawn(ids, 1, ("s00-0", "s03-0#1")), drawn(ids, 2)]
     table, record = checked(tmp_path / "store", several, SEXES)
-    held = held_out(SEXES, SEXES)
+    held = hold_out_speakers(SEXES, SEXES)
     known = [one.usable() for one in several]
     rows = np.array([row for one in known for row, name in zip(one.vectors, one.speakers) if name not in held])
     owners = [name for one in known for name in one.speakers if name not in held]
@@ -122,12 +122,12 @@ def test_a_back_end_that_is_not_fitted_is_checked_as_it_is(tmp_path: Path) -> No
 
 def test_vectors_and_speakers_are_sampled_evenly_and_by_name() -> None:
     ids = [f"s-{number:03d}" for number in range(100)]
-    rows = held_out_pairs.sampled(ids[::-1], ["s"] * 100, {"s"})
+    rows = held_out.sample_vectors(ids[::-1], ["s"] * 100, {"s"})
     assert [ids[::-1][row] for row in rows] == [ids[99 * place // 11] for place in range(12)]
-    assert held_out_pairs.evenly(12, 12) == list(range(12))
+    assert held_out.space_evenly(12, 12) == list(range(12))
     many = [f"s{number}" for number in range(300)]
-    rows = held_out_pairs.sampled(many, many, set(many))
-    again = held_out_pairs.sampled(many[::-1], many[::-1], set(many))
+    rows = held_out.sample_vectors(many, many, set(many))
+    again = held_out.sample_vectors(many[::-1], many[::-1], set(many))
     assert len(rows) == 100 and {many[row] for row in rows} == {many[::-1][row] for row in again}
 
 
@@ -178,7 +178,7 @@ def test_fit_learns_from_all_draws(tmp_path: Path) -> None:
 def test_a_cohort_of_all_training_speakers_is_smaller_by_those_held_out(tmp_path: Path) -> None:
     """A back end that fits the whole training set is checked with the cohort that is left, and not left unchecked."""
     several = [drawn(names(40, 1, 4), 1)]
-    left = 40 - len(held_out(SEXES, SEXES))
+    left = 40 - len(hold_out_speakers(SEXES, SEXES))
     whole, fewer = (WCCN.model_copy(update={"as_norm": AsNorm(top=top)}) for top in (40, left))
     scores, record = checked(tmp_path / "whole", several, SEXES, settings=whole)
     expected, _ = checked(tmp_path / "fewer", several, SEXES, settings=fewer)
@@ -218,7 +218,7 @@ def test_nobody_whom_a_network_has_learnt_from_takes_part_in_a_choice(tmp_path: 
     """Not even where a held-out speaker has no usable vector, which shifts the ranks of the others of that sex."""
     ids = names(40, 1, 4)
     trained_on, aside = finetune_split(SEXES)
-    lost_speaker = next(name for name in sorted(aside) if held_out(set(SEXES) - {name}, SEXES) - aside)
+    lost_speaker = next(name for name in sorted(aside) if hold_out_speakers(set(SEXES) - {name}, SEXES) - aside)
     lost = tuple(name for name in ids if name.startswith(lost_speaker))
     several = [drawn(ids, 1, lost), drawn(ids, 2, lost)]
     settings = cosine.CosineSettings(centre=True)
@@ -278,4 +278,6 @@ def test_what_is_checked_is_what_the_run_chooses(backend: Any, settings: Any, wh
         assert record["held_out"]["n_target"] == found["n_target"]
         assert record["held_out"]["n_nontarget"] == found["n_nontarget"]
     else:
-        assert chosen["held_out_speakers"] == len(held_out(SEXES, SEXES)) and chosen["rule"].startswith("held-out")
+        assert chosen["held_out_speakers"] == len(hold_out_speakers(SEXES, SEXES)) and chosen["rule"].startswith(
+            "held-out"
+        )

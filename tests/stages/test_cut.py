@@ -14,7 +14,7 @@ from pipeline import audio
 from pipeline.engine.store import Store
 from pipeline.engine.task import Given, Task
 from pipeline.files import file_digest
-from pipeline.protocol.cuts import Pieces, cut_rows, recording_of
+from pipeline.protocol.cuts import Pieces, cut_rows, name_recording
 from pipeline.stages.speech import cut
 from pipeline.tables import manifest
 from tests.running import execute
@@ -39,7 +39,7 @@ def test_pieces_joined_are_the_recording_bit_for_bit(tmp_path: Path) -> None:
     made = manifest.read(execute([task], Store(tmp_path / "store")).artefact(task.ref()).folder)
     joined: dict[str, list[np.ndarray]] = {}
     for path, name in zip(made["path"], made["utterance"]):
-        joined.setdefault(recording_of(name), []).append(soundfile.read(path, dtype="float32")[0])
+        joined.setdefault(name_recording(name), []).append(soundfile.read(path, dtype="float32")[0])
     assert {name: len(parts) for name, parts in joined.items()} == {"a-1": 4, "a-2": 1, "b/é": 1}
     for name, parts in joined.items():
         assert np.array_equal(np.concatenate(parts), waves[name])

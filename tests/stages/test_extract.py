@@ -19,7 +19,7 @@ from safetensors.torch import save_file
 
 from pipeline import audio
 from pipeline.contracts import Extractor, Feature, Preparation
-from pipeline.datasets.synthetic import speaker, utterance
+from pipeline.datasets.synthetic import make_speaker, make_utterance
 from pipeline.engine.store import Store
 from pipeline.engine.task import Artefact, Output, Task
 from pipeline.errors import PipelineError
@@ -47,7 +47,7 @@ def rows(tmp_path_factory: pytest.TempPathFactory) -> pd.DataFrame:
     folder = tmp_path_factory.mktemp("audio")
     made = []
     for number in range(11):
-        wave = utterance(speaker(3, number % 3), 3, number, 0.5 + 0.25 * number).wave
+        wave = make_utterance(make_speaker(3, number % 3), 3, number, 0.5 + 0.25 * number).wave
         rate = 22_050 if number == 4 else 16_000
         path = folder / f"u{number}.wav"
         audio.write(path, audio.resample(wave.astype(np.float32), 16_000, rate), rate)
@@ -297,7 +297,7 @@ def prepared_as(spec: ExtractorSpec, **settings: Any) -> ExtractorSpec:
 @pytest.mark.parametrize("rate", [16_000, 8000])
 def test_padding_with_zeros_moves_no_vector_that_is_trimmed(rate: int, specs: Specs, tmp_path: Path) -> None:
     """Also where the rate has to be changed: the file is trimmed before."""
-    wave = utterance(speaker(3, 0), 3, 1, 2.0).wave.astype(np.float32)
+    wave = make_utterance(make_speaker(3, 0), 3, 1, 2.0).wave.astype(np.float32)
     wave = np.trim_zeros(audio.resample(wave, 16_000, rate))
     listed = audio_rows(tmp_path, {"plain": wave, "padded": np.pad(wave, (1234, 16_000))}, rate)
     several = {

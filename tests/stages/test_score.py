@@ -62,7 +62,7 @@ def cosines(rows: np.ndarray, columns: np.ndarray) -> list[list[float]]:
 
 ENROLLED = ("a-0", "a-1", "a-2", "b-0", "c-0")
 TRIED = ("b-9", "a-9", "c-9")
-LIST = trials.make(
+LIST = trials.make_trial_set(
     "x_trials",
     "x_enrolls",
     [(name[0], name) for name in ENROLLED],

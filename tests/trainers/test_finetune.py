@@ -25,7 +25,7 @@ from pipeline.nets.finetunable import finetunable
 from pipeline.nets.margin import AngularMargin
 from pipeline.nets.verification import Verified
 from pipeline.nets.waveforms import Waveforms, of
-from pipeline.protocol.held_out import held_out
+from pipeline.protocol.held_out import hold_out_speakers
 from pipeline.trainers import finetune
 from pipeline.trainers.finetune import FinetuneSettings, Trainer, learner
 from pipeline.trainers.finetune.learner import Learner
@@ -101,7 +101,7 @@ def test_silent_pieces_are_left_out_and_counted() -> None:
 def test_held_out_speakers_are_never_trained_on_and_are_verified_on_their_own_first_draw() -> None:
     audio = speech(others=1)
     trained, verified = split(audio)
-    out = held_out(audio.speakers, {f"p{person}": "fm"[person % 2] for person in range(20)})
+    out = hold_out_speakers(audio.speakers, {f"p{person}": "fm"[person % 2] for person in range(20)})
     assert len(out) == 4
     assert {audio.speakers[item] for item in trained} == set(audio.speakers) - out
     assert {audio.speakers[item] for item in verified} == out

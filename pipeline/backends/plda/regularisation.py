@@ -26,8 +26,7 @@ from pipeline.backends.plda.model import NO_SPREAD, Chain, Statistics, full_rank
 from pipeline.contracts import Choice
 from pipeline.errors import DataError
 from pipeline.metrics.detection import eer
-from pipeline.protocol.held_out import FEWEST
-from pipeline.protocol.held_out_pairs import HeldOutPairs
+from pipeline.protocol.held_out import FEWEST, HeldOutPairs
 
 VERSION = "plda regularisation 2"
 

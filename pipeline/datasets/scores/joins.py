@@ -5,34 +5,39 @@ See pipeline/metrics/README.md, section 17.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import itertools
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
 from pipeline import metrics
-from pipeline.datasets.scores import files as score_files
-from pipeline.datasets.scores.files import Array, Table
-from pipeline.datasets.scores.ids import Codes, Keys, Names, named, number
+from pipeline.datasets.scores import score_table as score_files
+from pipeline.datasets.scores.score_table import ID, Array, Table
 from pipeline.errors import DataError
+from pipeline.faults import shown
 from pipeline.metrics import ClassOrder
+from pipeline.names import differing, look_alike
 from pipeline.tables import text
 
 Mask = npt.NDArray[np.bool_]
-Note = Callable[[str], None]
+
+
+Tell = Callable[[str], None]
 """Told what was made of files that are not as we write them."""
 
 
-def silent(text: str) -> None:
+def ignore_note(text: str) -> None:
     """For nobody who wants to be told."""
 
 
 @dataclass(frozen=True)
-class Words:
+class SettingNames:
     """What messages call the settings that mend things."""
 
     trials: str = "the trial list behind --trials"
@@ -45,12 +50,12 @@ class Pairs:
     """Pairs of ids of one file, ascending by key (code of ID1 times the number of names, plus code of ID2)."""
 
     where: str
-    names: Names
+    names: IdNames
     key: Keys
     order: npt.NDArray[np.intp]
 
     @staticmethod
-    def sorted(where: str, names: Names, first: Codes, second: Codes, what: str) -> Pairs:
+    def sorted(where: str, names: IdNames, first: Codes, second: Codes, what: str) -> Pairs:
         """Sort pairs.
 
         Raises:
@@ -70,7 +75,7 @@ class Pairs:
         return Pairs(where, names, key, order)
 
 
-def finite_or_infinite(table: Table, names: Names, first: Codes, second: Codes, distance: bool) -> Array:
+def check_scores(table: Table, names: IdNames, first: Codes, second: Codes, distance: bool) -> Array:
     """Scores [n], higher for more similar.
 
     Raises:
@@ -82,7 +87,7 @@ def finite_or_infinite(table: Table, names: Names, first: Codes, second: Codes, 
         shown = missing[:10]
         pairs = (f"({a}, {b})" for a, b in zip(names.of(first[shown]), names.of(second[shown])))
         raise DataError(
-            f"{missing.size} of {score.size} scores are NaN: {named(pairs, missing.size)}",
+            f"{missing.size} of {score.size} scores are NaN: {list_names(pairs, missing.size)}",
             where=table.where,
             cause="embeddings of silence or of no voiced frame",
             remedy="score these pairs anew, or take them out of scores and trials alike",
@@ -90,7 +95,9 @@ def finite_or_infinite(table: Table, names: Names, first: Codes, second: Codes, 
     return -score if distance else score
 
 
-def leftovers(count: int, shown: str, where: str, strict: bool, words: Words = Words(), tell: Note = silent) -> None:
+def report_spare(
+    count: int, shown: str, where: str, strict: bool, words: SettingNames = SettingNames(), tell: Tell = ignore_note
+) -> None:
     """Tell that scores were not asked for.
 
     Raises:
@@ -104,7 +111,7 @@ def leftovers(count: int, shown: str, where: str, strict: bool, words: Words = W
     tell(f"{said}. Where: {where}")
 
 
-def without_score(keys: Keys, names: Names, where: str, asked: str, what: str = "trials") -> DataError:
+def lacking_scores(keys: Keys, names: IdNames, where: str, asked: str, what: str = "trials") -> DataError:
     return DataError(
         f"{keys.size} {what} have no score: {names.pairs(keys)}{names.twin(keys)}",
         where=f"{where}, asked for by {asked}",
@@ -117,7 +124,7 @@ def without_score(keys: Keys, names: Names, where: str, asked: str, what: str = 
 
 
 @dataclass(frozen=True)
-class Joined:
+class JoinedTrials:
     """A trial list with the scores of one or more systems, and the speakers where they can be told."""
 
     scores: list[Array]
@@ -146,7 +153,7 @@ class Joined:
 
 
 @dataclass(frozen=True)
-class Matched:
+class MatchedTrials:
     """A trial list with its scores, ascending by the pair of ids as they were numbered.
 
     Attributes:
@@ -154,22 +161,22 @@ class Matched:
         models, utterances: [n] ids by code.
     """
 
-    joined: Joined
-    names: Names
+    joined: JoinedTrials
+    names: IdNames
     models: Codes
     utterances: Codes
 
 
-def trials(
+def join_trials(
     files: Sequence[Path],
     asked: Path,
     utt2spk: Path | None = None,
     *,
     distance: Sequence[bool] = (),
     strict: bool = False,
-    note: Note = silent,
-    tell: Note = silent,
-) -> Joined:
+    note: Tell = ignore_note,
+    tell: Tell = ignore_note,
+) -> JoinedTrials:
     """Join the scores of one or more systems to a list of trials. The result does not depend on the order of lines.
 
     ``distance`` says of each file whether lower scores are more similar.
@@ -177,24 +184,24 @@ def trials(
     Raises:
         DataError: NaN, an empty class, trials without a score, duplicates, unknown ids, labels that contradict utt2spk.
     """
-    wanted = read(asked, score_files.TRIALS, note)
-    tables = [read(path, score_files.SCORES, note) for path in files]
-    known = read(utt2spk, score_files.SPEAKERS, note) if utt2spk else None
-    found = matched(wanted, tables, known, distance=distance, strict=strict, note=note, tell=tell)
+    wanted = read_noted(asked, score_files.TRIALS, note)
+    tables = [read_noted(path, score_files.SCORES, note) for path in files]
+    known = read_noted(utt2spk, score_files.SPEAKERS, note) if utt2spk else None
+    found = match_tables(wanted, tables, known, distance=distance, strict=strict, note=note, tell=tell)
     return _canonical(found.joined, found.names)
 
 
-def matched(
+def match_tables(
     wanted: Table,
     tables: Sequence[Table],
     known: Table | None,
     *,
     distance: Sequence[bool] = (),
     strict: bool = False,
-    note: Note = silent,
-    tell: Note = silent,
-    words: Words = Words(),
-) -> Matched:
+    note: Tell = ignore_note,
+    tell: Tell = ignore_note,
+    words: SettingNames = SettingNames(),
+) -> MatchedTrials:
     """Join tables of scores to a table of trials, with speakers as far as they can be told.
 
     Args:
@@ -211,7 +218,7 @@ def matched(
         DataError: as :func:`trials`.
     """
     columns = [column for table in (wanted, *tables) for column in table.ids("enroll_id", "trial_id")]
-    names, codes = number(columns + (known.ids("id", "speaker") if known else []))
+    names, codes = number_ids(columns + (known.ids("id", "speaker") if known else []))
     is_target = _labels(wanted, note, words)
     for held, name in ((is_target.any(), "target"), (not is_target.all(), "non-target")):
         if not held:
@@ -222,10 +229,10 @@ def matched(
     scores = []
     for k, table in enumerate(tables):
         first, second = codes[2 * k + 2], codes[2 * k + 3]
-        score = finite_or_infinite(table, names, first, second, negated[k])
+        score = check_scores(table, names, first, second, negated[k])
         given = Pairs.sorted(table.where, names, first, second, "scores")
         place, spare = _places_of(pairs, given)
-        leftovers(spare.size, names.pairs(spare), table.where, strict, words, tell)
+        report_spare(spare.size, names.pairs(spare), table.where, strict, words, tell)
         scores.append(score[given.order[place]])
     is_target = is_target[pairs.order]
     models, utterances = codes[0][pairs.order], codes[1][pairs.order]
@@ -240,12 +247,12 @@ def matched(
         sides = enrolled, spoken
     two_sided = bool(np.intersect1d(_held(models, names), _held(utterances, names)).size)
     where = tuple(table.where for table in tables)
-    joined = Joined(scores, is_target, enrolled, spoken, reason, sides, where, two_sided)
-    return Matched(joined, names, models, utterances)
+    joined = JoinedTrials(scores, is_target, enrolled, spoken, reason, sides, where, two_sided)
+    return MatchedTrials(joined, names, models, utterances)
 
 
-def _labels(table: Table, note: Note, words: Words) -> Mask:
-    names, (codes,) = number(table.ids("label"))
+def _labels(table: Table, note: Tell, words: SettingNames) -> Mask:
+    names, (codes,) = number_ids(table.ids("label"))
     # What no line has is not among the labels: a dictionary may hold more.
     held = names.of(_held(codes, names)) if codes.size else []
     pair = text.find_label_pair(held)
@@ -253,7 +260,7 @@ def _labels(table: Table, note: Note, words: Words) -> Mask:
         ours = [label for label in held if label.lower() in ("target", "nontarget")]
         wrong = [repr(label) for label in held if label not in ours]
         raise DataError(
-            f"labels other than target and nontarget: {named(wrong[:10], len(wrong))}",
+            f"labels other than target and nontarget: {list_names(wrong[:10], len(wrong))}",
             where=table.where,
             remedy=f"give {words.trials}, with target or nontarget in one column of it",
         )
@@ -263,9 +270,9 @@ def _labels(table: Table, note: Note, words: Words) -> Mask:
     return np.asarray((lower == pair[0])[codes], dtype=np.bool_) if codes.size else np.zeros(0, dtype=np.bool_)
 
 
-def read(path: Path, columns: tuple[str, ...], note: Note) -> Table:
+def read_noted(path: Path, columns: tuple[str, ...], note: Tell) -> Table:
     """A file of scores, trials or speakers, with a word on what was made of it."""
-    table = score_files.read(path, columns)
+    table = score_files.read_table(path, columns)
     if table.note:
         note(f"{table.where}: {table.note}")
     return table
@@ -281,7 +288,7 @@ def _places_of(pairs: Pairs, given: Pairs) -> tuple[npt.NDArray[np.intp], Keys]:
     found = place < given.key.size
     found[found] = given.key[place[found]] == pairs.key[found]
     if not found.all():
-        raise without_score(pairs.key[~found], pairs.names, given.where, pairs.where)
+        raise lacking_scores(pairs.key[~found], pairs.names, given.where, pairs.where)
     free = np.ones(given.key.size, dtype=np.bool_)
     free[place] = False
     return place, given.key[free]
@@ -290,7 +297,7 @@ def _places_of(pairs: Pairs, given: Pairs) -> tuple[npt.NDArray[np.intp], Keys]:
 # Speakers ------------------------------------------------------------------------------------------------------------
 
 
-def _speakers(table: Table, ids: Codes, speakers: Codes, names: Names) -> Codes:
+def _speakers(table: Table, ids: Codes, speakers: Codes, names: IdNames) -> Codes:
     """Speaker of each id that the table lists, by code; -1 elsewhere.
 
     Raises:
@@ -308,7 +315,7 @@ def _speakers(table: Table, ids: Codes, speakers: Codes, names: Names) -> Codes:
 
 
 def _speakers_by_targets(
-    models: Codes, utterances: Codes, is_target: Mask, names: Names, words: Words
+    models: Codes, utterances: Codes, is_target: Mask, names: IdNames, words: SettingNames
 ) -> tuple[Codes | None, str]:
     """Speaker of each trial's utterance where model ids are speakers: the model of the utterance's target trial."""
     speaker = np.full(len(names), -1, dtype=np.int32)
@@ -330,7 +337,7 @@ def _speakers_by_targets(
 
 
 def _speakers_by_table(
-    models: Codes, utterances: Codes, is_target: Mask, speaker: Codes, names: Names, where: str
+    models: Codes, utterances: Codes, is_target: Mask, speaker: Codes, names: IdNames, where: str
 ) -> tuple[Codes, Codes]:
     """Speakers of both sides; a model id that the table does not list is a speaker's."""
     spoken = speaker[utterances]
@@ -350,7 +357,7 @@ def _speakers_by_table(
     return enrolled, spoken
 
 
-def _linked(models: Codes, utterances: Codes, is_target: Mask, names: Names) -> tuple[Codes, Codes]:
+def _linked(models: Codes, utterances: Codes, is_target: Mask, names: IdNames) -> tuple[Codes, Codes]:
     """Whose both sides are where nobody says it: ids that are linked by target trials are one speaker's."""
     size = len(names)
     links = coo_array(
@@ -360,14 +367,14 @@ def _linked(models: Codes, utterances: Codes, is_target: Mask, names: Names) -> 
     return owner[models].astype(np.int32), owner[utterances].astype(np.int32)
 
 
-def _held(codes: Codes, names: Names) -> Keys:
+def _held(codes: Codes, names: IdNames) -> Keys:
     """The distinct codes, ascending; quicker than numpy.unique on millions."""
     held = np.zeros(len(names), dtype=np.bool_)
     held[codes] = True
     return np.flatnonzero(held)
 
 
-def _canonical(joined: Joined, names: Names) -> Joined:
+def _canonical(joined: JoinedTrials, names: IdNames) -> JoinedTrials:
     """Trials in an order, and speakers in a numbering, that do not depend on the order of lines."""
     if joined.enrolled is None or joined.spoken is None:
         order = np.lexsort((*joined.scores, joined.is_target))
@@ -385,7 +392,7 @@ def _canonical(joined: Joined, names: Names) -> Joined:
     return _ordered(joined, order, (enrolled, spoken))
 
 
-def _ordered(joined: Joined, order: npt.NDArray[np.intp], told: tuple[Codes, Codes] | None) -> Joined:
+def _ordered(joined: JoinedTrials, order: npt.NDArray[np.intp], told: tuple[Codes, Codes] | None) -> JoinedTrials:
     """Trials in another order; ``told`` are the speakers in their numbering."""
     first, second = ((told or joined.sides)[k][order].astype(np.int32) for k in range(2))
     return replace(
@@ -402,7 +409,7 @@ def _ordered(joined: Joined, order: npt.NDArray[np.intp], told: tuple[Codes, Cod
 
 
 @dataclass(frozen=True)
-class Listed:
+class SpeakerTable:
     """Ids with their speakers, in the order of ids."""
 
     table: Table
@@ -410,46 +417,46 @@ class Listed:
     speakers: list[str]
 
 
-def listed(path: Path, note: Note = silent) -> Listed:
+def read_speakers(path: Path, note: Tell = ignore_note) -> SpeakerTable:
     """A table of ids and speakers, sorted by id.
 
     Raises:
         DataError: an id stands twice, or there is none.
     """
-    table = read(path, score_files.SPEAKERS, note)
-    names, (ids, speakers) = number(table.ids("id", "speaker"))
+    table = read_noted(path, score_files.SPEAKERS, note)
+    names, (ids, speakers) = number_ids(table.ids("id", "speaker"))
     _speakers(table, ids, speakers, names)
     pairs = sorted(zip(names.of(ids), names.of(speakers)))
     if not pairs:
         raise DataError("no id is listed", where=table.where)
-    return Listed(table, [name for name, _ in pairs], [speaker for _, speaker in pairs])
+    return SpeakerTable(table, [name for name, _ in pairs], [speaker for _, speaker in pairs])
 
 
-def matrix(
+def join_matrix(
     path: Path,
-    rows: Listed,
-    columns: Listed,
+    rows: SpeakerTable,
+    columns: SpeakerTable,
     needed: Mask,
     *,
     distance: bool = False,
     strict: bool = False,
-    note: Note = silent,
-    tell: Note = silent,
+    note: Tell = ignore_note,
+    tell: Tell = ignore_note,
 ) -> Array:
     """Scores [rows, columns] of a file: ID1 is a row, ID2 a column. Cells that are not ``needed`` may be NaN.
 
     Raises:
         DataError: NaN, unknown ids, duplicates, needed cells without a score.
     """
-    table = read(path, score_files.SCORES, note)
+    table = read_noted(path, score_files.SCORES, note)
     sides = [*rows.table.ids("id"), *columns.table.ids("id")]
-    names, (row_ids, column_ids, first, second) = number(sides + table.ids("enroll_id", "trial_id"))
+    names, (row_ids, column_ids, first, second) = number_ids(sides + table.ids("enroll_id", "trial_id"))
     where = f"{path}, ids listed in {rows.table.where}"
     i, j = (
         _places(row_ids, first, names, where),
         _places(column_ids, second, names, f"{path}, ids listed in {columns.table.where}"),
     )
-    score = finite_or_infinite(table, names, first, second, distance)
+    score = check_scores(table, names, first, second, distance)
 
     n = len(columns.ids)
     cell = i.astype(np.int64) * n + j
@@ -462,7 +469,7 @@ def matrix(
     if missing.size:
         shown = (f"({rows.ids[k // n]}, {columns.ids[k % n]})" for k in missing[:10])
         raise DataError(
-            f"{missing.size} of {np.count_nonzero(needed)} comparisons have no score: {named(shown, missing.size)}",
+            f"{missing.size} of {np.count_nonzero(needed)} comparisons have no score: {list_names(shown, missing.size)}",
             where=f"{path}, asked for by {rows.table.where}"
             + (f" and {columns.table.where}" if columns is not rows else ""),
             cause="ids that were not scored, or pairs in one order only",
@@ -470,11 +477,11 @@ def matrix(
         )
     spare = np.flatnonzero(held & ~needed.ravel())
     shown = (f"({rows.ids[k // n]}, {columns.ids[k % n]})" for k in spare[:10])
-    leftovers(spare.size, named(shown, spare.size), str(path), strict, tell=tell)
+    report_spare(spare.size, list_names(shown, spare.size), str(path), strict, tell=tell)
     return found.reshape(needed.shape)
 
 
-def _places(known: Codes, ids: Codes, names: Names, where: str) -> Codes:
+def _places(known: Codes, ids: Codes, names: IdNames, where: str) -> Codes:
     """Place of each id in the sorted list of the known ones."""
     text = names.of(known)
     place = np.full(len(names), -1, dtype=np.int32)
@@ -489,3 +496,59 @@ def _places(known: Codes, ids: Codes, names: Names, where: str) -> Codes:
             remedy="list them with their speakers",
         )
     return found
+
+
+Codes = npt.NDArray[np.int32]
+
+
+Keys = npt.NDArray[np.int64]
+
+
+def list_names(names: Iterable[str], count: int, most: int = 10) -> str:
+    """The first names, and how many there are if that is not all."""
+    first = ", ".join(map(shown, itertools.islice(names, most)))
+    return first if count <= most else f"{first}, ... ({count} in all)"
+
+
+@dataclass(frozen=True)
+class IdNames:
+    """Names of ids by code."""
+
+    text: pa.Array
+
+    def __len__(self) -> int:
+        return len(self.text)
+
+    def of(self, codes: npt.NDArray[np.integer]) -> list[str]:
+        places = np.ascontiguousarray(codes, dtype=np.int64)
+        # From a buffer: pa.array would import pandas.
+        taken = self.text.take(pa.Array.from_buffers(pa.int64(), places.size, [None, pa.py_buffer(places)]))
+        return list(taken.to_pylist())
+
+    def first(self, codes: npt.NDArray[np.integer], most: int = 10) -> str:
+        """The first names of codes, and how many there are."""
+        return list_names(self.of(codes[:most]), len(codes), most)
+
+    def pairs(self, keys: Keys, most: int = 10) -> str:
+        """The first names of (ID1, ID2) keys (code of ID1 times the number of names, plus code of ID2)."""
+        one, two = (self.of(side[:most]) for side in np.divmod(keys, max(len(self), 1)))
+        return list_names((f"({a}, {b})" for a, b in zip(one, two)), len(keys), most)
+
+    def twin(self, keys: Keys, most: int = 10) -> str:
+        """The first id of some keys that looks like another id, and by which characters it differs; '' if none does."""
+        text = self.of(np.arange(len(self)))
+        for name in self.of(np.unique(np.divmod(keys[:most], max(len(self), 1)))):
+            for other in text if not all(map(str.isascii, text)) else ():
+                if other != name and look_alike(other) == look_alike(name):
+                    return f"; {name} looks like another id, {other}: {differing(name, other)}"
+        return ""
+
+
+def number_ids(columns: Sequence[pa.ChunkedArray]) -> tuple[IdNames, list[Codes]]:
+    """One numbering for the ids of several dictionary-encoded columns: the names, and the codes [n] of each column."""
+    chunks = [chunk for column in columns for chunk in column.chunks]
+    joined = pa.chunked_array(chunks, type=ID).unify_dictionaries()
+    text = joined.chunk(0).dictionary if chunks else pa.nulls(0, pa.string())
+    codes = (np.from_dlpack(chunk.indices) for chunk in joined.chunks)
+    split = [np.concatenate([np.empty(0, np.int32), *itertools.islice(codes, column.num_chunks)]) for column in columns]
+    return IdNames(text), split

@@ -15,24 +15,27 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from pipeline.datasets import corpus, kaldi
-from pipeline.datasets.corpus import Listing
+from pipeline.datasets import kaldi, kaldi_folders, listings
+from pipeline.datasets.listings import Listing
 from pipeline.datasets.settings import DatasetSettings
-from pipeline.datasets.vpc import check, layout, protocols
+from pipeline.datasets.vpc import layout, protocols
 from pipeline.datasets.vpc.layout import Layout
 from pipeline.datasets.vpc.protocols import Expected
 from pipeline.faults import Faults
 from pipeline.names import few
 
-_TRIALS = re.compile(r"(\w+?)_trials_\w+")
-_TABLE = re.compile(r"(trials_[fm](?:_common)?)(?:_mic2)?")
+_TRIAL_SET = re.compile(r"(\w+?)_trials_\w+")
+
+
+_RAW_TABLE = re.compile(r"(trials_[fm](?:_common)?)(?:_mic2)?")
+
 
 Available = dict[str, Path | tuple[Path, str]]
 """Trial sets by name: the folder, or of one that is to be cut the raw download's folder and the table of its trials."""
 
 
 @dataclass
-class Chosen:
+class ChosenFolders:
     """What is read: enrolment and trial folders by the name of the corpus half (``libri_dev``), and raw downloads that are cut."""
 
     enrolments: dict[str, Path] = field(default_factory=dict)
@@ -40,20 +43,20 @@ class Chosen:
     cuts: dict[str, kaldi.Cut] = field(default_factory=dict)
 
 
-def add(settings: DatasetSettings, root: Path, listing: Listing) -> None:
+def add_data_set(settings: DatasetSettings, root: Path, listing: Listing) -> None:
     """List the sets of a challenge's folder that are evaluated.
 
     Raises:
         DataError: it is no such folder, holds no original sets, or sets in the place of others; with the faults so far.
     """
     faults = listing.faults
-    found = _layout(settings, root, faults)
-    protocol = protocols.read(found.edition)
-    _say(found, settings.edition, listing)
-    available = _available(found)
-    names = _evaluated(settings, available, protocol, listing)
-    chosen = _chosen(found, available, names, faults)
-    check.structure(found, protocol, available, settings.sets, settings.protocol == "strict", listing)
+    found = _read_layout(settings, root, faults)
+    protocol = protocols.read_protocol(found.edition)
+    _note_layout(found, settings.edition, listing)
+    available = _list_available(found)
+    names = _choose_sets(settings, available, protocol, listing)
+    chosen = _choose_folders(found, available, names, faults)
+    protocols.check_structure(found, protocol, available, settings.sets, settings.protocol == "strict", listing)
     if not available:
         there = [name for name in found.sets if name in protocol]
         faults.add("no-sets", f"no set of trials is there; there are {few(there or list(found.sets))}", root)
@@ -66,28 +69,28 @@ def add(settings: DatasetSettings, root: Path, listing: Listing) -> None:
     places = [folder.parent for folder in found.sets.values()]
     starts = [found.root, found.data, *(one.parent for one in places), *places, root, root.parent, Path.cwd()]
     kaldi.add_sets(settings, root, listing, pairs, cuts=cuts, starts=[*starts, *(cut.folder for cut in cuts)])
-    check.counts(found, protocol, settings.protocol == "strict", listing)
+    protocols.check_counts(found, protocol, settings.protocol == "strict", listing)
     if faults.has("swapped"):
         faults.stop(root)
 
 
-def training(settings: DatasetSettings) -> str:
+def find_training_folder(settings: DatasetSettings) -> str:
     """The folder of the training set, where ``dataset.train`` is its name in a challenge's folder; else what was given.
 
     A folder of that name in the current directory is meant by ``./NAME``."""
     if settings.name != "vpc" or not settings.train:
         return settings.train
-    found = layout.look(Path(settings.root).expanduser().absolute(), settings.edition, originals(settings))
+    found = layout.read_layout(Path(settings.root).expanduser().absolute(), settings.edition, find_originals(settings))
     return str(found.sets[settings.train]) if found is not None and settings.train in found.sets else settings.train
 
 
-def needed_sets(settings: DatasetSettings, found: Layout) -> list[str]:
+def list_needed_sets(settings: DatasetSettings, found: Layout) -> list[str]:
     """The names of the sets that are enrolled and tried, which a copy has to hold."""
-    tried = _evaluated(settings, _available(found), protocols.read(found.edition), Listing())
+    tried = _choose_sets(settings, _list_available(found), protocols.read_protocol(found.edition), Listing())
     return [*dict.fromkeys(f"{name.rpartition('_trials_')[0]}_enrolls" for name in tried), *tried]
 
 
-def originals(settings: DatasetSettings) -> Path | None:
+def find_originals(settings: DatasetSettings) -> Path | None:
     """The folder ``dataset.originals``, if one is given."""
     return None if settings.originals is None else Path(settings.originals).expanduser().absolute()
 
@@ -95,14 +98,14 @@ def originals(settings: DatasetSettings) -> Path | None:
 # What lies there -----------------------------------------------------------------------------------------------------
 
 
-def _layout(settings: DatasetSettings, root: Path, faults: Faults) -> Layout:
-    given = originals(settings)
+def _read_layout(settings: DatasetSettings, root: Path, faults: Faults) -> Layout:
+    given = find_originals(settings)
     if given is not None and not given.is_dir():
         faults.add("root", f"there is no folder '{settings.originals}'", "dataset.originals")
         faults.stop("dataset.originals")
-    found = layout.look(root, settings.edition, given)
+    found = layout.read_layout(root, settings.edition, given)
     if found is None:
-        below = next((one for one in layout.folders_in(root) if layout.look(one) is not None), None)
+        below = next((one for one in layout.list_folders(root) if layout.read_layout(one) is not None), None)
         hint = f"; this one does: dataset.root={shlex.quote(str(below))}" if below is not None else ""
         faults.add("no-sets", f"the folder holds no set of a VoicePrivacy challenge{hint}", root)
         faults.stop(root)
@@ -116,7 +119,7 @@ def _layout(settings: DatasetSettings, root: Path, faults: Faults) -> Layout:
     return found
 
 
-def _say(found: Layout, asked: str, listing: Listing) -> None:
+def _note_layout(found: Layout, asked: str, listing: Listing) -> None:
     """Which edition it is, and what lies there beside the sets that are evaluated."""
     title = protocols.TITLES[found.edition]
     if found.edition != found.recognised or (asked != "auto" and not found.is_sure):
@@ -150,31 +153,31 @@ def _say(found: Layout, asked: str, listing: Listing) -> None:
 # What is evaluated ---------------------------------------------------------------------------------------------------
 
 
-def _available(found: Layout) -> Available:
+def _list_available(found: Layout) -> Available:
     """The trial sets that are there, and those that can be cut out of raw downloads."""
-    there: Available = {name: folder for name, folder in found.sets.items() if _TRIALS.fullmatch(name)}
+    there: Available = {name: folder for name, folder in found.sets.items() if _TRIAL_SET.fullmatch(name)}
     halves = {name.partition("_trials_")[0] for name in there}
     for half, folder in found.sets.items():
         if layout.is_raw(half) and half not in halves and f"{half}_enrolls" not in found.sets:
-            there |= {f"{half}_{name}": (folder, table) for name, table in _raw_lists(folder).items()}
+            there |= {f"{half}_{name}": (folder, table) for name, table in _find_raw_lists(folder).items()}
     return there
 
 
-def _raw_lists(folder: Path) -> dict[str, str]:
+def _find_raw_lists(folder: Path) -> dict[str, str]:
     """The tables of trials in a raw download by the set that each becomes; of VCTK those of the second microphone."""
     tables = {}
     for table in sorted(path.name for path in folder.iterdir()):
-        found = _TABLE.fullmatch(table)
+        found = _RAW_TABLE.fullmatch(table)
         if found:
             tables[found[1]] = table  # trials_f_mic2 comes after trials_f
     return tables
 
 
-def _evaluated(
+def _choose_sets(
     settings: DatasetSettings, available: Available, protocol: Mapping[str, Expected], listing: Listing
 ) -> list[str]:
     """The names of the trial sets that are evaluated: those of ``dataset.sets``, or all that are no part or union of others."""
-    wanted = kaldi.wanted_sets(settings)
+    wanted = kaldi_folders.wanted_sets(settings)
     beside = {name for name in available if _is_covered(name, available, protocol)}
     if wanted is None:
         if beside:
@@ -182,8 +185,8 @@ def _evaluated(
                 f"not evaluated beside the sets that they are unions or parts of: {', '.join(sorted(beside))}"
             )
         return [name for name in available if name not in beside]
-    corpus.unknown_sets(listing.faults, wanted, list(available), "dataset.sets")
-    corpus.chosen_sets(listing, wanted, [name for name in available if name not in beside or name in wanted])
+    listings.report_unknown_sets(listing.faults, wanted, list(available), "dataset.sets")
+    listings.note_chosen_sets(listing, wanted, [name for name in available if name not in beside or name in wanted])
     return [name for name in available if name in wanted]
 
 
@@ -199,9 +202,9 @@ def _is_covered(name: str, available: Available, protocol: Mapping[str, Expected
     return union != name and (union in available or f"{union}_f" in available)
 
 
-def _chosen(found: Layout, available: Available, names: list[str], faults: Faults) -> Chosen:
+def _choose_folders(found: Layout, available: Available, names: list[str], faults: Faults) -> ChosenFolders:
     """The folders that are read; a trial set without enrolment set or without its list is a fault."""
-    chosen = Chosen()
+    chosen = ChosenFolders()
     for name in names:
         half = name.rpartition("_trials_")[0] or name
         place = available[name]
@@ -215,7 +218,7 @@ def _chosen(found: Layout, available: Available, names: list[str], faults: Fault
         if enrolls is None:
             faults.add("missing-table", f"the trial set {name} has no enrolment set {half}_enrolls beside it", place)
             continue
-        swapped = check.swapped(enrolls, place)
+        swapped = protocols.describe_swap(enrolls, place)
         if swapped:
             faults.add("swapped", swapped, place)
         elif not (place / "trials").exists():

@@ -7,6 +7,7 @@ and ``exp`` below that), its ``data/``, or the tree of the Attacker Challenge, `
 from __future__ import annotations
 
 import difflib
+import os
 import re
 import shlex
 from collections import Counter
@@ -14,15 +15,22 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from pipeline import audio
 from pipeline.names import few
 
 EDITIONS = ("2020", "2022", "2024", "2026", "attacker")
+
+
 TRAINING = "train-clean-360"
+
+
 _CORPORA = ("libri", "vctk")
+
+
 _LANGUAGES = ("en", "es", "fr", "de", "ja", "cn")
 
 
-def _known() -> Iterator[str]:
+def _list_set_names() -> Iterator[str]:
     for part in ("dev", "test"):
         for corpus in _CORPORA:
             yield f"{corpus}_{part}"
@@ -36,14 +44,21 @@ def _known() -> Iterator[str]:
     yield from (f"{TRAINING}-asv", TRAINING)
 
 
-KNOWN = tuple(_known())
+SET_NAMES = tuple(_list_set_names())
 """Names of original sets, of any edition."""
 
+
 _OF_TRIALS = re.compile(r"_(enrolls|trials_\w+)$")
+
+
 _OWN_NAMES = {"libri360_anon": TRAINING, "libri360": TRAINING}
 """Other names of a set in the Attacker Challenge's tree."""
+
+
 _NEVER_A_SYSTEM = re.compile(r"_(enrolls|trials|asr|hires|sp|no_sil)(_|$)")
 """What behind the name of a set says that it is another set, or features of it, and no system."""
+
+
 _CHALLENGE = re.compile(r"(?:voice-?privacy(?:-challenge)?|vpc)[-_]?(20(?:20|22|24|26))", re.IGNORECASE)
 
 
@@ -95,7 +110,7 @@ def is_raw(name: str) -> bool:
 
 
 @dataclass(frozen=True)
-class _System:
+class _SuffixCopies:
     """The copies of one suffix in one folder; ``place`` is what the folder is called that holds their ``data``."""
 
     place: str
@@ -104,14 +119,14 @@ class _System:
 
 
 @dataclass
-class _Said:
+class _Remarks:
     """What is to be told of names."""
 
     notes: list[str] = field(default_factory=list)
     limits: list[str] = field(default_factory=list)
 
 
-def look(root: Path, edition: str = "auto", originals: Path | None = None) -> Layout | None:
+def read_layout(root: Path, edition: str = "auto", originals: Path | None = None) -> Layout | None:
     """The layout of a challenge's folder; None if it holds none of a challenge's sets.
 
     Args:
@@ -119,26 +134,26 @@ def look(root: Path, edition: str = "auto", originals: Path | None = None) -> La
         edition: ``auto``, or the edition that it is said to be.
         originals: where the original sets are, if they are not in ``root``: a folder of the same kinds.
     """
-    data, said = _data(root), _Said()
-    beside = folders_in(data) if data is not None else []
-    nested = _nested(root, data, said)
+    data, said = _find_data(root), _Remarks()
+    beside = list_folders(data) if data is not None else []
+    nested = _find_nested(root, data, said)
     if data is None and not nested:
         return None
     start = root if data is None else data.parent if data.name == "data" else data
-    sets = {one.name: one for one in beside if split(one.name)[0] == one.name}
+    sets = {one.name: one for one in beside if split_name(one.name)[0] == one.name}
     # A folder of copies alone is that of a system, whose names may be guessed at; beside originals nothing is.
-    systems = _plain(start.name, beside) if sets else _of_system(start.name, beside, said)
-    systems += [one for name, folders in nested.items() for one in _of_system(name, folders, said)]
-    if nested and not _evaluated(beside):
-        sets = {**_original(root), **sets}
-    copies, shared = _by_name(systems, said)
-    exp = _exp(root, data)
-    theirs = look(originals) if originals is not None else None
-    if not _evaluated(beside) and (nested or f"_{start.name}" in copies):
+    systems = _group_copies(start.name, beside) if sets else _group_system(start.name, beside, said)
+    systems += [one for name, folders in nested.items() for one in _group_system(name, folders, said)]
+    if nested and not _list_evaluated(beside):
+        sets = {**_find_nested_originals(root), **sets}
+    copies, shared = _name_copies(systems, said)
+    exp = _find_exp(root, data)
+    theirs = read_layout(originals) if originals is not None else None
+    if not _list_evaluated(beside) and (nested or f"_{start.name}" in copies):
         recognised, marks = "attacker", "systems in folders of their own, SYSTEM/data/SET_SYSTEM"
     else:
         recognised, marks = _recognise(root, start, exp, sets)
-        if not marks and theirs is not None and not _evaluated(beside):
+        if not marks and theirs is not None and not _list_evaluated(beside):
             recognised, marks = theirs.recognised, theirs.marks
     if theirs is not None:
         sets = {**theirs.sets, **sets}
@@ -157,9 +172,9 @@ def look(root: Path, edition: str = "auto", originals: Path | None = None) -> La
     )
 
 
-def split(folder: str) -> tuple[str, str]:
+def split_name(folder: str) -> tuple[str, str]:
     """The name of the original set and the suffix of a folder's name; ('', '') if it is called like no set of a challenge."""
-    for name in sorted(KNOWN, key=len, reverse=True):
+    for name in sorted(SET_NAMES, key=len, reverse=True):
         suffix = folder.removeprefix(name)
         if folder.startswith(name) and (not suffix or suffix.startswith("_")):
             return (name, suffix) if not _NEVER_A_SYSTEM.match(suffix) else ("", "")
@@ -169,20 +184,20 @@ def split(folder: str) -> tuple[str, str]:
 # Where ---------------------------------------------------------------------------------------------------------------
 
 
-def _data(root: Path) -> Path | None:
+def _find_data(root: Path) -> Path | None:
     """The first folder that holds a challenge's sets side by side."""
     for folder in (root / "data", root / "baseline" / "data", root):
-        if any(split(one.name)[0] for one in folders_in(folder)):
+        if any(split_name(one.name)[0] for one in list_folders(folder)):
             return folder
     return None
 
 
-def _exp(root: Path, data: Path | None) -> Path | None:
+def _find_exp(root: Path, data: Path | None) -> Path | None:
     beside = [data.parent / "exp", data / "exp"] if data is not None else [root / "exp"]
     return next((folder for folder in beside if folder.is_dir()), None)
 
 
-def folders_in(folder: Path) -> list[Path]:
+def list_folders(folder: Path) -> list[Path]:
     """The folders in a folder, by name; none if it cannot be listed."""
     try:
         return sorted(one for one in folder.iterdir() if one.is_dir() and not one.name.startswith("."))
@@ -190,25 +205,27 @@ def folders_in(folder: Path) -> list[Path]:
         return []
 
 
-def _evaluated(folders: Iterable[Path]) -> set[str]:
+def _list_evaluated(folders: Iterable[Path]) -> set[str]:
     """The folders that are called like original sets of enrolment or of trials, or like downloads that hold both."""
-    names = (one.name for one in folders if split(one.name)[0] == one.name)
+    names = (one.name for one in folders if split_name(one.name)[0] == one.name)
     return {name for name in names if _OF_TRIALS.search(name) or is_raw(name)}
 
 
-def _nested(root: Path, data: Path | None, said: _Said) -> dict[str, list[Path]]:
+def _find_nested(root: Path, data: Path | None, said: _Remarks) -> dict[str, list[Path]]:
     """The folders of ``ROOT/SYSTEM/data`` by system, where some are called like copies of a challenge's sets.
 
     Where the originals of all of them lie beside them it is a checkout of its own: nothing original may be taken for anonymised speech.
     """
     found: dict[str, list[Path]] = {}
     checkouts = {}
-    for system in folders_in(root):
-        folders = folders_in(system / "data") if system / "data" != data else []
-        copied = {name for name, suffix in (split(one.name) for one in folders) if suffix and _OF_TRIALS.search(name)}
-        if copied and copied <= _evaluated(folders):
-            checkouts[system] = few([one.name for one in folders if split(one.name)[1]])
-        elif any(suffix for _, suffix in (split(one.name) for one in folders)):
+    for system in list_folders(root):
+        folders = list_folders(system / "data") if system / "data" != data else []
+        copied = {
+            name for name, suffix in (split_name(one.name) for one in folders) if suffix and _OF_TRIALS.search(name)
+        }
+        if copied and copied <= _list_evaluated(folders):
+            checkouts[system] = few([one.name for one in folders if split_name(one.name)[1]])
+        elif any(suffix for _, suffix in (split_name(one.name) for one in folders)):
             found[system.name] = folders
     if found or data is not None:
         said.limits += [
@@ -219,44 +236,46 @@ def _nested(root: Path, data: Path | None, said: _Said) -> dict[str, list[Path]]
     return found
 
 
-def _original(root: Path) -> dict[str, Path]:
+def _find_nested_originals(root: Path) -> dict[str, Path]:
     """The sets of folders ``ROOT/ANY/data`` that hold originals alone."""
     found = {}
-    for place in folders_in(root):
-        folders = {split(one.name): one for one in folders_in(place / "data")}
+    for place in list_folders(root):
+        folders = {split_name(one.name): one for one in list_folders(place / "data")}
         if not any(suffix for _, suffix in folders):
             found.update({name: folder for (name, _), folder in folders.items() if name})
     return found
 
 
-def _plain(place: str, folders: Iterable[Path]) -> list[_System]:
+def _group_copies(place: str, folders: Iterable[Path]) -> list[_SuffixCopies]:
     """The copies beside originals, by their suffixes."""
     by_suffix: dict[str, dict[str, Path]] = {}
     for folder in folders:
-        name, suffix = split(folder.name)
+        name, suffix = split_name(folder.name)
         if suffix:
             by_suffix.setdefault(suffix, {})[name] = folder
-    return [_System(place, suffix, found) for suffix, found in by_suffix.items() if any(map(_OF_TRIALS.search, found))]
+    return [
+        _SuffixCopies(place, suffix, found) for suffix, found in by_suffix.items() if any(map(_OF_TRIALS.search, found))
+    ]
 
 
-def _of_system(place: str, folders: list[Path], said: _Said) -> list[_System]:
+def _group_system(place: str, folders: list[Path], said: _Remarks) -> list[_SuffixCopies]:
     """The copies in the folder of an Attacker Challenge's system: one system, or one for each suffix that names a set exactly.
 
     Its training set may be called otherwise, and a name may be misspelt: such a folder goes with the suffix that it ends in.
     """
-    systems = _plain(place, [one for one in folders if not is_raw(split(one.name)[0])])
+    systems = _group_copies(place, [one for one in folders if not is_raw(split_name(one.name)[0])])
     taken = {folder for one in systems for folder in one.found.values()}
     for folder in folders:
         if folder in taken:
             continue
         of = [one for one in systems if folder.name.endswith(one.suffix)] or systems
-        name = _meant(folder.name, of[0].suffix, of[0].found) if len(of) == 1 else ""
+        name = _guess_set(folder.name, of[0].suffix, of[0].found) if len(of) == 1 else ""
         if name:
             of[0] = replace(of[0], found={**of[0].found, name: folder})
             systems = [of[0] if one.suffix == of[0].suffix else one for one in systems]
             text = f"{place}: the folder {folder.name} is taken for {name}{of[0].suffix}"
             (said.notes if _OWN_NAMES.get(folder.name.removesuffix(of[0].suffix)) else said.limits).append(text)
-        elif split(folder.name)[0] == folder.name:
+        elif split_name(folder.name)[0] == folder.name:
             said.limits.append(f"{place}: the folder {folder.name} is called like an original set, and is passed over")
         else:
             text = f"{place}: the folder {folder.name} is called like no set of the challenge, and is passed over"
@@ -264,7 +283,7 @@ def _of_system(place: str, folders: list[Path], said: _Said) -> list[_System]:
     return systems
 
 
-def _by_name(systems: list[_System], said: _Said) -> tuple[dict[str, Mapping[str, Path]], dict[str, str]]:
+def _name_copies(systems: list[_SuffixCopies], said: _Remarks) -> tuple[dict[str, Mapping[str, Path]], dict[str, str]]:
     """The copies of each system by what it is called: its suffix, or its folder where several have that suffix; and theirs."""
     count = Counter(one.suffix for one in systems)
     copies: dict[str, Mapping[str, Path]] = {one.suffix: one.found for one in systems if count[one.suffix] == 1}
@@ -279,13 +298,13 @@ def _by_name(systems: list[_System], said: _Said) -> tuple[dict[str, Mapping[str
     return copies, shared
 
 
-def _meant(folder: str, suffix: str, found: Mapping[str, Path]) -> str:
+def _guess_set(folder: str, suffix: str, found: Mapping[str, Path]) -> str:
     """Which set a folder of another name is meant to be: one that has no folder yet; '' if that is not clear."""
     base = folder.removesuffix(suffix)
-    lacking = [name for name in KNOWN if name not in found and (name == TRAINING or name.startswith("libri_"))]
+    lacking = [name for name in SET_NAMES if name not in found and (name == TRAINING or name.startswith("libri_"))]
     if base in _OWN_NAMES:
         return _OWN_NAMES[base] if _OWN_NAMES[base] in lacking else ""
-    name = split(folder)[0]
+    name = split_name(folder)[0]
     if name and not is_raw(name):
         # Its suffix is another one than that of the other folders. (A misspelt libri_dev_trails_f begins like the download libri_dev,
         # which nobody anonymises.)
@@ -307,18 +326,18 @@ def _recognise(root: Path, start: Path, exp: Path | None, sets: Mapping[str, Pat
         return "2026", "exp/asv_ssl"
     vctk = [name for name in sets if name.startswith("vctk_")]
     if vctk or (exp is not None and (exp / "models" / "asv_eval").is_dir()):
-        edition, mark = _of_two(root, start, exp, sets)
+        edition, mark = _tell_2020_from_2022(root, start, exp, sets)
         both = f"the set {vctk[0]}" if vctk else "exp/models/asv_eval"
         return edition, f"{both}, {mark}" if mark else ""
     if exp is not None and (exp / "asv_orig").is_dir():
         return "2024", "exp/asv_orig"
-    named = _named(root)
+    named = _read_edition_name(root)
     if named:
         return named[0], f"the name of the folder {named[1]}"
     return "2024", ""
 
 
-def _of_two(root: Path, start: Path, exp: Path | None, sets: Mapping[str, Path]) -> tuple[str, str]:
+def _tell_2020_from_2022(root: Path, start: Path, exp: Path | None, sets: Mapping[str, Path]) -> tuple[str, str]:
     """2020 or 2022, whose sets are called alike: by their models, their training sets, their scripts, or the folder's name."""
     if exp is not None:
         models = exp / "models"
@@ -332,13 +351,13 @@ def _of_two(root: Path, start: Path, exp: Path | None, sets: Mapping[str, Path])
         return "2022", f"the set {TRAINING}-asv"
     if (start / "local" / "main_anonymization_train_data.sh").is_file():
         return "2022", "local/main_anonymization_train_data.sh"
-    named = _named(root)
+    named = _read_edition_name(root)
     if named and named[0] in ("2020", "2022"):
         return named[0], f"the name of the folder {named[1]}"
     return "2022", ""
 
 
-def _named(root: Path) -> tuple[str, str] | None:
+def _read_edition_name(root: Path) -> tuple[str, str] | None:
     """The edition that a checkout is called, here or up to two folders above."""
     path = root.absolute()
     for folder in (path, *path.parents[:2]):
@@ -346,3 +365,68 @@ def _named(root: Path) -> tuple[str, str] | None:
         if found:
             return found[1], folder.name
     return None
+
+
+PSEUDO_VOICE_LEVELS = {"2020": "speaker", "2022": "speaker"}
+"""Who has a pseudo-voice in the evaluation sets, by the edition's rules; in the others each utterance."""
+
+
+@dataclass(frozen=True)
+class FoundCopy:
+    """A copy of the sets as a system.
+
+    Attributes:
+        label: the suffix without its leading underscores, or the whole of it where that would be another's.
+        suffix: of the folders' names.
+        level: who has a pseudo-voice, by the edition's rule.
+        root: the folder that holds those of the sets.
+        folders: of the sets; empty where all are called after their sets and the suffix.
+        train_root: the anonymised training set; None where there is none.
+        sets: the folder of each set that it holds but for the training set.
+        called: what the copy is asked for by, where folders of several systems have its suffix; a model that is called after the
+            suffix alone is then nobody's.
+    """
+
+    label: str
+    suffix: str
+    level: str
+    root: Path
+    folders: Mapping[str, Path] = field(default_factory=dict)
+    train_root: Path | None = None
+    called: str = ""
+    sets: Mapping[str, Path] = field(default_factory=dict, compare=False)
+
+    def lacks(self, needed: Iterable[str]) -> list[str]:
+        """Those of some sets that it does not hold: there is no folder, or neither audio nor a ``wav.scp`` in it."""
+        return [name for name in needed if name not in self.sets or _is_empty(self.sets[name])]
+
+
+def _is_empty(folder: Path) -> bool:
+    files = (Path(name) for _, _, names in os.walk(folder) for name in names)
+    return not any(file.name == "wav.scp" or file.suffix.lower() in audio.EXTENSIONS for file in files)
+
+
+def list_copies(layout: Layout) -> dict[str, FoundCopy]:
+    """The copies of a layout by their labels, in the order of their suffixes."""
+    found: dict[str, FoundCopy] = {}
+    for name, places in sorted(layout.copies.items()):
+        suffix, called = layout.shared.get(name, name), name if name in layout.shared else ""
+        evaluated = {of: place for of, place in places.items() if not is_training_set(of)}
+        training = [place for of, place in sorted(places.items()) if is_training_set(of)]
+        if not evaluated:
+            continue
+        bare = name.lstrip("_")
+        label = bare if bare not in ("", "original", *found) else name
+        level = PSEUDO_VOICE_LEVELS.get(layout.edition, "utterance")
+        root = Path(os.path.commonpath([place.parent for place in evaluated.values()]))
+        plain = all(place == root / f"{of}{suffix}" for of, place in evaluated.items())
+        folders = {} if plain else evaluated
+        found[label] = FoundCopy(
+            label, suffix, level, root, folders, training[0] if training else None, called, evaluated
+        )
+    return found
+
+
+def is_training_set(name: str) -> bool:
+    """Whether a set of this name is one to train on."""
+    return name.startswith(TRAINING)

@@ -1,9 +1,4 @@
-"""Trained models in a challenge's folder: which checkpoint the edition's own code would take. Folders and a log are read, no weights.
-
-``exp/asv_orig`` (2026: ``exp/asv_ssl``) knows original speech, ``exp/asv_anonSUFFIX`` that of the copy SUFFIX. Of several checkpoints
-``CKPT+N`` VPC 2024 takes that of the highest N, and VPC 2026 that of the lowest valid loss in ``train_log.txt``. What else lies there,
-``hyperparams.yaml`` among it, may run code and is never opened.
-"""
+"""What a challenge's own run left in ``exp``: trained models, vectors and PLDA. Folders and a log are read, no weights."""
 
 from __future__ import annotations
 
@@ -12,12 +7,18 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from pipeline.datasets.vpc.layout import Layout
+from pipeline.datasets.vpc.layout import SET_NAMES, Layout, split_name
 from pipeline.files import read_regular
 
-FILES = ("embedding_model.ckpt", "embedding_model.safetensors")
+CHECKPOINT_FILES = ("embedding_model.ckpt", "embedding_model.safetensors")
+
+
 LOG = "train_log.txt"
+
+
 _EPOCH = re.compile(r"epoch: *(\d+)\b.*\bvalid loss: *([-+.\deE]+|nan|inf)")
+
+
 _LARGEST_LOG = 16 << 20
 
 
@@ -34,16 +35,16 @@ class Checkpoint:
     said: str
 
 
-def of_original(layout: Layout) -> Checkpoint | None:
+def choose_original_model(layout: Layout) -> Checkpoint | None:
     """The model that knows original speech."""
     names = ("asv_ssl", "asv_orig") if layout.edition == "2026" else ("asv_orig", "asv_ssl")
-    tried = [_chosen(layout, name) for name in names]
+    tried = [_choose_model(layout, name) for name in names]
     return next((one for one in tried if one is not None), None)
 
 
-def of_copy(layout: Layout, suffix: str) -> Checkpoint | None:
+def choose_copy_model(layout: Layout, suffix: str) -> Checkpoint | None:
     """The model that was trained on the anonymised speech of a suffix."""
-    return _chosen(layout, f"asv_anon{suffix}")
+    return _choose_model(layout, f"asv_anon{suffix}")
 
 
 def place(layout: Layout, name: str) -> Path:
@@ -51,7 +52,7 @@ def place(layout: Layout, name: str) -> Path:
     return (layout.exp if layout.exp is not None else layout.data.parent / "exp") / name
 
 
-def _chosen(layout: Layout, name: str) -> Checkpoint | None:
+def _choose_model(layout: Layout, name: str) -> Checkpoint | None:
     folder = place(layout, name)
     if not folder.is_dir():
         return None
@@ -69,7 +70,7 @@ def _chosen(layout: Layout, name: str) -> Checkpoint | None:
 
 
 def _holds(folder: Path) -> bool:
-    return any((folder / name).is_file() for name in FILES)
+    return any((folder / name).is_file() for name in CHECKPOINT_FILES)
 
 
 def _number(checkpoint: Path) -> tuple[int, str]:
@@ -84,7 +85,7 @@ def _lowest_loss(log: Path, checkpoints: list[Path]) -> tuple[Path | None, str]:
         text = read_regular(log, _LARGEST_LOG).decode("utf-8", "replace")
     except OSError:
         return None, ""
-    losses = {int(epoch): _loss(loss) for epoch, loss in _EPOCH.findall(text)}
+    losses = {int(epoch): _parse_loss(loss) for epoch, loss in _EPOCH.findall(text)}
     finite = {epoch: loss for epoch, loss in losses.items() if math.isfinite(loss)}
     by_epoch = {_number(one)[0]: one for one in checkpoints}
     there = [epoch for epoch in finite if epoch in by_epoch]
@@ -96,8 +97,85 @@ def _lowest_loss(log: Path, checkpoints: list[Path]) -> tuple[Path | None, str]:
     return by_epoch[best], f"the lowest valid loss, {finite[best]:g}, in {LOG}{lost}"
 
 
-def _loss(text: str) -> float:
+def _parse_loss(text: str) -> float:
     try:
         return float(text)
     except ValueError:
         return math.nan
+
+
+PLDA_FILES = ("plda", "mean.vec", "transform.mat")
+
+
+VECTOR_SETS = tuple(name for name in SET_NAMES if not name.endswith(("_all", "_asr")))
+"""Sets that speakers are verified on, or trained; the unions hold the same recordings once more."""
+
+
+def find_vectors(layout: Layout, suffix: str, model: str) -> list[Path]:
+    """The files with the vectors of all sets in one speech.
+
+    Args:
+        layout: of the folder.
+        suffix: of the copies whose vectors are meant; '' for original speech.
+        model: suffix of the copies that the extractor was trained on; '' for one that knows original speech.
+    """
+    kaldi = [
+        path
+        for folder in find_kaldi_folders(layout, model)
+        for path in _list_set_files(folder, "xvect_{}", suffix, "xvector.scp")
+    ]
+    return kaldi or _list_set_files(_name_embedding_folder(layout, model), "{}", suffix, "utt-level/speaker_vectors.pt")
+
+
+def find_plda(layout: Layout, model: str) -> Path | None:
+    """The folder with Kaldi's parameters of the back end that goes with an extractor."""
+    for folder in find_kaldi_folders(layout, model):
+        for place in (folder, *sorted(folder.glob("xvect_train*"))):
+            if all((place / name).is_file() for name in PLDA_FILES):
+                return place
+    return None
+
+
+def find_kaldi_folders(layout: Layout, model: str) -> list[Path]:
+    """The folders of Kaldi's extractor and what it made."""
+    if layout.exp is None:
+        return []
+    several = [layout.exp / "models" / name for name in _name_kaldi_models(model)]
+    return [
+        folder
+        for one in several
+        if one.is_dir()
+        for folder in (one, *sorted(one.glob("xvect_*")))
+        if _is_model_folder(folder)
+    ]
+
+
+def describe_search(layout: Layout, model: str) -> str:
+    """Where vectors were looked for."""
+    exp = layout.exp if layout.exp is not None else layout.data.parent / "exp"
+    deeper = ("", "xvect_*/") if model else ("xvect_*/",)
+    kaldi = " or ".join(
+        f"{exp}/models/{name}/{one}xvect_SET/xvector.scp" for name in _name_kaldi_models(model) for one in deeper
+    )
+    return (
+        f"{kaldi} and {exp}/{_name_embedding_folder(layout, model).relative_to(exp)}/SET/utt-level/speaker_vectors.pt"
+    )
+
+
+def _is_model_folder(folder: Path) -> bool:
+    """Whether it is a folder that may hold a model, and not the vectors of a set."""
+    return folder.is_dir() and not split_name(folder.name.removeprefix("xvect_"))[0]
+
+
+def _name_kaldi_models(model: str) -> tuple[str, ...]:
+    return (f"user_asv_eval{model}", f"asv_eval{model}") if model else ("asv_eval",)
+
+
+def _name_embedding_folder(layout: Layout, model: str) -> Path:
+    exp = layout.exp if layout.exp is not None else layout.data.parent / "exp"
+    return exp / (f"asv_anon{model}" if model else "asv_orig") / "cosine_out" / "emb_xvect"
+
+
+def _list_set_files(folder: Path, form: str, suffix: str, name: str) -> list[Path]:
+    paths = [folder / form.format(f"{one}{suffix}") / name for one in VECTOR_SETS]
+    return [path for path in paths if path.is_file()]

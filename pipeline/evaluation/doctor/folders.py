@@ -21,7 +21,7 @@ GB = 1e9
 LEAST_STORE, LEAST_MODELS = 5 * GB, 1 * GB
 LEAST_FILES = 10_000
 CLOCK_SECONDS = 2.0
-"""More than this, and what was just written seems to be of another time (see datasets/looking.py)."""
+"""More than this, and what was just written seems to be of another time (see datasets/parallel.py)."""
 
 _NETWORK = "a network file system: what one host writes, others see within a minute; a run stops while its server does not answer"
 _PARALLEL = "a parallel file system: fast for large files, slow for the many small ones of a store"

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from pipeline.datasets import kaldi
+from pipeline.datasets import kaldi_folders
 from pipeline.datasets.settings import DatasetSettings
 from pipeline.errors import ModelMissing, PipelineError
 from pipeline.evaluation import discovery
@@ -102,7 +102,7 @@ def _root(dataset: DatasetSettings) -> Iterator[Finding]:
         layout = discovery.layout_of(dataset)
         recognised = layout.recognised or layout.edition
         yield ok("data", f"dataset.root: {folder}, a challenge's folder ({recognised}) with {len(layout.sets)} sets")
-    elif dataset.name == "kaldi" and not kaldi.holds_sets(folder):
+    elif dataset.name == "kaldi" and not kaldi_folders.holds_sets(folder):
         remedy = (
             "dataset.root=DIR, the folder of the sets; or say what it is: dataset=folders, librispeech, vpc or scores"
         )

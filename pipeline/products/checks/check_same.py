@@ -7,7 +7,7 @@ from dataclasses import asdict, replace
 
 import pandas as pd
 
-from pipeline.datasets import sameness
+from pipeline.datasets import resemblance
 from pipeline.datasets.resemblance import Resemblance
 from pipeline.engine.task import Work
 from pipeline.errors import DataError
@@ -18,7 +18,7 @@ VERSION = "sameness check 2"
 
 def run(work: Work) -> None:
     """Write which of the system's recordings of the originals ``listed`` hold one sound
-    (:class:`pipeline.datasets.sameness.Sameness`). It stays in the store: a run that finds everything done reads no audio for it.
+    (:class:`pipeline.datasets.resemblance.IdenticalAudio`). It stays in the store: a run that finds everything done reads no audio for it.
 
     Raises:
         DataError: the program left all recordings as they were, or writes a wrong sampling rate.
@@ -26,7 +26,7 @@ def run(work: Work) -> None:
     listed: pd.DataFrame = work.input("listed")
     theirs = manifest.matching(manifest.rows_of(work.input("audio")), listed)
     originals, rows = listed.to_dict("records"), theirs.to_dict("records")
-    same = sameness.find(originals, rows)
+    same = resemblance.find_identical(originals, rows)
     if "parameter_correlation" in theirs:
         beside = Resemblance(originals, rows, theirs["parameter_correlation"].tolist())
         for _, what in beside.faults():

@@ -9,7 +9,7 @@ from typing import Any
 
 import pandas as pd
 
-from pipeline.datasets.sameness import Sameness
+from pipeline.datasets.resemblance import IdenticalAudio
 from pipeline.engine.outcome import Outcome
 from pipeline.engine.task import Ref
 from pipeline.metrics.treatment import Treatment
@@ -73,7 +73,7 @@ def same(heard: Heard, outcome: Outcome, rows: pd.DataFrame) -> Iterator[Known]:
     """What is found of systems that were run here and gave one recording for several, or the original."""
     dataset = str(rows["dataset"].iloc[0]) if len(rows) else ""
     for system, ref in heard.same.items():
-        found = Sameness.of_record(records.read(outcome.artefact(ref).folder))
+        found = IdenticalAudio.of_record(records.read(outcome.artefact(ref).folder))
         whose = {"dataset": dataset, "system": system}
         yield from ((whose, finding) for finding in diagnostics.same_audio(system, found))
 

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from scipy.special import ndtri
 
-from pipeline.datasets.sameness import Sameness
+from pipeline.datasets.resemblance import IdenticalAudio
 from pipeline.metrics.treatment import Treatment
 from pipeline.tables.checks import Finding
 
@@ -401,7 +401,7 @@ def digital_silence(
     return Finding("digital_silence", share, "fraction", sentence, True)
 
 
-def same_audio(system: str, same: Sameness) -> Iterator[Finding]:
+def same_audio(system: str, same: IdenticalAudio) -> Iterator[Finding]:
     """Recordings of a system that hold one sound where the originals hold several, or are no anonymised speech; nothing if there are
     none.
 

@@ -138,7 +138,7 @@ def ranks(plan: Plan) -> None:
     for name, family in plan.families("ranks"):
         inputs = family.component.inputs(family.settings)
         for pool in _pools(plan, name, inputs):
-            halves = srd.halves(pool.rows, inputs.seed, inputs.unit, inputs.seconds, inputs.apart)
+            halves = srd.make_halves(pool.rows, inputs.seed, inputs.unit, inputs.seconds, inputs.apart)
             if halves.left_out:
                 plan.graph.limits.append(
                     f"{name} of {pool.name} stands on {halves.references['speaker'].nunique()} speakers: "

@@ -14,8 +14,7 @@ from pipeline.engine.task import Work
 from pipeline.errors import DataError
 from pipeline.metrics.cllr import cllr_min
 from pipeline.metrics.detection import eer
-from pipeline.protocol.held_out import held_out
-from pipeline.protocol.held_out_pairs import HeldOutPairs, pairs
+from pipeline.protocol.held_out import HeldOutPairs, hold_out_speakers, pair_held_out
 from pipeline.stages.backends import compute
 from pipeline.tables import records
 
@@ -43,8 +42,8 @@ def run(backend: type[Backend], settings: ComponentSettings, within_session: boo
     several = [one.usable() for one in compute.draws(work)]
     sexes: dict[str, str] = work.input("sexes")
     first = several[0]
-    held = held_out(sexes, sexes)
-    compared = pairs(first.ids, first.speakers, held, sexes)
+    held = hold_out_speakers(sexes, sexes)
+    compared = pair_held_out(first.ids, first.speakers, held, sexes)
     reason = _unmeasurable(compared)
     scores = np.zeros(0)
     if not reason:
@@ -52,7 +51,7 @@ def run(backend: type[Backend], settings: ComponentSettings, within_session: boo
             scores = _scores(backend, settings, within_session, several, held, compared, work)
         except DataError as error:
             reason = f"the back end cannot learn from the other speakers: {error.what}"
-    listed = compared if not reason else pairs((), (), ())
+    listed = compared if not reason else pair_held_out((), (), ())
     ids = np.array([first.ids[row] for row in listed.rows], dtype=object)
     table = pd.DataFrame(
         {

@@ -9,8 +9,7 @@ import numpy as np
 
 from pipeline.contracts import Backend, Choice, ComponentSettings, Vectors
 from pipeline.engine.task import Artefact, Work
-from pipeline.protocol.held_out import held_out
-from pipeline.protocol.held_out_pairs import pairs
+from pipeline.protocol.held_out import hold_out_speakers, pair_held_out
 
 VERSION = "back end fit 3"
 RECORD = "fit.json"
@@ -37,8 +36,8 @@ def run(backend: type[Backend], settings: ComponentSettings, within_session: boo
 
 def _choice(several: list[Vectors], speakers: list[str], sexes: dict[str, str]) -> Choice:
     """What to choose by: the pairs that the check on held-out speakers compares; ``speakers`` [n] are those of all draws."""
-    held = held_out(sexes, sexes)
-    return pairs(several[0].ids, several[0].speakers, held, sexes).choice(speakers, held)
+    held = hold_out_speakers(sexes, sexes)
+    return pair_held_out(several[0].ids, several[0].speakers, held, sexes).choice(speakers, held)
 
 
 def draws(work: Work, name: str = "vectors") -> list[Vectors]:

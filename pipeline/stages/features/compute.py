@@ -15,8 +15,8 @@ from pipeline import audio
 from pipeline.contracts import ComponentSettings, Extractor, Feature
 from pipeline.engine.task import Artefact, Name, Work
 from pipeline.nets import memory
-from pipeline.protocol.cuts import Cut, Recording, Want, Whole, want
-from pipeline.protocol.shards import runs
+from pipeline.protocol.cuts import Cut, Recording, Want, Whole, describe_want
+from pipeline.protocol.shards import group_runs
 from pipeline.stages.component_cache import loaded
 from pipeline.tables import manifest, records, vectors
 
@@ -63,7 +63,7 @@ def run(specs: Mapping[Name, ExtractorSpec], cut: Cut, device: str, threads: int
     if not cut.joins:
         rows = rows.drop_duplicates("sha256").sort_values("sha256", kind="stable")
     extractors = {name: load(specs[name], work, name, device, threads) for name in work.missing}
-    wants = [want(extractor) for extractor in extractors.values()]
+    wants = [describe_want(extractor) for extractor in extractors.values()]
     features: dict[Name, list[Feature]] = {name: [] for name in extractors}
     silence: list[float] = []
     for chunk in decoded(chunks(rows, cut, device), cut, wants, threads):
@@ -84,7 +84,7 @@ def run(specs: Mapping[Name, ExtractorSpec], cut: Cut, device: str, threads: int
 
 def digital_silence(recording: Recording) -> float:
     """Milliseconds of exact zeros at both ends of a recording together; 0 where neither end has enough of them to count."""
-    ends = audio.zeros_at_ends(recording.wave)
+    ends = audio.count_zeros_at_ends(recording.wave)
     padded = [1000 * samples / recording.rate for samples in ends]
     return round(sum(padded), 3) if max(padded) >= audio.DIGITAL_SILENCE_MS else 0.0
 
@@ -103,7 +103,9 @@ def chunks(rows: pd.DataFrame, cut: Cut, device: str) -> list[list[File]]:
     files = [File(Path(path), str(sha)) for path, sha in zip(rows["path"], rows["sha256"])]
     if cut.joins:
         return [files]
-    return [files[run] for run in runs(rows["samples"] / rows["sample_rate"], CHUNK_SECONDS[device.split(":")[0]])]
+    return [
+        files[run] for run in group_runs(rows["samples"] / rows["sample_rate"], CHUNK_SECONDS[device.split(":")[0]])
+    ]
 
 
 def decoded(files: Sequence[list[File]], cut: Cut, wants: Iterable[Want], threads: int) -> Iterator[list[Recording]]:

@@ -16,7 +16,7 @@ from pipeline import audio
 from pipeline.contracts import Anonymised, Anonymiser, ComponentSettings, Utterance
 from pipeline.engine.task import Work
 from pipeline.files import file_digest, name_of
-from pipeline.protocol.shards import runs
+from pipeline.protocol.shards import group_runs
 from pipeline.stages.component_cache import loaded
 from pipeline.tables import manifest
 
@@ -95,7 +95,7 @@ def _together(
 
 def _chunks(lines: Sequence[Line], samples: int) -> list[Sequence[Line]]:
     """Lines in order, in chunks of at most so many samples, or of one line."""
-    return [lines[run] for run in runs((line.samples for line in lines), samples)]
+    return [lines[run] for run in group_runs((line.samples for line in lines), samples)]
 
 
 def _utterance(line: Line) -> Utterance:

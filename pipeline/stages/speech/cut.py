@@ -12,7 +12,7 @@ import pandas as pd
 from pipeline import audio
 from pipeline.engine.task import Work
 from pipeline.files import file_digest, name_of
-from pipeline.protocol.cuts import Pieces, piece_of, place_of
+from pipeline.protocol.cuts import Pieces, name_piece, position_of_piece
 from pipeline.tables import manifest
 
 VERSION = "cutting 3"
@@ -25,7 +25,7 @@ def run(cut: Pieces, threads: int, work: Work) -> None:
     with ThreadPoolExecutor(threads) as pool:
         made = [row for several in pool.map(lambda row: _pieces(row, cut, folder, work), rows) for row in several]
     table = pd.DataFrame(made)
-    table["position"] = [place_of(name) for name in table["utterance"]]
+    table["position"] = [position_of_piece(name) for name in table["utterance"]]
     table[manifest.COLUMNS].to_parquet(folder / manifest.FILE, index=False)
 
 
@@ -34,7 +34,7 @@ def _pieces(row: dict[str, Any], cut: Pieces, folder: Path, work: Work) -> list[
     (count,) = cut.counts(pd.DataFrame([row]))
     made = []
     for number, piece in enumerate(np.array_split(wave, count)):
-        name = piece_of(row["utterance"], number)
+        name = name_piece(row["utterance"], number)
         path = Path("wav") / name_of(row["set"]) / f"{name_of(name)}.wav"
         (folder / path).parent.mkdir(parents=True, exist_ok=True)
         audio.write(folder / path, piece, rate, "FLOAT")

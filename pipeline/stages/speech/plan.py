@@ -10,14 +10,14 @@ from dataclasses import dataclass, field, replace
 import pandas as pd
 
 from pipeline.contracts import Anonymiser
-from pipeline.datasets import external, prepare
-from pipeline.datasets.known import KnownFiles
+from pipeline.datasets import external_copy, prepare
+from pipeline.datasets.audio_cache import AudioCache
 from pipeline.datasets.prepare import Prepared
 from pipeline.engine.task import Artefact, Given, Input, Ref, Resources, Task
 from pipeline.errors import DataError
 from pipeline.protocol.attackers import AttackerSettings
 from pipeline.protocol.cuts import Pieces, cut_rows
-from pipeline.protocol.shards import shards
+from pipeline.protocol.shards import split_shards
 from pipeline.seeds import digest
 from pipeline.stages import selections
 from pipeline.stages.keys import SpeechKey, TrainingKey
@@ -172,7 +172,7 @@ def prepared(
     evaluation: Evaluation,
     made: Sequence[Artefact],
     machine: Machine,
-    known: KnownFiles,
+    known: AudioCache,
     training_alone: bool = False,
 ) -> Prepared:
     """The data set, read and checked, with the audio of external systems; or the training set ``dataset.train`` alone.
@@ -188,12 +188,12 @@ def prepared(
         DataError: all faults of the data set and of all external systems at once.
         Damaged: the artefacts were read, and are not what was put into the store.
     """
-    copies: dict[SpeechKey, external.Copy] = {}
+    copies: dict[SpeechKey, external_copy.Copy] = {}
     for label, system in evaluation.systems.items():
         found = system.component.copies(system.settings)
         if found is None:
             continue
-        copy = external.Copy.of(found, label)
+        copy = external_copy.Copy.of(found, label)
         if not training_alone:
             copies[SpeechKey(label)] = copy
             if found.second_root:
@@ -204,7 +204,7 @@ def prepared(
     # Only listed here: what is decoded later is checked then, by the digests that are known.
     rendered = made[0].place if made else None
     try:
-        data = prepare.run(
+        data = prepare.prepare_data(
             evaluation.dataset,
             rendered,
             copies,
@@ -310,7 +310,7 @@ class Originals:
     @functools.cached_property
     def parts(self) -> Parts:
         """The rows in shards, for systems that are run here."""
-        return Parts.of([Part(part, seconds(part)) for part in shards(self.rows)], self.rows[:0])
+        return Parts.of([Part(part, seconds(part)) for part in split_shards(self.rows)], self.rows[:0])
 
 
 def _drawn(system: Chosen[Anonymiser], level: str, count: int) -> tuple[str, list[Chosen[Anonymiser]]]:
@@ -409,7 +409,7 @@ class SpeechSets:
     def _pieces(self, rows: pd.DataFrame) -> tuple[Parts, tuple[Task, ...]]:
         """Pieces of recordings, a shard a task."""
         tasks, parts = [], []
-        several = shards(rows)
+        several = split_shards(rows)
         for number, part in enumerate(several, 1):
             task = Task(
                 name="cut",
@@ -443,7 +443,7 @@ class SpeechSets:
         return self._given(key, shown, listed, Listing(manifest.matching(there, listed)))
 
     def _given(self, key: SpeechKey, level: str, listed: pd.DataFrame, listing: Listing) -> SpeechSet:
-        parts = shards(listing.rows)
+        parts = split_shards(listing.rows)
         audio = tuple(selections.rows(part) for part in parts)
         return SpeechSet(key, level, audio, tuple(map(seconds, parts)), listed, listing)
 

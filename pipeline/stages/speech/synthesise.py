@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pipeline.datasets import rendered
+from pipeline.datasets import synthetic
 from pipeline.datasets.settings import DatasetSettings
 from pipeline.engine.task import Work
 
@@ -12,4 +12,4 @@ READS = ("seed", "speakers", "train_speakers", "utterances", "seconds")
 
 def run(settings: DatasetSettings, work: Work) -> None:
     """Write the wav files of the training and evaluation speakers."""
-    rendered.write(settings, work.folder())
+    synthetic.render_speech(settings, work.folder())

@@ -7,7 +7,7 @@ import pandas as pd
 from pipeline.contracts import Preparation
 from pipeline.engine.task import Work
 from pipeline.nets import waveforms
-from pipeline.protocol.cuts import recording_of
+from pipeline.protocol.cuts import name_recording
 from pipeline.tables import manifest
 
 VERSION = "packing 2"
@@ -30,5 +30,5 @@ def run(draws: int, others: int, preparation: Preparation, threads: int, work: W
             parts.append(part)
     rows = pd.concat(parts, ignore_index=True)
     rows["sex"] = rows["speaker"].map(sexes).fillna("u")
-    rows["recording"] = rows["utterance"].map(recording_of)
+    rows["recording"] = rows["utterance"].map(name_recording)
     waveforms.write(work.folder(), rows, threads, work.advance, preparation)

@@ -13,7 +13,7 @@ from pipeline.nets.embedding import unusable
 from pipeline.nets.excerpts import at_speed, middle
 from pipeline.nets.training import rounds
 from pipeline.nets.waveforms import RATE, Waveforms
-from pipeline.protocol.held_out import FEWEST, held_out
+from pipeline.protocol.held_out import FEWEST, hold_out_speakers
 from pipeline.seeds import generator
 
 VERSION = "finetune pieces 1"
@@ -91,7 +91,7 @@ def split(audio: Waveforms) -> tuple[list[int], list[int]]:
             cause="one in five is held out, to choose by",
             remedy="take a larger training set, or attackers that are not trained on the system's speech",
         )
-    out = held_out(own, sexes(audio))
+    out = hold_out_speakers(own, sexes(audio))
     trained = [item for item, speaker in enumerate(audio.speakers) if speaker not in out]
     verified = [
         item

@@ -13,12 +13,12 @@ from pathlib import Path
 import pandas as pd
 import pyarrow as pa
 
-from pipeline.datasets import readers
-from pipeline.datasets.scores import files, folders, joins, tables
-from pipeline.datasets.scores.files import Table
-from pipeline.datasets.scores.folders import ScoreFile
-from pipeline.datasets.scores.joins import Matched
-from pipeline.datasets.scores.layout import is_number
+from pipeline.datasets import corpus
+from pipeline.datasets.scores import discovery, joins, score_table
+from pipeline.datasets.scores.columns import is_number
+from pipeline.datasets.scores.discovery import ScoreFile
+from pipeline.datasets.scores.joins import MatchedTrials
+from pipeline.datasets.scores.score_table import Table
 from pipeline.datasets.settings import DatasetSettings
 from pipeline.errors import DataError, Fault
 from pipeline.faults import Faults
@@ -29,8 +29,11 @@ from pipeline.protocol.trials import TrialSet
 from pipeline.seeds import digest
 from pipeline.tables import text
 
-WORDS = joins.Words("a list by dataset.trials=DIR", "dataset.utt2spk=FILE", "what refuses them")
+WORDS = joins.SettingNames("a list by dataset.trials=DIR", "dataset.utt2spk=FILE", "what refuses them")
+
+
 POOLED = "pooled"
+
 
 _OF_A_SEX = re.compile(r"(?P<stem>.+)_trials_(?P<sex>[fm])(?P<rest>_.+)?")
 
@@ -72,7 +75,7 @@ class Given:
     limits: tuple[str, ...]
 
 
-def read(settings: DatasetSettings) -> Given:
+def read_score_sets(settings: DatasetSettings) -> Given:
     """Find, join and check score files.
 
     Raises:
@@ -102,26 +105,28 @@ def read(settings: DatasetSettings) -> Given:
 # Files ---------------------------------------------------------------------------------------------------------------
 
 
-def _found(settings: DatasetSettings, root: Path, faults: Faults) -> folders.Found:
+def _found(settings: DatasetSettings, root: Path, faults: Faults) -> discovery.ScoreFolder:
     """The score files, those of the sets that are asked for, each attack once."""
     if not settings.root or not root.exists():
         faults.add("root", f"there is no folder '{settings.root}'", "dataset.root")
-        return folders.Found(())
-    table = root if root.is_file() else root / tables.FILE
+        return discovery.ScoreFolder(())
+    table = root if root.is_file() else root / discovery.LIST_NAME
     try:
         found = (
-            tables.read(table, faults, settings.follow_links)
+            discovery.read_score_list(table, faults, settings.follow_links)
             if table.is_file()
-            else folders.look(root, settings.results or "")
+            else discovery.find_score_files(root, settings.results or "")
         )
-    except folders.Ambiguous as error:
+    except discovery.Ambiguous as error:
         faults.add("results", str(error), root)
-        return folders.Found(())
+        return discovery.ScoreFolder(())
     for path, why in found.unknown:
         faults.add("score-files", why, path)
     if not found.files and not faults.found:
         faults.add(
-            "score-files", f"no file is called {' or '.join(folders.SCORES)}, and there is no {tables.FILE}", root
+            "score-files",
+            f"no file is called {' or '.join(discovery.SCORE_NAMES)}, and there is no {discovery.LIST_NAME}",
+            root,
         )
     for one in found.files:
         if not one.path.is_file():
@@ -143,8 +148,12 @@ def _unused(settings: DatasetSettings, root: Path, found: Sequence[ScoreFile], i
     for pattern in patterns:
         if not any(fnmatchcase(name, pattern) for name in names):
             faults.add("unused", f"no score file is called {pattern}; there are {few(names)}", "dataset.distances")
-    if settings.results and (is_table or not any(folders.is_of(one.path, settings.results) for one in found)):
-        why = f"{tables.FILE} says which files are read" if is_table else "no score file lies in a folder results-…"
+    if settings.results and (is_table or not any(discovery.is_of_result(one.path, settings.results) for one in found)):
+        why = (
+            f"{discovery.LIST_NAME} says which files are read"
+            if is_table
+            else "no score file lies in a folder results-…"
+        )
         faults.add("unused", f"{settings.results} chooses nothing: {why}", "dataset.results")
 
 
@@ -208,8 +217,8 @@ def _list_of(subset: str, places: Iterable[Path]) -> Path | None:
 def _has_labels(path: Path) -> bool:
     """Whether a file of scores has a column of labels beside the scores; what is wrong with the file is found later."""
     try:
-        found = files.read(path, files.TRIALS).columns["label"]
-        held = files.read(path, files.SCORES)
+        found = score_table.read_table(path, score_table.TRIALS).columns["label"]
+        held = score_table.read_table(path, score_table.SCORES)
     except DataError:
         return False
     words = found.unify_dictionaries().chunk(0).dictionary.to_pylist() if found.num_chunks else []
@@ -247,7 +256,9 @@ def _joined(
             errors.append((one, error))
             continue
         sets.append(_score_set(one, matched))
-        same = readers.same_readers(sets[-1].table[["model", "utterance", "target"]].itertuples(index=False, name=None))
+        same = corpus.find_same_readers(
+            sets[-1].table[["model", "utterance", "target"]].itertuples(index=False, name=None)
+        )
         if same:
             limits.append(
                 f"{one.subset}: {len(same)} non-target trials compare recordings of one reader by their ids, e.g. {' '.join(same[0])}: "
@@ -268,19 +279,19 @@ def _joined(
 
 def _match(
     settings: DatasetSettings, one: ScoreFile, asked: Path | None, distance: bool, notes: list[str]
-) -> tuple[Matched, str]:
+) -> tuple[MatchedTrials, str]:
     """A file joined to its trials, and where its labels come from, if that is to be said."""
-    scores, source = joins.read(one.path, files.SCORES, notes.append), ""
+    scores, source = joins.read_noted(one.path, score_table.SCORES, notes.append), ""
     known: Table | None
     speakers = Path(settings.utt2spk).expanduser() if settings.utt2spk else None
     if settings.labels == "ids":
         wanted, known, source = _by_ids(scores)
     else:
-        wanted = joins.read(asked or one.path, files.TRIALS, notes.append)
+        wanted = joins.read_noted(asked or one.path, score_table.TRIALS, notes.append)
         beside = asked.parent / "utt2spk" if asked is not None else None
         speakers = speakers or (beside if beside is not None and beside.is_file() else None)
-        known = joins.read(speakers, files.SPEAKERS, notes.append) if speakers is not None else None
-    matched = joins.matched(
+        known = joins.read_noted(speakers, score_table.SPEAKERS, notes.append) if speakers is not None else None
+    matched = joins.match_tables(
         wanted, [scores], known, distance=[distance], note=notes.append, tell=notes.append, words=WORDS
     )
     return matched, source
@@ -311,7 +322,7 @@ def _by_ids(scores: Table) -> tuple[Table, Table | None, str]:
         )
     speakers = {name: starts[-1] for name, starts in prefixes.items() if starts}
     targets = ["target" if speakers.get(name) == model else "nontarget" for model, name in zip(enrolled, tried)]
-    columns = dict(zip(files.TRIALS, (scores.columns["enroll_id"], scores.columns["trial_id"], _coded(targets))))
+    columns = dict(zip(score_table.TRIALS, (scores.columns["enroll_id"], scores.columns["trial_id"], _coded(targets))))
     depths = {len(_beginnings(model)) for model in models}
     for name in prefixes.keys() - speakers.keys() if len(depths) == 1 else ():
         speakers[name] = _beginnings(name)[: min(depths)][-1]
@@ -337,7 +348,7 @@ def _coded(texts: Sequence[str]) -> pa.ChunkedArray:
     return pa.chunked_array([pa.array(texts, pa.string()).dictionary_encode()])
 
 
-def _score_set(one: ScoreFile, matched: Matched) -> ScoreSet:
+def _score_set(one: ScoreFile, matched: MatchedTrials) -> ScoreSet:
     joined, names = matched.joined, matched.names
     models, utterances = names.of(matched.models), names.of(matched.utterances)
     if joined.enrolled is not None and joined.spoken is not None:
@@ -435,7 +446,7 @@ def _said(order: ClassOrder) -> str:
 
 def _trial_set(one: ScoreSet) -> TrialSet:
     rows = one.table[["model", "utterance", "target"]].itertuples(index=False, name=None)
-    return trials.make(one.of.subset, one.of.enrolment, [], rows, len(one.table))
+    return trials.make_trial_set(one.of.subset, one.of.enrolment, [], rows, len(one.table))
 
 
 def _trial_sets(sets: Sequence[ScoreSet], where: str) -> dict[str, TrialSet]:

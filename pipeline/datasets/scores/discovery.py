@@ -9,34 +9,64 @@ ASV_eval^anon. The Attacker Challenge: such a folder for each system. The root m
 
 from __future__ import annotations
 
+import csv
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from pipeline.datasets.listings import Fence
+from pipeline.datasets.scores.columns import INDEX
+from pipeline.faults import Faults
 from pipeline.names import few
+from pipeline.tables import text
 
-SCORES = ("scores", "scores.txt")
+SCORE_NAMES = ("scores", "scores.txt")
+
+
 SSL = "asv_ssl"
 """What tables call the extractor of VPC 2026, whichever speech it was trained on."""
+
+
 ORIGINAL, UNPROTECTED = "original", "unprotected"
+
+
 IGNORANT, LAZY, SEMI = "ignorant", "lazy_informed", "semi_informed"
+
+
 CONDITIONS = {UNPROTECTED: "OO", IGNORANT: "OP", LAZY: "PP", SEMI: "PP"}
 """What the usual attackers enrol against what they try."""
 
-_PASSED = {"wav", "corpora", "data", "emb_xvect", "spk-level", "utt-level"}
+
+_FOLDERS_PASSED = {"wav", "corpora", "data", "emb_xvect", "spk-level", "utt-level"}
+
+
 _DEEPEST = 8
+
+
 _ENROLMENT = re.compile(r"(?P<stem>.+?)_enrolls(?P<mic>_mic\d)?(?P<suffix>_.+)?")
+
+
 _TRIALS = re.compile(
     r"(?P<stem>.+?)_trials(_(f|m|mixed)(?=_|$))?(_(common|all)(?=_|$))?(_mic\d(?=_|$))?(?P<suffix>_.+)?"
 )
+
+
 _MODEL = re.compile(r"asv_(orig|ssl|anon(?P<suffix>_.+)?)")
+
+
 _RESULTS = re.compile(r"results[-.].+")
+
+
 _OF_RESULTS = re.compile(r"results\.(orig|anon)_.+|results-.+\.(orig|anon)")
 """Folders of results whose names say what the extractor was trained on."""
+
+
 _OLD = re.compile(r"ASV(_eval)?([_^](?P<known>orig|anon))?-")
 """What comes before the names of the sets in 2020 and 2022; ``ASV_anon-`` and ``ASV_eval^anon-`` say what the extractor knows."""
+
+
 _DATE = re.compile(r"results-\d{4}-\d\d-\d\d(-\d\d){0,3}")
 
 
@@ -71,7 +101,7 @@ class ScoreFile:
 
 
 @dataclass(frozen=True)
-class Found:
+class ScoreFolder:
     """What a folder holds.
 
     Attributes:
@@ -88,7 +118,7 @@ class Found:
 
 
 @dataclass(frozen=True)
-class _Names:
+class SetNames:
     """The name of a folder of scores, taken apart."""
 
     enrolment: str
@@ -98,7 +128,7 @@ class _Names:
 
 
 @dataclass(frozen=True)
-class _Known:
+class _TrainedOn:
     """The speech on which an extractor of 2020 or 2022 was trained: ``orig`` or ``anon``; '' is in doubt, and taken for ``orig``."""
 
     speech: str
@@ -109,7 +139,7 @@ class Ambiguous(Exception):
     """Several folders of results, and which is meant cannot be told: the message says which."""
 
 
-def look(root: Path, results: str = "") -> Found:
+def find_score_files(root: Path, results: str = "") -> ScoreFolder:
     """The score files below a folder.
 
     Args:
@@ -119,13 +149,13 @@ def look(root: Path, results: str = "") -> Found:
     Raises:
         Ambiguous: several such folders without a date, and none of this name.
     """
-    paths = sorted(_score_files(root))
-    chosen, limits = _one_date(paths, results)
+    paths = sorted(_walk_score_files(root))
+    chosen, limits = _choose_results(paths, results)
     files: list[ScoreFile] = []
     unknown: list[tuple[Path, str]] = []
     aside: dict[str, list[str]] = {}
     for path in chosen:
-        made = _of(path, root)
+        made = _identify_file(path, root)
         if isinstance(made, ScoreFile):
             files.append(made)
         elif made.startswith("aside: "):
@@ -133,10 +163,10 @@ def look(root: Path, results: str = "") -> Found:
         else:
             unknown.append((path, made))
     notes = [f"{len(names)} score files are left out, {why}: {few(names, 3)}" for why, names in aside.items()]
-    return Found(tuple(files), tuple(unknown), tuple(notes), (*limits, *_in_doubt(files)))
+    return ScoreFolder(tuple(files), tuple(unknown), tuple(notes), (*limits, *_describe_doubts(files)))
 
 
-def names(folder: str) -> _Names | None:
+def parse_folder_name(folder: str) -> SetNames | None:
     """The name ``[ASV-]ENROL[SUFFIX]-TRIAL[SUFFIX]`` taken apart; None where it is no such name.
 
     A suffix may hold hyphens (``_T10-2``): the right cut is the one at which both sets are of one corpus and both suffixes,
@@ -150,41 +180,43 @@ def names(folder: str) -> _Names | None:
         enrolled, tried = left["suffix"] or "", right["suffix"] or ""
         if enrolled and tried and enrolled != tried:
             continue
-        return _Names(plain[:cut].removesuffix(enrolled), enrolled, plain[cut + 1 :].removesuffix(tried), tried)
+        return SetNames(plain[:cut].removesuffix(enrolled), enrolled, plain[cut + 1 :].removesuffix(tried), tried)
     return None
 
 
-def _score_files(root: Path) -> Iterator[Path]:
+def _walk_score_files(root: Path) -> Iterator[Path]:
     """The files called so; of a folder behind links once, by its own path if that is below the root."""
-    seen = {_identity(folder) for folder in root.resolve().parents}
+    seen = {_identify_folder(folder) for folder in root.resolve().parents}
     places = [root]
     while places:
         links: list[Path] = []
         for start in sorted(places):
             for place, folders, files in os.walk(start):
                 here = Path(place)
-                if _identity(here) in seen:
+                if _identify_folder(here) in seen:
                     folders.clear()
                     continue
-                seen.add(_identity(here))
+                seen.add(_identify_folder(here))
                 deep = len(here.parts) - len(root.parts) >= _DEEPEST
-                folders[:] = [name for name in folders if name not in _PASSED and not name.startswith(".") and not deep]
+                folders[:] = [
+                    name for name in folders if name not in _FOLDERS_PASSED and not name.startswith(".") and not deep
+                ]
                 links += [here / name for name in folders if (here / name).is_symlink()]
-                yield from (here / name for name in files if name in SCORES)
+                yield from (here / name for name in files if name in SCORE_NAMES)
         places = links
 
 
-def _identity(folder: Path) -> tuple[int, int]:
+def _identify_folder(folder: Path) -> tuple[int, int]:
     found = folder.stat()
     return found.st_dev, found.st_ino
 
 
-def is_of(path: Path, results: str) -> bool:
+def is_of_result(path: Path, results: str) -> bool:
     """Whether a score file is one of the folder of results that is asked for."""
-    return results in (path.parent.parent.name, _result(path.parent.parent.name))
+    return results in (path.parent.parent.name, _name_result(path.parent.parent.name))
 
 
-def _one_date(paths: Sequence[Path], results: str) -> tuple[list[Path], list[str]]:
+def _choose_results(paths: Sequence[Path], results: str) -> tuple[list[Path], list[str]]:
     """Of the folders ``results-…`` of each place, the one that is asked for, or the newest; and a word on it.
 
     ``results-DATE`` and ``results-DATE.orig`` are one result, of two models.
@@ -194,7 +226,7 @@ def _one_date(paths: Sequence[Path], results: str) -> tuple[list[Path], list[str
     for path in paths:
         folder = path.parent.parent
         if _RESULTS.fullmatch(folder.name):
-            by_place.setdefault(folder.parent, {}).setdefault(_result(folder.name), []).append(path)
+            by_place.setdefault(folder.parent, {}).setdefault(_name_result(folder.name), []).append(path)
         else:
             kept.append(path)
     notes = []
@@ -212,31 +244,33 @@ def _one_date(paths: Sequence[Path], results: str) -> tuple[list[Path], list[str
     return sorted(kept), notes
 
 
-def _result(folder: str) -> str:
+def _name_result(folder: str) -> str:
     """The name that the folders of one result share, whichever model scored."""
     return re.sub(r"^results\.(orig|anon)_", "results.", re.sub(r"(?<=.)\.(orig|anon)$", "", folder))
 
 
-def _knows(path: Path) -> _Known:
+def _find_training(path: Path) -> _TrainedOn:
     """On what the extractor behind a score file of 2020 or 2022 was trained, as far as names say it."""
     results = path.parent.parent
     own, of = _OLD.match(path.parent.name), _OF_RESULTS.fullmatch(results.name)
     if own is not None and own["known"]:
-        return _Known(own["known"])
+        return _TrainedOn(own["known"])
     if of is not None:
-        return _Known(of[1] or of[2])
+        return _TrainedOn(of[1] or of[2])
     models = results.parent / "models"
     anew = [speech for speech in ("anon", "orig") if (models / f"user_asv_eval_{speech}").is_dir()]
     if anew or results.with_name(f"{results.name}.orig").is_dir():
-        return _Known(anew[0] if anew else "anon", anew=True)
+        return _TrainedOn(anew[0] if anew else "anon", anew=True)
     of_2020 = (models / "asv_eval" / "xvect_01709_1" / "xvect_train_clean_360").is_dir()
     dated = _DATE.fullmatch(results.name)
-    return _Known("orig" if of_2020 or (dated and results.name < "results-2022") else "")
+    return _TrainedOn("orig" if of_2020 or (dated and results.name < "results-2022") else "")
 
 
-def _in_doubt(files: Sequence[ScoreFile]) -> list[str]:
+def _describe_doubts(files: Sequence[ScoreFile]) -> list[str]:
     """What is to be said of anonymised enrolment of which no name says what the extractor was trained on."""
-    doubted = [one for one in files if one.condition == "PP" and _is_old(one.path) and not _knows(one.path).speech]
+    doubted = [
+        one for one in files if one.condition == "PP" and _is_old_name(one.path) and not _find_training(one.path).speech
+    ]
     by_folder: dict[str, int] = {}
     for one in doubted:
         by_folder[one.path.parent.parent.name] = by_folder.get(one.path.parent.parent.name, 0) + 1
@@ -248,22 +282,22 @@ def _in_doubt(files: Sequence[ScoreFile]) -> list[str]:
     ]
 
 
-def _is_old(path: Path) -> bool:
+def _is_old_name(path: Path) -> bool:
     """Whether a score file is called as in 2020 and 2022."""
     return _OLD.match(path.parent.name) is not None
 
 
-def _of(path: Path, root: Path) -> ScoreFile | str:
+def _identify_file(path: Path, root: Path) -> ScoreFile | str:
     """What a score file is of, or why it is not taken: ``aside: …`` for what is recognised and not evaluated."""
-    found = names(path.parent.name)
+    found = parse_folder_name(path.parent.name)
     if found is None:
         return f"the folder {path.parent.name} is not called ENROL[SUFFIX]-TRIAL[SUFFIX]"
-    model, old = _MODEL.fullmatch(path.parent.parent.name), _is_old(path)
+    model, old = _MODEL.fullmatch(path.parent.parent.name), _is_old_name(path)
     if model is None and not old:
         return f"the folder {path.parent.parent.name} does not say which attacker this is (asv_orig or asv_anonSUFFIX)"
     suffix = found.tried or found.enrolled
-    known = _knows(path) if old else _Known("")
-    if known == _Known("orig", anew=True):
+    known = _find_training(path) if old else _TrainedOn("")
+    if known == _TrainedOn("orig", anew=True):
         return "aside: the extractor was trained anew on original speech"
     adapted = known.speech == "anon" if old else model is not None and model[1].startswith("anon")
     made = ScoreFile(
@@ -272,7 +306,7 @@ def _of(path: Path, root: Path) -> ScoreFile | str:
     )  # fmt: skip
     if model is not None and model[1] == "ssl":
         made = replace(made, extractor=SSL)
-    system = _system(suffix, path, root)
+    system = _name_system(suffix, path, root)
     if adapted and not (found.tried and found.enrolled):
         return "aside: the attacker who knows anonymised speech is tried on anonymised enrolment and trials alone"
     if found.enrolled and not found.tried:
@@ -294,7 +328,7 @@ def _of(path: Path, root: Path) -> ScoreFile | str:
     return replace(made, condition="PP", system=system, attacker=SEMI, trained_on="anonymised")
 
 
-def _system(suffix: str, path: Path, root: Path) -> str:
+def _name_system(suffix: str, path: Path, root: Path) -> str:
     """The label of a system: its suffix; the folder of the system where all are called ``_anon``."""
     label = suffix.lstrip("_")
     within = path.relative_to(root).parts
@@ -304,3 +338,124 @@ def _system(suffix: str, path: Path, root: Path) -> str:
         else ""
     )
     return own if label == "anon" and own and _MODEL.fullmatch(own) is None else label
+
+
+LIST_NAME = "scores.csv"
+
+
+NEEDED_COLUMNS = ("file", "subset")
+
+
+LIST_COLUMNS = (
+    *NEEDED_COLUMNS,
+    "trials",
+    "condition",
+    "system",
+    "attacker",
+    "extractor",
+    "backend",
+    "trained_on",
+    "llr",
+)
+
+
+UNNAMED = "given"
+"""What tables call an extractor, its training speech or a back end of which nothing is said."""
+
+
+_CONDITIONS = {"OO": "OO", "OP": "OP", "PP": "PP", "OA": "OP", "AA": "PP"}
+
+
+_KNOWS = {IGNORANT: ORIGINAL, LAZY: ORIGINAL, SEMI: "anonymised"}
+"""What the extractors of the usual attackers were trained on."""
+
+
+_YES_NO = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
+
+
+def read_score_list(path: Path, faults: Faults, follow_links: bool = False) -> ScoreFolder:
+    """The files that a table names; paths are relative to its folder, and lead to files below it. Faults are added for each line.
+
+    Columns are parted by commas, semicolons or tabs; ``file`` and ``subset`` are needed. ``condition`` follows from the attacker,
+    the attacker of OO is the unprotected one. ``llr`` says whether scores are natural-log likelihood ratios (Cllr is defined for
+    these alone).
+    """
+    try:
+        content = text.text(path)
+    except text.Unreadable as error:
+        faults.add(error.kind, error.what, path)
+        return ScoreFolder(())
+    head = content.partition("\n")[0]
+    delimiter = max(",;\t", key=head.count)
+    rows = csv.DictReader(content.splitlines(), delimiter=delimiter, skipinitialspace=True)
+    known = [name.strip() or (INDEX if place == 0 else "") for place, name in enumerate(rows.fieldnames or ())]
+    rows.fieldnames = known
+    wrong = [name for name in known if name not in (*LIST_COLUMNS, INDEX)]
+    lacking = [name for name in NEEDED_COLUMNS if name not in known]
+    if wrong or lacking or len(set(known)) < len(known):
+        said = [f"unknown {', '.join(wrong)}" if wrong else "", f"missing {', '.join(lacking)}" if lacking else ""]
+        what = "; ".join(filter(None, said)) or "a column stands twice"
+        faults.add("score-table", f"columns: {what}; known are {', '.join(LIST_COLUMNS)}", path)
+        return ScoreFolder(())
+    made, fence = [], Fence(path.parent, follow_links)
+    for row in rows:
+        where = f"{path}:{rows.line_num}"
+        if None in row or None in row.values():
+            faults.add("score-table", f"a line of another number of fields than the header's {len(known)}", where)
+            continue
+        one = _parse_row({name: value.strip() for name, value in row.items()}, path.parent, where, faults)
+        if one is not None and _check_fence(fence, one, where, faults):
+            made.append(one)
+    if not made and not faults.found:
+        faults.add("score-table", "it names no file", path)
+    return ScoreFolder(tuple(made))
+
+
+def _check_fence(fence: Fence, one: ScoreFile, where: str, faults: Faults) -> bool:
+    """Whether what a line names lies below the table's folder."""
+    away = [path for path in (one.path, one.trials) if path is not None and not fence.holds(path)]
+    for path in away:
+        faults.add("leaves-table", f"'{path}' leads out of the table's folder, to {os.path.realpath(path)}", where)
+    return not away
+
+
+def _parse_row(row: Mapping[str, str], folder: Path, where: str, faults: Faults) -> ScoreFile | None:
+    attacker, condition = row.get("attacker", ""), row.get("condition", "").upper()
+    if not condition:
+        condition = CONDITIONS.get(attacker, "OO" if not attacker else "")
+    if condition not in _CONDITIONS:
+        faults.add("score-table", f"condition '{row.get('condition', '')}' is none of OO, OP, PP (or OA, AA)", where)
+        return None
+    condition = _CONDITIONS[condition]
+    protected = condition != "OO"
+    attacker = attacker or ("" if protected else UNPROTECTED)
+    system = row.get("system", "") or ("" if protected else ORIGINAL)
+    llr = row.get("llr", "").lower() or "no"
+    empty = [
+        name
+        for name, value in (
+            ("file", row["file"]),
+            ("subset", row["subset"]),
+            ("attacker", attacker),
+            ("system", system),
+        )
+        if not value
+    ]
+    if empty:
+        faults.add("score-table", f"{', '.join(empty)}: nothing is said", where)
+    if CONDITIONS.get(attacker, condition) != condition:
+        faults.add("score-table", f"the attacker {attacker} is one of {CONDITIONS[attacker]}, not {condition}", where)
+    elif (system == ORIGINAL) == protected:
+        faults.add("score-table", f"the system '{system}' cannot be one of {condition}", where)
+    if llr not in _YES_NO:
+        faults.add("score-table", f"llr '{llr}' is neither yes nor no", where)
+    if any(fault.where == where for fault in faults.found):
+        return None
+    return ScoreFile(
+        folder / row["file"], row["subset"], "", condition, system, attacker,
+        row.get("extractor", "") or UNNAMED,
+        row.get("trained_on", "") or (ORIGINAL if not protected else _KNOWS.get(attacker, UNNAMED)),
+        row.get("backend", "") or UNNAMED,
+        _YES_NO[llr],
+        folder / row["trials"] if row.get("trials") else None,
+    )  # fmt: skip

@@ -9,28 +9,29 @@ import shlex
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING
 
+from pipeline.datasets.listings import Trial, TrialList, Utterance, report_invisible
 from pipeline.faults import Faults, shown
 from pipeline.files import replacing
 from pipeline.names import differing, few, look_alike
 from pipeline.tables import text
 
-if TYPE_CHECKING:
-    from pipeline.datasets.corpus import Listed, Trial, TrialList
-
-NEARLY_ALL, FEW = 0.9, 10
+NEARLY_ALL, FEW_FAULTS = 0.9, 10
 """The share from which faults are one fault of the whole list, and the number below which they never are."""
 
+
 _NAMES_COMPARED = 2000
+
+
 _ALIKE = 2
 """Names from which one can tell that all were changed alike."""
+
+
 _HINTS = 25
 """Unknown ids that get the nearest known one: looking for it takes its time."""
 
 
-def check(made: TrialList, known: Mapping[tuple[str, str], Listed], faults: Faults) -> None:
+def check_trial_list(made: TrialList, known: Mapping[tuple[str, str], Utterance], faults: Faults) -> None:
     """Report what is wrong with a list of trials and its list of enrolment.
 
     An id that is not known is named once, with the nearest known one and the number of its trials; of trials with such an id
@@ -45,20 +46,20 @@ def check(made: TrialList, known: Mapping[tuple[str, str], Listed], faults: Faul
         if not faults.found:
             faults.add("unknown-model", f"nobody is enrolled in {made.enrolment_set}", made.where)
         return
-    if not tried or _swapped(made, models, tried, faults):
+    if not tried or _report_swapped_columns(made, models, tried, faults):
         return
-    wrong, judged = contradictions(made, known)
-    follow = _labels_may_follow(made, wrong, owners(made, known))
+    wrong, judged = find_contradictions(made, known)
+    follow = _labels_may_follow(made, wrong, map_models(made, known))
     _check_ids(made, models, tried, known, follow, faults)
-    if not _strange_models(made, wrong, known, faults):
+    if not _report_strange_models(made, wrong, known, faults):
         _check_labels(made, wrong, judged, follow, faults)
 
 
-def contradictions(
-    trial_list: TrialList, rows: Mapping[tuple[str, str], Listed]
+def find_contradictions(
+    trial_list: TrialList, rows: Mapping[tuple[str, str], Utterance]
 ) -> tuple[list[tuple[Trial, str]], int]:
     """The trials whose label contradicts the speakers, each with the speaker of its utterance, and how many have been looked at."""
-    whose = owners(trial_list, rows)
+    whose = map_models(trial_list, rows)
     judged, wrong = 0, []
     for trial in trial_list.trials:
         row = rows.get((trial_list.name, trial.utterance))
@@ -70,7 +71,7 @@ def contradictions(
     return wrong, judged
 
 
-def owners(trial_list: TrialList, rows: Mapping[tuple[str, str], Listed]) -> dict[str, str]:
+def map_models(trial_list: TrialList, rows: Mapping[tuple[str, str], Utterance]) -> dict[str, str]:
     """The speaker of each model, by the utterances that it consists of."""
     pairs = ((line.model, rows.get((trial_list.enrolment_set, line.utterance))) for line in trial_list.enrolment)
     return {model: row.speaker for model, row in pairs if row is not None}
@@ -94,12 +95,12 @@ def _labels_may_follow(trial_list: TrialList, wrong: Sequence[tuple[Trial, str]]
     )
 
 
-def _strange_models(
-    trial_list: TrialList, wrong: Sequence[tuple[Trial, str]], rows: Mapping[tuple[str, str], Listed], faults: Faults
+def _report_strange_models(
+    trial_list: TrialList, wrong: Sequence[tuple[Trial, str]], rows: Mapping[tuple[str, str], Utterance], faults: Faults
 ) -> bool:
     """Whether models with wrong targets are called like no speaker of the trial set, which is then reported."""
     speakers = {row.speaker for (name, _), row in rows.items() if name == trial_list.name}
-    whose = owners(trial_list, rows)
+    whose = map_models(trial_list, rows)
     strange = sorted({trial.model for trial, _ in wrong if trial.target and whose[trial.model] not in speakers})
     if not strange:
         return False
@@ -113,7 +114,7 @@ def _strange_models(
     return True
 
 
-def nearest(name: str, known: Collection[str]) -> str:
+def hint_nearest(name: str, known: Collection[str]) -> str:
     """``; did you mean 'X'?`` with the known id that is most like a name; '' if none is like it.
 
     An id in other capitals comes first, then one that is a part of the name or of which the name is a part, then one of like letters.
@@ -126,7 +127,7 @@ def nearest(name: str, known: Collection[str]) -> str:
     folded = name.casefold()
     near = sorted(one for one in known if one.casefold() == folded)
     if not near:
-        parts = [one for one in known if _within(one.casefold(), folded) or _within(folded, one.casefold())]
+        parts = [one for one in known if _is_part(one.casefold(), folded) or _is_part(folded, one.casefold())]
         # The longest part of the name, or the shortest of which it is one: that adds or takes away least.
         least = min((abs(len(one) - len(name)) for one in parts), default=0)
         near = [one for one in parts if abs(len(one) - len(name)) == least]
@@ -139,23 +140,23 @@ def nearest(name: str, known: Collection[str]) -> str:
     return f"; did you mean '{near[0]}'?" if near else ""
 
 
-def _within(part: str, whole: str) -> bool:
+def _is_part(part: str, whole: str) -> bool:
     """Whether an id is a part of another, and neither a number nor a word is cut in two."""
     start = whole.find(part) if part else -1
     while start >= 0:
         stop = start + len(part)
         before, behind = whole[:start][-1:], whole[stop:][:1]
-        if not _joined(before, part[0]) and not _joined(part[-1], behind):
+        if not _is_one_token(before, part[0]) and not _is_one_token(part[-1], behind):
             return True
         start = whole.find(part, start + 1)
     return False
 
 
-def _joined(left: str, right: str) -> bool:
+def _is_one_token(left: str, right: str) -> bool:
     return (left.isdigit() and right.isdigit()) or (left.isalpha() and right.isalpha())
 
 
-def _renamed(names: Collection[str], known: Collection[str]) -> tuple[str, str, str] | None:
+def _find_renaming(names: Collection[str], known: Collection[str]) -> tuple[str, str, str] | None:
     """What one change makes known ids of all names: in words, as an expression of awk for the field ``@``, and an example.
 
     Where two changes do, both stand in the words, and the expression is ''. None if there is no such change, if some names are
@@ -169,7 +170,7 @@ def _renamed(names: Collection[str], known: Collection[str]) -> tuple[str, str, 
         return None
     changes: dict[str, tuple[str, str, str]] = {}
     for one in sorted(known, key=lambda one: (-len(one), one)):
-        for change in _changes(first, one):
+        for change in _list_changes(first, one):
             if one not in changes and all(change.made(name) in known for name in names):
                 changes[one] = change.said, change.awk, f"{first} for {one}"
         if len(changes) > 1:
@@ -193,21 +194,25 @@ class _Change:
     awk: str
 
 
-def _changes(name: str, known: str) -> Iterator[_Change]:
+def _list_changes(name: str, known: str) -> Iterator[_Change]:
     """How a name may become a known id, by affixes or capitals."""
-    for before, behind in _affixes(known, name):
-        awk = " ".join(filter(None, [_literal(before), "@", _literal(behind)]))
-        yield _Change(functools.partial(_put, before, behind), f"lack {_said(before, behind)} them", awk)
-    for before, behind in _affixes(name, known):
-        cut = [f"length({_literal(affix)})" if affix else "0" for affix in (before, behind)]
+    for before, behind in _list_affixes(known, name):
+        awk = " ".join(filter(None, [_quote_awk(before), "@", _quote_awk(behind)]))
+        yield _Change(
+            functools.partial(_add_affixes, before, behind), f"lack {_describe_affixes(before, behind)} them", awk
+        )
+    for before, behind in _list_affixes(name, known):
+        cut = [f"length({_quote_awk(affix)})" if affix else "0" for affix in (before, behind)]
         awk = f"substr(@, {cut[0]} + 1, length(@) - {cut[0]} - {cut[1]})"
-        yield _Change(functools.partial(_bare, before, behind), f"have {_said(before, behind)} them", awk)
+        yield _Change(
+            functools.partial(_strip_affixes, before, behind), f"have {_describe_affixes(before, behind)} them", awk
+        )
     for function, word in ((str.lower, "tolower"), (str.upper, "toupper")):
         if name.isascii() and function(name) == known:
             yield _Change(function, "differ in upper and lower case", f"{word}(@)")
 
 
-def _affixes(whole: str, part: str) -> Iterator[tuple[str, str]]:
+def _list_affixes(whole: str, part: str) -> Iterator[tuple[str, str]]:
     """What stands before and behind a part of a text, for each place where it stands.
 
     Letters beyond ASCII have several forms, and awk may count them in bytes: such affixes are left out.
@@ -220,64 +225,52 @@ def _affixes(whole: str, part: str) -> Iterator[tuple[str, str]]:
         start = whole.find(part, start + 1)
 
 
-def _put(before: str, behind: str, name: str) -> str:
+def _add_affixes(before: str, behind: str, name: str) -> str:
     return f"{before}{name}{behind}"
 
 
-def _bare(before: str, behind: str, name: str) -> str:
+def _strip_affixes(before: str, behind: str, name: str) -> str:
     whole = name.startswith(before) and name.endswith(behind) and len(name) > len(before) + len(behind)
     return name[len(before) : len(name) - len(behind)] if whole else ""
 
 
-def _said(before: str, behind: str) -> str:
+def _describe_affixes(before: str, behind: str) -> str:
     places = ((before, "before"), (behind, "behind"))
     return " and ".join(f"'{affix}' {place}" for affix, place in places if affix)
 
 
-def _literal(affix: str) -> str:
+def _quote_awk(affix: str) -> str:
     """A text as awk writes it between the quotes of a shell; '' for none."""
     return '"' + re.sub(r"""["'\\@]""", lambda one: f"\\{ord(one[0]):03o}", affix) + '"' if affix else ""
 
 
-def invisible(kind: str, name: str, where: str, faults: Faults, path: Path | None = None) -> bool:
-    """Report an id with characters that nobody can see; whether it has some.
-
-    ``path`` is the folder or file that it comes from: then the command that renames that is given.
-    """
-    problem = text.not_an_id(name)
-    if problem:
-        command = f": {text.renamed(path)}" if path is not None else ""
-        faults.add("bad-id", f"the {kind} '{name}' holds {problem}{command}", where)
-    return bool(problem)
-
-
 def _check_enrolment(made: TrialList, enrolled: Collection[str], faults: Faults) -> None:
     names = {line.utterance for line in made.enrolment}
-    changed = _renamed(names, enrolled)
+    changed = _find_renaming(names, enrolled)
     if changed:
         line = made.enrolment[0]
         said, awk, example = changed
         what = f"all {len(names)} enrolled utterances of {made.enrolment_set} {said}, e.g. {example}"
-        _once("columns", what + _with_field(line.where.rpartition(":")[0], "$1", awk), line.where, faults)
+        _report_once("columns", what + _change_field(line.where.rpartition(":")[0], "$1", awk), line.where, faults)
         return
     seen = set()
     for line in made.enrolment:
         if line.utterance in enrolled or line.utterance in seen:
             continue
         seen.add(line.utterance)
-        if not invisible("utterance", line.utterance, line.where, faults):
-            hint = nearest(line.utterance, enrolled) if len(seen) <= _HINTS else ""
+        if not report_invisible("utterance", line.utterance, line.where, faults):
+            hint = hint_nearest(line.utterance, enrolled) if len(seen) <= _HINTS else ""
             what = f"enrolment utterance '{line.utterance}' is not in {made.enrolment_set}{hint}"
-            _once("unknown-utterance", what, line.where, faults)
+            _report_once("unknown-utterance", what, line.where, faults)
 
 
-def _once(kind: str, what: str, where: str, faults: Faults) -> None:
+def _report_once(kind: str, what: str, where: str, faults: Faults) -> None:
     """Report a fault of an enrolment set, which may belong to several lists."""
     if not any((fault.kind, fault.what, fault.where) == (kind, shown(what), shown(where)) for fault in faults.found):
         faults.add(kind, what, where)
 
 
-def _swapped(made: TrialList, models: Collection[str], tried: Collection[str], faults: Faults) -> bool:
+def _report_swapped_columns(made: TrialList, models: Collection[str], tried: Collection[str], faults: Faults) -> bool:
     """Whether model and utterance stand in each other's column, which is then reported."""
     other = sum(trial.model in tried and trial.utterance in models for trial in made.trials)
     right = sum(trial.model in models and trial.utterance in tried for trial in made.trials)
@@ -286,7 +279,7 @@ def _swapped(made: TrialList, models: Collection[str], tried: Collection[str], f
     faults.add(
         "columns",
         f"{other} of {len(made.trials)} lines are UTTERANCE MODEL instead of MODEL UTTERANCE, e.g. "
-        f"{made.trials[0].model} {made.trials[0].utterance}: {rewritten(made.where, '{ t = $1; $1 = $2; $2 = t; print }')}",
+        f"{made.trials[0].model} {made.trials[0].utterance}: {rewrite_command(made.where, '{ t = $1; $1 = $2; $2 = t; print }')}",
         made.trials[0].where,
     )
     return True
@@ -296,7 +289,7 @@ def _check_ids(
     made: TrialList,
     models: Collection[str],
     tried: Collection[str],
-    known: Mapping[tuple[str, str], Listed],
+    known: Mapping[tuple[str, str], Utterance],
     follow: bool,
     faults: Faults,
 ) -> None:
@@ -313,25 +306,29 @@ def _check_ids(
             again.append((trial, before))
     _report_repeated(made, again, follow, faults)
     alike = {
-        "unknown-model": _all_alike(made, "model", [trial.model for trial in made.trials], models, faults),
-        "unknown-utterance": _all_alike(made, "utterance", [trial.utterance for trial in made.trials], tried, faults),
+        "unknown-model": _report_renaming(made, "model", [trial.model for trial in made.trials], models, faults),
+        "unknown-utterance": _report_renaming(
+            made, "utterance", [trial.utterance for trial in made.trials], tried, faults
+        ),
     }
     lacking = {name for kind, name in strange if kind == "unknown-model"}
-    other = not alike["unknown-model"] and _other_pair(made, lacking, known, faults)
+    other = not alike["unknown-model"] and _report_other_pair(made, lacking, known, faults)
     for number, ((kind, name), several) in enumerate(strange.items()):
         if alike[kind] or (other and kind == "unknown-model"):
             continue
         is_model = kind == "unknown-model"
-        if invisible("model" if is_model else "utterance", name, several[0].where, faults):
+        if report_invisible("model" if is_model else "utterance", name, several[0].where, faults):
             continue
-        hint = nearest(name, models if is_model else tried) if number < _HINTS else ""
+        hint = hint_nearest(name, models if is_model else tried) if number < _HINTS else ""
         what = f"model '{name}' is not enrolled in {made.enrolment_set}" if is_model else (
             f"utterance '{name}' is not in {made.name}")  # fmt: skip
         count = f"{len(several)} trial{'s' if len(several) > 1 else ''}, this is the first"
         faults.add(kind, f"{what} ({count}){hint}", several[0].where)
 
 
-def _other_pair(made: TrialList, lacking: set[str], known: Mapping[tuple[str, str], Listed], faults: Faults) -> bool:
+def _report_other_pair(
+    made: TrialList, lacking: set[str], known: Mapping[tuple[str, str], Utterance], faults: Faults
+) -> bool:
     """Whether most models of a list are enrolled nowhere beside it, as one fault, which is then reported: a set of another pair stands
     there, and to mend lists or sets by hand would make a protocol that nobody has."""
     asked = {trial.model for trial in made.trials}
@@ -364,8 +361,8 @@ def _report_repeated(made: TrialList, again: Sequence[tuple[Trial, Trial]], foll
     if not again:
         return
     program = '!seen[$1 " " $2]++ { print $1, $2 }' if follow else '!seen[$1 " " $2 " " $3]++'
-    command = f": {rewritten(made.where, program)}"
-    if len(again) < FEW:
+    command = f": {rewrite_command(made.where, program)}"
+    if len(again) < FEW_FAULTS:
         for trial, before in again:
             what = f"the trial {trial.model} {trial.utterance} stands twice"
             if trial.target != before.target and not follow:
@@ -387,13 +384,13 @@ def _report_repeated(made: TrialList, again: Sequence[tuple[Trial, Trial]], foll
     )
 
 
-def _all_alike(made: TrialList, what: str, given: Sequence[str], known: Collection[str], faults: Faults) -> bool:
+def _report_renaming(made: TrialList, what: str, given: Sequence[str], known: Collection[str], faults: Faults) -> bool:
     """Whether one change of the ids of a column makes known ones of all, which is then reported."""
-    changed = _renamed(set(given), known)
+    changed = _find_renaming(set(given), known)
     if changed is None:
         return False
     said, awk, example = changed
-    command = _with_field(made.where, "$1" if what == "model" else "$2", awk)
+    command = _change_field(made.where, "$1" if what == "model" else "$2", awk)
     faults.add(
         "columns",
         f"all {len(set(given))} {what}s of the list of {made.name} {said}, e.g. {example}{command}",
@@ -402,12 +399,12 @@ def _all_alike(made: TrialList, what: str, given: Sequence[str], known: Collecti
     return True
 
 
-def _with_field(file: str, field: str, awk: str) -> str:
+def _change_field(file: str, field: str, awk: str) -> str:
     """``: COMMAND`` that changes a field of each line; where there is no expression of awk, that it cannot be told which is meant."""
     if not awk:
         return "; which of the two is meant cannot be told: write the ids in full"
     program = f"{{ {field} = {awk.replace('@', field)}; print }}"
-    return f": {rewritten(file, program)}"
+    return f": {rewrite_command(file, program)}"
 
 
 def _check_labels(
@@ -417,9 +414,9 @@ def _check_labels(
     if not wrong:
         return
     trial, speaker = wrong[0]
-    leave = f": {rewritten(made.where, '{ print $1, $2 }')}" if follow else ""
-    if len(wrong) >= FEW and len(wrong) >= NEARLY_ALL * judged:
-        command = rewritten(made.where, '{ $3 = ($3 == "target") ? "nontarget" : "target"; print }')
+    leave = f": {rewrite_command(made.where, '{ print $1, $2 }')}" if follow else ""
+    if len(wrong) >= FEW_FAULTS and len(wrong) >= NEARLY_ALL * judged:
+        command = rewrite_command(made.where, '{ $3 = ($3 == "target") ? "nontarget" : "target"; print }')
         faults.add(
             "labels",
             f"{len(wrong)} of {judged} labels are the other way round, e.g. {trial.model} {trial.utterance} of the speaker "
@@ -427,7 +424,7 @@ def _check_labels(
             trial.where,
         )
         return
-    if len(wrong) >= FEW:
+    if len(wrong) >= FEW_FAULTS:
         missed = sum(not trial.target for trial, _ in wrong)
         both = [
             (missed, "same-speaker pairs are labelled nontarget"),
@@ -453,7 +450,7 @@ def _check_labels(
         leave = ""
 
 
-def rewritten(file: str, program: str) -> str:
+def rewrite_command(file: str, program: str) -> str:
     """The command that rewrites the lines of a list, and keeps the old one beside it."""
     new = shlex.quote(f"{file}.new")
     return replacing(file, f"awk '{{ sub(/\\r$/, \"\") }} {program}' {shlex.quote(file)} > {new}")

@@ -8,12 +8,12 @@ this changes: a disk that decays, a clock that the administrator set back to the
 file finds another digest, and has it looked at again (:meth:`KnownFiles.doubt`). On a network file system
 a change made by another host is seen when its attributes are, after a minute at most by default.
 
-A file system tells two writes apart only if its clock ticked between them. What was changed less than :data:`looking.RACY_NS`
+A file system tells two writes apart only if its clock ticked between them. What was changed less than :data:`parallel.RACY_NS`
 before it was looked at is therefore answered and not kept. Faults are kept where they are in the content
 (:attr:`Probe.lasting`).
 
 Several starts at the same moment, on any hosts, share the looking: each keeps what it found every few seconds, takes over what the
-others have kept, and leaves that out (:class:`looking.Left`). There is no lock and no claim, so a kill leaves nothing behind; at
+others have kept, and leaves that out (:class:`parallel.WorkQueue`). There is no lock and no claim, so a kill leaves nothing behind; at
 worst a file is looked at twice.
 
 Another version of the code that gives the answers starts with an empty folder, ``FOLDER/<rules>``.
@@ -35,9 +35,9 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipeline.datasets import looking
+from pipeline.datasets import parallel
 from pipeline.datasets import probe as probing
-from pipeline.datasets.looking import IDENTITY_BYTES, TOGETHER, Left, Look, as_bytes, state
+from pipeline.datasets.parallel import CHUNK_FILES, IDENTITY_BYTES, Look, WorkQueue, encode_text, read_state
 from pipeline.datasets.probe import Probe
 from pipeline.seeds import digest
 from pipeline.tables.shared import SharedTable, age
@@ -45,15 +45,26 @@ from pipeline.tables.shared import SharedTable, age
 KEEP_SECONDS = 2.0
 """Between two times that what was found is kept, and that what other starts found meanwhile is taken over. A kill costs what was
 decoded in this time."""
+
+
 PATIENCE = 10
 """What others found is not asked for again before so many times as long as it took."""
-SAID_SECONDS = 20.0
+
+
+LOG_SECONDS = 20.0
 """Between two words on how far it is."""
+
+
 FORGOTTEN_SECONDS = 90 * 24 * 3600
 """Folders of other versions that nobody wrote to for so long are removed."""
 
+
 LAYOUT = 3
+
+
 _IDENTITY = pa.binary(IDENTITY_BYTES)
+
+
 SCHEMA = pa.schema(
     {
         "identity": _IDENTITY,
@@ -75,7 +86,9 @@ SCHEMA = pa.schema(
         "looked_ns": pa.int64(),
     }
 )
-_ANSWER = [
+
+
+_ANSWER_COLUMNS = [
     "identity",
     "sample_rate",
     "samples",
@@ -88,15 +101,22 @@ _ANSWER = [
     "silence_ms",
     "bandwidth",
 ]
+
+
 # Files that are asked for at a time, because a network file system answers each after a while.
-_ASKED = 16
-_BLOCK = 4096
-_RULES = re.compile(r"[0-9a-f]{16}")
+_STAT_THREADS = 16
+
+
+_STAT_BLOCK = 4096
+
+
+_RULES_FOLDER = re.compile(r"[0-9a-f]{16}")
+
 
 log = logging.getLogger(__name__)
 
 
-class KnownFiles:
+class AudioCache:
     """What earlier looks at audio files found.
 
     Args:
@@ -110,7 +130,7 @@ class KnownFiles:
     ) -> None:
         self._longest = longest_seconds
         self.folder = self._folder = folder
-        self._rules = digest("known files", LAYOUT, probing.rules(), dict(versions or {}))[:16]
+        self._rules = digest("known files", LAYOUT, probing.list_rules(), dict(versions or {}))[:16]
         self._keeps = folder is not None
         self._after = 0
         self._known: pa.Table | None = None
@@ -122,7 +142,7 @@ class KnownFiles:
         unique = list(dict.fromkeys(paths))
         found = self._recalled(unique)
         self._look([path for path in unique if path not in found], threads, found)
-        return {path: probing.within(found[path], path, self._longest) for path in unique}
+        return {path: probing.limit_length(found[path], path, self._longest) for path in unique}
 
     def doubt(self, paths: Iterable[Path]) -> None:
         """Look again at those files of which something is known: somebody found them to be otherwise."""
@@ -144,24 +164,26 @@ class KnownFiles:
         if self._known is None:
             self._known = self._read(self._folder)
         self._known = self._known.combine_chunks()
-        return _answers(paths, self._known)
+        return _look_up(paths, self._known)
 
     def _look(self, paths: Sequence[Path], workers: int, found: dict[Path, Probe]) -> None:
         if not paths:
             return
-        left = Left(paths, TOGETHER if looking.is_many(len(paths), workers) else 1)
-        others = _Others()
+        left = WorkQueue(paths, CHUNK_FILES if parallel.needs_processes(len(paths), workers) else 1)
+        others = _OtherStarts()
         begun = time.monotonic()
         done, kept, said, asked, pause = 0, begun, begun, begun, KEEP_SECONDS
         try:
-            for looks in looking.looked(left, len(paths), workers, functools.partial(looking.look_at, self._longest)):
+            for looks in parallel.run_parallel(
+                left, len(paths), workers, functools.partial(parallel.look_at_files, self._longest)
+            ):
                 done += len(looks)
                 for one in looks:
                     found[one.path] = one.probe
                     if one.state is not None and self._keeps:
                         self._new.append(replace(one, looked_ns=max(one.looked_ns, self._after)))
                 now = time.monotonic()
-                if now - said > SAID_SECONDS:
+                if now - said > LOG_SECONDS:
                     said = now
                     log.info("looked at %d of %d audio files", len(found), len(found) + len(left.paths()))
                 if now - kept > KEEP_SECONDS:
@@ -180,11 +202,11 @@ class KnownFiles:
 
     def _news(self) -> pa.Table:
         """What other starts have kept since it was last asked."""
-        empty = SCHEMA.empty_table().select(_ANSWER)
+        empty = SCHEMA.empty_table().select(_ANSWER_COLUMNS)
         if self._folder is None or self._known is None or not self._keeps:
             return empty
         try:
-            news = self._table(self._folder).news(_ANSWER)
+            news = self._table(self._folder).news(_ANSWER_COLUMNS)
         except OSError as error:
             self._give_up(error)
             return empty
@@ -194,17 +216,17 @@ class KnownFiles:
 
     def _read(self, folder: Path) -> pa.Table:
         try:
-            return self._table(folder).read(_ANSWER).combine_chunks()
+            return self._table(folder).read(_ANSWER_COLUMNS).combine_chunks()
         except OSError as error:
             self._give_up(error)
-            return SCHEMA.empty_table().select(_ANSWER)
+            return SCHEMA.empty_table().select(_ANSWER_COLUMNS)
 
     def _keep(self) -> None:
         new, self._new = self._new, []
         if self._folder is None or self._known is None or not new:
             return
-        rows = _rows(new)
-        self._known = pa.concat_tables([self._known, rows.select(_ANSWER)])
+        rows = _make_rows(new)
+        self._known = pa.concat_tables([self._known, rows.select(_ANSWER_COLUMNS)])
         try:
             self._table(self._folder).add(rows)
             self._forget_others(self._folder)
@@ -227,40 +249,40 @@ class KnownFiles:
 
     def _forget_others(self, folder: Path) -> None:
         for other in folder.iterdir():
-            if other.name != self._rules and _RULES.fullmatch(other.name) and age(other) > FORGOTTEN_SECONDS:
+            if other.name != self._rules and _RULES_FOLDER.fullmatch(other.name) and age(other) > FORGOTTEN_SECONDS:
                 shutil.rmtree(other, ignore_errors=True)
 
 
-NOTHING_KNOWN = KnownFiles(None)
+NO_CACHE = AudioCache(None)
 """Looks at every file, and keeps nothing."""
 
 
-class _Others:
+class _OtherStarts:
     """What other starts find of files that this one has not yet looked at."""
 
     def __init__(self) -> None:
         self.taken = 0
         self._identities: dict[bytes, Path] | None = None
 
-    def answers(self, left: Left[Path], news: pa.Table) -> dict[Path, Probe]:
+    def answers(self, left: WorkQueue[Path], news: pa.Table) -> dict[Path, Probe]:
         """What the news say of files that are left; each is held against the file as it is now."""
         if not len(news):
             return {}
         if self._identities is None:
             # Asked of all files, which takes a while on a network file system: once, and only where there are others.
             paths = left.paths()
-            self._identities = {one.identity: path for path, one in zip(paths, _states(paths)) if one}
+            self._identities = {one.identity: path for path, one in zip(paths, _read_states(paths)) if one}
         wanted = [self._identities.pop(one, None) for one in news["identity"].to_pylist()]
-        found = _answers([path for path in wanted if path is not None], news)
+        found = _look_up([path for path in wanted if path is not None], news)
         self.taken += len(found)
         return found
 
 
-def _answers(paths: Sequence[Path], known: pa.Table) -> dict[Path, Probe]:
+def _look_up(paths: Sequence[Path], known: pa.Table) -> dict[Path, Probe]:
     """What a table knows of files as they are now."""
     if not len(known) or not paths:
         return {}
-    identities = pa.array([one.identity if one else None for one in _states(paths)], _IDENTITY)
+    identities = pa.array([one.identity if one else None for one in _read_states(paths)], _IDENTITY)
     rows = pc.index_in(identities, value_set=known["identity"])
     places = [place for place, row in enumerate(rows.to_pylist()) if row is not None]
     answers = known.take(rows.drop_null()).drop_columns("identity").to_pydict()
@@ -270,7 +292,7 @@ def _answers(paths: Sequence[Path], known: pa.Table) -> dict[Path, Probe]:
             samples,
             sha256.hex(),
             kind,
-            _text(problem),
+            _decode_text(problem),
             channels,
             clipped,
             sound=sound.hex(),
@@ -283,21 +305,24 @@ def _answers(paths: Sequence[Path], known: pa.Table) -> dict[Path, Probe]:
     }
 
 
-def _states(paths: Sequence[Path]) -> list[looking.State | None]:
-    blocks = [paths[start : start + _BLOCK // _ASKED] for start in range(0, len(paths), _BLOCK // _ASKED)]
-    with ThreadPoolExecutor(_ASKED) as pool:
-        return [one for block in pool.map(lambda block: [state(path) for path in block], blocks) for one in block]
+def _read_states(paths: Sequence[Path]) -> list[parallel.FileState | None]:
+    blocks = [
+        paths[start : start + _STAT_BLOCK // _STAT_THREADS]
+        for start in range(0, len(paths), _STAT_BLOCK // _STAT_THREADS)
+    ]
+    with ThreadPoolExecutor(_STAT_THREADS) as pool:
+        return [one for block in pool.map(lambda block: [read_state(path) for path in block], blocks) for one in block]
 
 
-def _text(content: bytes) -> str:
+def _decode_text(content: bytes) -> str:
     return content.decode("utf-8", "surrogatepass")
 
 
-def _rows(new: Sequence[Look]) -> pa.Table:
+def _make_rows(new: Sequence[Look]) -> pa.Table:
     rows = [
         {
             "identity": of.identity,
-            "path": as_bytes(of.path),
+            "path": encode_text(of.path),
             "size": of.size,
             "mtime_ns": of.mtime_ns,
             "ctime_ns": of.ctime_ns,
@@ -308,7 +333,7 @@ def _rows(new: Sequence[Look]) -> pa.Table:
             "clipped": one.probe.clipped,
             "sha256": bytes.fromhex(one.probe.sha256),
             "kind": one.probe.kind,
-            "problem": as_bytes(one.probe.problem),
+            "problem": encode_text(one.probe.problem),
             "sound": bytes.fromhex(one.probe.sound),
             "silence_ms": one.probe.silence_ms,
             "bandwidth": one.probe.bandwidth,

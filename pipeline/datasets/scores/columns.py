@@ -14,17 +14,28 @@ from dataclasses import dataclass
 from pipeline.tables import text
 
 SCORES = ("enroll_id", "trial_id", "score")
+
+
 TRIALS = ("enroll_id", "trial_id", "label")
+
+
 SPEAKERS = ("id", "speaker")
 
+
 SHAPES = {SCORES: "ID1 ID2 SCORE", TRIALS: "ID1 ID2 target|nontarget", SPEAKERS: "ID SPEAKER"}
+
+
 _ENDINGS = {SCORES: "scores", TRIALS: "trials", SPEAKERS: "utt2spk"}
 """How the name of a file ends that a remedy makes."""
+
+
 UNUSED = "unused "
 """How the names of columns begin that nobody reads."""
 
+
 INDEX = "index"
 """The column without a name that pandas writes before the others (``to_csv`` without ``index=False``)."""
+
 
 _NAMES = {
     "enroll_id": "enroll_id enrol_id enroll enrol enrollment enrolment enrollment_id enrolment_id enroll_utt enrol_utt "
@@ -36,7 +47,11 @@ _NAMES = {
     "id": "id utt utt_id utterance utterance_id file file_id wav path segment segment_id",
     "speaker": "speaker speaker_id speakerid spk spk_id spkid",
 }
+
+
 _ROLES = {role: frozenset(names.split()) for role, names in _NAMES.items()}
+
+
 _ORDERS = {
     SCORES: (("enroll_id", "trial_id", "score"), ("score", "enroll_id", "trial_id"),
              ("enroll_id", "trial_id", "score", "label"), ("enroll_id", "trial_id", "label", "score"),
@@ -73,14 +88,14 @@ class Layout:
     note: str = ""
 
 
-def fields(line: bytes, delimiter: bytes) -> list[str]:
+def split_fields(line: bytes, delimiter: bytes) -> list[str]:
     """The fields of a line without blanks and quotes around them."""
     if delimiter:
         line = line.replace(delimiter, b" ").replace(b'"', b"")
     return [field.decode(errors="replace") for field in line.split()]
 
 
-def layout(lines: Sequence[bytes], columns: tuple[str, ...], path: str) -> Layout | None:
+def detect_layout(lines: Sequence[bytes], columns: tuple[str, ...], path: str) -> Layout | None:
     """The layout of a text with these first lines (without a byte order mark); None if there is no line with anything in it.
 
     Raises:
@@ -89,25 +104,25 @@ def layout(lines: Sequence[bytes], columns: tuple[str, ...], path: str) -> Layou
     first = next((number for number, line in enumerate(lines) if line.split()), None)
     if first is None:
         return None
-    delimiter = _delimiter(lines[first], len(columns))
-    head = [field.lower() for field in fields(lines[first], delimiter)]
-    following = fields(lines[first + 1], delimiter) if first + 1 < len(lines) else []
+    delimiter = _find_delimiter(lines[first], len(columns))
+    head = [field.lower() for field in split_fields(lines[first], delimiter)]
+    following = split_fields(lines[first + 1], delimiter) if first + 1 < len(lines) else []
     if lines[first].startswith((delimiter or b"\t", b'""')) and len(following) == len(head) + 1:
         head.insert(0, INDEX)
     commas = f"fields parted by '{delimiter.decode()}'" if delimiter else ""
-    named = by_header(head, columns)
+    named = match_header(head, columns)
     if named:
         plain = len(named) == len(columns) and set(head) >= set(SCORES[:2])
-        note = "" if plain else f"columns by the header: {_said(head, named)}"
-        return Layout(first + 1, named, delimiter, _join(commas, note))
-    rows = [row for line in lines[first:] if (row := fields(line, delimiter))]
-    order = _order(rows, columns, path, delimiter)
-    note = "" if order == columns else f"columns taken for {' '.join(_word(name) for name in order)}"
+        note = "" if plain else f"columns by the header: {_describe_columns(head, named)}"
+        return Layout(first + 1, named, delimiter, _join_notes(commas, note))
+    rows = [row for line in lines[first:] if (row := split_fields(line, delimiter))]
+    order = _find_order(rows, columns, path, delimiter)
+    note = "" if order == columns else f"columns taken for {' '.join(_column_word(name) for name in order)}"
     names = tuple(name if name in columns else f"{UNUSED}{k}" for k, name in enumerate(order))
-    return Layout(first, names, delimiter, _join(commas, note))
+    return Layout(first, names, delimiter, _join_notes(commas, note))
 
 
-def by_header(names: Sequence[str], columns: tuple[str, ...]) -> tuple[str, ...] | None:
+def match_header(names: Sequence[str], columns: tuple[str, ...]) -> tuple[str, ...] | None:
     """Our names of columns with these names, or None where a column is missing or stands twice."""
     if len(names) == len(columns) == 3 and {"enroll_id", "trial_id"} <= set(names):
         return tuple(name if name in columns else columns[2] for name in names)
@@ -126,7 +141,7 @@ def is_number(field: str) -> bool:
     return "_" not in field
 
 
-def _delimiter(line: bytes, least: int) -> bytes:
+def _find_delimiter(line: bytes, least: int) -> bytes:
     blank = line.split()
     for mark in (b",", b";"):
         if line.count(mark) >= least - 1 and (len(blank) < least or all(field.endswith(mark) for field in blank[:-1])):
@@ -134,14 +149,16 @@ def _delimiter(line: bytes, least: int) -> bytes:
     return b""
 
 
-def _order(rows: Sequence[Sequence[str]], columns: tuple[str, ...], path: str, delimiter: bytes) -> tuple[str, ...]:
+def _find_order(
+    rows: Sequence[Sequence[str]], columns: tuple[str, ...], path: str, delimiter: bytes
+) -> tuple[str, ...]:
     widths = [len(row) for row in rows]
     # A single line of another width is a fault of that line.
     width = max(sorted(set(widths)), key=widths.count)
     even = [row for row in rows if len(row) == width]
     orders = [order for order in _ORDERS[columns] if len(order) == width]
-    fit = [order for order in orders if all(_holds([row[k] for row in even], role) for k, role in enumerate(order))]
-    if columns in fit or (width == len(columns) and _mostly_numbers(even, columns)):
+    fit = [order for order in orders if all(_fits_role([row[k] for row in even], role) for k, role in enumerate(order))]
+    if columns in fit or (width == len(columns) and _has_mostly_numbers(even, columns)):
         return columns
     if len(fit) == 1:
         return fit[0]
@@ -149,10 +166,12 @@ def _order(rows: Sequence[Sequence[str]], columns: tuple[str, ...], path: str, d
         return columns
     which = "more than one reading is possible" if fit else "which of them is what cannot be told"
     shown = rows if columns == SPEAKERS else even
-    raise Unclear(f"{width} fields instead of {len(columns)}: {which}", _remedy(shown, columns, path, delimiter))
+    raise Unclear(
+        f"{width} fields instead of {len(columns)}: {which}", _advise_command(shown, columns, path, delimiter)
+    )
 
 
-def _mostly_numbers(rows: Sequence[Sequence[str]], columns: tuple[str, ...]) -> bool:
+def _has_mostly_numbers(rows: Sequence[Sequence[str]], columns: tuple[str, ...]) -> bool:
     """Whether most lines have a number where our order has the score: ids may be numbers too, and a single slip in the scores
     must not make scores of them."""
     if "score" not in columns:
@@ -161,16 +180,16 @@ def _mostly_numbers(rows: Sequence[Sequence[str]], columns: tuple[str, ...]) -> 
     return 2 * sum(is_number(row[place]) for row in rows) > len(rows)
 
 
-def _holds(values: Sequence[str], role: str) -> bool:
+def _fits_role(values: Sequence[str], role: str) -> bool:
     if role == "score":
         return all(map(is_number, values))
     return role != "label" or text.find_label_pair(values) is not None
 
 
-def _remedy(rows: Sequence[Sequence[str]], columns: tuple[str, ...], path: str, delimiter: bytes) -> str:
+def _advise_command(rows: Sequence[Sequence[str]], columns: tuple[str, ...], path: str, delimiter: bytes) -> str:
     """The command that makes the file that is wanted of one with other columns, where they can be read in one way alone; else what to
     write."""
-    program = _turn_speakers(rows) if columns == SPEAKERS else _select_columns(rows, columns)
+    program = _turn_program(rows) if columns == SPEAKERS else _select_program(rows, columns)
     if not program:
         return f"write a file with lines `{SHAPES[columns]}`: which of these fields are meant cannot be told from here"
     apart = f"-F'{delimiter.decode()}' " if delimiter else ""
@@ -178,7 +197,7 @@ def _remedy(rows: Sequence[Sequence[str]], columns: tuple[str, ...], path: str, 
     return f"awk {apart}'{program}' {shlex.quote(path)} > {new}, and give {new}"
 
 
-def _select_columns(rows: Sequence[Sequence[str]], columns: tuple[str, ...]) -> str:
+def _select_program(rows: Sequence[Sequence[str]], columns: tuple[str, ...]) -> str:
     """The program of awk that keeps two ids and the score or label: the first two columns of words, and the one column that changes
     and holds what is wanted. '' where there are more of either, or none."""
     table = list(zip(*rows))
@@ -193,7 +212,7 @@ def _select_columns(rows: Sequence[Sequence[str]], columns: tuple[str, ...]) -> 
     return "{print " + ", ".join(f"${k + 1}" for k in (*ids, *wanted)) + "}"
 
 
-def _turn_speakers(rows: Sequence[Sequence[str]]) -> str:
+def _turn_program(rows: Sequence[Sequence[str]]) -> str:
     """The program of awk that makes ``ID SPEAKER`` of lines ``SPEAKER ID ID ...``; '' where ids do not begin with what stands first."""
     for speaker, *ids in rows:
         if not ids or any(not name.startswith(speaker) or name[len(speaker) :][:1].isalnum() for name in ids):
@@ -201,13 +220,13 @@ def _turn_speakers(rows: Sequence[Sequence[str]]) -> str:
     return "{for (k = 2; k <= NF; k++) print $k, $1}"
 
 
-def _word(name: str) -> str:
+def _column_word(name: str) -> str:
     return {"enroll_id": "ID1", "trial_id": "ID2"}.get(name, name.upper())
 
 
-def _said(head: Sequence[str], names: Sequence[str]) -> str:
-    return ", ".join(f"{own} is {_word(name)}" for own, name in zip(head, names) if not name.startswith(UNUSED))
+def _describe_columns(head: Sequence[str], names: Sequence[str]) -> str:
+    return ", ".join(f"{own} is {_column_word(name)}" for own, name in zip(head, names) if not name.startswith(UNUSED))
 
 
-def _join(*parts: str) -> str:
+def _join_notes(*parts: str) -> str:
     return "; ".join(filter(None, parts))

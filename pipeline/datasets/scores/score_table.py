@@ -1,7 +1,7 @@
 """Tables of ids and scores: text (plain or gzip) or parquet, read by pyarrow without a loop over lines.
 
 Lines are ``ID1 ID2 SCORE``, ``ID1 ID2 target|nontarget`` or ``ID SPEAKER``, parted by any white space; a first line
-``enroll_id trial_id score`` is taken for the header of VPC 2024. Other layouts: :mod:`pipeline.datasets.scores.layout`. Scores that
+``enroll_id trial_id score`` is taken for the header of VPC 2024. Other layouts: :mod:`pipeline.datasets.scores.columns`. Scores that
 the pipeline keeps (``scores.parquet``, ``scores.safetensors`` with its rows and columns) are read too. What a file is, is told
 by its content, not its name. Ids are compared in NFC.
 """
@@ -26,37 +26,51 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import csv
 
-from pipeline.datasets.scores.ids import ID
-from pipeline.datasets.scores.layout import (
+from pipeline.datasets.scores.columns import (
     SCORES,
     SHAPES,
     SPEAKERS,
     TRIALS,
     Layout,
     Unclear,
-    by_header,
-    fields,
+    detect_layout,
     is_number,
-    layout,
+    match_header,
+    split_fields,
 )
 from pipeline.errors import DataError, Fault
 from pipeline.files import NotRegular, open_regular
 from pipeline.tables import bounds
 
-__all__ = ["SCORES", "SPEAKERS", "TRIALS", "Array", "Table", "read"]
+__all__ = ["SCORES", "SPEAKERS", "TRIALS", "Array", "Table", "read_table"]
+
 
 Array = npt.NDArray[np.float64]
+
+ID = pa.dictionary(pa.int32(), pa.string())
+"""The type of columns of ids."""
+
 
 TRIAL_SCORES, MATRIX = "scores.parquet", "scores.safetensors"
 """Scores of trials and of all pairs as the pipeline keeps them."""
 
+
 _BLOCK = 1 << 24
+
+
 _BOM = b"\xef\xbb\xbf"
 
+
 _LONGEST_LINE = 1 << 20
+
+
 _LARGEST_PIPE = 8 << 30
+
+
 _SAMPLE = 1000
-_OURS = {"model_speaker", "speaker", "model", "utterance"}
+
+
+_OUR_COLUMNS = {"model_speaker", "speaker", "model", "utterance"}
 
 
 @dataclass(frozen=True)
@@ -79,32 +93,32 @@ class Table:
         """Scores [n]; a null of a parquet file is NaN."""
         column = self.columns["score"]
         if not column.null_count:
-            return _numpy(column, np.float64)
-        absent = _numpy(column.is_null().cast(pa.int8()), np.int8) == 1
+            return _as_numpy(column, np.float64)
+        absent = _as_numpy(column.is_null().cast(pa.int8()), np.int8) == 1
         parts = [np.frombuffer(part.buffers()[1], np.float64, len(part), part.offset * 8) for part in column.chunks]
         return np.where(absent, np.nan, np.concatenate(parts))
 
 
-def read(path: Path, columns: tuple[str, ...]) -> Table:
+def read_table(path: Path, columns: tuple[str, ...]) -> Table:
     """Read a file with ``columns`` (``SCORES``, ``TRIALS`` or ``SPEAKERS``), or the folder of scores that the pipeline keeps.
 
     Raises:
         DataError: it cannot be opened, is no file, is damaged, or lines do not have these columns; the first ten are named.
     """
     try:
-        path = _kept(path)
+        path = _find_kept_scores(path)
         if path.name == MATRIX:
-            return Table(str(path), _matrix(path, columns))
-        source = _source(path)
-        with _open(source) as stream:
+            return Table(str(path), _read_matrix(path, columns))
+        source = _open_source(path)
+        with _open_bytes(source) as stream:
             start = stream.read(4)
         if start == b"PAR1":
-            with _open(source) as stream:
+            with _open_bytes(source) as stream:
                 bounds.check_parquet(stream)
-            found, note = _parquet(source, columns)
+            found, note = _read_parquet(source, columns)
         else:
-            found, note = _text(source, columns, str(path))
-        composed = {name: column if name == "score" else _composed(column) for name, column in found.items()}
+            found, note = _read_text(source, columns, str(path))
+        composed = {name: column if name == "score" else _compose_ids(column) for name, column in found.items()}
         return Table(str(path), composed, note)
     except NotRegular as error:
         raise DataError(
@@ -121,14 +135,14 @@ def read(path: Path, columns: tuple[str, ...]) -> Table:
         raise DataError(f"the parquet file cannot be read: {error}", where=str(path)) from error
 
 
-def _kept(path: Path) -> Path:
+def _find_kept_scores(path: Path) -> Path:
     """The file with scores in a folder of the store; any other path as it is."""
     if path.is_dir():
         return next((path / name for name in (TRIAL_SCORES, MATRIX) if (path / name).is_file()), path)
     return path
 
 
-def _source(path: Path) -> Path | io.BytesIO:
+def _open_source(path: Path) -> Path | io.BytesIO:
     """A regular file, or what came through a pipe of the shell (``<(...)``), which can be read once only.
 
     Raises:
@@ -149,7 +163,7 @@ def _source(path: Path) -> Path | io.BytesIO:
     return io.BytesIO(found)
 
 
-def _composed(column: pa.ChunkedArray) -> pa.ChunkedArray:
+def _compose_ids(column: pa.ChunkedArray) -> pa.ChunkedArray:
     """Ids in NFC: a name typed on one system and copied from another is one name."""
     words = [chunk.dictionary for chunk in column.chunks]
     if all(_is_ascii(word) for word in words):
@@ -164,12 +178,12 @@ def _is_ascii(words: pa.Array) -> bool:
     return data is None or not (np.frombuffer(data, np.uint8) > 127).any()
 
 
-def _numpy(column: pa.ChunkedArray, kind: type[Any]) -> npt.NDArray[Any]:
+def _as_numpy(column: pa.ChunkedArray, kind: type[Any]) -> npt.NDArray[Any]:
     # Arrow's own to_numpy imports pandas, and so does whatever makes an Arrow scalar.
     return np.concatenate([np.empty(0, kind), *(np.from_dlpack(chunk) for chunk in column.chunks if len(chunk))])
 
 
-def _open(source: Path | io.BytesIO) -> BinaryIO:
+def _open_bytes(source: Path | io.BytesIO) -> BinaryIO:
     """The bytes of a source from their beginning, unpacked where they are gzip."""
     plain: BinaryIO = source.open("rb") if isinstance(source, Path) else io.BytesIO(source.getbuffer())
     magic = plain.read(2)
@@ -180,11 +194,13 @@ def _open(source: Path | io.BytesIO) -> BinaryIO:
 # Text ----------------------------------------------------------------------------------------------------------------
 
 
-def _text(source: Path | io.BytesIO, columns: tuple[str, ...], where: str) -> tuple[dict[str, pa.ChunkedArray], str]:
-    with _open(source) as stream:
-        lines = [line for _, line in zip(range(_SAMPLE), _lines(stream, where))]
+def _read_text(
+    source: Path | io.BytesIO, columns: tuple[str, ...], where: str
+) -> tuple[dict[str, pa.ChunkedArray], str]:
+    with _open_bytes(source) as stream:
+        lines = [line for _, line in zip(range(_SAMPLE), _read_lines(stream, where))]
     try:
-        found = layout(lines, columns, where)
+        found = detect_layout(lines, columns, where)
     except Unclear as error:
         raise DataError(f"lines are not `{SHAPES[columns]}`: {error}", where=where, remedy=error.remedy) from None
     if found is None:
@@ -192,19 +208,19 @@ def _text(source: Path | io.BytesIO, columns: tuple[str, ...], where: str) -> tu
     # Most files have single blanks, which pyarrow takes as they are; others are read again with their blanks mended.
     for mended in (True,) if found.delimiter else (False, True):
         try:
-            with _open(source) as stream:
-                text = io.BufferedReader(_Mended(stream, found.delimiter), _BLOCK) if mended else stream
-                table = _parse(text, found, columns)
+            with _open_bytes(source) as stream:
+                text = io.BufferedReader(_MendedText(stream, found.delimiter), _BLOCK) if mended else stream
+                table = _parse_csv(text, found, columns)
         except pa.ArrowInvalid as error:
             if mended:
-                raise _refusal(source, columns, found, where, str(error)) from None
+                raise _refuse_lines(source, columns, found, where, str(error)) from None
             continue
-        if mended or not _holds_blanks(table):
+        if mended or not _has_blanks(table):
             break
     return {name: table[name] for name in columns}, found.note
 
 
-def _lines(stream: BinaryIO, where: str) -> Iterator[bytes]:
+def _read_lines(stream: BinaryIO, where: str) -> Iterator[bytes]:
     """The lines of a text, without a byte order mark.
 
     Raises:
@@ -227,7 +243,7 @@ def _lines(stream: BinaryIO, where: str) -> Iterator[bytes]:
         first = False
 
 
-def _parse(stream: Any, found: Layout, columns: tuple[str, ...]) -> pa.Table:
+def _parse_csv(stream: Any, found: Layout, columns: tuple[str, ...]) -> pa.Table:
     try:
         return csv.read_csv(
             stream,
@@ -246,7 +262,7 @@ def _parse(stream: Any, found: Layout, columns: tuple[str, ...]) -> pa.Table:
         raise
 
 
-def _holds_blanks(table: pa.Table) -> bool:
+def _has_blanks(table: pa.Table) -> bool:
     """Whether an id is empty or holds white space: the blanks of the file are not single spaces."""
     for column in table.columns:
         for chunk in column.chunks if pa.types.is_dictionary(column.type) else []:
@@ -259,11 +275,11 @@ def _holds_blanks(table: pa.Table) -> bool:
     return False
 
 
-class _Mended(io.RawIOBase):
+class _MendedText(io.RawIOBase):
     """A text with single spaces between fields and none at the ends of lines."""
 
     def __init__(self, stream: BinaryIO, delimiter: bytes = b"") -> None:
-        self.parts = _mended(stream, delimiter)
+        self.parts = _mend_blocks(stream, delimiter)
         self.left = memoryview(b"")
 
     def readable(self) -> bool:
@@ -281,16 +297,16 @@ class _Mended(io.RawIOBase):
         return size
 
 
-def _mended(stream: BinaryIO, delimiter: bytes) -> Iterator[bytes]:
+def _mend_blocks(stream: BinaryIO, delimiter: bytes) -> Iterator[bytes]:
     blanks = bytes.maketrans(b"\t\v\f\r" + delimiter, b"    " + b" " * len(delimiter))
     rest = b""
     while block := stream.read(_BLOCK):
         lines, end, rest = (rest + block).rpartition(b"\n")
-        yield _single(lines + end, blanks, b'"' if delimiter else b"")
-    yield _single(rest, blanks, b'"' if delimiter else b"")
+        yield _mend_lines(lines + end, blanks, b'"' if delimiter else b"")
+    yield _mend_lines(rest, blanks, b'"' if delimiter else b"")
 
 
-def _single(lines: bytes, blanks: bytes, quotes: bytes) -> bytes:
+def _mend_lines(lines: bytes, blanks: bytes, quotes: bytes) -> bytes:
     text = lines.translate(blanks, quotes)
     while b"  " in text:
         text = text.replace(b"  ", b" ")
@@ -298,15 +314,15 @@ def _single(lines: bytes, blanks: bytes, quotes: bytes) -> bytes:
     return text.strip(b" ")
 
 
-def _refusal(
+def _refuse_lines(
     source: Path | io.BytesIO, columns: tuple[str, ...], found: Layout, where: str, parser_says: str, most: int = 10
 ) -> DataError:
     """The first lines that are at fault; only now are lines looked at one by one."""
     faults = []
     score = found.names.index("score") if "score" in columns else None
-    with _open(source) as stream:
-        for number, line in enumerate(_lines(stream, where), 1):
-            held = fields(line, found.delimiter)
+    with _open_bytes(source) as stream:
+        for number, line in enumerate(_read_lines(stream, where), 1):
+            held = split_fields(line, found.delimiter)
             if number <= found.skip or not held:
                 continue
             if len(held) != len(found.names):
@@ -340,21 +356,21 @@ def _is_utf8(line: bytes) -> bool:
 # Parquet -------------------------------------------------------------------------------------------------------------
 
 
-def _parquet(source: Path | io.BytesIO, columns: tuple[str, ...]) -> tuple[dict[str, pa.ChunkedArray], str]:
+def _read_parquet(source: Path | io.BytesIO, columns: tuple[str, ...]) -> tuple[dict[str, pa.ChunkedArray], str]:
     """Columns by their names, or by their order where there are just as many of other names; and what was made of them."""
     from pyarrow import parquet
 
     file = parquet.ParquetFile(source)
     held = file.schema_arrow.names
-    if columns == SPEAKERS and set(held) >= _OURS:
-        return _both_sides(file.read(columns=sorted(_OURS))), ""
-    named = by_header(held, columns)
+    if columns == SPEAKERS and set(held) >= _OUR_COLUMNS:
+        return _read_both_sides(file.read(columns=sorted(_OUR_COLUMNS))), ""
+    named = match_header(held, columns)
     note = ""
     if set(columns) <= set(held):
         wanted = list(columns)
     elif named:
         wanted = [held[named.index(name)] for name in columns]
-        note = "" if set(held) >= _OURS else f"columns {', '.join(wanted)} taken for {', '.join(columns)}"
+        note = "" if set(held) >= _OUR_COLUMNS else f"columns {', '.join(wanted)} taken for {', '.join(columns)}"
     elif len(held) == len(columns):
         wanted = held
     else:
@@ -374,7 +390,7 @@ def _parquet(source: Path | io.BytesIO, columns: tuple[str, ...]) -> tuple[dict[
     return found, note
 
 
-def _both_sides(table: pa.Table) -> dict[str, pa.ChunkedArray]:
+def _read_both_sides(table: pa.Table) -> dict[str, pa.ChunkedArray]:
     """Ids and speakers of both sides of our scores of trials, each id once."""
     sides = [
         table.select(names).rename_columns(list(SPEAKERS))
@@ -388,7 +404,7 @@ def _both_sides(table: pa.Table) -> dict[str, pa.ChunkedArray]:
 # Matrices of the store -----------------------------------------------------------------------------------------------
 
 
-def _matrix(path: Path, columns: tuple[str, ...]) -> dict[str, pa.ChunkedArray]:
+def _read_matrix(path: Path, columns: tuple[str, ...]) -> dict[str, pa.ChunkedArray]:
     """All cells of a matrix that the pipeline keeps, as lines.
 
     Raises:
@@ -414,13 +430,13 @@ def _matrix(path: Path, columns: tuple[str, ...]) -> dict[str, pa.ChunkedArray]:
             f"the matrix is of shape {scores.shape}, its ids are {len(ids[0])} and {len(ids[1])}", where=str(path)
         )
     places = np.indices(scores.shape, dtype=np.int32).reshape(2, -1)
-    found = {name: _coded(place, names) for name, place, names in zip(SCORES, places, ids)}
+    found = {name: _encode_ids(place, names) for name, place, names in zip(SCORES, places, ids)}
     flat = np.ascontiguousarray(scores, np.float64).ravel()
     values = pa.Array.from_buffers(pa.float64(), flat.size, [None, pa.py_buffer(flat)])
     return {**found, "score": pa.chunked_array([values])}
 
 
-def _coded(places: npt.NDArray[np.int32], names: pa.ChunkedArray) -> pa.ChunkedArray:
+def _encode_ids(places: npt.NDArray[np.int32], names: pa.ChunkedArray) -> pa.ChunkedArray:
     places = np.ascontiguousarray(places)
     indices = pa.Array.from_buffers(pa.int32(), places.size, [None, pa.py_buffer(places)])
     return pa.chunked_array([pa.DictionaryArray.from_arrays(indices, names.cast(pa.string()).combine_chunks())])

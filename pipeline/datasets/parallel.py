@@ -26,24 +26,36 @@ from pipeline import processes, programs
 from pipeline.datasets import probe as probing
 from pipeline.datasets.probe import Probe
 
-MANY = 500
+MANY_FILES = 500
 """So many files are looked at by processes: they take as long to start as one of them takes for a hundred files."""
-TOGETHER = 16
+
+
+CHUNK_FILES = 16
 """Files that a process is given at a time."""
+
+
 RACY_NS = 2_000_000_000
 """No file system in use has a coarser clock (FAT: 2 s); it also forgives hosts whose clocks differ a little."""
+
+
 IDENTITY_BYTES = 16
+
+
 # In flight for each worker, so that none waits for the next.
 _AHEAD = 2
 
+
 log = logging.getLogger(__name__)
 
+
 Item = TypeVar("Item", bound=Hashable)
+
+
 Answer = TypeVar("Answer")
 
 
 @dataclass(frozen=True, slots=True)
-class State:
+class FileState:
     """By what a file is told to be as it was."""
 
     path: str
@@ -56,7 +68,7 @@ class State:
     def identity(self) -> bytes:
         """Of 128 bits, so that a large table is found in fast and takes little memory."""
         text = f"{self.size} {self.mtime_ns} {self.ctime_ns} {self.inode} ".encode()
-        return hashlib.blake2b(text + as_bytes(self.path), digest_size=IDENTITY_BYTES).digest()
+        return hashlib.blake2b(text + encode_text(self.path), digest_size=IDENTITY_BYTES).digest()
 
     @property
     def changed_ns(self) -> int:
@@ -69,11 +81,11 @@ class Look:
 
     path: Path
     probe: Probe
-    state: State | None
+    state: FileState | None
     looked_ns: int
 
 
-class Left(Generic[Item]):
+class WorkQueue(Generic[Item]):
     """Files, or pairs of them, that are still to be looked at, a few at a time.
 
     Several starts may look at the same files at once. Each begins somewhere and goes on from there; where it comes to files that
@@ -116,7 +128,9 @@ class Left(Generic[Item]):
         return [path for number in self._open for path in self._chunks[number] if path not in self._gone]
 
 
-def looked(left: Left[Item], count: int, workers: int, look_at: Callable[[Sequence[Item]], Answer]) -> Iterator[Answer]:
+def run_parallel(
+    left: WorkQueue[Item], count: int, workers: int, look_at: Callable[[Sequence[Item]], Answer]
+) -> Iterator[Answer]:
     """Look at files until none is left, with so many workers; what was found, as it is found.
 
     Args:
@@ -125,29 +139,29 @@ def looked(left: Left[Item], count: int, workers: int, look_at: Callable[[Sequen
         workers: processes or threads.
         look_at: looks at some of them in turn; it pickles.
     """
-    if is_many(count, workers):
+    if needs_processes(count, workers):
         try:
-            most = min(workers, -(-count // TOGETHER))
+            most = min(workers, -(-count // CHUNK_FILES))
             with programs.starting_python():
                 started = ProcessPoolExecutor(most, get_context("spawn"), processes.end_with_parent)
             with started as pool:
-                yield from _by(pool, workers, left, look_at)
+                yield from _run_in_pool(pool, workers, left, look_at)
             return
         except (OSError, BrokenProcessPool) as error:
             log.warning(
                 "processes that look at audio files cannot go on (%s): threads do", error or type(error).__name__
             )
     with ThreadPoolExecutor(max(1, workers)) as pool:
-        yield from _by(pool, workers, left, look_at)
+        yield from _run_in_pool(pool, workers, left, look_at)
 
 
-def is_many(count: int, workers: int) -> bool:
+def needs_processes(count: int, workers: int) -> bool:
     """Whether processes are to look at so many files."""
-    return count >= MANY and workers > 1 and not current_process().daemon  # a daemon has no children
+    return count >= MANY_FILES and workers > 1 and not current_process().daemon  # a daemon has no children
 
 
-def _by(
-    pool: Executor, workers: int, left: Left[Item], look_at: Callable[[Sequence[Item]], Answer]
+def _run_in_pool(
+    pool: Executor, workers: int, left: WorkQueue[Item], look_at: Callable[[Sequence[Item]], Answer]
 ) -> Iterator[Answer]:
     going: dict[Future[Answer], list[Item]] = {}
     try:
@@ -172,46 +186,46 @@ def _by(
         raise
 
 
-def look_at(longest_seconds: float, paths: Sequence[Path]) -> list[Look]:
+def look_at_files(longest_seconds: float, paths: Sequence[Path]) -> list[Look]:
     """Look at some files in turn; longer ones are faults."""
-    return [look(path, longest_seconds) for path in paths]
+    return [look_at_file(path, longest_seconds) for path in paths]
 
 
-def look(path: Path, longest_seconds: float) -> Look:
+def look_at_file(path: Path, longest_seconds: float) -> Look:
     """Look at a file."""
     now = time.time_ns()
-    before = state(path)
-    found = probing.probe(path, longest_seconds)
+    before = read_state(path)
+    found = probing.probe_file(path, longest_seconds)
     settled = before is not None and now - before.changed_ns >= RACY_NS
-    if not (found.lasting and settled and _opened_state(path) == before):
+    if not (found.lasting and settled and _read_opened_state(path) == before):
         return Look(path, found, None, now)
     return Look(path, found, before, now)
 
 
-def state(path: Path) -> State | None:
+def read_state(path: Path) -> FileState | None:
     """The state of a regular file with an absolute path, else None."""
     try:
-        return as_state(path, path.stat()) if path.is_absolute() else None
+        return make_state(path, path.stat()) if path.is_absolute() else None
     except (OSError, ValueError):
         return None
 
 
-def _opened_state(path: Path) -> State | None:
+def _read_opened_state(path: Path) -> FileState | None:
     """The state by way of opening the file, for which a network file system asks its server."""
     try:
         with path.open("rb") as stream:
-            return as_state(path, os.fstat(stream.fileno()))
+            return make_state(path, os.fstat(stream.fileno()))
     except OSError:
         return None
 
 
-def as_state(path: Path, found: os.stat_result) -> State | None:
+def make_state(path: Path, found: os.stat_result) -> FileState | None:
     """What the system says of a file as its state; None of anything that is no regular file."""
     if not stat.S_ISREG(found.st_mode):
         return None
-    return State(str(path), found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino)
+    return FileState(str(path), found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino)
 
 
-def as_bytes(text: str) -> bytes:
+def encode_text(text: str) -> bytes:
     """The bytes of a text. Names of files may hold anything; Python stands in lone surrogates for what is not UTF-8."""
     return text.encode("utf-8", "surrogatepass")

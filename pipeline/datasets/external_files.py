@@ -1,0 +1,295 @@
+"""Which file of an anonymised copy belongs to which utterance, by tables and names."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from pipeline import names
+from pipeline.datasets import cutting, kaldi_set, listings
+from pipeline.datasets.audio_cache import NO_CACHE, AudioCache
+from pipeline.datasets.external_copy import AudioNames, Copy, Gaps, Row, report_missing
+from pipeline.datasets.listings import Listing
+from pipeline.errors import DataError, Fault
+from pipeline.faults import Faults
+
+
+def has_any_file(copy: Copy, manifest: pd.DataFrame) -> bool:
+    """Whether a copy holds a file, or a folder with a ``wav.scp``, for any row of a manifest."""
+    files = list_copy(copy, manifest)
+    return bool(files.chosen or files.refused) or any((place / "wav.scp").is_file() for place in files.places.values())
+
+
+@dataclass(frozen=True)
+class Cutting:
+    """How segments and what lies in archives become files (:func:`pipeline.datasets.cutting.write_parts`)."""
+
+    folder: Path | None = None
+    threads: int = 1
+    known: AudioCache = NO_CACHE
+
+
+@dataclass(frozen=True)
+class CopyFiles:
+    """The files of a copy by tables and names alone; nothing is decoded but what is cut into segments.
+
+    Attributes:
+        folder: where they lie.
+        places: the folder that is searched for each set; a set without one is not among them.
+        chosen: the file of each row of a manifest that has one.
+        missing: the rows without a file, with the folder that was searched.
+        refused: rows that have several files, or one that may not be read, and why.
+        unused: files that belong to no row.
+        faults: all that would keep a run from using them.
+        notes: what is to be said of tables.
+        limits: what a reader of the numbers must know of them.
+    """
+
+    folder: Path
+    places: Mapping[str, Path]
+    chosen: tuple[tuple[Row, Path], ...]
+    missing: tuple[tuple[Row, Path], ...]
+    refused: tuple[tuple[Row, str], ...]
+    unused: tuple[Path, ...]
+    faults: Faults
+    notes: tuple[str, ...] = ()
+    limits: tuple[str, ...] = ()
+
+
+def list_copy(copy: Copy, manifest: pd.DataFrame, cut: Cutting = Cutting()) -> CopyFiles:
+    """Find the anonymised file of each row of a manifest, as :func:`read` does, and gather what is wrong instead of raising it.
+
+    Args:
+        copy: where it lies.
+        manifest: what has to be there: columns set, utterance, speaker and path.
+        cut: how segments become files.
+    """
+    lost = Gaps(False, Faults(copy.kinds(), "the anonymised audio has"))
+    try:
+        return list_files(copy, manifest, lost, cut)
+    except DataError:  # there is no such folder, as the faults say
+        return CopyFiles(Path(copy.root).expanduser().absolute(), {}, (), (), (), (), lost.faults)
+
+
+def list_files(copy: Copy, manifest: pd.DataFrame, lost: Gaps, cut: Cutting) -> CopyFiles:
+    """The folder of each set, the file of each row that has one, and the files of none; all else becomes faults, or is left out.
+
+    Raises:
+        DataError: there is no such folder.
+    """
+    folder, faults = Path(copy.root).expanduser().absolute(), lost.faults
+    rows: list[Row] = [{str(key): value for key, value in row.items()} for row in manifest.to_dict("records")]
+    if not copy.root or not folder.is_dir():
+        faults.add("root", f"there is no folder '{copy.root}' of anonymised audio", copy.key())
+        faults.stop(copy.root or copy.key())
+    places = _find_set_folders(folder, sorted(manifest["set"].unique()), copy, faults)
+    files = {place: AudioNames(place, copy.pattern) for place in set(places.values())}
+    tables = _Table.read(places, rows, copy, cut)
+    chosen = list(_choose_files(rows, folder, places, files, tables, copy, lost))
+    unused = _list_unused(files, {path for _, path in chosen}.union(*(one.others for one in tables.values())))
+    notes, limits = _describe_tables(tables, lost)
+    report_missing(lost, unused, chosen, copy, places, files)
+    found = ((*lost.missing, *lost.explained), tuple(lost.refused), tuple(unused))
+    return CopyFiles(folder, places, tuple(chosen), *found, faults, tuple(notes), tuple(limits))
+
+
+@dataclass
+class _Table:
+    """What the ``wav.scp`` of a copy's folder says, and what became of it.
+
+    Attributes:
+        paths: the file of each utterance, where it is there and is no original recording; a segment has a file of its own.
+        originals: utterances of which it names the original recording.
+        faults: what else is wrong with it.
+        elsewhere: rows whose file lies outside of the folder.
+        differ: rows of which another file lies in the folder.
+        others: those files.
+        is_alone: whether no row of the folder has a file.
+    """
+
+    paths: dict[str, Path] = field(default_factory=dict)
+    originals: set[str] = field(default_factory=set)
+    faults: list[Fault] = field(default_factory=list)
+    elsewhere: list[tuple[Row, Path]] = field(default_factory=list)
+    differ: list[tuple[Row, Path]] = field(default_factory=list)
+    others: set[Path] = field(default_factory=set)
+    is_alone: bool = True
+
+    @classmethod
+    def read(cls, places: Mapping[str, Path], rows: Sequence[Row], copy: Copy, cut: Cutting) -> dict[Path, _Table]:
+        """The tables of the folders of some sets, for the rows of these; an empty one where there is none."""
+        wanted: dict[Path, dict[str, Any]] = {place: {} for place in sorted(set(places.values()))}
+        for row in rows:
+            if row["set"] in places:
+                wanted[places[row["set"]]][str(row["utterance"])] = row["path"]
+        faults = Faults(copy.kinds())
+        having = [place for place in wanted if (place / "wav.scp").is_file()]
+        found = kaldi_set.list_audio(having, copy.follow_links, Listing(faults=faults))
+        made = {place: cls() for place in wanted}
+        for place, listed in found.items():
+            mine = [
+                one for one in listed if one.utterance in wanted[place] and one.path is not None and one.path.is_file()
+            ]
+            originals = {one.utterance for one in mine if _is_same_file(one.path, wanted[place][one.utterance])}
+            listing = Listing([one for one in mine if one.utterance not in originals], faults=Faults(copy.kinds()))
+            cutting.write_parts(listing, cut.folder, cut.threads, cut.known)
+            # Where a segment is at fault none is cut, and a row is left with the whole recording.
+            refused = bool(listing.faults.found)
+            cuts = [one for one in listing.utterances if one.path is not None and not (refused and one.segment)]
+            said = [
+                one
+                for one in faults.found
+                if not any(f"{other}/" in f"{one.where}/" for other in having if other != place)
+            ]
+            made[place] = cls(
+                {one.utterance: one.path for one in cuts if one.path}, originals, [*said, *listing.faults.found]
+            )
+        return made
+
+    def choose(self, row: Row, found: Sequence[Path], place: Path) -> Path | None:
+        """The file of a row that the table names, beside those that lie in the folder; None if it names none."""
+        path = self.paths.get(str(row["utterance"]))
+        self.is_alone = self.is_alone and not found and path is None
+        if path is None:
+            return None
+        if not path.is_relative_to(place):
+            self.elsewhere.append((row, path))
+        self.others.update(found)
+        self.differ += [(row, other) for other in found if not _is_same_file(other, path)][:1]
+        return path
+
+
+def _describe_tables(tables: Mapping[Path, _Table], lost: Gaps) -> tuple[list[str], list[str]]:
+    """Have rows without a file be faults of the tables, where nothing else of their folders is there. Notes, and what a reader of the
+    numbers must know, of tables beside the files that lie in the folders."""
+    alone = [place for place, table in tables.items() if table.is_alone and (table.originals or table.faults)]
+    missing = [row for row, place in lost.missing if place in alone]
+    originals = {name for place in alone for name in tables[place].originals}
+    of_original = [row for row in missing if row["utterance"] in originals]
+    if of_original:
+        where = names.few([f"{place.name}/wav.scp" for place in alone if tables[place].originals])
+        ids = [str(row["utterance"]) for row in of_original]
+        what = f"wav.scp names the original recordings of {len(ids)} utterances, and no other file of them is there: {names.few(ids)}"
+        lost.settle(of_original, Fault(what, where, "own-table"))
+    elif missing:
+        faults = list(dict.fromkeys(fault for place in alone for fault in tables[place].faults))
+        said = f"no file of {len(missing)} utterances is in {names.few([place.name for place in alone])}, and wav.scp leads to none: "
+        kinds = ["leaves-root" if fault.kind == "leaves-root" else "own-table" for fault in faults]
+        lost.settle(missing, *(Fault(f"{said}{fault.what}", fault.where, kind) for fault, kind in zip(faults, kinds)))
+    lacking = {place for _, place in lost.missing}
+    why: dict[str, list[str]] = {}
+    for place, table in tables.items():
+        if (table.originals or table.faults) and place not in (*alone, *lacking):
+            reason = table.faults[0].what if table.faults else "it names the original recordings"
+            why.setdefault(_COMMAND.split(reason)[0], []).append(place.name)
+    notes = [
+        f"wav.scp of {names.few(several)} is not used, but the files in the folder: {reason}"
+        for reason, several in why.items()
+    ]
+    elsewhere = [path for table in tables.values() for _, path in table.elsewhere]
+    if elsewhere:
+        notes.append(f"{len(elsewhere)} files lie where the copy's own wav.scp says, e.g. {elsewhere[0]}")
+    differ = [(table.paths[str(row["utterance"])], other) for table in tables.values() for row, other in table.differ]
+    limits = []
+    if differ:
+        limits.append(
+            f"wav.scp names other files than those in the folder for {len(differ)} utterances, e.g. {differ[0][0]} and not {differ[0][1]}: "
+            "those that wav.scp names are evaluated (without a wav.scp in the folder, the others are)"
+        )
+    return notes, limits
+
+
+_COMMAND = re.compile(r"; plain files: |: sed ")
+"""What comes before a command that mends a table."""
+
+
+def _is_same_file(one: Path | None, other: Path | str | None) -> bool:
+    """Whether two paths are of one file that is there."""
+    with suppress(OSError):
+        return one is not None and other is not None and one.samefile(other)
+    return False
+
+
+def _choose_files(
+    rows: Sequence[Row],
+    folder: Path,
+    places: Mapping[str, Path],
+    files: Mapping[Path, AudioNames],
+    tables: Mapping[Path, _Table],
+    copy: Copy,
+    lost: Gaps,
+) -> Iterator[tuple[Row, Path]]:
+    """The file of each row; rows that have several, or one that lies elsewhere, are faults; those that have none are kept."""
+    fence = listings.Fence(folder, copy.follow_links)
+    for row in rows:
+        if row["set"] not in places:
+            continue
+        place = places[row["set"]]
+        found = files[place].of(copy.pattern.wanted(row))
+        by_table = tables[place].choose(row, found, place)
+        if by_table is not None:
+            yield row, by_table
+        elif len(found) > 1:
+            several = ", ".join(str(path.relative_to(folder)) for path in found)
+            text = f"utterance '{row['utterance']}' of {row['set']} has {len(found)} files: {several}"
+            lost.refuse(row, "ambiguous", text, place)
+        elif not found:
+            lost.missing.append((row, place))
+        elif not fence.holds(found[0]):
+            outside = f"a link leads out of {folder}, to {os.path.realpath(found[0])}"
+            lost.refuse(row, "leaves-root", outside, found[0])
+        else:
+            yield row, found[0]
+
+
+def _list_unused(files: Mapping[Path, AudioNames], used: Collection[Path]) -> list[Path]:
+    return sorted(path for one in files.values() for path in one.all if path not in used)
+
+
+def _find_set_folders(root: Path, sets: list[str], copy: Copy, faults: Faults) -> dict[str, Path]:
+    """The folder to search for each set; sets without one are faults."""
+    if copy.folders:
+        for one in sets:
+            if not Path(copy.folders.get(one, "")).is_dir() or one not in copy.folders:
+                faults.add("missing-audio", f"there is no folder for the set {one}", root)
+        return {one: Path(copy.folders[one]) for one in sets if one in copy.folders}
+    if copy.training and copy.suffix and root.name.endswith(copy.suffix):
+        return dict.fromkeys(sets, root)  # it is the copy itself
+    folders = {names.composed(folder.name): folder for folder in sorted(root.iterdir()) if folder.is_dir()}
+    suffix = None if copy.suffix is None else names.composed(copy.suffix)
+    if suffix is None:
+        having: dict[str, int] = defaultdict(int)
+        for name in folders:
+            for one in sets:
+                # vctk_dev_trials_f_common is no copy of vctk_dev_trials_f.
+                longer = any(name.startswith(other) and other.startswith(f"{one}_") for other in sets)
+                if (name == one or name.startswith(f"{one}_")) and not longer:
+                    having[name.removeprefix(one)] += 1
+        if not having:
+            return dict.fromkeys(sets, root)
+        most = max(having.values())
+        best = sorted(tail for tail, count in having.items() if count == most)
+        if len(best) > 1:
+            faults.add(
+                "ambiguous",
+                f"the folders have several suffixes ({', '.join(repr(tail) for tail in best)}); choose one "
+                f"by {copy.key('suffix')}={best[-1]}",
+                root,
+            )
+            return {}
+        suffix = best[0]
+    lacking = [one for one in sets if f"{one}{suffix}" not in folders]
+    if len(lacking) == 1:
+        faults.add("missing-audio", f"there is no folder {lacking[0]}{suffix} for the set {lacking[0]}", root)
+    elif lacking:
+        what = f"there is no folder SET{suffix} for {len(lacking)} of {len(sets)} sets: {names.few(lacking)}"
+        faults.add("missing-audio", what, root)
+    return {one: folders[f"{one}{suffix}"] for one in sets if f"{one}{suffix}" in folders}

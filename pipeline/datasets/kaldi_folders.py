@@ -1,0 +1,217 @@
+"""Which folders of a root are Kaldi sets that belong together."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+from collections.abc import Sequence
+from pathlib import Path
+
+from pipeline.datasets import listings
+from pipeline.datasets.kaldi_set import find_trial_files
+from pipeline.datasets.listings import Listing
+from pipeline.datasets.settings import DatasetSettings
+from pipeline.faults import Faults
+from pipeline.names import composed, few
+
+_OF_A_PAIR = re.compile(r"_(enrolls|trials(_.*)?)$")
+
+
+def wanted_sets(settings: DatasetSettings) -> list[str] | None:
+    """``dataset.sets`` as names are kept here."""
+    return None if settings.sets is None else [composed(name) for name in settings.sets]
+
+
+def holds_sets(folder: Path) -> bool:
+    """Whether a folder is a Kaldi set or holds some."""
+    return bool(find_sets(folder))
+
+
+def find_sets(folder: Path) -> list[Path]:
+    return [one for one in (folder, *sorted(folder.iterdir())) if (one / "wav.scp").exists()]
+
+
+# Which folders -------------------------------------------------------------------------------------------------------
+
+
+def discover_sets(
+    root: Path, settings: DatasetSettings, listing: Listing
+) -> tuple[list[tuple[Path, list[Path]]], list[Path]]:
+    """The enrolment folders with their trial folders, or else the folders of sets that stand alone."""
+    faults = listing.faults
+    if (root / "wav.scp").exists():
+        has_lists = (root / "enrolls").exists() and find_trial_files(root)
+        if _OF_A_PAIR.search(root.name) and not has_lists:
+            faults.add(
+                "no-sets",
+                f"'{root.name}' is one set of several; give the folder that holds them: "
+                f"dataset.root={shlex.quote(str(root.parent))}",
+                root,
+            )
+            faults.stop(root)
+        listings.check_set_name(root, composed(root.name), faults)
+        return [], [root]
+    training = os.path.realpath(Path(settings.train).expanduser()) if settings.train else ""
+    # A training set called like one of a pair is evaluated as well, and its speakers are named as such.
+    folders = {
+        composed(folder.name): folder
+        for folder in sorted(root.iterdir())
+        if folder.is_dir() and (os.path.realpath(folder) != training or _OF_A_PAIR.search(folder.name))
+    }
+    for name, folder in folders.items():
+        if (folder / "wav.scp").exists():
+            listings.check_set_name(folder, name, faults)
+    if faults.has("bad-id"):
+        # Which sets belong together follows from their names.
+        faults.stop(root)
+    pairs = _pair_sets(folders, wanted_sets(settings), listing)
+    if pairs is not None:
+        return pairs, []
+    singles = [folder for folder in folders.values() if (folder / "wav.scp").exists()]
+    if not singles and training:
+        # The only set there is: it is evaluated as well, and its speakers are named as such.
+        singles = [one for one in sorted(root.iterdir()) if os.path.realpath(one) == training and holds_sets(one)]
+    if not singles:
+        empty = not any(root.iterdir())
+        faults.add("no-sets", "the folder is empty" if empty else "the folder holds no Kaldi set (no */wav.scp)", root)
+        faults.stop(root)
+    if not any((folder / "enrolls").exists() and find_trial_files(folder) for folder in singles):
+        refuse_paired_names(root, [folder.name for folder in singles], faults)
+    listed = [folder for folder in singles if (folder / "enrolls").exists() or find_trial_files(folder)]
+    _note_passed_over([folder.name for folder in singles if listed and folder not in listed], listing)
+    return [], listed or singles
+
+
+def _pair_sets(
+    folders: dict[str, Path], wanted: list[str] | None, listing: Listing
+) -> list[tuple[Path, list[Path]]] | None:
+    """Every X_enrolls with its X_trials_*; None if there is neither."""
+    enrolments = [name for name in folders if name.endswith("_enrolls")]
+    tried = {name: found[1] for name in folders if (found := re.fullmatch(r"(.+?)_trials(_.*)?", name))}
+    if not enrolments and not tried:
+        return None
+    copies, pairs, taken = [], [], set()
+    for enrolment in enrolments:
+        base = enrolment.removesuffix("_enrolls")
+        suffixes = tuple(name.removeprefix(enrolment) for name in folders if name.startswith(f"{enrolment}_"))
+        copies += [f"{enrolment}{suffix}" for suffix in suffixes]
+        mine = [name for name, owner in tried.items() if owner == base]
+        copies += [name for name in mine if suffixes and name.endswith(suffixes)]
+        taken |= {enrolment, *mine}
+        pairs.append((enrolment, [name for name in mine if name not in copies]))
+    lonely = [name for name in tried if name not in taken]
+    if wanted is not None:
+        known = [name for _, mine in pairs for name in mine]
+        listings.report_unknown_sets(listing.faults, wanted, [*known, *lonely], "dataset.sets")
+        listings.note_chosen_sets(listing, wanted, [*known, *lonely])
+        lonely = [name for name in lonely if name in wanted]
+        pairs = [(enrolment, kept) for enrolment, mine in pairs if (kept := [name for name in mine if name in wanted])]
+    spare = [name for name in folders if name not in {*taken, *tried} and (folders[name] / "wav.scp").exists()]
+    for name in lonely:
+        wanted_name = f"{tried[name]}_enrolls"
+        hint = hint_rename(folders[name].parent, wanted_name, spare, ENROLMENT_WORD)
+        listing.faults.add(
+            "missing-table", f"the trial set {name} has no enrolment set {wanted_name} beside it{hint}", folders[name]
+        )
+    for enrolment, mine in pairs:
+        if not mine:
+            base = enrolment.removesuffix("_enrolls")
+            hint = hint_rename(folders[enrolment].parent, f"{base}_trials", spare, TRIALS_WORD)
+            listing.faults.add(
+                "missing-table",
+                f"the enrolment set {enrolment} has no trial set {base}_trials_* beside it{hint}",
+                folders[enrolment],
+            )
+    if copies:
+        listing.notes.append(f"passed over as anonymised copies, to be given as systems: {', '.join(sorted(copies))}")
+    others = [
+        name for name in folders if name not in {*taken, *copies, *tried} and (folders[name] / "wav.scp").exists()
+    ]
+    _note_passed_over(others, listing)
+    return [(folders[enrolment], [folders[name] for name in mine]) for enrolment, mine in pairs]
+
+
+def _note_passed_over(others: Sequence[str], listing: Listing) -> None:
+    if others:
+        listing.limits.append(
+            f"{len(others)} sets without lists of trials beside those are not evaluated: {few(others)}"
+        )
+
+
+ENROLMENT_WORD = re.compile(r"enrol|gallery|reference|refs?$", re.IGNORECASE)
+
+
+TRIALS_WORD = re.compile(r"trial|test|eval|probe|query|queries", re.IGNORECASE)
+"""How the word begins that says what a set is for."""
+
+
+_NAME_PARTS = re.compile(r"[_.\-]+")
+
+
+def refuse_paired_names(root: Path, found: Sequence[str], faults: Faults) -> None:
+    """Refuse sets without lists if some are enrolment and some trials by their names: halved by itself, each would be another
+    protocol than was meant.
+
+    Raises:
+        DataError: they look like pairs; with the faults so far.
+    """
+    enrolled = {name: _drop_word(name, ENROLMENT_WORD) for name in found if _has_word(name, ENROLMENT_WORD)}
+    tried = {
+        name: _drop_word(name, TRIALS_WORD) for name in found if _has_word(name, TRIALS_WORD) and name not in enrolled
+    }
+    if not enrolled or not tried:
+        return
+    moves = _list_moves(enrolled, tried, re.sub(r"\W+", "_", root.name).strip("_") or "data")
+    taken = {new for _, new in moves}
+    if len(taken) < len(moves) or any((root / name).exists() for name in taken):
+        moves = []
+    commands = " && ".join(f"mv {_quote_path(root / old)} {_quote_path(root / new)}" for old, new in moves)
+    faults.add(
+        "names",
+        f"{', '.join([*enrolled, *tried])} look like enrolment and trials of one protocol by their names; each would be halved "
+        f"by itself{': ' if commands else ''}{commands}",
+        root,
+    )
+    faults.stop(root)
+
+
+def hint_rename(root: Path, wanted: str, found: Sequence[str], kind: re.Pattern[str]) -> str:
+    """``; if NAME is it: mv …`` where one set has a name of the kind; '' otherwise."""
+    like = [name for name in found if _has_word(name, kind)]
+    return (
+        f"; if {like[0]} is it: mv {_quote_path(root / like[0])} {_quote_path(root / wanted)}" if len(like) == 1 else ""
+    )
+
+
+def _list_moves(enrolled: dict[str, str], tried: dict[str, str], base: str) -> list[tuple[str, str]]:
+    """Old and new names; one enrolment set goes with all trials, several each with those of the same rest of the name."""
+    if len(enrolled) == 1:
+        ((name, rest),) = enrolled.items()
+        stem = rest or base
+        tails = {trial: other.removeprefix(rest).strip("_") for trial, other in tried.items()}
+        trials = [(trial, "_".join(filter(None, [stem, "trials", tail]))) for trial, tail in tails.items()]
+        return [(name, f"{stem}_enrolls"), *trials]
+    stems = {
+        name: "_".join(filter(None, [base if rest in ("f", "m", "") else "", rest])) for name, rest in enrolled.items()
+    }
+    by_rest = {rest: stems[name] for name, rest in enrolled.items()}
+    if set(tried.values()) - by_rest.keys():
+        return []
+    return [
+        *((name, f"{stem}_enrolls") for name, stem in stems.items()),
+        *((trial, f"{by_rest[rest]}_trials") for trial, rest in tried.items()),
+    ]
+
+
+def _has_word(name: str, kind: re.Pattern[str]) -> bool:
+    return any(kind.match(part) for part in _NAME_PARTS.split(name))
+
+
+def _drop_word(name: str, kind: re.Pattern[str]) -> str:
+    """The name without the word that says what it is for."""
+    return "_".join(part for part in _NAME_PARTS.split(name) if part and not kind.match(part))
+
+
+def _quote_path(path: Path) -> str:
+    return shlex.quote(str(path))
