@@ -15,6 +15,7 @@ import yaml
 
 import pipeline
 from pipeline.cli import compose as composition
+from pipeline.cli.command_line import read_command_line
 from pipeline.contracts import ComponentSettings
 from pipeline.errors import ConfigError
 from pipeline.registry import component, names
@@ -45,13 +46,13 @@ def entered(*arguments: str) -> Evaluation:
         found.append(evaluation)
         return 0
 
-    assert composition.enter(arguments, keep) == 0
+    assert composition.evaluate_each(read_command_line(arguments), keep) == 0
     return found[0]
 
 
 def faults(*arguments: str) -> dict[str, str]:
     with pytest.raises(ConfigError) as caught:
-        composition.enter(arguments, lambda evaluation, values: 0)
+        composition.evaluate_each(read_command_line(arguments), lambda evaluation, values: 0)
     assert caught.value.status == 2
     with pytest.raises(ConfigError) as within_python:
         composition.compose(arguments)
@@ -61,7 +62,7 @@ def faults(*arguments: str) -> dict[str, str]:
 
 def test_there_are_options_to_compose() -> None:
     assert {group for group, _ in OPTIONS} == {*composition.GROUPS} - {"recipe"}
-    assert {"bring_your_scores", "demo", "kaldi"} <= {*composition.recipes()}
+    assert {"bring_your_scores", "demo", "kaldi"} <= {*composition.list_recipes()}
 
 
 @pytest.mark.parametrize(
@@ -77,7 +78,7 @@ def test_every_option_of_every_group_composes_and_validates(group: str, option: 
                          "attacker": evaluation.attackers, "backend": evaluation.backends}[group]  # fmt: skip
 
 
-@pytest.mark.parametrize("recipe", composition.recipes())
+@pytest.mark.parametrize("recipe", composition.list_recipes())
 def test_every_recipe_composes(recipe: str) -> None:
     assert (composition.assets("recipes") / recipe / "README.md").is_file()
     if (Path(__file__).parent / "e2e" / f"test_recipe_{recipe}.py").is_file():

@@ -51,7 +51,7 @@ class AdaptationSettings(ComponentSettings):
     enrolment: Enrolment = numeric("mean_of_embeddings")
 
 
-def normalised(scores: np.ndarray, of_models: np.ndarray, of_trials: np.ndarray, top: int) -> np.ndarray:
+def normalise_scores(scores: np.ndarray, of_models: np.ndarray, of_trials: np.ndarray, top: int) -> np.ndarray:
     """Scores after AS-norm, float64 [m, n].
 
     Args:
@@ -84,10 +84,10 @@ def _highest(scores: np.ndarray, top: int) -> tuple[np.ndarray, np.ndarray]:
     return mean, spread
 
 
-def choice_among(speakers: Sequence[str]) -> Choice:
+def choose_held_out(speakers: Sequence[str]) -> Choice:
     """What a back end chooses by that was told nothing but the speakers [n] of its vectors: every fifth of them, whatever the sex."""
-    held = hold_out_speakers(speakers)
-    return pair_held_out([f"{row:09d}" for row in range(len(speakers))], speakers, held).choice(speakers, held)
+    aside = hold_out_speakers(speakers)
+    return pair_held_out([f"{row:09d}" for row in range(len(speakers))], speakers, aside).choice(speakers, aside)
 
 
 def check_training(count: int, what: str, as_norm: AsNorm | None) -> None:
@@ -109,7 +109,7 @@ def check_training(count: int, what: str, as_norm: AsNorm | None) -> None:
     check_cohort(count, as_norm)
 
 
-def with_speakers(settings: Any, count: int) -> Any:
+def limit_cohort(settings: Any, count: int) -> Any:
     """Settings whose AS-norm takes at most the scores of so many speakers; never fewer than 10."""
     if settings.as_norm is None or not FEWEST <= count < settings.as_norm.top:
         return settings
@@ -135,6 +135,6 @@ def check_cohort(count: int, as_norm: AsNorm | None) -> None:
     )
 
 
-def summary(as_norm: AsNorm | None, speakers: int) -> str:
+def describe_as_norm(as_norm: AsNorm | None, speakers: int) -> str:
     """AS-norm in a few words; '' for none."""
     return f"AS-norm by the {as_norm.top} highest of a cohort of {speakers} speakers" if as_norm is not None else ""

@@ -22,7 +22,15 @@ import numpy as np
 
 from pipeline.backends import _adaptation
 from pipeline.backends._adaptation import AsNorm
-from pipeline.backends._linear import Linear, LinearBackend, LinearSettings, averages, cohort, scores, unit
+from pipeline.backends.cosine import (
+    Linear,
+    LinearBackend,
+    LinearSettings,
+    average_models,
+    make_cohort,
+    scale_to_unit,
+    score_pairs,
+)
 from pipeline.contracts import Choice, numeric
 from pipeline.errors import DataError
 
@@ -53,7 +61,7 @@ class WccnSettings(LinearSettings):
 
 
 class Backend(LinearBackend):
-    """Scores are cosines, or normalised ones; they are not log-likelihood ratios.
+    """Scores are cosines, or normalised ones.
 
     With one recording a speaker, W is the covariance within recordings: it knows the pseudo-voice's spread and the words, and no
     change of session. The record says so.
@@ -85,7 +93,7 @@ class Backend(LinearBackend):
         rows, adapted = np.asarray(vectors, dtype=np.float64), copy.copy(self)
         if draws > 1:
             with threadpool_limits(1, user_api="blas"):
-                adapted.linear = _joined(self.linear, rows, model)
+                adapted.linear = _join_scatter(self.linear, rows, model)
         if self.settings.centre == "enrolment":
             adapted.linear = replace(adapted.linear, centre=rows.mean(axis=0))
         return adapted
@@ -124,12 +132,12 @@ class Backend(LinearBackend):
         from threadpoolctl import threadpool_limits
 
         rows, labels = np.asarray(vectors, dtype=np.float64), np.asarray(speakers, dtype=str)
-        choice = choice or _adaptation.choice_among(labels.tolist())
+        choice = choice or _adaptation.choose_held_out(labels.tolist())
         kept = labels[choice.learnt].tolist()
         cls.check_speakers(settings, len(set(kept)))
         with threadpool_limits(1, user_api="blas"):
-            chosen = _chosen(settings, rows, labels, choice)
-            linear = learnt(rows[choice.learnt], labels[choice.learnt], chosen["shrinkage"]["used"], settings)
+            chosen = _choose_shrinkage(settings, rows, labels, choice)
+            linear = learn(rows[choice.learnt], labels[choice.learnt], chosen["shrinkage"]["used"], settings)
         linear.write(folder)
         n_speakers = len(set(kept))
         return {
@@ -144,7 +152,7 @@ class Backend(LinearBackend):
         }
 
 
-def learnt(rows: np.ndarray, labels: np.ndarray, shrinkage: float, settings: WccnSettings) -> Linear:
+def learn(rows: np.ndarray, labels: np.ndarray, shrinkage: float, settings: WccnSettings) -> Linear:
     """Centre, map and cohort of vectors [n, d] of speakers [n].
 
     Raises:
@@ -152,10 +160,10 @@ def learnt(rows: np.ndarray, labels: np.ndarray, shrinkage: float, settings: Wcc
     """
     names, speaker = np.unique(labels, return_inverse=True)
     freedom = len(rows) - len(names)
-    wrong = int((~np.isfinite(rows)).any(axis=1).sum())
-    if wrong:
+    not_finite = int((~np.isfinite(rows)).any(axis=1).sum())
+    if not_finite:
         raise DataError(
-            f"{wrong} of {len(rows)} vectors to learn the back end wccn from hold numbers that are not finite"
+            f"{not_finite} of {len(rows)} vectors to learn the back end wccn from hold numbers that are not finite"
         )
     if not freedom:
         raise DataError(
@@ -173,16 +181,16 @@ def learnt(rows: np.ndarray, labels: np.ndarray, shrinkage: float, settings: Wcc
     linear = Linear(centre, transform, None, scatter, np.array([freedom, shrinkage]))
     if settings.as_norm is None:
         return linear
-    return replace(linear, cohort=cohort(linear, rows, speaker, normalise=settings.normalise_utterances))
+    return replace(linear, cohort=make_cohort(linear, rows, speaker, normalise=settings.normalise_utterances))
 
 
 def _scatter(rows: np.ndarray, group: np.ndarray, n_groups: int) -> np.ndarray:
     """Sum [d, d] of the squared deviations of rows [n, d] from the means of their groups."""
-    rest = rows - averages(rows, group, n_groups, normalise=False)[group]
-    return np.asarray(rest.T @ rest)
+    deviations = rows - average_models(rows, group, n_groups, normalise=False)[group]
+    return np.asarray(deviations.T @ deviations)
 
 
-def _joined(linear: Linear, rows: np.ndarray, model: np.ndarray) -> Linear:
+def _join_scatter(linear: Linear, rows: np.ndarray, model: np.ndarray) -> Linear:
     """What was learnt from training speakers, with the spread of enrolment vectors [n, d] within their models; centre unchanged."""
     assert linear.scatter is not None and linear.shrunk is not None and linear.transform is not None
     models, group = np.unique(model, return_inverse=True)
@@ -192,7 +200,7 @@ def _joined(linear: Linear, rows: np.ndarray, model: np.ndarray) -> Linear:
     others = linear.cohort
     if others is not None:
         # The directions of the cohort's models, mapped back and mapped anew.
-        others = unit(np.linalg.solve(linear.transform, others.T).T @ transform.T)
+        others = scale_to_unit(np.linalg.solve(linear.transform, others.T).T @ transform.T)
     return Linear(linear.centre, transform, others, scatter, np.array([freedom, shrinkage]))
 
 
@@ -216,7 +224,7 @@ def _mapping(scatter: np.ndarray, freedom: float, shrinkage: float) -> np.ndarra
     return np.asarray(scipy.linalg.solve_triangular(lower, np.eye(dimension), lower=True))
 
 
-def _chosen(settings: WccnSettings, rows: np.ndarray, labels: np.ndarray, choice: Choice) -> dict[str, Any]:
+def _choose_shrinkage(settings: WccnSettings, rows: np.ndarray, labels: np.ndarray, choice: Choice) -> dict[str, Any]:
     """``shrinkage`` and ``held_out`` of the record."""
     if settings.shrinkage is not None:
         return {
@@ -225,7 +233,7 @@ def _chosen(settings: WccnSettings, rows: np.ndarray, labels: np.ndarray, choice
         }
     numbers = {"speakers": choice.speakers, "n_target": choice.n_target, "n_nontarget": choice.n_nontarget}
     try:
-        tried = _tried(settings, rows, labels, choice)
+        tried = _try_shrinkages(settings, rows, labels, choice)
         reason = ""
     except DataError as error:
         tried, reason = [], error.what
@@ -236,47 +244,51 @@ def _chosen(settings: WccnSettings, rows: np.ndarray, labels: np.ndarray, choice
         reason = reason or which
         used = {"used": UNCHOSEN, "chosen": False, "reason": reason, "candidates": []}
         return {"shrinkage": used, "held_out": numbers}
-    limit = _noise(min(one["eer"] for one in tried), choice.n_target)
-    best = max((one for one in tried if one["eer"] <= limit), key=lambda one: one["shrinkage"])
+    limit = _one_standard_error(min(candidate["eer"] for candidate in tried), choice.n_target)
+    best = max(
+        (candidate for candidate in tried if candidate["eer"] <= limit), key=lambda candidate: candidate["shrinkage"]
+    )
     used = {"used": best["shrinkage"], "chosen": True, "reason": "", "candidates": tried}
     return {"shrinkage": used, "held_out": {**numbers, "eer": best["eer"], "cllr_min": best["cllr_min"]}}
 
 
-def _noise(eer: float, n_target: int) -> float:
+def _one_standard_error(eer: float, n_target: int) -> float:
     """An EER and one standard error; of the share with one more error in two more trials, so that no error has one too."""
     share = (eer * n_target + 1) / (n_target + 2)
     return eer + float(np.sqrt(share * (1 - share) / n_target))
 
 
-def _tried(settings: WccnSettings, rows: np.ndarray, labels: np.ndarray, choice: Choice) -> list[dict[str, float]]:
+def _try_shrinkages(
+    settings: WccnSettings, rows: np.ndarray, labels: np.ndarray, choice: Choice
+) -> list[dict[str, float]]:
     """Held-out EER and Cllr_min of each candidate; AS-norm takes the whole cohort where fewer than ``top`` are left."""
-    from pipeline.metrics.cllr import cllr_min
     from pipeline.metrics.detection import eer
+    from pipeline.metrics.information import cllr_min
 
     if not choice.n_target or not choice.n_nontarget:
         return []
     others = ~choice.held
-    left = len(set(labels[others].tolist()))
-    top = min(settings.as_norm.top, left) if settings.as_norm is not None else None
+    n_others = len(set(labels[others].tolist()))
+    top = min(settings.as_norm.top, n_others) if settings.as_norm is not None else None
     tried = []
     for shrinkage in SHRINKAGES:
-        linear = learnt(rows[others], labels[others], shrinkage, settings)
-        mapped = linear.mapped(rows[choice.rows])
-        found = scores(linear, mapped, mapped, top)[choice.first, choice.second]
-        classes = found[choice.target], found[~choice.target]
+        linear = learn(rows[others], labels[others], shrinkage, settings)
+        mapped = linear.map_vectors(rows[choice.rows])
+        scores = score_pairs(linear, mapped, mapped, top)[choice.first, choice.second]
+        classes = scores[choice.target], scores[~choice.target]
         tried.append({"shrinkage": shrinkage, "eer": eer(*classes), "cllr_min": cllr_min(*classes)})
     return tried
 
 
 def _summary(settings: WccnSettings, chosen: dict[str, Any], vectors: int, speakers: int, within_session: bool) -> str:
-    shrinkage, held = chosen["shrinkage"], chosen["held_out"]
+    shrinkage, held_out = chosen["shrinkage"], chosen["held_out"]
     if shrinkage["chosen"]:
-        how = f"chosen on {held['speakers']} held-out speakers, EER {100 * held['eer']:.2f} %"
+        how = f"chosen on {held_out['speakers']} held-out speakers, EER {100 * held_out['eer']:.2f} %"
     else:
         how = f"not chosen: {shrinkage['reason']}" if shrinkage["reason"] else "as set"
     parts = [
         f"{vectors} vectors of {speakers} speakers, centred, shrinkage {shrinkage['used']:g} ({how})",
-        _adaptation.summary(settings.as_norm, speakers),
+        _adaptation.describe_as_norm(settings.as_norm, speakers),
         "learnt from pieces of one recording a speaker, so it knows no change of session" if within_session else "",
     ]
     return "; ".join(filter(None, parts))

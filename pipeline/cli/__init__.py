@@ -6,11 +6,11 @@ The first argument is looked at before anything heavy is imported, so that ``--h
 from __future__ import annotations
 
 import difflib
-import os
+import importlib
 import sys
 from collections.abc import Sequence
 
-from pipeline.cli import interpreter, output
+from pipeline.cli import failures, output
 from pipeline.errors import ConfigError, PipelineError
 from pipeline.version import __version__
 
@@ -48,16 +48,25 @@ exit status: 0 done, 1 our bug, 2 usage or configuration, 3 data, 4 model missin
 """
 
 
+MODULES = {
+    "run": "evaluate", "prepare": "evaluate", "train": "evaluate", "fetch-models": "evaluate", "part": "evaluate",
+    "plan": "plan", "validate": "validate", "doctor": "doctor", "report": "report", "compare": "report",
+}  # fmt: skip
+"""The module of this room that carries out a verb which reads overrides."""
+OPTIONS_OF_THEIR_OWN = {
+    "export": "export", "status": "status", "store": "store", "from-scores": "from_scores", "check-plugin": "check_plugin",
+}  # fmt: skip
+"""That of a verb which has its own options, and its own ``--help``."""
+
+
 def run(arguments: Sequence[str]) -> int:
     """Carry out a command line; the exit status."""
     output.take_any_text()
     try:
-        interpreter.check_version(arguments)
+        failures.check_version(arguments)
         return _dispatch(list(arguments))
     except PipelineError as error:
-        from pipeline.cli.listed import keep_all
-
-        keep_all(error)
+        failures.list_all_faults(error)
         print(f"error: {error}", file=sys.stderr)
         return error.status
     except KeyboardInterrupt:
@@ -67,71 +76,36 @@ def run(arguments: Sequence[str]) -> int:
     except SystemExit as error:
         return error.code if isinstance(error.code, int) else 2
     except Exception as error:
-        return _unexplained(error, arguments)
+        return _explain(error, arguments)
 
 
-def _unexplained(error: Exception, arguments: Sequence[str]) -> int:
+def _explain(error: Exception, arguments: Sequence[str]) -> int:
     """Say what no part of the project has explained; the exit status."""
-    said: PipelineError | None = None
+    explained: PipelineError | None = None
     if isinstance(error, ImportError):
-        said = interpreter.lacking(error, arguments)
+        explained = failures.explain_import(error, arguments)
     if isinstance(error, UnicodeEncodeError):
-        from pipeline.cli import names
-
-        said = names.explained(error)
-    if said is not None:
-        print(f"error: {said}", file=sys.stderr)
-        return said.status
-    from pipeline.cli.endings import ending
-
-    status, told = ending(error)
-    if told:
-        print(told, file=sys.stderr)
+        explained = failures.explain_odd_name(error)
+    status, text = failures.describe_failure(explained or error)
+    if text:
+        print(text, file=sys.stderr)
     return status
 
 
 def _dispatch(arguments: list[str]) -> int:
-    if arguments[:1] == ["from-scores"]:
-        from pipeline.cli.from_scores import main
-
-        return main(arguments[1:])
-    if arguments[:1] == ["check-plugin"]:
-        from pipeline.cli.check_plugin import main as check
-
-        return check(arguments[1:])
-    if arguments[:1] == ["part"]:
-        from pipeline.cli.part import main as part
-
-        return part(arguments[1:])
-    if arguments[:1] == ["status"]:
-        from pipeline.cli.status import main as tell
-
-        return tell(arguments[1:])
-    if arguments[:1] == ["store"]:
-        from pipeline.cli.store import main as look_after
-
-        return look_after(arguments[1:])
-    if arguments[:1] == ["export"]:
-        from pipeline.cli.export import main as export
-
-        return export(arguments[1:])
+    verb, *words = arguments or [""]
+    if verb in OPTIONS_OF_THEIR_OWN:
+        return int(importlib.import_module(f"pipeline.cli.{OPTIONS_OF_THEIR_OWN[verb]}").main(words))
     if any(argument in ("-h", "--help") for argument in arguments):
         print(HELP, end="")
         return 0
     if arguments == ["--version"]:
         print(__version__)
         return 0
-    verb = "run"
-    if arguments and not arguments[0].startswith("-") and "=" not in arguments[0]:
-        verb = arguments.pop(0)
-        if verb not in VERBS:
-            near = difflib.get_close_matches(verb, VERBS, n=1)
-            hint = f"did you mean `{near[0]}`? " if near else ""
-            raise ConfigError(f"there is no verb `{verb}`", remedy=f"{hint}known: {', '.join(VERBS)}")
-    folders = []
-    if verb in ("report", "compare"):
-        folders = [one for one in arguments if not one.startswith("-") and ("=" not in one or os.path.isdir(one))]  # noqa: PTH112
-        arguments = [argument for argument in arguments if argument not in folders]
-    from pipeline.cli.verbs import act
-
-    return act(verb, arguments, folders)
+    if not verb or verb.startswith("-") or "=" in verb:
+        verb, words = "run", arguments
+    if verb not in MODULES:
+        near = difflib.get_close_matches(verb, VERBS, n=1)
+        hint = f"did you mean `{near[0]}`? " if near else ""
+        raise ConfigError(f"there is no verb `{verb}`", remedy=f"{hint}known: {', '.join(VERBS)}")
+    return int(importlib.import_module(f"pipeline.cli.{MODULES[verb]}").main(verb, words))

@@ -1,72 +1,230 @@
-"""Hydra: a command line or a list of overrides becomes a checked evaluation. No other room of the project knows Hydra."""
+"""Hydra's Compose API: a command line or a list of overrides becomes a checked evaluation. No other room of the project knows Hydra.
+
+Nothing in a configuration names code: composing calls nothing of what it composes. What option files from elsewhere say of folders, of
+programs, and of Hydra itself is refused all the same, for a run would go by it.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import difflib
-import functools
-import os
-import re
+import logging
 import shlex
 import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from pathlib import Path
+from dataclasses import dataclass
 from typing import Any
 
 from pipeline.assets import assets as assets
-from pipeline.cli import environment, given_scores, names, option_files, overrides
-from pipeline.cli.overrides import GROUPS
-from pipeline.cli.sweeps import Jobs
-from pipeline.errors import ConfigError, DataError, PipelineError
+from pipeline.cli import environment, failures, option_files, output
+from pipeline.cli.command_line import GROUPS, CommandLine, quote, read_command_line
+from pipeline.engine.stop import Stopped
+from pipeline.errors import ConfigError, DataError, Fault, PipelineError
 from pipeline.evaluation import discovery
 from pipeline.evaluation.validate import validate
+from pipeline.registry import component
 from pipeline.stages.settings import Evaluation
 
+Action = Callable[[Evaluation, dict[str, Any]], int]
+OWN = ("paths", "store.verify", "hydra")
+"""What only the command line and the environment may set. Libraries unpickle what lies in ``paths.cache``, and whoever chooses a folder
+chooses what is read from it."""
+SET_BY_HYDRA = ("overrides", "runtime", "searchpath", "job")
+"""Parts of Hydra's node that differ from one composition to the next."""
+FROM_SCORE_FILES = ("system", "extractor", "attacker", "backend", "train")
+WIDTH = 100
+"""Letters of an error that stand in the table of jobs."""
 _LOCK = threading.RLock()
 
-
-def recipes() -> list[str]:
-    """Names of the recipes that come with the project."""
-    return sorted(path.parent.name for path in assets("recipes").glob("*/config.yaml"))
+log = logging.getLogger(__name__)
 
 
-def compose(given: Sequence[str]) -> tuple[Evaluation, dict[str, Any]]:
+@dataclass(frozen=True)
+class Job:
+    """One composed configuration.
+
+    Attributes:
+        line: the command line.
+        composed: not resolved.
+        choices: the option that is chosen of each group.
+        varied: the overrides that tell it from the other jobs of a sweep.
+    """
+
+    line: CommandLine
+    composed: Any
+    choices: Mapping[str, str | None]
+    varied: str = ""
+
+    @property
+    def recipe(self) -> str:
+        return self.choices.get("recipe") or "custom"
+
+    def values(self) -> dict[str, Any]:
+        """The configuration as plain values, without what is not asked for."""
+        values = _without_given(_resolve(self.composed, self.line), self.line)
+        return _without_unchosen(values, self.line, self.recipe)
+
+    def evaluation(
+        self, values: dict[str, Any], without_models: bool = False, without_data: bool = False
+    ) -> Evaluation:
+        """The checked evaluation; faults name the option file that they stand in.
+
+        Raises:
+            ConfigError: all faults at once.
+        """
+        options = {group: [choice] for group, choice in self.choices.items() if choice is not None}
+        options |= self.line.chosen
+        failures.refuse_odd_names(values)
+        option_files.refuse_empty(self.line, options)
+        try:
+            try:
+                return validate(values, self.recipe, without_models)
+            except DataError:
+                if not without_data:
+                    raise
+                return validate(values, self.recipe, without_models, without_data)
+        except ConfigError as error:
+            raise option_files.locate_faults(error, self.line, options) from None
+
+
+def compose(overrides: Sequence[str]) -> tuple[Evaluation, dict[str, Any]]:
     """The checked evaluation of some overrides, and the composed configuration as plain values; for use within Python.
 
     Raises:
         ConfigError: the overrides or the configuration are at fault; all faults at once.
     """
+    flags = [word for word in overrides if word.startswith("-") and not word.startswith("--config-dir=")]
+    if flags:
+        raise ConfigError(
+            f"within Python a flag of the command line has no meaning: {', '.join(flags)}",
+            where="the overrides",
+            remedy="leave it out; a sweep is a loop that calls evaluate once for each combination, and options of your own "
+            'are found with "--config-dir=DIR"',
+        )
+    (job,) = compose_jobs(read_command_line(overrides))
+    values = job.values()
+    return job.evaluation(values), values
+
+
+def evaluate_each(line: CommandLine, action: Action, without_models: bool = False, without_data: bool = False) -> int:
+    """Compose the configuration of a command line and call ``action`` with it; under ``-m`` once for each combination.
+
+    Args:
+        line: the command line.
+        action: gets the checked evaluation and the composed configuration as plain values; gives the exit status.
+        without_models: the action looks at data alone, so that no model or vector has to be there.
+        without_data: where the folder of the data set is not what it should be, the action gets what can be told without it.
+
+    Returns:
+        The exit status; of a sweep the highest of its jobs.
+
+    Raises:
+        PipelineError: the configuration is at fault, or what the action raises; of a sweep only what no job could be composed for.
+    """
+    output.log_to_stderr()
+    jobs = compose_jobs(line)
+
+    def carry_out(job: Job) -> int:
+        values = job.values()
+        evaluation = job.evaluation(values, without_models, without_data)
+        try:
+            return action(evaluation, values)
+        except PipelineError as error:
+            failures.list_all_faults(error, evaluation.paths.runs.parent)
+            raise
+
+    with environment.guarded():  # one for all jobs, so that nothing is said twice
+        if line.shows:
+            for job in jobs:
+                _show(job)
+            return 0
+        return _carry_out_all(jobs, carry_out) if line.sweeps else carry_out(jobs[0])
+
+
+def _show(job: Job) -> None:
     from omegaconf import OmegaConf
 
-    _refuse_flags(given)
-    with _own_hydra():
-        composed = _composed(given)
-        values = _plain(OmegaConf.masked_copy(composed, [str(key) for key in composed if key != "hydra"]), given)
-    choices = composed.hydra.runtime.choices
-    values = _without_unchosen(given_scores.settled(values, given), given, str(choices.get("recipe")))
-    return _validated(values, given, choices), values
+    shown = OmegaConf.masked_copy(job.composed, [key for key in job.composed if key != "hydra"])
+    if job.line.resolves:
+        shown = OmegaConf.create(_resolve(job.composed, job.line))
+    print(OmegaConf.to_yaml(shown))
 
 
-def _composed(given: Sequence[str]) -> Any:
-    from hydra import compose as hydra_compose
+# Sweeps ----------------------------------------------------------------------------------------------------------------
+
+
+def _carry_out_all(jobs: Sequence[Job], carry_out: Callable[[Job], int]) -> int:
+    """Each job after the other; what fails is named at once, and the others go on. The highest exit status."""
+    endings: list[tuple[str, int, str]] = []
+    stopped = 0
+    for number, job in enumerate(jobs):
+        name = f"job {number}" + (f" ({job.varied})" if job.varied else "")
+        if stopped:
+            endings.append((name, 0, "not run, because the sweep was stopped before"))
+            continue
+        status, text = 0, ""
+        try:
+            status = carry_out(job)
+        except Stopped as error:
+            status = stopped = error.status
+            text = f"{error}; run the same command again to go on"
+        except Exception as error:
+            status, text = failures.describe_failure(error)
+        if text:
+            print(f"{name}: {text}", file=sys.stderr, flush=True)
+        endings.append((name, status, text))
+    highest = max(status for _, status, _ in endings)
+    bad = sum(bool(text) for _, _, text in endings)
+    if bad and len(endings) > 1:
+        log.info("%d of %d jobs did not end well; the exit status is the highest, %d:", bad, len(endings), highest)
+        for name, status, text in endings:
+            lines = text.strip().splitlines() or [""]
+            first = lines[-1 if status == 1 else 0]
+            short = first if len(first) <= WIDTH else f"{first[: WIDTH - 1]}…"
+            log.info("  %s: exit %d%s", name, status, f", {short}" if short else "")
+    return highest
+
+
+# Composition -----------------------------------------------------------------------------------------------------------
+
+
+def list_recipes() -> list[str]:
+    """Names of the recipes that come with the project."""
+    return sorted(path.parent.name for path in assets("recipes").glob("*/config.yaml"))
+
+
+def list_options(group: str, line: CommandLine | None = None) -> list[str]:
+    """The names that can be chosen of a group, those of option files among them."""
+    names = list_recipes() if group == "recipe" else [path.stem for path in (assets("conf") / group).glob("*.yaml")]
+    own = [file.name for file in option_files.list_files(line.folders)] if line is not None else []
+    return sorted({*names, *own})
+
+
+def compose_jobs(line: CommandLine) -> list[Job]:
+    """The configuration of each job of a command line, all of them before any begins.
+
+    Raises:
+        ConfigError: what cannot be composed, or what option files may not set.
+    """
+    from hydra import compose as compose_by_hydra
     from hydra import initialize_config_dir
 
-    from pipeline.cli import trusted
-
-    _store_recipes()
-    _store_copies(given)
-    folders = option_files.folders(given)
-    changed = forced(overrides.readable([one for one in given if not one.startswith("-")]))
-    if folders:
-        # Hydra looks for this key as it stands: with a prefix it is not found. In quotes, a path may hold blanks and commas.
-        changed.append(f"hydra.searchpath=[{','.join(overrides.quoted(f'file://{folder}') for folder in folders)}]")
-    with (
-        _composing(given, folders),
-        trusted.checked(given),
-        initialize_config_dir(str(assets("conf")), version_base="1.3"),
-    ):
-        return hydra_compose("config", changed, return_hydra_config=True)
+    option_files.refuse_endless(line.folders)
+    # In quotes, a path may hold blanks and commas.
+    folders = ",".join(quote(f"file://{folder}") for folder in line.folders)
+    search = [f"hydra.searchpath=[{folders}]"] if folders else []
+    jobs = []
+    with _own_hydra(), _explaining(line), initialize_config_dir(str(assets("conf")), version_base="1.3"):
+        _store_options(line)
+        plain = compose_by_hydra("config", return_hydra_config=True) if folders else None
+        for overrides, varied in line.jobs(lambda group: list_options(group, line)):
+            composed = compose_by_hydra("config", [*overrides, *search], return_hydra_config=True)
+            choices = {str(group): choice for group, choice in composed.hydra.runtime.choices.items()}
+            jobs.append(Job(line, composed, choices, varied))
+            if plain is not None:
+                _refuse_foreign(composed, plain, line)
+    return jobs
 
 
 @contextlib.contextmanager
@@ -96,19 +254,25 @@ def _own_hydra() -> Iterator[None]:
             Singleton._instances, BaseContainer._resolvers = instances, resolvers
 
 
-def _refuse_flags(given: Sequence[str]) -> None:
-    flags = [one for one in given if one.startswith("-") and not one.startswith("--config-dir=")]
-    if flags:
-        raise ConfigError(
-            f"within Python a flag of the command line has no meaning: {', '.join(flags)}",
-            where="the overrides",
-            remedy="leave it out; a sweep is a loop that calls evaluate once for each combination, and options of your own "
-            'are found with "--config-dir=DIR"',
-        )
+def _store_options(line: CommandLine) -> None:
+    """Have Hydra know our recipes, and the anonymised copies that a command line names by their suffix."""
+    from hydra.core.config_store import ConfigStore
+    from omegaconf import OmegaConf
+
+    store = ConfigStore.instance()
+    for name in list_recipes():
+        node = OmegaConf.load(assets("recipes") / name / "config.yaml")
+        store.store(group="recipe", name=name, node=node, package="_global_")
+    for name in line.chosen.get("system", ()):
+        suffix = name.removeprefix(discovery.SEVERAL)
+        if name.startswith(discovery.SEVERAL) and suffix:  # an anonymised copy by its suffix, system=found:_SUFFIX
+            store.store(
+                group="system", name=name, node={discovery.label(suffix): {"name": discovery.NAME, "suffix": suffix}}
+            )
 
 
 @contextlib.contextmanager
-def _composing(arguments: Sequence[str], folders: Sequence[Path]) -> Iterator[None]:
+def _explaining(line: CommandLine) -> Iterator[None]:
     """Composition by Hydra: what it raises, said to people."""
     import yaml
     from hydra.errors import HydraException
@@ -119,119 +283,156 @@ def _composing(arguments: Sequence[str], folders: Sequence[Path]) -> Iterator[No
             yield
         except PipelineError:
             raise
-        except Exception as error:
-            guard.stop(arguments, folders)
-            kinds = (HydraException, OmegaConfBaseException, yaml.YAMLError, UnicodeDecodeError)
-            if isinstance(error, kinds) or _is_of_composition(error):
-                option_files.check(folders, " ".join(arguments), error)
-                raise _composition_error(error, arguments, folders) from error
-            raise
+        except (HydraException, OmegaConfBaseException, yaml.YAMLError, ValueError, RecursionError) as error:
+            guard.refuse(line)
+            option_files.refuse_unreadable(line, error)
+            raise _explain(error, line) from error
 
 
-def _is_of_composition(error: BaseException) -> bool:
-    """Whether an exception comes from Hydra's own reading of a configuration, which uses plain ValueErrors too."""
-    trace = error.__traceback__
-    name = ""
-    while trace is not None:
-        name = str(trace.tb_frame.f_globals.get("__name__", ""))
-        trace = trace.tb_next
-    return name.startswith(("hydra._internal.defaults_list", "hydra._internal.config_", "hydra.core.", "omegaconf."))
-
-
-def _validated(
-    values: dict[str, Any],
-    arguments: Sequence[str],
-    choices: Mapping[Any, Any],
-    without_models: bool = False,
-    without_data: bool = False,
-) -> Evaluation:
-    """The evaluation of a configuration; faults name the option file that they stand in."""
-    options = {str(group): [str(choices[group])] for group in choices if choices[group] is not None}
-    chosen = {**options, **overrides.chosen(arguments)}
-    names.refuse(values)
-    option_files.refuse_empty(arguments, chosen)
-    recipe = str(choices.get("recipe") or "custom")
-    try:
-        try:
-            return validate(values, recipe, without_models)
-        except DataError:
-            if not without_data:
-                raise
-            return validate(values, recipe, without_models, without_data)
-    except ConfigError as error:
-        raise option_files.located(error, arguments, chosen) from None
-
-
-def enter(
-    arguments: Sequence[str],
-    action: Callable[[Evaluation, dict[str, Any]], int],
-    without_models: bool = False,
-    without_data: bool = False,
-) -> int:
-    """Compose the configuration of a command line and call ``action`` with it; under ``-m`` once for each combination.
-
-    Args:
-        arguments: Hydra flags and overrides.
-        action: gets the checked evaluation and the composed configuration as plain values; gives the exit status.
-        without_models: the action looks at data alone, so that no model or vector has to be there.
-        without_data: where the folder of the data set is not what it should be, the action gets what can be told without it.
-
-    Returns:
-        The exit status; of a sweep the highest of its jobs.
+def _resolve(composed: Any, line: CommandLine) -> dict[str, Any]:
+    """The configuration as plain values, without Hydra's node.
 
     Raises:
-        ConfigError: the command line or the configuration is at fault; all faults at once.
+        ConfigError: a variable that may not be read, or ``${…}`` that stands for nothing.
     """
-    os.environ["HYDRA_FULL_ERROR"] = "1"
-    import hydra
+    from omegaconf import OmegaConf
+    from omegaconf.errors import OmegaConfBaseException
 
-    from pipeline.cli import trusted
+    with _own_hydra(), environment.guarded() as guard:
+        try:
+            own = OmegaConf.masked_copy(composed, [key for key in composed if key != "hydra"])
+            plain = OmegaConf.to_container(own, resolve=True)
+        except OmegaConfBaseException as error:
+            environment.ask_all(own)
+            guard.refuse(line)
+            key = str(error.full_key or "")
+            raise ConfigError(
+                f"the configuration cannot be resolved: {_first_line(error)}",
+                where=" in ".join(filter(None, [key, option_files.find_key(key, line)])),
+                remedy="correct what stands between ${ and }: the name of another key, as `--cfg job` prints it",
+            ) from error
+    assert isinstance(plain, dict)
+    return {str(key): value for key, value in plain.items()}
 
-    folders = option_files.folders(arguments)
-    read = overrides.readable(arguments)
-    _store_recipes()
-    _store_copies(arguments)
-    _install_launchers()
-    given = forced(option_files.absolute(read))
-    jobs = Jobs(functools.partial(_act, action, tuple(arguments), without_models, without_data), given)
-    before = sys.argv
-    sys.argv = [before[0], *given]
+
+def _explain(error: Exception, line: CommandLine) -> ConfigError:
+    """What to say of a configuration that cannot be composed."""
+    text, message = str(error), _first_line(error)
+    group = next((group for group in GROUPS if f"'{group}/" in text), "")
+    if not group:
+        told = [each.word for each in line.overrides if each.word in text or each.key.lstrip("+~") in text]
+        return ConfigError(
+            f"the configuration cannot be composed: {message}",
+            where=", ".join(told),
+            remedy="voice-privacy --help shows how overrides are written, conf/README.md what there is",
+        )
+    wanted = text.split(f"'{group}/")[1].split("'")[0]
+    own = {file.name: file.path for file in option_files.list_files(line.folders) if file.group == group}
+    if wanted in own:
+        return ConfigError(
+            f"the option file cannot be composed: {message}",
+            where=str(own[wanted]),
+            remedy="correct its head: the package line and the defaults, as in conf/ or recipes/",
+        )
+    names = sorted({*list_options(group), *own})
+    near = difflib.get_close_matches(wanted, names, n=2)
+    hint = f"did you mean {' or '.join(near)}? " if near else ""
+    moved = option_files.find_misplaced(group, wanted, line.folders)
+    return ConfigError(
+        f"there is no option '{wanted}' in the group {group}",
+        where=f"{group}={wanted}",
+        cause="the file of this name lies elsewhere" if moved else "",
+        remedy=moved or f"{hint}known: {', '.join(names)}; options of your own are found with --config-dir DIR",
+    )
+
+
+def _first_line(error: BaseException) -> str:
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return lines[0] if lines else type(error).__name__
+
+
+# What option files may not set -----------------------------------------------------------------------------------------
+
+
+def _refuse_foreign(composed: Any, plain: Any, line: CommandLine) -> None:
+    """Refuse folders, Hydra's own part, and programs, where the command line itself does not set them.
+
+    Args:
+        composed: with option files.
+        plain: without.
+        line: the command line.
+
+    Raises:
+        ConfigError: each key, with the file and line that sets it.
+    """
+    from omegaconf import OmegaConf
+
+    ours, theirs = (OmegaConf.to_container(config, resolve=False) for config in (plain, composed))
+    keys = [key for name in OWN for key in _list_changed(name, _select(ours, name), _select(theirs, name))]
+    faults = []
+    for key in keys:
+        if key.startswith("hydra.") or not line.sets(key):
+            what = (
+                "is Hydra's, and not for a configuration"
+                if key.startswith("hydra.")
+                else "is taken from the command line and the environment alone; if it is yours, give it there"
+            )
+            faults.append(Fault(f"{key} {what}", option_files.find_key(key, line)))
+    for label, command in _list_commands(composed):
+        key = f"system.{label}.command"
+        if command not in line.values(key):
+            override = shlex.quote(f"++{key}={quote(command)}")
+            what = f"is a program that the run would start; if it is yours, give it on the command line: {override}"
+            faults.append(Fault(f"{key} {what}", option_files.find_key(key, line)))
+    if faults:
+        many = len(faults) > 1
+        raise ConfigError(
+            f"the configuration sets {f'{len(faults)} keys' if many else 'a key'} that it may not"
+            + ("" if many else f": {faults[0].what}"),
+            where="; ".join(dict.fromkeys(fault.where for fault in faults if fault.where)),
+            cause="an option file of somebody else, or a habit from other projects: nothing in a configuration names code here",
+            remedy="leave it out",
+            faults=faults if many else (),
+        )
+
+
+def _select(values: Any, key: str) -> Any:
+    for part in key.split("."):
+        values = values.get(part) if isinstance(values, dict) else None
+    return {name: value for name, value in values.items() if name not in SET_BY_HYDRA} if key == "hydra" else values
+
+
+def _list_changed(name: str, ours: Any, theirs: Any) -> list[str]:
+    """The keys of a node that are not as they must be."""
+    if ours == theirs:
+        return []
+    if not isinstance(ours, dict) or not isinstance(theirs, dict):
+        return [name]
+    keys = [key for key in theirs if key not in ours or ours[key] != theirs[key]]
+    return [each for key in keys for each in _list_changed(f"{name}.{key}", ours.get(key), theirs[key])] or [name]
+
+
+def _list_commands(composed: Any) -> list[tuple[str, str]]:
+    """The labels of systems that name a program, with it."""
+    from omegaconf import OmegaConf
+    from omegaconf.errors import OmegaConfBaseException
+
     try:
-        with _composing(arguments, folders), trusted.checked(arguments):
-            hydra.main(config_path=str(assets("conf")), config_name="config", version_base="1.3")(jobs)()
-    finally:
-        sys.argv = before
-        jobs.summarise()
-    if jobs.error:
-        raise jobs.error
-    return jobs.status
+        systems = OmegaConf.to_container(composed.get("system") or OmegaConf.create({}), resolve=True)
+    except (OmegaConfBaseException, ConfigError):
+        return []  # What cannot be resolved ends the composition, with all such keys at once.
+    entries = systems.items() if isinstance(systems, dict) else ()
+    return [
+        (str(label), str(settings["command"]))
+        for label, settings in entries
+        if isinstance(settings, dict) and settings.get("command") is not None
+    ]
 
 
-def _install_launchers() -> None:
-    try:
-        from pipeline.cli import launchers
-    except ImportError:  # the plugin comes with the extra `slurm`
-        return
-    launchers.install()
+# What is not asked for -------------------------------------------------------------------------------------------------
 
 
-def _act(
-    action: Callable[[Evaluation, dict[str, Any]], int],
-    arguments: Sequence[str],
-    without_models: bool,
-    without_data: bool,
-    composed: Any,
-    recipe: str,
-) -> int:
-    from hydra.core.hydra_config import HydraConfig
-
-    choices = HydraConfig.get().runtime.choices
-    values = given_scores.settled(_plain(composed, arguments), arguments)
-    values = _without_unchosen(values, arguments, str(choices.get("recipe")))
-    return action(_validated(values, arguments, choices, without_models, without_data), values)
-
-
-def _without_unchosen(values: dict[str, Any], arguments: Sequence[str], recipe: str) -> dict[str, Any]:
+def _without_unchosen(values: dict[str, Any], line: CommandLine, recipe: str) -> dict[str, Any]:
     """Without the fields that a recipe of the project sets of a component which the command line has replaced by others.
 
     ``extractor=[campplus]`` needs nothing of what the recipe says of ``ecapa``. A field that the command line itself sets stays, and is
@@ -239,7 +440,7 @@ def _without_unchosen(values: dict[str, Any], arguments: Sequence[str], recipe: 
     """
     from omegaconf import OmegaConf
 
-    if recipe not in recipes():
+    if recipe not in list_recipes():
         return values
     own: Any = OmegaConf.load(assets("recipes") / recipe / "config.yaml")
     kept = dict(values)
@@ -252,115 +453,46 @@ def _without_unchosen(values: dict[str, Any], arguments: Sequence[str], recipe: 
                 for label in own.get(group) or {}
                 if isinstance(entries.get(label), Mapping)
                 and needed not in entries[label]
-                and not any(one.lstrip("+").startswith(f"{group}.{label}.") for one in arguments)
+                and not any(override.name.startswith(f"{group}.{label}.") for override in line.overrides)
             }
             kept[group] = {label: entry for label, entry in entries.items() if label not in spare}
     return kept
 
 
-def forced(arguments: Sequence[str]) -> list[str]:
-    """Plain overrides of fields as ``++field=value``.
+def _without_given(values: dict[str, Any], line: CommandLine) -> dict[str, Any]:
+    """Without what score files say themselves, where score files are evaluated: who attacks what, and with what.
 
-    Hydra stops at the first unknown key with a hint that invites ``+key``; forced in, all unknown keys reach the
-    validation, which names them together with the nearest right ones.
+    Raises:
+        ConfigError: the command line chooses what the files say, or metrics that need more than scores of trials.
     """
-    changed = []
-    for argument in arguments:
-        key = argument.split("=", 1)[0]
-        plain = "=" in argument and not argument.startswith(("+", "~", "-", "hydra", "'", '"'))
-        changed.append(argument if not plain or overrides.is_group(key) else f"++{argument}")
-    return changed
-
-
-def _store_copies(arguments: Sequence[str]) -> None:
-    """An option for each anonymised copy that a command line names by its suffix, ``system=found:_SUFFIX``."""
-    from hydra.core.config_store import ConfigStore
-
-    for name in overrides.chosen(arguments).get("system", ()):
-        suffix = name.removeprefix(discovery.SEVERAL)
-        if name.startswith(discovery.SEVERAL) and suffix:
-            node = {discovery.label(suffix): {"name": discovery.NAME, "suffix": suffix}}
-            ConfigStore.instance().store(group="system", name=name, node=node)
-
-
-def _store_recipes() -> None:
-    from hydra.core.config_store import ConfigStore
-    from omegaconf import OmegaConf
-
-    for name in recipes():
-        node = OmegaConf.load(assets("recipes") / name / "config.yaml")
-        ConfigStore.instance().store(group="recipe", name=name, node=node, package="_global_")
-
-
-def _plain(composed: Any, arguments: Sequence[str]) -> dict[str, Any]:
-    from omegaconf import OmegaConf
-    from omegaconf.errors import OmegaConfBaseException
-
-    with environment.guarded() as guard:
-        try:
-            plain = OmegaConf.to_container(composed, resolve=True)
-        except OmegaConfBaseException as error:
-            environment.ask_all(composed)
-            guard.stop(arguments, option_files.folders(arguments))
-            key = str(error.full_key or "")
-            raise ConfigError(
-                f"the configuration cannot be resolved: {_first_line(error)}",
-                where=" in ".join(filter(None, [key, option_files.place(key, arguments)])),
-                remedy="correct what stands between ${ and }: the name of another key, as `--cfg job` prints it",
-            ) from error
-    assert isinstance(plain, dict)
-    return {str(key): value for key, value in plain.items()}
-
-
-def _composition_error(error: Exception, arguments: Sequence[str], folders: Sequence[Path]) -> ConfigError:
-    text = str(error)
-    message = _first_line(error)
-    for group in GROUPS:
-        if f"'{group}/" in text:
-            wanted = text.split(f"'{group}/")[1].split("'")[0]
-            own = {one.name: one.path for one in option_files.found(folders) if one.group == group}
-            if wanted in own:
-                return ConfigError(
-                    f"the option file cannot be composed: {message}",
-                    where=str(own[wanted]),
-                    remedy="correct its head: the package line and the defaults, as in conf/ or recipes/",
-                )
-            folder = assets("conf") / group
-            known = recipes() if group == "recipe" else [path.stem for path in folder.glob("*.yaml")]
-            known = sorted({*known, *own})
-            near = difflib.get_close_matches(wanted, known, n=2)
-            hint = f"did you mean {' or '.join(near)}? " if near else ""
-            moved = option_files.misplaced(group, wanted, folders)
-            return ConfigError(
-                f"there is no option '{wanted}' in the group {group}",
-                where=f"{group}={wanted}",
-                cause="the file of this name lies elsewhere" if moved else "",
-                remedy=moved or f"{hint}known: {', '.join(known)}; options of your own are found with --config-dir DIR",
-            )
-    launcher = re.search(r"'hydra/launcher/(submitit_\w+)'", text)
-    if launcher:
-        return ConfigError(
-            f"hydra/launcher={launcher[1]} is not known here",
-            where=_told(error, arguments) or f"hydra/launcher={launcher[1]}",
-            cause="the plug-in that sends jobs to Slurm is not installed with this Python, or this is not its name: "
-            "submitit_slurm or submitit_local",
-            remedy=f"{shlex.quote(sys.executable)} -m pip install 'voice-privacy-pipeline[slurm]'",
+    dataset = values.get("dataset")
+    if not isinstance(dataset, Mapping) or dataset.get("name") != "scores":
+        return values
+    faults = [
+        Fault("score files say this themselves, or scores.csv does: leave it out", override.word)
+        for override in line.overrides
+        if override.name.partition(".")[0].partition("@")[0] in FROM_SCORE_FILES
+    ]
+    entries = values.get("metric")
+    for label in line.chosen.get("metric", []):
+        entry = entries.get(label) if isinstance(entries, Mapping) else None
+        name = entry.get("name") if isinstance(entry, Mapping) else None
+        if isinstance(name, str) and not _reads_trials(name):
+            what = "it compares all pairs of recordings, or vectors, which score files of trials do not hold"
+            faults.append(Fault(what, f"metric={label}"))
+    if faults:
+        raise ConfigError(
+            "this cannot be chosen where score files are evaluated",
+            where="dataset=scores",
+            remedy="leave it out of the command line",
+            faults=faults,
         )
-    return ConfigError(
-        f"the configuration cannot be composed: {message}",
-        where=_told(error, arguments),
-        remedy="voice-privacy --help shows how overrides are written, conf/README.md what there is",
-    )
+    return {name: value for name, value in values.items() if name not in FROM_SCORE_FILES}
 
 
-def _told(error: Exception, arguments: Sequence[str]) -> str:
-    """The overrides that a message of Hydra speaks of."""
-    text = str(error)
-    return ", ".join(
-        one for one in arguments if "=" in one and (one in text or one.partition("=")[0].lstrip("+~") in text)
-    )
-
-
-def _first_line(error: BaseException) -> str:
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return lines[0] if lines else type(error).__name__
+def _reads_trials(family: str) -> bool:
+    """Whether a family needs scores of trials alone; so of one that is not known, which the validation says."""
+    try:
+        return component("families", family).reads == "trials"
+    except ConfigError:
+        return True

@@ -10,10 +10,11 @@ import contextlib
 import logging
 import os
 import re
-from collections.abc import Iterator, Sequence
-from pathlib import Path
+from collections.abc import Iterator
 from typing import Any
 
+from pipeline.cli.command_line import CommandLine
+from pipeline.cli.option_files import list_files
 from pipeline.errors import ConfigError, Fault
 
 ALLOWED = ("VOICE_PRIVACY_", "SLURM_")
@@ -51,18 +52,17 @@ class Guard:
         if name in PATHS and default and not os.environ.get(name, "x").strip():
             # As if it were not set: an empty path is the current folder.
             if name not in self.empty:
-                kept = default[0] or "the user's cache"
-                log.warning("the environment variable %s is empty: %s is %s, its default", name, PATHS[name], kept)
+                fallback = default[0] or "the user's cache"
+                log.warning("the environment variable %s is empty: %s is %s, its default", name, PATHS[name], fallback)
             self.empty.add(name)
             return default[0]
         return oc.env(name, *default)
 
-    def stop(self, arguments: Sequence[str], folders: Sequence[Path]) -> None:
+    def refuse(self, line: CommandLine) -> None:
         """Raise what was refused, if anything.
 
         Args:
-            arguments: of the command line, among which a variable may stand.
-            folders: of option files, among which it may stand too.
+            line: the command line, among whose overrides and option files a variable may stand.
 
         Raises:
             ConfigError: each variable with the key that asks for it, and where.
@@ -70,10 +70,7 @@ class Guard:
         if not self.refused:
             return
         faults = [
-            Fault(
-                f"reads the environment variable {name}",
-                ", ".join(filter(None, [key, *_places(name, arguments, folders)])),
-            )
+            Fault(f"reads the environment variable {name}", ", ".join(filter(None, [key, *_places(name, line)])))
             for name, key in self.refused
         ]
         name = next(iter(self.refused))[0]
@@ -81,7 +78,7 @@ class Guard:
             f"the configuration reads {len(faults)} environment variable{'s' if len(faults) > 1 else ''} that it may not read",
             where="; ".join(fault.where for fault in faults),
             cause="an option file of somebody else, or a value that was to be written by the shell; what a configuration reads is kept "
-            f"in the run folder, so it may read {' and '.join(f'{each}*' for each in ALLOWED)} alone",
+            f"in the run folder, so it may read {' and '.join(f'{prefix}*' for prefix in ALLOWED)} alone",
             remedy="write the value itself; or, where it may be kept with the run, take it under a name that may be read: "
             f'export VOICE_PRIVACY_{name}="${name}", and write ${{oc.env:VOICE_PRIVACY_{name}}}',
             faults=faults if len(faults) > 1 else (),
@@ -133,15 +130,12 @@ def ask_all(composed: Any) -> None:
             ask_all(value)
 
 
-def _places(name: str, arguments: Sequence[str], folders: Sequence[Path]) -> list[str]:
+def _places(name: str, line: CommandLine) -> list[str]:
     """Where a variable stands: the override, or file and line."""
     asks = re.compile(rf"oc\.env\s*:\s*{re.escape(name)}(?!\w)")
-    places = [one for one in arguments if asks.search(one)]
-    for folder in folders:
-        for path in sorted(folder.rglob("*.yaml")):
-            try:
-                lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
-            except OSError:
-                continue
-            places += [f"{os.fspath(path)}:{number}" for number, line in enumerate(lines, start=1) if asks.search(line)]
+    places = [override.word for override in line.overrides if asks.search(override.word)]
+    for file in list_files(line.folders):
+        with contextlib.suppress(OSError):
+            lines = file.path.read_text(encoding="utf-8", errors="replace").splitlines()
+            places += [f"{file.path}:{number}" for number, text in enumerate(lines, start=1) if asks.search(text)]
     return places

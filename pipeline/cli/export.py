@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pipeline.cli.logs import log_to_stderr
+from pipeline.cli.output import log_to_stderr
 from pipeline.errors import ConfigError, Fault
 
 if TYPE_CHECKING:

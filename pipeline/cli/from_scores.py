@@ -11,8 +11,8 @@ from typing import Any, NoReturn
 import numpy as np
 
 from pipeline import metrics
-from pipeline.cli import score_disclosure, score_order
-from pipeline.cli.score_report import Report, check_output, warn, write
+from pipeline.cli import score_disclosure
+from pipeline.cli.score_report import Report, check_order, check_output, warn, write
 from pipeline.datasets.scores import joins as score_joins
 from pipeline.datasets.scores.joins import JoinedTrials
 from pipeline.datasets.scores.score_table import Array
@@ -188,7 +188,7 @@ def _joined(options: argparse.Namespace, report: Report, *names: str) -> JoinedT
         tell=warn,
     )
     orders = {name: (joined.where[k], joined.order(k)) for k, name in enumerate(names)}
-    score_order.check(orders, negated, options.as_is, report, TARGETS)
+    check_order(orders, negated, options.as_is, report, TARGETS)
     return joined
 
 
@@ -374,7 +374,7 @@ def _vsm(options: argparse.Namespace, report: Report) -> None:
         two_sided = condition != "op" or options.pairing == "vpc2020"
         order = metrics.class_order(one[needed], first == second, first, second, two_sided_ids=two_sided)
         orders[condition] = (str(getattr(options, condition)), order)
-    score_order.check(orders, negated, options.as_is, report, "two utterances of one speaker score above two of others")
+    check_order(orders, negated, options.as_is, report, "two utterances of one speaker score above two of others")
     settings = {
         "names": names,
         "similarity": options.similarity,
@@ -420,7 +420,7 @@ def _srd(options: argparse.Namespace, report: Report) -> None:
     )
     order = metrics.rank_order(similarity, truth, truth)
     said = "the true reference is more similar than another one"
-    score_order.check({"scores": (str(options.scores), order)}, negated, options.as_is, report, said)
+    check_order({"scores": (str(options.scores), order)}, negated, options.as_is, report, said)
     found = metrics.srd(similarity, truth, ties=options.ties)
     report.put(("n_references",), found.n_references)
     report.put(("n_inputs",), found.n_inputs)

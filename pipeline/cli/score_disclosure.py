@@ -5,20 +5,142 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import math
-from collections.abc import Collection
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
 from pipeline import metrics
-from pipeline.cli import score_attributes, score_order
-from pipeline.cli.score_attributes import Attack
-from pipeline.cli.score_report import Report, warn
+from pipeline.cli.score_report import Report, check_order, warn
 from pipeline.datasets.scores import joins as score_joins
 from pipeline.datasets.scores.score_table import Array
 from pipeline.errors import ConfigError, DataError
-from pipeline.metrics import Undefined
+from pipeline.metrics import MetricError, Undefined
 from pipeline.seeds import generator
+
+PARTS = {
+    "n_classes": "n_classes",
+    "alid_attribute": "mean_attribute",
+    "alid_attribute_speaker": "mean_attribute_speaker",
+    "alid_attribute_chance": "chance_attribute",
+    "alid_within": "mean_within",
+    "alid_within_speaker": "mean_within_speaker",
+    "alid_within_chance": "chance_within",
+    "prior_entropy": "prior_entropy",
+    "ceiling": "ceiling",
+}
+"""Fields of the metric core, by the names that a run's rows have too."""
+OTHER_CLASS = (
+    "trials are of another class than their speaker's enrolment, and the disclosure has no part that is theirs"
+)
+
+
+@dataclass(frozen=True)
+class Attack:
+    """Scores of trials against candidates, one a speaker."""
+
+    scores: Array
+    """[n, N]."""
+    truth: np.ndarray
+    """[n] index of the true candidate."""
+    names: list[str]
+    """[N] speakers of the candidates."""
+    not_enrolled: int
+    """Trials that are left out: nobody enrolled speaks."""
+    trials: list[str]
+    """[n] ids."""
+    candidates: list[str]
+    """[N] ids."""
+
+
+def of_speakers(report: Report, attack: Attack, path: Path, slope: float | Array | None) -> None:
+    """Of a table SPEAKER VALUE.
+
+    Raises:
+        DataError: a candidate has no value.
+    """
+    value = _table(report, path)
+    _require(attack.names, value, path, "candidates", "give every speaker of --reference2spk a line SPEAKER VALUE")
+    values = [value[name] for name in attack.names]
+    _put(report, attack, path, values, [values[k] for k in attack.truth], slope)
+
+
+def of_utterances(report: Report, attack: Attack, path: Path, slope: float | Array | None) -> None:
+    """Of a table TRIAL VALUE. A candidate without a line has the value that all trials of its speaker have.
+
+    Raises:
+        DataError: a trial has no value, or a candidate that has no line has no such value.
+    """
+    value = _table(report, path)
+    _require(attack.trials, value, path, "trials", "give every trial of --input2spk a line TRIAL VALUE")
+    spoken = [value[name] for name in attack.trials]
+    for k, candidate in enumerate(attack.candidates):
+        own = {one for one, speaker in zip(spoken, attack.truth) if speaker == k}
+        if candidate not in value and len(own) == 1:
+            value[candidate] = own.pop()
+    remedy = "give every candidate of --reference2spk a line too, with the value of its enrolment"
+    _require(attack.candidates, value, path, "candidates", remedy)
+    _put(report, attack, path, [value[name] for name in attack.candidates], spoken, slope)
+
+
+def _table(report: Report, path: Path) -> dict[str, str]:
+    found = score_joins.read_speakers(path, report.note)
+    return dict(zip(found.ids, found.speakers))
+
+
+def _require(ids: Sequence[str], values: Mapping[str, str], path: Path, who: str, remedy: str) -> None:
+    missing = [name for name in ids if name not in values]
+    if missing:
+        raise DataError(
+            f"{len(missing)} {who} have no value: {', '.join(missing[:10])}",
+            where=str(path),
+            cause="a table of others, or one that lacks lines",
+            remedy=remedy,
+        )
+
+
+def _put(
+    report: Report,
+    attack: Attack,
+    path: Path,
+    of_candidates: Sequence[str],
+    of_trials: Sequence[str],
+    slope: float | Array | None,
+) -> None:
+    names = sorted({*of_candidates, *of_trials})
+    classes, spoken = (np.array([names.index(one) for one in each]) for each in (of_candidates, of_trials))
+    place = ("attribute", path.stem if path.name.count(".") < 2 else path.name)
+    report.put((*place, "values"), {name: int((classes == k).sum()) for k, name in enumerate(names)})
+    if slope is None:
+        report.put((*place, "alid_attribute"), None, "there is no slope")
+    elif (classes[attack.truth] != spoken).any():
+        report.put((*place, "alid_attribute"), None, OTHER_CLASS)
+    else:
+        found = metrics.attribute_part(attack.scores, attack.truth, classes, slope)
+        for name, part in PARTS.items():
+            report.put((*place, name), getattr(found, part))
+    _stranger(report, attack, place, classes, spoken)
+
+
+def _stranger(report: Report, attack: Attack, place: tuple[str, ...], classes: np.ndarray, spoken: np.ndarray) -> None:
+    """At a slope of its own: one for persons is too bold for this question."""
+    s, t = attack.scores, attack.truth
+    try:
+        slopes = metrics.stranger_slopes(s, t, classes, spoken)
+        told = ~np.isnan(slopes[t])
+        found = metrics.stranger(s[told], t[told], classes, slopes, spoken[told])
+    except (Undefined, MetricError) as undefined:
+        report.put((*place, "alid_stranger"), None, str(undefined))
+        return
+    speaks = ~np.isnan(slopes)
+    report.put(
+        (*place, "stranger_slope"), {name: float(w) for name, w, one in zip(attack.names, slopes, speaks) if one}
+    )
+    for end, value in (("", found.mean), ("_speaker", found.mean_speaker), ("_chance", found.chance)):
+        report.put((*place, f"alid_stranger{end}"), value, found.reason or "everybody is alone in the class")
+    report.put((*place, "n_undefined"), int(found.n_undefined + (~told).sum()))
+
 
 DEV = ("dev_scores", "dev_input2spk", "dev_reference2spk")
 SLOPES = ("loso", "softmax", "published", "actual")
@@ -78,7 +200,7 @@ def measure(options: argparse.Namespace, report: Report, negated: Collection[str
     attack = _attack(options, report, "", negated)
     s, t, n_candidates = attack.scores, attack.truth, len(attack.names)
     order = metrics.rank_order(s, t, t)
-    score_order.check({"scores": (str(options.scores), order)}, list(negated), options.as_is, report, SAID)
+    check_order({"scores": (str(options.scores), order)}, list(negated), options.as_is, report, SAID)
     for name, number in (
         ("n_trials", t.size),
         ("n_candidates", n_candidates),
@@ -92,9 +214,9 @@ def measure(options: argparse.Namespace, report: Report, negated: Collection[str
     _ranks(options, report, attack)
     _evidence(options, report, attack)
     for path in options.spk2attr:
-        score_attributes.of_speakers(report, attack, path, slope)
+        of_speakers(report, attack, path, slope)
     for path in options.utt2attr:
-        score_attributes.of_utterances(report, attack, path, slope)
+        of_utterances(report, attack, path, slope)
     if options.lengths:
         _lengths(options, report, attack, given)
 
@@ -234,9 +356,9 @@ def _lid(options: argparse.Namespace, report: Report, attack: Attack, slope: flo
 def _ranks(options: argparse.Namespace, report: Report, attack: Attack) -> None:
     s, t = attack.scores, attack.truth
     found = metrics.rank_llr(s, t, ties=options.ties)
-    for part in dataclasses.fields(found):
-        if part.name not in ("n_candidates", "n_trials", "reason"):
-            report.put(("rank_llr", part.name), getattr(found, part.name), found.reason)
+    for name, value in metrics.flatten(found).items():
+        if name not in ("n_candidates", "n_trials", "reason"):
+            report.put(("rank_llr", name), value, found.reason)
     curve = metrics.pi_link_curve(s, t, ties=options.ties)
     for name in ("population", "value", "chance", "tied"):
         report.put(("pi_link", name), getattr(curve, name))
@@ -257,17 +379,16 @@ def _evidence(options: argparse.Namespace, report: Report, attack: Attack) -> No
     claimed, spoken = np.tile(np.arange(n_candidates), n), np.repeat(attack.truth, n_candidates)
     trials = metrics.Trials(attack.scores.ravel(), claimed, spoken)
     worst = metrics.worst_evidence(trials)
-    for part in dataclasses.fields(worst):
-        if part.name != "reason":
-            report.put(("evidence", part.name), getattr(worst, part.name), worst.reason)
+    for name, value in metrics.flatten(worst).items():
+        if name != "reason":
+            report.put(("evidence", name), value, worst.reason)
     if worst.reversed:
         report.note("the negated scores show stronger evidence than the scores: classes may be the wrong way round")
     for fpr in FPRS:
         found = metrics.tpr_evidence(trials, fpr)
-        for part in dataclasses.fields(found):
-            if part.name not in ("fpr", "reason"):
-                value = getattr(found, part.name)
-                report.put(("tpr_at_fpr", f"{fpr:g}", part.name), value, found.reason or "no target is accepted")
+        for name, value in metrics.flatten(found).items():
+            if name not in ("fpr", "reason"):
+                report.put(("tpr_at_fpr", f"{fpr:g}", name), value, found.reason or "no target is accepted")
     target, nontarget = trials.scores[trials.is_target], trials.scores[~trials.is_target]
     report.put(("d_sys", "exact"), metrics.d_sys(target, nontarget))
     try:

@@ -17,7 +17,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NoReturn
 
-from pipeline.cli.logs import log_to_stderr
+from pipeline.cli.output import log_to_stderr
 from pipeline.engine import collect, inventory, leftovers, used
 from pipeline.engine.inventory import ENOUGH, Found
 from pipeline.errors import ConfigError, StageFailed

@@ -18,7 +18,8 @@ from pipeline import metrics
 from pipeline.errors import PipelineError
 from pipeline.evaluation.result import Result
 from pipeline.metrics import Attacks, LeftOut, MetricError
-from pipeline.metrics.strongest import bounds_of, choices, negative
+from pipeline.metrics.maximum import choices, negative
+from pipeline.metrics.trial_uncertainty import metric_bounds
 from pipeline.products.averages.plan import means_of_sexes
 from pipeline.products.strongest.compute import METRICS, MOST_COMPARED, SAME, STRONGEST
 from pipeline.report import verdict as words
@@ -323,7 +324,7 @@ def _part(held: _Held, keys: Sequence[tuple[str, ...]], metric: str) -> Attacks:
         np.array([one.without[core] for one in left]),
         held.speakers,
         degrees=left[0].degrees,
-        bounds=bounds_of(core),
+        bounds=metric_bounds(core),
         weights=left[0].weights,
     )
 

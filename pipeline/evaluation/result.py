@@ -296,10 +296,9 @@ class SimilarityMatrices:
 
     def plot(self) -> Figure:
         """All matrices as one figure of matplotlib, a row a subset and system, a column a block."""
-        from pipeline.families.vsm import similarity
+        from pipeline.families.vsm.figures import draw_matrices
 
-        drawn: Figure = similarity.figure(self.table)
-        return drawn
+        return draw_matrices(self.table)
 
 
 def read(run: Path | str) -> Result:

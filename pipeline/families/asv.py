@@ -8,11 +8,9 @@ from pydantic import field_validator
 
 from pipeline import contracts
 from pipeline.contracts import Measured, Trials, numeric
-from pipeline.families._rows import field_of, row
-from pipeline.families._trials import coded, counts
-from pipeline.families._uncertainty import UncertaintySettings, intervals
-from pipeline.families._words import TRIALS
-from pipeline.metrics import TrialMetrics, trial_metrics, trials_by_speaker
+from pipeline.families._common import TRIALS, UncertaintySettings, code_speakers, count_trials, field_of, intervals, row
+from pipeline.metrics.trial_uncertainty import trials_by_speaker
+from pipeline.metrics.trials import TrialMetrics, trial_metrics
 
 VERSION = "asv 1"
 
@@ -99,17 +97,17 @@ class MetricFamily(contracts.MetricFamily):
         Raises:
             MetricError: NaN scores or an empty class.
         """
-        found = trial_metrics(data.scores[data.target], data.scores[~data.target])
+        measures = trial_metrics(data.scores[data.target], data.scores[~data.target])
         names = [*(f"eer.{variant}" for variant in settings.eer), "cllr_min", *(["cllr"] if data.are_llrs else [])]
-        bounds = intervals(settings, lambda: trials_by_speaker(coded(data), names))
-        number = counts(data)
+        bounds = intervals(settings, lambda: trials_by_speaker(code_speakers(data), names))
+        number = count_trials(data)
         rows = [
-            row("eer", found.eer[v], variant=v, interval=bounds.get(f"eer.{v}"), counts=number) for v in settings.eer
+            row("eer", measures.eer[v], variant=v, interval=bounds.get(f"eer.{v}"), counts=number) for v in settings.eer
         ]
         if data.are_llrs:
-            rows.append(row("cllr", found.cllr, interval=bounds.get("cllr"), counts=number))
-            rows.append(row("cllr_cal", found.cllr_cal, counts=number))
+            rows.append(row("cllr", measures.cllr, interval=bounds.get("cllr"), counts=number))
+            rows.append(row("cllr_cal", measures.cllr_cal, counts=number))
         else:
             rows.append(row("cllr", reason="the scores are not log-likelihood ratios", counts=number))
-        rows.append(row("cllr_min", found.cllr_min, interval=bounds.get("cllr_min"), counts=number))
+        rows.append(row("cllr_min", measures.cllr_min, interval=bounds.get("cllr_min"), counts=number))
         return Measured(rows)

@@ -6,9 +6,11 @@ from typing import Literal
 
 from pipeline import contracts
 from pipeline.contracts import Measured, Row, Trials, numeric
-from pipeline.families._rows import field_of, row
-from pipeline.families._uncertainty import UncertaintySettings, intervals
-from pipeline.metrics import MetricError, TrialMetrics, conversations, trial_metrics, trials_by_speaker
+from pipeline.families._common import UncertaintySettings, field_of, intervals, row
+from pipeline.metrics._base import MetricError
+from pipeline.metrics.conversation import conversations
+from pipeline.metrics.trial_uncertainty import trials_by_speaker
+from pipeline.metrics.trials import TrialMetrics, trial_metrics
 
 VERSION = "conversation 1"
 LENGTHS = (2, 3)
@@ -51,7 +53,7 @@ class MetricFamily(contracts.MetricFamily):
     @classmethod
     def measure(cls, settings: ConversationSettings, data: Trials) -> Measured:
         """EER on the convex hull, and D_ECE, for each number of utterances; for one that nobody has, the reason."""
-        return Measured([one for length in LENGTHS for one in _rows(settings, data, length)])
+        return Measured([line for length in LENGTHS for line in _rows(settings, data, length)])
 
 
 def _rows(settings: ConversationSettings, data: Trials, length: int) -> list[Row]:
@@ -63,12 +65,14 @@ def _rows(settings: ConversationSettings, data: Trials, length: int) -> list[Row
     except MetricError as error:
         return [row(metric, input_unit=unit, reason=str(error), n_expected=data.n_expected) for metric in METRICS]
     target, used = joined.is_target, len(joined.scores)
-    found = trial_metrics(joined.scores[target], joined.scores[~target])
+    measures = trial_metrics(joined.scores[target], joined.scores[~target])
     bounds = intervals(settings, lambda: trials_by_speaker(joined, ["eer.rocch", "d_ece"]))
     missing = -(-(data.n_expected - len(data.scores)) // length)
     counts = {"n_expected": used + missing, "n_used": used, "n_speakers": len(joined.models),
               "n_target": int(target.sum()), "n_nontarget": int((~target).sum())}  # fmt: skip
     return [
-        row("conversation_eer", found.eer["rocch"], interval=bounds.get("eer.rocch"), input_unit=unit, counts=counts),
-        row("conversation_d_ece", found.d_ece, interval=bounds.get("d_ece"), input_unit=unit, counts=counts),
+        row(
+            "conversation_eer", measures.eer["rocch"], interval=bounds.get("eer.rocch"), input_unit=unit, counts=counts
+        ),
+        row("conversation_d_ece", measures.d_ece, interval=bounds.get("d_ece"), input_unit=unit, counts=counts),
     ]

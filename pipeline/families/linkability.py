@@ -8,11 +8,10 @@ from pydantic import field_validator
 
 from pipeline import contracts
 from pipeline.contracts import Measured, Metric, Row, Trials, numeric
-from pipeline.families._rows import row
-from pipeline.families._trials import coded, counts
-from pipeline.families._uncertainty import UncertaintySettings, bands, intervals
-from pipeline.families._words import TRIALS
-from pipeline.metrics import Undefined, d_sys, trials_by_identity, trials_by_speaker
+from pipeline.families._common import TRIALS, UncertaintySettings, bands, code_speakers, count_trials, intervals, row
+from pipeline.metrics._base import Undefined
+from pipeline.metrics.linkability import d_sys
+from pipeline.metrics.trial_uncertainty import trials_by_identity, trials_by_speaker
 
 VERSION = "linkability 1"
 EXACT = "d_sys.exact"
@@ -78,13 +77,13 @@ class MetricFamily(contracts.MetricFamily):
 
 
 def _row(settings: LinkabilitySettings, data: Trials, variant: str) -> Row:
-    number = counts(data)
+    number = count_trials(data)
     try:
         value = d_sys(data.scores[data.target], data.scores[~data.target], variant=variant)
     except Undefined as undefined:
         return row("d_sys", variant=variant, reason=str(undefined), counts=number)
     if variant != "exact":
         return row("d_sys", value, variant=variant, counts=number)
-    interval = intervals(settings, lambda: trials_by_speaker(coded(data), [EXACT]))
-    null = bands(settings, lambda: trials_by_identity(coded(data), [EXACT]), "null band over enrolment models")
+    interval = intervals(settings, lambda: trials_by_speaker(code_speakers(data), [EXACT]))
+    null = bands(settings, lambda: trials_by_identity(code_speakers(data), [EXACT]), "null band over enrolment models")
     return row("d_sys", value, variant=variant, interval=interval.get(EXACT), band=null.get(EXACT), counts=number)

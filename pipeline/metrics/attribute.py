@@ -5,7 +5,7 @@ See pipeline/metrics/README.md, section 14c.
 The posterior over candidates splits exactly: LID = attribute part + part within the class, trial by trial. A class is
 any column of a table of speakers: sex, accent, age group.
 
-Conventions: as of :mod:`pipeline.metrics.lid`; classes are integer codes from 0, one of each candidate.
+Conventions: as of :mod:`pipeline.metrics.local_disclosure`; classes are integer codes from 0, one of each candidate.
 """
 
 from __future__ import annotations
@@ -16,14 +16,13 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from pipeline.metrics._checks import Array, Indices, Mask, MetricError, Undefined, codes, round_means
-from pipeline.metrics._result import quantity
-from pipeline.metrics.lid import (
+from pipeline.metrics._base import Array, Indices, Mask, MetricError, Undefined, codes, quantity, round_means
+from pipeline.metrics.local_disclosure import (
     FEWEST_FOR_LOSO,
     LN2,
     NOTHING,
     candidates,
-    mean_of,
+    exact_mean,
     row_z,
     slope_of_each_trial,
     speaker_means,
@@ -92,12 +91,12 @@ def attribute_part(
         n_classes=share.size,
         attribute=attribute,
         within=within,
-        mean_attribute=mean_of(attribute),
-        mean_within=mean_of(within),
-        mean_attribute_speaker=mean_of(speaker_means(attribute, t, n_candidates)[speakers]),
-        mean_within_speaker=mean_of(speaker_means(within, t, n_candidates)[speakers]),
-        chance_attribute=mean_of(np.sort(every_attribute, axis=1).mean(axis=1)),
-        chance_within=mean_of(np.sort(every_within, axis=1).mean(axis=1)),
+        mean_attribute=exact_mean(attribute),
+        mean_within=exact_mean(within),
+        mean_attribute_speaker=exact_mean(speaker_means(attribute, t, n_candidates)[speakers]),
+        mean_within_speaker=exact_mean(speaker_means(within, t, n_candidates)[speakers]),
+        chance_attribute=exact_mean(np.sort(every_attribute, axis=1).mean(axis=1)),
+        chance_within=exact_mean(np.sort(every_within, axis=1).mean(axis=1)),
         prior_entropy=max(-math.fsum(share * np.log2(share)), 0.0),
         ceiling=float(-np.log2(share.min())),
     )
@@ -145,7 +144,7 @@ def stranger(
     size = np.bincount(c)
     every = np.full((n, n_candidates), np.nan)
     for own in np.flatnonzero(size[c] > 1):
-        every[:, own] = _of_class(logits, c, int(own), int(c[own]))
+        every[:, own] = _class_bits(logits, c, int(own), int(c[own]))
     if spoken is None:
         bits = every[np.arange(n), t]
     else:
@@ -153,9 +152,9 @@ def stranger(
         if g.size != n:
             raise MetricError(f"{g.size} classes do not fit {n} trials")
         bits = np.full(n, np.nan)
-        for own, of in np.unique(np.stack((t, g)), axis=1).T:
-            mine = (t == own) & (g == of)
-            bits[mine] = _of_class(logits[mine], c, int(own), int(of))
+        for own, group in np.unique(np.stack((t, g)), axis=1).T:
+            mine = (t == own) & (g == group)
+            bits[mine] = _class_bits(logits[mine], c, int(own), int(group))
     defined = ~np.isnan(bits)
     if not defined.any():
         reason = "every speaker is alone in the class: nobody else stands for it"
@@ -165,23 +164,23 @@ def stranger(
     at_chance = np.sort(every[:, size[c] > 1], axis=1).mean(axis=1) if (size > 1).any() else None
     return Stranger(
         bits=bits,
-        mean=mean_of(bits[defined]),
-        mean_speaker=mean_of(speaker_means(bits[defined], t[defined], n_candidates)[speakers]),
-        chance=None if at_chance is None else mean_of(at_chance),
+        mean=exact_mean(bits[defined]),
+        mean_speaker=exact_mean(speaker_means(bits[defined], t[defined], n_candidates)[speakers]),
+        chance=None if at_chance is None else exact_mean(at_chance),
         n_undefined=int((~defined).sum()),
         reason="",
     )
 
 
-def _of_class(logits: Array, classes: Indices, own: int, of: int) -> Array:
+def _class_bits(logits: Array, classes: Indices, own: int, group: int) -> Array:
     """Disclosure [n] of a class by the candidates but one; NaN where the class has no other."""
-    rest = np.delete(np.arange(classes.size), own)
-    peers = rest[classes[rest] == of]
+    others = np.delete(np.arange(classes.size), own)
+    peers = others[classes[others] == group]
     if not peers.size:
         return np.full(logits.shape[0], np.nan)
-    nobody = np.zeros(rest.size, dtype=np.int64)
-    nats = (_log_sums(logits[:, peers], nobody[: peers.size]) - _log_sums(logits[:, rest], nobody))[:, 0]
-    return _bits(nats - math.log(peers.size / rest.size))
+    nobody = np.zeros(others.size, dtype=np.int64)
+    nats = (_log_sums(logits[:, peers], nobody[: peers.size]) - _log_sums(logits[:, others], nobody))[:, 0]
+    return _bits(nats - math.log(peers.size / others.size))
 
 
 def stranger_slopes(
@@ -203,12 +202,12 @@ def stranger_slopes(
     n_speakers = loss.speakers.size
     if n_speakers < FEWEST_FOR_LOSO:
         raise Undefined(f"a slope from the other speakers needs {FEWEST_FOR_LOSO} speakers, not {n_speakers}")
-    found = np.full(loss.n_candidates, np.nan)
+    slopes = np.full(loss.n_candidates, np.nan)
     for k, speaker in enumerate(loss.speakers):
         others = np.ones(n_speakers)
         others[k] = 0.0
-        found[speaker] = loss.best(others)
-    return found
+        slopes[speaker] = loss.best(others)
+    return slopes
 
 
 def stranger_slope(
@@ -253,10 +252,12 @@ class StrangerLoss:
         self.z, self.t, self.g, self.member = row_z(s)[kept], t[kept], g[kept], member
         self.prior = peers[kept] / (s.shape[1] - 1)
         self.speakers, place = np.unique(self.t, return_inverse=True)
-        held = np.bincount(place, minlength=self.speakers.size)
-        self.held = held
+        counts = np.bincount(place, minlength=self.speakers.size)
+        self.counts = counts
         self.w = STEEPEST * (np.arange(steps + 1) / steps) ** 2
-        sums = [[np.bincount(place, one, held.size) / held for one in self._by_trial(float(w))] for w in self.w]
+        sums = [
+            [np.bincount(place, column, counts.size) / counts for column in self._by_trial(float(w))] for w in self.w
+        ]
         self.table = np.array(sums)
         """[K, 4, S] loss, its derivative, and those of the pseudo-trial: means over the trials of each speaker."""
 
@@ -267,11 +268,11 @@ class StrangerLoss:
         p = np.exp(logits - logits.max(axis=1, keepdims=True))
         total = p.sum(axis=1)
         of_class, moment = p @ self.member, (p * self.z) @ self.member
-        there = self.prior > 0
+        possible = self.prior > 0
         tiny = np.maximum(of_class, 1e-300)
-        nats = np.where(there, np.log(total)[:, None] - np.log(tiny), 0.0)
+        nats = np.where(possible, np.log(total)[:, None] - np.log(tiny), 0.0)
         mean = (p * self.z).sum(axis=1) / total
-        rise = np.where(there, mean[:, None] - moment / tiny, 0.0)
+        rise = np.where(possible, mean[:, None] - moment / tiny, 0.0)
         row = np.arange(self.t.size)
         return np.stack(
             (nats[row, self.g], rise[row, self.g], (self.prior * nats).sum(axis=1), (self.prior * rise).sum(axis=1))
@@ -280,7 +281,7 @@ class StrangerLoss:
     def best(self, weights: Array) -> float:
         """The slope under weights [S] of the speakers, by cubic interpolation of the table."""
         used = weights > 0
-        pseudo = 1.0 / float(self.held[used].sum())
+        pseudo = 1.0 / float(self.counts[used].sum())
         total = self.table @ weights / weights.sum()
         loss, rise = total[:, 0] + pseudo * total[:, 2], total[:, 1] + pseudo * total[:, 3]
         k = int(np.argmin(loss))
@@ -325,15 +326,15 @@ def class_scores(scores: npt.ArrayLike, truth: npt.ArrayLike, classes: npt.Array
     if not kept.any():
         raise MetricError("every speaker is alone in the class: nobody else stands for it")
     s, t = s[kept], t[kept]
-    found = np.empty((t.size, size.size))
+    means = np.empty((t.size, size.size))
     for k in range(size.size):
         member = np.broadcast_to(c == k, s.shape).copy()
         member[np.arange(t.size), t] = False
         # Sorted, so that the sum does not depend on the order of the candidates.
-        found[:, k] = np.sort(np.where(member, s, 0.0), axis=1).sum(axis=1) / member.sum(axis=1)
+        means[:, k] = np.sort(np.where(member, s, 0.0), axis=1).sum(axis=1) / member.sum(axis=1)
     # Means that tie in exact arithmetic become one and the same number, and all others stay as they are.
-    _, first, place = np.unique(round_means(found), return_index=True, return_inverse=True)
-    return found.ravel()[first][place].reshape(found.shape), c[t], kept
+    _, first, place = np.unique(round_means(means), return_index=True, return_inverse=True)
+    return means.ravel()[first][place].reshape(means.shape), c[t], kept
 
 
 def _classes(classes: npt.ArrayLike, n_candidates: int) -> Indices:
@@ -345,12 +346,12 @@ def _classes(classes: npt.ArrayLike, n_candidates: int) -> Indices:
 
 def _log_sums(logits: Array, classes: Indices) -> Array:
     """ln sum exp of each row over each class: [n, classes]; -inf for a class without members."""
-    found = np.full((logits.shape[0], int(classes.max()) + 1), -np.inf)
+    sums = np.full((logits.shape[0], int(classes.max()) + 1), -np.inf)
     for k in np.unique(classes):
         part = np.sort(logits[:, classes == k], axis=1)
         top = part[:, -1]
-        found[:, k] = top + np.log(np.exp(part - top[:, None]).sum(axis=1))
-    return found
+        sums[:, k] = top + np.log(np.exp(part - top[:, None]).sum(axis=1))
+    return sums
 
 
 def _bits(nats: Array) -> Array:

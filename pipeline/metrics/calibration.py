@@ -1,6 +1,6 @@
 """Calibration trained on one run and applied to another, and the disclosure that is left, C_ECE (Noe 2022, Eq. 15-16).
 
-See pipeline/metrics/README.md, section 10.
+See pipeline/metrics/README.md, sections 3 and 10.
 
 Conventions: higher scores mean more similar; a map gives natural-log LLRs; C_ECE and Cllr are bits. Run f0 trains,
 run f1 is attacked; they differ in the randomness of the system alone.
@@ -15,11 +15,11 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import expit
 
-from pipeline.metrics._checks import Array, Mask, MetricError, Undefined, choice, classes, vector
-from pipeline.metrics._result import quantity
-from pipeline.metrics.cllr import cllr, cllr_min
-from pipeline.metrics.ece import D_ECE_MAX, d_ece, d_ece_oracle
+from pipeline.metrics._base import Array, Indices, Mask, MetricError, Undefined, choice, classes, quantity, vector
+from pipeline.metrics.information import D_ECE_MAX, cllr, cllr_min, cllr_of_blocks, d_ece, d_ece_of_blocks, d_ece_oracle
 from pipeline.metrics.pav import Calibration, Rows, calibrate, calibrate_rows
+from pipeline.metrics.trials import Trials
+from pipeline.metrics.uncertainty import BySpeaker
 
 METHODS = ("linear", "isotonic")
 BETWEEN = ("step", "linear")
@@ -115,9 +115,9 @@ def weighted_linear(scores: Array, is_target: Mask, weights: Array, start: Linea
         MetricError: infinite scores, a class without weight.
         Undefined: the classes do not overlap, or the scores lie too close together or too far apart for a slope.
     """
-    held = weights > 0
-    if not held.all():
-        scores, is_target, weights = scores[held], is_target[held], weights[held]
+    weighted = weights > 0
+    if not weighted.all():
+        scores, is_target, weights = scores[weighted], is_target[weighted], weights[weighted]
     t, n = scores[is_target], scores[~is_target]
     for array, name in ((t, "target"), (n, "non-target")):
         if not array.size:
@@ -169,12 +169,12 @@ def _scaled(scores: Array, is_target: Mask, weights: Array, largest: float) -> L
     """The map of scores of extreme size: that of the scores times a power of two."""
     power = -math.frexp(largest)[1]
     # In two steps: one power of two would leave the range of numbers where the scores are denormal.
-    found = weighted_linear(np.ldexp(np.ldexp(scores, power // 2), power - power // 2), is_target, weights)
+    scaled = weighted_linear(np.ldexp(np.ldexp(scores, power // 2), power - power // 2), is_target, weights)
     try:
-        slope = math.ldexp(found.slope, power)
+        slope = math.ldexp(scaled.slope, power)
     except OverflowError as error:
         raise Undefined(_NO_SLOPE) from error
-    return Linear(slope, found.offset)
+    return Linear(slope, scaled.offset)
 
 
 def isotonic_calibration(target: npt.ArrayLike, nontarget: npt.ArrayLike, *, between: str = "step") -> Isotonic:
@@ -209,8 +209,8 @@ def weighted_isotonic(rows: Rows, between: str = "step") -> Isotonic:
 def _highest(calibration: Calibration, scores: Array) -> Array:
     """[b] highest of the ascending training scores in each block."""
     ends = np.append(np.searchsorted(scores, calibration.lowest[1:], side="left"), scores.size)
-    found: Array = scores[ends - 1]
-    return found
+    highest: Array = scores[ends - 1]
+    return highest
 
 
 def c_ece(
@@ -258,3 +258,81 @@ def c_ece(
         d_ece_f0=d_ece_oracle(train_target, train_nontarget),
         d_ece_f1=d_ece_oracle(target, nontarget),
     )
+
+
+CECE_BOUNDS = {"c_ece": (-math.inf, D_ECE_MAX), "cllr_l_phi": (0.0, math.inf)}
+"""The values that get an interval, with their ranges."""
+
+
+def c_ece_by_speaker(first: Trials, second: Trials, *, calibration: str = "linear", between: str = "step") -> BySpeaker:
+    """C_ECE and the Cllr under the map of f0 as a function of speaker weights (the same in both runs), for intervals.
+
+    Args:
+        first: scores of f0, on which the map is trained.
+        second: scores of f1, in the same numbering of speakers.
+        calibration: ``linear`` or ``isotonic``, with ``between`` as of :func:`pipeline.metrics.c_ece`.
+
+    Raises:
+        MetricError: an unknown calibration, infinite training scores with a linear map.
+        Undefined: the training classes do not overlap (``linear``).
+    """
+    choice(calibration, METHODS, "calibration")
+    choice(between, BETWEEN, "between")
+    return BySpeaker(
+        Recalibrated(first, second, calibration, between),
+        np.unique(np.concatenate([first.enrolled, first.spoken, second.enrolled, second.spoken])),
+        degrees=np.unique(second.enrolled).size - 1,
+        bounds=CECE_BOUNDS,
+    )
+
+
+class Recalibrated:
+    """C_ECE and Cllr of run f1 under the map of run f0, under speaker weights; each run is sorted once."""
+
+    def __init__(self, first: Trials, second: Trials, calibration: str, between: str) -> None:
+        self.linear, self.between = calibration == "linear", between
+        self.train, self.test = _Sorted(first), _Sorted(second)
+        self.start = None
+        if self.linear:
+            self.start = weighted_linear(self.train.scores, self.train.is_target, np.ones(self.train.scores.size))
+
+    def __call__(self, weights: Array) -> dict[str, float]:
+        """Both values under speaker weights [codes].
+
+        Raises:
+            MetricError: a class has no weight; the training classes do not overlap (linear).
+        """
+        train, test = self.train.weights(weights), self.test.weights(weights)
+        mapping: Linear | Isotonic
+        if self.linear:
+            mapping = weighted_linear(self.train.scores, self.train.is_target, train, self.start)
+        else:
+            mapping = weighted_isotonic(self.train.rows(train), self.between)
+        rows = self.test.rows(test)
+        # One block a distinct score of f1; laplace only says that D_ECE may lie below 0.
+        blocks = Calibration(rows.lowest, mapping.apply(rows.lowest), rows.target, rows.nontarget, laplace=True)
+        return {"c_ece": d_ece_of_blocks(blocks), "cllr_l_phi": cllr_of_blocks(blocks)}
+
+
+class _Sorted:
+    """A run's scores, ascending, with the speakers of each trial and its row of equal scores."""
+
+    def __init__(self, trials: Trials) -> None:
+        order = np.argsort(trials.scores, kind="stable")
+        self.scores: Array = trials.scores[order]
+        self.enrolled: Indices = trials.enrolled[order]
+        self.spoken: Indices = trials.spoken[order]
+        self.is_target = self.enrolled == self.spoken
+        self.distinct, self.row = np.unique(self.scores, return_inverse=True)
+
+    def weights(self, speakers: Array) -> Array:
+        """Weight of each trial: w_i of a target, w_i w_j of a non-target."""
+        products: Array = speakers[self.enrolled] * np.where(self.is_target, 1.0, speakers[self.spoken])
+        return products
+
+    def rows(self, weights: Array) -> Rows:
+        """Weights of either class along the distinct scores."""
+        size = self.distinct.size
+        target = np.bincount(self.row, np.where(self.is_target, weights, 0.0), size).astype(np.float64, copy=False)
+        nontarget = np.bincount(self.row, np.where(self.is_target, 0.0, weights), size).astype(np.float64, copy=False)
+        return Rows(target, nontarget, self.distinct)

@@ -6,7 +6,7 @@ One item is L trials of one speaker. The value of a speaker is the mean over all
 (or over random ones, where there are too many), and the curve is the mean over speakers. The same speakers stand at
 each L: those with enough trials for the largest.
 
-Conventions: as of :mod:`pipeline.metrics.lid`; scores are cosines of unit vectors with each enrolment, so that the
+Conventions: as of :mod:`pipeline.metrics.local_disclosure`; scores are cosines of unit vectors with each enrolment, so that the
 sum of rows is, up to a factor of the row, the row of the mean vector.
 """
 
@@ -21,12 +21,19 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from pipeline.metrics._checks import Array, Indices, Mask, MetricError, Undefined, choice, round_means
-from pipeline.metrics._result import quantity
+from pipeline.metrics._base import Array, Indices, Mask, MetricError, Undefined, choice, quantity, round_means
 from pipeline.metrics.detection import eer_rocch
-from pipeline.metrics.lid import SoftmaxLoss, candidates, loso_of_loss, mean_of, posterior_bits, row_z, speaker_means
+from pipeline.metrics.linkability import pi_link_curve
+from pipeline.metrics.local_disclosure import (
+    SoftmaxLoss,
+    candidates,
+    exact_mean,
+    loso_of_loss,
+    posterior_bits,
+    row_z,
+    speaker_means,
+)
 from pipeline.metrics.pav import Rows, calibrate_rows
-from pipeline.metrics.population import pi_link_curve
 from pipeline.metrics.trials import Trials
 from pipeline.metrics.uncertainty import BySpeaker
 
@@ -98,8 +105,8 @@ def pooled_trials(
     s, t = candidates(scores, truth)
     if not lengths or min(lengths) < 1 or subsets < 1:
         raise MetricError(f"lengths must be 1 or more, and so must be subsets, not {list(lengths)} and {subsets}")
-    held = np.bincount(t, minlength=s.shape[1])
-    panel = np.flatnonzero(held >= max(lengths))
+    counts = np.bincount(t, minlength=s.shape[1])
+    panel = np.flatnonzero(counts >= max(lengths))
     if not panel.size:
         raise MetricError(f"no speaker has {max(lengths)} trials")
     z = row_z(s)
@@ -123,7 +130,7 @@ def _pool(
             places = np.argsort(generator.random((subsets, own.size)), axis=1)[:, :length]
         chosen.append(own[places])
     # Sorted before they are added: the sum is the same bytes in whatever order the trials stand.
-    parts = [[np.sort(each[items], axis=1).sum(axis=1) for items in chosen] for each in (s, z)]
+    parts = [[np.sort(matrix[items], axis=1).sum(axis=1) for items in chosen] for matrix in (s, z)]
     rows, sums = (np.concatenate(part) for part in parts)
     items = np.concatenate(chosen)
     apart = np.bincount(truth, minlength=s.shape[1])[panel] // length
@@ -209,29 +216,29 @@ class Lengths:
         slopes = slope if isinstance(slope, Sequence) else [slope] * len(lengths)
         if len(slopes) != len(lengths):
             raise MetricError(f"{len(slopes)} slopes do not fit {len(lengths)} lengths")
-        self.found = [_Measured(each, rule, one) for each, one in zip(self.pooled, slopes)]
+        self.measured = [_Measured(items, rule, own_slope) for items, own_slope in zip(self.pooled, slopes)]
 
     def curve(self) -> LengthCurve:
         """The values."""
-        reasons = [each.reason for each in self.found if each.reason]
+        reasons = [measured.reason for measured in self.measured if measured.reason]
         return LengthCurve(
             lengths=np.array(self.lengths, dtype=np.int64),
             panel=np.unique(self.pooled[0].truth),
-            n_items=np.array([each.truth.size for each in self.pooled], dtype=np.int64),
-            drawn=np.array([each.drawn for each in self.pooled]),
-            idr=np.array([each.idr for each in self.found]),
-            pi_link_half=np.array([each.half for each in self.found]),
+            n_items=np.array([measured.truth.size for measured in self.pooled], dtype=np.int64),
+            drawn=np.array([measured.drawn for measured in self.pooled]),
+            idr=np.array([measured.idr for measured in self.measured]),
+            pi_link_half=np.array([measured.half for measured in self.measured]),
             half=max(self.pooled[0].rows.shape[1] // 2, 2),
-            eer=np.array([each.eer(None) for each in self.found]),
-            alid=np.array([each.alid for each in self.found]),
+            eer=np.array([measured.eer(None) for measured in self.measured]),
+            alid=np.array([measured.alid for measured in self.measured]),
             rule=self.rule,
-            slopes=np.array([each.slope for each in self.found]),
+            slopes=np.array([measured.slope for measured in self.measured]),
             reason=reasons[0] if reasons else "",
         )
 
     def by_speaker(self) -> BySpeaker:
         """The values as a function of speaker weights."""
-        found, lengths = self.found, self.lengths
+        measured, lengths = self.measured, self.lengths
         panel = np.unique(self.pooled[0].truth)
         n_candidates = self.pooled[0].rows.shape[1]
 
@@ -242,11 +249,11 @@ class Lengths:
             if not total > 0:
                 raise MetricError("no speaker of the panel is left")
             values: dict[str, float] = {}
-            for length, each in zip(lengths, found):
-                values[f"idr.{length}"] = math.fsum(w[panel] * each.idr_by_speaker[panel]) / total
-                values[f"eer.{length}"] = each.eer(w)
-                if not each.reason:
-                    values[f"alid.{length}"] = math.fsum(w[panel] * each.alid_by_speaker[panel]) / total
+            for length, items in zip(lengths, measured):
+                values[f"idr.{length}"] = math.fsum(w[panel] * items.idr_by_speaker[panel]) / total
+                values[f"eer.{length}"] = items.eer(w)
+                if not items.reason:
+                    values[f"alid.{length}"] = math.fsum(w[panel] * items.alid_by_speaker[panel]) / total
             return values
 
         ranges = {"idr": (0.0, 1.0), "eer": (0.0, 0.5), "alid": (-math.inf, math.log2(n_candidates))}
@@ -269,7 +276,7 @@ def length_slopes(
         MetricError: as of :func:`pooled_trials`.
     """
     pooled = pooled_trials(scores, truth, lengths, subsets=subsets, generator=generator)
-    losses = [SoftmaxLoss(row_z(each.rows), each.truth, each.apart) for each in pooled]
+    losses = [SoftmaxLoss(row_z(items.rows), items.truth, items.apart) for items in pooled]
     return [max(loss.best(np.ones(loss.speakers.size)), 0.0) for loss in losses]
 
 
@@ -303,10 +310,10 @@ class _Measured:
             return
         if not (slopes[panel] >= 0).all():
             raise MetricError("a slope must be 0 or more")
-        self.slope = mean_of(slopes[panel])
+        self.slope = exact_mean(slopes[panel])
         bits = posterior_bits(slopes[t][:, None] * z)[np.arange(t.size), t]
         self.alid_by_speaker = speaker_means(bits, t, n_candidates)
-        self.alid = mean_of(self.alid_by_speaker[panel])
+        self.alid = exact_mean(self.alid_by_speaker[panel])
 
     @cached_property
     def ordered(self) -> tuple[Array, Indices, Mask]:
@@ -321,11 +328,11 @@ class _Measured:
         """EER under weights [N] of the speakers of the items; each speaker's items share the weight."""
         t, n_candidates = self.pooled.truth, self.pooled.rows.shape[1]
         scores, place, own = self.ordered
-        held = np.maximum(np.bincount(t, minlength=n_candidates), 1)
-        w = (np.ones(n_candidates) if weights is None else weights) / held
-        each = np.broadcast_to(w[t][:, None], place.shape)
+        counts = np.maximum(np.bincount(t, minlength=n_candidates), 1)
+        w = (np.ones(n_candidates) if weights is None else weights) / counts
+        trial_weights = np.broadcast_to(w[t][:, None], place.shape)
         target, nontarget = (
-            np.bincount(place[part], each[part], scores.size).astype(np.float64) for part in (own, ~own)
+            np.bincount(place[part], trial_weights[part], scores.size).astype(np.float64) for part in (own, ~own)
         )
         blocks = calibrate_rows(Rows(target, nontarget, scores), laplace=False)
         return eer_rocch(blocks.target, blocks.nontarget)

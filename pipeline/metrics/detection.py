@@ -14,8 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from pipeline.metrics._checks import Array, MetricError, choice, classes
-from pipeline.metrics._result import quantity
+from pipeline.metrics._base import Array, MetricError, choice, classes, quantity
 from pipeline.metrics.pav import calibrate_rows, count_rows
 
 EER_VARIANTS = ("rocch", "kaldi", "speechbrain")

@@ -22,8 +22,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from pipeline.metrics._checks import Array, MetricError
-from pipeline.metrics._result import quantity
+from pipeline.metrics._base import Array, MetricError, quantity
 
 VERSION = "fusion 1"
 
@@ -110,10 +109,10 @@ def logistic_fusion(scores: npt.ArrayLike, target: npt.ArrayLike, *, penalty: fl
 
     bounds = [(0.0, None)] * kinds + [(None, None)]
     options: Any = {"maxiter": 5000, "maxfun": 20000, "ftol": 1e-15, "gtol": 1e-10}
-    found = minimize(cost, np.zeros(kinds + 1), jac=True, method="L-BFGS-B", bounds=bounds, options=options).x
-    if not found[:-1].any():
+    solution = minimize(cost, np.zeros(kinds + 1), jac=True, method="L-BFGS-B", bounds=bounds, options=options).x
+    if not solution[:-1].any():
         return Fusion("equal", mean, spread, np.full(kinds, 1 / kinds), 0.0)
-    return Fusion("logistic", mean, spread, np.asarray(found[:-1]), float(found[-1]))
+    return Fusion("logistic", mean, spread, np.asarray(solution[:-1]), float(solution[-1]))
 
 
 def _scale(nontarget: Array) -> tuple[Array, Array]:
@@ -131,8 +130,8 @@ def _matrix(scores: npt.ArrayLike, kinds: int | None = None) -> Array:
     """Scores as float64 [n, K], K >= 1, all finite."""
     values = np.asarray(scores, dtype=np.float64)
     if values.ndim != 2 or not values.shape[1] or kinds not in (None, values.shape[1]):
-        wanted = "K" if kinds is None else kinds
-        raise MetricError(f"scores to fuse must be of shape [n, {wanted}], not {values.shape}")
+        expected = "K" if kinds is None else kinds
+        raise MetricError(f"scores to fuse must be of shape [n, {expected}], not {values.shape}")
     finite = np.asarray(np.isfinite(values).all(axis=1))
     if not finite.all():
         raise MetricError(

@@ -62,7 +62,7 @@ def band(
     return interval([(low + high) / 2 for low, high in ends], ends, weights, groups)
 
 
-def together(members: Sequence[frozenset[str]]) -> list[list[int]]:
+def group_by_speakers(members: Sequence[frozenset[str]]) -> list[list[int]]:
     """The places of the parts, those together that have speakers in common, directly or through others.
 
     Args:
@@ -73,5 +73,5 @@ def together(members: Sequence[frozenset[str]]) -> list[list[int]]:
         joined = [group for group in groups if group[0] & speakers]
         groups = [group for group in groups if not group[0] & speakers]
         everybody = speakers.union(*(group[0] for group in joined))
-        groups.append((everybody, sorted([place, *(one for group in joined for one in group[1])])))
+        groups.append((everybody, sorted([place, *(member for group in joined for member in group[1])])))
     return sorted(places for _, places in groups)

@@ -19,8 +19,7 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 from scipy.special import ndtr, stdtr
 
-from pipeline.metrics._checks import Array, Indices, Mask, MetricError, classes, codes, vector
-from pipeline.metrics._result import quantity
+from pipeline.metrics._base import Array, Indices, Mask, MetricError, classes, codes, quantity, vector
 
 VERSION = "score order 1"
 
@@ -81,8 +80,8 @@ def _area(t: Array, n: Array) -> float:
     few, many = (t, n) if t.size <= n.size else (n, t)
     below = int(np.searchsorted(many, few, side="left").sum(dtype=np.int64))
     below += int(np.searchsorted(many, few, side="right").sum(dtype=np.int64))
-    whole = 2 * t.size * n.size
-    return (below if few is t else whole - below) / whole
+    doubled_pairs = 2 * t.size * n.size
+    return (below if few is t else doubled_pairs - below) / doubled_pairs
 
 
 def class_order(
@@ -118,25 +117,25 @@ def class_order(
         >>> round(found.auc, 2), found.is_reversed
         (0.09, True)
     """
-    s, held = vector(scores, "scores"), np.asarray(is_target, dtype=np.bool_)
+    s, target_mask = vector(scores, "scores"), np.asarray(is_target, dtype=np.bool_)
     first, second = codes(enrolled, "enrolled speakers"), codes(spoken, "speakers of the trial utterances")
-    if not s.shape == held.shape == first.shape == second.shape:
-        raise MetricError(f"{s.size} scores, {held.size} classes, {first.size} and {second.size} speakers")
-    t, n = classes(s[held], s[~held])
+    if not s.shape == target_mask.shape == first.shape == second.shape:
+        raise MetricError(f"{s.size} scores, {target_mask.size} classes, {first.size} and {second.size} speakers")
+    t, n = classes(s[target_mask], s[~target_mask])
     auc = _area(np.sort(t), np.sort(n))
-    speakers = int(np.unique(first[held]).size)
+    speakers = int(np.unique(first[target_mask]).size)
     if auc >= 0.5:
         return ClassOrder(auc, None, speakers, "targets do not score below non-targets", 1.0)
     rank = mid_ranks(s)
-    noise = _independent(rank, held)
+    noise = _independent(rank, target_mask)
     alone = float(ndtr((auc - 0.5) / noise))
     if speakers < _FEWEST:
         reason = f"{speakers} enrolled speakers are too few to tell a wrong order from chance"
         return ClassOrder(auc, None, speakers, reason, alone)
-    found = None if two_sided_ids else _table_test(rank, held, first, second)
-    if found is None:
-        found = _jackknife_test(auc, noise, rank, held, first, second)
-    return ClassOrder(auc, found, speakers, "", alone)
+    p_value = None if two_sided_ids else _table_test(rank, target_mask, first, second)
+    if p_value is None:
+        p_value = _jackknife_test(auc, noise, rank, target_mask, first, second)
+    return ClassOrder(auc, p_value, speakers, "", alone)
 
 
 def rank_order(scores: npt.ArrayLike, truth: npt.ArrayLike, spoken: npt.ArrayLike) -> ClassOrder:
@@ -164,8 +163,8 @@ def rank_order(scores: npt.ArrayLike, truth: npt.ArrayLike, spoken: npt.ArrayLik
     ranks = np.stack([mid_ranks(row) for row in s])
     enrolled = np.tile(np.arange(s.shape[1]), true.size)
     is_target = enrolled == np.repeat(true, s.shape[1])
-    found = class_order(ranks.ravel(), is_target, enrolled, np.repeat(true, s.shape[1]))
-    return ClassOrder(auc, found.p_value, found.speakers, found.reason, found.trials_p_value)
+    order = class_order(ranks.ravel(), is_target, enrolled, np.repeat(true, s.shape[1]))
+    return ClassOrder(auc, order.p_value, order.speakers, order.reason, order.trials_p_value)
 
 
 def mid_ranks(scores: Array) -> Array:
@@ -180,15 +179,15 @@ def mid_ranks(scores: Array) -> Array:
     return rank
 
 
-def _independent(rank: Array, held: Mask) -> float:
+def _independent(rank: Array, target_mask: Mask) -> float:
     """Standard error of the AUC if all trials were independent and their classes meant nothing (Mann and Whitney)."""
-    n_target = int(held.sum())
+    n_target = int(target_mask.sum())
     return math.sqrt(float(rank.var()) * (rank.size - 1) / (n_target * (rank.size - n_target)))
 
 
-def _table_test(rank: Array, held: Mask, first: Indices, second: Indices) -> float | None:
+def _table_test(rank: Array, target_mask: Mask, first: Indices, second: Indices) -> float | None:
     """p-value of the diagonal of the table of speakers; None where the list is no such table."""
-    models = np.unique(first[held])
+    models = np.unique(first[target_mask])
     if models.size > _LARGEST_TABLE:
         return None
     place = np.full(int(max(first.max(), second.max())) + 1, -1)
@@ -199,7 +198,7 @@ def _table_test(rank: Array, held: Mask, first: Indices, second: Indices) -> flo
     cell = row[among] * m + column[among]
     counts = np.bincount(cell, minlength=m * m).reshape(m, m)
     sums = np.bincount(cell, rank[among], m * m).reshape(m, m)
-    matched = np.bincount(row[held], minlength=m)
+    matched = np.bincount(row[target_mask], minlength=m)
     if not np.array_equal(matched, np.diagonal(counts)):
         return None
     _, group = connected_components(coo_array(counts > 0), directed=False)
@@ -215,9 +214,9 @@ def _table_test(rank: Array, held: Mask, first: Indices, second: Indices) -> flo
         if not inside.all() or (2 * np.diagonal(inside) < others).any():
             return None
         mean = sums[np.ix_(block, block)] / inside
-        left = mean - mean.mean(axis=0) - mean.mean(axis=1)[:, None] + mean.mean()
-        total += float(np.trace(left))
-        squares += float((left**2).sum())
+        residual = mean - mean.mean(axis=0) - mean.mean(axis=1)[:, None] + mean.mean()
+        total += float(np.trace(residual))
+        squares += float((residual**2).sum())
         steps, dimensions = steps + block.size - 1, dimensions + (block.size - 1) ** 2
     if dimensions < 2:
         return None
@@ -226,24 +225,24 @@ def _table_test(rank: Array, held: Mask, first: Indices, second: Indices) -> flo
     # The angle between the table and its diagonal, both without the effects of rows and columns.
     cosine = max(total / math.sqrt(steps * squares), -1.0)
     freedom = dimensions - 1
-    rest = max(1 - cosine**2, 1e-300)
-    return float(stdtr(freedom, cosine * math.sqrt(freedom / rest)))
+    remainder = max(1 - cosine**2, 1e-300)
+    return float(stdtr(freedom, cosine * math.sqrt(freedom / remainder)))
 
 
-def _jackknife_test(auc: float, noise: float, rank: Array, held: Mask, first: Indices, second: Indices) -> float:
+def _jackknife_test(auc: float, noise: float, rank: Array, target_mask: Mask, first: Indices, second: Indices) -> float:
     """p-value of the AUC with the standard error of the infinitesimal jackknife over speakers."""
-    n_target = int(held.sum())
-    n_nontarget = held.size - n_target
+    n_target = int(target_mask.sum())
+    n_nontarget = target_mask.size - n_target
     # Of a target, the share of non-targets below it; of a non-target, that of targets above it.
     beaten = np.empty(rank.size)
     order = rank * (rank.size - 1)
-    beaten[held] = (order[held] - mid_ranks(rank[held]) * (n_target - 1)) / n_nontarget
-    beaten[~held] = 1 - (order[~held] - mid_ranks(rank[~held]) * (n_nontarget - 1)) / n_target
-    pull = (beaten - auc) / np.where(held, n_target, n_nontarget)
+    beaten[target_mask] = (order[target_mask] - mid_ranks(rank[target_mask]) * (n_target - 1)) / n_nontarget
+    beaten[~target_mask] = 1 - (order[~target_mask] - mid_ranks(rank[~target_mask]) * (n_nontarget - 1)) / n_target
+    pull = (beaten - auc) / np.where(target_mask, n_target, n_nontarget)
     size = int(max(first.max(), second.max())) + 1
     effect = np.bincount(first, pull, size)
-    effect += np.bincount(second[~held], pull[~held], size)
-    n = int(np.unique(first[held]).size)
+    effect += np.bincount(second[~target_mask], pull[~target_mask], size)
+    n = int(np.unique(first[target_mask]).size)
     # Chance in single trials comes on top: few speakers may show too little of it.
     error = math.sqrt(n / (n - 1) * float((effect**2).sum()) + noise**2)
     return float(stdtr(n - 1, (auc - 0.5) / error))

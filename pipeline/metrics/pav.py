@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.optimize import isotonic_regression
 
-from pipeline.metrics._checks import Array, Indices, MetricError, classes, vector
+from pipeline.metrics._base import Array, Indices, MetricError, classes, vector
 
 
 @dataclass(frozen=True)
@@ -130,8 +130,8 @@ class Calibration:
         Raises:
             MetricError: NaN.
         """
-        found: Array = self.llr[self.block_of(vector(scores, "scores"))]
-        return found
+        llr: Array = self.llr[self.block_of(vector(scores, "scores"))]
+        return llr
 
 
 def calibrate_rows(rows: Rows, *, laplace: bool) -> Calibration:

@@ -3,7 +3,7 @@
 See pipeline/metrics/README.md, section 3.
 
 If two systems are equally good, it does not matter which of them protected a speaker: his shares of the two values
-(:mod:`pipeline.metrics.strongest`) can be swapped. A swap turns the sign of the speaker's share of the difference, in all trials in which
+(:mod:`pipeline.metrics.maximum`) can be swapped. A swap turns the sign of the speaker's share of the difference, in all trials in which
 he is on either side. The p-value is the share of swaps whose difference, in its standard error, is at least as large; few speakers
 are enumerated. A speaker with many utterances makes much of the difference, and his share is as large: of a mean over utterances it is
 n d / N. Equal shares of it would hide who made it. Shares add up to the values as they stand, not to the corrected ones: equally good
@@ -21,17 +21,20 @@ Conventions: differences are B minus A; p-values are two-sided fractions; higher
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
-from pipeline.metrics._checks import Array, MetricError
-from pipeline.metrics._result import quantity
-from pipeline.metrics.strongest import DRAWS, Attacks, _none, contenders
-from pipeline.metrics.uncertainty import Interval
+from pipeline.metrics._base import Array, Indices, Mask, MetricError, quantity
+from pipeline.metrics.maximum import DRAWS, Attacks, contenders
+from pipeline.metrics.pav import calibrate_rows, count_rows
+from pipeline.metrics.trial_uncertainty import BLOCK_METRICS, TRIAL_METRICS, Reweighted, metric_bounds
+from pipeline.metrics.trials import Trials
+from pipeline.metrics.uncertainty import BySpeaker, Interval, intervals, no_interval
 
 VERSION = "system differences 2"
 
@@ -100,16 +103,16 @@ def difference(
     n = len(a.speakers)
     lacking = _lacks(a, b)
     if lacking:
-        return Difference(value, _none(level, n, lacking), None, lacking, n, 0, False)
-    one, other = a.only(contenders(a)), b.only(contenders(b))
+        return Difference(value, no_interval("jackknife", level, n, lacking), None, lacking, n, 0, False)
+    strong_a, strong_b = a.only(contenders(a)), b.only(contenders(b))
     signs, exact = swaps(n, generator=generator, draws=draws)
     weights = (a.weights + b.weights) / 2
     # [B, A, S]: each speaker's share of the difference of each attack on B and each on A.
-    shares = _uncorrected(other)[:, None, :] - _uncorrected(one)[None, :, :]
+    shares = _uncorrected(strong_b)[:, None, :] - _uncorrected(strong_a)[None, :, :]
     higher, lower = (_Swapped(parts, weights, signs, exact) for parts in (shares, -shares.swapaxes(0, 1)))
     p_value = min(1.0, 2 * min(higher.p_value(0.0), lower.p_value(0.0)))
     if not (np.abs(shares - shares.sum(axis=2, keepdims=True) * weights / weights.sum()) > 1e-14).any():
-        none = _none(level, n, "the difference is the same without any one speaker")
+        none = no_interval("jackknife", level, n, "the difference is the same without any one speaker")
         return Difference(value, none, p_value, "", n, len(signs), exact)
     bounds = b.bounds[0] - a.bounds[1], b.bounds[1] - a.bounds[0]
     low, high = higher.limit((1 - level) / 2), -lower.limit((1 - level) / 2)
@@ -119,10 +122,10 @@ def difference(
 
 def _uncorrected(attacks: Attacks) -> Array:
     """Shares [A, S] that add up to the values as they stand."""
-    found: Array = attacks.shares + np.outer(
+    shares: Array = attacks.shares + np.outer(
         attacks.values - attacks.shares.sum(axis=1), attacks.weights / attacks.weights.sum()
     )
-    return found
+    return shares
 
 
 def _lacks(a: Attacks, b: Attacks) -> str:
@@ -188,13 +191,13 @@ def holm(p_values: npt.ArrayLike) -> Array:
         [0.03, 0.06, 0.06]
     """
     p = np.asarray(p_values, dtype=np.float64)
-    found = np.full(p.shape, np.nan)
+    corrected = np.full(p.shape, np.nan)
     order = [k for k in np.argsort(p, kind="stable") if not np.isnan(p[k])]
     worst = 0.0
     for place, k in enumerate(order):
         worst = max(worst, min(1.0, (len(order) - place) * float(p[k])))
-        found[k] = worst
-    return found
+        corrected[k] = worst
+    return corrected
 
 
 def shared_ranks(n: int, better: Sequence[tuple[int, int]]) -> list[int]:
@@ -209,3 +212,131 @@ def shared_ranks(n: int, better: Sequence[tuple[int, int]]) -> list[int]:
         [1, 1, 2]
     """
     return [1 + len({k for k, other in better if other == m}) for m in range(n)]
+
+
+# --- one attack, metric by metric ---
+
+
+@dataclass(frozen=True)
+class Paired:
+    """Difference of a metric between two systems on the same trials, B minus A."""
+
+    difference: float = quantity("", "value of B minus value of A, in the metric's unit")
+    interval: Interval = quantity("", "jackknife interval of the difference")
+    p_value: float | None = quantity("fraction", "two-sided, systems swapped speaker by speaker")
+    replicates: int = quantity("count", "swaps")
+    exact: bool = quantity("", "all swaps were enumerated")
+
+
+def paired_tests(
+    a: Trials,
+    b: Trials,
+    *,
+    generator: np.random.Generator,
+    metrics: Sequence[str] = TRIAL_METRICS,
+    replicates: int = 1000,
+    level: float = 0.95,
+) -> dict[str, Paired]:
+    """Differences B - A of metrics of two systems on the same trials, with jackknife intervals and p-values.
+
+    Under the null hypothesis the two systems can be swapped speaker by speaker: all trials of an enrolled speaker
+    change systems together. Scores are first replaced by their ranks within their own system, which changes no
+    PAV metric and makes systems of different score scales comparable. Where 2^(speakers - 1) swaps do not
+    exceed ``replicates``, all are enumerated.
+
+    Args:
+        a, b: the same trials in the same order.
+        metrics: any of ``eer.rocch``, ``cllr_min``, ``d_ece``, ``d_sys.exact``.
+
+    Raises:
+        MetricError: the trials differ, or an unknown metric.
+    """
+    if not (np.array_equal(a.enrolled, b.enrolled) and np.array_equal(a.spoken, b.spoken)):
+        raise MetricError("paired systems need the same trials in the same order")
+    unknown = [name for name in metrics if name not in BLOCK_METRICS]
+    if unknown:
+        raise MetricError(f"no paired test for {', '.join(unknown)}")
+    difference = _difference(a, b, metrics)
+    interval = intervals(difference, level=level)
+    values = difference.evaluate(difference.everybody)
+    models = np.unique(a.enrolled)
+    exact = 2 ** (models.size - 1) <= replicates
+    reached, count = dict.fromkeys(metrics, 0), 0
+    swapped = _swapped(a, b, metrics)
+    for swap in _swaps(models, a.n_codes, replicates, exact, generator):
+        count += 1
+        for name, swapped_value in swapped(swap).items():
+            reached[name] += abs(swapped_value) >= abs(values[name]) - 1e-12
+    return {
+        name: Paired(
+            values[name],
+            interval[name],
+            reached[name] / count if exact else (reached[name] + 1) / (count + 1),
+            count,
+            exact,
+        )
+        for name in metrics
+    }
+
+
+def _difference(a: Trials, b: Trials, metrics: Sequence[str]) -> BySpeaker:
+    first, second = Reweighted(a, metrics), Reweighted(b, metrics)
+
+    def evaluate(weights: Array) -> dict[str, float]:
+        of_a, of_b = first(weights), second(weights)
+        return {name: of_b[name] - of_a[name] for name in metrics}
+
+    spans = {name: high - low for name, (low, high) in ((name, metric_bounds(name)) for name in metrics)}
+    return BySpeaker(
+        evaluate,
+        np.union1d(a.enrolled, a.spoken),
+        degrees=np.unique(a.enrolled).size - 1,
+        bounds={name: (-span, span) for name, span in spans.items()},
+    )
+
+
+def _swapped(a: Trials, b: Trials, metrics: Sequence[str]) -> Callable[[Mask], dict[str, float]]:
+    """The differences B - A of ranked scores where the enrolled speakers of a mask [codes] change systems."""
+    ranks = np.concatenate([_ranks(a.scores), _ranks(b.scores)])
+    order = np.argsort(ranks, kind="stable")
+    ranks = ranks[order]
+    system_b = order >= a.scores.size
+    trial = order % a.scores.size
+    enrolled, is_target = a.enrolled[trial], a.is_target[trial]
+
+    def difference(swap: Mask) -> dict[str, float]:
+        in_b = system_b ^ swap[enrolled]
+        of_a = _block_values(ranks[is_target & ~in_b], ranks[~is_target & ~in_b], metrics)
+        of_b = _block_values(ranks[is_target & in_b], ranks[~is_target & in_b], metrics)
+        return {name: of_b[name] - of_a[name] for name in metrics}
+
+    return difference
+
+
+def _ranks(scores: Array) -> Array:
+    """Mean rank of each score, equal scores sharing theirs."""
+    ranked = np.sort(scores)
+    left, right = np.searchsorted(ranked, scores, side="left"), np.searchsorted(ranked, scores, side="right")
+    mean: Array = (left + right - 1) / 2
+    return mean
+
+
+def _block_values(target: Array, nontarget: Array, metrics: Sequence[str]) -> dict[str, float]:
+    blocks = calibrate_rows(count_rows(target, nontarget), laplace=False)
+    return {name: BLOCK_METRICS[name](blocks) for name in metrics}
+
+
+def _swaps(
+    models: Indices, n_codes: int, replicates: int, exact: bool, generator: np.random.Generator
+) -> Iterator[Mask]:
+    if exact:
+        # A swap and its complement give the same absolute difference: the first speaker stays.
+        for others in itertools.product((False, True), repeat=models.size - 1):
+            swap = np.zeros(n_codes, dtype=bool)
+            swap[models[1:]] = others
+            yield swap
+        return
+    for _ in range(replicates):
+        swap = np.zeros(n_codes, dtype=bool)
+        swap[models] = generator.random(models.size) < 0.5
+        yield swap

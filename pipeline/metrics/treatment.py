@@ -16,8 +16,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import stdtr
 
-from pipeline.metrics._checks import Array, MetricError, Undefined
-from pipeline.metrics._result import quantity
+from pipeline.metrics._base import Array, MetricError, Undefined, quantity
 
 SIGNIFICANT = 0.001
 """p-values below this are no chance: a run has many results with one such test each (systems, extractors, trial sets)."""
@@ -97,8 +96,8 @@ def treatment(
     p_value = _one_sample(first - second) if paired else _welch(first, second)
 
     difference = float(first.mean() - second.mean())
-    lost = 1 - min(float(first.mean()), float(second.mean()))
-    relative = difference / lost if lost > 1e-9 else 0.0
+    loss = 1 - min(float(first.mean()), float(second.mean()))
+    relative = difference / loss if loss > 1e-9 else 0.0
     matters = abs(relative) >= RELATIVE and abs(difference) >= ABSOLUTE
     one_is_original = max(unchanged) == 1 and min(unchanged) < 0.5
     return Treatment(
@@ -129,11 +128,11 @@ def _similarities(
     if not (np.isfinite(before).all() and np.isfinite(after).all()):
         raise MetricError(f"{name}: a vector has a value that is not finite")
     sizes = np.linalg.norm(before, axis=1), np.linalg.norm(after, axis=1)
-    held = (sizes[0] > 0) & (sizes[1] > 0)
-    if not held.any():
+    usable = (sizes[0] > 0) & (sizes[1] > 0)
+    if not usable.any():
         raise Undefined(f"{name}: no utterance has a vector both before and after")
-    units = before[held] / sizes[0][held, None], after[held] / sizes[1][held, None]
-    return np.sum(units[0] * units[1], axis=1), [s for s, kept in zip(speakers, held) if kept], int((~held).sum())
+    units = before[usable] / sizes[0][usable, None], after[usable] / sizes[1][usable, None]
+    return np.sum(units[0] * units[1], axis=1), [s for s, kept in zip(speakers, usable) if kept], int((~usable).sum())
 
 
 def _by_speaker(values: Array, speakers: Sequence[str]) -> dict[str, float]:

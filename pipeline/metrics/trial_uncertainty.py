@@ -10,33 +10,28 @@ Conventions: higher scores mean more similar; both sides of a trial are codes in
 
 from __future__ import annotations
 
-import itertools
 import math
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
-from pipeline.metrics._checks import Array, Indices, Mask, MetricError
-from pipeline.metrics._result import quantity
-from pipeline.metrics.cllr import cllr_of_blocks
+from pipeline.metrics._base import Array, Indices, MetricError
 from pipeline.metrics.detection import eer_kaldi, eer_rocch, eer_speechbrain, tpr_at_fpr_sorted
-from pipeline.metrics.ece import D_ECE_MAX, d_ece_of_blocks
+from pipeline.metrics.gains import NORMALISED_BOUNDS, normalised_values
+from pipeline.metrics.information import D_ECE_MAX, cllr_of_blocks, d_ece_of_blocks, l_w_of_blocks
 from pipeline.metrics.linkability import d_sys_of_blocks
-from pipeline.metrics.normalised import NORMALISED_BOUNDS, normalised_values
 from pipeline.metrics.pav import Calibration, Rows, calibrate_rows, count_rows
 from pipeline.metrics.trials import Trials
-from pipeline.metrics.uncertainty import ByIdentity, BySpeaker, Interval, intervals
-from pipeline.metrics.zebra import l_w_of_blocks
+from pipeline.metrics.uncertainty import ByIdentity, BySpeaker
 
 VERSION = "trial intervals 2"
 
 _LN2 = float(np.log(2.0))
 
-_BLOCK_METRICS: dict[str, Callable[[Calibration], float]] = {
+BLOCK_METRICS: dict[str, Callable[[Calibration], float]] = {
     "eer.rocch": lambda blocks: eer_rocch(blocks.target, blocks.nontarget),
     "cllr_min": cllr_of_blocks,
     "d_ece": d_ece_of_blocks,
@@ -58,7 +53,8 @@ def _is_rate(name: str) -> bool:
     return name.startswith(("eer.", _TPR))
 
 
-def _bounds(name: str) -> tuple[float, float]:
+def metric_bounds(name: str) -> tuple[float, float]:
+    """The range of a metric of trial lists."""
     if name == "eer.rocch":
         return 0.0, 0.5
     if name == "d_ece":
@@ -75,7 +71,7 @@ class Reweighted:
         unknown = [
             name
             for name in metrics
-            if name not in _BLOCK_METRICS
+            if name not in BLOCK_METRICS
             and name not in _SORTED_METRICS
             and name not in _RAW_METRICS
             and not name.startswith(_TPR)
@@ -97,7 +93,7 @@ class Reweighted:
         # Rows follow the sorted scores of either class, so a trial's row is its position among the counts.
         self.target_row = np.repeat(index, rows.target.astype(np.int64))
         self.nontarget_row = np.repeat(index, rows.nontarget.astype(np.int64))
-        self.whole = Rows(rows.target, rows.nontarget, rows.lowest)
+        self.unweighted = Rows(rows.target, rows.nontarget, rows.lowest)
         self.own = _Places(enrolled[is_target], self.n_codes)
         self.others = (_Places(self.first, self.n_codes), _Places(self.second, self.n_codes))
         if any(name in _RAW_METRICS for name in self.metrics):
@@ -116,13 +112,13 @@ class Reweighted:
             return None
         size = self.n_codes
         with np.errstate(over="ignore", invalid="ignore"):
-            found = (
+            sums = (
                 np.bincount(self.target_speaker, self.target_cost, size),
                 np.bincount(self.target_speaker, minlength=size).astype(np.float64),
                 np.bincount(self.pair, self.nontarget_cost, size**2).reshape(size, size),
                 np.bincount(self.pair, minlength=size**2).astype(np.float64).reshape(size, size),
             )
-        return found if np.isfinite(found[0]).all() and np.isfinite(found[2]).all() else None
+        return sums if np.isfinite(sums[0]).all() and np.isfinite(sums[2]).all() else None
 
     def _cost(self, weights: Array) -> float:
         """Cllr under speaker weights [codes], in nats."""
@@ -133,12 +129,12 @@ class Reweighted:
         of_targets = _weighted_mean(self.target_cost, weights[self.target_speaker])
         return of_targets / 2 + _weighted_mean(self.nontarget_cost, self._pair_weights(weights)) / 2
 
-    def _left_out(self, weights: Array) -> int | None:
+    def _find_left_out(self, weights: Array) -> int | None:
         """The speaker who alone is left out, where the weights are of that kind: then few counts change."""
         zero = np.flatnonzero(weights == 0)
         return int(zero[0]) if zero.size == 1 and np.count_nonzero(weights == 1) == weights.size - 1 else None
 
-    def _of(self, speaker: int) -> tuple[Indices, Indices]:
+    def _find_trials(self, speaker: int) -> tuple[Indices, Indices]:
         """Where the targets of a speaker stand, and the non-targets in which he is on either side."""
         first, second = (places[speaker] for places in self.others)
         return self.own[speaker], np.concatenate([first, second])
@@ -151,13 +147,13 @@ class Reweighted:
         """
         size = self.lowest.size
         if (weights == 1).all():
-            return calibrate_rows(self.whole, laplace=False)
-        speaker = self._left_out(weights)
+            return calibrate_rows(self.unweighted, laplace=False)
+        speaker = self._find_left_out(weights)
         if speaker is not None:
-            own, others = self._of(speaker)
+            own, others = self._find_trials(speaker)
             without = Rows(
-                self.whole.target - np.bincount(self.target_row[own], minlength=size),
-                self.whole.nontarget - np.bincount(self.nontarget_row[others], minlength=size),
+                self.unweighted.target - np.bincount(self.target_row[own], minlength=size),
+                self.unweighted.nontarget - np.bincount(self.nontarget_row[others], minlength=size),
                 self.lowest,
             )
             return calibrate_rows(without, laplace=False)
@@ -178,14 +174,14 @@ class Reweighted:
     def __call__(self, weights: Array) -> dict[str, float]:
         """Value of each metric under speaker weights [codes]; whole numbers for metrics other than those of PAV."""
         blocks = self.blocks(weights)
-        values = {name: _BLOCK_METRICS[name](blocks) for name in self.metrics if name in _BLOCK_METRICS}
-        rest = [name for name in self.metrics if name not in _BLOCK_METRICS]
-        if not rest:
+        values = {name: BLOCK_METRICS[name](blocks) for name in self.metrics if name in BLOCK_METRICS}
+        others = [name for name in self.metrics if name not in BLOCK_METRICS]
+        if not others:
             return {name: values[name] for name in self.metrics}
-        if any(name not in _RAW_METRICS for name in rest):
+        if any(name not in _RAW_METRICS for name in others):
             target, nontarget = self._drawn(weights)
-        cost = self._cost(weights) if any(name in _RAW_METRICS for name in rest) else 0.0
-        for name in rest:
+        cost = self._cost(weights) if any(name in _RAW_METRICS for name in others) else 0.0
+        for name in others:
             if name in _SORTED_METRICS:
                 values[name] = _SORTED_METRICS[name](target, nontarget)
             elif name.startswith(_TPR):
@@ -200,9 +196,9 @@ class Reweighted:
         """Ranks of both classes, ascending, each as often as the weights [codes] say; whole numbers."""
         if (weights == 1).all():
             return self.ranks
-        speaker = self._left_out(weights)
+        speaker = self._find_left_out(weights)
         if speaker is not None:
-            own, others = self._of(speaker)
+            own, others = self._find_trials(speaker)
             return _Kept(self.ranks[0], own), _Kept(self.ranks[1], others)
         return (
             np.repeat(self.ranks[0], weights[self.target_speaker].astype(np.int64)),
@@ -243,15 +239,15 @@ class _Places:
 
     def __getitem__(self, code: int) -> Indices:
         """Ascending places of a code."""
-        found: Indices = self.order[self.start[code] : self.start[code + 1]]
-        return found
+        places: Indices = self.order[self.start[code] : self.start[code + 1]]
+        return places
 
 
 def _weighted_mean(values: Array, weights: Array) -> float:
-    held = weights > 0
+    weighted = weights > 0
     with np.errstate(over="ignore"):
-        mean = float(weights[held] @ values[held] / weights[held].sum())
-        return mean if math.isfinite(mean) else float(weights[held] / weights[held].sum() @ values[held])
+        mean = float(weights[weighted] @ values[weighted] / weights[weighted].sum())
+        return mean if math.isfinite(mean) else float(weights[weighted] / weights[weighted].sum() @ values[weighted])
 
 
 def trials_by_speaker(trials: Trials, metrics: Sequence[str] = TRIAL_METRICS) -> BySpeaker:
@@ -271,7 +267,7 @@ def trials_by_speaker(trials: Trials, metrics: Sequence[str] = TRIAL_METRICS) ->
         Reweighted(trials, metrics),
         trials.speakers,
         degrees=trials.models.size - 1,
-        bounds={name: _bounds(name) for name in metrics},
+        bounds={name: metric_bounds(name) for name in metrics},
         rates=rates,
         n_rated=np.unique(trials.enrolled[trials.is_target]).size,
     )
@@ -286,8 +282,8 @@ def normalised_by_speaker(oo: Trials, op: Trials, pp: Trials) -> BySpeaker:
     parts = [Reweighted(part, ("d_ece", "cllr_min")) for part in (oo, op, pp)]
 
     def evaluate(weights: Array) -> dict[str, float]:
-        found = [part(weights[: part.n_codes]) for part in parts]
-        return normalised_values([f["d_ece"] for f in found], [f["cllr_min"] for f in found])
+        values = [part(weights[: part.n_codes]) for part in parts]
+        return normalised_values([f["d_ece"] for f in values], [f["cllr_min"] for f in values])
 
     return BySpeaker(
         evaluate,
@@ -314,19 +310,19 @@ def trials_by_identity(trials: Trials, metrics: Sequence[str] = ("d_ece", "l_w")
     Raises:
         MetricError: an unknown metric.
     """
-    unknown = [name for name in metrics if name != "l_w" and name not in _BLOCK_METRICS]
+    unknown = [name for name in metrics if name != "l_w" and name not in BLOCK_METRICS]
     if unknown:
         raise MetricError(f"no null band for {', '.join(unknown)}")
-    plain = {name: _BLOCK_METRICS[name] for name in (*metrics, "d_ece") if name != "l_w"}
+    plain = {name: BLOCK_METRICS[name] for name in (*metrics, "d_ece") if name != "l_w"}
     matched = _Matched(trials)
 
     def evaluate(identity: Indices) -> dict[str, float]:
         rows = matched.rows(identity)
         blocks = calibrate_rows(rows, laplace=False)
-        found = {name: metric(blocks) for name, metric in plain.items()}
+        values = {name: metric(blocks) for name, metric in plain.items()}
         if "l_w" in metrics:
-            found["l_w"] = l_w_of_blocks(calibrate_rows(rows, laplace=True))
-        return found
+            values["l_w"] = l_w_of_blocks(calibrate_rows(rows, laplace=True))
+        return values
 
     groups = _exchangeable(trials, trials.models)
     return ByIdentity(evaluate, groups, "enrolled speakers", metrics, {"l_w": "d_ece"}, _LOW)
@@ -354,9 +350,9 @@ class _Matched:
         Raises:
             MetricError: a class is empty.
         """
-        wanted = self.models * self.n_codes + identity[self.models]
-        at = np.minimum(np.searchsorted(self.cell, wanted), self.cell.size - 1)
-        at = at[self.cell[at] == wanted]
+        cells = self.models * self.n_codes + identity[self.models]
+        at = np.minimum(np.searchsorted(self.cell, cells), self.cell.size - 1)
+        at = at[self.cell[at] == cells]
         rank = np.sort(np.concatenate([self.rank[self.start[k] : self.stop[k]] for k in at] or [self.rank[:0]]))
         total = self.scores.size
         if not 0 < rank.size < total:
@@ -375,8 +371,8 @@ class _Matched:
         target[1::2] = counts
         nontarget[0::2] = np.append(left, total - n_target) - np.concatenate(([0], right))
         nontarget[1::2] = right - left
-        held = target + nontarget > 0
-        return Rows(target[held], nontarget[held], np.zeros(np.count_nonzero(held)))
+        filled = target + nontarget > 0
+        return Rows(target[filled], nontarget[filled], np.zeros(np.count_nonzero(filled)))
 
 
 def _exchangeable(trials: Trials, models: Indices) -> list[Indices]:
@@ -402,128 +398,3 @@ def _exchangeable(trials: Trials, models: Indices) -> list[Indices]:
 
 
 # --- paired comparison ---------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Paired:
-    """Difference of a metric between two systems on the same trials, B minus A."""
-
-    difference: float = quantity("", "value of B minus value of A, in the metric's unit")
-    interval: Interval = quantity("", "jackknife interval of the difference")
-    p_value: float | None = quantity("fraction", "two-sided, systems swapped speaker by speaker")
-    replicates: int = quantity("count", "swaps")
-    exact: bool = quantity("", "all swaps were enumerated")
-
-
-def paired_tests(
-    a: Trials,
-    b: Trials,
-    *,
-    generator: np.random.Generator,
-    metrics: Sequence[str] = TRIAL_METRICS,
-    replicates: int = 1000,
-    level: float = 0.95,
-) -> dict[str, Paired]:
-    """Differences B - A of metrics of two systems on the same trials, with jackknife intervals and p-values.
-
-    Under the null hypothesis the two systems can be swapped speaker by speaker: all trials of an enrolled speaker
-    change systems together. Scores are first replaced by their ranks within their own system, which changes no
-    PAV metric and makes systems of different score scales comparable. Where 2^(speakers - 1) swaps do not
-    exceed ``replicates``, all are enumerated.
-
-    Args:
-        a, b: the same trials in the same order.
-        metrics: any of ``eer.rocch``, ``cllr_min``, ``d_ece``, ``d_sys.exact``.
-
-    Raises:
-        MetricError: the trials differ, or an unknown metric.
-    """
-    if not (np.array_equal(a.enrolled, b.enrolled) and np.array_equal(a.spoken, b.spoken)):
-        raise MetricError("paired systems need the same trials in the same order")
-    unknown = [name for name in metrics if name not in _BLOCK_METRICS]
-    if unknown:
-        raise MetricError(f"no paired test for {', '.join(unknown)}")
-    difference = _difference(a, b, metrics)
-    interval = intervals(difference, level=level)
-    whole = difference.evaluate(difference.everybody)
-    models = np.unique(a.enrolled)
-    exact = 2 ** (models.size - 1) <= replicates
-    reached, count = dict.fromkeys(metrics, 0), 0
-    swapped = _swapped(a, b, metrics)
-    for swap in _swaps(models, a.n_codes, replicates, exact, generator):
-        count += 1
-        for name, found in swapped(swap).items():
-            reached[name] += abs(found) >= abs(whole[name]) - 1e-12
-    return {
-        name: Paired(
-            whole[name],
-            interval[name],
-            reached[name] / count if exact else (reached[name] + 1) / (count + 1),
-            count,
-            exact,
-        )
-        for name in metrics
-    }
-
-
-def _difference(a: Trials, b: Trials, metrics: Sequence[str]) -> BySpeaker:
-    first, second = Reweighted(a, metrics), Reweighted(b, metrics)
-
-    def evaluate(weights: Array) -> dict[str, float]:
-        of_a, of_b = first(weights), second(weights)
-        return {name: of_b[name] - of_a[name] for name in metrics}
-
-    spans = {name: high - low for name, (low, high) in ((name, _bounds(name)) for name in metrics)}
-    return BySpeaker(
-        evaluate,
-        np.union1d(a.enrolled, a.spoken),
-        degrees=np.unique(a.enrolled).size - 1,
-        bounds={name: (-span, span) for name, span in spans.items()},
-    )
-
-
-def _swapped(a: Trials, b: Trials, metrics: Sequence[str]) -> Callable[[Mask], dict[str, float]]:
-    """The differences B - A of ranked scores where the enrolled speakers of a mask [codes] change systems."""
-    ranks = np.concatenate([_ranks(a.scores), _ranks(b.scores)])
-    order = np.argsort(ranks, kind="stable")
-    ranks = ranks[order]
-    system_b = order >= a.scores.size
-    trial = order % a.scores.size
-    enrolled, is_target = a.enrolled[trial], a.is_target[trial]
-
-    def difference(swap: Mask) -> dict[str, float]:
-        in_b = system_b ^ swap[enrolled]
-        of_a = _block_values(ranks[is_target & ~in_b], ranks[~is_target & ~in_b], metrics)
-        of_b = _block_values(ranks[is_target & in_b], ranks[~is_target & in_b], metrics)
-        return {name: of_b[name] - of_a[name] for name in metrics}
-
-    return difference
-
-
-def _ranks(scores: Array) -> Array:
-    """Mean rank of each score, equal scores sharing theirs."""
-    ranked = np.sort(scores)
-    left, right = np.searchsorted(ranked, scores, side="left"), np.searchsorted(ranked, scores, side="right")
-    mean: Array = (left + right - 1) / 2
-    return mean
-
-
-def _block_values(target: Array, nontarget: Array, metrics: Sequence[str]) -> dict[str, float]:
-    blocks = calibrate_rows(count_rows(target, nontarget), laplace=False)
-    return {name: _BLOCK_METRICS[name](blocks) for name in metrics}
-
-
-def _swaps(
-    models: Indices, n_codes: int, replicates: int, exact: bool, generator: np.random.Generator
-) -> Iterator[Mask]:
-    if exact:
-        # A swap and its complement give the same absolute difference: the first speaker stays.
-        for rest in itertools.product((False, True), repeat=models.size - 1):
-            swap = np.zeros(n_codes, dtype=bool)
-            swap[models[1:]] = rest
-            yield swap
-        return
-    for _ in range(replicates):
-        swap = np.zeros(n_codes, dtype=bool)
-        swap[models] = generator.random(models.size) < 0.5
-        yield swap

@@ -15,13 +15,20 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from pipeline.metrics._checks import Array, Indices, Mask, MetricError, classes, codes, vector
-from pipeline.metrics._result import quantity
-from pipeline.metrics.cllr import cllr, cllr_of_blocks
+from pipeline.metrics._base import Array, Indices, Mask, MetricError, classes, codes, quantity, vector
 from pipeline.metrics.detection import TprAtFpr, eer_kaldi, eer_rocch, eer_speechbrain, tpr_at_fpr_sorted
-from pipeline.metrics.ece import D_ECE_MAX, EceProfile, d_ece_of_blocks, ece_profile_of_blocks
+from pipeline.metrics.information import (
+    D_ECE_MAX,
+    EceProfile,
+    cllr,
+    cllr_of_blocks,
+    d_ece_of_blocks,
+    ece_profile_of_blocks,
+    l_w_ceiling,
+    l_w_of_blocks,
+    tag,
+)
 from pipeline.metrics.pav import calibrate_rows, count_rows
-from pipeline.metrics.zebra import l_w_ceiling, l_w_of_blocks, tag
 
 
 @dataclass(frozen=True)
@@ -40,8 +47,8 @@ class Ascending:
     @cached_property
     def rank(self) -> npt.NDArray[np.int32]:
         """[n] rank of the score, equal ones sharing theirs."""
-        found: npt.NDArray[np.int32] = np.cumsum(self.begins, dtype=np.int32) - 1
-        return found
+        rank: npt.NDArray[np.int32] = np.cumsum(self.begins, dtype=np.int32) - 1
+        return rank
 
 
 @dataclass(frozen=True)
@@ -61,14 +68,14 @@ class Trials:
         object.__setattr__(self, "spoken", codes(self.spoken, "speakers of the trial utterances"))
         if not self.scores.shape == self.enrolled.shape == self.spoken.shape:
             raise MetricError(f"{self.scores.size} scores, {self.enrolled.size} and {self.spoken.size} speakers")
-        for held, name in ((self.is_target.any(), "target"), ((~self.is_target).any(), "non-target")):
-            if not held:
+        for present, name in ((self.is_target.any(), "target"), ((~self.is_target).any(), "non-target")):
+            if not present:
                 raise MetricError(f"there is no {name} score")
 
     @property
     def is_target(self) -> Mask:
-        found: Mask = np.equal(self.enrolled, self.spoken)
-        return found
+        same: Mask = np.equal(self.enrolled, self.spoken)
+        return same
 
     @cached_property
     def ascending(self) -> Ascending:

@@ -5,8 +5,7 @@ See pipeline/metrics/README.md, section 3.
 Trials and pairs share speakers, so speakers are the units. For an interval a metric gives its values under a weight
 for each speaker (:class:`BySpeaker`): 1 for everybody, 0 for a speaker left out, or the number of draws. For a null
 band it gives its values where speakers change identities (:class:`ByIdentity`). Each family of metrics has its own
-way to do so fast: :func:`trials_by_speaker`, :func:`vsm_by_speaker`, :func:`srd_by_identity`, ... All the rest is
-here.
+way to do so fast: :func:`trials_by_speaker`, :func:`vsm_by_speaker`, :func:`srd_by_identity`, ...
 
 Conventions: ends are in the metric's unit and within its range; levels and p-values are fractions. What cannot be
 given is None, with the reason beside it.
@@ -20,10 +19,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import ndtr, ndtri, stdtrit
+from scipy.special import betaincinv, ndtr, ndtri, stdtrit
 
-from pipeline.metrics._checks import Array, Indices, MetricError, choice
-from pipeline.metrics._result import quantity
+from pipeline.metrics._base import Array, Indices, MetricError, choice, quantity
 
 METHODS = ("jackknife", "percentile", "bca")
 
@@ -130,27 +128,27 @@ def intervals(
         ('bca', 8)
     """
     choice(method, METHODS, "method")
-    whole = metric.evaluate(metric.everybody)
+    values = metric.evaluate(metric.everybody)
     if method == "jackknife":
         drawn = []
     elif generator is None:
         raise MetricError(f"method {method} needs a random generator")
     else:
         drawn = list(_draws(metric, replicates, generator))
-    left = [] if method == "percentile" else list(_without_each(metric, whole))
-    found = {}
-    for name, value in whole.items():
-        draws, without = [each[name] for each in drawn], [each[name] for each in left]
+    left_out = [] if method == "percentile" else list(_without_each(metric, values))
+    results = {}
+    for name, value in values.items():
+        draws, without = [replicate[name] for replicate in drawn], [replicate[name] for replicate in left_out]
         if method == "jackknife":
-            found[name] = jackknife(value, without, degrees=metric.degrees, bounds=metric.bounds[name], level=level)
+            results[name] = jackknife(value, without, degrees=metric.degrees, bounds=metric.bounds[name], level=level)
         elif method == "percentile":
-            found[name] = percentile(draws, n_speakers=metric.speakers.size, level=level)
+            results[name] = percentile(draws, n_speakers=metric.speakers.size, level=level)
         else:
-            found[name] = bca(value, draws, without, level=level)
-    return found | _exact_limits(metric, whole, level)
+            results[name] = bca(value, draws, without, level=level)
+    return results | _exact_limits(metric, values, level)
 
 
-def _without_each(metric: BySpeaker, whole: Mapping[str, float]) -> Iterator[Mapping[str, float]]:
+def _without_each(metric: BySpeaker, values: Mapping[str, float]) -> Iterator[Mapping[str, float]]:
     """Values without each speaker, NaN where that leaves nothing to measure."""
     n_codes = metric.everybody.size
     for speaker in metric.speakers:
@@ -159,7 +157,7 @@ def _without_each(metric: BySpeaker, whole: Mapping[str, float]) -> Iterator[Map
         try:
             yield metric.evaluate(weights)
         except MetricError:
-            yield dict.fromkeys(whole, math.nan)
+            yield dict.fromkeys(values, math.nan)
 
 
 def _draws(metric: BySpeaker, replicates: int, generator: np.random.Generator) -> Iterator[Mapping[str, float]]:
@@ -170,10 +168,10 @@ def _draws(metric: BySpeaker, replicates: int, generator: np.random.Generator) -
             weights = np.zeros(n_codes)
             weights[metric.speakers] = np.bincount(generator.integers(0, n, n), minlength=n)
             try:
-                found = metric.evaluate(weights)
+                values = metric.evaluate(weights)
             except MetricError:
                 continue
-            yield found
+            yield values
             break
         else:
             raise MetricError(
@@ -181,16 +179,16 @@ def _draws(metric: BySpeaker, replicates: int, generator: np.random.Generator) -
             )
 
 
-def _exact_limits(metric: BySpeaker, whole: Mapping[str, float], level: float) -> dict[str, Interval]:
+def _exact_limits(metric: BySpeaker, values: Mapping[str, float], level: float) -> dict[str, Interval]:
     """Intervals of the rates of which no error was seen."""
-    found = {}
+    limits = {}
     for name, clean in metric.rates.items():
         high = min(zero_error_limit(metric.n_rated, level), metric.bounds[name][1])
-        if whole[name] <= 0 and 0.0 in clean:
-            found[name] = Interval(0.0, high, "zero_errors", level, metric.n_rated, "")
-        elif whole[name] >= 1 - 1e-12 and 1.0 in clean:
-            found[name] = Interval(1 - high, 1.0, "zero_errors", level, metric.n_rated, "")
-    return found
+        if values[name] <= 0 and 0.0 in clean:
+            limits[name] = Interval(0.0, high, "zero_errors", level, metric.n_rated, "")
+        elif values[name] >= 1 - 1e-12 and 1.0 in clean:
+            limits[name] = Interval(1 - high, 1.0, "zero_errors", level, metric.n_rated, "")
+    return limits
 
 
 # --- an interval from its replicates --------------------------------------------------------------------------------
@@ -207,19 +205,19 @@ def jackknife(
         degrees: degrees of freedom of the t quantile (enrolled speakers - 1).
         bounds: range of the metric.
     """
-    left = np.asarray(left_out, dtype=np.float64)
-    n = left.size
+    without = np.asarray(left_out, dtype=np.float64)
+    n = without.size
     if degrees < 1 or n < 2:
-        return _no_interval("jackknife", level, n, "an interval over speakers needs at least two enrolled speakers")
-    if not (np.isfinite(value) and np.isfinite(left).all()):
-        return _no_interval("jackknife", level, n, "the metric is not finite, here or without one of the speakers")
+        return no_interval("jackknife", level, n, "an interval over speakers needs at least two enrolled speakers")
+    if not (np.isfinite(value) and np.isfinite(without).all()):
+        return no_interval("jackknife", level, n, "the metric is not finite, here or without one of the speakers")
     with np.errstate(over="ignore", invalid="ignore"):
-        error = math.sqrt((n - 1) / n * float(((left - left.mean()) ** 2).sum()))
+        error = math.sqrt((n - 1) / n * float(((without - without.mean()) ** 2).sum()))
     if not math.isfinite(error):
-        return _no_interval("jackknife", level, n, "the spread of the metric leaves the range of numbers")
+        return no_interval("jackknife", level, n, "the spread of the metric leaves the range of numbers")
     if error <= 1e-14 * max(1.0, abs(value)):
-        return _no_interval("jackknife", level, n, "the value is the same without any one speaker")
-    centre = n * value - (n - 1) * float(left.mean())
+        return no_interval("jackknife", level, n, "the value is the same without any one speaker")
+    centre = n * value - (n - 1) * float(without.mean())
     reach = float(stdtrit(degrees, (1 + level) / 2)) * error
     low, high = (min(max(end, bounds[0]), bounds[1]) for end in (centre - reach, centre + reach))
     return Interval(low, high, "jackknife", level, n, "")
@@ -229,27 +227,27 @@ def percentile(draws: npt.ArrayLike, *, n_speakers: int, level: float = 0.95) ->
     """Percentile interval of bootstrap draws."""
     drawn = np.asarray(draws, dtype=np.float64)
     if not drawn.size or not np.isfinite(drawn).all():
-        return _no_interval("percentile", level, n_speakers, "the metric is not finite in every draw of speakers")
+        return no_interval("percentile", level, n_speakers, "the metric is not finite in every draw of speakers")
     low, high = np.quantile(drawn, [(1 - level) / 2, (1 + level) / 2])
     return Interval(float(low), float(high), "percentile", level, n_speakers, "")
 
 
 def bca(value: float, draws: npt.ArrayLike, left_out: npt.ArrayLike, *, level: float = 0.95) -> Interval:
     """Bias-corrected and accelerated bootstrap interval (Efron), acceleration from the jackknife values."""
-    drawn, left = np.asarray(draws, dtype=np.float64), np.asarray(left_out, dtype=np.float64)
-    if not drawn.size or not (np.isfinite(value) and np.isfinite(drawn).all() and np.isfinite(left).all()):
-        return _no_interval("bca", level, left.size, "the metric is not finite in every draw of speakers")
-    pull = left.mean() - left
+    drawn, without = np.asarray(draws, dtype=np.float64), np.asarray(left_out, dtype=np.float64)
+    if not drawn.size or not (np.isfinite(value) and np.isfinite(drawn).all() and np.isfinite(without).all()):
+        return no_interval("bca", level, without.size, "the metric is not finite in every draw of speakers")
+    pull = without.mean() - without
     spread = float((pull**2).sum())
     below = ((drawn < value).mean() + (drawn <= value).mean()) / 2
     if spread <= 0 or not 0 < below < 1:
-        return _no_interval("bca", level, left.size, "the draws lie on one side of the value, or do not vary")
+        return no_interval("bca", level, without.size, "the draws lie on one side of the value, or do not vary")
     acceleration = float((pull**3).sum()) / (6 * spread**1.5)
     bias = ndtri(below)
     ends = bias + ndtri(np.array([(1 - level) / 2, (1 + level) / 2]))
     shares = ndtr(bias + ends / (1 - acceleration * ends))
     low, high = np.quantile(drawn, np.sort(shares))
-    return Interval(float(low), float(high), "bca", level, left.size, "")
+    return Interval(float(low), float(high), "bca", level, without.size, "")
 
 
 def zero_error_limit(n_speakers: int, level: float = 0.95) -> float:
@@ -259,7 +257,15 @@ def zero_error_limit(n_speakers: int, level: float = 0.95) -> float:
     return float(1 - ((1 - level) / 2) ** (1 / n_speakers))
 
 
-def _no_interval(method: str, level: float, n_speakers: int, reason: str) -> Interval:
+def clopper_pearson(count: int, total: int, alpha: float) -> tuple[float, float]:
+    """Exact two-sided limits of a share at level 1 - alpha, ``count`` of ``total`` independent trials."""
+    low = float(betaincinv(count, total - count + 1, alpha / 2)) if count > 0 else 0.0
+    high = float(betaincinv(count + 1, total - count, 1 - alpha / 2)) if count < total else 1.0
+    return low, high
+
+
+def no_interval(method: str, level: float, n_speakers: int, reason: str) -> Interval:
+    """An interval that cannot be given."""
     return Interval(None, None, method, level, n_speakers, reason)
 
 
@@ -320,7 +326,7 @@ def null_bands(metric: ByIdentity, *, generator: np.random.Generator, replicates
             continue
     if not drawn:
         return {name: no_band("permuted speakers have no target trials") for name in metric.names}
-    draws = {name: [each[name] for each in drawn] for name in value}
+    draws = {name: [replicate[name] for replicate in drawn] for name in value}
     return {
         name: null_band(
             value[name],

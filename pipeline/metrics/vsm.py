@@ -11,8 +11,7 @@ DeID is more private. Speakers are integer codes from 0.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,13 +19,9 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import expit
 
-from pipeline.metrics._checks import Array, Indices, Mask, MetricError, Undefined, choice, codes, listed
-from pipeline.metrics._result import quantity
-from pipeline.metrics.cllr import cllr_of_blocks
-from pipeline.metrics.ece import d_ece_of_blocks, z_function
-from pipeline.metrics.normalised import Normalised, decibel, defined, normalised
+from pipeline.metrics._base import Array, Indices, Mask, MetricError, choice, codes, listed, quantity
+from pipeline.metrics.information import cllr_of_blocks, d_ece_of_blocks, z_function
 from pipeline.metrics.pav import Rows, calibrate_rows, count_rows
-from pipeline.metrics.zoo import Zoo, zoo
 
 SIMILARITIES = ("geometric_mean", "sigmoid_mean")
 PAIRINGS = ("all", "vpc2020")
@@ -64,36 +59,6 @@ class SimilarityMatrix:
 
 
 @dataclass(frozen=True)
-class SpeakerRow:
-    """One speaker of the speaker table; a value that does not exist is None."""
-
-    speaker: str = quantity("label", "name of the speaker")
-    diagonal: Mapping[str, float] = quantity("fraction", "similarity to oneself in oo, op and pp")
-    deid: float | None = quantity(
-        "fraction", "1 - |D_i(OP)|/|D_i(OO)|, D_i the diagonal minus the row and column", "higher"
-    )
-    d_ece: Mapping[str, float] = quantity("bit", "D_ECE of the speaker's pairs in oo, op and pp", "lower")
-    max_llr: Mapping[str, float] = quantity("nat", "largest |LLR| of the speaker's pairs in oo, op and pp", "lower")
-
-
-@dataclass(frozen=True)
-class VsmMetrics:
-    """What the three matrices of a system say; a value that does not exist is None, with its reason in ``reasons``."""
-
-    speakers: tuple[str, ...] = quantity("label", "names of the speakers, in the order of the matrices")
-    d_diag: Mapping[str, float] = quantity("fraction", "diagonal dominance of oo, op, pp", bounds=(0.0, 1.0))
-    signed: Mapping[str, float] = quantity("fraction", "diagonal dominance with its sign", bounds=(-1.0, 1.0))
-    deid: float | None = quantity(
-        "fraction", "de-identification, 1 - D_diag(OP)/D_diag(OO)", "higher", bounds=(-math.inf, 1.0)
-    )
-    g_vd: float | None = quantity("dB", "gain of voice distinctiveness, 10 log10(D_diag(PP)/D_diag(OO))")
-    normalised_all_pairs: Normalised = quantity("", "Eq. 17-20 on all pairs instead of enrolment x trial scores")
-    speaker_table: tuple[SpeakerRow, ...] = quantity("", "one row a speaker")
-    zoo: Mapping[str, Zoo] = quantity("", "zoo of oo, op_original (row role), op_protected (column role) and pp")
-    reasons: Mapping[str, str] = quantity("", "why a value is missing, by name")
-
-
-@dataclass(frozen=True)
 class Pairs:
     """Which entries of a score matrix are compared, and to which speakers they belong."""
 
@@ -120,8 +85,8 @@ class Pairs:
         return used
 
     def same(self, rows: slice) -> Mask:
-        found: Mask = np.equal(self.speakers[rows, None], self.speakers)
-        return found
+        same: Mask = np.equal(self.speakers[rows, None], self.speakers)
+        return same
 
 
 def similarity_matrix(
@@ -261,12 +226,12 @@ def pair_rows(values: npt.NDArray[Any], pairs: Pairs) -> Rows:
     t = m = 0
     for rows in pairs.chunks():
         used, same, part = pairs.used(rows), pairs.same(rows), values[rows]
-        found = part[used & same]
-        target[t : t + found.size] = found
-        t += found.size
-        found = part[used & ~same]
-        nontarget[m : m + found.size] = found
-        m += found.size
+        scores = part[used & same]
+        target[t : t + scores.size] = scores
+        t += scores.size
+        scores = part[used & ~same]
+        nontarget[m : m + scores.size] = scores
+        m += scores.size
     target.sort()
     nontarget.sort()
     # NaN sorts last.
@@ -289,8 +254,8 @@ class _CellSums:
 def _cell_sums(values: npt.NDArray[Any], pairs: Pairs, rows: Rows, similarity: str, scores_are_llr: bool) -> _CellSums:
     n, n_speakers = pairs.speakers.size, pairs.n_speakers
     order = np.argsort(pairs.speakers, kind="stable")
-    held = np.bincount(pairs.speakers, minlength=n_speakers)
-    starts = np.concatenate(([0], np.cumsum(held)[:-1]))
+    counts = np.bincount(pairs.speakers, minlength=n_speakers)
+    starts = np.concatenate(([0], np.cumsum(counts)[:-1]))
     contiguous = bool((order == np.arange(n)).all())
     names = ("count", "similarity", "llr", "z", "largest")
     by_row = {name: np.empty((n, n_speakers)) for name in names}
@@ -367,116 +332,3 @@ def signed_dominance(matrix: npt.ArrayLike, weights: npt.ArrayLike | None = None
     off = np.outer(w, w)
     np.fill_diagonal(off, 0.0)
     return float(w @ np.diag(m) / w.sum() - (off * m).sum() / off.sum())
-
-
-def d_diag(matrix: npt.ArrayLike) -> float:
-    """Diagonal dominance in [0, 1]: |mean diagonal - mean off-diagonal| (Noe 2020, Eq. 3; Noe 2022, Eq. 8).
-
-    Raises:
-        MetricError: not square, fewer than two speakers, NaN.
-    """
-    return abs(signed_dominance(matrix))
-
-
-def deid(oo: npt.ArrayLike, op: npt.ArrayLike) -> float:
-    """De-identification 1 - D_diag(OP)/D_diag(OO), a fraction of at most 1; negative where OP is more diagonal than OO.
-
-    Args:
-        oo, op: similarity matrices [N, N].
-
-    Raises:
-        Undefined: D_diag(OO) is 0.
-    """
-    return deid_of(d_diag(oo), d_diag(op))
-
-
-def deid_of(d_oo: float, d_op: float) -> float:
-    """:func:`deid` from the diagonal dominances."""
-    if d_oo <= FLAT:
-        raise Undefined("the matrix of the original speech has no diagonal: D_diag(OO) is 0")
-    return 1 - d_op / d_oo
-
-
-def g_vd(oo: npt.ArrayLike, pp: npt.ArrayLike) -> float:
-    """Gain of voice distinctiveness 10 log10(D_diag(PP)/D_diag(OO)) in dB; -inf where PP is flat.
-
-    Args:
-        oo, pp: similarity matrices [N, N].
-
-    Raises:
-        Undefined: D_diag(OO) is 0.
-    """
-    return g_vd_of(d_diag(oo), d_diag(pp))
-
-
-def g_vd_of(d_oo: float, d_pp: float) -> float:
-    """:func:`g_vd` from the diagonal dominances."""
-    if d_oo <= FLAT:
-        raise Undefined("the matrix of the original speech has no diagonal: D_diag(OO) is 0")
-    return decibel(d_pp / d_oo)
-
-
-def vsm_metrics(oo: SimilarityMatrix, op: SimilarityMatrix, pp: SimilarityMatrix, names: Sequence[str]) -> VsmMetrics:
-    """DeID, G_VD, the normalised measures on all pairs, zoo and speaker table of one system.
-
-    Args:
-        names: [N] names of the speakers, in the order of the matrices.
-
-    Example:
-        >>> import numpy as np
-        >>> from pipeline.metrics import similarity_matrix, vsm_metrics
-        >>> speakers = [0, 0, 1, 1, 2, 2]
-        >>> llr = np.where(np.equal.outer(speakers, speakers), 2.0, -2.0)
-        >>> oo, op, pp = (similarity_matrix(llr / k, speakers, scores_are_llr=True) for k in (1, 4, 2))
-        >>> found = vsm_metrics(oo, op, pp, ["ann", "bob", "cid"])
-        >>> round(found.deid, 3), round(found.g_vd, 2)  # a fraction, and dB
-        (0.678, -2.17)
-    """
-    parts = {"oo": oo, "op": op, "pp": pp}
-    reasons: dict[str, str] = {}
-    speakers = tuple(str(name) for name in names)
-    per_speaker = {key: speaker_dominance(part.matrix) for key, part in parts.items()}
-    table = []
-    for i, name in enumerate(speakers):
-        table.append(
-            SpeakerRow(
-                speaker=name,
-                diagonal={key: float(part.matrix[i, i]) for key, part in parts.items()},
-                deid=defined("", {}, deid_of, abs(per_speaker["oo"][i]), abs(per_speaker["op"][i])),
-                d_ece={key: float(part.speaker_d_ece[i]) for key, part in parts.items()},
-                max_llr={key: float(part.speaker_max_llr[i]) for key, part in parts.items()},
-            )
-        )
-    return VsmMetrics(
-        speakers=speakers,
-        d_diag={key: part.d_diag for key, part in parts.items()},
-        signed={key: part.signed for key, part in parts.items()},
-        deid=defined("deid", reasons, deid_of, oo.d_diag, op.d_diag),
-        g_vd=defined("g_vd", reasons, g_vd_of, oo.d_diag, pp.d_diag),
-        normalised_all_pairs=normalised(
-            d_ece=(oo.d_ece, op.d_ece, pp.d_ece), cllr_min=(oo.cllr_min, op.cllr_min, pp.cllr_min)
-        ),
-        speaker_table=tuple(table),
-        zoo={
-            "oo": zoo(oo.target_llr, oo.impostor_llr),
-            "op_original": zoo(op.target_llr, op.impostor_llr_row),
-            "op_protected": zoo(op.target_llr, op.impostor_llr_column),
-            "pp": zoo(pp.target_llr, pp.impostor_llr),
-        },
-        reasons=reasons,
-    )
-
-
-def speaker_dominance(matrix: Array) -> Array:
-    """[N] diagonal cell of each speaker minus the mean of the other cells of its row and column."""
-    n = matrix.shape[0]
-    diagonal = np.diag(matrix)
-    others = matrix.sum(axis=0) + matrix.sum(axis=1) - 2 * diagonal
-    dominance: Array = diagonal - others / (2 * (n - 1))
-    return dominance
-
-
-def worst_speakers(table: Sequence[SpeakerRow], count: int = 3) -> tuple[str, ...]:
-    """Names of the least protected speakers: lowest DeID first, ties by the higher D_ECE in OP; undefined DeID last."""
-    ranked = sorted(table, key=lambda row: (row.deid is None, row.deid or 0.0, -row.d_ece["op"], row.speaker))
-    return tuple(row.speaker for row in ranked[:count])

@@ -18,13 +18,13 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import expit
 
-from pipeline.metrics._checks import Array, Indices, MetricError
-from pipeline.metrics.cllr import cllr_of_blocks
-from pipeline.metrics.ece import d_ece_of_blocks
-from pipeline.metrics.normalised import NORMALISED_BOUNDS, normalised_values, or_nan
+from pipeline.metrics._base import Array, Indices, MetricError
+from pipeline.metrics.gains import NORMALISED_BOUNDS, normalised_values, or_nan
+from pipeline.metrics.information import cllr_of_blocks, d_ece_of_blocks
 from pipeline.metrics.pav import Rows, calibrate_rows, count_rows
 from pipeline.metrics.uncertainty import BySpeaker
-from pipeline.metrics.vsm import Pairs, checked_pairs, deid_of, g_vd_of, signed_dominance
+from pipeline.metrics.vsm import Pairs, checked_pairs, signed_dominance
+from pipeline.metrics.vsm_measures import deid_of, g_vd_of, p0p1_ratio
 
 CONDITIONS = ("oo", "op", "pp")
 
@@ -67,19 +67,60 @@ def vsm_by_speaker(
         signed, d_ece, cllr_min = {}, {}, {}
         for key, part in parts.items():
             signed[key], d_ece[key], cllr_min[key] = part(weights)
-        found = {f"d_diag.{key}": abs(value) for key, value in signed.items()}
-        found |= {f"signed.{key}": value for key, value in signed.items()}
+        values = {f"d_diag.{key}": abs(value) for key, value in signed.items()}
+        values |= {f"signed.{key}": value for key, value in signed.items()}
         if len(parts) < len(CONDITIONS):
-            return found
-        found["deid"] = or_nan(deid_of, abs(signed["oo"]), abs(signed["op"]))
-        found["g_vd"] = or_nan(g_vd_of, abs(signed["oo"]), abs(signed["pp"]))
+            return values
+        values["deid"] = or_nan(deid_of, abs(signed["oo"]), abs(signed["op"]))
+        values["g_vd"] = or_nan(g_vd_of, abs(signed["oo"]), abs(signed["pp"]))
         ratios = normalised_values([d_ece[key] for key in CONDITIONS], [cllr_min[key] for key in CONDITIONS])
-        return found | {f"normalised_all_pairs.{name}": value for name, value in ratios.items()}
+        return values | {f"normalised_all_pairs.{name}": value for name, value in ratios.items()}
 
     bounds = VSM_BOUNDS
     if len(parts) < len(CONDITIONS):
         bounds = {name: ends for name, ends in VSM_BOUNDS.items() if name.partition(".")[2] in parts}
     return BySpeaker(evaluate, np.arange(n_speakers), n_speakers - 1, bounds)
+
+
+LINKAGE_BOUNDS: Mapping[str, tuple[float, float]] = {
+    "d_diag_p0p1": (0.0, 1.0),
+    "d_diag_p0p1_signed": (-1.0, 1.0),
+    "p0p1_ratio": (0.0, math.inf),
+}
+"""The measures that get an interval, with their ranges."""
+
+
+def linkage_by_speaker(
+    pp: npt.NDArray[Any],
+    p0p1: npt.NDArray[Any],
+    speakers: npt.ArrayLike,
+    *,
+    names: Sequence[str] | None = None,
+    similarity: str = "geometric_mean",
+    self_pairs: str = "drop",
+) -> BySpeaker:
+    """The measures in :data:`LINKAGE_BOUNDS` as a function of speaker weights, for intervals.
+
+    Args:
+        pp, p0p1: dense scores [n, n]; in ``p0p1`` rows are the first run and columns the second.
+        speakers, names, similarity: as of :func:`pipeline.metrics.similarity_matrix`; all ordered pairs are compared.
+        self_pairs: ``drop`` or ``keep``, in P0P1, the two versions of one utterance.
+
+    Raises:
+        MetricError: as of ``similarity_matrix``.
+    """
+    parts = []
+    for scores, kept in ((pp, "drop"), (p0p1, self_pairs)):
+        values, pairs, _ = checked_pairs(scores, speakers, names, pairing="all", self_pairs=kept)
+        parts.append(ReweightedPairs(values, pairs, similarity, scores_are_llr=False))
+    n_speakers = parts[0].n_speakers
+
+    def evaluate(weights: Array) -> dict[str, float]:
+        within, across = (part(weights)[0] for part in parts)
+        ratio = or_nan(p0p1_ratio, abs(within), abs(across))
+        return {"d_diag_p0p1": abs(across), "d_diag_p0p1_signed": across, "p0p1_ratio": ratio}
+
+    return BySpeaker(evaluate, np.arange(n_speakers), n_speakers - 1, LINKAGE_BOUNDS)
 
 
 _PART = 2**18
@@ -114,8 +155,8 @@ class ReweightedPairs:
         Raises:
             MetricError: fewer than two speakers have weight.
         """
-        held = np.flatnonzero(weights > 0)
-        if held.size < 2:
+        weighted = np.flatnonzero(weights > 0)
+        if weighted.size < 2:
             raise MetricError("fewer than two speakers are left")
         target = self.own.row_weights(self.rows.target, weights)
         nontarget = self.cells.row_weights(self.rows.nontarget, np.multiply.outer(weights, weights).ravel())
@@ -127,7 +168,7 @@ class ReweightedPairs:
             laplace = calibrate_rows(rows, laplace=True)
             value = _contribution(laplace.llr, self.similarity)[laplace.block_of(self.rows.lowest)]
             matrix = self._matrix(self.own.sums(value), self.cells.sums(value))
-        signed = signed_dominance(matrix[np.ix_(held, held)], weights[held])
+        signed = signed_dominance(matrix[np.ix_(weighted, weighted)], weights[weighted])
         return signed, d_ece_of_blocks(plain), cllr_of_blocks(plain)
 
     def _matrix(self, own: Array, others: Array) -> Array:

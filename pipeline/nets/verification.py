@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from pipeline.metrics.cllr import cllr_min
 from pipeline.metrics.detection import eer
+from pipeline.metrics.information import cllr_min
 
 VERSION = "held-out verification 1"
 

@@ -2,7 +2,7 @@
 protected worst: ``speakers`` and ``worst_overlap``, which says how far two attacks agree on that (a list of the worst belongs to one attack
 on one system).
 
-Fractions, bits and dB as in the results. Intervals and null bands are those of :mod:`pipeline.metrics.strongest` and of the rows of results
+Fractions, bits and dB as in the results. Intervals and null bands are those of :mod:`pipeline.metrics.maximum` and of the rows of results
 that a column is taken from; tests are those of :mod:`pipeline.metrics.swaps`. Absent numbers are NaN, absent texts ''.
 
 ``leaderboard``: a row a subset (or mean over subsets, by its name) and system.
@@ -27,7 +27,7 @@ that a column is taken from; tests are those of :mod:`pipeline.metrics.swaps`. A
     ``same`` (one attack on both). p_value: two-sided, systems swapped speaker by speaker; p_holm: corrected over the rows with the same subset,
     under, metric and unprotected. baseline: whether the reference is the one of ``report.baseline``; unprotected: whether it is unprotected speech.
 ``speakers``: a row a subset, system, attack and speaker who is enrolled and tried, the worst protected first. Fractions, bits and nats as in
-the results (:mod:`pipeline.metrics.speakers`); all numbers of one attack stand on the trials that all attacks have.
+the results (:mod:`pipeline.metrics.speaker_disclosure`); all numbers of one attack stand on the trials that all attacks have.
     condition attacker extractor trained_on backend: the attack. strongest: whether it is the one of the leaderboard on this subset.
     rank: 1 is whom the attack tells most of, by ``d_ece``; equal values share theirs. worst: on the list of the worst (one in ten of the
     speakers, three at least, never more than half). d_ece: D_ECE of the speaker's own targets and of the non-targets in which he is on either

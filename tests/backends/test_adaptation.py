@@ -230,7 +230,7 @@ def test_what_cannot_be_learnt_is_refused_with_a_remedy(tmp_path: Path) -> None:
 
 def test_a_cohort_of_one_vector_is_refused() -> None:
     with pytest.raises(DataError, match="3 highest cohort scores of 1 of 2 vectors are all equal"):
-        _adaptation.normalised(
+        _adaptation.normalise_scores(
             np.zeros((2, 1)), np.array([[0.1, 0.5, 0.5, 0.5], [0.1, 0.2, 0.3, 0.4]]), np.arange(4.0)[:, None], 3
         )
 

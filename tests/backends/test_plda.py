@@ -17,7 +17,8 @@ from scipy.stats import norm
 from pipeline import metrics
 from pipeline.backends import cosine, plda
 from pipeline.backends._adaptation import AsNorm
-from pipeline.backends.plda import Backend, PldaSettings, kaldi_files
+from pipeline.backends.plda import Backend, PldaSettings
+from pipeline.backends.plda.model import read_array
 from pipeline.errors import DataError, ModelMissing
 
 EMBEDDING = 40
@@ -220,13 +221,13 @@ def test_kaldiio_reads_what_we_read(tmp_path: Path) -> None:
     kaldiio.save_mat(str(tmp_path / "vector"), vector)
     kaldiio.save_mat(str(tmp_path / "matrix"), matrix)
     for name, array in (("vector", vector), ("matrix", matrix)):
-        found = kaldi_files.read_array(tmp_path / name, array.ndim)
+        found = read_array(tmp_path / name, array.ndim)
         assert found.dtype == np.float64 and (found == array).all()
         assert (kaldiio.load_mat(str(tmp_path / name)) == array).all()
     (tmp_path / "text").write_text(" [ 1 -2.5 3e-05 ]\n")
-    assert kaldi_files.read_array(tmp_path / "text", 1).tolist() == [1, -2.5, 3e-5]
+    assert read_array(tmp_path / "text", 1).tolist() == [1, -2.5, 3e-5]
     (tmp_path / "row").write_text(" [\n  1 2 3 ]\n")
-    assert kaldi_files.read_array(tmp_path / "row", 2).tolist() == [[1, 2, 3]]
+    assert read_array(tmp_path / "row", 2).tolist() == [[1, 2, 3]]
 
 
 def test_the_digest_is_of_the_contents(tmp_path: Path) -> None:

@@ -23,9 +23,9 @@ def _drawn(speakers: int, each: int, seed: int) -> tuple[np.ndarray, np.ndarray]
 
 
 def _trained(vectors: np.ndarray, speaker: np.ndarray) -> Any:
-    from pipeline.backends.plda import model as plda
+    from pipeline.backends.plda import training
 
-    return plda.train(
+    return training.train(
         vectors, [str(number) for number in speaker], lda=LDA, iterations=10, regularisation=None, length_normalise=True
     )[0]
 
@@ -34,7 +34,7 @@ def _scored(model: Any, vectors: np.ndarray) -> np.ndarray:
     """All pairs, embeddings to ratios."""
     from pipeline.backends.plda import model as plda
 
-    mapped = model.mapped(vectors, 1, length_normalise=True)
+    mapped = model.map_vectors(vectors, 1, length_normalise=True)
     return plda.llr(model.psi, mapped, np.ones(len(vectors), dtype=np.int64), mapped)
 
 
@@ -55,10 +55,10 @@ def plda(runs: int = 3, clock: Any = time.perf_counter) -> list[Row]:
     """Ours projects, normalises and scores; SpeechBrain's is given vectors that are projected, and scores."""
     from speechbrain.processing.PLDA_LDA import Ndx, StatObject_SB, fast_PLDA_scoring
 
-    from pipeline.backends.plda.model import llr, of_length
+    from pipeline.backends.plda.model import llr, normalise_lengths
 
     model, (vectors, _) = _trained(*_drawn(300, 4, 0)), _drawn(UTTERANCES, 1, 1)
-    projected = of_length((vectors - model.centre) @ model.lda.T)
+    projected = normalise_lengths((vectors - model.centre) @ model.lda.T)
     back = np.linalg.inv(model.transform)
     names, none = np.array([f"u{row}" for row in range(UTTERANCES)], dtype="|O"), np.array([None] * UTTERANCES)
     held = StatObject_SB(names, names, none, none, np.ones((UTTERANCES, 1)), projected)

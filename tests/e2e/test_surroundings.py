@@ -27,7 +27,6 @@ import pandas as pd
 import pytest
 
 from pipeline import evaluation
-from pipeline.cli import queue
 from pipeline.engine.store import Store
 from pipeline.evaluation import machine
 from pipeline.processes import mine
@@ -70,66 +69,6 @@ def on_path(folder: Path, monkeypatch: pytest.MonkeyPatch, **commands: str) -> N
         (folder / name).write_text(f"#!/bin/sh\n{text}\n")
         (folder / name).chmod(0o755)
     monkeypatch.setenv("PATH", str(folder))
-
-
-def test_no_slurm_here_is_said_with_what_to_do(
-    sound: list[str], command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    pytest.importorskip("hydra_plugins.hydra_submitit_launcher")
-    on_path(tmp_path / "empty", monkeypatch)
-    sweep = ["-m", *sound, "runtime.threads=1,2"]
-    status, _, err = command("validate", *sweep, "hydra/launcher=submitit_slurm")
-    assert status == 2 and "there is no Slurm here: sbatch" in err
-    assert "leave out hydra/launcher=submitit_slurm" in err
-    assert command("validate", *sweep)[0] == 0
-
-
-def test_a_cluster_that_does_not_take_the_jobs_is_quoted(
-    sound: list[str], command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    pytest.importorskip("hydra_plugins.hydra_submitit_launcher")
-    refusal = "echo 'sbatch: error: invalid partition specified: gpuu' >&2; exit 1"
-    on_path(tmp_path / "bin", monkeypatch, sbatch=refusal, srun="true", squeue="true")
-    status, _, err = command("validate", "-m", *sound, "runtime.threads=1,2", "hydra/launcher=submitit_slurm")
-    assert status == 2 and "Slurm did not take the jobs: sbatch: error: invalid partition specified: gpuu" in err
-    assert "hydra.launcher.partition" in err
-
-
-SBATCH = """
-for file in "$@"; do :; done
-for task in 0 1; do
-    SLURM_JOB_ID=8$task SLURM_ARRAY_JOB_ID=7 SLURM_ARRAY_TASK_ID=$task SLURM_LOCALID=0 SLURM_PROCID=0 SLURM_NODEID=0 \\
-    SLURM_NTASKS=1 SLURM_JOB_NUM_NODES=1 SLURM_JOB_NODELIST=here /bin/bash "$file" </dev/null >/dev/null 2>&1 &
-done
-echo Submitted batch job 7
-"""
-SRUN = """
-while :; do
-    case "$1" in --output|--error) shift 2;; --*) shift;; *) break;; esac
-done
-exec "$@"
-"""
-
-
-@pytest.mark.slow
-def test_a_sweep_outlives_a_controller_that_does_not_answer(
-    sound: list[str], command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    pytest.importorskip("hydra_plugins.hydra_submitit_launcher")
-    monkeypatch.setattr(queue, "FIRST_SECONDS", -1.0)
-    monkeypatch.setattr(queue, "MOST_SECONDS", -1.0)
-    silence = "echo 'slurm_load_jobs error: Unable to contact slurm controller' >&2; exit 1"
-    on_path(tmp_path / "bin", monkeypatch, sbatch=SBATCH, srun=SRUN, squeue=silence, sacct="exit 1")
-    status, _, err = command("validate", "-m", *sound, "runtime.threads=1,2", "hydra/launcher=submitit_slurm")
-    assert status == 0 and "did not end well" not in err, err
-    assert err.count("Slurm does not answer (slurm_load_jobs error: Unable to contact slurm controller)") == 1
-    assert all(f"job {number} (runtime.threads={number + 1}): done" in err for number in (0, 1))
-
-
-def test_a_launcher_without_a_sweep_is_said_to_do_nothing(sound: list[str], command: Command) -> None:
-    pytest.importorskip("hydra_plugins.hydra_submitit_launcher")
-    status, _, err = command("validate", *sound, "hydra/launcher=submitit_slurm")
-    assert status == 0 and "hydra/launcher=submitit_slurm is for sweeps (-m)" in err
 
 
 @pytest.mark.parametrize(
@@ -653,7 +592,7 @@ def test_a_clock_that_jumps_takes_nothing_away_and_no_time_is_negative(
 
 TOGETHER = """
 import runpy, sys
-import pipeline.cli.verbs, pipeline.evaluation  # all that takes time before a run begins
+import pipeline.cli.evaluate, pipeline.evaluation  # all that takes time before a run begins
 print("ready", flush=True)
 sys.stdin.readline()
 runpy.run_module("pipeline", run_name="__main__", alter_sys=True)

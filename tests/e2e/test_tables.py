@@ -19,7 +19,7 @@ import pytest
 import soundfile
 
 from pipeline import cli
-from pipeline.backends.plda import kaldi_files
+from pipeline.backends.plda.model import read_kaldi_model
 from pipeline.datasets import importers, kaldi_tables
 from pipeline.errors import DataError
 from pipeline.extractors.precomputed import files as vector_files
@@ -421,18 +421,18 @@ def test_files_of_a_back_end_are_read_as_other_tables_are(tmp_path: Path, name: 
     texts = {"mean.vec": " [ 0 1 ]\n", "transform.mat": " [\n  1 0\n  0 2 ]\n", "plda": "<Plda>  [ 0 0 ]\n [\n  1 0\n  0 1 ]\n [ 3 2 ]\n</Plda> "}  # fmt: skip
     for other, text in texts.items():
         (tmp_path / other).write_text(text)
-    plain = kaldi_files.read_plda(tmp_path)
+    plain = read_kaldi_model(tmp_path)
     changed = texts[name].replace("\n", "\t \r\n").replace(" 0 ", "\t0 ")
     (tmp_path / name).write_bytes(b"\xef\xbb\xbf" + changed.encode())
-    again = kaldi_files.read_plda(tmp_path)
+    again = read_kaldi_model(tmp_path)
     assert all(np.array_equal(getattr(plain, one.name), getattr(again, one.name)) for one in dataclasses.fields(plain))
     (tmp_path / name).write_bytes(texts[name].encode("utf-16"))
     with pytest.raises(DataError, match="UTF-16, not UTF-8: iconv"):
-        kaldi_files.read_plda(tmp_path)
+        read_kaldi_model(tmp_path)
     (tmp_path / name).unlink()
     os.mkfifo(tmp_path / name)
     with pytest.raises(DataError, match="is a named pipe, not a file"):
-        kaldi_files.read_plda(tmp_path)
+        read_kaldi_model(tmp_path)
 
 
 # Tables of other kinds --------------------------------------------------------------------------------------------------

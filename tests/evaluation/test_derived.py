@@ -223,7 +223,10 @@ def test_an_interval_beside_its_value_is_taken_from_its_nearer_end() -> None:
 
 
 def test_parts_are_grouped_through_others() -> None:
-    assert mover.together([frozenset("ab"), frozenset("cd"), frozenset("bc"), frozenset("e")]) == [[0, 1, 2], [3]]
+    assert mover.group_by_speakers([frozenset("ab"), frozenset("cd"), frozenset("bc"), frozenset("e")]) == [
+        [0, 1, 2],
+        [3],
+    ]
 
 
 def relative(*rows: dict[str, Any]) -> dict[tuple[str, str], dict[str, Any]]:

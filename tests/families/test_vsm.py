@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from pipeline.contracts import Pairs, ProtectedPairs
-from pipeline.families.vsm import MetricFamily, VsmSettings, similarity, zoo
+from pipeline.families.vsm import MetricFamily, VsmSettings, figures
 from pipeline.metrics import MetricError
 
 RANDOM = np.random.default_rng(4)
@@ -44,11 +44,11 @@ def test_pictures_show_the_one_block_that_there_is() -> None:
     tables = MetricFamily.measure_protected(VsmSettings(interval="none"), ProtectedPairs(PP, SPEAKERS, 24)).tables
     about = {"subset": "t", "system": "b2", "extractor": "ear, trained on anonymised", "backend": "cosine", "series": "b2",
              "run_id": "1"}  # fmt: skip
-    (matrix,) = similarity.plots(tables["similarity"].assign(**about), ["b2"])
+    (matrix,) = figures.plot_matrices(tables["similarity"].assign(**about), ["b2"])
     assert (
         "ear, trained on anonymised" in matrix.title
         and "b2: PP " in matrix.alt
         and "OO" not in matrix.alt.split(":", 2)[2]
     )
-    (picture,) = zoo.plots(tables["zoo"].assign(**about), ["b2"])
+    (picture,) = figures.plot_zoo(tables["zoo"].assign(**about), ["b2"])
     assert len(re.findall(r'id="zoo-', picture.svg)) == 8

@@ -14,9 +14,8 @@ import pytest
 
 from pipeline import cli
 from pipeline.contracts import FIGURE_IDENTITY, Attribute, Metric, MetricFamily, Pairs, Ranks, Row
-from pipeline.metrics.cece_uncertainty import CECE_BOUNDS
-from pipeline.metrics.linkage import LINKAGE_BOUNDS
-from pipeline.metrics.vsm_uncertainty import VSM_BOUNDS
+from pipeline.metrics.calibration import CECE_BOUNDS
+from pipeline.metrics.vsm_uncertainty import LINKAGE_BOUNDS, VSM_BOUNDS
 from pipeline.registry import component, names
 from pipeline.report import glossary
 from tests.families.runs import pair_runs, trial_runs, voices

@@ -417,9 +417,9 @@ def test_the_llr_of_a_rank_is_bayes_rule():
 def test_all_at_rank_1_reach_the_ceiling_and_nobody_the_floor():
     scores, truth = matrix(shift=50.0)
     found = m.rank_llr(scores, truth)
-    assert found.rank_one == pytest.approx(found.ceiling, abs=1e-12) == found.eps_plus
+    assert found.first.rank_one == pytest.approx(found.ceiling, abs=1e-12) == found.eps_plus
     assert found.llr_laplace[-1] == pytest.approx(found.floor, abs=1e-12)
-    assert found.llr[0] == math.inf and found.llr[-1] == -math.inf and found.rank_one_high == math.inf
+    assert found.llr[0] == math.inf and found.llr[-1] == -math.inf and found.first.rank_one_high == math.inf
 
 
 def test_limits_are_those_of_scipy_and_need_whole_counts():
@@ -427,15 +427,17 @@ def test_limits_are_those_of_scipy_and_need_whole_counts():
     found = m.rank_llr(scores, truth)
     count = round(found.gamma[0] * truth.size)
     want = binomtest(count, truth.size).proportion_ci(0.95, "exact")
-    assert (found.rank_one_share_low, found.rank_one_share_high) == pytest.approx((want.low, want.high), abs=1e-12)
-    want = binomtest(round(found.gamma[found.top_rank - 1] * truth.size), truth.size).proportion_ci(
+    assert (found.first.rank_one_share_low, found.first.rank_one_share_high) == pytest.approx(
+        (want.low, want.high), abs=1e-12
+    )
+    want = binomtest(round(found.gamma[found.top.top_rank - 1] * truth.size), truth.size).proportion_ci(
         1 - 0.05 / 7, "exact"
     )
-    assert found.top_low == pytest.approx(float(m.llr_of_share([want.low], 7)[0]), abs=1e-9)
+    assert found.top.top_low == pytest.approx(float(m.llr_of_share([want.low], 7)[0]), abs=1e-9)
     weighed = m.rank_llr(scores, truth, weights=np.ones(truth.size))
-    assert weighed.rank_one_low is None and "weights" in weighed.reason
+    assert weighed.first.rank_one_low is None and "weights" in weighed.reason
     tied = m.rank_llr(np.zeros((3, 7)), [0, 1, 2])
-    assert tied.rank_one_low is None and "ties" in tied.reason
+    assert tied.first.rank_one_low is None and "ties" in tied.reason
     assert np.abs(tied.llr).max() < 1e-12
 
 
@@ -524,10 +526,11 @@ def test_alarms_of_one_pair_of_speakers_are_said_to_be_that():
     scores, truth = matrix(speakers=7, trials=30, shift=3.0)
     scores[truth == 0, 1] += 20  # speaker 0 sounds like candidate 1
     found = m.tpr_evidence(as_trials(scores, truth), 0.02)
-    assert (found.allowed, found.alarms, found.alarm_pairs, found.few, found.few_pairs) == (25, 25, 1, False, True)
+    counts = found.counts
+    assert (counts.allowed, counts.alarms, counts.alarm_pairs, found.few, found.few_pairs) == (25, 25, 1, False, True)
     assert found.tpr == m.tpr_at_fpr(*split(scores, truth), 0.02).tpr
     none = m.tpr_evidence(as_trials(scores, truth), 1e-5)
-    assert none.tpr is None and none.allowed == 0 and "1260 non-target scores" in none.reason
+    assert none.tpr is None and none.counts.allowed == 0 and "1260 non-target scores" in none.reason
 
 
 def split(scores, truth):
@@ -540,7 +543,7 @@ def test_evidence_above_all_nontargets_comes_from_counts_alone():
         scores, truth = matrix(shift=0.0)
         scores[[0, 1, 6], [0, 0, 1]] = top
         found = m.worst_evidence(as_trials(scores, truth))
-        assert (found.top_targets, found.top_target_speakers) == (3, 2)
+        assert (found.extremes.top_targets, found.extremes.top_target_speakers) == (3, 2)
         assert found.eps_plus == pytest.approx(math.log(4 * 6), abs=1e-12)
         assert found.eps / math.log(10) == pytest.approx(m.zebra(*split(scores, truth)).l_w, abs=1e-12)
     backwards = m.worst_evidence(as_trials(-matrix(shift=3.0)[0], matrix()[1]))

@@ -131,10 +131,11 @@ def test_rank_llr(name):
     same(found.llr_laplace, want["llr_laplace_nat"])
     same((found.eps_plus, found.eps_minus), [want["eps_plus_laplace_nat"], want["eps_minus_laplace_nat"]])
     same((found.ceiling, -found.floor), [want["ceiling_plus_nat"], want["ceiling_minus_nat"]])
-    assert found.top_rank == want["top_rank"]
-    shares = None if found.rank_one_share_low is None else (found.rank_one_share_low, found.rank_one_share_high)
+    assert found.top.top_rank == want["top_rank"]
+    first = found.first
+    shares = None if first.rank_one_share_low is None else (first.rank_one_share_low, first.rank_one_share_high)
     same(shares, want.get("rank1_cp95"))
-    same(found.top_low, want.get("top_llr_lower_bonferroni_nat"))
+    same(found.top.top_low, want.get("top_llr_lower_bonferroni_nat"))
     assert bool(found.reason) == ("rank1_cp95" not in want or "top_llr_lower_bonferroni_nat" not in want)
 
 
@@ -174,12 +175,16 @@ def test_tpr_at_low_fpr(name):
     trials = trials_of(name)
     for fpr, want in expected(name, "tpr_at_fpr").items():
         found = m.tpr_evidence(trials, float(fpr))
-        assert found.allowed == want["allowed"]
+        assert found.counts.allowed == want["allowed"]
         same(found.tpr, want["tpr"])
         if found.tpr is None:
             assert found.reason
             continue
-        assert (found.alarms, found.accepted, found.few) == (want["alarms"], want["accepted"], want["few"])
+        assert (found.counts.alarms, found.counts.accepted, found.few) == (
+            want["alarms"],
+            want["accepted"],
+            want["few"],
+        )
         same(found.achieved_fpr, want["achieved_fpr"])
         same((found.tpr_low, found.tpr_high), want["tpr_cp95"])
 
@@ -203,8 +208,8 @@ PAV = {
 def test_worst_evidence(name):
     found, want = m.worst_evidence(trials_of(name)), expected(name, "pav")
     for ours, theirs in PAV.items():
-        same(getattr(found, ours), want[theirs])
-    assert bool(found.reason) == (found.top_low is None)
+        same(m.flatten(found)[ours], want[theirs])
+    assert bool(found.reason) == (found.extremes.top_low is None)
 
 
 @pytest.mark.parametrize("name", having("length_w1"))

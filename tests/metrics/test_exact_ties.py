@@ -17,7 +17,7 @@ from pipeline.metrics import (
     pi_sing,
     zoo,
 )
-from pipeline.metrics._checks import round_means
+from pipeline.metrics._base import round_means
 
 SPEAKERS, EACH, STEP = 8, 6, 5
 
@@ -82,7 +82,7 @@ def test_speakers_with_equal_means_are_told_apart_by_their_codes_alone() -> None
     rows += [(0, 1, score) for score in (0.3, 0.2, 0.1)] + [(0, 2, score) for score in (0.1, 0.2, 0.3)]
     enrolled, spoken, scores = (np.array(column) for column in zip(*rows))
     found = each_speaker(Trials(scores.astype(float), enrolled, spoken), np.arange(len(rows)))
-    assert found.nearest[0] == 1
+    assert found.neighbours.nearest[0] == 1
 
 
 def test_equal_mean_llrs_are_in_the_same_quartile() -> None:

@@ -37,7 +37,11 @@ def test_numbers_of_each_speaker_are_those_of_loops_over_trials():
     for k, who in enumerate(found.speakers.tolist()):
         own = [s for s, e, o in rows if e == o == who]
         others = [s for s, e, o in rows if e != o and who in (e, o)]
-        assert (found.n_target[k], found.n_nontarget[k], found.n_utterances[k]) == (len(own), len(others), 3)
+        assert (found.counts.n_target[k], found.counts.n_nontarget[k], found.counts.n_utterances[k]) == (
+            len(own),
+            len(others),
+            3,
+        )
         with mpmath.workdps(30):
             halves = [sum(z(llr[s]) for s in own) / len(own), sum(z(-llr[s]) for s in others) / len(others)]
             assert found.d_ece[k] == pytest.approx(float(sum(halves) / (2 * mpmath.log(2))), abs=1e-12)
@@ -47,10 +51,10 @@ def test_numbers_of_each_speaker_are_those_of_loops_over_trials():
         means = {
             other: np.mean([s for s, e, o in rows if {e, o} == {who, other}]) for other in range(5) if other != who
         }
-        assert found.nearest[k] == max(means, key=lambda other: (means[other], -other))
-        assert found.nearest_score[k] == pytest.approx(max(means.values()))
-        assert found.own_score[k] == pytest.approx(np.mean(own))
-    assert found.median == pytest.approx(np.median(found.d_ece))
+        assert found.neighbours.nearest[k] == max(means, key=lambda other: (means[other], -other))
+        assert found.neighbours.nearest_score[k] == pytest.approx(max(means.values()))
+        assert found.neighbours.own_score[k] == pytest.approx(np.mean(own))
+    assert found.certainty.median == pytest.approx(np.median(found.d_ece))
 
 
 def test_they_are_those_of_the_speaker_table_of_matrices():
@@ -100,7 +104,7 @@ def test_the_interval_is_that_of_deleted_units_and_not_narrower_than_what_all_sh
     degrees = variance.sum(axis=1) ** 2 / (variance**2 / free).sum(axis=1)
     with mpmath.workdps(20):
         for k in range(6):
-            reach = (found.d_ece[k] - found.low[k]) / math.sqrt(variance[k].sum())
+            reach = (found.d_ece[k] - found.certainty.low[k]) / math.sqrt(variance[k].sum())
             x = degrees[k] / (degrees[k] + reach**2)
             outside = mpmath.betainc(degrees[k] / 2, 0.5, 0, x, regularized=True)
             assert float(outside) == pytest.approx(0.05, abs=1e-9)
@@ -110,20 +114,26 @@ def test_a_planted_speaker_is_the_worst_and_told_apart():
     given, said = trials(10, 8, shift=0.3, seed=1, best=6)
     found = each_speaker(given, said)
     assert found.speakers[found.order[0]] == 6 and found.eer[6] == found.eer.min()
-    assert found.p_median[6] < 0.01 and found.low[6] > found.median
-    assert (np.delete(found.p_median, 6) > 0.05).all()
+    assert found.certainty.p_median[6] < 0.01 and found.certainty.low[6] > found.certainty.median
+    assert (np.delete(found.certainty.p_median, 6) > 0.05).all()
 
 
 @pytest.mark.parametrize(("n", "each", "shift"), [(8, 3, 0.0), (8, 6, 3.0), (16, 10, 1.0)])
 def test_where_all_are_alike_hardly_ever_is_one_told_apart(n, each, shift):
-    called = sum((each_speaker(*trials(n, each, shift=shift, seed=seed)).p_median <= 0.05).any() for seed in range(60))
+    called = sum(
+        (each_speaker(*trials(n, each, shift=shift, seed=seed)).certainty.p_median <= 0.05).any() for seed in range(60)
+    )
     assert called <= 6, "at most one in twenty, of 60 sets"
 
 
 def test_one_utterance_of_each_leaves_no_interval():
     found = each_speaker(*trials(4, 1))
-    assert found.reason == "no speaker has two trial utterances"
-    assert np.isnan(found.low).all() and np.isnan(found.p_median).all() and np.isfinite(found.d_ece).all()
+    assert found.certainty.reason == "no speaker has two trial utterances"
+    assert (
+        np.isnan(found.certainty.low).all()
+        and np.isnan(found.certainty.p_median).all()
+        and np.isfinite(found.d_ece).all()
+    )
 
 
 def test_scores_that_tell_everything_or_nothing():
@@ -131,9 +141,9 @@ def test_scores_that_tell_everything_or_nothing():
     same = each_speaker(Trials(np.zeros(48), given.enrolled, given.spoken), said)
     # But for the trials that Laplace's rule adds.
     assert same.d_ece == pytest.approx(0, abs=1e-3) and np.ptp(same.d_ece) == 0
-    assert same.eer == pytest.approx(0.5) and (same.p_median == 1).all()
+    assert same.eer == pytest.approx(0.5) and (same.certainty.p_median == 1).all()
     sure = each_speaker(Trials(given.is_target.astype(float), given.enrolled, given.spoken), said)
-    assert sure.eer == pytest.approx(0) and (sure.p_median == 1).all() and np.ptp(sure.d_ece) < 1e-12
+    assert sure.eer == pytest.approx(0) and (sure.certainty.p_median == 1).all() and np.ptp(sure.d_ece) < 1e-12
     endless = each_speaker(Trials(np.where(given.is_target, np.inf, -np.inf), given.enrolled, given.spoken), said)
     np.testing.assert_allclose(endless.d_ece, sure.d_ece)
 
@@ -142,7 +152,7 @@ def test_speakers_without_both_kinds_of_trials_are_no_rows():
     # 2 is enrolled and never speaks; 3 speaks and is not enrolled.
     given = Trials(np.array([3.0, 1, 0, 2, 0.5, 0]), np.array([0, 0, 1, 1, 2, 0]), np.array([0, 1, 0, 1, 0, 3]))
     found = each_speaker(given, [0, 1, 0, 1, 0, 2])
-    assert found.speakers.tolist() == [0, 1] and found.n_nontarget.tolist() == [4, 2]
+    assert found.speakers.tolist() == [0, 1] and found.counts.n_nontarget.tolist() == [4, 2]
     with pytest.raises(MetricError, match="5 utterances for 6 trials"):
         each_speaker(given, [0, 1, 0, 1, 0])
     with pytest.raises(MetricError, match="no speaker has both"):

@@ -30,8 +30,9 @@ from pipeline.metrics import (
     trial_metrics,
     trials_by_speaker,
 )
-from pipeline.metrics.strongest import bounds_of, choices, joint_quantile, spread
+from pipeline.metrics.maximum import choices, joint_quantile, spread
 from pipeline.metrics.swaps import swaps
+from pipeline.metrics.trial_uncertainty import metric_bounds
 
 WIDE = (-math.inf, math.inf)
 
@@ -63,7 +64,7 @@ def measured(several: list[Trials], metric: str = "d_ece") -> Attacks:
         [one.without[metric] for one in found],
         [f"{code:03d}" for code in found[0].speakers],
         degrees=found[0].degrees,
-        bounds=bounds_of(metric),
+        bounds=metric_bounds(metric),
     )
 
 

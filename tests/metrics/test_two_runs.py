@@ -10,8 +10,7 @@ from scipy.optimize import minimize
 from scipy.stats import t as student
 
 from pipeline import metrics as m
-from pipeline.metrics.calibration import weighted_linear
-from pipeline.metrics.cece_uncertainty import Recalibrated
+from pipeline.metrics.calibration import Recalibrated, weighted_linear
 from tests.metrics import brute
 
 VARIANTS = [("linear", "step"), ("isotonic", "step"), ("isotonic", "linear")]

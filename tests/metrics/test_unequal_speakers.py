@@ -12,7 +12,8 @@ import pytest
 from scipy.special import ndtri
 
 from pipeline.metrics import Attacks, Trials, attacks_of, difference, left_out, mean_of, trial_metrics
-from pipeline.metrics.strongest import bounds_of, corrected_maximum, maximum
+from pipeline.metrics.maximum import corrected_maximum, maximum
+from pipeline.metrics.trial_uncertainty import metric_bounds
 
 WIDE = (-math.inf, math.inf)
 LAYOUTS = ("equal", "3-60", "half")
@@ -175,7 +176,7 @@ def simulated(random: np.random.Generator, n: np.ndarray, shifts: Sequence[float
         [one.without["d_ece"] for one in measured],
         [f"{k:03d}" for k in range(speakers)],
         degrees=speakers - 1,
-        bounds=bounds_of("d_ece"),
+        bounds=metric_bounds("d_ece"),
         weights=measured[0].weights,
     )
 

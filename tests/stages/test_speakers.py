@@ -61,9 +61,9 @@ def test_rows_are_those_of_the_metric_core_and_the_worst_come_first(tmp_path: Pa
         )
         assert mine["speaker"].tolist() == [f"s{k}" for k in core.order]
         np.testing.assert_allclose(mine["d_ece"], core.d_ece[core.order])
-        np.testing.assert_allclose(mine["p_median"], core.p_median[core.order])
+        np.testing.assert_allclose(mine["p_median"], core.certainty.p_median[core.order])
         assert mine["rank"].is_monotonic_increasing and mine["worst"].tolist() == [True] * 3 + [False] * 5
-        assert mine["nearest"].tolist() == [f"s{core.nearest[k]}" for k in core.order]
+        assert mine["nearest"].tolist() == [f"s{core.neighbours.nearest[k]}" for k in core.order]
         for row in mine.to_dict("records"):
             own = one[one["target"] & (one["speaker"] == row["speaker"])].sort_values("score", ascending=False)
             assert [row[f"utterance_{k}"] for k in (1, 2, 3)] == own["utterance"].tolist()[:3]

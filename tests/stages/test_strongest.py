@@ -17,7 +17,8 @@ from pipeline.engine.outcome import Outcome
 from pipeline.engine.store import Store
 from pipeline.engine.task import Task, Work
 from pipeline.metrics import Attacks, Trials
-from pipeline.metrics.strongest import bounds_of, corrected_maximum, maximum
+from pipeline.metrics.maximum import corrected_maximum, maximum
+from pipeline.metrics.trial_uncertainty import metric_bounds
 from pipeline.products.strongest import compute as stage
 from pipeline.products.strongest.compute import ATTACKS, ROWS, Listed, Sets, Two
 from pipeline.seeds import generator
@@ -74,7 +75,7 @@ def direct(tables: list[pd.DataFrame], metric: str) -> Attacks:
     found = [metrics.left_out(one) for one in coded(tables)]
     names = sorted(set(tables[0]["speaker"]))
     values, without = [one.value[metric] for one in found], [one.without[metric] for one in found]
-    return metrics.attacks_of(values, without, names, degrees=SPEAKERS - 1, bounds=bounds_of(metric))
+    return metrics.attacks_of(values, without, names, degrees=SPEAKERS - 1, bounds=metric_bounds(metric))
 
 
 def permutes(tables: list[pd.DataFrame], group: np.ndarray) -> np.random.Generator:

@@ -21,8 +21,8 @@ from pydantic import model_validator
 from pipeline import contracts
 from pipeline.backends import _adaptation
 from pipeline.backends._adaptation import AdaptationSettings
-from pipeline.backends.plda import kaldi_files
 from pipeline.backends.plda import model as plda
+from pipeline.backends.plda.training import Start, train
 from pipeline.contracts import Choice, Enrolment, Weights, numeric, runtime
 from pipeline.errors import DataError, ModelMissing
 from pipeline.files import folder_digest
@@ -57,7 +57,7 @@ class PldaSettings(AdaptationSettings):
     source: str = runtime("trained", min_length=1)
     lda: int = numeric(200, ge=1)
     iterations: int = numeric(10, ge=1)
-    start: plda.Start = numeric("moments")
+    start: Start = numeric("moments")
     regularisation: float | None = numeric(None, ge=0, lt=1)
     length_normalise: bool = numeric(True)
     segment_seconds: float = numeric(3.0, gt=0)
@@ -101,23 +101,21 @@ class Backend(contracts.Backend):
                 remedy="train it in the run (source=trained) or name a folder with Kaldi's files",
             )
         super().__init__(settings, folder)
-        self.model = plda.read(folder) if settings.source == "trained" else kaldi_files.read_plda(folder)
+        self.model = plda.read_model(folder) if settings.source == "trained" else plda.read_kaldi_model(folder)
         self.cohort = _read_cohort(folder) if settings.as_norm is not None else None
 
     def enrol(self, vectors: np.ndarray, model: np.ndarray, n_models: int) -> Enrolled:
-        """Enrolment models of vectors [n, d]; ``model`` [n] is the number of the model that each belongs to."""
-        means, counts = plda.averages(vectors, model, n_models)
-        return Enrolled(self._mapped(means, counts), counts)
+        means, counts = plda.average_groups(vectors, model, n_models)
+        return Enrolled(self._map_vectors(means, counts), counts)
 
     def score(self, models: Enrolled, vectors: np.ndarray) -> np.ndarray:
-        """Scores of all pairs, float64 [n_models, n_vectors]; higher means more similar."""
-        psi, trials = self.model.psi, self._mapped(vectors, 1)
-        found = plda.llr(psi, models.vectors, models.counts, trials)
+        psi, trials = self.model.psi, self._map_vectors(vectors, 1)
+        llrs = plda.llr(psi, models.vectors, models.counts, trials)
         if self.cohort is None or self.settings.as_norm is None:
-            return found
+            return llrs
         ones = np.ones(len(self.cohort), dtype=np.int64)
-        return _adaptation.normalised(
-            found,
+        return _adaptation.normalise_scores(
+            llrs,
             plda.llr(psi, models.vectors, models.counts, self.cohort),
             plda.llr(psi, self.cohort, ones, trials),
             self.settings.as_norm.top,
@@ -137,7 +135,7 @@ class Backend(contracts.Backend):
 
     @classmethod
     def with_speakers(cls, settings: Any, count: int) -> Any:
-        return _adaptation.with_speakers(settings, count)
+        return _adaptation.limit_cohort(settings, count)
 
     @classmethod
     def gives_llrs(cls, settings: PldaSettings) -> bool:
@@ -156,8 +154,8 @@ class Backend(contracts.Backend):
     def piece_seconds(cls, settings: PldaSettings) -> float:
         return settings.segment_seconds
 
-    def _mapped(self, vectors: np.ndarray, counts: np.ndarray | int) -> np.ndarray:
-        return self.model.mapped(vectors, counts, length_normalise=self.settings.length_normalise)
+    def _map_vectors(self, vectors: np.ndarray, counts: np.ndarray | int) -> np.ndarray:
+        return self.model.map_vectors(vectors, counts, length_normalise=self.settings.length_normalise)
 
     @classmethod
     def weights(cls, settings: PldaSettings, models: Path) -> Weights | None:
@@ -170,16 +168,16 @@ class Backend(contracts.Backend):
         if settings.source == "trained":
             return None
         folder = Path(settings.source).expanduser()
-        absent = [name for name in kaldi_files.PLDA_FILES if not (folder / name).is_file()]
+        absent = [name for name in plda.KALDI_FILES if not (folder / name).is_file()]
         if absent:
             raise ModelMissing(
                 f"the folder '{settings.source}' holds no {' and no '.join(absent)}",
                 where="backend plda, setting source",
-                remedy=f"put {', '.join(kaldi_files.PLDA_FILES)} of a Kaldi recipe there (exp/xvector_nnet_1a/xvectors_*), "
+                remedy=f"put {', '.join(plda.KALDI_FILES)} of a Kaldi recipe there (exp/xvector_nnet_1a/xvectors_*), "
                 "or set source=trained",
             )
-        kaldi_files.read_plda(folder)
-        return Weights(folder, folder_digest(folder, kaldi_files.PLDA_FILES))
+        plda.read_kaldi_model(folder)
+        return Weights(folder, folder_digest(folder, plda.KALDI_FILES))
 
     @classmethod
     def fit(
@@ -209,7 +207,7 @@ class Backend(contracts.Backend):
         learnt = choice.learnt if choice is not None else np.ones(len(labels), dtype=bool)
         cls.check_speakers(settings, len(set(labels[learnt].tolist())))
         try:
-            model, facts = plda.train(
+            model, facts = train(
                 vectors,
                 speakers,
                 lda=settings.lda,
@@ -233,7 +231,7 @@ class Backend(contracts.Backend):
             "within_session": within_session,
             "mark": mark,
             "summary": "; ".join(
-                filter(None, [_summary(facts), _adaptation.summary(settings.as_norm, facts["speakers"]), mark])
+                filter(None, [_summary(facts), _adaptation.describe_as_norm(settings.as_norm, facts["speakers"]), mark])
             ),
         }
 
@@ -244,8 +242,8 @@ def _write_cohort(
     from safetensors.numpy import save_file
 
     names, speaker = np.unique(np.asarray(speakers, dtype=str), return_inverse=True)
-    means, _ = plda.averages(vectors, speaker, len(names))
-    mapped = model.mapped(means, 1, length_normalise=settings.length_normalise)
+    means, _ = plda.average_groups(vectors, speaker, len(names))
+    mapped = model.map_vectors(means, 1, length_normalise=settings.length_normalise)
     save_file({"cohort": np.ascontiguousarray(mapped)}, folder / COHORT)
 
 

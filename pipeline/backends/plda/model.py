@@ -1,4 +1,4 @@
-"""Two-covariance PLDA: training by EM and log-likelihood ratios, in float64 and in matrix form.
+"""A PLDA model, its likelihood ratios, and its files: our own, and ``mean.vec``, ``transform.mat`` and ``plda`` of Kaldi.
 
 A vector x of speaker s is m + y_s + e with y_s ~ N(0, B) and e ~ N(0, W) (Ioffe 2006; Brümmer and de Villiers 2010).
 A linear map T with T W T' = I and T B T' = diag(psi) makes all dimensions independent; models are kept and scored in
@@ -7,34 +7,29 @@ that form, which is also Kaldi's. For a mean u of n enrolment vectors and a tria
     log N(x; a u, v) - log N(x; 0, 1 + psi),  a = n psi / (n psi + 1),  v = 1 + psi / (n psi + 1),  summed over dimensions.
 
 Sums are made on one thread of the BLAS: the same vectors give the same numbers whatever the number of cores.
+
+Kaldi's files, text or binary: a binary one begins with a zero byte and ``B``; ``FV``/``DV`` (vector) or ``FM``/``DM`` (matrix)
+and a space, then each size as a byte 4 and an int32, then the numbers, float32 or float64, by rows; little-endian. Text is
+``[ 1 2 ]``, with a line a row for a matrix. A PLDA is mean, transform and psi between ``<Plda>`` and ``</Plda>``.
+(kaldiio, a common reader, has text as float32 and fails where the first number has no point.)
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
+import struct
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any, Literal
 
 import numpy as np
-import scipy.linalg
 import scipy.sparse
 from threadpoolctl import threadpool_limits
 
-from pipeline.backends._adaptation import choice_among
-from pipeline.contracts import Choice
 from pipeline.errors import DataError
+from pipeline.files import read_regular
+from pipeline.tables import text
 
 VERSION = "plda model 2"
 FILE = "plda.safetensors"
-Start = Literal["moments", "kaldi"]
-"""Where EM begins: at the estimate by moments, or at B = W = I with the mean held, as Kaldi's PldaEstimator does."""
-# Below this ratio of its eigenvalues, a covariance is recorded as near-singular: Kaldi's ivector-compute-lda floors them.
-SINGULAR = 1e-6
-# Variance that is this small beside the whole is rounding of float32 vectors, not a difference between recordings.
-NO_SPREAD = 1e-12
-BLOCK = 8192
 
 
 @dataclass(frozen=True)
@@ -57,7 +52,7 @@ class Plda:
     transform: np.ndarray
     psi: np.ndarray
 
-    def mapped(self, vectors: np.ndarray, counts: np.ndarray | int, *, length_normalise: bool) -> np.ndarray:
+    def map_vectors(self, vectors: np.ndarray, counts: np.ndarray | int, *, length_normalise: bool) -> np.ndarray:
         """Embeddings [n, d], each the mean of ``counts`` [n] utterances, in the space of the PLDA: [n, k].
 
         With ``length_normalise`` they are brought to length sqrt(k) before the PLDA, and then scaled to the length that
@@ -76,11 +71,11 @@ class Plda:
         with threadpool_limits(1, user_api="blas"):
             rows = (np.asarray(vectors, dtype=np.float64) - self.centre) @ self.lda.T + self.offset
             if length_normalise:
-                rows = of_length(rows)
+                rows = normalise_lengths(rows)
             rows = (rows - self.mean) @ self.transform.T
         if length_normalise:
             expected = self.psi + 1 / np.broadcast_to(np.asarray(counts, dtype=np.float64), len(rows))[:, None]
-            rows *= _factor((rows**2 / expected).sum(1), len(self.psi))
+            rows *= scale_factors((rows**2 / expected).sum(1), len(self.psi))
         return np.asarray(rows)
 
     def write(self, folder: Path) -> None:
@@ -92,7 +87,7 @@ class Plda:
         )
 
 
-def read(folder: Path) -> Plda:
+def read_model(folder: Path) -> Plda:
     """The model of ``plda.safetensors`` in a folder.
 
     Raises:
@@ -102,29 +97,29 @@ def read(folder: Path) -> Plda:
     from safetensors.numpy import load_file
 
     try:
-        held = load_file(folder / FILE)
+        arrays = load_file(folder / FILE)
     except (OSError, SafetensorError) as error:
         raise DataError("a trained PLDA cannot be read", where=str(folder / FILE), cause=str(error)) from error
     wanted = {field.name for field in fields(Plda)}
-    if held.keys() != wanted:
+    if arrays.keys() != wanted:
         raise DataError(
-            f"a trained PLDA holds {', '.join(sorted(held))} instead of {', '.join(sorted(wanted))}",
+            f"a trained PLDA holds {', '.join(sorted(arrays))} instead of {', '.join(sorted(wanted))}",
             where=str(folder / FILE),
         )
-    return Plda(**held)
+    return Plda(**arrays)
 
 
-def of_length(rows: np.ndarray) -> np.ndarray:
+def normalise_lengths(rows: np.ndarray) -> np.ndarray:
     """Rows [n, k] brought to length sqrt(k); a row of zeros stays as it is."""
-    return np.asarray(rows * _factor((rows**2).sum(1), rows.shape[1]))
+    return np.asarray(rows * scale_factors((rows**2).sum(1), rows.shape[1]))
 
 
-def _factor(squares: np.ndarray, wanted: int) -> np.ndarray:
+def scale_factors(squares: np.ndarray, wanted: int) -> np.ndarray:
     """[n, 1], what scales squared lengths [n] to ``wanted``; 1 for those that are 0."""
     return np.asarray(np.sqrt(np.divide(wanted, squares, out=np.ones_like(squares), where=squares > 0))[:, None])
 
 
-def averages(vectors: np.ndarray, group: np.ndarray, n_groups: int) -> tuple[np.ndarray, np.ndarray]:
+def average_groups(vectors: np.ndarray, group: np.ndarray, n_groups: int) -> tuple[np.ndarray, np.ndarray]:
     """Means float64 [n_groups, d] of the vectors [n, d] of each group, and how many each has, int64 [n_groups]."""
     counts = np.bincount(group, minlength=n_groups)
     member = scipy.sparse.csr_array((np.ones(len(group)), (group, np.arange(len(group)))), shape=(n_groups, len(group)))
@@ -156,318 +151,167 @@ def llr(psi: np.ndarray, enrolled: np.ndarray, counts: np.ndarray, trials: np.nd
         return np.asarray(enrolled @ trials.T)
 
 
-@dataclass(frozen=True)
-class Statistics:
-    """All that the training needs to know of vectors [n, d] of s speakers.
+# --- Kaldi's files ---
 
-    Attributes:
-        counts: [s] vectors of each speaker.
-        means: [s, d] mean of each speaker.
-        within: [d, d] scatter about the means of the speakers (a sum, not a mean).
-    """
-
-    counts: np.ndarray
-    means: np.ndarray
-    within: np.ndarray
-
-    @property
-    def freedom(self) -> int:
-        """Degrees of freedom of the scatter within speakers."""
-        return int(self.counts.sum()) - len(self.counts)
+MEAN, TRANSFORM, PLDA = KALDI_FILES = ("mean.vec", "transform.mat", "plda")
+LARGEST = 1 << 30
+"""Bytes of such a file: a PLDA of 8,000 dimensions as text."""
+_TYPES = {b"FV": ("<f4", 1), b"DV": ("<f8", 1), b"FM": ("<f4", 2), b"DM": ("<f8", 2)}
 
 
-def statistics(vectors: np.ndarray, speaker: np.ndarray, n_speakers: int) -> Statistics:
-    """Statistics of vectors [n, d]; ``speaker`` [n] is the number of the speaker that each belongs to."""
-    means, counts = averages(vectors, speaker, n_speakers)
-    within = np.zeros((vectors.shape[1], vectors.shape[1]))
-    for first in range(0, len(vectors), BLOCK):
-        rows = vectors[first : first + BLOCK] - means[speaker[first : first + BLOCK]]
-        within += rows.T @ rows
-    return Statistics(counts, means, within)
+class _Malformed(Exception):
+    """What is wrong with a file."""
 
 
-def shrinkage(covariance: np.ndarray, freedom: int) -> float:
-    """How far to shrink a covariance of Gaussian vectors towards a multiple of I: the oracle approximating rule.
+def read_kaldi_model(folder: Path) -> Plda:
+    """The PLDA of a folder with ``mean.vec``, ``transform.mat`` and ``plda``.
 
-    Args:
-        covariance: [d, d] estimate.
-        freedom: its degrees of freedom.
-
-    Returns:
-        The share of the multiple of I in the sum, from 0 to 1 (Chen et al. 2010, equation 23).
-    """
-    d = len(covariance)
-    square, trace = float((covariance**2).sum()), float(np.trace(covariance)) ** 2
-    below = (freedom + 1 - 2 / d) * (square - trace / d)
-    above = (1 - 2 / d) * square + trace
-    return 1.0 if below <= above else above / below
-
-
-def diagonalised(within: np.ndarray, between: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The map [k, k] that makes ``within`` I and ``between`` diagonal, its inverse, and the diagonal from the largest.
+    ``transform.mat`` is [k, d], or [k, d + 1] with an offset as its last column.
 
     Raises:
-        numpy.linalg.LinAlgError: ``within`` is not positive definite.
+        DataError: a file is absent or malformed, or their dimensions do not fit together.
     """
-    lower = scipy.linalg.cholesky(within, lower=True)
-    half = scipy.linalg.solve_triangular(lower, between, lower=True)
-    whitened = scipy.linalg.solve_triangular(lower, half.T, lower=True)
-    psi, axes = scipy.linalg.eigh((whitened + whitened.T) / 2)
-    psi, axes = np.maximum(psi[::-1], 0), axes[:, ::-1]
-    transform = scipy.linalg.solve_triangular(lower, axes, lower=True, trans="T").T
-    return transform, lower @ axes, psi
+    mean, transform = read_array(folder / MEAN, 1), read_array(folder / TRANSFORM, 2)
+    centre, rotation, psi = _read_parts(folder / PLDA)
+    d, k = len(mean), len(psi)
+    faults = []
+    if transform.shape[1] not in (d, d + 1):
+        faults.append(f"{TRANSFORM} has {transform.shape[1]} columns and {MEAN} {d} numbers: {d} or {d + 1} would fit")
+    if len(transform) != k:
+        faults.append(f"{TRANSFORM} gives {len(transform)} dimensions, and {PLDA} takes {k}")
+    if len(centre) != k or rotation.shape != (k, k):
+        faults.append(f"in {PLDA}, the mean has {len(centre)} dimensions, the transform {rotation.shape}, and psi {k}")
+    if (psi < 0).any():
+        faults.append(f"in {PLDA}, variances between speakers (psi) are negative")
+    if faults:
+        raise DataError(
+            f"Kaldi's files do not fit together: {'; '.join(faults)}",
+            where=str(folder),
+            cause="files of different recipes or extractors in one folder",
+            remedy=f"take {', '.join(KALDI_FILES)} from one training folder",
+        )
+    offset = transform[:, d] if transform.shape[1] == d + 1 else np.zeros(k)
+    return Plda(mean, np.ascontiguousarray(transform[:, :d]), offset.copy(), centre, rotation, psi)
 
 
-@dataclass(frozen=True)
-class TwoCovariance:
-    """A two-covariance model and the course of its training.
-
-    Attributes:
-        mean: [k].
-        within: [k, k] covariance within a speaker.
-        between: [k, k] covariance of the means of speakers.
-        log_likelihood: of the training vectors, in nats a vector, before the first iteration and after each.
-        objective: the same with the prior's part; EM never lowers it. Equal to it where nothing is regularised.
-    """
-
-    mean: np.ndarray
-    within: np.ndarray
-    between: np.ndarray
-    log_likelihood: list[float]
-    objective: list[float]
-
-
-def two_covariance(
-    data: Statistics,
-    iterations: int,
-    share: float = 0.0,
-    towards: np.ndarray | None = None,
-    *,
-    start: Start = "moments",
-) -> TwoCovariance:
-    """Fit a two-covariance model by EM.
-
-    Args:
-        data: statistics of the vectors.
-        iterations: of EM.
-        share: weight of ``towards`` in the covariance within speakers, 0 <= share < 1: an inverse Wishart prior.
-        towards: [k, k] the covariance that it is drawn to.
-        start: with ``kaldi`` each iteration is one of Kaldi's, where nothing is drawn; the mean stays that of the speakers' means.
+def read_array(path: Path, dimensions: int) -> np.ndarray:
+    """A vector (``dimensions`` 1) or matrix (2) as float64.
 
     Raises:
-        numpy.linalg.LinAlgError: the covariance within speakers is singular.
+        DataError: the file is absent, malformed, empty, of another kind, or holds numbers that are not finite.
     """
-    n, s, k = int(data.counts.sum()), len(data.counts), data.means.shape[1]
-    count = data.counts.astype(np.float64)[:, None]
-    prior = np.zeros((k, k)) if towards is None else towards
-    pseudo = n * share / (1 - share)
-
-    mean = data.means.mean(0)
-    if start == "kaldi":
-        within, between = np.eye(k), np.eye(k)
-    else:
-        within = (1 - share) * data.within / data.freedom + share * prior
-        spread = data.means - mean
-        _, back, psi = diagonalised(within, spread.T @ spread / s)
-        # Means of speakers vary by B + W / n. What is 0 would stay 0 in EM, so a hundredth is left.
-        between = (back * np.maximum(psi - (1 / count).mean(), 0.01 * psi)) @ back.T
-
-    log_likelihood, objective = [], []
-    for iteration in range(iterations + 1):
-        transform, back, psi = diagonalised(within, between)
-        means = (data.means - mean) @ transform.T
-        scatter = transform @ data.within @ transform.T
-        left = 1 + count * psi
-        log_det = -2 * np.linalg.slogdet(transform)[1]
-        quadratic = np.trace(scatter) + (count * means**2 / left).sum()
-        found = -0.5 * (n * (k * math.log(2 * math.pi) + log_det) + np.log(left).sum() + quadratic)
-        drawn = transform @ prior @ transform.T
-        log_likelihood.append(float(found / n))
-        objective.append(float((found - 0.5 * pseudo * (log_det + np.trace(drawn))) / n))
-        if iteration == iterations:
-            break
-        # Posterior of each speaker's y, where all is diagonal; then the maximum, and back to where it came from.
-        expected, variance = count * psi / left * means, psi / left
-        rest = means - expected
-        found_within = (scatter + rest.T @ (count * rest) + np.diag((count * variance).sum(0))) / n
-        moved = expected.mean(0) if start == "moments" else np.zeros(k)
-        expected -= moved
-        found_between = expected.T @ expected / s + np.diag(variance.mean(0))
-        mean = mean + back @ moved
-        within = back @ ((1 - share) * found_within + share * drawn) @ back.T
-        between = back @ found_between @ back.T
-    return TwoCovariance(mean, within, between, log_likelihood, objective)
+    return _read_arrays(path, [dimensions], ("", ""))[0]
 
 
-def train(
-    vectors: np.ndarray,
-    speakers: Sequence[str],
-    *,
-    lda: int,
-    iterations: int,
-    regularisation: float | None,
-    length_normalise: bool,
-    start: Start = "moments",
-    choice: Choice | None = None,
-) -> tuple[Plda, dict[str, Any]]:
-    """Centring, LDA, length normalisation and PLDA of vectors [n, d] of speakers [n].
+def _read_parts(path: Path) -> list[np.ndarray]:
+    return _read_arrays(path, [1, 2, 1], ("<Plda>", "</Plda>"))
 
-    Args:
-        vectors: finite, of 2 speakers or more (3 with length normalisation), of whom one or more have several.
-        speakers: the speaker of each.
-        lda: dimensions asked for; used are at most those of the vectors and one less than the speakers.
-        iterations: of EM.
-        regularisation: share of a spherical covariance in the covariance within speakers; None chooses it on held-out
-            speakers (:mod:`pipeline.backends.plda.regularisation`).
-        length_normalise: see :meth:`Plda.mapped`.
-        start: of EM, see :func:`two_covariance`.
-        choice: whom to choose on, and whether to learn from the others alone; None holds every fifth speaker out.
 
-    Returns:
-        The model, and facts about the training as plain JSON values.
+def _read_arrays(path: Path, kinds: list[int], tokens: tuple[str, str]) -> list[np.ndarray]:
+    """Arrays of one, two dimensions as ``kinds`` says, between two tokens."""
+    try:
+        data = read_regular(path, LARGEST)
+        reader = _Binary(data[2:]) if data[:2] == b"\0B" else _Text(data, path)
+        reader.token(tokens[0])
+        arrays = [reader.array(kind) for kind in kinds]
+        reader.token(tokens[1])
+        if reader.has_more():
+            raise _Malformed("something follows after its end")
+        for array in arrays:
+            if array.size == 0:
+                raise _Malformed("it holds an empty vector or matrix")
+            if not np.isfinite(array).all():
+                raise _Malformed("it holds numbers that are not finite")
+        return arrays
+    except OSError as error:
+        raise DataError(
+            f"a file of Kaldi's cannot be read: {error.strerror or error}",
+            where=str(path),
+            cause="a path that means another file, or one that may not be read",
+            remedy=f"name a folder that holds {', '.join(KALDI_FILES)} as plain files",
+        ) from error
+    except _Malformed as error:
+        what = {"<Plda>": "a PLDA"}.get(tokens[0]) or {1: "a vector", 2: "a matrix"}[kinds[0]]
+        raise DataError(
+            f"this is no file of Kaldi's that holds {what}: {error}",
+            where=str(path),
+            cause="another file, one that was cut off, or an archive of several",
+            remedy="write it anew with ivector-copy-plda, copy-matrix or copy-vector, with --binary=false",
+        ) from None
 
-    Raises:
-        DataError: the data cannot support it, with the reason.
-    """
-    from pipeline.backends.plda import regularisation as by_held_out
 
-    names, speaker = np.unique(np.asarray(speakers, dtype=str), return_inverse=True)
-    vectors, chain = np.asarray(vectors), Chain(lda, iterations, length_normalise, start)
-    with threadpool_limits(1, user_api="blas"):
-        data = supported(vectors, speaker, len(names), length_normalise)
-        if regularisation is None:
-            given = choice or choice_among(names[speaker].tolist())
-            chosen = by_held_out.choice(vectors, names, speaker, data, chain, given)
-        else:
-            chosen = {"share": regularisation, "found": False, "rule": "as set"}
-        if choice is not None and choice.alone:
-            kept, speaker = np.unique(speaker[choice.learnt], return_inverse=True)
-            names, vectors = names[kept], vectors[choice.learnt]
-            data = supported(vectors, speaker, len(names), length_normalise)
-        values, share = scipy.linalg.eigvalsh(data.within / data.freedom), chosen["share"]
-        if share == 0 and not full_rank(data, values):
-            raise DataError(
-                f"the covariance within speakers is singular: {data.freedom} degrees of freedom ({len(vectors)} "
-                f"vectors less {len(names)} speakers) for {vectors.shape[1]} dimensions, eigenvalues from {values[-1]:.2g} to "
-                f"{max(values[0], 0):.2g}",
-                cause="too few vectors a speaker, or dimensions that depend on each other",
-                remedy="train on more, or leave regularisation to be found from the data (null)",
+class _Binary:
+    """What follows after the mark of a binary file."""
+
+    def __init__(self, data: bytes) -> None:
+        self.data, self.place = data, 0
+
+    def take(self, count: int) -> bytes:
+        taken = self.data[self.place : self.place + count]
+        if len(taken) < count:
+            raise _Malformed("it ends too early")
+        self.place += count
+        return taken
+
+    def token(self, wanted: str) -> None:
+        expected = f"{wanted} ".encode() if wanted else b""
+        if self.data[self.place : self.place + len(expected)] != expected:
+            raise _Malformed(f"{wanted} is missing")
+        self.place += len(expected)
+
+    def array(self, dimensions: int) -> np.ndarray:
+        kind = self.take(3)
+        dtype, axes = _TYPES.get(kind.rstrip(b" "), ("", 0))
+        if kind[2:] != b" " or axes != dimensions:
+            wanted = " or ".join(
+                name.decode() for name, (_, wanted_axes) in _TYPES.items() if wanted_axes == dimensions
             )
-        model, course = chain.fit(vectors, speaker, data, share)
-    return model, {
-        "lda": {"asked": lda, "used": len(model.psi), "dimension": vectors.shape[1]},
-        "speakers": len(names),
-        "speakers_with_one_vector": int((data.counts == 1).sum()),
-        "vectors": len(vectors),
-        "iterations": iterations,
-        "start": start,
-        "log_likelihood": course.log_likelihood,
-        "objective": course.objective,
-        "regularisation": {
-            **chosen,
-            "near_singular": bool(values[0] < SINGULAR * values[-1]),
-            "degrees_of_freedom": data.freedom,
-            "smallest_eigenvalue": float(max(values[0], 0)),
-            "largest_eigenvalue": float(values[-1]),
-        },
-        "length_normalise": length_normalise,
-        "between_to_within": [float(value) for value in model.psi],
-    }
+            raise _Malformed(f"{wanted} was expected, and it has {kind.decode('latin-1').strip()!r}")
+        shape = []
+        for _ in range(dimensions):
+            if self.take(1) != b"\4":
+                raise _Malformed("a size is not written in 4 bytes")
+            shape.append(struct.unpack("<i", self.take(4))[0])
+        if min(shape) < 0:
+            raise _Malformed("a size is negative")
+        count = int(np.prod(shape, dtype=object))
+        numbers = np.frombuffer(self.take(count * np.dtype(dtype).itemsize), dtype)
+        return numbers.reshape(shape).astype(np.float64)
+
+    def has_more(self) -> bool:
+        return self.place < len(self.data)
 
 
-def full_rank(data: Statistics, values: np.ndarray) -> bool:
-    """Whether a covariance within speakers with these eigenvalues, ascending, can do without a spherical part."""
-    return data.freedom >= len(values) and bool(values[0] >= NO_SPREAD * values[-1])
+class _Text:
+    """A text file."""
 
-
-@dataclass(frozen=True)
-class Chain:
-    """Centring, LDA, length normalisation and PLDA, as settings.
-
-    Attributes:
-        lda, iterations, length_normalise, start: as of :func:`train`.
-    """
-
-    lda: int
-    iterations: int
-    length_normalise: bool
-    start: Start
-
-    def fit(
-        self, vectors: np.ndarray, speaker: np.ndarray, data: Statistics, share: float
-    ) -> tuple[Plda, TwoCovariance]:
-        """The chain of vectors [n, d], given their statistics and the share of a spherical covariance.
-
-        Raises:
-            DataError: the data cannot support it, with the reason.
-        """
-        d, n_speakers = vectors.shape[1], len(data.counts)
-        used = min(self.lda, d, n_speakers - 1)
-        if used < 2 and self.length_normalise:
-            raise DataError(
-                "length normalisation leaves nothing but the sign of vectors of 1 dimension",
-                where=f"lda={self.lda}, {d}-dimensional vectors, {n_speakers} speakers",
-                remedy="set lda to 2 or more, or length_normalise=false",
-            )
-        covariance = data.within / data.freedom
-        covariance = (1 - share) * covariance + share * np.trace(covariance) / d * np.eye(d)
-        centre = np.average(data.means, axis=0, weights=data.counts)
-        spread = (data.means - centre) * np.sqrt(data.counts / len(vectors))[:, None]
+    def __init__(self, data: bytes, path: Path) -> None:
         try:
-            projection = diagonalised(covariance, spread.T @ spread)[0][:used]
-            rows = np.concatenate(
-                [(vectors[first : first + BLOCK] - centre) @ projection.T for first in range(0, len(vectors), BLOCK)]
-            )
-            # Projected, the (regularised) covariance within speakers is I; length normalisation scales it, by the square.
-            scale = 1.0
-            if self.length_normalise:
-                scale = float((_factor((rows**2).sum(1), used) ** 2).mean())
-                rows = of_length(rows)
-            projected = statistics(rows, speaker, n_speakers)
-            model = two_covariance(projected, self.iterations, share, scale * np.eye(used), start=self.start)
-            transform, _, psi = diagonalised(model.within, model.between)
-        except np.linalg.LinAlgError as error:
-            raise DataError(
-                f"the covariance within speakers is singular in the {used} dimensions that LDA leaves",
-                cause="too few vectors a speaker",
-                remedy="train on more, ask for a smaller lda, or raise regularisation",
-            ) from error
-        return Plda(centre, projection, np.zeros(used), model.mean, transform, psi), model
+            self.remaining = text.decoded(data, path).strip()
+        except text.Unreadable as error:
+            detail = f"; {error.what}" if error.kind == "encoding" and "if it is" not in error.what else ""
+            raise _Malformed(f"it is neither binary as Kaldi writes it nor text{detail}") from None
 
+    def token(self, wanted: str) -> None:
+        if not self.remaining.startswith(wanted):
+            raise _Malformed(f"{wanted} is missing")
+        self.remaining = self.remaining.removeprefix(wanted).lstrip()
 
-def supported(vectors: np.ndarray, speaker: np.ndarray, n_speakers: int, length_normalise: bool) -> Statistics:
-    """Statistics of vectors that a PLDA can be trained on.
+    def array(self, dimensions: int) -> np.ndarray:
+        inside, closed, remaining = self.remaining.removeprefix("[").partition("]")
+        if not self.remaining.startswith("[") or not closed:
+            raise _Malformed("a vector or matrix in brackets was expected")
+        rows = [line.split() for line in inside.splitlines() if line.strip()]
+        if len({len(row) for row in rows}) > 1:
+            raise _Malformed("rows of a matrix differ in length")
+        if dimensions == 1 and len(rows) > 1:
+            raise _Malformed("a vector was expected, and it has a matrix")
+        try:
+            numbers = np.array(rows, dtype=np.float64)
+        except ValueError:
+            raise _Malformed("there is something else than numbers in brackets") from None
+        self.remaining = remaining.lstrip()
+        return numbers.ravel() if dimensions == 1 else numbers.reshape(len(rows), -1 if rows else 0)
 
-    Raises:
-        DataError: it cannot.
-    """
-    if vectors.ndim != 2 or len(vectors) != len(speaker) or vectors.shape[1] == 0:
-        raise DataError(f"vectors of shape {vectors.shape} do not go with {len(speaker)} speaker labels")
-    least = 3 if length_normalise else 2
-    if n_speakers < least:
-        raise DataError(
-            f"a PLDA cannot be trained on {n_speakers} speaker{'s' if n_speakers != 1 else ''}: it takes {least} or more",
-            cause="LDA leaves one dimension less than there are speakers"
-            + (", and length normalisation takes two" if length_normalise else ""),
-            remedy="choose a larger training set, or backend=[cosine]",
-        )
-    wrong = int((~np.isfinite(vectors)).any(1).sum())
-    if wrong:
-        raise DataError(f"{wrong} of {len(vectors)} vectors to train a PLDA on hold numbers that are not finite")
-    if len(vectors) == n_speakers:
-        raise DataError(
-            f"a PLDA cannot be trained on {n_speakers} speakers with one vector each: how a speaker varies is unknown",
-            remedy="choose a training set with several recordings a speaker, or cut the recordings into segments",
-        )
-    data = statistics(vectors, speaker, n_speakers)
-    spread = data.means - data.means.mean(0)
-    between = float((data.counts[:, None] * spread**2).sum())
-    within, level = float(np.trace(data.within)), float((data.counts[:, None] * data.means**2).sum())
-    if within <= NO_SPREAD * (within + between) or within + between <= NO_SPREAD * level:
-        which = "all vectors" if between <= NO_SPREAD * level else "the vectors of each speaker"
-        raise DataError(
-            f"a PLDA cannot be trained: {which} are identical",
-            cause="the same recording under several ids, or an anonymiser that gives each speaker one fixed voice",
-            remedy="choose another training set, or backend=[cosine]",
-        )
-    return data
+    def has_more(self) -> bool:
+        return bool(self.remaining)

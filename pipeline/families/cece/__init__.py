@@ -10,26 +10,29 @@ import pandas as pd
 
 from pipeline import contracts
 from pipeline.contracts import FigureTable, Measured, Row, TrialRuns, Trials, numeric
-from pipeline.families._rows import field_of, row
-from pipeline.families._trials import coded, counts
-from pipeline.families._uncertainty import UncertaintySettings, intervals
-from pipeline.families._words import NOE_2022
-from pipeline.metrics import (
-    BySpeaker,
+from pipeline.families._common import (
+    NOE_2022,
+    UncertaintySettings,
+    code_speakers,
+    count_trials,
+    field_of,
+    intervals,
+    row,
+)
+from pipeline.metrics._base import MetricError, Undefined
+from pipeline.metrics.calibration import (
     CEce,
-    EceProfile,
     Isotonic,
     Linear,
-    MetricError,
-    Undefined,
     c_ece,
     c_ece_by_speaker,
-    ece_profile,
     isotonic_calibration,
     linear_calibration,
-    trial_metrics,
-    trials_by_speaker,
 )
+from pipeline.metrics.information import EceProfile, ece_profile
+from pipeline.metrics.trial_uncertainty import trials_by_speaker
+from pipeline.metrics.trials import trial_metrics
+from pipeline.metrics.uncertainty import BySpeaker
 
 VERSION = "cece 1"
 METHODS = ("linear", "isotonic")
@@ -112,9 +115,11 @@ class MetricFamily(contracts.MetricFamily):
         """
         _matched(data)
         train, test = _classes(data.first), _classes(data.second)
-        number = counts(data.second)
+        number = count_trials(data.second)
         oracle = {name: trial_metrics(*scores) for name, scores in (("f0", train), ("f1", test))}
-        profiles = [_table(name, found.ece_profile, found.d_ece, found.cllr_min) for name, found in oracle.items()]
+        profiles = [
+            _table(name, measures.ece_profile, measures.d_ece, measures.cllr_min) for name, measures in oracle.items()
+        ]
         rows: list[Row] = []
         for method in METHODS:
             try:
@@ -134,7 +139,7 @@ class MetricFamily(contracts.MetricFamily):
                 mapping = isotonic_calibration(*train, between=settings.between)
             curve = ece_profile(mapping.apply(test[0]), mapping.apply(test[1]), oracle=False)
             profiles.append(_table(method, curve, reached.c_ece, reached.cllr_l_phi))
-        interval = intervals(settings, lambda: trials_by_speaker(coded(data.second), ["d_ece"]))
+        interval = intervals(settings, lambda: trials_by_speaker(code_speakers(data.second), ["d_ece"]))
         rows.append(row("d_ece_f1", oracle["f1"].d_ece, interval=interval.get("d_ece"), counts=number))
         return Measured(rows, {"cece_profile": pd.concat(profiles, ignore_index=True)})
 
@@ -153,7 +158,9 @@ def _classes(data: Trials) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _by_speaker(settings: CeceSettings, data: TrialRuns, method: str) -> BySpeaker:
-    return c_ece_by_speaker(coded(data.first), coded(data.second), calibration=method, between=settings.between)
+    return c_ece_by_speaker(
+        code_speakers(data.first), code_speakers(data.second), calibration=method, between=settings.between
+    )
 
 
 def _table(name: str, curve: EceProfile, disclosed: float, cost: float) -> pd.DataFrame:

@@ -9,7 +9,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from pipeline.families._profiles import perfect_privacy
+from pipeline.families._figures import perfect_privacy
 from pipeline.figures import (
     GREY,
     PALETTE,
@@ -42,12 +42,12 @@ def _plot(subset: str, table: pd.DataFrame, series: list[str]) -> Plot:
     place = {name: index for index, name in enumerate(series)}
     panels = table[PANEL].drop_duplicates().assign(place=lambda t: t["series"].map(place))
     panels = panels.sort_values(["extractor", "backend", "attacker", "place"])
-    several = {name for name in PANEL if table[name].nunique() > 1} | {"series", "attacker"}
+    varying = {name for name in PANEL if table[name].nunique() > 1} | {"series", "attacker"}
     columns = min(len(panels), 3)
     parts: list[tuple[str, pd.DataFrame]] = []
     for panel in panels.to_dict("records"):
         here = table[(table[PANEL] == pd.Series({name: panel[name] for name in PANEL})).all(axis=1)]
-        title = " · ".join(str(panel[name]) for name in PANEL if name in several and panel[name])
+        title = " · ".join(str(panel[name]) for name in PANEL if name in varying and panel[name])
         parts.append((title, here))
     finite = table["ece"][np.isfinite(table["ece"])]
     top = min(TOP, 1.05 * max(1.0, float(finite.max()) if len(finite) else 1.0))

@@ -1,4 +1,4 @@
-"""Disclosure of one among N candidates: what each trial utterance says about who of the enrolled speakers speaks."""
+"""Disclosure of one among N candidates: what each trial utterance says template who of the enrolled speakers speaks."""
 
 from __future__ import annotations
 
@@ -7,14 +7,12 @@ from dataclasses import replace
 
 from pipeline import contracts
 from pipeline.contracts import FigureTable, Measured, Metric, Trials
-from pipeline.families._rows import field_of, row
-from pipeline.families._trials import counts
-from pipeline.families.lid import alarms, attributes, bits, ranks
-from pipeline.families.lid.matrix import NoMatrix, search
-from pipeline.families.lid.rows import About
-from pipeline.families.lid.settings import LidSettings
-from pipeline.families.lid.slopes import Slopes
-from pipeline.metrics import AttributePart, Lid, LidChance, RankLlr, Stranger, TprEvidence
+from pipeline.families._common import count_trials, field_of, row
+from pipeline.families.lid.rows import RowTemplate, alarm_rows, attribute_rows, disclosure_rows, rank_rows
+from pipeline.families.lid.search import LidSettings, NoMatrix, Slopes, build_search
+from pipeline.metrics.attribute import AttributePart, Stranger
+from pipeline.metrics.evidence import FirstRank, TprEvidence
+from pipeline.metrics.local_disclosure import Lid, LidChance
 
 VERSION = "lid 2"
 
@@ -27,7 +25,7 @@ METRICS = {
         "alid",
         "ALID",
         "average local information disclosure",
-        "The information about who of the enrolled speakers speaks that an attacker gains from one trial utterance, on "
+        "The information template who of the enrolled speakers speaks that an attacker gains from one trial utterance, on "
         "average over utterances: 0 bit means none, log2 N at most; below 0 the attacker is surer than it should be.",
         SOURCE,
     ),
@@ -140,7 +138,7 @@ METRICS = {
         "mean",
         "ALID_stranger",
         "attribute of a stranger",
-        "The information about an attribute of a speaker whom the attacker has not enrolled, at a slope that was learnt for this "
+        "The information template an attribute of a speaker whom the attacker has not enrolled, at a slope that was learnt for this "
         "question. Rows name the attribute.",
         DEFINED,
         summary=False,
@@ -155,7 +153,7 @@ METRICS = {
         summary=False,
     ),
     "rank_llr": field_of(
-        RankLlr,
+        FirstRank,
         "rank_one",
         "LLR_1",
         "evidence of the first rank",
@@ -188,7 +186,7 @@ METRICS = {
 
 
 class MetricFamily(contracts.MetricFamily):
-    """What each trial utterance discloses about who of N candidates speaks."""
+    """What each trial utterance discloses template who of N candidates speaks."""
 
     Settings = LidSettings
     reads = "trials"
@@ -236,19 +234,19 @@ class MetricFamily(contracts.MetricFamily):
         Raises:
             MetricError: scores that are not finite.
         """
-        rates = alarms.rows(settings, data)
-        whole = replace(data.candidates, attributes=data.attributes) if data.candidates is not None else data
+        rates = alarm_rows(settings, data)
+        trials = replace(data.candidates, attributes=data.attributes) if data.candidates is not None else data
         try:
-            found = search(whole)
+            matrices = build_search(trials)
         except NoMatrix as error:
-            return Measured([row("alid", reason=str(error), counts=counts(whole)), *rates])
-        about = About(found.note, counts(whole))
-        slopes = Slopes(settings, found, data.development)
-        rows, tables = bits.rows(settings, found, slopes, about)
-        for block in found.blocks:
-            rows += attributes.rows(settings, block, whole.attributes, slopes, about)
-            ranked, more = ranks.rows(settings, block, slopes, about)
+            return Measured([row("alid", reason=str(error), counts=count_trials(trials)), *rates])
+        template = RowTemplate(matrices.note, count_trials(trials))
+        slopes = Slopes(settings, matrices, data.development)
+        rows, tables = disclosure_rows(settings, matrices, slopes, template)
+        for block in matrices.blocks:
+            rows += attribute_rows(settings, block, trials.attributes, slopes, template)
+            ranked, more = rank_rows(settings, block, slopes, template)
             rows += ranked
             # A figure is of one number of candidates.
-            tables |= more if len(found.blocks) == 1 else {}
+            tables |= more if len(matrices.blocks) == 1 else {}
         return Measured([*rows, *rates], tables)

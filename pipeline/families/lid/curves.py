@@ -78,8 +78,8 @@ def _populations(subset: str, table: pd.DataFrame, series: list[str]) -> Plot:
         axis.plot(
             part["population"], part["value"], color=colour, linestyle=dash, label=label(name), gid=f"population-{name}"
         )
-        whole = part[np.isfinite(part["low"].to_numpy(dtype=float))]
-        axis.fill_between(whole["population"], whole["low"], whole["high"], color=colour, alpha=0.15, linewidth=0)
+        bounded = part[np.isfinite(part["low"].to_numpy(dtype=float))]
+        axis.fill_between(bounded["population"], bounded["low"], bounded["high"], color=colour, alpha=0.15, linewidth=0)
         last = part.iloc[-1]
         return f"{name} {figure_number(100 * float(last['value']), 1)} % among {int(last['population'])}"
 
@@ -114,7 +114,7 @@ def _lengths(subset: str, table: pd.DataFrame, series: list[str]) -> Plot:
         axes = iter(grid(figure, 3 * len(panels), 3, sharex=True))
         for panel in panels.itertuples(index=False):
             here = table[(table[PANEL] == list(panel)).all(axis=1)]
-            title = [str(each) for each in panel if each]
+            title = [str(name) for name in panel if name]
             for measure, (name, unit, factor) in MEASURES.items():
                 axis, part = next(axes), here[here["measure"] == measure]
                 axis.grid(True)
@@ -122,10 +122,12 @@ def _lengths(subset: str, table: pd.DataFrame, series: list[str]) -> Plot:
                 axis.set_ylabel(name)
                 axis.set_xlabel("utterances that are pooled")
                 axis.axhline(factor * float(part["chance"].iloc[0]), color=INK, linestyle=(0, (1, 1.6)), linewidth=1.1)
-                said = _by_length(axis, part, series, styles, factor, measure)
-                texts.append(f"{' · '.join(title)}, {measure}: " + ", ".join(f"{one} {unit}" for one in said))
-        known = {name: handle for axis in figure.axes for handle, name in zip(*axis.get_legend_handles_labels())}
-        figure.legend(list(known.values()), list(known), loc="outside lower center", ncols=min(len(known), 4) or 1)
+                changes = _by_length(axis, part, series, styles, factor, measure)
+                texts.append(f"{' · '.join(title)}, {measure}: " + ", ".join(f"{change} {unit}" for change in changes))
+        handles = {name: handle for axis in figure.axes for handle, name in zip(*axis.get_legend_handles_labels())}
+        figure.legend(
+            list(handles.values()), list(handles), loc="outside lower center", ncols=min(len(handles), 4) or 1
+        )
 
     svg = draw(WIDTH, 0.6 + 2.7 * len(panels), paint)
     panel = f"{table['speakers'].min()}" if table["speakers"].nunique() == 1 else "the same"
@@ -146,25 +148,30 @@ def _by_length(
     axis: Axes, table: pd.DataFrame, series: list[str], styles: Styles, factor: float, measure: str
 ) -> list[str]:
     """Draw one measure of all systems; its first and last values as texts."""
-    said = []
+    changes = []
     for name in series:
         for condition, part in table[table["series"] == name].groupby("condition", sort=True):
             part = part[np.isfinite(part["value"].to_numpy(dtype=float))].sort_values("length")
             if not len(part):
                 continue
             colour, dash, _ = styles.get(name, (GREY, "-", "o"))
-            known = f"{name} ({condition})"
+            title = f"{name} ({condition})"
             axis.plot(
                 part["length"], factor * part["value"], color=colour, linestyle=dash, marker="o", markersize=3,
-                label=label(known), gid=f"{measure}-{known}",
+                label=label(title), gid=f"{measure}-{title}",
             )  # fmt: skip
-            whole = part[np.isfinite(part["low"].to_numpy(dtype=float))]
+            bounded = part[np.isfinite(part["low"].to_numpy(dtype=float))]
             axis.fill_between(
-                whole["length"], factor * whole["low"], factor * whole["high"], color=colour, alpha=0.15, linewidth=0
+                bounded["length"],
+                factor * bounded["low"],
+                factor * bounded["high"],
+                color=colour,
+                alpha=0.15,
+                linewidth=0,
             )
             first, last = (figure_number(factor * float(part["value"].iloc[k])) for k in (0, -1))
-            said.append(f"{known} {first} to {last}")
-    return said
+            changes.append(f"{title} {first} to {last}")
+    return changes
 
 
 def _panels(
@@ -184,17 +191,17 @@ def _panels(
         for index, (axis, panel) in enumerate(zip(axes, panels.itertuples(index=False))):
             here = table[(table[PANEL] == list(panel)).all(axis=1)]
             axis.grid(True)
-            said = []
+            notes = []
             for name in series:
                 for condition, part in here[here["series"] == name].groupby("condition", sort=True):
-                    said.append(curve(axis, f"{name} ({condition})", part))
+                    notes.append(curve(axis, f"{name} ({condition})", part))
                     drawn.append(part)
             frame(axis, index % columns == 0)
-            title = [str(each) for each in panel if each]
+            title = [str(name) for name in panel if name]
             axis.set_title(heading(title))
-            texts.append(f"{' · '.join(title)}: {', '.join(said)}")
-        known = {name: handle for axis in axes for handle, name in zip(*axis.get_legend_handles_labels())}
-        figure.legend(list(known.values()), list(known), loc="outside lower center", ncols=min(len(known), 4))
+            texts.append(f"{' · '.join(title)}: {', '.join(notes)}")
+        handles = {name: handle for axis in axes for handle, name in zip(*axis.get_legend_handles_labels())}
+        figure.legend(list(handles.values()), list(handles), loc="outside lower center", ncols=min(len(handles), 4))
 
     svg = draw(min(WIDTH, 1.2 + 4.6 * columns), 0.6 + 3.1 * -(-len(panels) // columns), paint)
     return svg, texts, pd.concat(drawn, ignore_index=True).drop(columns="series")

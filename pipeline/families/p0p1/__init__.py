@@ -8,10 +8,10 @@ import numpy as np
 
 from pipeline import contracts
 from pipeline.contracts import FigureTable, Measured, PairRuns, numeric
-from pipeline.families._rows import PAIRS, field_of, matrix_table, row
-from pipeline.families._uncertainty import UncertaintySettings, intervals
-from pipeline.families._words import NOE_2020
-from pipeline.metrics import Linkage, SimilarityMatrix, linkage, linkage_by_speaker, similarity_matrix
+from pipeline.families._common import NOE_2020, PAIRS, UncertaintySettings, field_of, intervals, matrix_table, row
+from pipeline.metrics.vsm import SimilarityMatrix, similarity_matrix
+from pipeline.metrics.vsm_measures import Linkage, linkage
+from pipeline.metrics.vsm_uncertainty import linkage_by_speaker
 
 VERSION = "p0p1 1"
 
@@ -94,7 +94,7 @@ class MetricFamily(contracts.MetricFamily):
             parts[block] = similarity_matrix(
                 scores, codes, names=list(names), similarity=settings.similarity, pairing="all", self_pairs=kept
             )
-        found = linkage(parts["PP"], parts["P0P1"])
+        linked = linkage(parts["PP"], parts["P0P1"])
         counts = {
             "n_expected": data.n_expected,
             "n_used": len(codes),
@@ -106,6 +106,6 @@ class MetricFamily(contracts.MetricFamily):
         interval = intervals(settings, lambda: linkage_by_speaker(data.pp, data.p0p1, codes, **options))
         rows = []
         for name in cls.metrics:
-            value, reason = getattr(found, name), found.reasons.get(name, "")
+            value, reason = getattr(linked, name), linked.reasons.get(name, "")
             rows.append(row(name, value, interval=interval.get(name), reason=reason, condition="PP", counts=counts))
         return Measured(rows, {"similarity_runs": matrix_table(parts, names)})

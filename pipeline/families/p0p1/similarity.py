@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from pipeline.families._matrices import Panel, draw_blocks, matrix_of, means
+from pipeline.families._figures import Panel, draw_blocks, matrix_of, means
 from pipeline.figures import Plot, about
 
 

@@ -11,11 +11,10 @@ from pydantic import model_validator
 
 from pipeline import contracts
 from pipeline.contracts import FigureTable, Measured, RankInputs, Ranks, numeric
-from pipeline.families._rows import field_of, row
-from pipeline.families._uncertainty import UncertaintySettings, bands, intervals
-from pipeline.metrics import (
+from pipeline.families._common import UncertaintySettings, bands, field_of, intervals, row
+from pipeline.metrics._base import MetricError
+from pipeline.metrics.rank_disclosure import (
     Disclosure,
-    MetricError,
     Srd,
     equal_speaker_weights,
     srd,
@@ -162,40 +161,40 @@ class MetricFamily(contracts.MetricFamily):
         if not data.true.size:
             raise MetricError("no input of a speaker with a reference can be used")
         weights = equal_speaker_weights(data.true)
-        found = srd(data.similarity, data.true, ties=settings.ties, weights=weights)
-        number = {"n_expected": data.n_expected, "n_used": found.n_inputs, "n_speakers": found.n_references}
-        given = (data.similarity, data.true, settings.ties, weights)
-        ends = intervals(settings, lambda: srd_by_speaker(*given))
-        null = bands(settings, lambda: srd_by_identity(*given), "null band over references")
-        said = (
-            f"{data.without_evidence} of {found.n_inputs} inputs hold no evidence: all references tie"
+        disclosed = srd(data.similarity, data.true, ties=settings.ties, weights=weights)
+        number = {"n_expected": data.n_expected, "n_used": disclosed.n_inputs, "n_speakers": disclosed.n_references}
+        arguments = (data.similarity, data.true, settings.ties, weights)
+        ends = intervals(settings, lambda: srd_by_speaker(*arguments))
+        null = bands(settings, lambda: srd_by_identity(*arguments), "null band over references")
+        tie_note = (
+            f"{data.without_evidence} of {disclosed.n_inputs} inputs hold no evidence: all references tie"
             if data.without_evidence
             else ""
         )
-        about = partial(row, variant=settings.variant, input_unit=settings.input, counts=number)
+        make_row = partial(row, variant=settings.variant, input_unit=settings.input, counts=number)
         rows = []
         for name in cls.metrics:
-            value, interval, band = getattr(found.empirical, name), ends.get(name), null.get(name)
-            rows.append(about(name, value, estimator="empirical", interval=interval, band=band, note=said))
-        fit = found.beta_binomial
+            value, interval, band = getattr(disclosed.empirical, name), ends.get(name), null.get(name)
+            rows.append(make_row(name, value, estimator="empirical", interval=interval, band=band, note=tie_note))
+        fit = disclosed.beta_binomial
         for name in cls.metrics:
             value = None if fit.disclosure is None else getattr(fit.disclosure, name)
-            why, note = (fit.reason, "") if value is None else ("", said)
-            rows.append(about(name, value, estimator="beta_binomial", label=fit.flag, reason=why, note=note))
-        tables = {"ranks": _histogram(settings, found)}
+            why, note = (fit.reason, "") if value is None else ("", tie_note)
+            rows.append(make_row(name, value, estimator="beta_binomial", label=fit.flag, reason=why, note=note))
+        tables = {"ranks": _histogram(settings, disclosed)}
         if settings.apart == "utterance" and settings.within == "all":
             # The table of speakers has one rank of each: the paper's.
             tables["speaker_ranks"] = _medians(data)
         return Measured(rows, tables)
 
 
-def _histogram(settings: SrdSettings, found: Srd) -> pd.DataFrame:
-    n, gamma = found.n_references, found.beta_binomial.gamma
+def _histogram(settings: SrdSettings, disclosed: Srd) -> pd.DataFrame:
+    n, gamma = disclosed.n_references, disclosed.beta_binomial.gamma
     return pd.DataFrame(
         {
             "unit": ", ".join(filter(None, (settings.input, settings.variant))),
             "rank": np.arange(1, n + 1),
-            "share": found.histogram,
+            "share": disclosed.histogram,
             "fit": np.full(n, np.nan) if gamma is None else gamma,
             "n_references": n,
         }

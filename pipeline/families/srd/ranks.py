@@ -41,10 +41,10 @@ def _plot(subset: str, unit: str, *, table: pd.DataFrame, series: list[str]) -> 
             if index % columns == 0:
                 axis.set_ylabel("share of inputs (%)")
             _bits(axis, int(part["n_references"].iloc[0]), index % columns == columns - 1 or index == len(pairs) - 1)
-        known = {name: handle for axis in axes for handle, name in zip(*axis.get_legend_handles_labels())}
+        handles = {name: handle for axis in axes for handle, name in zip(*axis.get_legend_handles_labels())}
         # In two rows a fit stands below its histogram.
-        columns_of_names = len(known) if len(known) <= 6 else -(-len(known) // 2)
-        figure.legend(list(known.values()), list(known), loc="outside lower center", ncols=columns_of_names)
+        columns_of_names = len(handles) if len(handles) <= 6 else -(-len(handles) // 2)
+        figure.legend(list(handles.values()), list(handles), loc="outside lower center", ncols=columns_of_names)
 
     svg = draw(min(WIDTH, 1.4 + 4.0 * columns), 0.6 + 2.6 * rows, paint)
     texts = [

@@ -10,19 +10,21 @@ import pandas as pd
 
 from pipeline import contracts
 from pipeline.contracts import FigureTable, Measured, Pairs, ProtectedPairs, Row, RowFigure, numeric
-from pipeline.families._rows import PAIRS, field_of, matrix_table, row
-from pipeline.families._uncertainty import UncertaintySettings, intervals
-from pipeline.families._words import NOE_2020, NOE_2022
-from pipeline.metrics import (
-    Normalised,
-    SimilarityMatrix,
-    VsmMetrics,
-    Zoo,
-    similarity_matrix,
-    vsm_by_speaker,
-    vsm_metrics,
+from pipeline.families._common import (
+    NOE_2020,
+    NOE_2022,
+    PAIRS,
+    UncertaintySettings,
+    field_of,
+    intervals,
+    matrix_table,
+    row,
 )
-from pipeline.metrics import zoo as characters
+from pipeline.metrics.gains import Normalised
+from pipeline.metrics.vsm import SimilarityMatrix, similarity_matrix
+from pipeline.metrics.vsm_measures import VsmMetrics, Zoo, vsm_metrics
+from pipeline.metrics.vsm_measures import zoo as characters
+from pipeline.metrics.vsm_uncertainty import vsm_by_speaker
 
 VERSION = "vsm 1"
 ZOO = {"oo": "OO", "op_original": "OP original side", "op_protected": "OP protected side", "pp": "PP"}
@@ -146,14 +148,14 @@ class MetricFamily(contracts.MetricFamily):
             "similarity",
             ("block", "row_speaker", "column_speaker", "similarity"),
             "Voice similarity matrices",
-            "pipeline.families.vsm.similarity:plots",
+            "pipeline.families.vsm.figures:plot_matrices",
             PAIRS,
         ),
         FigureTable(
             "zoo",
             ("block", "speaker", "x", "y", "doddington", "dunstone_yager"),
             "Zoo: who is easy, who is hard to recognise",
-            "pipeline.families.vsm.zoo:plots",
+            "pipeline.families.vsm.figures:plot_zoo",
             PAIRS,
         ),
         FigureTable(
@@ -166,7 +168,7 @@ class MetricFamily(contracts.MetricFamily):
     row_figures = (
         RowFigure(
             "De-identification and voice distinctiveness: the first for an attacker who knows original speech only",
-            "pipeline.families.vsm.plane:plots",
+            "pipeline.families.vsm.figures:plot_plane",
         ),
     )
     references = (
@@ -198,7 +200,7 @@ class MetricFamily(contracts.MetricFamily):
         parts: dict[str, SimilarityMatrix] = {
             block: similarity_matrix(scores, codes, **options) for block, scores in blocks.items()
         }
-        found = vsm_metrics(parts["oo"], parts["op"], parts["pp"], list(names))
+        measures = vsm_metrics(parts["oo"], parts["op"], parts["pp"], list(names))
         counts = {"n_expected": data.n_expected, "n_used": len(codes), "n_speakers": len(names)}
         pairs = {
             block: {**counts, "n_target": part.n_target, "n_nontarget": part.n_nontarget}
@@ -213,15 +215,15 @@ class MetricFamily(contracts.MetricFamily):
         for block, part in parts.items():
             rows.append(line("d_diag", part.d_diag, block, f"d_diag.{block}"))
             rows.append(line("signed", part.signed, block))
-        why = found.reasons
-        rows.append(line("deid", found.deid, "op", "deid", reason=why.get("deid", "")))
-        rows.append(line("g_vd", found.g_vd, "pp", "g_vd", reason=why.get("g_vd", "")))
-        others = found.normalised_all_pairs
+        why = measures.reasons
+        rows.append(line("deid", measures.deid, "op", "deid", reason=why.get("deid", "")))
+        rows.append(line("g_vd", measures.g_vd, "pp", "g_vd", reason=why.get("g_vd", "")))
+        others = measures.normalised_all_pairs
         for name, block in NORMALISED.items():
-            said = {"variant": ALL_PAIRS, "reason": others.reasons.get(name, "")}
-            rows.append(line(name, getattr(others, name), block, f"normalised_all_pairs.{name}", **said))
+            details = {"variant": ALL_PAIRS, "reason": others.reasons.get(name, "")}
+            rows.append(line(name, getattr(others, name), block, f"normalised_all_pairs.{name}", **details))
         matrices = matrix_table({block.upper(): part for block, part in parts.items()}, names)
-        return Measured(rows, {"similarity": matrices, "zoo": _zoo(found), "speakers": _speakers(found)})
+        return Measured(rows, {"similarity": matrices, "zoo": _zoo(measures), "speakers": _speakers(measures)})
 
     @classmethod
     def measure_protected(cls, settings: VsmSettings, data: ProtectedPairs) -> Measured:
@@ -257,37 +259,37 @@ def _options(settings: VsmSettings, names: np.ndarray) -> dict[str, Any]:
     }
 
 
-def _zoo(found: VsmMetrics) -> pd.DataFrame:
+def _zoo(measures: VsmMetrics) -> pd.DataFrame:
     return pd.concat(
-        [_characters(block, found.speakers, found.zoo[key]) for key, block in ZOO.items()], ignore_index=True
+        [_characters(block, measures.speakers, measures.zoo[key]) for key, block in ZOO.items()], ignore_index=True
     )
 
 
-def _characters(block: str, speakers: Sequence[str] | np.ndarray, found: Zoo) -> pd.DataFrame:
+def _characters(block: str, speakers: Sequence[str] | np.ndarray, zoo: Zoo) -> pd.DataFrame:
     return pd.DataFrame(
         {
             "block": block,
             "speaker": speakers,
-            "x": found.x,
-            "y": found.y,
-            "doddington": found.doddington,
-            "dunstone_yager": found.dunstone_yager,
-            "note": found.note,
+            "x": zoo.x,
+            "y": zoo.y,
+            "doddington": zoo.doddington,
+            "dunstone_yager": zoo.dunstone_yager,
+            "note": zoo.note,
         }
     )
 
 
-def _speakers(found: VsmMetrics) -> pd.DataFrame:
+def _speakers(measures: VsmMetrics) -> pd.DataFrame:
     """D_ECE and max |LLR| are those of OP: what the attacker who enrols original speech learns of the speaker."""
     return pd.DataFrame(
         {
-            "speaker": [line.speaker for line in found.speaker_table],
-            "diagonal_oo": [line.diagonal["oo"] for line in found.speaker_table],
-            "diagonal_op": [line.diagonal["op"] for line in found.speaker_table],
-            "diagonal_pp": [line.diagonal["pp"] for line in found.speaker_table],
-            "deid": [np.nan if line.deid is None else line.deid for line in found.speaker_table],
-            "d_ece": [line.d_ece["op"] for line in found.speaker_table],
-            "max_llr": [line.max_llr["op"] for line in found.speaker_table],
+            "speaker": [line.speaker for line in measures.speaker_table],
+            "diagonal_oo": [line.diagonal["oo"] for line in measures.speaker_table],
+            "diagonal_op": [line.diagonal["op"] for line in measures.speaker_table],
+            "diagonal_pp": [line.diagonal["pp"] for line in measures.speaker_table],
+            "deid": [np.nan if line.deid is None else line.deid for line in measures.speaker_table],
+            "d_ece": [line.d_ece["op"] for line in measures.speaker_table],
+            "max_llr": [line.max_llr["op"] for line in measures.speaker_table],
         }
     )
 

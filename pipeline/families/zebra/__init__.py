@@ -8,11 +8,18 @@ import pandas as pd
 
 from pipeline import contracts
 from pipeline.contracts import FigureTable, Measured, Trials, numeric
-from pipeline.families._rows import field_of, row
-from pipeline.families._trials import coded, counts
-from pipeline.families._uncertainty import UncertaintySettings, bands, intervals
-from pipeline.families._words import TRIALS
-from pipeline.metrics import TrialMetrics, trial_metrics, trials_by_identity, trials_by_speaker
+from pipeline.families._common import (
+    TRIALS,
+    UncertaintySettings,
+    bands,
+    code_speakers,
+    count_trials,
+    field_of,
+    intervals,
+    row,
+)
+from pipeline.metrics.trial_uncertainty import trials_by_identity, trials_by_speaker
+from pipeline.metrics.trials import TrialMetrics, trial_metrics
 
 VERSION = "zebra 1"
 
@@ -79,20 +86,20 @@ class MetricFamily(contracts.MetricFamily):
         Raises:
             MetricError: NaN scores or an empty class.
         """
-        found = trial_metrics(data.scores[data.target], data.scores[~data.target])
-        number = counts(data)
-        interval = intervals(settings, lambda: trials_by_speaker(coded(data), ["d_ece"]))
-        null = bands(settings, lambda: trials_by_identity(coded(data)), "null band over enrolment models")
+        measures = trial_metrics(data.scores[data.target], data.scores[~data.target])
+        number = count_trials(data)
+        interval = intervals(settings, lambda: trials_by_speaker(code_speakers(data), ["d_ece"]))
+        null = bands(settings, lambda: trials_by_identity(code_speakers(data)), "null band over enrolment models")
         rows = [
-            row("d_ece", found.d_ece, interval=interval.get("d_ece"), band=null.get("d_ece"), counts=number),
-            row("l_w", found.l_w, ceiling=found.l_w_ceiling, band=null.get("l_w"), counts=number),
-            row("tag", label=found.tag, counts=number),
+            row("d_ece", measures.d_ece, interval=interval.get("d_ece"), band=null.get("d_ece"), counts=number),
+            row("l_w", measures.l_w, ceiling=measures.l_w_ceiling, band=null.get("l_w"), counts=number),
+            row("tag", label=measures.tag, counts=number),
         ]
         profile = pd.DataFrame(
             {
-                "log_odds": found.ece_profile.log_odds,
-                "ece": found.ece_profile.ece,
-                "prior": found.ece_profile.prior_entropy,
+                "log_odds": measures.ece_profile.log_odds,
+                "ece": measures.ece_profile.ece,
+                "prior": measures.ece_profile.prior_entropy,
             }
         )
         return Measured(rows, {"ece_profile": profile})

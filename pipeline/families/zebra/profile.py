@@ -7,7 +7,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from pipeline.families._profiles import perfect_privacy
+from pipeline.families._figures import perfect_privacy
 from pipeline.figures import (
     GREY,
     INK,
@@ -57,8 +57,8 @@ def _plot(subset: str, table: pd.DataFrame, series: list[str]) -> Plot:
             texts.append(
                 f"{title}: " + ", ".join(f"{name} {figure_number(_at_even_odds(part))} bit" for name, part in lines)
             )
-        known = {name: handle for axis in axes for handle, name in zip(*axis.get_legend_handles_labels())}
-        figure.legend(list(known.values()), list(known), loc="outside lower center", ncols=min(len(known), 5))
+        handles = {name: handle for axis in axes for handle, name in zip(*axis.get_legend_handles_labels())}
+        figure.legend(list(handles.values()), list(handles), loc="outside lower center", ncols=min(len(handles), 5))
 
     columns = min(len(panels), 3)
     rows = -(-len(panels) // columns)
@@ -86,11 +86,11 @@ def _lines(table: pd.DataFrame, attacker: str, series: list[str]) -> list[tuple[
         part = part[(part["system"] == first["system"]) & (part["attacker"] == first["attacker"])]
         run = str(first["series"]).partition(" · ")[2]
         lines.append((f"unprotected (OO){f' · {run}' if run else ''}", part.sort_values("log_odds")))
-    rest = table[(table["condition"] != "OO") & (table["attacker"] == attacker)]
-    several = rest.drop_duplicates(["series", "condition"])["series"].duplicated().any()
+    others = table[(table["condition"] != "OO") & (table["attacker"] == attacker)]
+    shared = others.drop_duplicates(["series", "condition"])["series"].duplicated().any()
     for name in series:
-        for condition, part in rest[rest["series"] == name].groupby("condition", sort=True):
-            lines.append((f"{name} ({condition})" if several else name, part.sort_values("log_odds")))
+        for condition, part in others[others["series"] == name].groupby("condition", sort=True):
+            lines.append((f"{name} ({condition})" if shared else name, part.sort_values("log_odds")))
     return lines
 
 

@@ -35,7 +35,7 @@ def formed(rows: Iterable[Row], averages: Mapping[str, Average], data: Prepared)
     for average in averages.values():
         if not has_sets(average, data.trials):
             continue
-        groups = mover.together([speakers(data, name) for name in average.weights])
+        groups = mover.group_by_speakers([speakers(data, name) for name in average.weights])
         parts: dict[tuple[str, ...], dict[str, Row]] = {}
         for row in rows:
             if row["metric"] in average.metrics and row["subset"] in average.weights:

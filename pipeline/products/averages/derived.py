@@ -8,7 +8,7 @@ from typing import Any
 
 from pipeline.datasets.prepare import Prepared
 from pipeline.metrics import Undefined
-from pipeline.metrics.normalised import cllr_min_op_oo, d_ece_op_oo, g_cllr_min, g_d_ece
+from pipeline.metrics.gains import cllr_min_op_oo, d_ece_op_oo, g_cllr_min, g_d_ece
 from pipeline.products.averages import collect
 from pipeline.products.averages.plan import NORMALISED, formed
 from pipeline.report import glossary

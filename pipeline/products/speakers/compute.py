@@ -45,7 +45,7 @@ def speakers(n_attacks: int, work: Work) -> None:
     folder = work.folder()
     pd.DataFrame(rows).to_parquet(folder / SPEAKERS, index=False)
     pd.DataFrame(list(_overlaps(found, names))).to_parquet(folder / OVERLAPS, index=False)
-    records.write(folder, {"reason": reason, "interval_reason": found[0].reason if found else ""})
+    records.write(folder, {"reason": reason, "interval_reason": found[0].certainty.reason if found else ""})
 
 
 def _coded(tables: Sequence[pd.DataFrame]) -> tuple[np.ndarray, list[Trials], np.ndarray]:
@@ -60,20 +60,21 @@ def _coded(tables: Sequence[pd.DataFrame]) -> tuple[np.ndarray, list[Trials], np
 def _rows(number: int, found: EachSpeaker, names: np.ndarray, table: pd.DataFrame) -> Iterator[dict[str, Any]]:
     """The speakers under one attack, the worst first."""
     zoo = metrics.zoo(found.target_llr, found.impostor_llr)
+    values = metrics.flatten(found)
     evidence = dict(_evidence(found, table))
     # Equal values share their rank.
     rank = pd.Series(-found.d_ece).rank(method="min").to_numpy(int)
     listed = metrics.list_length(found.speakers.size)
     for place, k in enumerate(found.order):
-        name, nearest = str(names[found.speakers[k]]), int(found.nearest[k])
-        fields = {field: np.asarray(getattr(found, field))[k].item() for field in NUMBERS}
+        name, nearest = str(names[found.speakers[k]]), int(found.neighbours.nearest[k])
+        fields = {field: np.asarray(values[field])[k].item() for field in NUMBERS}
         yield {
             "attack": number,
             "speaker": name,
             "rank": int(rank[k]),
             "worst": place < listed,
             **fields,
-            "median": found.median,
+            "median": found.certainty.median,
             "nearest": str(names[nearest]) if nearest >= 0 else "",
             "doddington": zoo.doddington[k],
             "dunstone_yager": zoo.dunstone_yager[k],

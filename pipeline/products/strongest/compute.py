@@ -15,7 +15,8 @@ import pandas as pd
 from pipeline import metrics
 from pipeline.engine.task import Artefact, Work
 from pipeline.metrics import Attacks, MetricError, NullBand
-from pipeline.metrics.strongest import MOST_CHOICES, bounds_of, choices, corrected_maximum, maximum, negative, permuted
+from pipeline.metrics.maximum import MOST_CHOICES, choices, corrected_maximum, maximum, negative, permuted
+from pipeline.metrics.trial_uncertainty import metric_bounds
 from pipeline.metrics.uncertainty import no_band, zero_error_limit
 from pipeline.seeds import digest, generator
 from pipeline.tables import records, scores
@@ -212,7 +213,7 @@ class Held:
             without,
             names,
             degrees=self.numbers["n_models"] - 1,
-            bounds=bounds_of(METRICS[metric]),
+            bounds=metric_bounds(METRICS[metric]),
             weights=weights.to_numpy(np.float64),
         )
         return found.only([self.ids.index(one) for one in wanted])
@@ -407,7 +408,7 @@ def _errorless(
     """The interval of an EER of 0 that was chosen among all attacks, or of one attack ``alone``; of a mean the mean of those of its sets."""
     if not all(len(held[name].speakers) for name in weights):
         return None, None
-    most = bounds_of(METRICS["eer"])[1]
+    most = metric_bounds(METRICS["eer"])[1]
     levels = [1 - (1 - LEVEL) / (1 if alone else len(held[name].ids)) for name in weights]
     limits = [min(zero_error_limit(held[name].numbers["n_rated"], one), most) for name, one in zip(weights, levels)]
     return 0.0, float(np.dot(list(weights.values()), limits))

@@ -12,8 +12,8 @@ import pandas as pd
 from pipeline.contracts import Backend, ComponentSettings, Vectors
 from pipeline.engine.task import Work
 from pipeline.errors import DataError
-from pipeline.metrics.cllr import cllr_min
 from pipeline.metrics.detection import eer
+from pipeline.metrics.information import cllr_min
 from pipeline.protocol.held_out import HeldOutPairs, hold_out_speakers, pair_held_out
 from pipeline.stages.backends import compute
 from pipeline.tables import records

@@ -1,0 +1,126 @@
+"""The verbs ``report`` and ``compare``: of finished runs, and of a run beside the published numbers of its recipe."""
+
+from __future__ import annotations
+
+import difflib
+import errno
+import functools
+import logging
+import shlex
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from pipeline import evaluation
+from pipeline.cli.command_line import read_command_line
+from pipeline.cli.compose import Action, evaluate_each
+from pipeline.errors import FULL, ConfigError
+from pipeline.evaluation import Result
+from pipeline.report.scorecard import settings as scorecards
+from pipeline.report.scorecard.settings import Changes
+from pipeline.stages.settings import Evaluation
+
+log = logging.getLogger(__name__)
+
+
+def main(verb: str, arguments: Sequence[str]) -> int:
+    """Carry out ``report`` or ``compare``; the exit status."""
+    line = read_command_line(arguments, verb, takes_runs=True)
+    recipe = ""
+    if verb == "compare":
+        # Its data and options are not asked for.
+        recipe = next(reversed([name for each in line.overrides if each.key == "recipe" for name in each.options]), "")
+        line = replace(line, overrides=tuple(each for each in line.overrides if each.key != "recipe"))
+    runs = [evaluation.read(folder) for folder in line.runs]
+    action: Action = (
+        functools.partial(scorecard, runs, recipe)
+        if recipe
+        else functools.partial(report if verb == "report" else compare, runs)
+    )
+    return evaluate_each(line, action)
+
+
+def report(runs: Sequence[Result], asked: Evaluation, values: dict[str, Any]) -> int:
+    """One report of one or more finished runs, beside the first of them."""
+    from pipeline.report import figure_cache, render
+
+    if not runs:
+        raise ConfigError("report needs run folders", remedy="voice-privacy report exp/runs/RUN [RUN ...]")
+    page = runs[0].folder / ("report.html" if len(runs) == 1 else "report-merged.html")
+    try:
+        print(render.render([one.folder for one in runs], page, figure_cache.open_cache_beside(runs[0].folder)).resolve())
+    except OSError as error:
+        if error.errno not in (*FULL, errno.EACCES) or len(runs) > 1 or not page.is_file():
+            raise
+        log.warning("%s cannot be written anew (%s): it is as the run wrote it", page, error.strerror)
+        print(page.resolve())
+    return 0
+
+
+def compare(runs: Sequence[Result], asked: Evaluation, values: dict[str, Any]) -> int:
+    """Which settings of two runs differ, then the differences between their systems, then rows that changed."""
+    from pipeline.evaluation.compare_runs import compared
+    from pipeline.report import comparison
+
+    if len(runs) != 2:
+        raise ConfigError(
+            "compare needs two run folders, or a recipe with a scorecard",
+            remedy="voice-privacy compare exp/runs/RUN exp/runs/RUN, or "
+            f"voice-privacy compare recipe=NAME [exp/runs/RUN] with one of {', '.join(scorecards.names())}",
+        )
+    first, second = runs[0].folder, runs[1].folder
+    same = comparison.one_run(first, second)
+    if same:
+        print(same)
+        return 0
+    for one, other in (runs, runs[::-1]):
+        for said in one.limits:
+            if said not in other.limits:
+                log.warning("%s alone: %s", one.folder.name, said)
+    print(comparison.to_text(first, second, compared(*runs)))
+    return 0
+
+
+def scorecard(runs: Sequence[Result], recipe: str, asked: Evaluation, values: dict[str, Any]) -> int:
+    """The published cells of a recipe beside those of a run; without a run, recomputed from one another.
+
+    Raises:
+        ConfigError: the recipe has no scorecard, there are several runs, or several rows stand for one cell.
+    """
+    from pipeline.report.scorecard import card, labels, output
+    from pipeline.report.scorecard import runs as of_runs
+    from pipeline.tables import results, run_files
+
+    if len(runs) > 1:
+        raise ConfigError(
+            "a scorecard is of one run",
+            where=", ".join(str(one.folder) for one in runs),
+            remedy=f"voice-privacy compare recipe={recipe} {shlex.quote(str(runs[0].folder))}",
+        )
+    another = bool(runs) and of_runs.is_of_another(runs[0].folder, recipe)
+    recorded = of_runs.recorded(runs[0].folder) if runs else Changes()
+    if another and recipe in scorecards.names():
+        # The tables that it was held against are not those of this recipe; what its labels stand for is.
+        recorded = recorded.model_copy(update={"tables": [], "ours": {}, "tolerances": {}})
+    settings = scorecards.read(recipe, recorded, asked.scorecard)
+    if settings is None:
+        near = difflib.get_close_matches(recipe, scorecards.names(), n=1)
+        raise ConfigError(
+            f"there is no scorecard of a recipe '{recipe}'",
+            where=f"recipe={recipe}",
+            remedy=(f"did you mean recipe={near[0]}? " if near else "")
+            + f"known: {', '.join(scorecards.names())}; a published table of your own: scorecard.tables=[FILE.csv]",
+        )
+    labels.refuse_unknown(asked.scorecard, settings, card.cells(settings.tables))
+    if not runs:
+        print(output.to_text(card.of(settings, None), run=False))
+        return 0
+    folder = runs[0].folder
+    made = of_runs.of_run(folder, settings)
+    card.refuse(made, folder)
+    for said in labels.unmatched(asked.scorecard, results.records(runs[0].rows)):
+        log.warning("%s", said)
+    print(output.to_text(made, run_files.read_limits(folder)))
+    for path in output.write(folder, made, run_files.read_limits(folder), recipe if another else ""):
+        print(path)
+    return 0

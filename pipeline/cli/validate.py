@@ -1,0 +1,181 @@
+"""The verb ``validate``: the configuration, and submissions as text, HTML and CSV."""
+
+from __future__ import annotations
+
+import argparse
+import functools
+import shlex
+import textwrap
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pipeline import evaluation
+from pipeline.cli.command_line import read_command_line
+from pipeline.cli.compose import evaluate_each
+from pipeline.errors import ConfigError, DataError, os_error
+from pipeline.files import write_atomically
+from pipeline.stages.settings import Evaluation
+from pipeline.submission import Check, Report
+
+MOST = 5
+"""So many findings of a check stand on the screen."""
+
+_HEADS = {"ok": "ok", "warning": "warning", "wrong": "wrong", "unknown": "unknown"}
+
+
+@dataclass(frozen=True)
+class Options:
+    """What ``validate`` takes beside overrides.
+
+    Attributes:
+        html: where the page is written.
+        csv: where the table is written.
+        training: whether anonymised training speech is looked at too.
+    """
+
+    html: Path | None = None
+    csv: Path | None = None
+    training: bool = False
+
+    @property
+    def asks(self) -> bool:
+        """Whether audio has to be looked at."""
+        return self.html is not None or self.csv is not None or self.training
+
+
+def main(verb: str, arguments: Sequence[str]) -> int:
+    """Carry out ``validate``; the exit status."""
+    flags: list[tuple[str, dict[str, Any]]] = [
+        ("--html", {"type": _file}),
+        ("--csv", {"type": _file}),
+        ("--training", {"action": "store_true"}),
+    ]
+    line = read_command_line(arguments, verb, flags)
+    options = Options(line.options.html, line.options.csv, line.options.training)
+    if options.html is not None and options.html in (options.csv, options.html.with_suffix(".findings.csv")):
+        raise ConfigError(
+            f"validate: the page and the table would be one file, {options.html}", remedy="--html check.html"
+        )
+    if (options.html or options.csv) and line.sweeps:
+        raise ConfigError(
+            "validate: the jobs of a sweep would write over each other's files",
+            remedy="leave out -m: several systems are checked together with system=[A,B]",
+        )
+    return evaluate_each(line, functools.partial(validate, options), without_models=True)
+
+
+def validate(options: Options, asked: Evaluation, values: dict[str, Any]) -> int:
+    """The configuration has been checked when this is reached; submissions are, where they and the data set are there.
+
+    Raises:
+        ConfigError: a check of audio was asked for, and there is none to be had; or a scorecard's table cannot be read.
+    """
+    from pipeline.report.scorecard import runs as of_runs
+
+    of_runs.ready(asked.recipe, asked.scorecard)
+    if asked.dataset.is_given:
+        print(f"valid: dataset {asked.dataset.name}, metrics {', '.join(asked.metrics)}")
+        return 0
+    print(
+        f"valid: dataset {asked.dataset.name}, systems {', '.join(asked.systems)}, "
+        f"extractors {', '.join(asked.extractors)}, attackers {', '.join(asked.attackers)}"
+    )
+    for line in (*asked.models.passed_over, *list_needed(asked)):
+        print(line)
+    evaluation.check_training(asked)
+    found = evaluation.submission(asked, options.training)
+    if isinstance(found, str):
+        if options.asks:
+            raise ConfigError(
+                f"no audio can be checked: {found}",
+                remedy="voice-privacy validate dataset=kaldi dataset.root=DIR '+system.mine={name: external, root: WAVS}'",
+            )
+        print(f"audio was not looked at: {found}")
+        return 0
+    name = asked.dataset.label or Path(asked.dataset.root).expanduser().resolve().name
+    labels = [label for label, one in asked.systems.items() if one.component.copies(one.settings) is not None]
+    for line in write(found, options, f"Submission {', '.join(labels)} to {name}"):
+        print(line)
+    for line in lines(found, where_all_are(options)):
+        print(line)
+    return DataError.status if found.is_wrong else 0
+
+
+def list_needed(asked: Evaluation) -> list[str]:
+    """What of models and vectors is not there: nothing that the data lack."""
+    return [f"a run would also need: what {fault.where} asks for; {fault.what}" for fault in asked.models.lacking]
+
+
+def _file(text: str) -> Path:
+    if not text or "=" in text.split("/")[0]:
+        raise argparse.ArgumentTypeError(f"'{text}' is no name of a file")
+    # A sweep or a run may change the folder of the process.
+    return Path(text).expanduser().absolute()
+
+
+def write(report: Report, options: Options, title: str) -> list[str]:
+    """Write what was asked for; a line for each file. With a page, the table lies beside it."""
+    from pipeline.submission.page import html
+    from pipeline.tables import csv
+
+    texts: dict[Path, str] = {}
+    if options.html is not None:
+        texts[options.html] = html(report, title)
+    table = options.csv or (options.html.with_suffix(".findings.csv") if options.html is not None else None)
+    if table is not None:
+        texts[table] = csv.text(report.table(), "%g")
+    for path, text in texts.items():
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            write_atomically(path, text.encode("utf-8", "backslashreplace"))
+        except OSError as error:
+            raise os_error(error, f"{path.name} cannot be written", path) from error
+    return [f"written: {path}" for path in texts]
+
+
+def lines(report: Report, all_in: str) -> Iterator[str]:
+    """The checks as text, a line each, with what was found below; then what was looked at, and the verdict."""
+    width = max(len(check.title) for check in report.checks)
+    for check in report.checks:
+        yield f"{_HEADS[check.verdict]:8} {check.title:{width}}  {check.count if check.found else ''}".rstrip()
+        yield from _below(check, all_in)
+    yield ""
+    for said in report.measured:
+        yield f"measured: {said}"
+    yield report.verdict
+
+
+def _below(check: Check, all_in: str) -> Iterator[str]:
+    if check.said:
+        yield from _wrapped("", check.said)
+    for one in check.found[:MOST]:
+        of = f"{one.set}: " if one.set and one.set != one.id else ""
+        yield from _wrapped("- ", f"{of}{one.id}{f'  {one.what}' if one.what else ''}")
+    if len(check.found) > MOST:
+        yield from _wrapped("", f"and {len(check.found) - MOST} more: {all_in}")
+    if check.verdict in ("wrong", "warning"):
+        yield from _wrapped("means: ", check.words.means)
+        # It may hold commands, which are copied: their lines are not broken.
+        yield f"{'':9}to do: {check.remedy}"
+
+
+def _wrapped(head: str, text: str) -> list[str]:
+    return textwrap.wrap(
+        text,
+        width=120,
+        initial_indent=f"{'':9}{head}",
+        subsequent_indent=" " * (9 + len(head)),
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+
+
+def where_all_are(options: Options) -> str:
+    """Where all findings stand, in words."""
+    if options.html is not None:
+        return f"all are in {shlex.quote(str(options.html))}"
+    if options.csv is not None:
+        return f"all are in {shlex.quote(str(options.csv))}"
+    return "--csv FILE or --html FILE has them all"
