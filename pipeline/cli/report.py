@@ -48,7 +48,9 @@ def report(runs: Sequence[Result], asked: Evaluation, values: dict[str, Any]) ->
         raise ConfigError("report needs run folders", remedy="voice-privacy report exp/runs/RUN [RUN ...]")
     page = runs[0].folder / ("report.html" if len(runs) == 1 else "report-merged.html")
     try:
-        print(render.render([one.folder for one in runs], page, figure_cache.open_cache_beside(runs[0].folder)).resolve())
+        print(
+            render.render([one.folder for one in runs], page, figure_cache.open_cache_beside(runs[0].folder)).resolve()
+        )
     except OSError as error:
         if error.errno not in (*FULL, errno.EACCES) or len(runs) > 1 or not page.is_file():
             raise
