@@ -41,7 +41,7 @@ def training(root: Path, suffix: str, speakers: int = 4) -> Path:
     folder.mkdir()
     lines: dict[str, list[str]] = {"wav.scp": [], "utt2spk": [], "spk2gender": []}
     for index in range(20, 20 + speakers):
-        speaker = toy.synthetic.speaker(toy.SEED, index)
+        speaker = toy.synthetic.make_speaker(toy.SEED, index)
         for number in range(2):
             name, _, path = toy.wav(root / "corpora", index, number, 1.2)
             lines["wav.scp"].append(f"{name} {path}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import sys
 from pathlib import Path
@@ -38,12 +39,19 @@ def pytest_collection_modifyitems() -> None:
     _tame_lazy_modules()
 
 
+ROOT = Path(__file__).resolve().parent.parent
 SHARE_THE_DEMO = ("e2e/test_demo.py", "e2e/test_readme.py", "e2e/test_report.py")
+
+
+@functools.cache
+def shares_fixtures(path: str) -> bool:
+    """Whether the tests of a file look at one evaluation, which would else be made by both workers."""
+    return 'scope="module"' in (ROOT / path).read_text(encoding="utf-8")
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> object:
-    """Tests that share the demo, and tests of one file, stay with one worker; those that run whole evaluations are shared out.
+    """Tests that share the demo, and tests of one file, stay with one worker; those that run whole evaluations of their own are shared out.
 
     By name, because the groups of pytest-xdist 3.8 are lost on pytest 9.2, and both workers then make the demo.
     """
@@ -54,7 +62,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> object:
             path = nodeid.split("::")[0]
             if path.endswith(SHARE_THE_DEMO):
                 return "demo"
-            return nodeid if "/e2e/" in path else path
+            return path if "/e2e/" not in path or shares_fixtures(path) else nodeid
 
     return Scheduling(config, log)
 
@@ -62,9 +70,6 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> object:
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup() -> None:
     _tame_lazy_modules()
-
-
-ROOT = Path(__file__).resolve().parent.parent
 
 
 @pytest.fixture(scope="session")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -92,12 +93,32 @@ class Ended(tuple[int, str, str]):
         return {fault.kind for fault in self.error.faults}
 
 
+def carry_out(*words: str) -> int:
+    """Do what a command line says, in this process, whose threads are afterwards as many as before; the exit status."""
+    torch = sys.modules.get("torch")
+    threads = torch.get_num_threads() if torch is not None else 0
+    try:
+        return cli.run(words)
+    finally:
+        if torch is not None:
+            torch.set_num_threads(threads)
+
+
+def finish(home: Path, *words: str) -> Ended:
+    """The only run in a folder, which several tests look at; of its output there is the last line."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(home)
+        assert carry_out(*words) == 0
+    (run,) = (home / "exp" / "runs").iterdir()
+    return Ended((0, f"{run / 'report.html'}\n", ""))
+
+
 Command = Callable[..., Ended]
 """Takes the words of a command line, and the exit ``status`` that it must have (any, if it is left out)."""
 
 
 def runner(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, *before: str) -> Command:
-    """Command lines in this process, of which all begin with the same words. Whatever goes wrong is explained."""
+    """Command lines in this process, which all have the same words behind their verb. Whatever goes wrong is explained."""
     explained: list[PipelineError] = []
     paragraph = PipelineError.paragraph
 
@@ -110,7 +131,8 @@ def runner(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, *
     def call(*words: str, status: int | None = None) -> Ended:
         capfd.readouterr()
         explained.clear()
-        code = cli.run([*before, *words])
+        verb = words[: bool(words) and words[0].isalpha()]
+        code = carry_out(*verb, *before, *words[len(verb) :])
         ended = Ended((code, *capfd.readouterr()))
         ended.error = explained[-1] if explained else None
         assert "Traceback" not in ended.err and "bug of the pipeline" not in ended.err, ended.err

@@ -198,9 +198,7 @@ MENTIONS: dict[tuple[Kind, str], dict[str, str]] = {
     },
     ("executors", "processes"): {"pipeline/cli/status_text.py": f"{WORD}: a key of what --json prints"},
     ("executors", "slurm"): {
-        "pipeline/cli/compose.py": f"{WORD}: the extra that brings what speaks to a cluster",
-        "pipeline/evaluation/doctor/__init__.py": f"{WORD}: what of this machine is looked at",
-        "pipeline/evaluation/doctor/cluster.py": "whether jobs could be sent from here",
+        "pipeline/cli/doctor.py": "whether jobs could be sent from here",
     },
 }
 """Files that mention a component by name and are neither its own nor its options, with the reason."""

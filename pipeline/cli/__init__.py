@@ -24,9 +24,10 @@ VERBS = {
     "report": "report RUN...: one report of one or more finished runs",
     "compare": "compare RUN RUN: settings that differ, then differences; compare recipe=NAME [RUN]: its scorecard",
     "export": "export RUN... --format latex|markdown|csv|bibtex: the leaderboard, tables, scorecard (see export --help)",
-    "doctor": "whether this machine will do: versions, devices, disks, models, data, Slurm; each finding with its remedy",
+    "doctor": "whether this machine will do: versions, devices, disks, models, Slurm; each finding with its remedy",
     "fetch-models": "get the weights of the chosen extractors (the only verb that downloads)",
     "check-plugin": "check-plugin NAME: whether a component keeps its contract (see check-plugin --help)",
+    "help": "help [TOPIC]: what there is to choose and to set: help, help system, help extractor.campplus",
     "store": "store ls|du|why|verify|gc: look after stored results (see store --help)",
     "from-scores": "metrics of score files alone: trials, vsm, srd, normalised, cece, paired (see from-scores --help)",
 }
@@ -51,6 +52,7 @@ exit status: 0 done, 1 our bug, 2 usage or configuration, 3 data, 4 model missin
 MODULES = {
     "run": "evaluate", "prepare": "evaluate", "train": "evaluate", "fetch-models": "evaluate", "part": "evaluate",
     "plan": "plan", "validate": "validate", "doctor": "doctor", "report": "report", "compare": "report",
+    "help": "help",
 }  # fmt: skip
 """The module of this room that carries out a verb which reads overrides."""
 OPTIONS_OF_THEIR_OWN = {

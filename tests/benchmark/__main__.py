@@ -51,7 +51,6 @@ BENCHMARKS: dict[str, Callable[[], list[Row]]] = {
 LONG: dict[str, Callable[[], list[Row]]] = {
     "coverage": simulation.coverage,
     "null_band": simulation.null_band,
-    "training_default": training.default,
     "chaos": chaos.chaos,
     "planning_100k": planning.planning_100k,
 }

@@ -25,6 +25,12 @@ def embeddings(threads: int = THREADS, runs: int = 5, clock: Any = time.perf_cou
     ]
 
 
+def shuffle(waves: list[np.ndarray]) -> list[list[np.ndarray]]:
+    """Batches of files in a random order."""
+    order = np.random.default_rng(0).permutation(len(waves))
+    return [[waves[item] for item in order[first : first + BATCH]] for first in range(0, len(waves), BATCH)]
+
+
 def _compare(name: str, channels: list[int], least: float, threads: int, runs: int, clock: Any) -> list[Row]:
     import torch
     from speechbrain.lobes.features import Fbank
@@ -38,7 +44,6 @@ def _compare(name: str, channels: list[int], least: float, threads: int, runs: i
         torch.manual_seed(0)
         model = ECAPA_TDNN(80, channels=channels, lin_neurons=192).eval()
     front_end, normalise = Fbank(n_mels=80), InputNormalization(norm_type="sentence", std_norm=False)
-    shuffled = np.random.default_rng(0).permutation(len(waves))
 
     def theirs(groups: list[list[np.ndarray]]) -> list[np.ndarray]:
         found = []
@@ -54,9 +59,7 @@ def _compare(name: str, channels: list[int], least: float, threads: int, runs: i
         return theirs([[wave] for wave in waves])
 
     def padded() -> list[np.ndarray]:
-        return theirs(
-            [[waves[item] for item in shuffled[first : first + BATCH]] for first in range(0, len(waves), BATCH)]
-        )
+        return theirs(shuffle(waves))
 
     def extractor(precision: Literal["float32", "bfloat16"]) -> Extractor:
         with tempfile.TemporaryDirectory() as folder:
@@ -80,15 +83,8 @@ def _compare(name: str, channels: list[int], least: float, threads: int, runs: i
     return [
         row(name, heard / ours, "xRT", f"{what} single files", ratio=alone / ours, at_least=least),
         row(f"{name}_batch8", heard / ours, "xRT", f"{what} random batches of {BATCH}", ratio=eight / ours, at_least=3),
-        row(
-            f"{name}_bf16",
-            heard / ours_half,
-            "xRT",
-            f"{what} single files in float32",
-            ratio=alone / ours_half,
-            at_least=1.5,
-        ),
-    ]
+        row(f"{name}_bf16", heard / ours_half, "xRT", f"{what} single files in float32", ratio=alone / ours_half, at_least=1.5),
+    ]  # fmt: skip
 
 
 def campplus(runs: int = 5, clock: Any = time.process_time) -> list[Row]:
@@ -106,7 +102,6 @@ def campplus(runs: int = 5, clock: Any = time.process_time) -> list[Row]:
         raise Skipped(str(missing)) from missing
     waves = files(16, 60.0, 16_000)
     exact, plain = Extractor(settings, folder, "cpu", 1), Extractor.pretrained(settings, folder)
-    shuffled = np.random.default_rng(0).permutation(len(waves))
 
     def through(groups: list[list[np.ndarray]]) -> list[np.ndarray]:
         found: list[np.ndarray] = []
@@ -120,9 +115,7 @@ def campplus(runs: int = 5, clock: Any = time.process_time) -> list[Row]:
         return through([[wave] for wave in waves])
 
     def eight() -> list[np.ndarray]:
-        return through(
-            [[waves[item] for item in shuffled[first : first + BATCH]] for first in range(0, len(waves), BATCH)]
-        )
+        return through(shuffle(waves))
 
     before = torch.get_num_threads()
     torch.set_num_threads(1)
@@ -137,20 +130,7 @@ def campplus(runs: int = 5, clock: Any = time.process_time) -> list[Row]:
     what = f"{len(waves)} files, {heard:.0f} s, processor time of 1 thread"
     return [
         row("campplus", heard / ours, "xRT", what, at_least=45),
-        row(
-            "campplus_single",
-            heard / alone,
-            "xRT",
-            f"{what}; ratio to the plain network",
-            ratio=alone / ours,
-            at_least=1,
-        ),
-        row(
-            "campplus_batch8",
-            heard / padded,
-            "xRT",
-            f"{what}; ratio to its padded batches of {BATCH}",
-            ratio=padded / ours,
-            at_least=2.5,
-        ),
-    ]
+        row("campplus_single", heard / alone, "xRT", f"{what}; ratio to the plain network", ratio=alone / ours, at_least=1),
+        row("campplus_batch8", heard / padded, "xRT", f"{what}; ratio to its padded batches of {BATCH}", ratio=padded / ours,
+            at_least=2.5),
+    ]  # fmt: skip

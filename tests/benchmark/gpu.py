@@ -61,6 +61,11 @@ def figure(name: str, value: float, unit: str, note: str, at_least: float | None
     return Figure(name, float(f"{value:.4g}"), unit, "" if at_least is None else f">= {at_least:g}", met, note)
 
 
+def agreement(name: str, worst: float, what: str, at_least: float) -> Figure:
+    """How many digits two results share."""
+    return figure(f"{name}_agreement", -np.log10(max(worst, 1e-12)), "digits", f"{what} {worst:.1e}", at_least)
+
+
 class Bench:
     """The device, the audio and the clock."""
 
@@ -110,9 +115,8 @@ def heard(waves: Sequence[np.ndarray], rate: int = RATE) -> float:
 
 def loader(bench: Bench) -> list[Figure]:
     """Decoding FLAC and resampling to 8 kHz, as the extract stage does it."""
-    return [
-        figure("loader", _loaded(bench), "xRT", f"FLAC decoded and brought to 16 and 8 kHz, {bench.threads} threads")
-    ]
+    what = f"FLAC decoded and brought to 16 and 8 kHz, {bench.threads} threads"
+    return [figure("loader", _loaded(bench), "xRT", what)]
 
 
 def _loaded(bench: Bench) -> float:
@@ -131,10 +135,9 @@ def _loaded(bench: Bench) -> float:
         paths.append(path)
     lengths = [len(wave) for wave in bench.rendered]
     times = max(1, round(bench.size.audio / (sum(lengths) / RATE)))
-    held = [file_digest(path) for path in paths]
-    rows = pd.DataFrame(
-        {"path": paths * times, "sha256": held * times, "samples": lengths * times, "sample_rate": RATE}
-    )
+    digests = [file_digest(path) for path in paths]
+    columns = {"path": paths * times, "sha256": digests * times, "samples": lengths * times}
+    rows = pd.DataFrame({**columns, "sample_rate": RATE})
     cut = compute.chunks(rows, Whole(), bench.device)
 
     def all_of_it() -> float:
@@ -169,33 +172,20 @@ def embeddings(bench: Bench) -> list[Figure]:
     bound = "loader" if loading < speed else "compute"
     channels = bench.size.ecapa[0]
     minutes = 363 * 60 / min(speed, loading)
-    made = [
-        figure(
-            f"ecapa_{channels}",
-            speed,
-            "xRT",
-            f"float32, exact batches; with the loader at {loading:.0f} xRT it is {bound}-bound: "
-            f"363 h in {minutes:.1f} min",
-            363 * 6,
-        ),
+    what = (
+        f"float32, exact batches; with the loader at {loading:.0f} xRT it is {bound}-bound: 363 h in {minutes:.1f} min"
+    )
+    speed_half = audio / bench.seconds(lambda: half.extract(waves))
+    figures = [
+        figure(f"ecapa_{channels}", speed, "xRT", what, 363 * 6),
         figure(f"ecapa_{channels}_batching", speed / alone, "x", f"to one file at a time ({alone:.0f} xRT)", 20),
-        figure(
-            f"ecapa_{channels}_bf16", audio / bench.seconds(lambda: half.extract(waves)), "xRT", "precision=bfloat16"
-        ),
+        figure(f"ecapa_{channels}_bf16", speed_half, "xRT", "precision=bfloat16"),
     ]
     if bench.device != "cpu":
         host = Extractor(EcapaSettings(source=str(folder)), folder, "cpu", bench.threads)
         worst = max(map(_apart, exact.extract(bench.rendered), host.extract(bench.rendered)))
-        made.append(
-            figure(
-                "ecapa_agreement",
-                -np.log10(max(worst, 1e-12)),
-                "digits",
-                f"largest cosine distance to the CPU {worst:.1e}",
-                4,
-            )
-        )
-    return made
+        figures.append(agreement("ecapa", worst, "largest cosine distance to the CPU", 4))
+    return figures
 
 
 def campplus(bench: Bench) -> list[Figure]:
@@ -214,16 +204,15 @@ def campplus(bench: Bench) -> list[Figure]:
     speed = heard(waves) / bench.seconds(lambda: there.extract(waves))
     some = waves[: 4 * len(bench.rendered)]
     alone = heard(some) / bench.seconds(lambda: [there.extract([wave]) for wave in some])
-    made = [
+    figures = [
         figure("campplus", speed, "xRT", f"float32, exact batches: 363 h in {363 * 60 / speed:.1f} min", 363 * 6),
         figure("campplus_batching", speed / alone, "x", f"to one file at a time ({alone:.0f} xRT)"),
     ]
     if bench.device != "cpu":
         here = Extractor(settings, folder, "cpu", bench.threads)
         worst = max(map(_apart, there.extract(bench.rendered), here.extract(bench.rendered)))
-        said = f"largest cosine distance to the CPU {worst:.1e}"
-        made.append(figure("campplus_agreement", -np.log10(max(worst, 1e-12)), "digits", said, 6))
-    return made
+        figures.append(agreement("campplus", worst, "largest cosine distance to the CPU", 6))
+    return figures
 
 
 def _apart(a: Any, b: Any) -> float:
@@ -238,25 +227,20 @@ def pyin(bench: Bench) -> list[Figure]:
     waves = bench.waves(8000)
     audio = heard(waves, 8000)
     there = Extractor(F0Settings(), None, bench.device, bench.threads)
-    made = [
-        figure("pyin", audio / bench.seconds(lambda: there.extract(waves)), "xRT", f"{audio:.0f} s at once", 20_000)
-    ]
+    speed = audio / bench.seconds(lambda: there.extract(waves))
+    figures = [figure("pyin", speed, "xRT", f"{audio:.0f} s at once", 20_000)]
     if bench.device != "cpu":
         from pipeline.extractors.f0.pyin_torch import Batched
 
         graphs = Batched(there.tracker, bench.device, graphs=True)
-        made.append(
-            figure(
-                "pyin_graphs", audio / bench.seconds(lambda: graphs.track(waves)), "xRT", "the same with CUDA graphs"
-            )
-        )
+        speed = audio / bench.seconds(lambda: graphs.track(waves))
+        figures.append(figure("pyin_graphs", speed, "xRT", "the same with CUDA graphs"))
         here = Extractor(F0Settings(), None, "cpu", bench.threads)
         some = waves[: len(bench.rendered)]
         same, counted = _shared(there.extract(some), here.extract(some))
-        made.append(
-            figure("pyin_agreement", 100 * same, "%", f"of {counted:.0f} voiced frames in the bin of the CPU", 99.9)
-        )
-    return made
+        what = f"of {counted:.0f} voiced frames in the bin of the CPU"
+        figures.append(figure("pyin_agreement", 100 * same, "%", what, 99.9))
+    return figures
 
 
 def phones(bench: Bench) -> list[Figure]:
@@ -274,12 +258,12 @@ def phones(bench: Bench) -> list[Figure]:
     waves = bench.waves()
     audio = heard(waves)
     there = Extractor(PhonesSettings(source=str(folder)), folder, bench.device, bench.threads)
-    made = [figure("phones", audio / bench.seconds(lambda: there.extract(waves)), "xRT", f"{audio:.0f} s at once")]
+    figures = [figure("phones", audio / bench.seconds(lambda: there.extract(waves)), "xRT", f"{audio:.0f} s at once")]
     if bench.device != "cpu":
         here = Extractor(PhonesSettings(source=str(folder)), folder, "cpu", bench.threads)
         same, counted = _shared(there.extract(bench.rendered), here.extract(bench.rendered))
-        made.append(figure("phones_agreement", 100 * same, "%", f"of {counted:.0f} codes those of the CPU", 99.9))
-    return made
+        figures.append(figure("phones_agreement", 100 * same, "%", f"of {counted:.0f} codes those of the CPU", 99.9))
+    return figures
 
 
 def _shared(a: Sequence[Any], b: Sequence[Any]) -> tuple[float, float]:
@@ -299,24 +283,15 @@ def mcadams(bench: Bench) -> list[Figure]:
     audio = heard(waves)
     told = [(wave, RATE, Utterance(str(number), "speaker", "set", number)) for number, wave in enumerate(waves)]
     there = Anonymiser(settings, device=bench.device)
-    made = [
-        figure("mcadams", audio / bench.seconds(lambda: there.several(told)), "xRT", f"{audio:.0f} s at once", 5000)
-    ]
+    speed = audio / bench.seconds(lambda: there.several(told))
+    figures = [figure("mcadams", speed, "xRT", f"{audio:.0f} s at once", 5000)]
     if bench.device != "cpu":
         here = Anonymiser(settings)
         some = told[: len(bench.rendered)]
         pairs = zip(there.several(some), (here.anonymise(*one) for one in some))
         worst = max(float(np.abs(a.wave - b.wave).max()) for a, b in pairs)
-        made.append(
-            figure(
-                "mcadams_agreement",
-                -np.log10(max(worst, 1e-12)),
-                "digits",
-                f"largest difference to the CPU {worst:.1e}",
-                4,
-            )
-        )
-    return made
+        figures.append(agreement("mcadams", worst, "largest difference to the CPU", 4))
+    return figures
 
 
 SECTIONS: tuple[Callable[[Bench], list[Figure]], ...] = (loader, embeddings, campplus, pyin, phones, mcadams)
@@ -351,11 +326,10 @@ def main(arguments: Sequence[str]) -> int:
                 print(f"{section.__name__} FAILED: {type(error).__name__}: {error}", flush=True)
                 continue
             figures += found
-            for one in found:
-                judged = (
-                    f" (aim {one.aim}: {'met' if one.met else 'MISSED'})" if one.aim and not chosen.rehearse else ""
-                )
-                print(f"{one.name}: {one.value:g} {one.unit}{judged}; {one.note}", flush=True)
+            for each in found:
+                is_judged = each.aim and not chosen.rehearse
+                verdict = f" (aim {each.aim}: {'met' if each.met else 'MISSED'})" if is_judged else ""
+                print(f"{each.name}: {each.value:g} {each.unit}{verdict}; {each.note}", flush=True)
             print(f"  {section.__name__} took {time.perf_counter() - begin:.0f} s", flush=True)
     if chosen.out:
         chosen.out.write_text(

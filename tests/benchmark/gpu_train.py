@@ -87,15 +87,11 @@ def tuned(chosen: argparse.Namespace, audio: Any) -> tuple[float, float, Any]:
     from pipeline.trainers.finetune.learner import Learner
     from pipeline.trainers.finetune.pieces import View, Views, cut
 
-    asked = FinetuneSettings(
-        layers=chosen.finetune,
-        batch=chosen.batch or 32,
-        micro_batch=chosen.micro,
-        piece_seconds=chosen.crop,
-        precision=chosen.precision,
-        steps=chosen.warm_up + chosen.steps,
-    )
-    settings = Trainer.resolved(asked, "campplus", chosen.speakers, audio.seconds)
+    wanted = FinetuneSettings(
+        layers=chosen.finetune, batch=chosen.batch or 32, micro_batch=chosen.micro, piece_seconds=chosen.crop,
+        precision=chosen.precision, steps=chosen.warm_up + chosen.steps,
+    )  # fmt: skip
+    settings = Trainer.resolved(wanted, "campplus", chosen.speakers, audio.seconds)
     print(f"settings: {settings.numeric()}", flush=True)
     pieces = cut(audio, range(len(audio)), settings.piece_seconds)
     views = Views(pieces, range(len(pieces)), settings.speeds, False, settings.seed)
@@ -179,21 +175,10 @@ def training(chosen: argparse.Namespace, card: str, on_gpu: bool) -> int:
 
     batch = chosen.batch or 256
     settings = EmbeddingSettings(
-        architecture="ecapa",
-        channels=(chosen.channels,) * 4,
-        aggregation=3 * chosen.channels,
-        embedding=192,
-        attention=128,
-        batch=batch,
-        micro_batch=chosen.micro or batch,
-        crop_seconds=chosen.crop,
-        speeds=(1.0,),
-        held_out=0.0,
-        steps=chosen.warm_up + chosen.steps,
-        precision=chosen.precision,
-        compile=chosen.compile,
-        threads=2 if on_gpu else 1,
-    )
+        architecture="ecapa", channels=(chosen.channels,) * 4, aggregation=3 * chosen.channels, embedding=192, attention=128,
+        batch=batch, micro_batch=chosen.micro or batch, crop_seconds=chosen.crop, speeds=(1.0,), held_out=0.0,
+        steps=chosen.warm_up + chosen.steps, precision=chosen.precision, compile=chosen.compile, threads=2 if on_gpu else 1,
+    )  # fmt: skip
     settings = Trainer.resolved(settings, "ecapa", chosen.speakers, 0.0)
     print(f"{card}, {machine()}, {commit()}")
     print(f"settings: {settings.numeric()}", flush=True)

@@ -92,22 +92,10 @@ def _prepared() -> Prepared:
         for place, speaker in enumerate(speakers):
             for one in range(30):
                 role = "enrolment" if one < 5 else "trial"
-                of, name = f"d{number:02d}_{role}", f"{speaker}-{one:02d}"
+                part, name = f"d{number:02d}_{role}", f"{speaker}-{one:02d}"
                 samples = RATE * 2 + int(digest(name)[:4], 16)
-                rows.append(
-                    (
-                        name,
-                        speaker,
-                        "fm"[place % 2],
-                        of,
-                        role,
-                        f"/audio/{name}.wav",
-                        RATE,
-                        samples,
-                        digest(name),
-                        len(rows),
-                    )
-                )
+                path, sex = f"/audio/{name}.wav", "fm"[place % 2]
+                rows.append((name, speaker, sex, part, role, path, RATE, samples, digest(name), len(rows)))
                 (enrolled if one < 5 else tried).append((speaker, name))
         trials_of = [(model, name, model == speaker) for speaker, name in tried for model in speakers]
         one_set = f"d{number:02d}_trial"

@@ -14,16 +14,12 @@ from tests import toy
 from tests.benchmark.harness import Row, apart, row
 
 SIX = (
-    "dataset=kaldi",
-    "dataset.root=corpus",
-    "paths.root=exp",
-    "extractor=[ge2e]",
-    "attacker=[ignorant,lazy_informed]",
+    "dataset=kaldi", "dataset.root=corpus", "paths.root=exp", "extractor=[ge2e]", "attacker=[ignorant,lazy_informed]",
     "system=[original,b2,b2r,b2_vpc2020,b2_vpc2022,b2_vpc2024]",
     "+system.low={name: mcadams, alpha: 0.7}",
     "metric=[asv,zebra,vsm,srd,lid,linkability,cece,p0p1]",
     "+averages.both={subset: 'toy (mean of f and m)', weights: {toy_trials_f: 0.5, toy_trials_m: 0.5}}",
-)
+)  # fmt: skip
 """Six systems that protect, on synthetic speech."""
 
 

@@ -69,16 +69,9 @@ def coverage() -> list[Row]:
                         held[method, name] += low is not None and high is not None and low <= value <= high
             for name in truth:
                 share, other = (100 * held[method, name] / SETS for method in ("jackknife", "percentile"))
-                rows.append(
-                    row(
-                        f"coverage_{name}_{n_enrolled}_{d_prime:g}",
-                        share,
-                        "%",
-                        f"{SETS} sets, {n_enrolled} enrolled, d' {d_prime:g}; percentile covers {other:.1f} %",
-                        at_least=88,
-                        at_most=98.5,
-                    )
-                )
+                what = f"{SETS} sets, {n_enrolled} enrolled, d' {d_prime:g}; percentile covers {other:.1f} %"
+                label = f"coverage_{name}_{n_enrolled}_{d_prime:g}"
+                rows.append(row(label, share, "%", what, at_least=88, at_most=98.5))
     return rows
 
 
@@ -113,17 +106,10 @@ def null_band() -> list[Row]:
                 outside[name] += beyond > 1e-12
         for name in NULL_VALUES:
             share, more = (100 * count[name] / SETS for count in (flagged, outside))
-            rows.append(
-                row(
-                    f"null_band_{name}_{n_enrolled}",
-                    share,
-                    "%",
-                    f"{SETS} harmless systems, {n_enrolled} enrolled, flagged at a nominal 2.5 %; "
-                    f"{more:.1f} % lie outside the band",
-                    at_least=1,
-                    at_most=6,
-                )
+            what = (
+                f"{SETS} harmless systems, {n_enrolled} enrolled, flagged at a nominal 2.5 %; {more:.1f} % lie outside"
             )
+            rows.append(row(f"null_band_{name}_{n_enrolled}", share, "%", f"{what} the band", at_least=1, at_most=6))
     return rows
 
 

@@ -7,7 +7,6 @@ on ids alone: the same call writes the same bytes.
 
 from __future__ import annotations
 
-from tests.challenge.common import Written
-from tests.challenge.writing import EDITIONS, write
+from tests.challenge.editions import EDITIONS, Written, write
 
 __all__ = ["EDITIONS", "Written", "write"]

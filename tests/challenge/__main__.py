@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import time
 from pathlib import Path
 
 from tests.challenge import EDITIONS, write
@@ -17,18 +16,14 @@ def main() -> None:
     parser.add_argument("--scale", type=float, default=1.0, help="below 1: fewer speakers and utterances")
     parser.add_argument("--systems", help="suffixes of anonymised copies without underscore, such as mcadams,B3")
     parser.add_argument("--seconds", type=float, default=1.0, help="of an utterance, give or take 30 %%; 0: no audio")
-    given = parser.parse_args()
-    begun = time.monotonic()
-    systems = None if given.systems is None else [name for name in given.systems.split(",") if name]
-    written = write(given.edition, given.folder, given.lists, given.scale, systems, given.seconds)
-    for name, held in sorted(written.sets.items()):
-        trials = "" if held.trials is None else f", {len(held.trials)} trials"
-        print(
-            f"{name}: {len({row.speaker for row in held.utterances})} speakers, {len(held.utterances)} utterances{trials}"
-        )
-    for note in written.notes:
-        print(f"note: {note}")
-    print(f"{written.root} in {time.monotonic() - begun:.0f} s")
+    options = parser.parse_args()
+    systems = None if options.systems is None else [name for name in options.systems.split(",") if name]
+    written = write(options.edition, options.folder, options.lists, options.scale, systems, options.seconds)
+    for name, part in sorted(written.sets.items()):
+        speakers = {row.speaker for row in part.utterances}
+        trials = "" if part.trials is None else f", {len(part.trials)} trials"
+        print(f"{name}: {len(speakers)} speakers, {len(part.utterances)} utterances{trials}")
+    print(*(f"note: {note}" for note in written.notes), written.root, sep="\n")
 
 
 if __name__ == "__main__":

@@ -1,69 +1,23 @@
-"""What the sets hold: who speaks, what the utterances are called, which trials there are."""
+"""What the sets hold (who speaks, what the utterances are called, which trials there are), and their tables on disk."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
+from pathlib import Path
 
 import numpy as np
 
 from pipeline.seeds import digest, generator
 
 SEED = 13
-WORDS = [
-    "THE",
-    "OF",
-    "AND",
-    "A",
-    "TO",
-    "IN",
-    "HE",
-    "THAT",
-    "WAS",
-    "IT",
-    "HIS",
-    "HER",
-    "WITH",
-    "AS",
-    "HAD",
-    "FOR",
-    "SHE",
-    "NOT",
-    "BUT",
-    "AT",
-    "ON",
-    "BE",
-    "MY",
-    "HIM",
-    "THEY",
-    "HAVE",
-    "ONE",
-    "UPON",
-    "SAID",
-    "SO",
-    "LITTLE",
-    "MAN",
-    "OLD",
-    "TIME",
-    "GREAT",
-    "HOUSE",
-    "DAY",
-    "GOOD",
-    "NIGHT",
-    "HAND",
-    "LONG",
-    "WAY",
-    "NEVER",
-    "CAME",
-    "WATER",
-    "ROAD",
-    "MORNING",
-    "LIGHT",
-    "WORLD",
-    "HEART",
-    "DOOR",
-]
+WORDS = (
+    "THE OF AND A TO IN HE THAT WAS IT HIS HER WITH AS HAD FOR SHE NOT BUT AT ON BE MY HIM THEY HAVE ONE UPON SAID SO LITTLE MAN OLD "
+    "TIME GREAT HOUSE DAY GOOD NIGHT HAND LONG WAY NEVER CAME WATER ROAD MORNING LIGHT WORLD HEART DOOR"
+)
+Trial = tuple[str, str, str]
+"""Model, utterance, label."""
 
 
 @dataclass(frozen=True)
@@ -77,17 +31,14 @@ class Utterance:
 
     @property
     def words(self) -> str:
-        """What is said, in capitals: the given text, or eight words drawn by the id."""
-        return self.text or _drawn_words(self.id)
+        """What is said, in capitals: the text of the lists, or eight words drawn by the id."""
+        return self.text or _draw_words(self.id)
 
 
 @cache
-def _drawn_words(id_: str) -> str:
-    drawn = bytes.fromhex(digest("words", id_))[:8]
-    return " ".join(WORDS[byte % len(WORDS)] for byte in drawn)
-
-
-Trial = tuple[str, str, str]  # model, utterance, label
+def _draw_words(id_: str) -> str:
+    words = WORDS.split()
+    return " ".join(words[byte % len(words)] for byte in bytes.fromhex(digest("words", id_))[:8])
 
 
 @dataclass(frozen=True)
@@ -107,66 +58,28 @@ class Set:
     trials: tuple[Trial, ...] | None = None
     extra: dict[str, list[str]] = field(default_factory=dict)
 
-
-@dataclass(frozen=True)
-class Shape:
-    """Counts of a LibriSpeech subset of one sex (PROTOCOLS, section 2).
-
-    Attributes:
-        enrolled, others: speakers with and without a model.
-        target: utterances of the enrolled speakers in the trial set.
-        utterances: of all speakers of the trial set.
-    """
-
-    enrolled: int
-    others: int
-    target: int
-    utterances: int
+    @property
+    def is_target(self) -> np.ndarray:
+        """[trials] of bool."""
+        return np.array([trial[2] == "target" for trial in self.trials or ()])
 
 
-@dataclass(frozen=True)
-class Shares:
-    """A subset of LibriSpeech: both sexes and the enrolment utterances, of which a speaker has ``low`` to ``high``."""
-
-    f: Shape
-    m: Shape
-    enrolment: int
-    low: int
-    high: int
-
-
+# Counts of LibriSpeech subsets (PROTOCOLS, section 2). By sex: speakers with and without a model, utterances of the former in the trial set,
+# utterances of all; then the enrolment utterances, and how many a speaker has at least and at most.
 LIBRI = {
-    "libri_dev": Shares(Shape(15, 5, 704, 1018), Shape(14, 6, 644, 960), 343, 5, 18),
-    "libri_test": Shares(Shape(16, 4, 548, 734), Shape(13, 7, 449, 762), 438, 8, 25),
+    "libri_dev": ({"f": (15, 5, 704, 1018), "m": (14, 6, 644, 960)}, 343, 5, 18),
+    "libri_test": ({"f": (16, 4, 548, 734), "m": (13, 7, 449, 762)}, 438, 8, 25),
 }
-
-
-@dataclass(frozen=True)
-class Vctk:
-    """Counts of one sex of a VCTK subset: 15 speakers, all enrolled with 20 utterances.
-
-    Attributes:
-        utterances: of the trials with different sentences.
-        target, nontarget: trials among them.
-        common: utterances of sentences 001 to 024, each of which is one target trial.
-        common_nontarget: nontarget trials among those.
-    """
-
-    utterances: int
-    target: int
-    nontarget: int
-    common: int
-    common_nontarget: int
-
-
+# Of VCTK, where 15 speakers of each sex are enrolled with 20 utterances. By sex: utterances with different sentences, target and nontarget
+# trials among them; utterances of sentences 001 to 024, each of which is one target trial, and nontarget trials among those.
 VCTK = {
-    "vctk_dev": {"f": Vctk(5422, 1781, 13219, 344, 4810), "m": Vctk(5255, 2015, 12985, 351, 4911)},
-    "vctk_test": {"f": Vctk(5328, 1944, 13056, 346, 4838), "m": Vctk(5420, 1742, 13258, 354, 4952)},
+    "vctk_dev": {"f": (5422, 1781, 13219, 344, 4810), "m": (5255, 2015, 12985, 351, 4911)},
+    "vctk_test": {"f": (5328, 1944, 13056, 346, 4838), "m": (5420, 1742, 13258, 354, 4952)},
 }
 VCTK_SPEAKERS, VCTK_ENROLMENT, COMMON = 15, 20, 24
 
 
-def shared(total: int, among: int, random: np.random.Generator, low: int = 1, high: int | None = None) -> list[int]:
+def deal(total: int, among: int, random: np.random.Generator, low: int = 1, high: int | None = None) -> list[int]:
     """``total`` things dealt to ``among`` people, each ``low`` to ``high`` of them, unevenly by about a fifth."""
     mean = total / among
     top = high if high is not None else max(low + 1, round(2 * mean))
@@ -184,41 +97,37 @@ def fewer(count: int, scale: float, least: int = 1) -> int:
 
 def libri(name: str, scale: float) -> list[Set]:
     """Enrolment, trials_f and trials_m of a LibriSpeech subset with invented ids; trials are the full product."""
-    shares, random = LIBRI[name], generator(SEED, "libri ids", name)
+    (shapes, n_enrolment, least, most), random = LIBRI[name], generator(SEED, "libri ids", name)
     low, high = (100, 4500) if name == "libri_dev" else (4500, 9000)  # nobody is in both
-    used: set[int] = set()
+    numbers: set[int] = set()
     enrolment: list[Utterance] = []
     trials: dict[str, list[Utterance]] = {"f": [], "m": []}
     models: dict[str, list[str]] = {"f": [], "m": []}
-    counts = shared(shares.enrolment, shares.f.enrolled + shares.m.enrolled, random, shares.low, shares.high)
-    for sex, shape in (("f", shares.f), ("m", shares.m)):
-        tried = shared(shape.target, shape.enrolled, random) + shared(
-            shape.utterances - shape.target, shape.others, random
-        )
-        given = [counts.pop() for _ in range(shape.enrolled)] + [0] * shape.others
-        kept = [*range(fewer(shape.enrolled, scale, 2))]
-        kept += [shape.enrolled + number for number in range(fewer(shape.others, scale))]
-        for place in kept:
-            speaker = str(_unused(random, used, low, high))
-            chapter = _unused(random, used, 100_000, 300_000)
-            enrolled = fewer(given[place], scale, 2)
-            enrolment += [Utterance(f"{speaker}-{chapter}-{n:04d}", speaker, sex) for n in range(0, 2 * enrolled, 2)]
-            if given[place]:
+    counts = deal(n_enrolment, shapes["f"][0] + shapes["m"][0], random, least, most)
+    for sex, (n_enrolled, n_others, n_target, n_utterances) in shapes.items():
+        tried = deal(n_target, n_enrolled, random) + deal(n_utterances - n_target, n_others, random)
+        enrolled = [counts.pop() for _ in range(n_enrolled)] + [0] * n_others
+        places = [*range(fewer(n_enrolled, scale, 2)), *(n_enrolled + n for n in range(fewer(n_others, scale)))]
+        for place in places:
+            speaker = str(_draw_new(random, numbers, low, high))
+            chapter = _draw_new(random, numbers, 100_000, 300_000)
+            for n in range(0, 2 * fewer(enrolled[place], scale, 2), 2):
+                enrolment.append(Utterance(f"{speaker}-{chapter}-{n:04d}", speaker, sex))
+            if enrolled[place]:
                 models[sex].append(speaker)
             for n in range(fewer(tried[place], scale, 3)):
                 if n % 24 == 0:
-                    chapter = _unused(random, used, 100_000, 300_000)
+                    chapter = _draw_new(random, numbers, 100_000, 300_000)
                 trials[sex].append(Utterance(f"{speaker}-{chapter}-{n % 24:04d}", speaker, sex))
-    made = [Set(f"{name}_enrolls", name, _sorted(enrolment), enrols=True)]
-    return made + [
-        Set(f"{name}_trials_{sex}", name, _sorted(trials[sex]), trials=product(models[sex], trials[sex]))
-        for sex in "fm"
-    ]
+    return [
+        Set(f"{name}_enrolls", name, _sort(enrolment), enrols=True),
+        *(Set(f"{name}_trials_{sex}", name, _sort(trials[sex]), trials=product(models[sex], trials[sex])) for sex in "fm"),
+    ]  # fmt: skip
 
 
 def product(models: Sequence[str], utterances: Iterable[Utterance]) -> tuple[Trial, ...]:
     """Every model with every utterance."""
-    rows = _sorted(utterances)
+    rows = _sort(utterances)
     return tuple(
         (model, row.id, "target" if row.speaker == model else "nontarget") for model in sorted(models) for row in rows
     )
@@ -227,78 +136,67 @@ def product(models: Sequence[str], utterances: Iterable[Utterance]) -> tuple[Tri
 def vctk(name: str, scale: float) -> list[Set]:
     """Enrolment, trials of different and of common sentences, and both together, of a VCTK subset with invented ids."""
     random = generator(SEED, "vctk ids", name)
-    used: set[int] = set()
+    numbers: set[int] = set()
     enrolment: list[Utterance] = []
     others: list[Set] = []
-    for sex in "fm":
-        shape = VCTK[name][sex]
+    for sex, (n_different, n_target, n_nontarget, n_common, n_common_nontarget) in VCTK[name].items():
         first = 225 if name == "vctk_dev" else 400
-        speakers = [f"p{_unused(random, used, first, first + 150)}" for _ in range(VCTK_SPEAKERS)]
-        speakers = sorted(speakers)[: fewer(VCTK_SPEAKERS, scale, 3)]
-        whole = len(speakers) == VCTK_SPEAKERS
-        total = shape.utterances if whole else len(speakers) * fewer(360, scale, 4)
+        speakers = sorted(f"p{_draw_new(random, numbers, first, first + 150)}" for _ in range(VCTK_SPEAKERS))
+        speakers = speakers[: fewer(VCTK_SPEAKERS, scale, 3)]
+        is_full = len(speakers) == VCTK_SPEAKERS
+        total = n_different if is_full else len(speakers) * fewer(360, scale, 4)
         different: list[Utterance] = []
         common: list[Utterance] = []
-        absent = VCTK_SPEAKERS * COMMON - shape.common if whole else 0
-        for speaker, count in zip(speakers, shared(total, len(speakers), random, 3, 400), strict=True):
+        for speaker, count in zip(speakers, deal(total, len(speakers), random, 3, 400), strict=True):
             sentences = 27 + random.permutation(440)
-            given, rest = np.split(sentences, [fewer(VCTK_ENROLMENT, scale, 2)])
-            enrolment += [_vctk(speaker, sex, int(n)) for n in given]
-            different += [_vctk(speaker, sex, int(n)) for n in rest[:count]]
-            common += [_vctk(speaker, sex, n + 1) for n in range(fewer(COMMON, scale, 3))]
+            enrolled, tried = np.split(sentences, [fewer(VCTK_ENROLMENT, scale, 2)])
+            enrolment += [_speak_vctk(speaker, sex, int(n)) for n in enrolled]
+            different += [_speak_vctk(speaker, sex, int(n)) for n in tried[:count]]
+            common += [_speak_vctk(speaker, sex, n + 1) for n in range(fewer(COMMON, scale, 3))]
+        absent = VCTK_SPEAKERS * COMMON - n_common if is_full else 0
         common = [common[place] for place in sorted(random.permutation(len(common))[absent:])]
-        few = fewer(1, scale) if whole else 0
-        listed = sampled(speakers, different, random, (shape.target, shape.nontarget) if few else None)
+        listed = sample(speakers, different, random, (n_target, n_nontarget) if is_full else None)
         full = product(speakers, common)
-        dropped = len(full) - shape.common - shape.common_nontarget if whole else 0
-        kept = _without(full, dropped, random)
-        both = _sorted([*different, *common])
-        others += [
-            Set(f"{name}_trials_{sex}", name, _sorted(different), trials=listed),
-            Set(f"{name}_trials_{sex}_common", name, _sorted(common), trials=kept),
-            Set(f"{name}_trials_{sex}_all", name, both, trials=listed + kept),
-        ]
-    return [Set(f"{name}_enrolls", name, _sorted(enrolment), enrols=True), *others]
+        surplus = len(full) - n_common - n_common_nontarget if is_full else 0
+        able = [place for place, trial in enumerate(full) if trial[2] == "nontarget"]
+        dropped = {able[place] for place in random.permutation(len(able))[:surplus]}
+        kept = tuple(trial for place, trial in enumerate(full) if place not in dropped)
+        for ending, rows, trials in (
+            ("", different, listed), ("_common", common, kept), ("_all", [*different, *common], listed + kept),
+        ):  # fmt: skip
+            others.append(Set(f"{name}_trials_{sex}{ending}", name, _sort(rows), trials=trials))
+    return [Set(f"{name}_enrolls", name, _sort(enrolment), enrols=True), *others]
 
 
-def sampled(
+def sample(
     models: Sequence[str], utterances: Sequence[Utterance], random: np.random.Generator, counts: tuple[int, int] | None
 ) -> tuple[Trial, ...]:
     """Some targets and nontargets of the full product, so that every utterance is tried; a third of the product by default."""
     rows = [utterances[place] for place in random.permutation(len(utterances))]
-    targets, nontargets = counts or (max(2, len(rows) // 3), max(4, len(rows) * (len(models) - 1) // 3))
-    chosen = {(row.speaker, row.id) for row in rows[:targets]}
+    n_targets, n_nontargets = counts or (max(2, len(rows) // 3), max(4, len(rows) * (len(models) - 1) // 3))
+    targets = {(row.speaker, row.id, "target") for row in rows[:n_targets]}
     strangers = [(model, row.id) for row in rows for model in models if model != row.speaker]
     # one stranger first for each utterance that is in no target trial
     each = len(models) - 1
-    first = [strangers[place * each + int(random.integers(each))] for place in range(targets, len(rows))]
-    rest = sorted(set(strangers) - set(first))
-    more = max(0, nontargets - len(first))
-    drawn = first + [rest[place] for place in random.permutation(len(rest))[:more]]
-    made = [(model, utterance, "target") for model, utterance in chosen]
-    return tuple(sorted(made + [(model, utterance, "nontarget") for model, utterance in drawn]))
-
-
-def _without(trials: tuple[Trial, ...], count: int, random: np.random.Generator) -> tuple[Trial, ...]:
-    """All but some nontarget trials."""
-    able = [place for place, trial in enumerate(trials) if trial[2] == "nontarget"]
-    gone = {able[place] for place in random.permutation(len(able))[:count]}
-    return tuple(trial for place, trial in enumerate(trials) if place not in gone)
+    first = [strangers[place * each + int(random.integers(each))] for place in range(n_targets, len(rows))]
+    others = sorted(set(strangers) - set(first))
+    drawn = first + [others[place] for place in random.permutation(len(others))[: max(0, n_nontargets - len(first))]]
+    return tuple(sorted([*targets, *((model, utterance, "nontarget") for model, utterance in drawn)]))
 
 
 def training(speakers: int, utterances: int) -> Set:
     """A piece of train-clean-360, whose true size is 921 speakers and 104,014 utterances."""
-    random, used = generator(SEED, "training ids"), set[int]()
+    random, numbers = generator(SEED, "training ids"), set[int]()
     rows: list[Utterance] = []
-    for number in range(speakers):
-        speaker, chapter = str(_unused(random, used, 9000, 9999)), _unused(random, used, 100_000, 300_000)
-        rows += [Utterance(f"{speaker}-{chapter}-{n:04d}", speaker, "fm"[number % 2]) for n in range(utterances)]
-    return Set("train-clean-360", "train-clean-360", _sorted(rows))
+    for place in range(speakers):
+        speaker, chapter = str(_draw_new(random, numbers, 9000, 9999)), _draw_new(random, numbers, 100_000, 300_000)
+        rows += [Utterance(f"{speaker}-{chapter}-{n:04d}", speaker, "fm"[place % 2]) for n in range(utterances)]
+    return Set("train-clean-360", "train-clean-360", _sort(rows))
 
 
 def iemocap(utterances: int) -> list[Set]:
     """IEMOCAP_dev and IEMOCAP_test: 10 speakers of 5 sessions, 4 classes, with a few utterances each."""
-    made = []
+    sets = []
     for part in ("dev", "test"):
         rows = [
             Utterance(f"Ses0{session}{sex}_{part}0{n}_{sex}{n:03d}", f"Ses0{session}{sex}", sex.lower())
@@ -306,36 +204,122 @@ def iemocap(utterances: int) -> list[Set]:
             for sex in "FM"
             for n in range(utterances)
         ]
-        classes = ("ang", "hap", "neu", "sad")
         extra = {
-            "utt2emo": [f"{row.id} {classes[place % 4]}" for place, row in enumerate(rows)],
+            "utt2emo": [f"{row.id} {('ang', 'hap', 'neu', 'sad')[place % 4]}" for place, row in enumerate(rows)],
             "spk2fold": sorted({f"{row.speaker} {row.speaker[4]}" for row in rows}),
         }
-        made.append(Set(f"IEMOCAP_{part}", f"IEMOCAP_{part}", _sorted(rows), extra=extra))
-    return made
+        sets.append(Set(f"IEMOCAP_{part}", f"IEMOCAP_{part}", _sort(rows), extra=extra))
+    return sets
 
 
-def joined(name: str, parts: Sequence[Set]) -> Set:
-    """Sets put together, with the trials of all."""
-    rows = _sorted({row.id: row for part in parts for row in part.utterances}.values())
-    trials = [trial for part in parts for trial in part.trials or ()]
-    return Set(name, parts[0].raw, rows, trials=tuple(trials))
+def join(name: str, parts: Sequence[Set], has_trials: bool = True) -> Set:
+    """Sets put together, with the trials of all or without."""
+    rows = _sort({row.id: row for part in parts for row in part.utterances}.values())
+    trials = tuple(trial for part in parts for trial in part.trials or ())
+    return Set(name, parts[0].raw, rows, trials=trials if has_trials else None)
 
 
-def without_trials(whole: Set, name: str) -> Set:
-    return replace(whole, name=name, trials=None)
+def mix(parts: Sequence[Set], raw: str) -> Set:
+    """The f and m sets of a subset in one, every enrolled speaker tried with every utterance."""
+    own = {part.name: part for part in parts if part.raw == raw}
+    both = join(f"{raw}_trials_mixed", [own[f"{raw}_trials_f"], own[f"{raw}_trials_m"]])
+    enrolled = sorted({row.speaker for row in own[f"{raw}_enrolls"].utterances})
+    return replace(both, trials=product(enrolled, both.utterances))
 
 
-def _unused(random: np.random.Generator, used: set[int], low: int, high: int) -> int:
-    while (number := int(random.integers(low, high))) in used:
+def _draw_new(random: np.random.Generator, numbers: set[int], low: int, high: int) -> int:
+    while (number := int(random.integers(low, high))) in numbers:
         pass
-    used.add(number)
+    numbers.add(number)
     return number
 
 
-def _vctk(speaker: str, sex: str, sentence: int) -> Utterance:
+def _speak_vctk(speaker: str, sex: str, sentence: int) -> Utterance:
     return Utterance(f"{speaker}_{sentence:03d}_mic2", speaker, sex)
 
 
-def _sorted(rows: Iterable[Utterance]) -> tuple[Utterance, ...]:
+def _sort(rows: Iterable[Utterance]) -> tuple[Utterance, ...]:
     return tuple(sorted(rows, key=lambda row: row.id))
+
+
+# The challenge's real lists, where somebody has them: six Kaldi folders without audio --------------------------------
+
+
+def read_libri(folder: Path, name: str, scale: float) -> list[Set]:
+    """Enrolment, trials_f and trials_m of a subset as the lists say, cut to fewer speakers and utterances by ``scale``.
+
+    A cut keeps speakers with a model and speakers without one.
+    """
+    models = {row.speaker for row in _read_utterances(folder / f"{name}_enrolls")}
+    sets = []
+    for suffix in ("enrolls", "trials_f", "trials_m"):
+        place = folder / f"{name}_{suffix}"
+        rows = _cut(_read_utterances(place), models, scale)
+        trials = None
+        if suffix != "enrolls":
+            ids, enrolled = {row.id for row in rows}, {row.speaker for row in rows} & models
+            listed = [line.split() for line in (place / "trials").read_text().splitlines()]
+            trials = tuple((model, id_, label) for model, id_, label in listed if id_ in ids and model in enrolled)
+        sets.append(Set(place.name, name, tuple(rows), suffix == "enrolls", trials))
+    return sets
+
+
+def _cut(rows: list[Utterance], models: set[str], scale: float) -> list[Utterance]:
+    if scale == 1:
+        return rows
+    by_speaker: dict[str, list[Utterance]] = {}
+    for row in rows:
+        by_speaker.setdefault(row.speaker, []).append(row)
+    kept: list[str] = []
+    for sex in "fm":
+        for is_enrolled, least in ((True, 2), (False, 1)):
+            able = sorted(s for s, own in by_speaker.items() if own[0].sex == sex and (s in models) == is_enrolled)
+            kept += able[: fewer(len(able), scale, least)]
+    return [row for speaker in sorted(kept) for row in by_speaker[speaker][: fewer(len(by_speaker[speaker]), scale, 3)]]
+
+
+def _read_utterances(folder: Path) -> list[Utterance]:
+    def table(name: str) -> dict[str, str]:
+        parts = (line.partition(" ") for line in (folder / name).read_text().splitlines())
+        return {key: value.strip() for key, _, value in parts}
+
+    sexes, texts = table("spk2gender"), table("text")
+    return [Utterance(id_, speaker, sexes[speaker], texts[id_]) for id_, speaker in table("utt2spk").items()]
+
+
+# Tables --------------------------------------------------------------------------------------------------------------
+
+
+def write_tables(folder: Path, part: Set, wavs: Mapping[str, str], seconds: Mapping[str, float]) -> None:
+    """The plain tables of a set, sorted by id, as the challenges' scripts leave them.
+
+    Args:
+        folder: where to.
+        part: the set.
+        wavs: what wav.scp says, by id.
+        seconds: of each utterance; utt2dur has a blank at the end of each line, as Kaldi writes it.
+    """
+    rows = part.utterances
+    by_speaker: dict[str, list[str]] = {}
+    for row in rows:
+        by_speaker.setdefault(row.speaker, []).append(row.id)
+    tables = {
+        "wav.scp": [f"{row.id} {wavs[row.id]}" for row in rows],
+        "utt2spk": [f"{row.id} {row.speaker}" for row in rows],
+        "spk2utt": [f"{name} {' '.join(ids)}" for name, ids in sorted(by_speaker.items())],
+        "spk2gender": sorted({f"{row.speaker} {row.sex}" for row in rows}),
+        "text": [f"{row.id} {row.words}" for row in rows],
+        "utt2dur": [f"{row.id} {seconds[row.id]:g} " for row in rows],
+        **part.extra,
+    }
+    if part.enrols:
+        tables["enrolls"] = [row.id for row in rows]
+    if part.trials is not None:
+        tables["trials"] = [" ".join(trial) for trial in part.trials]
+    for name, lines in tables.items():
+        write_lines(folder / name, lines)
+
+
+def write_lines(path: Path, lines: Iterable[str]) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("".join(f"{line}\n" for line in lines))

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import csv
 import hashlib
-import subprocess
-import sys
 from collections import Counter
 from pathlib import Path
 
@@ -19,8 +16,9 @@ from pipeline.backends.plda import Backend, PldaSettings
 from pipeline.datasets.vpc.layout import read_layout
 from pipeline.extractors import ecapa
 from pipeline.extractors.precomputed import files as vector_files
-from tests import toy
-from tests.challenge import scores, sets, write
+from tests.challenge import __main__ as command_line
+from tests.challenge import sets, traces, write
+from tests.running import finish
 
 # Speakers, utterances, target and nontarget trials of VPC 2020 and 2022, as the challenge's lists and plans have them.
 COUNTS = {
@@ -151,8 +149,7 @@ def of_2024(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_2024_has_audio_copies_and_sets_for_recognition(of_2024: Path, tmp_path: Path) -> None:
     data = of_2024 / "data"
-    names = ["libri_dev_enrolls", "libri_dev_trials_f", "libri_dev_trials_m", "IEMOCAP_dev", "train-clean-360"]
-    for name in names:
+    for name in ("libri_dev_enrolls", "libri_dev_trials_f", "libri_dev_trials_m", "IEMOCAP_dev", "train-clean-360"):
         every_recording(data / name, of_2024)
         originals = {id_: words for id_, *words in rows(data / name / "wav.scp")}
         for suffix in ("_mcadams", "_nac"):
@@ -172,9 +169,9 @@ def test_2024_has_audio_copies_and_sets_for_recognition(of_2024: Path, tmp_path:
         parts = [data / f"libri_test_trials_{sex}{suffix}" for sex in "fm"]
         assert rows(both / "wav.scp") == sorted(row for part in parts for row in rows(part / "wav.scp"))
         assert not (both / "trials").exists()
-    found = read_layout(of_2024)
-    assert found is not None
-    assert (found.recognised, set(found.copies), found.exp) == ("2024", {"_mcadams", "_nac"}, of_2024 / "exp")
+    layout = read_layout(of_2024)
+    assert layout is not None
+    assert (layout.recognised, set(layout.copies), layout.exp) == ("2024", {"_mcadams", "_nac"}, of_2024 / "exp")
     again = tmp_path / "again"
     write("2024", again, scale=0.01, seconds=0.3, training=(3, 2), systems=["nac"], models=False, scores=False)
     written, before = digests(again), digests(of_2024)
@@ -221,10 +218,10 @@ def scored(scores: Path, trials: Path) -> tuple[np.ndarray, np.ndarray]:
 
 
 def test_scores_have_the_error_rate_that_they_are_drawn_for() -> None:
-    held = next(one for one in sets.libri("libri_test", 1.0) if one.name == "libri_test_trials_m")
-    assert held.trials is not None
-    made, labels = scores.drawn(held, 0.31155, "any"), np.array([trial[2] == "target" for trial in held.trials])
-    assert metrics.eer(made[labels], made[~labels], variant="speechbrain") == pytest.approx(0.31155, abs=0.002)
+    part = next(part for part in sets.libri("libri_test", 1.0) if part.name == "libri_test_trials_m")
+    values = traces.draw_scores(part, 0.31155, "any")
+    eer = metrics.eer(values[part.is_target], values[~part.is_target], variant="speechbrain")
+    assert eer == pytest.approx(0.31155, abs=0.002)
 
 
 def test_score_files_of_2024_follow_their_trials(of_2024: Path) -> None:
@@ -335,26 +332,23 @@ def test_2026_tries_across_sexes(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_the_whole_of_2024_is_written_by_the_command_and_evaluated(tmp_path: Path, models: Path) -> None:
+def test_the_whole_of_2024_is_written_by_the_command_and_evaluated(
+    tmp_path: Path, models: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     root = tmp_path / "vpc"
-    done = subprocess.run(
-        [sys.executable, "-m", "tests.challenge", "2024", str(root), "--seconds", "0.5"],
-        capture_output=True, text=True, check=True, cwd=Path(__file__).parents[2],
-    )  # fmt: skip
-    assert "libri_test_trials_f: 20 speakers, 734 utterances, 11744 trials" in done.stdout
-    assert "train-clean-360 has 12 speakers and 48 utterances (the challenge: 921 and 104,014)" in done.stdout
+    monkeypatch.setattr("sys.argv", ["challenge", "2024", str(root), "--seconds", "0.5"])
+    command_line.main()
+    out = capsys.readouterr().out
+    assert "libri_test_trials_f: 20 speakers, 734 utterances, 11744 trials" in out
+    assert "train-clean-360 has 12 speakers and 48 utterances (the challenge: 921 and 104,014)" in out
     names = [name for name in COUNTS if name.startswith("libri")]
     check_protocol(root / "data", names)
     for name in names:
         every_recording(root / "data" / name, root)
         every_recording(root / "data" / f"{name}_mcadams", root)
-    toy.run(
-        "dataset=vpc", f"dataset.root={root}", f"paths.models={models}", "system=[original]", "extractor=[ge2e]",
-        "metric=[asv]", cwd=tmp_path, check=True,
-    )  # fmt: skip
-    (results,) = tmp_path.glob("exp/runs/*/results.csv")
-    with results.open() as opened:
-        found = {(row["subset"], row["n_target"], row["n_nontarget"]) for row in csv.DictReader(opened)}
-    assert found == {
-        (name, str(COUNTS[name][2]), str(COUNTS[name][3])) for name in names if not name.endswith("_enrolls")
+    quick = (f"paths.models={models}", "system=[original]", "extractor=[ge2e]", "metric=[asv]")
+    rows = finish(tmp_path, "dataset=vpc", f"dataset.root={root}", *quick).rows
+    counts = {name: COUNTS[name][2:] for name in names if not name.endswith("_enrolls")}
+    assert set(zip(rows["subset"], rows["n_target"], rows["n_nontarget"])) == {
+        (name, *both) for name, both in counts.items()
     }

@@ -40,7 +40,7 @@ def speaker(name: str, sex: str) -> synthetic.Speaker:
 
 def original(utterance: Utterance, seconds: float) -> np.ndarray:
     """Float32 [n] at 16 kHz."""
-    return _said(speaker(utterance.speaker, utterance.sex), utterance, seconds)
+    return _speak(speaker(utterance.speaker, utterance.sex), utterance, seconds)
 
 
 def anonymised(utterance: Utterance, seconds: float, suffix: str, pseudonym: str) -> np.ndarray:
@@ -56,7 +56,7 @@ def anonymised(utterance: Utterance, seconds: float, suffix: str, pseudonym: str
     """
     own = speaker(utterance.speaker, utterance.sex)
     other = speaker(f"{suffix} {pseudonym}", utterance.sex)
-    wave = _said(_between(own, other, STRENGTHS.get(suffix, 0.7)), utterance, seconds)
+    wave = _speak(_between(own, other, STRENGTHS.get(suffix, 0.7)), utterance, seconds)
     if suffix == "_mcadams":
         wave[len(wave) // 160 * 160 - 160 :] = 0
         wave *= 0.999 / np.abs(wave).max()
@@ -72,7 +72,7 @@ def write(path: Path, wave: np.ndarray, subtype: Subtype = "PCM_16") -> None:
         audio.write(path, wave, RATE, subtype)
 
 
-def _said(voice: synthetic.Speaker, utterance: Utterance, seconds: float) -> np.ndarray:
+def _speak(voice: synthetic.Speaker, utterance: Utterance, seconds: float) -> np.ndarray:
     number = int(digest("utterance", utterance.id)[:8], 16)
     return synthetic.make_utterance(voice, SEED, number, samples(utterance, seconds) / RATE).wave
 

@@ -12,30 +12,13 @@ import zipfile
 from dataclasses import dataclass
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
-from tests.running import Command, runner
+from tests.running import Command, Ended, runner
 from tests.toy import HANGS
 
 ROOT = Path(__file__).resolve().parents[2]
-
-
-@dataclass(frozen=True)
-class Demo:
-    """A finished demo run: where it ran, its interpreter and its output."""
-
-    home: Path
-    python: Path
-    stdout: str
-    stderr: str
-
-    @property
-    def report(self) -> Path:
-        return Path(self.stdout.splitlines()[-1])
-
-    @property
-    def run(self) -> Path:
-        return self.report.parent
 
 
 def elsewhere() -> dict[str, str]:
@@ -45,6 +28,45 @@ def elsewhere() -> dict[str, str]:
         for name, value in os.environ.items()
         if name != "PYTHONPATH" and not name.startswith("VOICE_PRIVACY_")
     }
+
+
+def start(python: Path, home: Path, *words: object) -> Ended:
+    """A Python of the wheel's environment, with these words, as somebody who has the wheel alone."""
+    done = subprocess.run(
+        [python, *words], cwd=home, env=elsewhere(), capture_output=True, text=True, timeout=2 * HANGS, check=False
+    )
+    return Ended((done.returncode, done.stdout, done.stderr))
+
+
+@dataclass(frozen=True)
+class Demo:
+    """A finished demo run: where it ran, its interpreter and what it came to."""
+
+    home: Path
+    python: Path
+    ended: Ended
+
+    @property
+    def stdout(self) -> str:
+        return self.ended.out
+
+    @property
+    def run(self) -> Path:
+        return self.ended.folder
+
+    @property
+    def report(self) -> Path:
+        return self.run / "report.html"
+
+    @property
+    def rows(self) -> pd.DataFrame:
+        return self.ended.rows
+
+    def call(self, *words: object) -> Ended:
+        """Another command line beside it, which ends well."""
+        ended = start(self.python, self.home, "-m", "pipeline", *words)
+        assert ended.status == 0, ended.err
+        return ended
 
 
 @pytest.fixture
@@ -62,8 +84,8 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
         [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", out, ROOT],
         check=True, capture_output=True, text=True,
     )  # fmt: skip
-    (made,) = out.glob("*.whl")
-    return made
+    (built,) = out.glob("*.whl")
+    return built
 
 
 @pytest.fixture(scope="session")
@@ -83,13 +105,6 @@ def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def demo(installed: Path, tmp_path_factory: pytest.TempPathFactory) -> Demo:
     """``recipe=demo`` from the wheel, in an empty folder outside the clone."""
     home = tmp_path_factory.mktemp("demo")
-    done = subprocess.run(
-        [installed, "-m", "pipeline", "recipe=demo"],
-        cwd=home,
-        env=elsewhere(),
-        capture_output=True,
-        text=True,
-        timeout=2 * HANGS,
-    )
-    assert done.returncode == 0, done.stderr
-    return Demo(home, installed, done.stdout, done.stderr)
+    ended = start(installed, home, "-m", "pipeline", "recipe=demo")
+    assert ended.status == 0, ended.err
+    return Demo(home, installed, ended)

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import subprocess
 from pathlib import Path
 
-from tests.e2e.conftest import elsewhere
+from tests.e2e.conftest import start
 
 SAME = """
 import sys, voice_privacy as vp
@@ -16,22 +15,16 @@ print(vp.evaluate is pipeline.evaluate, vp.errors is errors is pipeline.errors, 
 """
 
 
-def call(installed: Path, folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([installed, *words], cwd=folder, env=elsewhere(), capture_output=True, text=True)
-
-
 def test_the_alias_of_the_wheel_is_the_package_and_names_an_intruder(installed: Path, tmp_path: Path) -> None:
-    done = call(installed, tmp_path, "-c", SAME)
-    assert (done.returncode, done.stdout) == (0, "True True True\n"), done.stderr
+    ended = start(installed, tmp_path, "-c", SAME)
+    assert (ended.status, ended.out) == (0, "True True True\n"), ended.err
     (tmp_path / "pipeline.py").write_text("print('the intruder runs')\n")
-    done = call(installed, tmp_path, "-c", SAME)
-    assert done.returncode == 1 and done.stdout == ""
-    last = done.stderr.splitlines()[-1]
-    assert (
-        last.startswith("ImportError: ") and str(tmp_path / "pipeline.py") in last and "To mend it: rename it" in last
-    )
-    done = call(installed, tmp_path, "-m", "voice_privacy", "--version")  # which leaves the current folder out
-    assert (done.returncode, done.stderr) == (0, "") and done.stdout
+    ended = start(installed, tmp_path, "-c", SAME)
+    last = ended.err.splitlines()[-1]
+    assert (ended.status, ended.out) == (1, "") and last.startswith("ImportError: ")
+    assert str(tmp_path / "pipeline.py") in last and "To mend it: rename it" in last
+    ended = start(installed, tmp_path, "-m", "voice_privacy", "--version")  # which leaves the current folder out
+    assert (ended.status, ended.err) == (0, "") and ended.out
 
 
 def test_the_console_script_names_an_intruder(installed: Path, tmp_path: Path) -> None:
@@ -40,6 +33,6 @@ def test_the_console_script_names_an_intruder(installed: Path, tmp_path: Path) -
     (tmp_path / "pipeline" / "__init__.py").write_text("print('the intruder runs')\n")
     script = tmp_path / "voice-privacy"
     script.write_text("from voice_privacy.__main__ import main\nmain()\n")
-    done = call(installed, tmp_path, script, "--version")
-    assert (done.returncode, done.stdout) == (2, "") and done.stderr.startswith("error: voice_privacy needs")
-    assert str(tmp_path / "pipeline") in done.stderr and "Traceback" not in done.stderr
+    ended = start(installed, tmp_path, script, "--version")
+    assert (ended.status, ended.out) == (2, "") and ended.err.startswith("error: voice_privacy needs")
+    assert str(tmp_path / "pipeline") in ended.err and "Traceback" not in ended.err

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pandas as pd
 import pytest
 
 from pipeline import audio
 from pipeline.anonymisers import mcadams
 from pipeline.contracts import Utterance
 from tests import toy
+from tests.running import Command
 
 
 def half_protected(root: Path, theirs: Path) -> Path:
@@ -30,28 +30,23 @@ def half_protected(root: Path, theirs: Path) -> Path:
 
 
 @pytest.mark.slow
-def test_an_enrolment_that_is_left_unprotected_is_flagged_and_mcadams_is_not(tmp_path: Path) -> None:
+def test_an_enrolment_that_is_left_unprotected_is_flagged_and_mcadams_is_not(tmp_path: Path, command: Command) -> None:
     root = toy.corpus(tmp_path / "data", speakers=10)
     theirs = half_protected(root, tmp_path / "theirs")
-    done = toy.run(
+    ended = command(
         "recipe=kaldi", f"dataset.root={root}", "system=[original,b2,b2r]", f"+system.t10={{name: external, root: {theirs}}}",
-        "extractor=[ge2e]", "attacker=[lazy_informed]", "metric=[asv]", "metric.asv.replicates=0", "runtime.device=cpu",
-        f"paths.root={tmp_path / 'exp'}", cwd=tmp_path, check=True,
+        "extractor=[ge2e]", "attacker=[lazy_informed]", "metric=[asv]", "metric.asv.replicates=0", "runtime.device=cpu", status=0,
     )  # fmt: skip
-    found = pd.read_parquet(Path(done.stdout.splitlines()[-1]).parent / "diagnostics.parquet")
-    treated = found[found["check"] == "treated_differently"]
+    checks = ended.run.diagnostics
+    treated = checks[checks["check"] == "treated_differently"]
     assert set(treated["system"]) == {"b2", "b2r", "t10"}
     flagged = treated[treated["flagged"]]
-    assert set(flagged["system"]) == {"t10"}
-    assert set(flagged["subset"]) == {"toy_trials_f", "toy_trials_m"}
-    assert flagged["sentence"].str.contains("the enrolment is not protected").all()
-    padded = found[found["check"] == "digital_silence"].drop_duplicates("sentence")
-    said = dict(zip(padded["system"], padded["sentence"], strict=True))
+    assert set(zip(flagged["system"], flagged["subset"])) == {("t10", f"toy_trials_{sex}") for sex in "fm"}
+    unprotected = "the enrolment is not protected"
+    assert flagged["sentence"].str.contains(unprotected).all()
+    assert unprotected in ended.screen and unprotected in (ended.folder / "report.html").read_text(encoding="utf-8")
+    padded = checks[checks["check"] == "digital_silence"].drop_duplicates("sentence")
+    sentences = dict(zip(padded["system"], padded["sentence"], strict=True))
     trials = sum(len(path.read_text().splitlines()) for path in root.glob("*trials*/wav.scp"))
-    assert said["t10"] == (
-        f"{trials} of 60 files of t10 begin or end with digital silence (median 20 ms, at most 20.1 ms); "
-        "it is trimmed before embeddings."
-    )
-    assert said["b2"].startswith("0 of 60 files of b2 ") and not padded["flagged"].any()
-    assert "the enrolment is not protected" in " ".join(done.stdout.split()), "said where the results are printed, too"
-    assert "the enrolment is not protected" in Path(done.stdout.splitlines()[-1]).read_text(encoding="utf-8")
+    assert sentences["t10"].startswith(f"{trials} of 60 files of t10 ") and "(median 20 ms" in sentences["t10"]
+    assert sentences["b2"].startswith("0 of 60 files of b2 ") and not padded["flagged"].any()

@@ -16,6 +16,7 @@ from pipeline.evaluation.run_folder import RunFolder
 from pipeline.tables import run_files, status
 from tests.datasets.conftest import Tiny
 from tests.e2e.test_run_folder import arguments
+from tests.sampled import mostly_slow
 
 
 class Killed(BaseException):
@@ -64,14 +65,7 @@ def test_the_report_of_a_run_without_some_recordings_says_partial(home: Path) ->
     assert record == status.read(only(home))
 
 
-@pytest.mark.parametrize(
-    "place",
-    [
-        "before the record",
-        pytest.param("before the report", marks=pytest.mark.slow),
-        pytest.param("before the seal", marks=pytest.mark.slow),
-    ],
-)
+@pytest.mark.parametrize("place", mostly_slow(("before the record", "before the report", "before the seal")))
 def test_a_run_that_is_killed_on_the_way_is_never_done(place: str, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The record says ``done`` last: with a report that says the same, and a seal."""
 

@@ -10,8 +10,8 @@ import pandas as pd
 import pytest
 
 from pipeline.metrics import trial_metrics
-from pipeline.tables import results
 from tests import toy
+from tests.running import Command
 
 DIMENSION, WITHIN = 16, 0.6
 
@@ -52,17 +52,16 @@ def kaldi_plda(place: Path) -> Path:
 
 
 @pytest.mark.slow
-def test_kaldi_vectors_and_plda_give_rows_without_any_extraction(tmp_path: Path) -> None:
+def test_kaldi_vectors_and_plda_give_rows_without_any_extraction(tmp_path: Path, command: Command) -> None:
     root = toy.corpus(tmp_path / "data")
     original, protected = written(root, tmp_path / "xo", 1), written(root, tmp_path / "xp", 2)
-    command = (
+    words = (
         "recipe=kaldi", f"dataset.root={root}", "system=[original,b2]", "extractor=[precomputed]", "attacker=[ignorant,lazy_informed]",
         f"+extractor.precomputed.vectors={{original: {tmp_path / 'xo'}, b2: {tmp_path / 'xp'}}}", "backend=[cosine,plda]",
         f"backend.plda.source={kaldi_plda(tmp_path / 'plda')}", "backend.plda.length_normalise=false", "metric=[asv,srd]",
-        "metric.srd.unit=utterance", "metric.srd.replicates=0", "metric.asv.interval=none", "diagnostics=false", f"paths.root={tmp_path / 'exp'}",
+        "metric.srd.unit=utterance", "metric.srd.replicates=0", "metric.asv.interval=none", "diagnostics=false",
     )  # fmt: skip
-    done = toy.run(*command, cwd=tmp_path, check=True)
-    rows = results.read(Path(done.stdout.splitlines()[-1]).parent)
+    rows = command(*words, status=0).rows
     assert not list((tmp_path / "exp" / "store").glob("extract*"))
     eers = rows[(rows["metric"] == "eer")].set_index(["subset", "attacker", "backend"])["value"]
     expected = _cosine_eer(root / "toy_trials_f" / "trials", root / "toy_enrolls" / "utt2spk", original, protected)
@@ -73,8 +72,7 @@ def test_kaldi_vectors_and_plda_give_rows_without_any_extraction(tmp_path: Path)
     cllr = rows[(rows["metric"] == "cllr") & (rows["backend"] == "plda")].set_index(["subset", "attacker"])["value"]
     assert cllr["toy_trials_f", "unprotected"] < 0.35, "scores of the true model are LLRs"
     assert set(rows.loc[rows["metric"] == "idr", "extractor"]) == {"precomputed"}
-    again = toy.run(*command, cwd=tmp_path, check=True)
-    assert toy.counts(again)[1] == 0
+    assert command(*words, status=0).tasks[1] == 0
 
 
 def _cosine_eer(trials: Path, utt2spk: Path, enrolled: dict[str, np.ndarray], tried: dict[str, np.ndarray]) -> float:
@@ -92,16 +90,12 @@ def _cosine_eer(trials: Path, utt2spk: Path, enrolled: dict[str, np.ndarray], tr
 
 
 @pytest.mark.slow
-def test_missing_ids_are_named(tmp_path: Path) -> None:
+def test_missing_ids_are_named(tmp_path: Path, command: Command) -> None:
     root = toy.corpus(tmp_path / "data", speakers=4, utterances=4)
     written(root, tmp_path / "xo", 1)
-    given = ("recipe=kaldi", f"dataset.root={root}", "system=[original,b2]", "extractor=[precomputed]", "metric=[asv]",
-             f"paths.root={tmp_path / 'exp'}")  # fmt: skip
     (tmp_path / "few").mkdir()
-    lines = (tmp_path / "xo" / "xvector.scp").read_text().splitlines()
-    (tmp_path / "few" / "xvector.scp").write_text("".join(f"{line}\n" for line in lines[:-1]))
-    lost = lines[-1].split()[0]
+    *lines, last = (tmp_path / "xo" / "xvector.scp").read_text().splitlines(keepends=True)
+    (tmp_path / "few" / "xvector.scp").write_text("".join(lines))
     both = f"+extractor.precomputed.vectors={{original: {tmp_path / 'xo'}, b2: {tmp_path / 'few'}}}"
-    done = toy.run(*given, both, cwd=tmp_path)
-    assert done.returncode == 3
-    assert lost in done.stderr
+    words = ("recipe=kaldi", f"dataset.root={root}", "system=[original,b2]", "extractor=[precomputed]", "metric=[asv]")
+    assert last.split()[0] in command(*words, both, status=3).err

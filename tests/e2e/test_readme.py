@@ -50,6 +50,22 @@ FIRST = {one for one in COMMANDS["README.md"] if one.startswith(OURS)}
 """What everybody reads is tried at once; of the rest a few, and all in ``make test-all``."""
 
 
+UNKNOWN_HERE = ("part",)
+UNDERSTOOD = {
+    "--help": (0, ""),
+    "--cfg": (0, ""),
+    "--html": (2, "there is no folder 'DIR' of the data set"),
+    "part": (2, "a run folder"),
+    "export": (2, "RUN"),
+    "report": (2, "no finished run"),
+    "compare": (2, "no finished run"),
+    "status": (2, "there is no run yet"),
+    "doctor": (3, "DIR"),
+    "from-scores": (3, ""),
+}
+"""By verb or flag, how a command ends that is understood where what it names is not there, and a part of what it says."""
+
+
 @pytest.mark.parametrize(
     "command",
     [
@@ -62,45 +78,21 @@ def test_each_command_is_understood(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     words = shlex.split(re.sub(f"^{TOOL} ", "", command))
-    verb = words[0] if words[0] in cli.VERBS else "run"
-    if verb == "compare" and len(words) == 2 and words[1].startswith("recipe="):  # of a scorecard, without a run
-        assert cli.run(words) == 0 and "published cells" in capfd.readouterr().out
-        return
-    if words[0] == "part":  # what a job runs; there is no run here
-        assert cli.run(words) == 2 and "a run folder" in capfd.readouterr().err
-        return
-    if verb == "export":  # a shell takes the file that standard output goes into
-        assert cli.run(words[: words.index(">")] if ">" in words else words) == 2
-        assert "RUN" in capfd.readouterr().err
-        return
-    if verb in ("report", "compare"):
-        assert cli.run(words) == 2 and "no finished run" in capfd.readouterr().err
-        return
-    if verb == "status":
-        given = [word for word in words if word != "[RUN]"]
-        assert cli.run(given) == 2 and "there is no run yet" in capfd.readouterr().err
-        return
-    if verb == "doctor":  # it names what is not there; `validate` would refuse it before
-        assert cli.run(words) == 3 and "DIR" in capfd.readouterr().out
-        return
-    if verb == "from-scores":  # understood, and refused because the files are not there
-        assert cli.run(words) == 3
-        return
-    if verb == "validate" and "--html" in words:  # the same
-        assert cli.run(words) == 2 and "there is no folder 'DIR' of the data set" in capfd.readouterr().err
-        return
-    if "--help" in words or "--cfg" in words:
-        assert cli.run(words) == 0
+    verb = words[0] if words[0] in {*cli.VERBS, *UNKNOWN_HERE} else "run"
+    status, part = next((want for key, want in UNDERSTOOD.items() if key in (verb, *words)), (None, ""))
+    if verb == "compare" and words[1].startswith("recipe=") and len(words) == 2:  # of a scorecard, without a run
+        status, part = 0, "published cells"
+    if status is not None:
+        if ">" in words:  # a shell takes the file that standard output goes into
+            words = words[: words.index(">")]
+        assert cli.run([word for word in words if word != "[RUN]"]) == status
+        assert part in "".join(capfd.readouterr())
         return
     if "--config-dir" in words:
         own_options(tmp_path)
-    status = cli.run(["validate", *words[verb in words :]])
-    if status:  # understood, and refused because the folders are not there
-        said = capfd.readouterr().err
-        assert (
-            "is not that of a VoicePrivacy Challenge" in said or "no audio can be checked: there is no folder" in said
-        )
-        return
+    if cli.run(["validate", *words[verb in words :]]):  # understood, and refused because the folders are not there
+        err = capfd.readouterr().err
+        assert "is not that of a VoicePrivacy Challenge" in err or "no audio can be checked: there is no folder" in err
 
 
 def own_options(folder: Path) -> None:

@@ -8,12 +8,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from pipeline import cli, metrics
-from pipeline import read as read_run
+from pipeline import metrics
 from pipeline.datasets import synthetic
 from pipeline.evaluation.result import Result
 from tests import toy
 from tests.e2e.test_adapted import training_set
+from tests.running import Command, finish
 
 SPEAKERS, EACH = 10, 6
 RUN = ("recipe=bring_your_scores", "dataset.pool=false", "report.replicates=0", "metric=[asv,lid]", "metric.lid.replicates=0",
@@ -47,17 +47,15 @@ def given(root: Path) -> None:
 
 @pytest.fixture(scope="module")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where one run of all of them is, with its score files beside it."""
+    """Where the score files are."""
     root = tmp_path_factory.mktemp("speakers")
     given(root / "given")
-    assert cli.run([*RUN, f"dataset.root={root / 'given'}", f"paths.root={root / 'exp'}"]) == 0
     return root
 
 
 @pytest.fixture(scope="module")
 def run(home: Path) -> Result:
-    (folder,) = (home / "exp" / "runs").iterdir()
-    return read_run(folder)
+    return finish(home, *RUN, "dataset.root=given").run
 
 
 def scored(root: Path, system: str, attacker: str) -> pd.DataFrame:
@@ -89,10 +87,8 @@ def test_the_speaker_who_was_planted_is_the_worst_under_the_strongest_attack(hom
             [np.minimum(table["speaker"], table["model"]), np.maximum(table["speaker"], table["model"])]
         )
         means = {next(iter({*pair} - {row["speaker"]})): part["score"].mean() for pair, part in both}
-        assert (
-            row["nearest"] == max(means, key=lambda name: means[name])
-            and row["own_score"] == table["score"][his].mean()
-        )
+        assert row["nearest"] == max(means, key=lambda name: means[name])
+        assert row["own_score"] == table["score"][his].mean()
         assert row["n_target"] == EACH and row["n_nontarget"] == 2 * EACH * (SPEAKERS - 1)
     slopes = table.pivot(index="utterance", columns="model", values="score")
     truth = [list(slopes.columns).index(name.split("-")[0]) for name in slopes.index]
@@ -104,14 +100,10 @@ def test_the_speaker_who_was_planted_is_the_worst_under_the_strongest_attack(hom
     assert pd.read_csv(run.folder / "speakers.csv")["speaker"].tolist() == rows["speaker"].tolist()
 
 
-@pytest.mark.slow
-def test_where_all_are_alike_nobody_is_told_apart(run: Result) -> None:
-    mine = run.speakers[run.speakers["system"] == "alike"]
-    assert set(mine["against_median"]) == {"alike"} and mine["worst"].any()
-
-
-def test_who_could_not_be_recognised_before_is_said(run: Result) -> None:
+def test_where_all_are_alike_nobody_is_told_apart_and_who_could_not_be_recognised_before_is_said(run: Result) -> None:
     rows = run.speakers
+    mine = rows[rows["system"] == "alike"]
+    assert set(mine["against_median"]) == {"alike"} and mine["worst"].any()
     assert set(rows[(rows["speaker"] == "s0") & (rows["system"] != "original")]["before"]) == {"not shown"}
     others = rows[(rows["speaker"] != "s0") & (rows["system"] != "original")]
     assert set(others["before"]) == {"recognised"}
@@ -138,23 +130,20 @@ def test_the_lists_of_two_attacks_are_held_against_each_other(run: Result) -> No
 
 @pytest.mark.slow
 def test_of_recordings_the_cause_is_told_and_the_adapted_attacker_has_matrices_too(
-    tmp_path: Path, models: Path
+    tmp_path: Path, models: Path, command: Command
 ) -> None:
     if not (models / "ge2e" / "pretrained.pt").is_file():
         pytest.skip("the offline weights are not here: make install")
     root, train = toy.corpus(tmp_path / "data", speakers=6, utterances=4), training_set(tmp_path / "train", 20)
-    asked = [
+    ended = command(
         "recipe=kaldi", f"dataset.root={root}", f"dataset.train={train}", "system=[original,b2]", "extractor=[ge2e,f0]",
         "attacker=[lazy_informed,semi_informed]", "backend=[cosine,wccn]", "backend.wccn.as_norm.top=16", "metric=[asv,vsm,srd]", "metric.srd.replicates=0",
-        "report.replicates=0", "diagnostics=false", f"paths.root={tmp_path / 'exp'}", "runtime.device=cpu", "runtime.threads=1",
-    ]  # fmt: skip
-    assert cli.run(asked) == 0
-    (folder,) = (tmp_path / "exp" / "runs").iterdir()
-    run = read_run(folder)
-    rows = run.speakers
-    assert set(rows[rows["system"] == "b2"]["attacker"]) == {"lazy_informed", "semi_informed"} and set(
-        rows["status"]
-    ) == {"ok"}
+        "report.replicates=0", "diagnostics=false", "runtime.device=cpu", "runtime.threads=1",
+        status=0,
+    )  # fmt: skip
+    run, folder, rows = ended.run, ended.folder, ended.run.speakers
+    assert set(rows[rows["system"] == "b2"]["attacker"]) == {"lazy_informed", "semi_informed"}
+    assert set(rows["status"]) == {"ok"}
     manifest = pd.read_csv(root / "toy_enrolls" / "utt2spk", sep=" ", names=["utterance", "speaker"])
     for row in rows.to_dict("records"):
         who = synthetic.make_speaker(toy.SEED, int(row["speaker"].removeprefix("syn")))

@@ -8,17 +8,16 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
-import pandas as pd
 import pytest
 import soundfile
 
 from pipeline.datasets import synthetic
 from pipeline.files import file_digest
-from pipeline.tables import results
 from tests import toy
+from tests.running import Command
 
 TINY = (
     "train=small", "train.channels=[16,16,16]", "train.aggregation=24", "train.embedding=16", "train.attention=8",
@@ -49,10 +48,10 @@ def weights(exp: Path) -> Mapping[str, str]:
 
 
 @pytest.mark.slow
-def test_a_killed_and_a_stopped_training_end_with_the_same_bytes(tmp_path: Path, command: Callable[..., tuple[int, str, str]]) -> None:  # fmt: skip
+def test_a_killed_and_a_stopped_training_end_with_the_same_bytes(tmp_path: Path, command: Command) -> None:  # fmt: skip
     root = speech(tmp_path / "corpus" / "train")
     steps = ("train.steps=120", "train.verify_every=4")
-    assert command(*training(root, tmp_path / "whole", *steps))[0] == 0
+    command(*training(root, tmp_path / "whole", *steps), status=0)
     expected = weights(tmp_path / "whole")
     assert set(expected) == {"embedding_model.safetensors", "training.json"}
     for kind in (signal.SIGKILL, signal.SIGTERM):
@@ -65,7 +64,7 @@ def test_a_killed_and_a_stopped_training_end_with_the_same_bytes(tmp_path: Path,
             os.kill(process.pid, kind)
         assert process.returncode == (-kind if kind == signal.SIGKILL else 128 + kind)
     assert not list((tmp_path / "cut" / "store" / "train").glob("*/*/record.json"))
-    assert command(*training(root, tmp_path / "cut", *steps))[0] == 0
+    command(*training(root, tmp_path / "cut", *steps), status=0)
     assert weights(tmp_path / "cut") == expected
     assert not list(tmp_path.rglob("*.scratch"))
 
@@ -91,29 +90,23 @@ def _checkpoint(exp: Path) -> float:
     return max(times, default=0.0)
 
 
-def test_too_few_speakers_and_a_loss_that_is_no_number_are_refused_with_what_mends_them(tmp_path: Path, command: Callable[..., tuple[int, str, str]]) -> None:  # fmt: skip
+def test_too_few_speakers_and_a_loss_that_is_no_number_are_refused_with_what_mends_them(tmp_path: Path, command: Command) -> None:  # fmt: skip
     lonely = speech(tmp_path / "lonely" / "train", speakers=1)
-    status, out, err = command(*training(lonely, tmp_path / "exp"))
-    assert (status, out) == (3, "")
-    assert "there are 1 training speakers" in err and "dataset.train=DIR" in err
+    refused = command(*training(lonely, tmp_path / "exp"), status=3)
+    assert refused.out == "" and "there are 1 training speakers" in refused.err and "dataset.train=DIR" in refused.err
     root = speech(tmp_path / "corpus" / "train")
-    status, out, err = command(
-        *training(root, tmp_path / "exp", "train.steps=6", "train.learning_rate=1e30", "train.warm_up=0")
-    )
-    assert (status, out) == (5, "")
-    assert "the training loss is" in err and "utterances syn5" in err
-    assert "lower learning_rate" in err and "Traceback" not in err
-
-
-def test_nothing_to_train_says_what_to_add(tmp_path: Path, command: Callable[..., tuple[int, str, str]]) -> None:
-    status, _, err = command("train", "extractor=[ge2e]", "dataset=librispeech", f"dataset.train={speech(tmp_path / 'c' / 'train')}",
-                             f"paths.root={tmp_path / 'exp'}")  # fmt: skip
-    assert status == 2
-    assert "'extractor=[ecapa]'" in err
+    diverging = ("train.steps=6", "train.learning_rate=1e30", "train.warm_up=0")
+    failed = command(*training(root, tmp_path / "exp", *diverging), status=5)
+    for words in ("the training loss is", "utterances syn5", "lower learning_rate"):
+        assert words in failed.err
+    nothing = ("train", "extractor=[ge2e]", "dataset=librispeech", f"dataset.train={root}")
+    assert "'extractor=[ecapa]'" in command(*nothing, status=2).err
 
 
 @pytest.mark.slow
-def test_somebody_elses_anonymised_training_set_makes_a_semi_informed_attacker(tmp_path: Path) -> None:
+def test_somebody_elses_anonymised_training_set_makes_a_semi_informed_attacker(
+    tmp_path: Path, command: Command
+) -> None:
     """An external system with ``TRAINSET_suffix``; without it, the run is refused before any compute, by name."""
     root = toy.corpus(tmp_path / "data", speakers=8, utterances=4)
     learnt = speech(tmp_path / "corpus" / "learn")
@@ -127,18 +120,16 @@ def test_somebody_elses_anonymised_training_set_makes_a_semi_informed_attacker(t
     arguments = (
         "recipe=kaldi", f"dataset.root={root}", f"dataset.train={learnt}", *TINY, "train.steps=4", "system=[original]",
         f"+system.t8={{name: external, root: {theirs}, level: speaker}}", "extractor=[ecapa]", "backend=[cosine,plda]",
-        "attacker=[semi_informed]", "metric=[asv]", "metric.asv.interval=none", f"paths.root={tmp_path / 'exp'}",
+        "attacker=[semi_informed]", "metric=[asv]", "metric.asv.interval=none",
     )  # fmt: skip
-    done = toy.run(*arguments, cwd=tmp_path)
-    assert done.returncode == 3
-    assert "system t8, training set" in done.stderr and "of learn: no file syn55-0-0001.ext" in done.stderr
+    err = command(*arguments, status=3).err
+    assert "system t8, training set" in err and "of learn: no file syn55-0-0001.ext" in err
     for path in sorted(learnt.rglob("*.flac")):
         place = theirs / "learn_t8" / "wav" / path.name
         place.parent.mkdir(parents=True, exist_ok=True)
         place.write_bytes(path.read_bytes())
-    done = toy.run(*arguments, cwd=tmp_path, check=True)
-    folder = Path(done.stdout.splitlines()[-1]).parent
-    rows = results.read(folder)
+    ended = command(*arguments, status=0)
+    rows = ended.rows
     semi = rows[(rows["attacker"] == "semi_informed") & (rows["metric"] == "eer")]
     ways = {("anonymised (speaker)", "cosine"), ("anonymised (speaker)", "plda"),
             ("original; back end anonymised (speaker)", "plda")}  # fmt: skip
@@ -151,5 +142,5 @@ def test_somebody_elses_anonymised_training_set_makes_a_semi_informed_attacker(t
         for backend in ("cosine", "plda"):
             assert eers[subset, "PP", backend] == eers[subset, "OO", backend]
         assert eers[subset, "OPP", "cosine"] == eers[subset, "OO", "cosine"], "the same enrolment twice"
-    checks = pd.read_parquet(folder / "diagnostics.parquet")
-    assert {"held_out", "on_original", "training_level", "treated_differently"} <= set(checks["check"])
+    checks = set(ended.run.diagnostics["check"])
+    assert {"held_out", "on_original", "training_level", "treated_differently"} <= checks
