@@ -37,18 +37,13 @@ def anonymise(root: Path, suffix: str, sets: Sequence[str] = tuple(SETS.values()
 
 def training(root: Path, suffix: str, speakers: int = 4) -> Path:
     """``train-clean-360`` of further speakers, and its copy."""
-    folder = root / "data" / "train-clean-360"
-    folder.mkdir()
-    lines: dict[str, list[str]] = {"wav.scp": [], "utt2spk": [], "spk2gender": []}
+    rows = []
     for index in range(20, 20 + speakers):
         speaker = toy.synthetic.make_speaker(toy.SEED, index)
         for number in range(2):
             name, _, path = toy.wav(root / "corpora", index, number, 1.2)
-            lines["wav.scp"].append(f"{name} {path}")
-            lines["utt2spk"].append(f"{name} {speaker.id}")
-        lines["spk2gender"].append(f"{speaker.id} {speaker.sex}")
-    for table, content in lines.items():
-        (folder / table).write_text("".join(f"{line}\n" for line in content))
+            rows.append((name, speaker.id, speaker.sex, path))
+    folder = toy.write_set(root / "data" / "train-clean-360", rows)
     anonymise(root, suffix, ["train-clean-360"])
     return folder
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -32,37 +33,45 @@ def wav(folder: Path, speaker: int, number: int, seconds: float) -> tuple[str, s
     return name, who.id, path
 
 
+Row = tuple[str, str, str, object]
+"""Utterance, speaker, sex, and what wav.scp says."""
+
+
+def write_set(folder: Path, rows: Sequence[Row], models: Sequence[str] | None = None, enrols: bool = False) -> Path:
+    """A Kaldi set; with ``models`` all trials of these, with ``enrols`` all utterances in ``enrolls``."""
+    tables = {
+        "wav.scp": [f"{utterance} {path}" for utterance, _, _, path in rows],
+        "utt2spk": [f"{utterance} {speaker}" for utterance, speaker, _, _ in rows],
+        "spk2gender": [*dict.fromkeys(f"{speaker} {sex}" for _, speaker, sex, _ in rows)],
+    }
+    if enrols:
+        tables["enrolls"] = [utterance for utterance, _, _, _ in rows]
+    if models is not None:
+        tables["trials"] = [
+            f"{model} {utterance} {'target' if speaker == model else 'nontarget'}"
+            for model in models
+            for utterance, speaker, _, _ in rows
+        ]
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, lines in tables.items():
+        (folder / name).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    return folder
+
+
 def corpus(root: Path, speakers: int = 8, utterances: int = 6) -> Path:
     """``toy_enrolls``, ``toy_trials_f`` and ``toy_trials_m`` with 16-bit wav files below ``root``; half of each enrolled."""
-    lines: dict[str, dict[str, list[str]]] = {}
+    rows: dict[str, list[Row]] = {}
     models: dict[str, list[str]] = {"f": [], "m": []}
     for index in range(speakers):
-        sex = synthetic.make_speaker(SEED, index).sex
+        who = synthetic.make_speaker(SEED, index)
+        models[who.sex].append(who.id)
         for number in range(utterances):
             name, speaker, path = wav(root, index, number, SECONDS[number % 3])
-            which = "toy_enrolls" if number < utterances // 2 else f"toy_trials_{sex}"
-            tables = lines.setdefault(
-                which, {"wav.scp": [], "utt2spk": [], "spk2gender": [], "enrolls": [], "trials": []}
-            )
-            tables["wav.scp"].append(f"{name} {path.relative_to(root)}")
-            tables["utt2spk"].append(f"{name} {speaker}")
-            if f"{speaker} {sex}" not in tables["spk2gender"]:
-                tables["spk2gender"].append(f"{speaker} {sex}")
-            if which == "toy_enrolls":
-                tables["enrolls"].append(name)
-        models[sex].append(synthetic.make_speaker(SEED, index).id)
-    for sex, names in models.items():
-        tables = lines[f"toy_trials_{sex}"]
-        tables["trials"] = [
-            f"{model} {entry.split()[0]} {'target' if entry.split()[1] == model else 'nontarget'}"
-            for model in names
-            for entry in tables["utt2spk"]
-        ]
-    for which, tables in lines.items():
-        (root / which).mkdir()
-        for name, content in tables.items():
-            if content:
-                (root / which / name).write_text("".join(f"{line}\n" for line in content))
+            part = "toy_enrolls" if number < utterances // 2 else f"toy_trials_{who.sex}"
+            rows.setdefault(part, []).append((name, speaker, who.sex, path.relative_to(root)))
+    for part, members in rows.items():
+        is_enrolment = part == "toy_enrolls"
+        write_set(root / part, members, None if is_enrolment else models[part[-1]], is_enrolment)
     return root
 
 

@@ -17,8 +17,8 @@ import pandas as pd
 from pipeline import metrics
 from pipeline.errors import PipelineError
 from pipeline.evaluation.result import Result
-from pipeline.metrics import Attacks, LeftOut, MetricError
-from pipeline.metrics.maximum import choices, negative
+from pipeline.metrics import Attacks, LeaveOneOut, MetricError
+from pipeline.metrics.maximum import attack_choices, negate
 from pipeline.metrics.trial_uncertainty import metric_bounds
 from pipeline.products.averages.plan import means_of_sexes
 from pipeline.products.strongest.compute import METRICS, MOST_COMPARED, SAME, STRONGEST
@@ -37,7 +37,7 @@ MEASURED = ("eer", "d_ece", "cllr_min")
 Attack = Mapping[str, Any]
 Choice = tuple[tuple[str, ...], ...]
 """What tells the attack on each set of a mean from the others there."""
-Measure = Callable[[str, pd.DataFrame], LeftOut]
+Measure = Callable[[str, pd.DataFrame], LeaveOneOut]
 
 
 @dataclass(frozen=True)
@@ -88,7 +88,7 @@ class _Held:
 
     attacks: tuple[Attack, ...] = ()
     trials: pd.DataFrame = field(default_factory=pd.DataFrame)
-    left: tuple[LeftOut, ...] = ()
+    left: tuple[LeaveOneOut, ...] = ()
     speakers: tuple[str, ...] = ()
     reason: str = ""
     gone: str = ""
@@ -188,15 +188,15 @@ def _of(row: Attack) -> tuple[str, ...]:
 
 def _measuring() -> Measure:
     """Measures an attack on everybody and without each speaker; of the same scores once, whichever run they are of."""
-    known: dict[tuple[str, str], LeftOut] = {}
+    known: dict[tuple[str, str], LeaveOneOut] = {}
 
-    def measure(path: str, table: pd.DataFrame) -> LeftOut:
+    def measure(path: str, table: pd.DataFrame) -> LeaveOneOut:
         key = path, digest([len(table), *table[IDS].to_numpy().tolist()])
         if key not in known:
             _, codes = np.unique(table[["model_speaker", "speaker"]].to_numpy(str), return_inverse=True)
             sides = codes.reshape(-1, 2).astype(np.int64)
             trials = metrics.Trials(table["score"].to_numpy(np.float64), sides[:, 0], sides[:, 1])
-            known[key] = metrics.left_out(trials, tuple(METRICS.values()))
+            known[key] = metrics.leave_each_out(trials, tuple(METRICS.values()))
         return known[key]
 
     return measure
@@ -306,20 +306,20 @@ def _chosen(side: Sequence[_Held], metric: str) -> list[Choice]:
     """The attacks that may disclose most by a metric on each set of a mean, as in each run."""
     keys = [[_of(one) for one in held.attacks] for held in side]
     parts = [_part(held, several, metric) for held, several in zip(side, keys)]
-    places = choices([negative(part) for part in parts] if metric == "eer" else parts, MOST_COMPARED)
+    places = attack_choices([negate(part) for part in parts] if metric == "eer" else parts, MOST_COMPARED)
     return [tuple(several[place] for several, place in zip(keys, row)) for row in places.tolist()]
 
 
 def _attacks(side: Sequence[_Held], weights: Sequence[float], chosen: Sequence[Choice], metric: str) -> Attacks:
     """What each speaker contributes to a metric of some attacks, on a set or on a mean of sets."""
     parts = [_part(held, [choice[k] for choice in chosen], metric) for k, held in enumerate(side)]
-    return parts[0] if len(parts) == 1 else metrics.mean_of(parts, weights)
+    return parts[0] if len(parts) == 1 else metrics.average_attacks(parts, weights)
 
 
 def _part(held: _Held, keys: Sequence[tuple[str, ...]], metric: str) -> Attacks:
     core, known = METRICS[metric], [_of(one) for one in held.attacks]
     left = [held.left[known.index(key)] for key in keys]
-    return metrics.attacks_of(
+    return metrics.collect_attacks(
         [one.value[core] for one in left],
         np.array([one.without[core] for one in left]),
         held.speakers,

@@ -38,43 +38,27 @@ class AsvSettings(UncertaintySettings):
 
 METRICS = {
     "eer": field_of(
-        TrialMetrics,
-        "eer",
-        "EER",
-        "equal error rate",
+        TrialMetrics, "eer", "EER", "equal error rate",
         "The error rate of a speaker-verification attacker at the threshold where it misses targets as often as it "
         "accepts impostors: 0 % means that speakers are recognised without error, 50 % that the attacker guesses.",
         "variant rocch: on the convex hull of the ROC, where it cannot exceed 50 %",
     ),
     "cllr": field_of(
-        TrialMetrics,
-        "cllr",
-        "Cllr",
-        "cost of the log-likelihood ratio",
+        TrialMetrics, "cllr", "Cllr", "cost of the log-likelihood ratio",
         "The cost, in bits, of using the attacker's scores as log-likelihood ratios as they are, so that calibration "
-        "errors count as well as the lack of discrimination.",
-        BRUMMER,
-        summary=False,
+        "errors count as well as the lack of discrimination.", BRUMMER, summary=False,
     ),
     "cllr_min": field_of(
-        TrialMetrics,
-        "cllr_min",
-        "Cllr_min",
-        "discrimination cost",
+        TrialMetrics, "cllr_min", "Cllr_min", "discrimination cost",
         "What remains of the cost of the log-likelihood ratio after the best possible calibration: 0 bit means that the "
-        "attacker separates all speakers, 1 bit that its scores say nothing.",
-        BRUMMER,
+        "attacker separates all speakers, 1 bit that its scores say nothing.", BRUMMER,
     ),
     "cllr_cal": field_of(
-        TrialMetrics,
-        "cllr_cal",
-        "Cllr_cal",
-        "calibration cost",
+        TrialMetrics, "cllr_cal", "Cllr_cal", "calibration cost",
         "The part of the cost of the log-likelihood ratio that better calibration would remove.",
-        BRUMMER,
-        summary=False,
+        BRUMMER, summary=False,
     ),
-}
+}  # fmt: skip
 
 
 class MetricFamily(contracts.MetricFamily):

@@ -40,17 +40,13 @@ class LinkabilitySettings(UncertaintySettings):
 
 METRICS = {
     "d_sys": Metric(
-        "D_sys",
-        "linkability",
+        "D_sys", "linkability",
         "How surely two recordings of one speaker can be told to be linked by their score, on average over such pairs: 0 % "
         "means that no pair can be linked, 100 % that every pair can. Variant exact: likelihood ratios by the best possible "
         "calibration; vpc: by bins of equal width, as the VoicePrivacy Challenges 2020 and 2022 computed it.",
-        "fraction",
-        "lower",
-        (0.0, 1.0),
-        "Gomez-Barrero et al. 2018; Maouche et al. 2020",
-    )
-}
+        "fraction", "lower", (0.0, 1.0), "Gomez-Barrero et al. 2018; Maouche et al. 2020",
+    ),
+}  # fmt: skip
 
 
 class MetricFamily(contracts.MetricFamily):

@@ -27,7 +27,7 @@ class Undefined(MetricError):
     """The input is sound, but the metric has no value on it (a ratio to 0, for example); the message is the reason."""
 
 
-def vector(values: npt.ArrayLike, name: str) -> Array:
+def check_vector(values: npt.ArrayLike, name: str) -> Array:
     """``values`` as float64 [n]; infinities pass.
 
     Raises:
@@ -41,20 +41,20 @@ def vector(values: npt.ArrayLike, name: str) -> Array:
     return array
 
 
-def classes(target: npt.ArrayLike, nontarget: npt.ArrayLike) -> tuple[Array, Array]:
+def check_classes(target: npt.ArrayLike, nontarget: npt.ArrayLike) -> tuple[Array, Array]:
     """Both classes of scores as float64 vectors, each with at least one score.
 
     Raises:
         MetricError: NaN or an empty class.
     """
-    pair = vector(target, "target scores"), vector(nontarget, "non-target scores")
+    pair = check_vector(target, "target scores"), check_vector(nontarget, "non-target scores")
     for array, name in zip(pair, ("target", "non-target")):
         if not array.size:
             raise MetricError(f"there is no {name} score")
     return pair
 
 
-def codes(values: npt.ArrayLike, name: str) -> Indices:
+def check_codes(values: npt.ArrayLike, name: str) -> Indices:
     """Non-negative integer codes [n].
 
     Raises:
@@ -77,13 +77,13 @@ def round_means(means: npt.ArrayLike) -> Array:
     return rounded
 
 
-def choice(value: str, allowed: tuple[str, ...], name: str) -> None:
+def check_choice(value: str, allowed: tuple[str, ...], name: str) -> None:
     """Raises MetricError unless ``value`` is one of ``allowed``."""
     if value not in allowed:
         raise MetricError(f"{name} must be one of {', '.join(allowed)}, not {value!r}")
 
 
-def listed(names: list[str], limit: int = 10) -> str:
+def list_some(names: list[str], limit: int = 10) -> str:
     """The first names of a list, and how many there are if that is not all."""
     shown = ", ".join(names[:limit])
     return shown if len(names) <= limit else f"{shown}, ... ({len(names)} in all)"

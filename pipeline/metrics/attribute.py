@@ -16,16 +16,16 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from pipeline.metrics._base import Array, Indices, Mask, MetricError, Undefined, codes, quantity, round_means
+from pipeline.metrics._base import Array, Indices, Mask, MetricError, Undefined, check_codes, quantity, round_means
 from pipeline.metrics.local_disclosure import (
     FEWEST_FOR_LOSO,
     LN2,
     NOTHING,
-    candidates,
+    check_candidates,
     exact_mean,
     row_z,
-    slope_of_each_trial,
     speaker_means,
+    spread_slopes,
 )
 
 
@@ -107,9 +107,9 @@ def bits_of_parts(
 ) -> tuple[Array, Array]:
     """Both parts [n, N] of each trial with each candidate in the place of the true one; arguments as of
     :func:`attribute_part`, which raises alike."""
-    s, t = candidates(scores, truth)
+    s, t = check_candidates(scores, truth)
     c = _classes(classes, s.shape[1])
-    logits = slope_of_each_trial(slope, t, s.shape[1])[:, None] * row_z(s)
+    logits = spread_slopes(slope, t, s.shape[1])[:, None] * row_z(s)
     size = np.bincount(c)
     log_p = logits - _log_sums(logits, np.zeros_like(c))
     log_class = _log_sums(log_p, c)
@@ -137,9 +137,9 @@ def stranger(
     Raises:
         MetricError: as of ``attribute_part``.
     """
-    s, t = candidates(scores, truth)
+    s, t = check_candidates(scores, truth)
     c = _classes(classes, s.shape[1])
-    logits = slope_of_each_trial(slope, t, s.shape[1])[:, None] * row_z(s)
+    logits = spread_slopes(slope, t, s.shape[1])[:, None] * row_z(s)
     n, n_candidates = s.shape
     size = np.bincount(c)
     every = np.full((n, n_candidates), np.nan)
@@ -148,7 +148,7 @@ def stranger(
     if spoken is None:
         bits = every[np.arange(n), t]
     else:
-        g = codes(spoken, "classes of trials")
+        g = check_codes(spoken, "classes of trials")
         if g.size != n:
             raise MetricError(f"{g.size} classes do not fit {n} trials")
         bits = np.full(n, np.nan)
@@ -240,10 +240,10 @@ class StrangerLoss:
         spoken: npt.ArrayLike | None = None,
         steps: int = 160,
     ) -> None:
-        s, t = candidates(scores, truth)
+        s, t = check_candidates(scores, truth)
         self.n_candidates = s.shape[1]
         c = _classes(classes, s.shape[1])
-        g = c[t] if spoken is None else codes(spoken, "classes of trials")
+        g = c[t] if spoken is None else check_codes(spoken, "classes of trials")
         n_classes = int(max(c.max(), g.max())) + 1
         member = (c[:, None] == np.arange(n_classes)).astype(np.float64)
         peers = member.sum(axis=0)[None, :] - member[t]
@@ -317,7 +317,7 @@ def class_scores(scores: npt.ArrayLike, truth: npt.ArrayLike, classes: npt.Array
     Raises:
         MetricError: as of ``attribute_part``; a class without candidates; no trial that has a value.
     """
-    s, t = candidates(scores, truth)
+    s, t = check_candidates(scores, truth)
     c = _classes(classes, s.shape[1])
     size = np.bincount(c)
     if (size == 0).any():
@@ -338,7 +338,7 @@ def class_scores(scores: npt.ArrayLike, truth: npt.ArrayLike, classes: npt.Array
 
 
 def _classes(classes: npt.ArrayLike, n_candidates: int) -> Indices:
-    c = codes(classes, "classes")
+    c = check_codes(classes, "classes")
     if c.size != n_candidates:
         raise MetricError(f"{c.size} classes do not fit {n_candidates} candidates")
     return c

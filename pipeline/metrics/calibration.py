@@ -15,7 +15,17 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import expit
 
-from pipeline.metrics._base import Array, Indices, Mask, MetricError, Undefined, choice, classes, quantity, vector
+from pipeline.metrics._base import (
+    Array,
+    Indices,
+    Mask,
+    MetricError,
+    Undefined,
+    check_choice,
+    check_classes,
+    check_vector,
+    quantity,
+)
 from pipeline.metrics.information import D_ECE_MAX, cllr, cllr_min, cllr_of_blocks, d_ece, d_ece_of_blocks, d_ece_oracle
 from pipeline.metrics.pav import Calibration, Rows, calibrate, calibrate_rows
 from pipeline.metrics.trials import Trials
@@ -39,7 +49,7 @@ class Linear:
         Raises:
             MetricError: NaN.
         """
-        s = vector(scores, "scores")
+        s = check_vector(scores, "scores")
         with np.errstate(over="ignore"):
             return np.full(s.size, self.offset) if self.slope == 0 else self.slope * s + self.offset
 
@@ -58,7 +68,7 @@ class Isotonic:
         Raises:
             MetricError: NaN.
         """
-        s = vector(scores, "scores")
+        s = check_vector(scores, "scores")
         if self.between == "step":
             return self.calibration.apply(s)
         knots = np.column_stack([self.calibration.lowest, self.highest]).ravel()
@@ -97,7 +107,7 @@ def linear_calibration(target: npt.ArrayLike, nontarget: npt.ArrayLike) -> Linea
         MetricError: NaN, infinite scores, an empty class.
         Undefined: the classes do not overlap: the slope grows without bound; or numbers are too coarse for a slope.
     """
-    t, n = classes(target, nontarget)
+    t, n = check_classes(target, nontarget)
     is_target = np.concatenate([np.ones(t.size, dtype=np.bool_), np.zeros(n.size, dtype=np.bool_)])
     return weighted_linear(np.concatenate([t, n]), is_target, np.ones(is_target.size))
 
@@ -134,14 +144,19 @@ def weighted_linear(scores: Array, is_target: Mask, weights: Array, start: Linea
     centre, scale = float(scores.mean()), float(scores.std())
     if scale <= 0:
         raise Undefined(_NO_SLOPE)
-    x = (scores - centre) / scale
+    slope, offset = (0.0, 0.0) if start is None else (start.slope * scale, start.offset + start.slope * centre)
+    slope, offset = _fit_logistic((scores - centre) / scale, is_target, weights, slope, offset)
+    return Linear(slope / scale, offset - slope * centre / scale)
+
+
+def _fit_logistic(x: Array, is_target: Mask, weights: Array, slope: float, offset: float) -> tuple[float, float]:
+    """Slope and offset of least Cllr of standardised scores [n], by Newton's method from the ones given."""
     sign = np.where(is_target, 1.0, -1.0)
     weight = 0.5 * weights / np.where(is_target, weights[is_target].sum(), weights[~is_target].sum())
 
     def loss(slope: float, offset: float) -> float:
         return float(weight @ np.logaddexp(0.0, -sign * (slope * x + offset)))
 
-    slope, offset = (0.0, 0.0) if start is None else (start.slope * scale, start.offset + start.slope * centre)
     value = loss(slope, offset)
     for _ in range(200):
         wrong = expit(-sign * (slope * x + offset))
@@ -162,7 +177,7 @@ def weighted_linear(scores: Array, is_target: Mask, weights: Array, start: Linea
         previous, value = value, loss(slope, offset)
         if float(gradient @ step) < 1e-20 or size <= 1e-10 or previous - value < 0:
             break
-    return Linear(slope / scale, offset - slope * centre / scale)
+    return slope, offset
 
 
 def _scaled(scores: Array, is_target: Mask, weights: Array, largest: float) -> Linear:
@@ -187,8 +202,8 @@ def isotonic_calibration(target: npt.ArrayLike, nontarget: npt.ArrayLike, *, bet
     Raises:
         MetricError: NaN, an empty class, infinite scores with ``linear``.
     """
-    choice(between, BETWEEN, "between")
-    t, n = classes(target, nontarget)
+    check_choice(between, BETWEEN, "between")
+    t, n = check_classes(target, nontarget)
     scores = np.sort(np.concatenate([t, n]))
     if between == "linear" and not np.isfinite(scores[[0, -1]]).all():
         raise MetricError("linear interpolation between blocks cannot be trained on infinite scores")
@@ -242,7 +257,7 @@ def c_ece(
         >>> round(found.c_ece, 3), round(found.d_ece_f1, 3)  # the map of f0 reaches less than the best one
         (0.176, 0.399)
     """
-    choice(method, METHODS, "method")
+    check_choice(method, METHODS, "method")
     mapping: Linear | Isotonic
     if method == "linear":
         mapping = linear_calibration(train_target, train_nontarget)
@@ -276,8 +291,8 @@ def c_ece_by_speaker(first: Trials, second: Trials, *, calibration: str = "linea
         MetricError: an unknown calibration, infinite training scores with a linear map.
         Undefined: the training classes do not overlap (``linear``).
     """
-    choice(calibration, METHODS, "calibration")
-    choice(between, BETWEEN, "between")
+    check_choice(calibration, METHODS, "calibration")
+    check_choice(between, BETWEEN, "between")
     return BySpeaker(
         Recalibrated(first, second, calibration, between),
         np.unique(np.concatenate([first.enrolled, first.spoken, second.enrolled, second.spoken])),

@@ -21,12 +21,12 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from pipeline.metrics._base import Array, Indices, Mask, MetricError, Undefined, choice, quantity, round_means
+from pipeline.metrics._base import Array, Indices, Mask, MetricError, Undefined, check_choice, quantity, round_means
 from pipeline.metrics.detection import eer_rocch
 from pipeline.metrics.linkability import pi_link_curve
 from pipeline.metrics.local_disclosure import (
     SoftmaxLoss,
-    candidates,
+    check_candidates,
     exact_mean,
     loso_of_loss,
     posterior_bits,
@@ -102,7 +102,7 @@ def pooled_trials(
         MetricError: NaN or infinite scores, shapes that do not fit, no length or one below 1, no speaker with enough
             trials, draws without a generator.
     """
-    s, t = candidates(scores, truth)
+    s, t = check_candidates(scores, truth)
     if not lengths or min(lengths) < 1 or subsets < 1:
         raise MetricError(f"lengths must be 1 or more, and so must be subsets, not {list(lengths)} and {subsets}")
     counts = np.bincount(t, minlength=s.shape[1])
@@ -210,7 +210,7 @@ class Lengths:
         subsets: int = MOST_SUBSETS,
         generator: np.random.Generator | None = None,
     ) -> None:
-        choice(rule, RULES, "rule")
+        check_choice(rule, RULES, "rule")
         self.rule, self.lengths = rule, lengths
         self.pooled = pooled_trials(scores, truth, lengths, subsets=subsets, generator=generator)
         slopes = slope if isinstance(slope, Sequence) else [slope] * len(lengths)

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from pipeline.metrics._base import Array, MetricError, choice, classes, quantity
+from pipeline.metrics._base import Array, MetricError, check_choice, check_classes, quantity
 from pipeline.metrics.pav import calibrate_rows, count_rows
 
 EER_VARIANTS = ("rocch", "kaldi", "speechbrain")
@@ -51,8 +51,8 @@ def eer(target: npt.ArrayLike, nontarget: npt.ArrayLike, *, variant: str = "rocc
         >>> eer(target, nontarget, variant="kaldi"), eer(target, nontarget, variant="speechbrain")
         (0.25, 0.225)
     """
-    choice(variant, EER_VARIANTS, "variant")
-    t, n = classes(target, nontarget)
+    check_choice(variant, EER_VARIANTS, "variant")
+    t, n = check_classes(target, nontarget)
     t, n = np.sort(t), np.sort(n)
     if variant == "kaldi":
         return eer_kaldi(t, n)
@@ -137,7 +137,7 @@ def tpr_at_fpr(target: npt.ArrayLike, nontarget: npt.ArrayLike, fpr: float) -> T
         >>> tpr_at_fpr([2.0, 1.0, 3.0, 0.5], [0.7, -1.0, 1.5, -2.0, -0.5], 0.2).tpr  # 1.5 may pass, 0.7 may not
         0.75
     """
-    t, n = classes(target, nontarget)
+    t, n = check_classes(target, nontarget)
     return tpr_at_fpr_sorted(np.sort(t), np.sort(n), fpr)
 
 

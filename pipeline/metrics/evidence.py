@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from pipeline.metrics._base import Array, Indices, MetricError, classes, group, quantity, vector
+from pipeline.metrics._base import Array, Indices, MetricError, check_classes, check_vector, group, quantity
 from pipeline.metrics.detection import tpr_at_fpr
 from pipeline.metrics.pav import calibrate_rows, count_rows
 from pipeline.metrics.rank_disclosure import rank_histogram, true_ranks
@@ -74,7 +74,7 @@ def worst_evidence(trials: Trials) -> WorstEvidence:
         (1.386, 1.792, 1)
     """
     own = trials.is_target
-    target, nontarget = classes(trials.scores[own], trials.scores[~own])
+    target, nontarget = check_classes(trials.scores[own], trials.scores[~own])
     t, n = np.sort(target), np.sort(nontarget)
     blocks = calibrate_rows(count_rows(t, n), laplace=True)
     high, low = float(blocks.llr[-1]), float(blocks.llr[0])
@@ -306,7 +306,7 @@ def llr_of_share(gamma: npt.ArrayLike, n_candidates: int) -> Array:
     Raises:
         MetricError: a share outside 0 to 1, or fewer than two candidates.
     """
-    g = vector(gamma, "shares")
+    g = check_vector(gamma, "shares")
     if n_candidates < 2 or (g < 0).any() or (g > 1).any():
         raise MetricError(f"shares of ranks lie between 0 and 1, and ranks need two candidates, not {n_candidates}")
     with np.errstate(divide="ignore"):

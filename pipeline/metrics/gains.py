@@ -105,10 +105,10 @@ def normalised(*, d_ece: tuple[float, float, float], cllr_min: tuple[float, floa
     """
     reasons: dict[str, str] = {}
     return Normalised(
-        d_ece_op_oo=defined("d_ece_op_oo", reasons, d_ece_op_oo, d_ece[0], d_ece[1]),
-        cllr_min_op_oo=defined("cllr_min_op_oo", reasons, cllr_min_op_oo, cllr_min[0], cllr_min[1]),
-        g_d_ece=defined("g_d_ece", reasons, g_d_ece, d_ece[0], d_ece[2]),
-        g_cllr_min=defined("g_cllr_min", reasons, g_cllr_min, cllr_min[0], cllr_min[2]),
+        d_ece_op_oo=value_or_reason("d_ece_op_oo", reasons, d_ece_op_oo, d_ece[0], d_ece[1]),
+        cllr_min_op_oo=value_or_reason("cllr_min_op_oo", reasons, cllr_min_op_oo, cllr_min[0], cllr_min[1]),
+        g_d_ece=value_or_reason("g_d_ece", reasons, g_d_ece, d_ece[0], d_ece[2]),
+        g_cllr_min=value_or_reason("g_cllr_min", reasons, g_cllr_min, cllr_min[0], cllr_min[2]),
         reasons=reasons,
     )
 
@@ -116,14 +116,16 @@ def normalised(*, d_ece: tuple[float, float, float], cllr_min: tuple[float, floa
 def normalised_values(d_ece: Sequence[float], cllr_min: Sequence[float]) -> dict[str, float]:
     """Eq. 17-20 by name from OO, OP, PP; NaN where undefined."""
     return {
-        "d_ece_op_oo": or_nan(d_ece_op_oo, d_ece[0], d_ece[1]),
-        "cllr_min_op_oo": or_nan(cllr_min_op_oo, cllr_min[0], cllr_min[1]),
-        "g_d_ece": or_nan(g_d_ece, d_ece[0], d_ece[2]),
-        "g_cllr_min": or_nan(g_cllr_min, cllr_min[0], cllr_min[2]),
+        "d_ece_op_oo": value_or_nan(d_ece_op_oo, d_ece[0], d_ece[1]),
+        "cllr_min_op_oo": value_or_nan(cllr_min_op_oo, cllr_min[0], cllr_min[1]),
+        "g_d_ece": value_or_nan(g_d_ece, d_ece[0], d_ece[2]),
+        "g_cllr_min": value_or_nan(g_cllr_min, cllr_min[0], cllr_min[2]),
     }
 
 
-def defined(name: str, reasons: dict[str, str], function: Callable[..., float], *arguments: object) -> float | None:
+def value_or_reason(
+    name: str, reasons: dict[str, str], function: Callable[..., float], *arguments: object
+) -> float | None:
     """The value of ``function``, or None with its reason noted under ``name``."""
     try:
         return function(*arguments)
@@ -132,7 +134,7 @@ def defined(name: str, reasons: dict[str, str], function: Callable[..., float], 
         return None
 
 
-def or_nan(function: Callable[..., float], *arguments: object) -> float:
+def value_or_nan(function: Callable[..., float], *arguments: object) -> float:
     """The value of ``function``, or NaN."""
-    value = defined("", {}, function, *arguments)
+    value = value_or_reason("", {}, function, *arguments)
     return math.nan if value is None else value

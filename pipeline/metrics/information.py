@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import expit, xlog1py, xlogy
 
-from pipeline.metrics._base import Array, MetricError, classes, quantity, vector
+from pipeline.metrics._base import Array, MetricError, check_classes, check_vector, quantity
 from pipeline.metrics.pav import Calibration, calibrate, calibrate_rows, count_rows
 
 _LN2 = float(np.log(2.0))
@@ -38,7 +38,7 @@ def cllr(target_llr: npt.ArrayLike, nontarget_llr: npt.ArrayLike) -> float:
         >>> round(cllr([2.0, 1.0], [-2.0]), 4)
         0.2503
     """
-    t, n = classes(target_llr, nontarget_llr)
+    t, n = check_classes(target_llr, nontarget_llr)
     costs = mean(np.logaddexp(0.0, -t)), mean(np.logaddexp(0.0, n))
     total = sum(costs) / (2 * _LN2)
     return total if math.isfinite(total) else costs[0] / (2 * _LN2) + costs[1] / (2 * _LN2)
@@ -136,7 +136,7 @@ def ece(target_llr: npt.ArrayLike, nontarget_llr: npt.ArrayLike, log_odds: npt.A
     Raises:
         MetricError: NaN or an empty class.
     """
-    t, n = classes(target_llr, nontarget_llr)
+    t, n = check_classes(target_llr, nontarget_llr)
     grid = _grid(log_odds)
     return np.array(
         [
@@ -167,7 +167,7 @@ def d_ece(target_llr: npt.ArrayLike, nontarget_llr: npt.ArrayLike) -> float:
         >>> round(d_ece([3.0, 1.0], [-2.0, -4.0]), 4)
         0.5727
     """
-    t, n = classes(target_llr, nontarget_llr)
+    t, n = check_classes(target_llr, nontarget_llr)
     return (mean(z_function(t)) + mean(z_function(-n))) / (2 * _LN2)
 
 
@@ -224,7 +224,7 @@ def ece_profile_of_blocks(blocks: Calibration, log_odds: Array) -> EceProfile:
 
 def _grid(log_odds: npt.ArrayLike) -> Array:
     grid = np.atleast_1d(np.asarray(log_odds, dtype=np.float64))
-    if not np.isfinite(vector(grid, "log-odds")).all():
+    if not np.isfinite(check_vector(grid, "log-odds")).all():
         raise MetricError("prior log-odds must be finite")
     return grid
 
@@ -255,7 +255,7 @@ def zebra(target: npt.ArrayLike, nontarget: npt.ArrayLike) -> Zebra:
         >>> round(found.l_w_ceiling, 4)  # so few trials cannot show more
         0.7959
     """
-    t, n = classes(target, nontarget)
+    t, n = check_classes(target, nontarget)
     rows = count_rows(np.sort(t), np.sort(n))
     worst = l_w_of_blocks(calibrate_rows(rows, laplace=True))
     average = d_ece_of_blocks(calibrate_rows(rows, laplace=False))

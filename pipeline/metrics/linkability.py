@@ -16,7 +16,16 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from pipeline.metrics._base import Array, Indices, MetricError, Undefined, choice, classes, quantity, round_means
+from pipeline.metrics._base import (
+    Array,
+    Indices,
+    MetricError,
+    Undefined,
+    check_choice,
+    check_classes,
+    quantity,
+    round_means,
+)
 from pipeline.metrics.local_disclosure import exact_mean, speaker_means
 from pipeline.metrics.pav import Calibration, calibrate
 from pipeline.metrics.rank_disclosure import TIES, true_ranks
@@ -43,8 +52,8 @@ def d_sys(target: npt.ArrayLike, nontarget: npt.ArrayLike, *, omega: float = 1.0
         >>> round(d_sys([2.0, 1.0, 3.0, 0.5], [0.0, -1.0, 1.5, -2.0, -0.5]), 4)
         0.7143
     """
-    choice(variant, D_SYS_VARIANTS, "variant")
-    t, n = classes(target, nontarget)
+    check_choice(variant, D_SYS_VARIANTS, "variant")
+    t, n = check_classes(target, nontarget)
     if not omega > 0:
         raise MetricError(f"omega must be above 0, not {omega}")
     return d_sys_of_blocks(calibrate(t, n), omega) if variant == "exact" else _d_sys_binned(t, n, omega)
@@ -220,7 +229,7 @@ def pi_link_curve(
         >>> pi_link_curve(scores, [0, 1]).value.tolist()
         [1.0, 0.75, 0.5]
     """
-    choice(weights, WEIGHTS, "weights")
+    check_choice(weights, WEIGHTS, "weights")
     t = np.asarray(truth, dtype=np.int64)
     chances, sizes, tied = _each_trial(scores, t, populations, ties)
     n_candidates = np.asarray(scores).shape[1]
@@ -312,7 +321,7 @@ def _each_trial(
     scores: npt.ArrayLike, truth: Indices, populations: Sequence[int] | None, ties: str
 ) -> tuple[Array, Indices, float]:
     """Probability [n, P] of each trial, the populations [P], and the share of trials with ties."""
-    choice(ties, TIES, "ties")
+    check_choice(ties, TIES, "ties")
     ranks = true_ranks(scores, truth)
     n_candidates = np.asarray(scores).shape[1]
     if not truth.size:

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 from numpy.polynomial import chebyshev
 
-from pipeline.metrics._base import Array, Indices, Mask, MetricError, Undefined, codes, quantity, vector
+from pipeline.metrics._base import Array, Indices, Mask, MetricError, Undefined, check_codes, check_vector, quantity
 
 LN2 = math.log(2.0)
 NOTHING = 1e-12
@@ -87,13 +87,13 @@ class SpeakerSlopes:
     unconstrained: Array = quantity("", "[N] the best slope of any sign")
 
 
-def candidates(scores: npt.ArrayLike, truth: npt.ArrayLike) -> tuple[Array, Indices]:
+def check_candidates(scores: npt.ArrayLike, truth: npt.ArrayLike) -> tuple[Array, Indices]:
     """Scores [n, N] as float64 and the true candidates [n], checked.
 
     Raises:
         MetricError: NaN or infinite scores, no trial, fewer than two candidates, shapes that do not fit.
     """
-    s, t = np.asarray(scores, dtype=np.float64), codes(truth, "true candidates")
+    s, t = np.asarray(scores, dtype=np.float64), check_codes(truth, "true candidates")
     if s.ndim != 2 or s.shape[1] < 2:
         raise MetricError(f"scores are [trials, candidates] with at least two candidates, not of shape {s.shape}")
     if t.size != s.shape[0] or not t.size or t.max() >= s.shape[1]:
@@ -113,7 +113,7 @@ def row_z(scores: npt.ArrayLike) -> Array:
         MetricError: NaN or infinite scores, or not a matrix with at least two candidates.
     """
     s = np.asarray(scores, dtype=np.float64)
-    s, _ = candidates(s, np.zeros(s.shape[:1], dtype=np.int64))
+    s, _ = check_candidates(s, np.zeros(s.shape[:1], dtype=np.int64))
     # Powers of two keep the squares of extreme scores within the range of numbers, and change no digit.
     power = np.frexp(np.abs(s).max(axis=1))[1][:, None]
     s = np.ldexp(np.ldexp(s, -(power // 2)), -(power - power // 2))
@@ -151,8 +151,8 @@ def lid(scores: npt.ArrayLike, truth: npt.ArrayLike, slope: float | npt.ArrayLik
         >>> round(found.lid_max, 3), round(found.lid_max_ceiling, 3)
         (1.139, 1.148)
     """
-    s, t = candidates(scores, truth)
-    slopes = slope_of_each_trial(slope, t, s.shape[1])
+    s, t = check_candidates(scores, truth)
+    slopes = spread_slopes(slope, t, s.shape[1])
     bits = posterior_bits(slopes[:, None] * row_z(s))
     return _summary(bits, t, lid_ceiling(s.shape[1], float(slopes.max())))
 
@@ -167,7 +167,7 @@ def lid_of_llr(llr: npt.ArrayLike, truth: npt.ArrayLike) -> Lid:
     Raises:
         MetricError: NaN or infinite LLRs, shapes that do not fit.
     """
-    values, t = candidates(llr, truth)
+    values, t = check_candidates(llr, truth)
     return _summary(posterior_bits(values), t, math.log2(values.shape[1]))
 
 
@@ -183,7 +183,7 @@ def exceedance(values: npt.ArrayLike, at: npt.ArrayLike) -> Array:
     Raises:
         MetricError: NaN, or no value.
     """
-    ordered, points = np.sort(vector(values, "values")), vector(at, "points")
+    ordered, points = np.sort(check_vector(values, "values")), check_vector(at, "points")
     if not ordered.size:
         raise MetricError("there is no value")
     share: Array = (ordered.size - np.searchsorted(ordered, points, side="left")) / ordered.size
@@ -202,8 +202,8 @@ def chance_exceedance(
     Raises:
         MetricError: as of ``lid``; NaN.
     """
-    s, t = candidates(scores, truth)
-    slopes = slope_of_each_trial(slope, t, s.shape[1])
+    s, t = check_candidates(scores, truth)
+    slopes = spread_slopes(slope, t, s.shape[1])
     return exceedance(posterior_bits(slopes[:, None] * row_z(s)).ravel(), at)
 
 
@@ -287,7 +287,7 @@ def _chance(bits: Array, truth: Indices) -> LidChance:
     )
 
 
-def slope_of_each_trial(slope: float | npt.ArrayLike, truth: Indices, n_candidates: int) -> Array:
+def spread_slopes(slope: float | npt.ArrayLike, truth: Indices, n_candidates: int) -> Array:
     array = np.asarray(slope, dtype=np.float64)
     if array.shape not in ((), (n_candidates,)):
         raise MetricError(f"a slope is one number or one for each of {n_candidates} candidates, not {array.shape}")
@@ -313,7 +313,7 @@ def softmax_slope(scores: npt.ArrayLike, truth: npt.ArrayLike) -> Slope:
     Raises:
         MetricError: NaN or infinite scores, shapes that do not fit.
     """
-    s, t = candidates(scores, truth)
+    s, t = check_candidates(scores, truth)
     loss = SoftmaxLoss(row_z(s), t)
     best = loss.best(np.ones(loss.speakers.size))
     return Slope(max(best, 0.0), best)
@@ -330,7 +330,7 @@ def loso_slopes(scores: npt.ArrayLike, truth: npt.ArrayLike) -> SpeakerSlopes:
         MetricError: NaN or infinite scores, shapes that do not fit.
         Undefined: fewer than three speakers.
     """
-    s, t = candidates(scores, truth)
+    s, t = check_candidates(scores, truth)
     return loso_of_loss(SoftmaxLoss(row_z(s), t), s.shape[1])
 
 
@@ -471,7 +471,7 @@ def published_slope(scores: npt.ArrayLike, truth: npt.ArrayLike) -> tuple[float,
     Raises:
         MetricError: NaN or infinite scores, shapes that do not fit.
     """
-    s, t = candidates(scores, truth)
+    s, t = check_candidates(scores, truth)
     z = row_z(s)
     own = np.zeros(z.shape, dtype=bool)
     own[np.arange(t.size), t] = True

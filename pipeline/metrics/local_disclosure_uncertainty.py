@@ -26,15 +26,15 @@ from pipeline.metrics.local_disclosure import (
     Lid,
     LidChance,
     SoftmaxLoss,
-    candidates,
+    check_candidates,
     exact_mean,
     exceedance,
     lid,
     loso_of_loss,
     posterior_bits,
     row_z,
-    slope_of_each_trial,
     split_by_sign,
+    spread_slopes,
 )
 from pipeline.metrics.uncertainty import ByIdentity, BySpeaker
 
@@ -113,10 +113,10 @@ def lid_by_identity(
         MetricError: as of ``lid``.
         Undefined: no slope, and fewer than three speakers to learn it from.
     """
-    s, t = candidates(scores, truth)
+    s, t = check_candidates(scores, truth)
     z = row_z(s)
     fixed = loso_of_loss(SoftmaxLoss(z, t), s.shape[1]).value if slope is None else slope
-    bits = posterior_bits(slope_of_each_trial(fixed, t, s.shape[1])[:, None] * z)
+    bits = posterior_bits(spread_slopes(fixed, t, s.shape[1])[:, None] * z)
     tables = _Tables(bits, t)
     relearnt = _with_own_slopes(z, t) if slope is None else None
 
@@ -317,7 +317,7 @@ def _mean(values: Sequence[float], weights: Sequence[int]) -> float:
     return math.fsum(value * weight for value, weight in zip(values, weights)) / sum(weights)
 
 
-def number_through(truths: Sequence[Indices], sizes: Sequence[int]) -> Indices:
+def number_candidates(truths: Sequence[Indices], sizes: Sequence[int]) -> Indices:
     """The true candidates [n] of all groups, number_through through; ``sizes`` are the candidates of each."""
     begins = np.cumsum([0, *sizes[:-1]])
     joined: Indices = np.concatenate([np.asarray(truth) + begin for truth, begin in zip(truths, begins)])
@@ -327,7 +327,7 @@ def number_through(truths: Sequence[Indices], sizes: Sequence[int]) -> Indices:
 def blocks_by_speaker(parts: Sequence[Lid], truths: Sequence[Indices]) -> BySpeaker:
     """The values of :func:`pipeline.metrics.lid_by_speaker` on all groups, for intervals; arguments as of
     :func:`lid_of_blocks`."""
-    truth = number_through(truths, [part.n_candidates for part in parts])
+    truth = number_candidates(truths, [part.n_candidates for part in parts])
     top = math.log2(max(part.n_candidates for part in parts))
     return bits_by_speaker(np.concatenate([part.lid for part in parts]), truth, top)
 

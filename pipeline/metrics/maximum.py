@@ -9,7 +9,7 @@ What a speaker contributes. With S speakers, the value θ and θ(s) without spea
 S θ - (S - 1) θ(s), and the speaker contributes 1/S of it. Contributions add up to the bias-corrected value; their spread is its
 standard error (:class:`Attacks`). A speaker who is a part w of the trials has the share θ - (1 - w) θ(s), which is the same where all
 have as many utterances; shares decide the corrected maximum and the difference of two systems (:mod:`pipeline.metrics.swaps`). A weighted
-mean over sets adds both up speaker by speaker (:func:`mean_of`).
+mean over sets adds both up speaker by speaker (:func:`average_attacks`).
 
 The interval of a maximum θ* = max θ(a), each c(a) ± t e(a). From above max c(a) + t e(a) holds: the true strongest attack is one of them.
 From below it is max c'(a) - k e(a), where c' is corrected for all of the bias of PAV, and k bounds all attacks at once (the quantile of
@@ -80,7 +80,7 @@ class Attacks:
         return replace(self, values=self.values[kept], contributions=self.contributions[kept], shares=self.shares[kept])
 
 
-def attacks_of(
+def collect_attacks(
     values: npt.ArrayLike,
     without: npt.ArrayLike,
     speakers: Sequence[str],
@@ -105,12 +105,12 @@ def attacks_of(
     Example:
         Two attacks on four speakers, of which the second tells more.
 
-        >>> from pipeline.metrics import attacks_of, strongest
+        >>> from pipeline.metrics import collect_attacks, find_strongest
         >>> without = [[0.10, 0.12, 0.11, 0.11], [0.30, 0.34, 0.31, 0.33]]
-        >>> found = attacks_of([0.11, 0.32], without, ["a", "b", "c", "d"], degrees=3, bounds=(0, 0.72))
+        >>> found = collect_attacks([0.11, 0.32], without, ["a", "b", "c", "d"], degrees=3, bounds=(0, 0.72))
         >>> found.corrected.round(3).tolist()
         [0.11, 0.32]
-        >>> interval = strongest(found).interval
+        >>> interval = find_strongest(found).interval
         >>> round(interval.low, 3), round(interval.high, 3)
         (0.233, 0.407)
     """
@@ -143,7 +143,7 @@ METRICS = ("d_ece", "eer.rocch")
 
 
 @dataclass(frozen=True)
-class LeftOut:
+class LeaveOneOut:
     """Metrics of one attack on everybody and without each speaker, by name."""
 
     value: dict[str, float]
@@ -156,7 +156,7 @@ class LeftOut:
     degrees: int
 
 
-def left_out(trials: Trials, metrics: Sequence[str] = METRICS) -> LeftOut:
+def leave_each_out(trials: Trials, metrics: Sequence[str] = METRICS) -> LeaveOneOut:
     """An attack's metrics on everybody and without each speaker in turn."""
     evaluate = Reweighted(trials, metrics)
     weights = np.ones(trials.n_codes)
@@ -172,7 +172,7 @@ def left_out(trials: Trials, metrics: Sequence[str] = METRICS) -> LeftOut:
         for name in metrics:
             columns[name].append(here[name])
     without = {name: np.array(values) for name, values in columns.items()}
-    return LeftOut(value, without, trials.speakers, _weights(trials), trials.models.size - 1)
+    return LeaveOneOut(value, without, trials.speakers, _weights(trials), trials.models.size - 1)
 
 
 def _weights(trials: Trials) -> Array:
@@ -186,7 +186,7 @@ def _weights(trials: Trials) -> Array:
     return weights
 
 
-def negative(attacks: Attacks) -> Attacks:
+def negate(attacks: Attacks) -> Attacks:
     """Of a metric that is lower where more is disclosed, such as the EER."""
     low, high = attacks.bounds
     turned = {name: -getattr(attacks, name) for name in ("values", "contributions", "shares")}
@@ -197,7 +197,7 @@ MOST_CHOICES = 256
 """Combinations of attacks on the sets of a mean that are looked at."""
 
 
-def choices(parts: Sequence[Attacks], most: int = MOST_CHOICES) -> Indices:
+def attack_choices(parts: Sequence[Attacks], most: int = MOST_CHOICES) -> Indices:
     """Which attack is chosen on each set of a mean: an attacker who knows the set may choose another one on each.
 
     The highest mean over all combinations is the mean of the highest values. Where there are more than ``most`` combinations, they
@@ -217,7 +217,7 @@ def choices(parts: Sequence[Attacks], most: int = MOST_CHOICES) -> Indices:
     return np.stack([places.ravel() for places in grid], axis=1).astype(np.int64)
 
 
-def mean_of(parts: Sequence[Attacks], weights: Sequence[float]) -> Attacks:
+def average_attacks(parts: Sequence[Attacks], weights: Sequence[float]) -> Attacks:
     """The weighted mean over several sets, attack by attack: the first on each set, the second on each, and so on.
 
     Sets with speakers in common are one stratum; a speaker's contributions add up.
@@ -257,7 +257,7 @@ def mean_of(parts: Sequence[Attacks], weights: Sequence[float]) -> Attacks:
 # --- errors and joint quantiles --------------------------------------------------------------------------------------
 
 
-def spread(contributions: Array, stratum: Indices, weights: Array | None = None) -> Array:
+def spread_of_sums(contributions: Array, stratum: Indices, weights: Array | None = None) -> Array:
     """Contributions [..., S] as deviations whose squares add up to the variance of their sum.
 
     Speakers are expected to contribute in proportion to their weights [S], equally if absent. In a stratum of one speaker there is
@@ -279,7 +279,7 @@ def spread(contributions: Array, stratum: Indices, weights: Array | None = None)
     return deviations
 
 
-def freedom(deviations: Array, stratum: Indices, degrees: Array) -> Array:
+def degrees_of_sums(deviations: Array, stratum: Indices, degrees: Array) -> Array:
     """Degrees of freedom of the errors of sums (Satterthwaite): those of the stratum where there is one alone."""
     parts = np.stack([(deviations[..., stratum == k] ** 2).sum(axis=-1) for k in range(degrees.size)], axis=-1)
     total = parts.sum(axis=-1)
@@ -319,7 +319,7 @@ class Strongest:
     contenders: Indices = quantity("label", "the attacks that may be the strongest, as far as these speakers tell")
 
 
-def strongest(attacks: Attacks, *, level: float = 0.95) -> Strongest:
+def find_strongest(attacks: Attacks, *, level: float = 0.95) -> Strongest:
     """The strongest of several attacks, with the interval of the maximum.
 
     Args:
@@ -332,11 +332,11 @@ def strongest(attacks: Attacks, *, level: float = 0.95) -> Strongest:
     if not attacks.values.size:
         raise MetricError("there is no attack")
     first = int(np.argmax(attacks.values))
-    interval, contend = maximum(attacks, level=level)
+    interval, contend = maximum_interval(attacks, level=level)
     return Strongest(first, float(attacks.values[first]), interval, contend)
 
 
-def maximum(attacks: Attacks, *, level: float = 0.95) -> tuple[Interval, Indices]:
+def maximum_interval(attacks: Attacks, *, level: float = 0.95) -> tuple[Interval, Indices]:
     """The interval of the maximum, and the attacks that may be it."""
     n = len(attacks.speakers)
     everyone = np.arange(attacks.values.size)
@@ -350,12 +350,12 @@ def maximum(attacks: Attacks, *, level: float = 0.95) -> tuple[Interval, Indices
         ), everyone
     contend = contenders(attacks)
     here = attacks.only(contend)
-    deviations = spread(here.contributions, here.stratum)
+    deviations = spread_of_sums(here.contributions, here.stratum)
     errors = np.sqrt((deviations**2).sum(axis=1))
     seen = errors > 1e-14 * np.maximum(1.0, np.abs(here.values))
     if not seen.any():
         return no_interval("jackknife", level, n, "the value is the same without any one speaker"), contend
-    degrees = freedom(deviations, here.stratum, here.degrees)
+    degrees = degrees_of_sums(deviations, here.stratum, here.degrees)
     high = here.corrected + stdtrit(degrees, (1 + level) / 2) * errors
     # Of one attack the jackknife; the highest of several carries more of the bias that leaving one out does not see.
     centre = here.corrected if contend.size < 2 else here.values + UNSEEN * (here.corrected - here.values)
@@ -369,9 +369,9 @@ def contenders(attacks: Attacks, level: float = CONTENDS) -> Indices:
     """The attacks that may be the strongest: all that do not lie certainly below the one with the highest corrected value."""
     best = int(np.argmax(attacks.corrected))
     behind = attacks.contributions - attacks.contributions[best]
-    deviations = spread(behind, attacks.stratum)
+    deviations = spread_of_sums(behind, attacks.stratum)
     errors = np.sqrt((deviations**2).sum(axis=1))
-    degrees = freedom(deviations, attacks.stratum, attacks.degrees)
+    degrees = degrees_of_sums(deviations, attacks.stratum, attacks.degrees)
     return np.flatnonzero(behind.sum(axis=1) >= -stdtrit(degrees, level) * errors - 1e-15)
 
 
@@ -382,19 +382,19 @@ def corrected_maximum(attacks: Attacks) -> float | None:
     The highest of corrected values less k standard errors, k being the median of the largest of all errors as they vary together
     (Chernozhukov, Lee and Rosen 2013). Attacks that are unlikely to be the strongest take no part. It lies within the interval.
     """
-    interval, _ = maximum(attacks)
+    interval, _ = maximum_interval(attacks)
     if (attacks.degrees < 1).any() or len(attacks.speakers) < 2 or not np.isfinite(attacks.contributions).all():
         return None
     here = replace(attacks, contributions=attacks.shares)
     here = here.only(contenders(here, LIKELY))
-    deviations = spread(here.contributions, here.stratum, here.weights)
-    degrees = float(freedom(deviations, here.stratum, here.degrees).min())
+    deviations = spread_of_sums(here.contributions, here.stratum, here.weights)
+    degrees = float(degrees_of_sums(deviations, here.stratum, here.degrees).min())
     excess = joint_quantile(deviations, degrees, 0.5) * np.sqrt((deviations**2).sum(axis=1))
     low, high = attacks.bounds if interval.low is None or interval.high is None else (interval.low, interval.high)
     return float(np.clip((here.corrected - excess).max(), low, high))
 
 
-def simultaneous(attacks: Attacks, attack: int, *, level: float = 0.95) -> Interval:
+def simultaneous_interval(attacks: Attacks, attack: int, *, level: float = 0.95) -> Interval:
     """An interval of one attack that holds however the attack was chosen: all attacks' intervals hold together."""
     n = len(attacks.speakers)
     if (attacks.degrees < 1).any() or n < 2:
@@ -402,12 +402,12 @@ def simultaneous(attacks: Attacks, attack: int, *, level: float = 0.95) -> Inter
     finite = _have_values(attacks)
     if not finite[attack]:
         return no_interval("jackknife", level, n, "the metric is not finite, here or without one of the speakers")
-    deviations = spread(attacks.contributions[finite], attacks.stratum)
-    own = spread(attacks.contributions[[attack]], attacks.stratum)
+    deviations = spread_of_sums(attacks.contributions[finite], attacks.stratum)
+    own = spread_of_sums(attacks.contributions[[attack]], attacks.stratum)
     error = math.sqrt(float((own**2).sum()))
     if error <= 1e-14 * max(1.0, abs(float(attacks.values[attack]))):
         return no_interval("jackknife", level, n, "the value is the same without any one speaker")
-    degrees = float(freedom(deviations, attacks.stratum, attacks.degrees).min())
+    degrees = float(degrees_of_sums(deviations, attacks.stratum, attacks.degrees).min())
     reach = joint_quantile(deviations, degrees, level, two_sided=True) * error
     centre = float(attacks.corrected[attack])
     low, high = (min(max(end, attacks.bounds[0]), attacks.bounds[1]) for end in (centre - reach, centre + reach))
@@ -459,7 +459,7 @@ def null_draws(
     return draws
 
 
-def permuted(trials: Trials) -> list[Indices]:
+def permuted_groups(trials: Trials) -> list[Indices]:
     """The groups of enrolled speakers who change places with one another."""
     return list(trials_by_identity(trials, ("d_ece",)).groups)
 

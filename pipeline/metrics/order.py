@@ -19,7 +19,7 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 from scipy.special import ndtr, stdtr
 
-from pipeline.metrics._base import Array, Indices, Mask, MetricError, classes, codes, quantity, vector
+from pipeline.metrics._base import Array, Indices, Mask, MetricError, check_classes, check_codes, check_vector, quantity
 
 VERSION = "score order 1"
 
@@ -71,7 +71,7 @@ def area(target: npt.ArrayLike, nontarget: npt.ArrayLike) -> float:
         >>> area([2.0, 1.0], [0.0, 1.0])
         0.875
     """
-    t, n = classes(target, nontarget)
+    t, n = check_classes(target, nontarget)
     return _area(np.sort(t), np.sort(n))
 
 
@@ -117,11 +117,11 @@ def class_order(
         >>> round(found.auc, 2), found.is_reversed
         (0.09, True)
     """
-    s, target_mask = vector(scores, "scores"), np.asarray(is_target, dtype=np.bool_)
-    first, second = codes(enrolled, "enrolled speakers"), codes(spoken, "speakers of the trial utterances")
+    s, target_mask = check_vector(scores, "scores"), np.asarray(is_target, dtype=np.bool_)
+    first, second = check_codes(enrolled, "enrolled speakers"), check_codes(spoken, "speakers of the trial utterances")
     if not s.shape == target_mask.shape == first.shape == second.shape:
         raise MetricError(f"{s.size} scores, {target_mask.size} classes, {first.size} and {second.size} speakers")
-    t, n = classes(s[target_mask], s[~target_mask])
+    t, n = check_classes(s[target_mask], s[~target_mask])
     auc = _area(np.sort(t), np.sort(n))
     speakers = int(np.unique(first[target_mask]).size)
     if auc >= 0.5:
@@ -149,8 +149,8 @@ def rank_order(scores: npt.ArrayLike, truth: npt.ArrayLike, spoken: npt.ArrayLik
     Raises:
         MetricError: NaN, or shapes that do not fit.
     """
-    s, true = np.asarray(scores, dtype=np.float64), codes(truth, "true references")
-    speakers = codes(spoken, "speakers of inputs")
+    s, true = np.asarray(scores, dtype=np.float64), check_codes(truth, "true references")
+    speakers = check_codes(spoken, "speakers of inputs")
     if s.ndim != 2 or not s.shape[0] == true.size == speakers.size or s.shape[1] < 2:
         raise MetricError(f"{true.size} true references do not fit similarities of shape {s.shape}")
     if np.isnan(s).any():

@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.optimize import isotonic_regression
 
-from pipeline.metrics._base import Array, Indices, MetricError, classes, vector
+from pipeline.metrics._base import Array, Indices, MetricError, check_classes, check_vector
 
 
 @dataclass(frozen=True)
@@ -130,7 +130,7 @@ class Calibration:
         Raises:
             MetricError: NaN.
         """
-        llr: Array = self.llr[self.block_of(vector(scores, "scores"))]
+        llr: Array = self.llr[self.block_of(check_vector(scores, "scores"))]
         return llr
 
 
@@ -181,7 +181,7 @@ def calibrate(target: npt.ArrayLike, nontarget: npt.ArrayLike, *, laplace: bool 
         >>> found.apply([-1.0, 1.2, 9.0]).round(3).tolist()
         [-inf, 0.916, inf]
     """
-    t, n = classes(target, nontarget)
+    t, n = check_classes(target, nontarget)
     return calibrate_rows(count_rows(np.sort(t), np.sort(n)), laplace=laplace)
 
 

@@ -20,7 +20,7 @@ import numpy.typing as npt
 from scipy.optimize import brentq, minimize_scalar
 from scipy.special import gammaln, logsumexp
 
-from pipeline.metrics._base import Array, Indices, MetricError, choice, listed, quantity, vector
+from pipeline.metrics._base import Array, Indices, MetricError, check_choice, check_vector, list_some, quantity
 from pipeline.metrics.uncertainty import ByIdentity, BySpeaker
 
 TIES = ("spread", "best", "worst")
@@ -94,10 +94,10 @@ def true_references(input_speakers: Sequence[Hashable], reference_speakers: Sequ
             twice.append(str(speaker))
         position.setdefault(speaker, k)
     if twice:
-        raise MetricError(f"more than one reference for {listed(list(dict.fromkeys(twice)))}")
+        raise MetricError(f"more than one reference for {list_some(list(dict.fromkeys(twice)))}")
     missing = [str(speaker) for speaker in dict.fromkeys(input_speakers) if speaker not in position]
     if missing:
-        raise MetricError(f"no reference for {listed(missing)}")
+        raise MetricError(f"no reference for {list_some(missing)}")
     return np.array([position[speaker] for speaker in input_speakers], dtype=np.int64)
 
 
@@ -154,11 +154,11 @@ def rank_histogram(
     Raises:
         MetricError: no input, or weights that are negative, NaN or sum to 0.
     """
-    choice(ties, TIES, "ties")
+    check_choice(ties, TIES, "ties")
     n = ranks.best.size
     if not n:
         raise MetricError("there is no input")
-    w = np.ones(n) if weights is None else vector(weights, "weights")
+    w = np.ones(n) if weights is None else check_vector(weights, "weights")
     if w.size != n or (w < 0).any() or not w.sum() > 0:
         raise MetricError(f"{w.size} weights for {n} inputs must be 0 or more with a positive sum")
     if ties != "spread":
@@ -192,7 +192,7 @@ def disclosure(gamma: npt.ArrayLike) -> Disclosure:
     Raises:
         MetricError: NaN, negative, or not of sum 1.
     """
-    g = vector(gamma, "rank distribution")
+    g = check_vector(gamma, "rank distribution")
     n = g.size
     if n < 2 or (g < 0).any() or abs(g.sum() - 1) > 1e-9:
         raise MetricError("a rank distribution has at least two ranks, no negative share and sum 1")
@@ -269,7 +269,7 @@ def fit_beta_binomial(histogram: npt.ArrayLike, total: float = 1.0) -> BetaBinom
     Raises:
         MetricError: not a distribution over at least two ranks.
     """
-    p = vector(histogram, "rank histogram")
+    p = check_vector(histogram, "rank histogram")
     disclosure(p)
     if p[0] <= 0:
         return BetaBinomial(None, None, None, None, None, "none", "no input has rank 1: the fit has no anchor")

@@ -23,12 +23,12 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import stdtr, stdtrit
 
-from pipeline.metrics._base import Array, Indices, MetricError, codes, group, quantity, round_means
+from pipeline.metrics._base import Array, Indices, MetricError, check_codes, group, quantity, round_means
 from pipeline.metrics.detection import eer
 from pipeline.metrics.information import D_ECE_MAX, z_function
 from pipeline.metrics.pav import Calibration, calibrate_rows, count_rows
-from pipeline.metrics.swaps import holm
 from pipeline.metrics.trials import Trials
+from pipeline.metrics.uncertainty import holm
 
 VERSION = "speaker disclosure 2"
 
@@ -71,7 +71,7 @@ class Neighbours:
 
 
 @dataclass(frozen=True)
-class EachSpeaker:
+class SpeakerDisclosure:
     """S speakers of a trial list who are enrolled and speak; a value that does not exist is NaN."""
 
     speakers: Indices = quantity("", "[S] codes, ascending")
@@ -91,7 +91,7 @@ class EachSpeaker:
         return np.lexsort((self.speakers, self.eer, -round_means(self.d_ece)))
 
 
-def each_speaker(trials: Trials, utterances: npt.ArrayLike, *, level: float = 0.95) -> EachSpeaker:
+def measure_speakers(trials: Trials, utterances: npt.ArrayLike, *, level: float = 0.95) -> SpeakerDisclosure:
     """What an attack tells of each speaker who has target and non-target trials.
 
     Args:
@@ -106,14 +106,14 @@ def each_speaker(trials: Trials, utterances: npt.ArrayLike, *, level: float = 0.
         Of three speakers the third is found.
 
         >>> import numpy as np
-        >>> from pipeline.metrics import Trials, each_speaker
+        >>> from pipeline.metrics import Trials, measure_speakers
         >>> enrolled, spoken = np.repeat(np.arange(3), 6), np.tile(np.repeat(np.arange(3), 2), 3)
         >>> scores = np.array([1, 0, 1, 0, 1, 0, 0, 1, 0, 1, 0, 1, 0, 1, 1, 0, 9, 8], float)
-        >>> found = each_speaker(Trials(scores, enrolled, spoken), np.tile(np.arange(6), 3))
+        >>> found = measure_speakers(Trials(scores, enrolled, spoken), np.tile(np.arange(6), 3))
         >>> found.order.tolist(), found.d_ece.round(3).tolist(), found.eer.round(2).tolist()
         ([2, 0, 1], [-0.008, -0.008, 0.327], [0.5, 0.5, 0.0])
     """
-    utterance_codes = codes(utterances, "utterances")
+    utterance_codes = check_codes(utterances, "utterances")
     if utterance_codes.shape != trials.scores.shape:
         raise MetricError(f"{utterance_codes.size} utterances for {trials.scores.size} trials")
     n, own = trials.n_codes, trials.is_target
@@ -135,7 +135,7 @@ def each_speaker(trials: Trials, utterances: npt.ArrayLike, *, level: float = 0.
     pairs = _Pairs(trials, z)
     spread = _pooled(squares, n_utterances, kept), _pooled(*pairs.scatter(mean_others, others), kept)
     nearest, nearest_score = pairs.nearest()
-    return EachSpeaker(
+    return SpeakerDisclosure(
         speakers=kept,
         counts=OwnTrials(own_counts[kept], others[kept].astype(np.int64), n_utterances[kept].astype(np.int64)),
         d_ece=value,
@@ -313,7 +313,7 @@ def _against_median(value: Array, error: Array, degrees: Array) -> Array:
 # --- lists of the worst ----------------------------------------------------------------------------------------------
 
 
-def list_length(n_speakers: int) -> int:
+def count_listed(n_speakers: int) -> int:
     """How many of so many speakers are listed as worst: one in ten, three at least, and never more than half."""
     return max(min(max(-(-n_speakers // SHARE), FEWEST_LISTED), n_speakers // 2), 1)
 

@@ -27,7 +27,6 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from pipeline.metrics._base import Array, Indices, Mask, MetricError, quantity
 from pipeline.metrics.maximum import DRAWS, Attacks, contenders
@@ -59,7 +58,7 @@ class Difference:
     exact: bool = quantity("", "all swaps were enumerated")
 
 
-def swaps(n: int, *, generator: np.random.Generator, draws: int = DRAWS) -> tuple[Array, bool]:
+def draw_swaps(n: int, *, generator: np.random.Generator, draws: int = DRAWS) -> tuple[Array, bool]:
     """Signs [swaps, n] of swapped speakers, and whether they are all that there are.
 
     A swap and its complement give opposite differences, and both are looked at: the first speaker stays.
@@ -86,11 +85,11 @@ def difference(
 
     Example:
         >>> import numpy as np
-        >>> from pipeline.metrics import attacks_of, difference
+        >>> from pipeline.metrics import collect_attacks, difference
         >>> names, random = list("abcdefgh"), np.random.default_rng(0)
         >>> left = random.normal(size=8) * 0.01
-        >>> a = attacks_of([0.2], [0.2 + left], names, degrees=7, bounds=(0, 0.72))
-        >>> b = attacks_of([0.4], [0.4 - left], names, degrees=7, bounds=(0, 0.72))
+        >>> a = collect_attacks([0.2], [0.2 + left], names, degrees=7, bounds=(0, 0.72))
+        >>> b = collect_attacks([0.4], [0.4 - left], names, degrees=7, bounds=(0, 0.72))
         >>> found = difference(a, b, generator=random)
         >>> round(found.difference, 3), found.exact, found.p_value
         (0.2, True, 0.0078125)
@@ -105,7 +104,7 @@ def difference(
     if lacking:
         return Difference(value, no_interval("jackknife", level, n, lacking), None, lacking, n, 0, False)
     strong_a, strong_b = a.only(contenders(a)), b.only(contenders(b))
-    signs, exact = swaps(n, generator=generator, draws=draws)
+    signs, exact = draw_swaps(n, generator=generator, draws=draws)
     weights = (a.weights + b.weights) / 2
     # [B, A, S]: each speaker's share of the difference of each attack on B and each on A.
     shares = _uncorrected(strong_b)[:, None, :] - _uncorrected(strong_a)[None, :, :]
@@ -179,25 +178,7 @@ class _Swapped:
         return low
 
 
-# --- many comparisons -----------------------------------------------------------------------------------------------
-
-
-def holm(p_values: npt.ArrayLike) -> Array:
-    """p-values [n] corrected for their number (Holm 1979); NaN stays NaN and does not count.
-
-    Example:
-        >>> from pipeline.metrics import holm
-        >>> holm([0.01, 0.04, 0.03]).round(3).tolist()
-        [0.03, 0.06, 0.06]
-    """
-    p = np.asarray(p_values, dtype=np.float64)
-    corrected = np.full(p.shape, np.nan)
-    order = [k for k in np.argsort(p, kind="stable") if not np.isnan(p[k])]
-    worst = 0.0
-    for place, k in enumerate(order):
-        worst = max(worst, min(1.0, (len(order) - place) * float(p[k])))
-        corrected[k] = worst
-    return corrected
+# --- ranks of systems ---
 
 
 def shared_ranks(n: int, better: Sequence[tuple[int, int]]) -> list[int]:

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from pipeline.metrics._base import Array, Indices, Mask, MetricError, classes, codes, quantity, vector
+from pipeline.metrics._base import Array, Indices, Mask, MetricError, check_classes, check_codes, check_vector, quantity
 from pipeline.metrics.detection import TprAtFpr, eer_kaldi, eer_rocch, eer_speechbrain, tpr_at_fpr_sorted
 from pipeline.metrics.information import (
     D_ECE_MAX,
@@ -63,9 +63,9 @@ class Trials:
     """[n] code of the speaker of the trial utterance; the trial is a target where both codes agree."""
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "scores", vector(self.scores, "scores"))
-        object.__setattr__(self, "enrolled", codes(self.enrolled, "enrolled speakers"))
-        object.__setattr__(self, "spoken", codes(self.spoken, "speakers of the trial utterances"))
+        object.__setattr__(self, "scores", check_vector(self.scores, "scores"))
+        object.__setattr__(self, "enrolled", check_codes(self.enrolled, "enrolled speakers"))
+        object.__setattr__(self, "spoken", check_codes(self.spoken, "speakers of the trial utterances"))
         if not self.scores.shape == self.enrolled.shape == self.spoken.shape:
             raise MetricError(f"{self.scores.size} scores, {self.enrolled.size} and {self.spoken.size} speakers")
         for present, name in ((self.is_target.any(), "target"), ((~self.is_target).any(), "non-target")):
@@ -151,7 +151,7 @@ def trial_metrics(
         >>> describe(found)["d_ece"]["unit"], describe(found)["d_ece"]["private"]
         ('bit', 'lower')
     """
-    t, n = classes(target, nontarget)
+    t, n = check_classes(target, nontarget)
     t, n = np.sort(t), np.sort(n)
     rows = count_rows(t, n)
     plain = calibrate_rows(rows, laplace=False)

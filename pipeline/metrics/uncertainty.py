@@ -21,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import betaincinv, ndtr, ndtri, stdtrit
 
-from pipeline.metrics._base import Array, Indices, MetricError, choice, quantity
+from pipeline.metrics._base import Array, Indices, MetricError, check_choice, quantity
 
 METHODS = ("jackknife", "percentile", "bca")
 
@@ -127,7 +127,7 @@ def intervals(
         >>> found["d_ece"].method, found["d_ece"].n_speakers
         ('bca', 8)
     """
-    choice(method, METHODS, "method")
+    check_choice(method, METHODS, "method")
     values = metric.evaluate(metric.everybody)
     if method == "jackknife":
         drawn = []
@@ -366,3 +366,24 @@ def null_band(
 def no_band(reason: str) -> NullBand:
     """A band that cannot be given."""
     return NullBand(None, None, None, None, 0, reason)
+
+
+# --- many comparisons ---
+
+
+def holm(p_values: npt.ArrayLike) -> Array:
+    """p-values [n] corrected for their number (Holm 1979); NaN stays NaN and does not count.
+
+    Example:
+        >>> from pipeline.metrics import holm
+        >>> holm([0.01, 0.04, 0.03]).round(3).tolist()
+        [0.03, 0.06, 0.06]
+    """
+    p = np.asarray(p_values, dtype=np.float64)
+    corrected = np.full(p.shape, np.nan)
+    order = [k for k in np.argsort(p, kind="stable") if not np.isnan(p[k])]
+    worst = 0.0
+    for place, k in enumerate(order):
+        worst = max(worst, min(1.0, (len(order) - place) * float(p[k])))
+        corrected[k] = worst
+    return corrected

@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import expit
 
-from pipeline.metrics._base import Array, Indices, Mask, MetricError, choice, codes, listed, quantity
+from pipeline.metrics._base import Array, Indices, Mask, MetricError, check_choice, check_codes, list_some, quantity
 from pipeline.metrics.information import cllr_of_blocks, d_ece_of_blocks, z_function
 from pipeline.metrics.pav import Rows, calibrate_rows, count_rows
 
@@ -127,7 +127,7 @@ def similarity_matrix(
         >>> round(found.d_diag, 4), found.n_target, found.n_nontarget
         (0.7616, 6, 24)
     """
-    choice(similarity, SIMILARITIES, "similarity")
+    check_choice(similarity, SIMILARITIES, "similarity")
     values, pairs, labels = checked_pairs(scores, speakers, names, pairing=pairing, self_pairs=self_pairs)
     if scores_are_llr and (np.isfinite(values) & (np.abs(values) > LARGEST_LLR)).any():
         raise MetricError(
@@ -136,12 +136,7 @@ def similarity_matrix(
     rows = pair_rows(values, pairs)
     plain = calibrate_rows(rows, laplace=False)
     sums = _cell_sums(values, pairs, rows, similarity, scores_are_llr)
-    cells = sums.similarity / sums.count
-    matrix = expit(cells) if similarity == "sigmoid_mean" else np.exp(cells)
-    if np.isnan(matrix).any():
-        i, j = np.argwhere(np.isnan(matrix))[0]
-        raise MetricError(f"the LLRs of {labels[i]} against {labels[j]} hold both +inf and -inf: they have no mean")
-
+    matrix = _similarity_of_cells(sums, similarity, labels)
     signed = signed_dominance(matrix)
     return SimilarityMatrix(
         matrix=matrix,
@@ -153,6 +148,20 @@ def similarity_matrix(
         cllr_min=cllr_of_blocks(plain),
         **_of_speakers(sums),
     )
+
+
+def _similarity_of_cells(sums: _CellSums, similarity: str, labels: Sequence[str]) -> Array:
+    """The matrix [N, N] from the sums of its cells.
+
+    Raises:
+        MetricError: a cell without a mean.
+    """
+    cells = sums.similarity / sums.count
+    matrix = expit(cells) if similarity == "sigmoid_mean" else np.exp(cells)
+    if np.isnan(matrix).any():
+        i, j = np.argwhere(np.isnan(matrix))[0]
+        raise MetricError(f"the LLRs of {labels[i]} against {labels[j]} hold both +inf and -inf: they have no mean")
+    return matrix
 
 
 def _of_speakers(sums: _CellSums) -> dict[str, Array]:
@@ -182,14 +191,14 @@ def checked_pairs(
     Raises:
         MetricError: they do not, an unknown option, fewer than two speakers, a speaker without a pair of its own.
     """
-    choice(pairing, PAIRINGS, "pairing")
-    choice(self_pairs, SELF_PAIRS, "self_pairs")
+    check_choice(pairing, PAIRINGS, "pairing")
+    check_choice(self_pairs, SELF_PAIRS, "self_pairs")
     if pairing == "vpc2020" and self_pairs == "keep":
         raise MetricError("pairing vpc2020 compares no utterance with itself: self_pairs must be drop")
     values = np.asarray(scores)
     if values.dtype not in (np.float32, np.float64):
         values = values.astype(np.float64)
-    speaker_codes = codes(speakers, "speakers")
+    speaker_codes = check_codes(speakers, "speakers")
     if values.shape != (speaker_codes.size, speaker_codes.size):
         raise MetricError(f"scores of shape {values.shape} do not fit {speaker_codes.size} utterances")
     n_speakers = max(int(speaker_codes.max()) + 1 if speaker_codes.size else 0, len(names) if names else 0)
@@ -202,7 +211,7 @@ def checked_pairs(
     lonely = [labels[i] for i in np.flatnonzero(_diagonal_counts(pairs) == 0)]
     if lonely:
         raise MetricError(
-            f"no pair of two utterances of the same speaker for {listed(lonely)}: the diagonal cell is empty"
+            f"no pair of two utterances of the same speaker for {list_some(lonely)}: the diagonal cell is empty"
         )
     return values, pairs, labels
 

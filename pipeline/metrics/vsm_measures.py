@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pipeline.metrics._base import Array, MetricError, Undefined, quantity, round_means
-from pipeline.metrics.gains import Normalised, decibel, defined, normalised
+from pipeline.metrics.gains import Normalised, decibel, normalised, value_or_reason
 from pipeline.metrics.vsm import FLAT, SimilarityMatrix, signed_dominance
 
 VERSION = "similarity matrix measures 2"
@@ -190,7 +190,7 @@ def vsm_metrics(oo: SimilarityMatrix, op: SimilarityMatrix, pp: SimilarityMatrix
             SpeakerRow(
                 speaker=name,
                 diagonal={key: float(part.matrix[i, i]) for key, part in parts.items()},
-                deid=defined("", {}, deid_of, abs(per_speaker["oo"][i]), abs(per_speaker["op"][i])),
+                deid=value_or_reason("", {}, deid_of, abs(per_speaker["oo"][i]), abs(per_speaker["op"][i])),
                 d_ece={key: float(part.speaker_d_ece[i]) for key, part in parts.items()},
                 max_llr={key: float(part.speaker_max_llr[i]) for key, part in parts.items()},
             )
@@ -199,8 +199,8 @@ def vsm_metrics(oo: SimilarityMatrix, op: SimilarityMatrix, pp: SimilarityMatrix
         speakers=speakers,
         d_diag={key: part.d_diag for key, part in parts.items()},
         signed={key: part.signed for key, part in parts.items()},
-        deid=defined("deid", reasons, deid_of, oo.d_diag, op.d_diag),
-        g_vd=defined("g_vd", reasons, g_vd_of, oo.d_diag, pp.d_diag),
+        deid=value_or_reason("deid", reasons, deid_of, oo.d_diag, op.d_diag),
+        g_vd=value_or_reason("g_vd", reasons, g_vd_of, oo.d_diag, pp.d_diag),
         normalised_all_pairs=normalised(
             d_ece=(oo.d_ece, op.d_ece, pp.d_ece), cllr_min=(oo.cllr_min, op.cllr_min, pp.cllr_min)
         ),
@@ -277,5 +277,5 @@ def linkage(pp: SimilarityMatrix, p0p1: SimilarityMatrix) -> Linkage:
         0.322
     """
     reasons: dict[str, str] = {}
-    ratio = defined("p0p1_ratio", reasons, p0p1_ratio, pp.d_diag, p0p1.d_diag)
+    ratio = value_or_reason("p0p1_ratio", reasons, p0p1_ratio, pp.d_diag, p0p1.d_diag)
     return Linkage(p0p1.d_diag, p0p1.signed, ratio, reasons)

@@ -19,7 +19,7 @@ import numpy.typing as npt
 from scipy.special import expit
 
 from pipeline.metrics._base import Array, Indices, MetricError
-from pipeline.metrics.gains import NORMALISED_BOUNDS, normalised_values, or_nan
+from pipeline.metrics.gains import NORMALISED_BOUNDS, normalised_values, value_or_nan
 from pipeline.metrics.information import cllr_of_blocks, d_ece_of_blocks
 from pipeline.metrics.pav import Rows, calibrate_rows, count_rows
 from pipeline.metrics.uncertainty import BySpeaker
@@ -71,8 +71,8 @@ def vsm_by_speaker(
         values |= {f"signed.{key}": value for key, value in signed.items()}
         if len(parts) < len(CONDITIONS):
             return values
-        values["deid"] = or_nan(deid_of, abs(signed["oo"]), abs(signed["op"]))
-        values["g_vd"] = or_nan(g_vd_of, abs(signed["oo"]), abs(signed["pp"]))
+        values["deid"] = value_or_nan(deid_of, abs(signed["oo"]), abs(signed["op"]))
+        values["g_vd"] = value_or_nan(g_vd_of, abs(signed["oo"]), abs(signed["pp"]))
         ratios = normalised_values([d_ece[key] for key in CONDITIONS], [cllr_min[key] for key in CONDITIONS])
         return values | {f"normalised_all_pairs.{name}": value for name, value in ratios.items()}
 
@@ -117,7 +117,7 @@ def linkage_by_speaker(
 
     def evaluate(weights: Array) -> dict[str, float]:
         within, across = (part(weights)[0] for part in parts)
-        ratio = or_nan(p0p1_ratio, abs(within), abs(across))
+        ratio = value_or_nan(p0p1_ratio, abs(within), abs(across))
         return {"d_diag_p0p1": abs(across), "d_diag_p0p1_signed": across, "p0p1_ratio": ratio}
 
     return BySpeaker(evaluate, np.arange(n_speakers), n_speakers - 1, LINKAGE_BOUNDS)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -80,8 +81,7 @@ def pair_held_out(
 ) -> HeldOutPairs:
     """All pairs of some vectors of held-out speakers, same sex only.
 
-    Where at least half of the speakers have several recordings, targets are of different recordings; else they are of
-    different pieces.
+    Where at least half of the speakers have several recordings, targets are of different recordings; else of different pieces.
 
     Args:
         ids: [n] ids of vectors; the part before ``#`` is the recording.
@@ -92,21 +92,53 @@ def pair_held_out(
     rows = sample_vectors(ids, speakers, held)
     names, speaker = np.unique(np.array([speakers[row] for row in rows], dtype=str), return_inverse=True)
     recording = np.unique(np.array([ids[row].partition("#")[0] for row in rows], dtype=str), return_inverse=True)[1]
-    sex = np.array([_SEX.get((sexes or {}).get(str(name), "u"), 0) for name in names], dtype=int)[speaker]
-    several = [len(set(recording[speaker == one])) > 1 for one in range(len(names))]
-    same_session = 2 * sum(several) < len(names)
-
-    first, second = np.triu_indices(len(rows), 1)
-    target = speaker[first] == speaker[second]
-    comparable = (sex[first] == sex[second]) | (sex[first] == 0) | (sex[second] == 0)
-    if not same_session:
-        comparable &= ~target | (recording[first] != recording[second])
+    sex = np.array([(sexes or {}).get(str(name), "u") for name in names], dtype=str)[speaker]
+    pairs = pair_vectors(speaker, recording, sex)
+    kept = pairs.alike & pairs.apart
     return HeldOutPairs(
-        np.array(rows, dtype=int), first[comparable], second[comparable], target[comparable], len(names), same_session
+        np.array(rows, dtype=int),
+        pairs.first[kept],
+        pairs.second[kept],
+        pairs.target[kept],
+        len(names),
+        pairs.same_session,
     )
 
 
-_SEX = {"f": 1, "m": 2}
+class VectorPairs(NamedTuple):
+    """All pairs of some vectors, with what decides which of them count.
+
+    Attributes:
+        first, second: int [p], the two sides of each pair.
+        target: bool [p], whether both are of one speaker.
+        alike: bool [p], whether both are of one sex, as far as that is known.
+        apart: bool [p], whether it is no target within one recording; all are where speakers have no second recording.
+        same_session: whether they have none.
+    """
+
+    first: np.ndarray
+    second: np.ndarray
+    target: np.ndarray
+    alike: np.ndarray
+    apart: np.ndarray
+    same_session: bool
+
+
+def pair_vectors(speaker: np.ndarray, recording: np.ndarray, sex: np.ndarray) -> VectorPairs:
+    """The one rule of which vectors are compared: of one sex, and a speaker's own across recordings, where most speakers have several.
+
+    Args:
+        speaker, recording: int [n], numbers of the speaker and of the recording of each vector.
+        sex: str [n], ``f`` or ``m``; whoever is of another or unknown one is compared with all.
+    """
+    n_recordings = [np.unique(recording[speaker == number]).size for number in np.unique(speaker)]
+    same_session = 2 * sum(count > 1 for count in n_recordings) < len(n_recordings)
+    known = np.isin(sex, ("f", "m"))
+    first, second = np.triu_indices(len(speaker), 1)
+    target = speaker[first] == speaker[second]
+    alike = (sex[first] == sex[second]) | ~known[first] | ~known[second]
+    apart = ~target | same_session | (recording[first] != recording[second])
+    return VectorPairs(first, second, target, alike, apart, same_session)
 
 
 def sample_vectors(ids: Sequence[str], speakers: Sequence[str], held: Collection[str]) -> list[int]:

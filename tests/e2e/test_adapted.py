@@ -16,16 +16,11 @@ FEW = ("metric=[asv]", "metric.asv.replicates=0", "runtime.device=cpu", "runtime
 
 def training_set(folder: Path, speakers: int) -> Path:
     """A Kaldi set with one recording of six seconds of each of some speakers who are not evaluated."""
-    lines: dict[str, list[str]] = {"wav.scp": [], "utt2spk": [], "spk2gender": []}
-    folder.mkdir(parents=True)
+    rows = []
     for index in range(20, 20 + speakers):
         name, speaker, path = toy.wav(folder, index, 0, 6.0)
-        sex = toy.synthetic.make_speaker(toy.SEED, index).sex
-        for table, line in zip(lines, (f"{name} {path}", f"{name} {speaker}", f"{speaker} {sex}"), strict=True):
-            lines[table].append(line)
-    for table, content in lines.items():
-        (folder / table).write_text("".join(f"{line}\n" for line in content))
-    return folder
+        rows.append((name, speaker, toy.synthetic.make_speaker(toy.SEED, index).sex, path))
+    return toy.write_set(folder, rows)
 
 
 @pytest.fixture

@@ -13,10 +13,9 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from pipeline import cli, registry
-from pipeline.tables import results
-from tests import challenge_folder
+from pipeline import registry
 from tests.documents import ROOT
+from tests.running import Command, Ended
 
 TEXT = (ROOT / "recipes" / "README.md").read_text()
 FILES = dict(re.findall(r"`([\w/]+\.\w+)`:\n\n```\w+\n(.*?)^```", TEXT, re.DOTALL | re.MULTILINE))
@@ -65,10 +64,9 @@ def forget() -> None:
         del sys.modules[name]
 
 
-def rows(out: str) -> pd.DataFrame:
+def rows(ended: Ended) -> pd.DataFrame:
     """What the run measured of the anonymiser."""
-    table = results.read(Path(out.splitlines()[-1]).parent)
-    return table[table["system"] == "mine"].sort_values(SAME).reset_index(drop=True)
+    return ended.rows.query("system == 'mine'").sort_values(SAME).reset_index(drop=True)
 
 
 def test_the_document_has_its_files_and_commands() -> None:
@@ -79,61 +77,27 @@ def test_the_document_has_its_files_and_commands() -> None:
 
 
 @pytest.mark.slow
-def test_three_ways_give_the_same_numbers(
-    home: Path, install: Callable[[], None], models: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
-    """The document's anonymiser on a small folder, in one run: copies, a command that takes a list, and the installed class."""
-    if not (models / "ge2e" / "pretrained.pt").is_file():
-        pytest.skip("the offline weights are not here: make install")
-    root = challenge_folder.original(home / "DIR")
-    for scp in sorted((root / "data").glob("*/wav.scp")):
-        pairs = [line.split() for line in scp.read_text().splitlines()]
-        copy = scp.parent.with_name(f"{scp.parent.name}_mine") / "wav"
-        copy.mkdir(parents=True)
-        (home / "list").write_text("".join(f"{source}\t{copy / name}.wav\n" for name, source in pairs))
-        subprocess.run(["python", "mine/anonymise.py", "list"], cwd=home, check=True)
-    install()
-    given = ["dataset=vpc", "dataset.root=DIR", "dataset.protocol=reported", "extractor=[ge2e]", "train=none"]
-    status = cli.run(
-        [
-            *given, "attacker=[ignorant,lazy_informed]", "metric=[asv]", "metric.asv.interval=none", "diagnostics=false", "system=[original,found:_mine]",
-            "system.mine.level=fixed", "+system.plugin={name: mine}",
-            '+system.command={name: command, command: "python mine/anonymise.py {list}", level: fixed}',
-        ]
-    )  # fmt: skip
-    out, err = capfd.readouterr()
-    assert status == 0, err
-    table = results.read(Path(out.splitlines()[-1]).parent)
-    values = table[table["system"] != "original"].pivot_table(index=SAME, columns="system", values="value")
-    assert len(values) >= 8 and set(values.columns) == {"mine", "command", "plugin"}
-    assert (values["command"] == values["mine"]).all() and (values["plugin"] == values["mine"]).all()
-    plain = table[(table["system"] == "original") & table["metric"].isin(["eer"])]["value"]
-    assert set(plain) != set(values.xs("eer", level="metric")["mine"]), "the toy does something"
-
-
-@pytest.mark.slow
 def test_the_document_runs_as_it_stands(
-    home: Path, install: Callable[[], None], capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    home: Path, install: Callable[[], None], command: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Every command in turn. Lines that are shown come out in their order: trained networks differ between processors in
     their numbers, so of our own rows all but these; printed numbers to the digit. Folder, command and class agree to the last bit."""
     # What is installed by the test, for processes of its own.
     monkeypatch.setenv("PYTHONPATH", f"{home / 'site'}:{ROOT}")
     run, ways = "", []
-    for command, lines in SHOWN:
-        called = shlex.split(command.replace("RUN", run))
-        if called[:3] == ["python", "-m", "pip"]:
+    for shown, lines in SHOWN:
+        words = shlex.split(shown.replace("RUN", run))
+        if words[:3] == ["python", "-m", "pip"]:
             install()
             continue
-        if called[0] == "voice-privacy":
-            status = cli.run(called[1:])
-            out, err = capfd.readouterr()
-            assert status == 0, err
+        if words[0] == "voice-privacy":
+            ended = command(*words[1:], status=0)
+            out = ended.out
+            if "'system=" in shown and "validate" not in shown:
+                ways.append(rows(ended))
+                run = str(ended.folder)
         else:
-            out = subprocess.run(called, cwd=home, check=True, capture_output=True, text=True).stdout
-        if "'system=" in command and "validate" not in command:
-            ways.append(rows(out))
-            run = str(Path(out.splitlines()[-1]).parent)
+            out = subprocess.run(words, cwd=home, check=True, capture_output=True, text=True).stdout
         compare(lines, out)
     assert len(ways) == 3 and len(ways[0]) > 20
     for other in ways[1:]:

@@ -12,6 +12,7 @@ import pandas as pd
 import pytest
 import soundfile
 
+from tests import toy
 from tests.running import Command, Ended, runner
 
 SPEAKERS = {"f": ["11", "12", "13"], "m": ["21", "22", "23"]}
@@ -27,34 +28,20 @@ def chapter(name: str) -> str:
 def corpus(root: Path) -> Path:
     """Sets ``libri_*`` with the ids of LibriSpeech: a chapter enrolled, two others tried; speakers with one are not enrolled."""
     random = np.random.default_rng(0)
-    sets: dict[str, list[tuple[str, str, str]]] = defaultdict(list)
+    sets: dict[str, list[toy.Row]] = defaultdict(list)
     for sex, speakers in SPEAKERS.items():
         for speaker in speakers:
             chapters = ["7"] if speaker in ONE_CHAPTER else ["7", "8", "9"]
-            for one in chapters:
-                role = "libri_enrolls" if one == "7" and len(chapters) > 1 else f"libri_trials_{sex}"
-                sets[role] += [(f"{speaker}-{one}-{number:04d}", speaker, sex) for number in range(3)]
-    for name, rows in sets.items():
-        folder = root / name
-        folder.mkdir(parents=True)
-        for utterance, _, _ in rows:
-            soundfile.write(folder / f"{utterance}.wav", random.uniform(-0.1, 0.1, RATE // 4), RATE)
-        tables = {
-            "wav.scp": [f"{utterance} {name}/{utterance}.wav" for utterance, _, _ in rows],
-            "utt2spk": [f"{utterance} {speaker}" for utterance, speaker, _ in rows],
-            "spk2gender": sorted({f"{speaker} {sex}" for _, speaker, sex in rows}),
-        }
-        if name == "libri_enrolls":
-            tables["enrolls"] = [utterance for utterance, _, _ in rows]
-        else:
-            enrolled = sorted({speaker for _, speaker, sex in sets["libri_enrolls"] if sex == name[-1]})
-            tables["trials"] = [
-                f"{model} {utterance} {'target' if speaker == model else 'nontarget'}"
-                for model in enrolled
-                for utterance, speaker, _ in rows
-            ]
-        for table, lines in tables.items():
-            (folder / table).write_text("".join(f"{line}\n" for line in lines))
+            for name in chapters:
+                part = "libri_enrolls" if name == "7" and len(chapters) > 1 else f"libri_trials_{sex}"
+                ids = [f"{speaker}-{name}-{number:04d}" for number in range(3)]
+                sets[part] += [(id_, speaker, sex, f"{part}/{id_}.wav") for id_ in ids]
+    for part, rows in sets.items():
+        is_enrolment = part == "libri_enrolls"
+        enrolled = sorted({speaker for _, speaker, sex, _ in sets["libri_enrolls"] if sex == part[-1]})
+        toy.write_set(root / part, rows, None if is_enrolment else enrolled, is_enrolment)
+        for _, _, _, path in rows:
+            soundfile.write(root / str(path), random.uniform(-0.1, 0.1, RATE // 4), RATE)
     return root
 
 

@@ -12,6 +12,7 @@ import soundfile
 
 from pipeline.datasets import synthetic
 from pipeline.extractors import ge2e
+from tests import toy
 
 SEED = 11
 RATE = 16_000
@@ -21,36 +22,18 @@ SPEAKERS = {"f": ["f1", "fé2", "f3"], "m": ["m1", "m2", "m3"]}
 
 def build(root: Path) -> Path:
     """Six speakers, two utterances enrolled and two tried each; one speaker's name is not ASCII."""
-    rows: dict[str, list[tuple[str, str]]] = {name: [] for name in SETS}
-    place = 0
-    for sex, speakers in SPEAKERS.items():
-        for speaker in speakers:
-            who = synthetic.make_speaker(SEED, place)
-            place += 1
-            for number in range(4):
-                wave = synthetic.make_utterance(who, SEED, number, 0.9).wave
-                utterance = f"{speaker}-{number}"
-                path = root / "wav" / f"{utterance}.wav"
-                path.parent.mkdir(parents=True, exist_ok=True)
-                soundfile.write(path, np.asarray(wave, np.float32), RATE, subtype="PCM_16")
-                rows["x_enrolls" if number < 2 else f"x_trials_{sex}"].append((utterance, speaker))
+    rows: dict[str, list[toy.Row]] = {name: [] for name in SETS}
+    (root / "wav").mkdir(parents=True)
+    for place, (sex, speaker) in enumerate((sex, speaker) for sex, names in SPEAKERS.items() for speaker in names):
+        who = synthetic.make_speaker(SEED, place)
+        for number in range(4):
+            wave = synthetic.make_utterance(who, SEED, number, 0.9).wave
+            utterance, path = f"{speaker}-{number}", f"wav/{speaker}-{number}.wav"
+            soundfile.write(root / path, np.asarray(wave, np.float32), RATE, subtype="PCM_16")
+            rows["x_enrolls" if number < 2 else f"x_trials_{sex}"].append((utterance, speaker, sex, path))
     for name, members in rows.items():
-        tables = {
-            "wav.scp": [f"{utterance} wav/{utterance}.wav" for utterance, _ in members],
-            "utt2spk": [f"{utterance} {speaker}" for utterance, speaker in members],
-            "spk2gender": [f"{one} {one[0]}" for one in dict.fromkeys(speaker for _, speaker in members)],
-        }
-        if name == "x_enrolls":
-            tables["enrolls"] = [utterance for utterance, _ in members]
-        else:
-            tables["trials"] = [
-                f"{model} {utterance} {'target' if model == speaker else 'nontarget'}"
-                for model in SPEAKERS[name[-1]]
-                for utterance, speaker in members
-            ]
-        (root / name).mkdir()
-        for table, lines in tables.items():
-            (root / name / table).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+        is_enrolment = name == "x_enrolls"
+        toy.write_set(root / name, members, None if is_enrolment else SPEAKERS[name[-1]], is_enrolment)
     return root
 
 

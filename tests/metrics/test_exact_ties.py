@@ -12,8 +12,8 @@ import pytest
 from pipeline.metrics import (
     Trials,
     class_scores,
-    each_speaker,
     length_curve,
+    measure_speakers,
     pi_sing,
     zoo,
 )
@@ -81,7 +81,7 @@ def test_speakers_with_equal_means_are_told_apart_by_their_codes_alone() -> None
     rows = [(0, 0, 5.0), (1, 1, 5.0), (2, 2, 5.0)]
     rows += [(0, 1, score) for score in (0.3, 0.2, 0.1)] + [(0, 2, score) for score in (0.1, 0.2, 0.3)]
     enrolled, spoken, scores = (np.array(column) for column in zip(*rows))
-    found = each_speaker(Trials(scores.astype(float), enrolled, spoken), np.arange(len(rows)))
+    found = measure_speakers(Trials(scores.astype(float), enrolled, spoken), np.arange(len(rows)))
     assert found.neighbours.nearest[0] == 1
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from pipeline import metrics
-from pipeline.metrics import MetricError, Trials, each_speaker, list_length, overlap
+from pipeline.metrics import MetricError, Trials, count_listed, measure_speakers, overlap
 from tests.metrics import brute
 
 
@@ -30,7 +30,7 @@ def z(llr):
 
 def test_numbers_of_each_speaker_are_those_of_loops_over_trials():
     given, said = trials(5, 3, seed=3)
-    found = each_speaker(given, said)
+    found = measure_speakers(given, said)
     rows = list(zip(given.scores.tolist(), given.enrolled.tolist(), given.spoken.tolist()))
     target, nontarget = [s for s, e, o in rows if e == o], [s for s, e, o in rows if e != o]
     llr = brute.llr_by_score(target, nontarget, laplace=True)
@@ -63,7 +63,7 @@ def test_they_are_those_of_the_speaker_table_of_matrices():
     scores = random.normal(size=(12, 12)) + 2 * np.equal.outer(speakers, speakers)
     table = metrics.similarity_matrix(scores, speakers)
     row, column = np.nonzero(~np.eye(12, dtype=bool))
-    found = each_speaker(Trials(scores[row, column], speakers[row], speakers[column]), column)
+    found = measure_speakers(Trials(scores[row, column], speakers[row], speakers[column]), column)
     for name, other in (("d_ece", table.speaker_d_ece), ("target_llr", table.target_llr),
                         ("impostor_llr", table.impostor_llr), ("max_llr", table.speaker_max_llr)):  # fmt: skip
         np.testing.assert_allclose(getattr(found, name), other, atol=1e-12, err_msg=name)
@@ -95,7 +95,7 @@ def deviations(given, said, who):
 
 def test_the_interval_is_that_of_deleted_units_and_not_narrower_than_what_all_show():
     given, said = trials(6, 4, seed=9)
-    found = each_speaker(given, said)
+    found = measure_speakers(given, said)
     each = np.array([deviations(given, said, who) for who in range(6)])
     units = np.array([4, 5])
     shared = (each * units).mean(axis=0) / units
@@ -112,7 +112,7 @@ def test_the_interval_is_that_of_deleted_units_and_not_narrower_than_what_all_sh
 
 def test_a_planted_speaker_is_the_worst_and_told_apart():
     given, said = trials(10, 8, shift=0.3, seed=1, best=6)
-    found = each_speaker(given, said)
+    found = measure_speakers(given, said)
     assert found.speakers[found.order[0]] == 6 and found.eer[6] == found.eer.min()
     assert found.certainty.p_median[6] < 0.01 and found.certainty.low[6] > found.certainty.median
     assert (np.delete(found.certainty.p_median, 6) > 0.05).all()
@@ -121,13 +121,14 @@ def test_a_planted_speaker_is_the_worst_and_told_apart():
 @pytest.mark.parametrize(("n", "each", "shift"), [(8, 3, 0.0), (8, 6, 3.0), (16, 10, 1.0)])
 def test_where_all_are_alike_hardly_ever_is_one_told_apart(n, each, shift):
     called = sum(
-        (each_speaker(*trials(n, each, shift=shift, seed=seed)).certainty.p_median <= 0.05).any() for seed in range(60)
+        (measure_speakers(*trials(n, each, shift=shift, seed=seed)).certainty.p_median <= 0.05).any()
+        for seed in range(60)
     )
     assert called <= 6, "at most one in twenty, of 60 sets"
 
 
 def test_one_utterance_of_each_leaves_no_interval():
-    found = each_speaker(*trials(4, 1))
+    found = measure_speakers(*trials(4, 1))
     assert found.certainty.reason == "no speaker has two trial utterances"
     assert (
         np.isnan(found.certainty.low).all()
@@ -138,25 +139,25 @@ def test_one_utterance_of_each_leaves_no_interval():
 
 def test_scores_that_tell_everything_or_nothing():
     given, said = trials(4, 3)
-    same = each_speaker(Trials(np.zeros(48), given.enrolled, given.spoken), said)
+    same = measure_speakers(Trials(np.zeros(48), given.enrolled, given.spoken), said)
     # But for the trials that Laplace's rule adds.
     assert same.d_ece == pytest.approx(0, abs=1e-3) and np.ptp(same.d_ece) == 0
     assert same.eer == pytest.approx(0.5) and (same.certainty.p_median == 1).all()
-    sure = each_speaker(Trials(given.is_target.astype(float), given.enrolled, given.spoken), said)
+    sure = measure_speakers(Trials(given.is_target.astype(float), given.enrolled, given.spoken), said)
     assert sure.eer == pytest.approx(0) and (sure.certainty.p_median == 1).all() and np.ptp(sure.d_ece) < 1e-12
-    endless = each_speaker(Trials(np.where(given.is_target, np.inf, -np.inf), given.enrolled, given.spoken), said)
+    endless = measure_speakers(Trials(np.where(given.is_target, np.inf, -np.inf), given.enrolled, given.spoken), said)
     np.testing.assert_allclose(endless.d_ece, sure.d_ece)
 
 
 def test_speakers_without_both_kinds_of_trials_are_no_rows():
     # 2 is enrolled and never speaks; 3 speaks and is not enrolled.
     given = Trials(np.array([3.0, 1, 0, 2, 0.5, 0]), np.array([0, 0, 1, 1, 2, 0]), np.array([0, 1, 0, 1, 0, 3]))
-    found = each_speaker(given, [0, 1, 0, 1, 0, 2])
+    found = measure_speakers(given, [0, 1, 0, 1, 0, 2])
     assert found.speakers.tolist() == [0, 1] and found.counts.n_nontarget.tolist() == [4, 2]
     with pytest.raises(MetricError, match="5 utterances for 6 trials"):
-        each_speaker(given, [0, 1, 0, 1, 0])
+        measure_speakers(given, [0, 1, 0, 1, 0])
     with pytest.raises(MetricError, match="no speaker has both"):
-        each_speaker(Trials(np.array([1.0, 0]), np.array([0, 1]), np.array([0, 2])), [0, 1])
+        measure_speakers(Trials(np.array([1.0, 0]), np.array([0, 1]), np.array([0, 2])), [0, 1])
 
 
 def test_the_overlap_of_lists_is_counted_over_all_lists():
@@ -174,4 +175,4 @@ def test_the_overlap_of_lists_is_counted_over_all_lists():
 
 
 def test_the_length_of_the_lists():
-    assert [list_length(n) for n in (2, 3, 4, 6, 20, 29, 40, 4949)] == [1, 1, 2, 3, 3, 3, 4, 495]
+    assert [count_listed(n) for n in (2, 3, 4, 6, 20, 29, 40, 4949)] == [1, 1, 2, 3, 3, 3, 4, 495]

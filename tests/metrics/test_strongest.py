@@ -15,23 +15,23 @@ from pipeline.metrics import (
     Attacks,
     MetricError,
     Trials,
-    attacks_of,
+    average_attacks,
+    collect_attacks,
     d_ece,
     difference,
+    find_strongest,
     holm,
     intervals,
-    left_out,
-    mean_of,
+    leave_each_out,
     null_draws,
     null_of_maximum,
     shared_ranks,
-    simultaneous,
-    strongest,
+    simultaneous_interval,
     trial_metrics,
     trials_by_speaker,
 )
-from pipeline.metrics.maximum import choices, joint_quantile, spread
-from pipeline.metrics.swaps import swaps
+from pipeline.metrics.maximum import attack_choices, joint_quantile, spread_of_sums
+from pipeline.metrics.swaps import draw_swaps
 from pipeline.metrics.trial_uncertainty import metric_bounds
 
 WIDE = (-math.inf, math.inf)
@@ -42,7 +42,7 @@ def means(x: np.ndarray, stratum: str = "") -> Attacks:
     n = x.shape[1]
     without = (x.sum(axis=1, keepdims=True) - x) / (n - 1)
     names = [f"{stratum}{k:03d}" for k in range(n)]
-    return attacks_of(x.mean(axis=1), without, names, degrees=n - 1, bounds=WIDE)
+    return collect_attacks(x.mean(axis=1), without, names, degrees=n - 1, bounds=WIDE)
 
 
 def lists(n: int, seed: int = 0, speakers: int = 7, each: int = 3) -> list[Trials]:
@@ -58,8 +58,8 @@ def lists(n: int, seed: int = 0, speakers: int = 7, each: int = 3) -> list[Trial
 
 
 def measured(several: list[Trials], metric: str = "d_ece") -> Attacks:
-    found = [left_out(one) for one in several]
-    return attacks_of(
+    found = [leave_each_out(one) for one in several]
+    return collect_attacks(
         [one.value[metric] for one in found],
         [one.without[metric] for one in found],
         [f"{code:03d}" for code in found[0].speakers],
@@ -76,7 +76,7 @@ def test_of_a_mean_contributions_are_the_numbers_and_the_interval_is_that_of_stu
     attacks = means(x)
     np.testing.assert_allclose(attacks.contributions, x / 9, atol=1e-14)
     low, high = student.interval(0.95, 8, loc=x.mean(), scale=x.std(ddof=1) / 3)
-    for interval in (strongest(attacks).interval, simultaneous(attacks, 0)):
+    for interval in (find_strongest(attacks).interval, simultaneous_interval(attacks, 0)):
         assert (interval.low, interval.high) == pytest.approx((low, high), abs=1e-12)
 
 
@@ -84,16 +84,16 @@ def test_of_a_mean_contributions_are_the_numbers_and_the_interval_is_that_of_stu
 def test_of_one_attack_the_interval_is_the_jackknife_of_the_trials(metric: str) -> None:
     (one,) = lists(1, speakers=8)
     want = intervals(trials_by_speaker(one, (metric,)))[metric]
-    got = simultaneous(measured([one], metric), 0)
+    got = simultaneous_interval(measured([one], metric), 0)
     assert (got.low, got.high) == pytest.approx((want.low, want.high), abs=1e-12)
     if metric == "d_ece":
-        top = strongest(measured([one])).interval
+        top = find_strongest(measured([one])).interval
         assert (top.low, top.high) == pytest.approx((want.low, want.high), abs=1e-12)
 
 
 def test_values_without_a_speaker_are_those_of_the_trials_that_are_left() -> None:
     (one,) = lists(1)
-    found = left_out(one)
+    found = leave_each_out(one)
     for place, speaker in enumerate(found.speakers):
         kept = (one.enrolled != speaker) & (one.spoken != speaker)
         want = trial_metrics(one.scores[kept & one.is_target], one.scores[kept & ~one.is_target])
@@ -113,12 +113,12 @@ def test_the_joint_quantile_of_independent_statistics_is_that_of_sidak(n: int) -
 
 def test_an_attack_that_is_certainly_weaker_takes_no_part() -> None:
     x = np.random.default_rng(2).normal(size=(1, 20))
-    alone = strongest(means(x)).interval
-    joined = strongest(means(np.concatenate([x - 0.5, x])))
+    alone = find_strongest(means(x)).interval
+    joined = find_strongest(means(np.concatenate([x - 0.5, x])))
     assert joined.attack == 1 and joined.contenders.tolist() == [1]
     assert (joined.interval.low, joined.interval.high) == pytest.approx((alone.low, alone.high), abs=1e-12)
     other = np.random.default_rng(3).normal(size=(1, 20))
-    both = strongest(means(np.concatenate([x, other - other.mean() + x.mean()])))
+    both = find_strongest(means(np.concatenate([x, other - other.mean() + x.mean()])))
     assert both.contenders.tolist() == [0, 1]
     assert both.interval.low is not None and alone.low is not None and both.interval.low < alone.low
 
@@ -129,28 +129,28 @@ def test_an_attack_that_tells_everybody_apart_makes_nothing_certain_from_below()
     bounds = (0.0, D_ECE_MAX)
     without = [(9 * one.mean() - one) / 8 for one in (perfect[0], x[0])]
     names = [f"{k}" for k in range(9)]
-    both = attacks_of([D_ECE_MAX, x.mean()], without, names, degrees=8, bounds=bounds)
-    found, alone = strongest(both), strongest(both.only([1])).interval
+    both = collect_attacks([D_ECE_MAX, x.mean()], without, names, degrees=8, bounds=bounds)
+    found, alone = find_strongest(both), find_strongest(both.only([1])).interval
     assert found.attack == 0 and found.contenders.tolist() == [0, 1]
     assert found.interval.high == D_ECE_MAX and found.interval.low == pytest.approx(alone.low, abs=1e-12)
     assert found.interval.low is not None and found.interval.low < x.mean()
-    assert strongest(both.only([0])).interval.reason == "the value is the same without any one speaker"
+    assert find_strongest(both.only([0])).interval.reason == "the value is the same without any one speaker"
 
 
 def test_a_mean_over_sets_adds_contributions_speaker_by_speaker() -> None:
     random = np.random.default_rng(4)
     f, m = random.normal(size=(2, 10)), random.normal(size=(2, 12))
-    joined = mean_of([means(f, "f"), means(m, "m")], [0.3, 0.7])
+    joined = average_attacks([means(f, "f"), means(m, "m")], [0.3, 0.7])
     np.testing.assert_allclose(joined.values, 0.3 * f.mean(axis=1) + 0.7 * m.mean(axis=1), atol=1e-14)
     parts = [(0.3**2 * f[0].var(ddof=1) / 10, 9), (0.7**2 * m[0].var(ddof=1) / 12, 11)]
     variance = sum(part for part, _ in parts)
     degrees = variance**2 / sum(part**2 / freedom for part, freedom in parts)
     low, high = student.interval(0.95, degrees, loc=joined.values[0], scale=math.sqrt(variance))
-    got = strongest(joined.only([0])).interval
+    got = find_strongest(joined.only([0])).interval
     assert (got.low, got.high) == pytest.approx((low, high), abs=1e-12), "Satterthwaite"
     # Of the same speakers a mean over sets is the mean of each one's means.
     g = random.normal(size=(2, 10))
-    same = mean_of([means(f), means(g)], [0.5, 0.5])
+    same = average_attacks([means(f), means(g)], [0.5, 0.5])
     direct = means((f + g) / 2)
     np.testing.assert_allclose(same.contributions, direct.contributions, atol=1e-14)
     assert same.degrees.tolist() == [9.0] and set(same.stratum) == {0}
@@ -178,21 +178,21 @@ def test_attacks_on_other_trials_are_refused() -> None:
     with pytest.raises(MetricError, match="same speakers"):
         difference(measured([one]), measured([other]), generator=np.random.default_rng(0))
     with pytest.raises(MetricError, match="no attack"):
-        strongest(attacks_of([], np.empty((0, 3)), ["a", "b", "c"], degrees=2, bounds=WIDE))
+        find_strongest(collect_attacks([], np.empty((0, 3)), ["a", "b", "c"], degrees=2, bounds=WIDE))
 
 
 def test_what_cannot_be_said_has_its_reason() -> None:
-    flat = attacks_of([0.5], np.full((1, 8), 0.5), [str(k) for k in range(8)], degrees=7, bounds=WIDE)
-    assert strongest(flat).interval.reason == "the value is the same without any one speaker"
-    undefined = attacks_of([0.5], [[0.5, np.nan, 0.4]], list("abc"), degrees=2, bounds=WIDE)
-    assert "not finite" in strongest(undefined).interval.reason
+    flat = collect_attacks([0.5], np.full((1, 8), 0.5), [str(k) for k in range(8)], degrees=7, bounds=WIDE)
+    assert find_strongest(flat).interval.reason == "the value is the same without any one speaker"
+    undefined = collect_attacks([0.5], [[0.5, np.nan, 0.4]], list("abc"), degrees=2, bounds=WIDE)
+    assert "not finite" in find_strongest(undefined).interval.reason
     few = means(np.random.default_rng(0).normal(size=(1, 5)))
     found = difference(few, few, generator=np.random.default_rng(0))
     assert found.p_value is None and found.reason == "5 speakers are too few to tell a difference from chance"
     lonely = means(np.random.default_rng(0).normal(size=(1, 2))).only([0])
-    assert strongest(lonely).interval.low is not None
+    assert find_strongest(lonely).interval.low is not None
     with pytest.raises(MetricError, match="two speakers"):
-        spread(np.ones((1, 1)), np.zeros(1, dtype=np.int64))
+        spread_of_sums(np.ones((1, 1)), np.zeros(1, dtype=np.int64))
 
 
 @pytest.mark.parametrize("n_a, n_b", [(1, 1), (2, 3)])
@@ -242,9 +242,9 @@ def test_the_two_directions_mirror_each_other() -> None:
 
 
 def test_many_speakers_are_drawn_and_few_enumerated() -> None:
-    signs, exact = swaps(40, generator=np.random.default_rng(0), draws=50)
+    signs, exact = draw_swaps(40, generator=np.random.default_rng(0), draws=50)
     assert not exact and signs.shape == (50, 40) and set(np.unique(signs)) == {-1.0, 1.0}
-    signs, exact = swaps(4, generator=np.random.default_rng(0))
+    signs, exact = draw_swaps(4, generator=np.random.default_rng(0))
     assert exact and len({tuple(row) for row in signs}) == 8
 
 
@@ -315,7 +315,7 @@ def covered(name: str, runs: int) -> float:
     shifts, shared = STRENGTHS[name]
     want, hit = truth(max(shifts)), 0
     for seed in range(runs):
-        found = strongest(simulated(np.random.default_rng(seed), shifts, shared)).interval
+        found = find_strongest(simulated(np.random.default_rng(seed), shifts, shared)).interval
         assert found.low is not None and found.high is not None
         hit += found.low <= want <= found.high
     return hit / runs
@@ -391,10 +391,10 @@ def test_the_best_choice_on_each_set_is_among_the_choices_however_many_attacks_t
     random = np.random.default_rng(2)
     for sizes, most in (((3, 4), 256), ((40, 30), 36), ((9, 8, 7, 6), 20), ((50,), 4), ((2, 90, 1), 8)):
         parts = [
-            attacks_of(random.random(size), np.zeros((size, 3)), list("abc"), degrees=2, bounds=(0, 1))
+            collect_attacks(random.random(size), np.zeros((size, 3)), list("abc"), degrees=2, bounds=(0, 1))
             for size in sizes
         ]
-        found = choices(parts, most)
+        found = attack_choices(parts, most)
         assert len(found) == math.prod(sizes) if len(sizes) == 1 or math.prod(sizes) <= most else len(found) <= most
         assert len({tuple(one) for one in found.tolist()}) == len(found)
         means = sum(part.values[found[:, k]] for k, part in enumerate(parts))

@@ -11,8 +11,16 @@ import numpy as np
 import pytest
 from scipy.special import ndtri
 
-from pipeline.metrics import Attacks, Trials, attacks_of, difference, left_out, mean_of, trial_metrics
-from pipeline.metrics.maximum import corrected_maximum, maximum
+from pipeline.metrics import (
+    Attacks,
+    Trials,
+    average_attacks,
+    collect_attacks,
+    difference,
+    leave_each_out,
+    trial_metrics,
+)
+from pipeline.metrics.maximum import corrected_maximum, maximum_interval
 from pipeline.metrics.trial_uncertainty import metric_bounds
 
 WIDE = (-math.inf, math.inf)
@@ -33,7 +41,7 @@ def weighted_means(x: np.ndarray, n: np.ndarray, prefix: str = "") -> Attacks:
     total, sums = n.sum(), (x * n).sum(axis=1, keepdims=True)
     names = [f"{prefix}{k:03d}" for k in range(n.size)]
     without = (sums - x * n) / (total - n)
-    return attacks_of(sums[:, 0] / total, without, names, degrees=n.size - 1, bounds=WIDE, weights=n)
+    return collect_attacks(sums[:, 0] / total, without, names, degrees=n.size - 1, bounds=WIDE, weights=n)
 
 
 def flipped(parts: np.ndarray) -> float:
@@ -64,7 +72,9 @@ def test_of_a_mean_over_sets_a_speaker_counts_in_each_as_he_does_there() -> None
     zero = np.zeros((1, 7))
     for prefixes in (("", ""), ("f", "m")):
         a, b = (
-            mean_of([weighted_means(x[None] + zero, each, p) for x, each, p in zip(values, n, prefixes)], [0.3, 0.7])
+            average_attacks(
+                [weighted_means(x[None] + zero, each, p) for x, each, p in zip(values, n, prefixes)], [0.3, 0.7]
+            )
             for values in ([zero[0], zero[0]], steps)
         )
         parts = [0.3 * n[0] * steps[0] / n[0].sum(), 0.7 * n[1] * steps[1] / n[1].sum()]
@@ -102,7 +112,7 @@ def test_shares_of_trials_are_their_weights() -> None:
         np.random.default_rng(0).normal(size=5 * n.sum()), np.repeat(np.arange(5), n.sum()), np.tile(spoken, 5)
     )
     part = n / n.sum()
-    found = left_out(trials)
+    found = leave_each_out(trials)
     np.testing.assert_allclose(found.weights, (2 * part + part + (1 - part) / 4) / 4, atol=1e-14)
     assert found.weights.sum() == pytest.approx(1)
 
@@ -114,9 +124,9 @@ def test_of_one_attack_it_is_the_jackknife_of_unequal_groups() -> None:
     """Busing, Meijer and van der Leeden 1999, equation for θ_J: g θ less the sum of (1 - m/n) θ(-j)."""
     n = utterances(6, "3-60")
     values = np.random.default_rng(4).normal(size=7)
-    found = attacks_of(values[:1], [values[1:]], list("abcdef"), degrees=5, bounds=WIDE, weights=n)
+    found = collect_attacks(values[:1], [values[1:]], list("abcdef"), degrees=5, bounds=WIDE, weights=n)
     want = 6 * values[0] - ((1 - n / n.sum()) * values[1:]).sum()
-    low, high = (getattr(maximum(found)[0], end) for end in ("low", "high"))
+    low, high = (getattr(maximum_interval(found)[0], end) for end in ("low", "high"))
     assert corrected_maximum(found) == pytest.approx(np.clip(want, low, high), abs=1e-12)
 
 
@@ -132,9 +142,9 @@ def test_of_attacks_that_are_one_nothing_was_chosen_and_of_independent_ones_the_
 
 
 def test_what_no_speaker_changes_is_its_own_corrected_value() -> None:
-    flat = attacks_of([0.72], np.full((1, 8), 0.72), [str(k) for k in range(8)], degrees=7, bounds=(0, 0.7213))
+    flat = collect_attacks([0.72], np.full((1, 8), 0.72), [str(k) for k in range(8)], degrees=7, bounds=(0, 0.7213))
     assert corrected_maximum(flat) == pytest.approx(0.72)
-    nobody = attacks_of([0.5], np.empty((1, 0)), [], degrees=0, bounds=WIDE)
+    nobody = collect_attacks([0.5], np.empty((1, 0)), [], degrees=0, bounds=WIDE)
     assert corrected_maximum(nobody) is None
 
 
@@ -170,8 +180,8 @@ def simulated(random: np.random.Generator, n: np.ndarray, shifts: Sequence[float
     for shift in shifts:
         own = 1 + UNLIKE * half * (known + random.normal(size=speakers))
         scores = half * (common + effects()) + shift * own[enrolled] * (enrolled == tried)
-        measured.append(left_out(Trials(scores, enrolled, tried), ("d_ece",)))
-    return attacks_of(
+        measured.append(leave_each_out(Trials(scores, enrolled, tried), ("d_ece",)))
+    return collect_attacks(
         [one.value["d_ece"] for one in measured],
         [one.without["d_ece"] for one in measured],
         [f"{k:03d}" for k in range(speakers)],
@@ -193,7 +203,7 @@ def optimism(speakers: int, layout: str, shape: str, runs: int) -> Iterator[tupl
         several = [one.only(range(tried)) for one in found]
         raw = np.mean([one.values.max() for one in several])
         corrected = np.mean([corrected_maximum(one) or 0.0 for one in several])
-        ends = [maximum(one)[0] for one in several]
+        ends = [maximum_interval(one)[0] for one in several]
         covered = np.mean([(one.low or 0.0) <= want <= (one.high or 0.0) for one in ends])
         yield tried, float(raw / want - 1), float(corrected / want - 1), float(covered)
 

@@ -56,7 +56,7 @@ def test_rows_are_those_of_the_metric_core_and_the_worst_come_first(tmp_path: Pa
     for number, one in enumerate(tables):
         mine = found[found["attack"] == number]
         codes = [one[name].str[1:].astype(int).to_numpy() for name in ("model_speaker", "speaker")]
-        core = metrics.each_speaker(
+        core = metrics.measure_speakers(
             metrics.Trials(one["score"].to_numpy(), *codes), one["utterance"].astype("category").cat.codes.to_numpy()
         )
         assert mine["speaker"].tolist() == [f"s{k}" for k in core.order]

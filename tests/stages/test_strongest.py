@@ -17,7 +17,7 @@ from pipeline.engine.outcome import Outcome
 from pipeline.engine.store import Store
 from pipeline.engine.task import Task, Work
 from pipeline.metrics import Attacks, Trials
-from pipeline.metrics.maximum import corrected_maximum, maximum
+from pipeline.metrics.maximum import corrected_maximum, maximum_interval
 from pipeline.metrics.trial_uncertainty import metric_bounds
 from pipeline.products.strongest import compute as stage
 from pipeline.products.strongest.compute import ATTACKS, ROWS, Listed, Sets, Two
@@ -72,10 +72,10 @@ def coded(tables: list[pd.DataFrame]) -> list[Trials]:
 
 
 def direct(tables: list[pd.DataFrame], metric: str) -> Attacks:
-    found = [metrics.left_out(one) for one in coded(tables)]
+    found = [metrics.leave_each_out(one) for one in coded(tables)]
     names = sorted(set(tables[0]["speaker"]))
     values, without = [one.value[metric] for one in found], [one.without[metric] for one in found]
-    return metrics.attacks_of(values, without, names, degrees=SPEAKERS - 1, bounds=metric_bounds(metric))
+    return metrics.collect_attacks(values, without, names, degrees=SPEAKERS - 1, bounds=metric_bounds(metric))
 
 
 def permutes(tables: list[pd.DataFrame], group: np.ndarray) -> np.random.Generator:
@@ -92,7 +92,7 @@ def of_all_pairs(on_f: Attacks, on_m: Attacks) -> Attacks:
     """Each attack on f with each on m, as if each pair were one attack."""
     pairs = [(a, b) for a in range(3) for b in range(3)]
     alike = on_f.only([a for a, _ in pairs]), on_m.only([b for _, b in pairs])
-    return metrics.mean_of(alike, list(MEAN.values()))
+    return metrics.average_attacks(alike, list(MEAN.values()))
 
 
 def read(outcome: Outcome, task: Task, name: str = ROWS) -> pd.DataFrame:
@@ -119,7 +119,7 @@ def test_the_strongest_attack_is_that_of_the_metric_core_on_sets_and_on_their_me
     eers["mean"] = of_all_pairs(eers["f"], eers["m"])
     for name, of in parts.items():
         best = int(np.argmax(of.values))
-        row, (interval, contend) = rows.loc[name], maximum(of)
+        row, (interval, contend) = rows.loc[name], maximum_interval(of)
         chosen = {best // 3, best % 3} if name == "mean" else {best}
         assert ({int(one) for one in row["attack"].split()}, row["n_attacks"]) == (chosen, 3)
         assert (row["d_ece"], row["d_ece_low"], row["d_ece_high"]) == (of.values.max(), interval.low, interval.high)
@@ -128,7 +128,7 @@ def test_the_strongest_attack_is_that_of_the_metric_core_on_sets_and_on_their_me
         assert row["d_ece_corrected"] == pytest.approx(corrected_maximum(of), abs=1e-12)
         assert row["lowest_eer"] == eers[name].values.min(), "of any choice on each set"
         assert row["eer"] == eers[name].values[best]
-        eer = metrics.simultaneous(eers[name], best)
+        eer = metrics.simultaneous_interval(eers[name], best)
         assert (row["eer_low"], row["eer_high"]) == (eer.low, eer.high)
         band = metrics.null_of_maximum(float(of.values.max()), draws[name])
         assert (row["null_low"], row["null_high"], row["p_chance"]) == (band.low, band.high, band.p_value)
@@ -334,9 +334,9 @@ def test_the_lowest_eer_is_that_of_all_attacks_with_the_interval_of_the_minimum(
     last = answered(Sets({"f": (0, 1, 2)}, {}), {"f": of_f})
     row = read(execute([*on_f, of_f, last], Store(tmp_path)), last).iloc[0]
     eer = direct(F, "eer.rocch")
-    without = 0.5 - np.array([metrics.left_out(one).without["eer.rocch"] for one in coded(F)])
-    mirrored = metrics.attacks_of(0.5 - eer.values, without, eer.speakers, degrees=SPEAKERS - 1, bounds=(0.0, 0.5))
-    interval, _ = maximum(mirrored)
+    without = 0.5 - np.array([metrics.leave_each_out(one).without["eer.rocch"] for one in coded(F)])
+    mirrored = metrics.collect_attacks(0.5 - eer.values, without, eer.speakers, degrees=SPEAKERS - 1, bounds=(0.0, 0.5))
+    interval, _ = maximum_interval(mirrored)
     assert interval.low is not None and interval.high is not None and interval.low > 0
     assert row["lowest_eer"] == eer.values.min() and row["lowest_eer_attack"] == str(np.argmin(eer.values))
     assert (0.5 - row["lowest_eer_high"], 0.5 - row["lowest_eer_low"]) == pytest.approx((interval.low, interval.high))

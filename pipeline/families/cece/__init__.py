@@ -53,37 +53,24 @@ class CeceSettings(UncertaintySettings):
 
 METRICS = {
     "c_ece": field_of(
-        CEce,
-        "c_ece",
-        "C_ECE",
-        "disclosure to an attacker who calibrates on another run",
+        CEce, "c_ece", "C_ECE", "disclosure to an attacker who calibrates on another run",
         "The information about identity that an attacker gains on average who learns from one run of a random system (f0) "
         "how to turn scores into likelihood ratios, and attacks speech that another run (f1) protects: 0 bit means that "
         "the attack is worthless, below 0 that its likelihood ratios mislead, 0.721 bit is full disclosure. The map from "
-        "scores to likelihood ratios is linear or isotonic.",
-        "Noé et al. 2022, section 5.3 and Eq. 15-16",
+        "scores to likelihood ratios is linear or isotonic.", "Noé et al. 2022, section 5.3 and Eq. 15-16",
     ),
     "cllr_l_phi": field_of(
-        CEce,
-        "cllr_l_phi",
-        "Cllr f0→f1",
-        "cost of run f1 under the calibration of run f0",
+        CEce, "cllr_l_phi", "Cllr f0→f1", "cost of run f1 under the calibration of run f0",
         "The cost of the log-likelihood ratios that the attacker makes of run f1 with the map learnt on run f0: 1 bit is "
         "that of knowing nothing, above 1 bit the likelihood ratios mislead.",
-        "Noé et al. 2022, section 5.3",
-        summary=False,
+        "Noé et al. 2022, section 5.3", summary=False,
     ),
     "d_ece_f1": field_of(
-        CEce,
-        "d_ece_f1",
-        "D_ECE f1",
-        "expected disclosure of run f1",
+        CEce, "d_ece_f1", "D_ECE f1", "expected disclosure of run f1",
         "The information about identity that perfectly calibrated scores of the second run give: what C_ECE could reach "
-        "at most.",
-        "Noé et al. 2022, Eq. 13",
-        summary=False,
+        "at most.", "Noé et al. 2022, Eq. 13", summary=False,
     ),
-}
+}  # fmt: skip
 
 
 class MetricFamily(contracts.MetricFamily):

@@ -1,4 +1,4 @@
-"""Disclosure of one among N candidates: what each trial utterance says template who of the enrolled speakers speaks."""
+"""Disclosure of one among N candidates: what each trial utterance says about who of the enrolled speakers speaks."""
 
 from __future__ import annotations
 
@@ -21,172 +21,96 @@ DEFINED = "pipeline/metrics/README.md, section 14c"
 
 METRICS = {
     "alid": field_of(
-        Lid,
-        "alid",
-        "ALID",
-        "average local information disclosure",
-        "The information template who of the enrolled speakers speaks that an attacker gains from one trial utterance, on "
+        Lid, "alid", "ALID", "average local information disclosure",
+        "The information about who of the enrolled speakers speaks that an attacker gains from one trial utterance, on "
         "average over utterances: 0 bit means none, log2 N at most; below 0 the attacker is surer than it should be.",
         SOURCE,
     ),
     "alid_chance": field_of(
-        LidChance,
-        "alid",
-        "ALID_0",
-        "ALID at chance",
-        "What ALID is worth where any candidate may be the speaker, at the same slope; exact.",
-        SOURCE,
+        LidChance, "alid", "ALID_0", "ALID at chance",
+        "What ALID is worth where any candidate may be the speaker, at the same slope; exact.", SOURCE,
     ),
     "alid_speaker": field_of(
-        Lid,
-        "alid_speaker",
-        "ALID_spk",
-        "ALID, speakers weighing alike",
-        "ALID as the mean over speakers of their own means.",
-        SOURCE,
-        summary=False,
+        Lid, "alid_speaker", "ALID_spk", "ALID, speakers weighing alike",
+        "ALID as the mean over speakers of their own means.", SOURCE, summary=False,
     ),
     "pdr": field_of(
-        Lid,
-        "pdr",
-        "PDR",
-        "positive disclosure rate",
+        Lid, "pdr", "PDR", "positive disclosure rate",
         "The share of trial utterances whose speaker the attacker thinks likelier than before; to be read against PDR_0, "
-        "not against 50 %.",
-        SOURCE,
+        "not against 50 %.", SOURCE,
     ),
     "pdr_chance": field_of(
-        LidChance,
-        "pdr",
-        "PDR_0",
-        "PDR at chance",
+        LidChance, "pdr", "PDR_0", "PDR at chance",
         "The share of candidates with more than 1/N of the posterior: PDR where any candidate may be the speaker; exact.",
         SOURCE,
     ),
     "lid_plus": field_of(
-        Lid,
-        "lid_plus",
-        "LID+",
-        "mean positive disclosure",
-        "The mean of the positive disclosures.",
-        SOURCE,
-        summary=False,
+        Lid, "lid_plus", "LID+", "mean positive disclosure",
+        "The mean of the positive disclosures.", SOURCE, summary=False,
     ),
     "lid_minus": field_of(
-        Lid,
-        "lid_minus",
-        "LID-",
-        "mean negative disclosure",
-        "The mean of the other disclosures.",
-        SOURCE,
-        summary=False,
+        Lid, "lid_minus", "LID-", "mean negative disclosure",
+        "The mean of the other disclosures.", SOURCE, summary=False,
     ),
     "lid_max": field_of(
-        Lid,
-        "lid_max",
-        "LID_max",
-        "largest local information disclosure",
+        Lid, "lid_max", "LID_max", "largest local information disclosure",
         "The information in the one trial utterance that says most; the slope and the number of candidates set a ceiling, "
-        "which is shown beside it, and chance reaches most of it.",
-        SOURCE,
+        "which is shown beside it, and chance reaches most of it.", SOURCE,
     ),
     "lid_max_ceiling": field_of(
-        Lid,
-        "lid_max_ceiling",
-        "LID_max,ceil",
-        "ceiling of LID_max",
+        Lid, "lid_max_ceiling", "LID_max,ceil", "ceiling of LID_max",
         "The most that one trial utterance can disclose at this slope among so many candidates: LID_max is to be read against it.",
         SOURCE,
     ),
     "alid_attribute": field_of(
-        AttributePart,
-        "mean_attribute",
-        "ALID_attr",
-        "part of ALID that is an attribute",
+        AttributePart, "mean_attribute", "ALID_attr", "part of ALID that is an attribute",
         "The bits of ALID that say to which class of speakers the speaker belongs: the sex, where candidates of both stand beside "
         "one another, or another attribute. Rows name it. Its ceiling is what there is to say: the entropy of the classes.",
         DEFINED,
     ),
     "alid_attribute_chance": field_of(
-        AttributePart,
-        "chance_attribute",
-        "ALID_attr,0",
-        "part of ALID that is an attribute, at chance",
-        "What that part is worth where any candidate may be the speaker; exact.",
-        DEFINED,
-        summary=False,
+        AttributePart, "chance_attribute", "ALID_attr,0", "part of ALID that is an attribute, at chance",
+        "What that part is worth where any candidate may be the speaker; exact.", DEFINED, summary=False,
     ),
     "alid_within": field_of(
-        AttributePart,
-        "mean_within",
-        "ALID_within",
-        "part of ALID within the class",
+        AttributePart, "mean_within", "ALID_within", "part of ALID within the class",
         "The bits of ALID that say who of the same class speaks; with the part that is the attribute they add up to ALID.",
         DEFINED,
     ),
     "alid_within_chance": field_of(
-        AttributePart,
-        "chance_within",
-        "ALID_within,0",
-        "part of ALID within the class, at chance",
-        "What that part is worth where any candidate may be the speaker; exact.",
-        DEFINED,
-        summary=False,
+        AttributePart, "chance_within", "ALID_within,0", "part of ALID within the class, at chance",
+        "What that part is worth where any candidate may be the speaker; exact.", DEFINED, summary=False,
     ),
     "alid_stranger": field_of(
-        Stranger,
-        "mean",
-        "ALID_stranger",
-        "attribute of a stranger",
-        "The information template an attribute of a speaker whom the attacker has not enrolled, at a slope that was learnt for this "
-        "question. Rows name the attribute.",
-        DEFINED,
-        summary=False,
+        Stranger, "mean", "ALID_stranger", "attribute of a stranger",
+        "The information about an attribute of a speaker whom the attacker has not enrolled, at a slope that was learnt for this "
+        "question. Rows name the attribute.", DEFINED, summary=False,
     ),
     "alid_stranger_chance": field_of(
-        Stranger,
-        "chance",
-        "ALID_stranger,0",
-        "attribute of a stranger, at chance",
-        "What that is worth where any candidate may be the stranger; exact.",
-        DEFINED,
-        summary=False,
+        Stranger, "chance", "ALID_stranger,0", "attribute of a stranger, at chance",
+        "What that is worth where any candidate may be the stranger; exact.", DEFINED, summary=False,
     ),
     "rank_llr": field_of(
-        FirstRank,
-        "rank_one",
-        "LLR_1",
-        "evidence of the first rank",
+        FirstRank, "rank_one", "LLR_1", "evidence of the first rank",
         "The log-likelihood ratio of “the most similar candidate is the speaker”, by Laplace's rule; the number of trials sets "
         "a ceiling, which is shown beside it. 0 means that the first rank says nothing.",
-        "pipeline/metrics/README.md, section 14b",
-        summary=False,
+        "pipeline/metrics/README.md, section 14b", summary=False,
     ),
     "pi_link": Metric(
-        "pi_link",
-        "linkability among N' candidates",
+        "pi_link", "linkability among N' candidates",
         "How often the speaker stands first among N' enrolled speakers; chance is 1/N'. Rows name N'.",
-        "fraction",
-        "lower",
-        (0.0, 1.0),
-        "Vauquier et al. 2025",
-        summary=False,
+        "fraction", "lower", (0.0, 1.0), "Vauquier et al. 2025", summary=False,
     ),
     "tpr_at_fpr": field_of(
-        TprEvidence,
-        "tpr",
-        "TPR",
-        "true-positive rate at a low false-positive rate",
+        TprEvidence, "tpr", "TPR", "true-positive rate at a low false-positive rate",
         "The share of target trials that an attacker accepts who lets so few impostors pass; chance is that rate itself. Rows "
-        "name it.",
-        "arXiv 2509.18413",
-        summary=False,
+        "name it.", "arXiv 2509.18413", summary=False,
     ),
-}
+}  # fmt: skip
 
 
 class MetricFamily(contracts.MetricFamily):
-    """What each trial utterance discloses template who of N candidates speaks."""
+    """What each trial utterance discloses about who of N candidates speaks."""
 
     Settings = LidSettings
     reads = "trials"

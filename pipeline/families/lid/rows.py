@@ -18,7 +18,7 @@ from pipeline.metrics.attribute import attribute_part, bits_of_parts, stranger
 from pipeline.metrics.conversation import Lengths
 from pipeline.metrics.evidence import llr_of_share, rank_llr, tpr_by_speaker, tpr_evidence
 from pipeline.metrics.linkability import pi_link_by_speaker, pi_link_curve
-from pipeline.metrics.local_disclosure import Lid, exceedance, lid, posterior_bits, row_z, slope_of_each_trial
+from pipeline.metrics.local_disclosure import Lid, exceedance, lid, posterior_bits, row_z, spread_slopes
 from pipeline.metrics.local_disclosure_uncertainty import (
     bits_by_speaker,
     blocks_by_identity,
@@ -119,9 +119,7 @@ def _lid_by_identity(matrices: Search, slopes: list[Slope], parts: list[Lid], fi
 def _ccdf_table(matrices: Search, slopes: list[Slope], total: Lid) -> pd.DataFrame:
     at = _ccdf_points(total.lid)
     cells = [
-        posterior_bits(
-            slope_of_each_trial(slope, block.truth, block.candidates.size)[:, None] * row_z(block.scores)
-        ).ravel()
+        posterior_bits(spread_slopes(slope, block.truth, block.candidates.size)[:, None] * row_z(block.scores)).ravel()
         for block, slope in zip(matrices.blocks, slopes)
     ]
     return pd.DataFrame(

@@ -32,34 +32,24 @@ class P0p1Settings(UncertaintySettings):
 
 METRICS = {
     "d_diag_p0p1": field_of(
-        Linkage,
-        "d_diag_p0p1",
-        "D_diag P0P1",
-        "diagonal dominance between two runs",
+        Linkage, "d_diag_p0p1", "D_diag P0P1", "diagonal dominance between two runs",
         "How much more similar a speaker's pseudo-voices of two runs of a random system are to each other than to other "
         "speakers' pseudo-voices: near 0, what one run makes of a voice does not point to what another makes of it.",
         "Noé et al. 2020, Eq. 3, on speech of two runs",
     ),
     "d_diag_p0p1_signed": field_of(
-        Linkage,
-        "d_diag_p0p1_signed",
-        "D_diag P0P1 signed",
-        "diagonal dominance between two runs with its sign",
+        Linkage, "d_diag_p0p1_signed", "D_diag P0P1 signed", "diagonal dominance between two runs with its sign",
         "Mean similarity of a speaker's pseudo-voices of two runs minus that to other speakers' pseudo-voices: below 0, "
         "they are less similar than those of different speakers, which links them as well.",
-        "Noé et al. 2020, Eq. 3, on speech of two runs",
-        summary=False,
+        "Noé et al. 2020, Eq. 3, on speech of two runs", summary=False,
     ),
     "p0p1_ratio": field_of(
-        Linkage,
-        "p0p1_ratio",
-        "P0P1/PP",
-        "linkability across sessions",
+        Linkage, "p0p1_ratio", "P0P1/PP", "linkability across sessions",
         "The diagonal dominance between two runs as a share of that within one run: at 0 % two sessions of a speaker "
         "cannot be linked by the protected voice, at 100 % they are linked as well as two utterances of the same session.",
         "D_diag(P0P1) / D_diag(PP)",
     ),
-}
+}  # fmt: skip
 
 
 class MetricFamily(contracts.MetricFamily):

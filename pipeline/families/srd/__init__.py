@@ -77,41 +77,26 @@ class SrdSettings(UncertaintySettings):
 
 METRICS = {
     "max_d": field_of(
-        Disclosure,
-        "max_d",
-        "MaxD",
-        "maximum disclosure (SRD)",
+        Disclosure, "max_d", "MaxD", "maximum disclosure (SRD)",
         "The largest information about identity that any one similarity rank discloses: 0 bit at chance, log2 N at most "
-        "for N speakers; for few inputs its value at chance is well above 0.",
-        SOURCE,
+        "for N speakers; for few inputs its value at chance is well above 0.", SOURCE,
     ),
     "mean_d": field_of(
-        Disclosure,
-        "mean_d",
-        "MeanD",
-        "mean disclosure (SRD)",
+        Disclosure, "mean_d", "MeanD", "mean disclosure (SRD)",
         "The information about identity that the similarity rank of the true speaker discloses on average: 0 bit at "
-        "chance, log2 N at most.",
-        SOURCE,
+        "chance, log2 N at most.", SOURCE,
     ),
     "idr": field_of(
-        Disclosure,
-        "idr",
-        "IdR",
-        "identification rate (SRD)",
+        Disclosure, "idr", "IdR", "identification rate (SRD)",
         "How often the true speaker is the most similar of all N reference speakers; chance is 1/N.",
         "Chandra et al. 2026",
     ),
     "rank_spread": field_of(
-        Disclosure,
-        "rank_spread",
-        "RS",
-        "rank spread (SRD)",
+        Disclosure, "rank_spread", "RS", "rank spread (SRD)",
         "The share of ranks at which the true speaker is found more often than by chance; erratic for histograms that are "
-        "almost flat.",
-        "Chandra et al. 2026",
+        "almost flat.", "Chandra et al. 2026",
     ),
-}
+}  # fmt: skip
 
 
 class MetricFamily(contracts.MetricFamily):

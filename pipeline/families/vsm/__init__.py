@@ -57,83 +57,49 @@ class VsmSettings(UncertaintySettings):
 
 METRICS = {
     "d_diag": field_of(
-        VsmMetrics,
-        "d_diag",
-        "D_diag",
-        "diagonal dominance of a voice similarity matrix",
+        VsmMetrics, "d_diag", "D_diag", "diagonal dominance of a voice similarity matrix",
         "How much more similar speakers are to themselves than to others, from 0 (nobody stands out) to 1, among "
         "originals (OO), between originals and protected speech (OP) and among protected speech (PP).",
-        "Noé et al. 2020, Eq. 3",
-        summary=False,
+        "Noé et al. 2020, Eq. 3", summary=False,
     ),
     "signed": field_of(
-        VsmMetrics,
-        "signed",
-        "D_diag signed",
-        "diagonal dominance with its sign",
+        VsmMetrics, "signed", "D_diag signed", "diagonal dominance with its sign",
         "Mean similarity of speakers to themselves minus that to others: below 0, speakers are less similar to themselves "
-        "than to others, which identifies them as well.",
-        "Noé et al. 2020, Eq. 3",
-        summary=False,
+        "than to others, which identifies them as well.", "Noé et al. 2020, Eq. 3", summary=False,
     ),
     "d_ece_op_oo": field_of(
-        Normalised,
-        "d_ece_op_oo",
-        "D_ECE(OP/OO)",
-        "disclosure removed",
+        Normalised, "d_ece_op_oo", "D_ECE(OP/OO)", "disclosure removed",
         f"The share of the disclosed information that protection removes. {ON}",
-        "Noé et al. 2022, Eq. 17",
-        summary=False,
+        "Noé et al. 2022, Eq. 17", summary=False,
     ),
     "cllr_min_op_oo": field_of(
-        Normalised,
-        "cllr_min_op_oo",
-        "Cllr_min(OP/OO)",
-        "discrimination removed",
+        Normalised, "cllr_min_op_oo", "Cllr_min(OP/OO)", "discrimination removed",
         f"The share of the attacker's discrimination that protection removes. {ON}",
-        "Noé et al. 2022, Eq. 18",
-        summary=False,
+        "Noé et al. 2022, Eq. 18", summary=False,
     ),
     "g_d_ece": field_of(
-        Normalised,
-        "g_d_ece",
-        "G_D_ECE",
-        "gain of distinctiveness by D_ECE",
+        Normalised, "g_d_ece", "G_D_ECE", "gain of distinctiveness by D_ECE",
         "How well protected voices can be told from one another, by disclosed information: 0 dB means as well as "
-        f"originals. {ON}",
-        "Noé et al. 2022, Eq. 19",
-        summary=False,
+        f"originals. {ON}", "Noé et al. 2022, Eq. 19", summary=False,
     ),
     "g_cllr_min": field_of(
-        Normalised,
-        "g_cllr_min",
-        "G_Cllr_min",
-        "gain of distinctiveness by Cllr_min",
+        Normalised, "g_cllr_min", "G_Cllr_min", "gain of distinctiveness by Cllr_min",
         f"How well protected voices can be told from one another, by Cllr_min: 0 dB means as well as originals. {ON}",
-        "Noé et al. 2022, Eq. 20 corrected",
-        summary=False,
+        "Noé et al. 2022, Eq. 20 corrected", summary=False,
     ),
     "deid": field_of(
-        VsmMetrics,
-        "deid",
-        "DeID_OP",
-        "de-identification, in the view of an attacker who knows original speech only",
+        VsmMetrics, "deid", "DeID_OP", "de-identification, in the view of an attacker who knows original speech only",
         "How much of the similarity between a speaker's original and protected voice is gone: 0 % means no protection, "
         "100 % that the protected voice points to no original speaker. It is the view of an attacker who knows original "
         "speech only (OP); one who has protected speech to compare with may still find everybody.",
-        "Noé et al. 2020",
-        caution=CAUTION,
+        "Noé et al. 2020", caution=CAUTION,
     ),
     "g_vd": field_of(
-        VsmMetrics,
-        "g_vd",
-        "G_VD",
-        "gain of voice distinctiveness",
+        VsmMetrics, "g_vd", "G_VD", "gain of voice distinctiveness",
         "How well protected voices can still be told from one another: 0 dB means as well as the originals, below 0 dB "
-        "less, −∞ dB not at all. A property of usefulness, not of privacy.",
-        "Noé et al. 2020",
+        "less, −∞ dB not at all. A property of usefulness, not of privacy.", "Noé et al. 2020",
     ),
-}
+}  # fmt: skip
 
 
 class MetricFamily(contracts.MetricFamily):

@@ -32,34 +32,24 @@ class ZebraSettings(UncertaintySettings):
 
 METRICS = {
     "d_ece": field_of(
-        TrialMetrics,
-        "d_ece",
-        "D_ECE",
-        "expected disclosure (ZEBRA, population)",
+        TrialMetrics, "d_ece", "D_ECE", "expected disclosure (ZEBRA, population)",
         "The information about identity that an attacker with perfectly calibrated scores gains on average over all "
         "priors: 0 bit is perfect privacy, 0.721 bit is full disclosure.",
         "Nautsch et al. 2020; Noé et al. 2022, Eq. 13",
     ),
     "l_w": field_of(
-        TrialMetrics,
-        "l_w",
-        "l_w",
-        "worst-case disclosure (ZEBRA, individual)",
+        TrialMetrics, "l_w", "l_w", "worst-case disclosure (ZEBRA, individual)",
         "The strongest evidence for or against an identity found in any single trial, as the base-10 logarithm of its "
         "likelihood ratio: 2 means odds of 100 to 1; the number of trials sets a ceiling, which is shown beside it.",
         "Nautsch et al. 2020; Noé et al. 2022, Table 1",
     ),
     "tag": field_of(
-        TrialMetrics,
-        "tag",
-        "tag",
-        "ZEBRA tag",
+        TrialMetrics, "tag", "tag", "ZEBRA tag",
         "The worst-case disclosure in words: 0 no evidence; A below 10 to 1; B below 100 to 1; C below 10 000 to 1; "
         "D below 100 000 to 1; E below 1 000 000 to 1; F beyond. Tag 0 is out of reach on finite sets, and D to F are out "
-        "of reach with few trials.",
-        "Nautsch et al. 2020",
+        "of reach with few trials.", "Nautsch et al. 2020",
     ),
-}
+}  # fmt: skip
 
 
 class MetricFamily(contracts.MetricFamily):

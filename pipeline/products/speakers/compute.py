@@ -12,7 +12,7 @@ import pandas as pd
 from pipeline import metrics
 from pipeline.contracts import Vectors
 from pipeline.engine.task import Work
-from pipeline.metrics import EachSpeaker, MetricError, Trials
+from pipeline.metrics import MetricError, SpeakerDisclosure, Trials
 from pipeline.tables import records, scores
 
 VERSION = "speaker attacks 1"
@@ -22,7 +22,7 @@ TOP = 3
 """So many of a speaker's own trial utterances are named, those with the most evidence first."""
 NUMBERS = ("d_ece", "low", "high", "p_median", "eer", "target_llr", "impostor_llr", "max_llr", "own_score", "nearest_score",
            "n_target", "n_nontarget", "n_utterances")  # fmt: skip
-"""Fields of :class:`EachSpeaker` that are columns."""
+"""Fields of :class:`SpeakerDisclosure` that are columns."""
 
 
 def speakers(n_attacks: int, work: Work) -> None:
@@ -38,7 +38,7 @@ def speakers(n_attacks: int, work: Work) -> None:
     names: np.ndarray = np.array([], str)
     try:
         names, trials, said = _coded(tables)
-        found = [metrics.each_speaker(one, said) for one in trials]
+        found = [metrics.measure_speakers(one, said) for one in trials]
     except MetricError as error:
         reason = str(error)
     rows = [row for number, one in enumerate(found) for row in _rows(number, one, names, tables[number])]
@@ -57,14 +57,14 @@ def _coded(tables: Sequence[pd.DataFrame]) -> tuple[np.ndarray, list[Trials], np
     return names, [Trials(one["score"].to_numpy(np.float64), enrolled, spoken) for one in tables], said
 
 
-def _rows(number: int, found: EachSpeaker, names: np.ndarray, table: pd.DataFrame) -> Iterator[dict[str, Any]]:
+def _rows(number: int, found: SpeakerDisclosure, names: np.ndarray, table: pd.DataFrame) -> Iterator[dict[str, Any]]:
     """The speakers under one attack, the worst first."""
     zoo = metrics.zoo(found.target_llr, found.impostor_llr)
     values = metrics.flatten(found)
     evidence = dict(_evidence(found, table))
     # Equal values share their rank.
     rank = pd.Series(-found.d_ece).rank(method="min").to_numpy(int)
-    listed = metrics.list_length(found.speakers.size)
+    listed = metrics.count_listed(found.speakers.size)
     for place, k in enumerate(found.order):
         name, nearest = str(names[found.speakers[k]]), int(found.neighbours.nearest[k])
         fields = {field: np.asarray(values[field])[k].item() for field in NUMBERS}
@@ -82,7 +82,7 @@ def _rows(number: int, found: EachSpeaker, names: np.ndarray, table: pd.DataFram
         }
 
 
-def _evidence(found: EachSpeaker, table: pd.DataFrame) -> Iterator[tuple[str, dict[str, Any]]]:
+def _evidence(found: SpeakerDisclosure, table: pd.DataFrame) -> Iterator[tuple[str, dict[str, Any]]]:
     """Of each speaker the own trial utterances with the highest scores, and their LLRs."""
     own = table.loc[table["target"].to_numpy(bool), ["speaker", "utterance", "score"]]
     own = own.sort_values(["speaker", "score", "utterance"], ascending=[True, False, True], kind="stable")
@@ -97,11 +97,11 @@ def _evidence(found: EachSpeaker, table: pd.DataFrame) -> Iterator[tuple[str, di
         )
 
 
-def _overlaps(found: Sequence[EachSpeaker], names: np.ndarray) -> Iterator[dict[str, Any]]:
+def _overlaps(found: Sequence[SpeakerDisclosure], names: np.ndarray) -> Iterator[dict[str, Any]]:
     """How much the lists of the worst have in common, of each two attacks."""
     for (a, one), (b, other) in itertools.combinations(enumerate(found), 2):
         n = one.speakers.size
-        listed = metrics.list_length(n)
+        listed = metrics.count_listed(n)
         lists = [each.speakers[each.order[:listed]] for each in (one, other)]
         both = metrics.overlap(lists[0], lists[1], n)
         yield {

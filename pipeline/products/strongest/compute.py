@@ -15,7 +15,14 @@ import pandas as pd
 from pipeline import metrics
 from pipeline.engine.task import Artefact, Work
 from pipeline.metrics import Attacks, MetricError, NullBand
-from pipeline.metrics.maximum import MOST_CHOICES, choices, corrected_maximum, maximum, negative, permuted
+from pipeline.metrics.maximum import (
+    MOST_CHOICES,
+    attack_choices,
+    corrected_maximum,
+    maximum_interval,
+    negate,
+    permuted_groups,
+)
 from pipeline.metrics.trial_uncertainty import metric_bounds
 from pipeline.metrics.uncertainty import no_band, zero_error_limit
 from pipeline.seeds import digest, generator
@@ -150,7 +157,7 @@ def _measured(listed: Listed, tables: Sequence[pd.DataFrame]) -> tuple[Tables, l
     trials = [metrics.Trials(one, enrolled, spoken) for one in each]
     rows = []
     for number, each_one in enumerate(trials):
-        left = metrics.left_out(each_one, tuple(METRICS.values()))
+        left = metrics.leave_each_out(each_one, tuple(METRICS.values()))
         values.append({name: left.value[core] for name, core in METRICS.items()})
         without = {name: left.without[core] for name, core in METRICS.items()}
         rows.append(
@@ -166,7 +173,7 @@ def _measured(listed: Listed, tables: Sequence[pd.DataFrame]) -> tuple[Tables, l
         pd.concat(rows, ignore_index=True),
         pd.DataFrame(null, columns=[str(number) for number in range(len(trials))]),
     )
-    return made, [names[group].tolist() for group in permuted(trials[0])]
+    return made, [names[group].tolist() for group in permuted_groups(trials[0])]
 
 
 def _permutes(seed: int, speakers: np.ndarray) -> np.random.Generator:
@@ -208,7 +215,7 @@ class Held:
         without = np.full((len(self.ids), len(names)), np.nan)
         for number, part in self.speakers.groupby("attack"):
             without[int(str(number))] = part.set_index("speaker").loc[names, metric].to_numpy(np.float64)
-        found = metrics.attacks_of(
+        found = metrics.collect_attacks(
             self.values[metric].to_numpy(np.float64),
             without,
             names,
@@ -228,7 +235,7 @@ class Held:
 
 def _attacks(held: Mapping[str, Held], weights: Mapping[str, float], chosen: Sequence[Choice], metric: str) -> Attacks:
     parts = [held[name].of(metric, [choice[k] for choice in chosen]) for k, name in enumerate(weights)]
-    return parts[0] if len(parts) == 1 else metrics.mean_of(parts, list(weights.values()))
+    return parts[0] if len(parts) == 1 else metrics.average_attacks(parts, list(weights.values()))
 
 
 def _chosen(
@@ -247,7 +254,7 @@ def _chosen(
     if not all(ids):
         return []
     parts = [held[name].of(metric, several) for name, several in zip(weights, ids)]
-    places = choices([negative(part) for part in parts] if metric == "eer" else parts, most)
+    places = attack_choices([negate(part) for part in parts] if metric == "eer" else parts, most)
     return [tuple(several[place] for several, place in zip(ids, row)) for row in places.tolist()]
 
 
@@ -326,9 +333,9 @@ def _strongest(held: Mapping[str, Held], weights: Mapping[str, float]) -> tuple[
     chosen = _chosen(held, weights, "d_ece")
     of = {metric: _attacks(held, weights, chosen, metric) for metric in METRICS}
     best = _order(of)[0]
-    interval, places = maximum(of["d_ece"])
+    interval, places = maximum_interval(of["d_ece"])
     contend = {chosen[k] for k in places}
-    eer = metrics.simultaneous(of["eer"], best)
+    eer = metrics.simultaneous_interval(of["eer"], best)
     ends = (eer.low, eer.high) if of["eer"].values[best] > 0 else _errorless(held, weights)
     value = float(of["d_ece"].values[best])
     null = _null(held, weights, value)
@@ -378,7 +385,7 @@ def _lowest_eer(held: Mapping[str, Held], weights: Mapping[str, float]) -> dict[
     order = _order(of)
     lowest = order[int(np.argmin(of["eer"].values[order]))]
     value = float(of["eer"].values[lowest])
-    interval, _ = maximum(negative(of["eer"]))
+    interval, _ = maximum_interval(negate(of["eer"]))
     mirrored = (None if end is None else -end for end in (interval.high, interval.low))
     low, high = mirrored if value > 0 else _errorless(held, weights)
     return {**dict(zip(_columns("lowest_eer"), (value, low, high))), "lowest_eer_attack": _text(chosen[lowest])}
@@ -398,7 +405,7 @@ def _of_protected(held: Mapping[str, Held], weights: Mapping[str, float], protec
 
 def _alone(of: Attacks, attack: int) -> tuple[float | None, float | None]:
     """The interval of one attack, as if it were the only one."""
-    interval, _ = maximum(of.only([attack]))
+    interval, _ = maximum_interval(of.only([attack]))
     return interval.low, interval.high
 
 

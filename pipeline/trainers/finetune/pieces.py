@@ -13,7 +13,7 @@ from pipeline.nets.embedding import unusable
 from pipeline.nets.excerpts import at_speed, middle
 from pipeline.nets.training import rounds
 from pipeline.nets.waveforms import RATE, Waveforms
-from pipeline.protocol.held_out import FEWEST, hold_out_speakers
+from pipeline.protocol.held_out import FEWEST, hold_out_speakers, pair_vectors
 from pipeline.seeds import generator
 
 VERSION = "finetune pieces 1"
@@ -143,24 +143,21 @@ def trials(pieces: Pieces, among: Sequence[int], seed: int, most: int = _SPEAKER
     names = sorted(of_speaker)
     names = sorted(names[number] for number in random.permutation(len(names))[:most])
     chosen = np.array([piece for name in names for piece in _spread(pieces, of_speaker[name], random)], dtype=np.int64)
+    speakers = np.array([pieces.speaker(piece) for piece in chosen.tolist()])
     recordings = [(pieces.speaker(piece), pieces.recording(piece)) for piece in chosen.tolist()]
-    several = sum(len({one for one in recordings if one[0] == name}) > 1 for name in names)
-    same_session = several < len(names) / 2
-    first, second = np.triu_indices(len(chosen), 1)
-    who = np.array([speaker for speaker, _ in recordings])
-    what = np.array([names.index(speaker) for speaker, _ in recordings], dtype=np.int64)
-    number = {one: place for place, one in enumerate(sorted(set(recordings)))}
-    which = np.array([number[one] for one in recordings], dtype=np.int64)
-    target = what[first] == what[second]
-    known = sexes(pieces.audio)
-    sex = np.array([known.get(speaker, "u") for speaker in who.tolist()])
-    alike = (sex[first] == sex[second]) | (sex[first] == "u") | (sex[second] == "u")
-    same_sex = bool((alike & ~target).any())
-    kept = (alike | (not same_sex)) & (~target | same_session | (which[first] != which[second]))
-    first, second, target = first[kept], second[kept], target[kept]
+    numbers = {recording: number for number, recording in enumerate(sorted(set(recordings)))}
+    sex_of = sexes(pieces.audio)
+    pairs = pair_vectors(
+        np.searchsorted(names, speakers),
+        np.array([numbers[recording] for recording in recordings], dtype=np.int64),
+        np.array([sex_of.get(speaker, "u") for speaker in speakers.tolist()]),
+    )
+    same_sex = bool((pairs.alike & ~pairs.target).any())
+    kept = (pairs.alike | (not same_sex)) & pairs.apart
+    first, second, target = pairs.first[kept], pairs.second[kept], pairs.target[kept]
     if not target.any() or target.all():
         return None
-    return Trials(chosen, first, second, target, len(names), same_session, same_sex)
+    return Trials(chosen, first, second, target, len(names), pairs.same_session, same_sex)
 
 
 def _spread(pieces: Pieces, of_one: Sequence[int], random: np.random.Generator) -> list[int]:
