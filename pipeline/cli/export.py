@@ -192,7 +192,9 @@ def _warn(runs: Sequence[Result]) -> None:
 
 
 def _leaderboard(runs: Sequence[Result], asked: argparse.Namespace) -> str:
-    from pipeline.report import board, summaries
+    from pipeline.report import board
+    from pipeline.report.table import list_latex, list_markdown
+    from pipeline.tables.run_files import LIMITS_TITLE
 
     lacking = [run for run in runs if not len(run.leaderboard)]
     if lacking:
@@ -203,10 +205,10 @@ def _leaderboard(runs: Sequence[Result], asked: argparse.Namespace) -> str:
     for run in runs:
         _wanted(run.leaderboard, asked)
     given: list[ShownRun] = [run.given(name) for name, run in named.items()]
-    shown = board.boards(given, asked.subset)
+    shown = board.make_boards(given, asked.subset)
     if asked.format == "latex":
-        return BOOKTABS + summaries.limits_latex(_limits(named)) + board.to_latex(shown)
-    return summaries.limits_markdown(_limits(named)) + board.to_markdown(shown)
+        return BOOKTABS + list_latex(LIMITS_TITLE, _limits(named)) + board.to_latex(shown)
+    return list_markdown(LIMITS_TITLE, _limits(named)) + board.to_markdown(shown)
 
 
 def _wanted(table: pd.DataFrame, asked: argparse.Namespace) -> pd.DataFrame:
@@ -271,13 +273,15 @@ def _table(runs: Sequence[Result], kind: str) -> str:
     import pandas as pd
 
     from pipeline.report import summaries
+    from pipeline.report.table import escape_latex, escape_markdown, list_latex, list_markdown
+    from pipeline.tables.run_files import LIMITS_TITLE
 
     named = _named(runs)
     if kind == "csv":
         return _csv({name: run.rows for name, run in named.items()}, named)
     limits = _limits(named)
     latex = kind == "latex"
-    begins = BOOKTABS + summaries.limits_latex(limits) if latex else summaries.limits_markdown(limits)
+    begins = BOOKTABS + list_latex(LIMITS_TITLE, limits) if latex else list_markdown(LIMITS_TITLE, limits)
     if len(runs) == 1:
         return begins + (runs[0].metrics_latex() if latex else runs[0].metrics_markdown())
     # All rows of a folder are its own: the column tells the runs apart by the letter that the limits have.
@@ -285,8 +289,8 @@ def _table(runs: Sequence[Result], kind: str) -> str:
     systems = list(dict.fromkeys(system for run in runs for system in run.systems))
     which = "Runs: " + "; ".join(f"{name} is {run.folder.name}" for name, run in named.items()) + "."
     if latex:
-        return begins + f"{summaries.latex(which)}\n\n" + summaries.to_latex(rows, systems)
-    return begins + f"{summaries.markdown(which)}\n\n" + summaries.to_markdown(rows, systems)
+        return begins + f"{escape_latex(which)}\n\n" + summaries.to_latex(rows, systems)
+    return begins + f"{escape_markdown(which)}\n\n" + summaries.to_markdown(rows, systems)
 
 
 def _scorecard(runs: Sequence[Result], asked: argparse.Namespace) -> str:
@@ -317,9 +321,9 @@ def _card(folder: Path, asked: argparse.Namespace) -> Card:
     from pipeline.report.scorecard import runs as of_runs
     from pipeline.report.scorecard import settings as scorecards
 
-    own = of_runs.recipe(folder)
+    own = of_runs.read_recipe(folder)
     recipe = asked.recipe or own
-    changes = [of_runs.recorded(folder)] if recipe == own else []
+    changes = [of_runs.read_changes(folder)] if recipe == own else []
     settings = scorecards.read(recipe, *changes) if recipe else None
     if settings is None:
         known = scorecards.names()
@@ -330,8 +334,8 @@ def _card(folder: Path, asked: argparse.Namespace) -> Card:
             cause="" if asked.recipe else "nothing that was published is said to be comparable with it",
             remedy=f"{_command([folder], asked.format, 'scorecard', ['--recipe', near[0]])}; recipes that have one: {', '.join(known)}",
         )
-    made = of_runs.of_run(folder, settings)
-    card.refuse(made, folder)
+    made = of_runs.make_card_of_run(folder, settings)
+    card.refuse_ambiguous(made, folder)
     return made
 
 

@@ -71,7 +71,7 @@ def compare(runs: Sequence[Result], asked: Evaluation, values: dict[str, Any]) -
             f"voice-privacy compare recipe=NAME [exp/runs/RUN] with one of {', '.join(scorecards.names())}",
         )
     first, second = runs[0].folder, runs[1].folder
-    same = comparison.one_run(first, second)
+    same = comparison.describe_same_run(first, second)
     if same:
         print(same)
         return 0
@@ -89,7 +89,7 @@ def scorecard(runs: Sequence[Result], recipe: str, asked: Evaluation, values: di
     Raises:
         ConfigError: the recipe has no scorecard, there are several runs, or several rows stand for one cell.
     """
-    from pipeline.report.scorecard import card, labels, output
+    from pipeline.report.scorecard import card, output
     from pipeline.report.scorecard import runs as of_runs
     from pipeline.tables import results, run_files
 
@@ -100,7 +100,7 @@ def scorecard(runs: Sequence[Result], recipe: str, asked: Evaluation, values: di
             remedy=f"voice-privacy compare recipe={recipe} {shlex.quote(str(runs[0].folder))}",
         )
     another = bool(runs) and of_runs.is_of_another(runs[0].folder, recipe)
-    recorded = of_runs.recorded(runs[0].folder) if runs else Changes()
+    recorded = of_runs.read_changes(runs[0].folder) if runs else Changes()
     if another and recipe in scorecards.names():
         # The tables that it was held against are not those of this recipe; what its labels stand for is.
         recorded = recorded.model_copy(update={"tables": [], "ours": {}, "tolerances": {}})
@@ -113,14 +113,14 @@ def scorecard(runs: Sequence[Result], recipe: str, asked: Evaluation, values: di
             remedy=(f"did you mean recipe={near[0]}? " if near else "")
             + f"known: {', '.join(scorecards.names())}; a published table of your own: scorecard.tables=[FILE.csv]",
         )
-    labels.refuse_unknown(asked.scorecard, settings, card.cells(settings.tables))
+    scorecards.refuse_unknown(asked.scorecard, settings, card.read_cells(settings.tables))
     if not runs:
-        print(output.to_text(card.of(settings, None), run=False))
+        print(output.to_text(card.make_card(settings, None), run=False))
         return 0
     folder = runs[0].folder
-    made = of_runs.of_run(folder, settings)
-    card.refuse(made, folder)
-    for said in labels.unmatched(asked.scorecard, results.records(runs[0].rows)):
+    made = of_runs.make_card_of_run(folder, settings)
+    card.refuse_ambiguous(made, folder)
+    for said in scorecards.find_unmatched(asked.scorecard, results.records(runs[0].rows)):
         log.warning("%s", said)
     print(output.to_text(made, run_files.read_limits(folder)))
     for path in output.write(folder, made, run_files.read_limits(folder), recipe if another else ""):

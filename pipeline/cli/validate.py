@@ -74,7 +74,7 @@ def validate(options: Options, asked: Evaluation, values: dict[str, Any]) -> int
     """
     from pipeline.report.scorecard import runs as of_runs
 
-    of_runs.ready(asked.recipe, asked.scorecard)
+    of_runs.prepare_scorecard(asked.recipe, asked.scorecard)
     if asked.dataset.is_given:
         print(f"valid: dataset {asked.dataset.name}, metrics {', '.join(asked.metrics)}")
         return 0

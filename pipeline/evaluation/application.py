@@ -49,9 +49,8 @@ from pipeline.products.speakers import collect as speakers
 from pipeline.products.strongest import collect as answered
 from pipeline.report import render, verdict
 from pipeline.report.figure_cache import FigureCache
-from pipeline.report.scorecard import labels
 from pipeline.report.scorecard import runs as scorecards
-from pipeline.report.scorecard.settings import Scorecard
+from pipeline.report.scorecard.settings import Scorecard, find_unmatched
 from pipeline.stages.backends.plan import refuse_too_few
 from pipeline.stages.graph import Graph
 from pipeline.stages.settings import Evaluation, Machine
@@ -130,7 +129,7 @@ def begin(
     """
     outcome = Outcome(Store(asked.paths.store, asked.store.verify))
     used = Used(folder.path, outcome)
-    held_against = scorecards.ready(asked.recipe, asked.scorecard)
+    held_against = scorecards.prepare_scorecard(asked.recipe, asked.scorecard)
     log.info("run %s on %s with %d threads", folder.id, place.device, place.threads)
     measuring = Measuring(Rates.read(asked.paths.store.parent, place.device, place.threads), outcome)
     journal = Journal(folder.path, folder.path / status.LOG, measuring.rates.seconds) if journals else Progress()
@@ -178,9 +177,9 @@ def concluded(begun: Begun, folder: RunFolder) -> Result:
     graph, failure = _whole(run, begun.graph)
     trained, gathered = run.reading(graph.tasks, lambda: _gathered(graph, data, run, folder, place))
     if held_against is not None:
-        for said in labels.unmatched(asked.scorecard, results.records(gathered.rows)):
+        for said in find_unmatched(asked.scorecard, results.records(gathered.rows)):
             log.warning("%s", said)
-        for fault in scorecards.written(folder.path, held_against).faults:
+        for fault in scorecards.write_card_of_run(folder.path, held_against).faults:
             log.warning("scorecard: several rows stand for one published cell: %s", fault)
     drawn, page = FigureCache(run.outcome.store), (folder.path / "report.html").absolute()
     error = with_failures(failure, shortfall(gathered, data, asked.allow_partial, page), page)
@@ -282,7 +281,7 @@ def plan(asked: Evaluation, progress: Progress | None = None) -> Planned:
     Raises:
         PipelineError: as :func:`evaluate`, before any compute.
     """
-    scorecards.ready(asked.recipe, asked.scorecard)
+    scorecards.prepare_scorecard(asked.recipe, asked.scorecard)
     place = placed(asked)
     with _running(asked, progress, place.device) as run, seldom_collected():
         graph = assemble_graph(asked, run.data(place), place)

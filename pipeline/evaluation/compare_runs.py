@@ -23,7 +23,7 @@ from pipeline.metrics.trial_uncertainty import metric_bounds
 from pipeline.products.averages.plan import means_of_sexes
 from pipeline.products.strongest.compute import METRICS, MOST_COMPARED, SAME, STRONGEST
 from pipeline.report import verdict as words
-from pipeline.report.comparison import SAME_SCORES, RunDifferences, SystemDifference
+from pipeline.report.comparison import SAME_SCORES, Difference, RunDifferences, SystemDifference
 from pipeline.seeds import digest, generator
 from pipeline.tables import results, run_files
 from pipeline.tables.answers import ATTACK
@@ -268,7 +268,7 @@ def _rows(
     named = [_named(list(weights), side, several[k]) for side, several, k in zip(sides, chosen["d_ece"], best)]
     tried = [len({_of(one) for held in side for one in held.attacks}) for side in sides]
     found = _tested(row, *of["d_ece"])
-    yield replace(found, attacks=(named[0], named[1]), tried=(tried[0], tried[1]), **_eer(*of["eer"]))
+    yield replace(found, attacks=(named[0], named[1]), tried=(tried[0], tried[1]), eer=_eer(*of["eer"]))
     if tried == [1, 1]:
         return  # the strongest is the same, or there is no same one
     common = [_in_all(side) for side in sides]
@@ -276,11 +276,13 @@ def _rows(
         keys = [(several[number],) * len(shares) for several, number in zip(common, (k, m))]
         pair = {metric: [_attacks(side, shares, [one], metric) for side, one in zip(sides, keys)] for metric in METRICS}
         both = [_attack(side[0], one[0]) for side, one in zip(sides, keys)]
-        row = replace(row, under=SAME, attacks=(words.attack(both[0]), words.attack(both[1])), tried=(1, 1))
+        row = replace(
+            row, under=SAME, attacks=(words.describe_attack(both[0]), words.describe_attack(both[1])), tried=(1, 1)
+        )
         if _paths(sides[0], common[0][k]) == _paths(sides[1], common[1][m]):
             yield replace(row, reason=SAME_SCORES)
         else:
-            yield replace(_tested(row, *pair["d_ece"]), **_eer(*pair["eer"]))
+            yield replace(_tested(row, *pair["d_ece"]), eer=_eer(*pair["eer"]))
 
 
 def _paths(side: Sequence[_Held], key: tuple[str, ...]) -> list[str]:
@@ -299,7 +301,7 @@ def _attack(held: _Held, key: tuple[str, ...]) -> Attack:
 def _named(subsets: Sequence[str], side: Sequence[_Held], choice: Choice) -> str:
     """The attack on each set in words."""
     each = {name: _attack(held, key) for name, held, key in zip(subsets, side, choice)}
-    return words.by_set(each) if len(set(choice)) > 1 else words.attack(each[subsets[0]])
+    return words.describe_attack_by_set(each) if len(set(choice)) > 1 else words.describe_attack(each[subsets[0]])
 
 
 def _chosen(side: Sequence[_Held], metric: str) -> list[Choice]:
@@ -369,23 +371,20 @@ def _tested(row: SystemDifference, a: Attacks, b: Attacks) -> SystemDifference:
     found = metrics.difference(a, b, generator=generator(SEED, "swaps of two runs"))
     return replace(
         row,
-        d_ece=(float(a.values.max()), float(b.values.max())),
-        difference=found.difference,
-        interval=(found.interval.low, found.interval.high),
+        d_ece=Difference(
+            (float(a.values.max()), float(b.values.max())), found.difference, (found.interval.low, found.interval.high)
+        ),
         p_value=found.p_value,
-        n_speakers=found.n_speakers,
         reason=found.reason,
     )
 
 
-def _eer(a: Attacks, b: Attacks) -> dict[str, Any]:
+def _eer(a: Attacks, b: Attacks) -> Difference:
     """The lowest EER of both runs, with the interval of the difference of these attacks; the test is that of D_ECE."""
     one, other = (of.only([int(np.argmin(of.values))]) for of in (a, b))
     found = metrics.difference(one, other, generator=generator(SEED, "swaps of two runs"))
-    return {
-        "eer": (float(one.values[0]), float(other.values[0])),
-        "eer_interval": (found.interval.low, found.interval.high),
-    }
+    values = float(one.values[0]), float(other.values[0])
+    return Difference(values, values[1] - values[0], (found.interval.low, found.interval.high))
 
 
 def _corrected(rows: Sequence[SystemDifference]) -> list[SystemDifference]:
@@ -397,5 +396,5 @@ def _corrected(rows: Sequence[SystemDifference]) -> list[SystemDifference]:
     found = list(rows)
     for numbers in groups.values():
         for number, p in zip(numbers, metrics.holm([rows[k].p_value or 0.0 for k in numbers])):
-            found[number] = replace(rows[number], p_holm=float(p), n_compared=len(numbers))
+            found[number] = replace(rows[number], p_holm=float(p))
     return found

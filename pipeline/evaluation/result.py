@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,6 +16,7 @@ from pipeline.files import is_below
 from pipeline.report import bands as conditions
 from pipeline.report import board, citations, leaderboard, render, screen, summaries
 from pipeline.report import findings as grouping
+from pipeline.report import table as tables
 from pipeline.report.figure_cache import open_cache_beside
 from pipeline.tables import answers, bands, checks, results, run_files, scores, status
 
@@ -108,12 +109,12 @@ class Result:
         """All tables as text: first whether the systems protect, then what a reader must know, all numbers, and the findings that
         cast doubt on them. Where something is missing, that comes first."""
         doubts = grouping.text(self.diagnostics)
-        answer = leaderboard.text(self.leaderboard, self.differences, self.diagnostics)
-        known = summaries.limits_text(self.limits)
+        answer = leaderboard.to_text(self.leaderboard, self.differences, self.diagnostics)
+        known = tables.list_text(run_files.LIMITS_TITLE, self.limits)
         answer = f"{answer}\n" if answer else ""
         return (
             (f"{known}{answer}" if self.is_short else f"{answer}{known}")
-            + conditions.to_text(self.bands, self.systems)
+            + self._write_conditions(tables.to_text)
             + summaries.to_text(self.rows, self.systems)
             + (f"\n{doubts}" if doubts else "")
         )
@@ -130,7 +131,7 @@ class Result:
             self.limits,
             self.error.what if self.error else "",
         )
-        return screen.screen(shown, below)
+        return screen.write_screen(shown, below)
 
     @property
     def is_short(self) -> bool:
@@ -140,28 +141,34 @@ class Result:
     def to_markdown(self, *, intervals: bool = True) -> str:
         """As Markdown: what a reader must know, the leaderboard with the sentence that answers, and the compact tables."""
         return (
-            summaries.limits_markdown(self.limits)
+            tables.list_markdown(run_files.LIMITS_TITLE, self.limits)
             + board.to_markdown(self.boards)
             + self.metrics_markdown(intervals=intervals)
         )
 
     def metrics_markdown(self, *, intervals: bool = True) -> str:
         """The compact tables of all metrics as Markdown, alone."""
-        return conditions.to_markdown(self.bands, self.systems) + summaries.to_markdown(
+        return self._write_conditions(tables.to_markdown) + summaries.to_markdown(
             self.rows, self.systems, intervals=intervals
         )
 
     def to_latex(self, *, intervals: bool = True) -> str:
         """As LaTeX (needs ``booktabs``): what a reader must know, the leaderboard with the sentence that answers, and the compact tables."""
         return (
-            summaries.limits_latex(self.limits) + board.to_latex(self.boards) + self.metrics_latex(intervals=intervals)
+            tables.list_latex(run_files.LIMITS_TITLE, self.limits)
+            + board.to_latex(self.boards)
+            + self.metrics_latex(intervals=intervals)
         )
 
     def metrics_latex(self, *, intervals: bool = True) -> str:
         """The compact tables of all metrics as LaTeX (needs ``booktabs``), alone."""
-        return conditions.to_latex(self.bands, self.systems) + summaries.to_latex(
+        return self._write_conditions(tables.to_latex) + summaries.to_latex(
             self.rows, self.systems, intervals=intervals
         )
+
+    def _write_conditions(self, write: Callable[[tables.Table], str]) -> str:
+        text = write(conditions.tabulate_conditions(self.bands, self.systems))
+        return f"{text}\n" if text else ""
 
     def to_bibtex(self) -> str:
         """BibTeX entries of this program and of the papers that define the metrics of the run."""
@@ -175,7 +182,7 @@ class Result:
     @property
     def boards(self) -> list[board.Board]:
         """The leaderboard as text, a table a subset."""
-        return board.boards([self.given()])
+        return board.make_boards([self.given()])
 
     def signature(self, row: pd.Series | Mapping[str, Any]) -> str:
         """All parameters that a row's number depends on beside the system: numbers with equal signatures are comparable."""

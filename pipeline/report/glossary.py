@@ -30,8 +30,6 @@ FIGURES: tuple[Reads, ...] = ("pairs", "pair_runs", "trials", "trial_runs", "ran
 
 OTHERS = "Other metrics"
 
-UNITS = {"fraction": "%", "bit": "bit", "log10": "log10", "dB": "dB", "tag": "", "": ""}
-
 
 @functools.cache
 def families() -> tuple[type[MetricFamily], ...]:
@@ -131,11 +129,6 @@ def drawing(name: str) -> Callable[[pd.DataFrame, list[str]], list[Plot]]:
     module, _, function = name.partition(":")
     found: Callable[[pd.DataFrame, list[str]], list[Plot]] = getattr(importlib.import_module(module), function)
     return found
-
-
-def unit(name: str) -> str:
-    """How a unit is written beside a value (fractions are shown as percentages)."""
-    return UNITS.get(name, name)
 
 
 def _by_figures() -> list[type[MetricFamily]]:

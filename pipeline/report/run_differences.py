@@ -1,17 +1,22 @@
-"""Which settings of runs differ, from the configurations that they wrote: what numbers depend on, and what they do not.
+"""What tells runs apart: the settings that differ between their configurations, and short labels made of that.
 
 A configuration names components under labels (``system.b2``) and has settings as leaves (``system.b2.alpha``). A setting that one run
 leaves out has the default of its component. Where a plug-in that a run used is not installed, all its settings count as such that
-numbers depend on.
+numbers depend on. Labels (``ecapa`` and ``campplus``, ``seed=1`` and ``seed=2``) are unique, at most :data:`MOST` characters, and follow from
+what the runs are. Runs that do not differ are told apart by the time when they began, and by a letter where that does not help.
 """
 
 from __future__ import annotations
 
+import itertools
 import json
+import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
+import pandas as pd
 from pydantic import BaseModel
 from pydantic_core import PydanticUndefined
 
@@ -19,6 +24,7 @@ from pipeline import registry
 from pipeline.datasets.settings import DatasetSettings
 from pipeline.errors import ConfigError
 from pipeline.protocol.attackers import AttackerSettings
+from pipeline.report.table import make_printable, shorten_middle
 
 
 class _Absent:
@@ -37,7 +43,7 @@ RUNTIME = ("paths", "runtime", "store", "executor", "fail_fast", "hydra", "confi
 
 
 @dataclass(frozen=True)
-class Labels:
+class GroupDifference:
     """A group of which runs have other components: by run, the labels that not all of them have."""
 
     group: str
@@ -55,65 +61,66 @@ class Setting:
 
 
 @dataclass(frozen=True)
-class Differing:
+class ConfigDifferences:
     """What differs between configurations."""
 
-    labels: tuple[Labels, ...]
+    labels: tuple[GroupDifference, ...]
     numeric: tuple[Setting, ...]
     runtime: tuple[Setting, ...]
 
 
-def of_configs(configs: Sequence[Mapping[str, Any]]) -> Differing:
+def find_differences(configs: Sequence[Mapping[str, Any]]) -> ConfigDifferences:
     """What differs between configurations, in the order in which they have it."""
-    groups: list[Labels] = []
+    groups: list[GroupDifference] = []
     found: dict[bool, list[Setting]] = {False: [], True: []}
     for section in dict.fromkeys(name for config in configs for name in config):
         several = [config.get(section, ABSENT) for config in configs]
         if section not in LABELLED:
-            for one in _settings(section, several):
+            for one in _list_settings(section, several):
                 found[_is_runtime(one.path, configs)].append(one)
             continue
-        held = [_labelled(one) for one in several]
+        held = [_label_components(one) for one in several]
         common = [label for label in held[0] if all(label in other for other in held)]
         own = tuple(tuple(label for label in one if label not in common) for one in held)
         if any(own):
-            groups.append(Labels(section, own, tuple(common)))
+            groups.append(GroupDifference(section, own, tuple(common)))
         for label in common:
-            for one in _settings(f"{section}.{label}", [one[label] for one in held]):
+            for one in _list_settings(f"{section}.{label}", [one[label] for one in held]):
                 found[_is_runtime(one.path, configs)].append(one)
     groups.sort(key=lambda one: LABELLED.index(one.group))
-    return Differing(tuple(groups), tuple(found[False]), tuple(found[True]))
+    return ConfigDifferences(tuple(groups), tuple(found[False]), tuple(found[True]))
 
 
-def _labelled(group: Any) -> dict[str, Any]:
+def _label_components(group: Any) -> dict[str, Any]:
     """The components of a group by label; a list of labels alone has no settings."""
     if isinstance(group, Mapping):
         return {str(label): one for label, one in group.items()}
     return {str(label): {} for label in group} if isinstance(group, list) else {}
 
 
-def _settings(path: str, values: Sequence[Any]) -> Iterator[Setting]:
+def _list_settings(path: str, values: Sequence[Any]) -> Iterator[Setting]:
     """The leaves below a path of which runs have other values; where one has no such part, the part is one leaf."""
     if all(isinstance(one, Mapping) for one in values):
         for name in dict.fromkeys(name for one in values for name in one):
             several = [one.get(name, ABSENT) for one in values]
             filled = [
-                _default(f"{path}.{name}", one) if value is ABSENT else value for one, value in zip(values, several)
+                _find_default(f"{path}.{name}", one) if value is ABSENT else value
+                for one, value in zip(values, several)
             ]
-            yield from _leaf(f"{path}.{name}", filled, several)
+            yield from _list_leaf(f"{path}.{name}", filled, several)
     else:
-        yield from _leaf(path, values, values)
+        yield from _list_leaf(path, values, values)
 
 
-def _leaf(path: str, filled: Sequence[Any], written: Sequence[Any]) -> Iterator[Setting]:
+def _list_leaf(path: str, filled: Sequence[Any], written: Sequence[Any]) -> Iterator[Setting]:
     if all(isinstance(one, Mapping) for one in filled):
-        yield from _settings(path, filled)
-    elif any(one != filled[0] or type(one) is not type(filled[0]) for one in filled[1:]) and not _alike(filled):
+        yield from _list_settings(path, filled)
+    elif any(one != filled[0] or type(one) is not type(filled[0]) for one in filled[1:]) and not _mean_the_same(filled):
         defaults = tuple(old is ABSENT and new is not ABSENT for old, new in zip(written, filled))
         yield Setting(path, tuple(filled), defaults)
 
 
-def _alike(values: Sequence[Any]) -> bool:
+def _mean_the_same(values: Sequence[Any]) -> bool:
     """Whether values mean the same although they are written differently: 1 and 1.0, nothing and an empty list."""
     if any(isinstance(one, bool) for one in values):
         return False
@@ -125,7 +132,7 @@ def _alike(values: Sequence[Any]) -> bool:
 # ------------------------------------------------------------------------------------------- what components declare
 
 
-def _model(path: str, component: Mapping[str, Any]) -> tuple[type[BaseModel], list[str]] | None:
+def _find_model(path: str, component: Mapping[str, Any]) -> tuple[type[BaseModel], list[str]] | None:
     """The settings that a path is of, and its names below them; None where they are not known."""
     section, *below = path.split(".")
     if section == "dataset":
@@ -141,9 +148,9 @@ def _model(path: str, component: Mapping[str, Any]) -> tuple[type[BaseModel], li
     return model, below if section in ("train", "executor") else below[1:]
 
 
-def _default(path: str, component: Mapping[str, Any]) -> Any:
+def _find_default(path: str, component: Mapping[str, Any]) -> Any:
     """What a component takes where nothing is written."""
-    known = _model(path, component)
+    known = _find_model(path, component)
     if known is None or len(known[1]) != 1 or known[1][0] not in known[0].model_fields:
         return ABSENT
     value = known[0].model_fields[known[1][0]].get_default(call_default_factory=True)
@@ -158,45 +165,254 @@ def _is_runtime(path: str, configs: Sequence[Mapping[str, Any]]) -> bool:
     section, *below = path.split(".")
     if section in RUNTIME:
         return True
-    return all(_says_runtime(path, config.get(section), below) for config in configs)
+    return all(_is_runtime_field(path, config.get(section), below) for config in configs)
 
 
-def _says_runtime(path: str, group: Any, below: Sequence[str]) -> bool:
+def _is_runtime_field(path: str, group: Any, below: Sequence[str]) -> bool:
     one = group
     if path.split(".")[0] in LABELLED and isinstance(group, Mapping) and below:
         one = group.get(below[0])
-    known = _model(path, one) if isinstance(one, Mapping) else None
+    known = _find_model(path, one) if isinstance(one, Mapping) else None
     if known is None or not known[1] or known[1][0] not in known[0].model_fields:
         return False
     extra = known[0].model_fields[known[1][0]].json_schema_extra
     return isinstance(extra, dict) and extra.get("role") == "runtime"
 
 
-# ------------------------------------------------------------------------------------------------------------- in words
-
-
-def value(one: Any, most: int = 10**6) -> str:
+def format_value(value: Any) -> str:
     """A value as one would write it, on one line."""
-    if one is ABSENT:
-        return "not set"
-    if one is None or isinstance(one, bool):
-        said = json.dumps(one)
-    elif isinstance(one, float):
-        said = f"{one:.12g}"
-    elif isinstance(one, str):
-        said = one if one else '""'
-    elif isinstance(one, list | tuple):
-        said = "[" + ", ".join(value(each) for each in one) + "]"
-    elif isinstance(one, Mapping):
-        said = "{" + ", ".join(f"{name}: {value(each)}" for name, each in one.items()) + "}"
+    if value is ABSENT:
+        text = "not set"
+    elif value is None or isinstance(value, bool):
+        text = json.dumps(value)
+    elif isinstance(value, float):
+        text = f"{value:.12g}"
+    elif isinstance(value, list | tuple):
+        text = "[" + ", ".join(map(format_value, value)) + "]"
+    elif isinstance(value, Mapping):
+        text = "{" + ", ".join(f"{name}: {format_value(inner)}" for name, inner in value.items()) + "}"
     else:
-        said = str(one)
-    return cut("".join(c if c.isprintable() else " " for c in said), most)
+        text = str(value) or '""'
+    return make_printable(text)
 
 
-def cut(text: str, most: int) -> str:
-    """A text that is no longer; what is left out is in its middle, for names differ at either end."""
-    if len(text) <= most:
-        return text
-    begin = (most - 1) // 2
-    return f"{text[:begin]}…{text[len(text) - (most - 1 - begin) :]}"
+# ---------------------------------------------------------------------------------------------------------- short labels
+
+MOST = 24
+TOGETHER = 3
+"""So many differences a label has at most."""
+LOOKED_AT = 10
+"""So many differences labels are made of; there may be very many."""
+MAKES_SCORES = ("dataset", "train", "extractor", "attacker", "backend", "system")
+"""Sections of a configuration whose settings are told before those of what is measured."""
+
+
+@dataclass(frozen=True)
+class AboutRun:
+    """What is known of a run.
+
+    Attributes:
+        config: as the run wrote it; empty where it wrote none.
+        datasets, inputs, versions, devices: what its rows have in these columns.
+        components: labels of extractors, attackers, back ends and systems, by group, of its rows.
+        libraries: versions by name.
+        started: as its record says it, or its id; '' where neither does.
+    """
+
+    config: Mapping[str, Any]
+    datasets: tuple[str, ...] = ()
+    inputs: str = ""
+    versions: tuple[str, ...] = ()
+    devices: tuple[str, ...] = ()
+    components: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    libraries: Mapping[str, str] = field(default_factory=dict)
+    started: str = ""
+
+
+def describe_run(
+    rows: pd.DataFrame,
+    run_id: str,
+    config: Mapping[str, Any],
+    environment: Mapping[str, Any],
+    status: Mapping[str, Any],
+) -> AboutRun:
+    """What is known of a run by its rows and its records."""
+
+    def of(column: str) -> tuple[str, ...]:
+        return tuple(sorted({str(one) for one in rows[column]} - {""}))
+
+    named = {group: of(group) for group in ("extractor", "attacker", "backend", "system")}
+    libraries = environment.get("libraries")
+    began = next((str(status[key]) for key in ("started", "start", "begin", "created") if status.get(key)), "")
+    return AboutRun(
+        config,
+        of("dataset"),
+        ",".join(of("input_digest")),
+        of("code_version"),
+        of("device"),
+        named,
+        {str(name): str(one) for name, one in libraries.items()} if isinstance(libraries, Mapping) else {},
+        began or run_id,
+    )
+
+
+def label_runs(runs: Sequence[AboutRun]) -> list[str]:
+    """A label for each run, in their order; '' where there is one alone."""
+    if len(runs) < 2:
+        return [""] * len(runs)
+    told = [[shorten_middle(text, MOST) for text in texts] for texts in _list_differences(runs)]
+    made = [label or _name_common(runs) for label in _choose_differences(told, len(runs))]
+    for texts in _list_further_differences(runs):
+        if len(set(made)) == len(made) and all(made):
+            break
+        longer = [_join_parts([*filter(None, [label]), text]) for label, text in zip(made, texts)]
+        if len(set(longer)) > len(set(made)) and max(map(len, longer)) <= MOST:
+            made = longer
+    return _make_unique(made)
+
+
+def _choose_differences(told: Sequence[Sequence[str]], n: int) -> list[str]:
+    """The differences that tell most of n runs apart, of these those that fit as they are, and of these as many as fit."""
+    best, found = (0, 0, 0), [""] * n
+    for size in range(1, TOGETHER + 1):
+        for several in itertools.combinations(told[:LOOKED_AT], size):
+            fitted = [_fit_parts([texts[place] for texts in several], several) for place in range(n)]
+            made = [label for label, _ in fitted]
+            rank = len(set(made) - {""}), -sum(dropped for _, dropped in fitted), size
+            if rank > best:
+                best, found = rank, made
+    return found
+
+
+def _name_common(runs: Sequence[AboutRun]) -> str:
+    """What a run is called that lacks what others have in addition: by the components that all have."""
+    groups = find_differences(select_configs(runs)).labels
+    return shorten_middle("+".join(groups[0].common), MOST) if groups else ""
+
+
+def _fit_parts(parts: Sequence[str], several: Sequence[Sequence[str]]) -> tuple[str, int]:
+    """The parts of a run's label as far as they fit, and how many do not: what most runs have in common is left out first."""
+    shared = {part: list(texts).count(part) for part, texts in zip(parts, several)}
+    kept = [part for part in parts if part]
+    while len(_join_parts(kept)) > MOST:
+        kept.remove(max(reversed(kept), key=lambda part: shared[part]))
+    return _join_parts(kept), sum(map(bool, parts)) - len(kept)
+
+
+def _join_parts(parts: Sequence[str]) -> str:
+    return ", ".join(parts)
+
+
+def _make_unique(made: Sequence[str]) -> list[str]:
+    """Labels of which no two are equal: a letter tells equal ones apart."""
+    often = Counter(made)
+    found: list[str] = []
+    for place, text in enumerate(made):
+        mark = name_by_letter(place)
+        found.append(
+            text if text and often[text] == 1 else f"{shorten_middle(text, MOST - len(mark) - 1)} {mark}".strip()
+        )
+    return found if len(set(found)) == len(found) else [name_by_letter(place) for place in range(len(made))]
+
+
+def name_by_letter(index: int) -> str:
+    """A, B, … Z, AA, AB, …"""
+    text = ""
+    index += 1
+    while index:
+        index, rest = divmod(index - 1, 26)
+        text = chr(65 + rest) + text
+    return text
+
+
+# ------------------------------------------------------------------------------------------------ what runs differ in
+
+
+def _list_differences(runs: Sequence[AboutRun]) -> Iterator[list[str]]:
+    """Differences that make numbers differ, what tells most first; a text a run."""
+    if len({run.datasets for run in runs}) > 1:
+        yield [f"dataset {' + '.join(run.datasets) or 'unknown'}" for run in runs]
+    found = find_differences(select_configs(runs))
+    groups = {one.group: one for one in found.labels}
+    yield from (_label_group(groups[name]) for name in ("extractor", "attacker", "backend") if name in groups)
+    numeric = [one for one in found.numeric if not one.path.startswith("dataset.name")]
+    said = dict(zip([one.path for one in numeric], _shorten_paths([one.path for one in numeric])))
+    speech = [one for one in numeric if one.path.split(".")[0] in MAKES_SCORES]
+    yield from (_label_setting(one, said[one.path]) for one in speech)
+    yield from (_label_group(groups[name]) for name in ("system", "metric") if name in groups)
+    yield from (_label_setting(one, said[one.path]) for one in numeric if one not in speech)
+    if len({run.inputs for run in runs}) > 1 and len({run.datasets for run in runs}) == 1 and not (groups or numeric):
+        yield [f"data {run.inputs[:6]}" for run in runs]
+
+
+def _list_further_differences(runs: Sequence[AboutRun]) -> Iterator[list[str]]:
+    """What is looked at only where the others do not tell runs apart."""
+    yield [f"version {' + '.join(run.versions)}" for run in runs]
+    for name in dict.fromkeys(name for run in runs for name in run.libraries):
+        yield [f"{name} {run.libraries.get(name, 'absent')}" for run in runs]
+    yield [" + ".join(run.devices) for run in runs]
+    yield _shorten_times([run.started for run in runs])
+
+
+def select_configs(runs: Sequence[AboutRun]) -> list[Mapping[str, Any]]:
+    """The configurations; of all runs what the rows have, where one of them wrote none. Of score files that somebody else made it is
+    the rows that name the components."""
+    if not all(run.config for run in runs):
+        return [_read_components(run) for run in runs]
+    return [{**run.config, **(_read_components(run) if _is_of_scores(run.config) else {})} for run in runs]
+
+
+def _read_components(run: AboutRun) -> Mapping[str, Any]:
+    return {group: list(several) for group, several in run.components.items()}
+
+
+def _is_of_scores(config: Mapping[str, Any]) -> bool:
+    dataset = config.get("dataset")
+    return isinstance(dataset, Mapping) and dataset.get("name") == "scores"
+
+
+def _label_setting(one: Setting, name: str) -> list[str]:
+    return [f"{name}={_name_value(value)}" for value in one.values]
+
+
+def _label_group(group: GroupDifference) -> list[str]:
+    """The labels that not all runs have; of two runs, that one has none of them, of several nothing."""
+    if all(group.own):
+        return ["+".join(several) for several in group.own]
+    if len(group.own) > 2:
+        return [f"+{'+'.join(several)}" if several else "" for several in group.own]
+    missing = "+".join(label for several in group.own for label in several)
+    return [f"with {'+'.join(several)}" if several else f"without {missing}" for several in group.own]
+
+
+def _shorten_paths(paths: Sequence[str]) -> list[str]:
+    """The last name of each path, with as many before it as tell it from the others; ``name`` is that of what it is the name of."""
+    split = [[name for name in path.split(".") if name != "name"] for path in paths]
+    found = []
+    for parts in split:
+        others = [one for one in split if one is not parts]
+        long = next((n for n in range(1, len(parts)) if all(one[-n:] != parts[-n:] for one in others)), len(parts))
+        found.append(".".join(parts[-long:]))
+    return found
+
+
+def _name_value(one: Any) -> str:
+    """A value for a label: of a path its last name, of a component its name."""
+    if one is None or one is ABSENT:
+        return "none"
+    if isinstance(one, Mapping) and isinstance(one.get("name"), str):
+        return str(one["name"])
+    if isinstance(one, str) and "/" in one:
+        return one.rstrip("/").rpartition("/")[2]
+    return format_value(one)
+
+
+def _shorten_times(started: Sequence[str]) -> list[str]:
+    """When each run began, as shortly as tells them apart: ``10:40`` of runs of one day, ``2026-11-29`` of one run a day."""
+    stamps = [re.match(r"(\d{4})-?(\d\d)-?(\d\d)[T_ -]?(\d\d):?(\d\d):?(\d\d)", one) for one in started]
+    whole = ["{}-{}-{} {}:{}:{}".format(*stamp.groups()) if stamp else "" for stamp in stamps]
+    one_day = len({text[:10] for text in whole if text}) == 1
+    for span in (slice(11, 16), slice(11, 19)) if one_day else (slice(10), slice(16)):
+        if len({text[span] for text in whole}) == len(whole):
+            return [text[span] for text in whole]
+    return whole

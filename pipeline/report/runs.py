@@ -12,7 +12,7 @@ import pandas as pd
 
 from pipeline.errors import DataError
 from pipeline.files import memory, read_regular
-from pipeline.report import glossary, run_labels
+from pipeline.report import glossary, run_differences
 from pipeline.tables import answers, results, run_files, status
 from pipeline.tables.checks import COLUMNS as CHECK_COLUMNS
 
@@ -42,7 +42,7 @@ class Run:
     environment: dict[str, Any]
     limits: tuple[str, ...] = ()
     overrides: tuple[str, ...] = ()
-    about: run_labels.About = field(default_factory=lambda: run_labels.About({}))
+    about: run_differences.AboutRun = field(default_factory=lambda: run_differences.AboutRun({}))
 
     @property
     def problems(self) -> list[str]:
@@ -160,9 +160,9 @@ def labelled(
         config, environment = _yaml(folder / "config.yaml"), _json(folder / "environment.json")
         state = endings[folder] if folder in endings else _status(folder)
         run = Run(folder, run_id, "", state, config, environment, tuple(run_files.read_limits(folder)), _typed(folder))
-        about = run_labels.about(table, run_id, config, environment, run.status)
+        about = run_differences.describe_run(table, run_id, config, environment, run.status)
         found.append((replace(run, about=about), table))
-    named = run_labels.labels([run.about for run, _ in found])
+    named = run_differences.label_runs([run.about for run, _ in found])
     return [(replace(run, label=label), table) for (run, table), label in zip(found, named)]
 
 

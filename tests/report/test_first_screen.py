@@ -176,7 +176,7 @@ def test_pictures_stand_between_speakers_and_numbers(make_run: MakeRun, tmp_path
 def test_the_sentence_is_that_of_the_terminal(html: str) -> None:
     board = answers.frame("leaderboard", BOARD)
     differences = answers.frame("differences", [compared("b2r", "b2", 0.012), compared("b2r", EVIL, 0.9)])
-    said = verdict.sentence(board, differences, F, pd.DataFrame([check("Doubt 0.", True)]).iloc[:0])
+    said = verdict.write_sentence(board, differences, F, pd.DataFrame([check("Doubt 0.", True)]).iloc[:0])
     assert said.startswith(f"On {F}, no system is shown to protect. b2r: EER 22.0 %") and f"{EVIL}: EER" in said
     assert said in words(part(html, "div", 'id="answer"'))
 

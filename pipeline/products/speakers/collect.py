@@ -91,7 +91,7 @@ def _originals(each: OfSpeakers, outcome: Outcome, of_board: Mapping[str, Any]) 
                 "original_d_ece_low": row["low"],
                 "original_d_ece_high": row["high"],
                 "original_eer": row["eer"],
-                "original_attack": words.attack(each.attacks[row["attack"]]),
+                "original_attack": words.describe_attack(each.attacks[row["attack"]]),
                 "before": ("recognised" if row["low"] > 0 else "not shown") if known else "",
             }
     return found

@@ -74,7 +74,7 @@ def formed(
         row["untried"] = ", ".join(filter(None, [row.get("untried", ""), *names]))
     _rank(boards, differences, spared)
     for row in differences:
-        row["sentence"] = words.of_difference(row)
+        row["sentence"] = words.describe_difference(row)
     return {
         "leaderboard": answers.frame("leaderboard", boards),
         "attacks": answers.frame("attacks", behind),
@@ -140,12 +140,12 @@ class _Results:
     def by_set(self, one: Answered, subset: str, numbers: str) -> str:
         """The attacks of a mean in words, by what tells its sets apart; '' where one attack counts on all."""
         attacks = self.chosen(one, subset, numbers)
-        return words.by_set(attacks) if len(set(numbers.split())) > 1 else ""
+        return words.describe_attack_by_set(attacks) if len(set(numbers.split())) > 1 else ""
 
     def named(self, one: Answered, subset: str, numbers: str) -> str:
         """The attack on a subset or a mean in words; '' where there is none."""
         attacks = self.chosen(one, subset, numbers)
-        return self.by_set(one, subset, numbers) or next(map(words.attack, attacks.values()), "")
+        return self.by_set(one, subset, numbers) or next(map(words.describe_attack, attacks.values()), "")
 
     def of_attack(self, one: Answered, subset: str, metric: str, numbers: str) -> list[Row]:
         """The rows of a metric of the attack on a subset, or on each set of a mean."""
@@ -269,7 +269,7 @@ def _elsewhere(one: Answered, parts: Sequence[str]) -> Iterator[str]:
     for number, attack in enumerate(one.attacks):
         lacking = [name for name in parts if number not in one.subsets[name]]
         if lacking:
-            yield f"{words.attack(attack)} on {', '.join(lacking)}"
+            yield f"{words.describe_attack(attack)} on {', '.join(lacking)}"
 
 
 def _whole(number: float) -> int | None:
@@ -341,7 +341,7 @@ def _difference(
 def _named(found: _Results, one: Answered, row: Row, side: str) -> str:
     if row["under"] == STRONGEST:
         return found.named(one, row["subset"], row[side])
-    return words.attack(one.attacks[int(row[side])]) if row[side] else ""
+    return words.describe_attack(one.attacks[int(row[side])]) if row[side] else ""
 
 
 def _correct(rows: Sequence[Row]) -> None:

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import pandas as pd
 
-from pipeline.report import glossary, leaderboard, runs, summaries, verdict
-from pipeline.report.leaderboard import number
-from pipeline.report.page.parts import TEXT, Column, Download, Table, csv_text
-from pipeline.report.page.strip import Axis, Dot, Strip, axis
-from pipeline.report.words import NOTHING, joined
+from pipeline.report import glossary, leaderboard, runs, verdict
+from pipeline.report.formats import DASH, NOTHING, format_interval, format_number, join_words
+from pipeline.report.leaderboard import Measure, format_short
+from pipeline.report.page.downloads import Download, write_csv
+from pipeline.report.table import Cell, Column, Table
+from pipeline.report.table import Line as TableLine
 from pipeline.tables import answers, results
 
 Row = Mapping[str, Any]
@@ -32,12 +33,11 @@ MEANING = (
 
 
 @dataclass(frozen=True)
-class Cell:
-    """A number of the leaderboard: as text with its marks, and beneath it its interval."""
+class Number:
+    """A number of the leaderboard; ``within`` says that it lies within its null band."""
 
     metric: str
-    value: str
-    beneath: list[str]
+    cell: Cell
     within: bool = False
 
 
@@ -49,7 +49,7 @@ class Line:
     system: str
     label: str
     protects: bool
-    cells: list[Cell]
+    numbers: list[Number]
     strip: Strip | None
     about: list[str]
     partial: bool
@@ -62,7 +62,7 @@ class Board:
     subset: str
     counts: str
     sentences: list[str]
-    heads: list[leaderboard.Column]
+    measures: list[Measure]
     lines: list[Line]
     axis: Axis
     notes: list[str]
@@ -83,35 +83,37 @@ class Answer:
         return len(self.boards) > OPEN
 
 
-def answer(evaluation: runs.Evaluation) -> Answer | None:
+def make_answer(evaluation: runs.Evaluation) -> Answer | None:
     """The first screen; None where no run attacked anything."""
     board = evaluation.leaderboard
     if not len(board):
         return None
-    rows, behind = _labelled(evaluation, board), _labelled(evaluation, evaluation.attacks)
-    scale = axis(
+    rows, behind = _label_rows(evaluation, board), _label_rows(evaluation, evaluation.attacks)
+    scale = make_axis(
         [row[name] for row in rows for name in ("d_ece_corrected", "d_ece_high", "null_high")]
         + [row["d_ece"] for row in behind]
     )
     boards = []
-    for subset in leaderboard.subsets(board):
-        here = _ordered([row for row in rows if row["subset"] == subset], evaluation.several)
+    for subset in leaderboard.order_subsets(board):
+        here = _order_rows([row for row in rows if row["subset"] == subset], evaluation.several)
         others = [row for row in behind if row["subset"] == subset]
-        boards.append(_board(subset, here, others, list(_sentences(evaluation, subset)), scale, evaluation.several))
+        boards.append(
+            _make_board(subset, here, others, list(_write_sentences(evaluation, subset)), scale, evaluation.several)
+        )
     kept = {"leaderboard": board, "attacks": evaluation.attacks, "differences": evaluation.differences}
     left = "run_id" if evaluation.several else ["run_id", "run"]
-    files = [Download(f"{name}.csv", csv_text(table.drop(columns=left))) for name, table in kept.items() if len(table)]
-    return Answer(boards, _attacks(behind), files)
+    files = [Download(f"{name}.csv", write_csv(table.drop(columns=left))) for name, table in kept.items() if len(table)]
+    return Answer(boards, _tabulate_attacks(behind), files)
 
 
-def _labelled(evaluation: runs.Evaluation, table: pd.DataFrame) -> list[Row]:
+def _label_rows(evaluation: runs.Evaluation, table: pd.DataFrame) -> list[Row]:
     """The rows of a table of the answer, with ``label``: the system, and its run if there are several."""
     found = results.records(table)
-    shown = [verdict.completed(row) if "lowest_eer" in row else row for row in found]
+    shown = [verdict.complete_row(row) if "lowest_eer" in row else row for row in found]
     return [{**row, "label": evaluation.name(str(row["system"]), str(row["run_id"]))} for row in shown]
 
 
-def _sentences(evaluation: runs.Evaluation, subset: str) -> Iterator[str]:
+def _write_sentences(evaluation: runs.Evaluation, subset: str) -> Iterator[str]:
     """What could be quoted of a subset, of each run."""
     for run in evaluation.runs:
         board, differences = (
@@ -121,61 +123,61 @@ def _sentences(evaluation: runs.Evaluation, subset: str) -> Iterator[str]:
         if not len(board):
             continue
         checks = evaluation.diagnostics[evaluation.diagnostics["run"] == run.label]
-        said = verdict.sentence(board, differences, subset, checks) or _none(board)
+        said = verdict.write_sentence(board, differences, subset, checks) or _explain_nothing(board)
         yield f"Run {run.label}: {said}" if evaluation.several else said
 
 
-def _none(board: pd.DataFrame) -> str:
+def _explain_nothing(board: pd.DataFrame) -> str:
     """What is said where no protected system has a number."""
     without = [row for row in results.records(board) if row["anonymised"]]
     if not without:
         return "No protected speech was attacked: these are the numbers of unprotected speech."
-    why = joined(dict.fromkeys(str(row["reason"]) for row in without))
-    return f"There is no number for {joined(str(row['system']) for row in without)}{f': {why}' if why else ''}."
+    why = join_words(dict.fromkeys(str(row["reason"]) for row in without))
+    return f"There is no number for {join_words(str(row['system']) for row in without)}{f': {why}' if why else ''}."
 
 
-def _ordered(rows: list[Row], several: bool) -> list[Row]:
+def _order_rows(rows: list[Row], several: bool) -> list[Row]:
     """Of one run as the table has them; those of several runs among one another, best first."""
     if not several:
         return rows
     return sorted(rows, key=lambda row: (not row["anonymised"], math.isnan(row["d_ece"]), row["d_ece_corrected"]))
 
 
-def _board(
+def _make_board(
     subset: str, rows: Sequence[Row], attacks: Sequence[Row], said: list[str], scale: Axis, several: bool
 ) -> Board:
-    known = leaderboard.present(rows, leaderboard.FIRST)
+    known = leaderboard.select_known(rows, leaderboard.FIRST)
     heads = [one for one in leaderboard.FIRST if one in known or one in (leaderboard.EER, leaderboard.D_ECE)]
     ranks = [row["rank"] for row in rows]
     lines = [
         Line(
-            "" if several else _rank(row["rank"], ranks),
+            "" if several else _format_rank(row["rank"], ranks),
             str(row["system"]),
             str(row["label"]),
             bool(row["anonymised"]),
-            [_cell(row, column) for column in heads],
-            _strip(row, rows, [one for one in attacks if _same(one, row)], scale),
-            leaderboard.about(row),
+            [_make_number(row, column) for column in heads],
+            _draw_strip(row, rows, [one for one in attacks if _is_same_system(one, row)], scale),
+            leaderboard.describe_attacks(row),
             row["status"] != "ok",
         )
         for row in rows
     ]
-    notes = list(_notes(rows, heads, several))
-    return Board(subset, _counts(rows), said, heads, lines, scale, notes, _further(rows))
+    notes = list(_write_notes(rows, heads, several))
+    return Board(subset, _count_trials(rows), said, heads, lines, scale, notes, _tabulate_further(rows))
 
 
-def _same(one: Row, other: Row) -> bool:
+def _is_same_system(one: Row, other: Row) -> bool:
     return all(one[name] == other[name] for name in ("run_id", "system"))
 
 
-def _rank(rank: Any, ranks: Sequence[Any]) -> str:
+def _format_rank(rank: Any, ranks: Sequence[Any]) -> str:
     if pd.isna(rank):
-        return summaries.DASH
+        return DASH
     shared = sum(not pd.isna(other) and other == rank for other in ranks) > 1
     return f"{int(rank)}{'=' if shared else ''}"
 
 
-def _counts(rows: Sequence[Row]) -> str:
+def _count_trials(rows: Sequence[Row]) -> str:
     """Of what the subset is made."""
 
     def span(name: str) -> str:
@@ -191,26 +193,24 @@ def _counts(rows: Sequence[Row]) -> str:
 # ---------------------------------------------------------------------------------------------------------------- cells
 
 
-def _cell(row: Row, column: leaderboard.Column) -> Cell:
-    """A number with, beneath it, its interval."""
-    value, interval, _ = column.texts(row, number)
-    is_number = column.unit != "" and value != summaries.DASH
-    within = column is leaderboard.D_ECE and is_number and row["chance"] == "within"
-    marks = ["~"] * within + ["†"] * (is_number and row["status"] == "partial")
-    return Cell(column.metric, " ".join([value, *marks]), [interval] if interval else [], within)
+def _make_number(row: Row, measure: Measure) -> Number:
+    within = measure is leaderboard.D_ECE and measure.is_known(row) and row["chance"] == "within"
+    return Number(measure.metric, measure.make_cell(row, format_short), within)
 
 
-def _further(rows: Sequence[Row]) -> Table | None:
+def _tabulate_further(rows: Sequence[Row]) -> Table | None:
     """What is known of the systems beside the answer; None where that is nothing."""
-    columns = leaderboard.present(rows, (*leaderboard.OF_STRONGEST, *leaderboard.FURTHER))
-    if not columns:
+    measures = leaderboard.select_known(rows, (*leaderboard.OF_STRONGEST, *leaderboard.FURTHER))
+    if not measures:
         return None
-    body = [[str(row["label"]), *(" ".join(filter(None, one.texts(row, number))) for one in columns)] for row in rows]
-    note = " ".join(dict.fromkeys(filter(None, (glossary.metric(one.metric).caution for one in columns))))
-    return Table([Column("system"), *(Column(one.head, "number") for one in columns)], body, note=note)
+    body: list[TableLine] = [
+        [str(row["label"]), *(measure.make_cell(row, format_short) for measure in measures)] for row in rows
+    ]
+    notes = dict.fromkeys(filter(None, (glossary.metric(measure.metric).caution for measure in measures)))
+    return Table([Column("system"), *(measure.column for measure in measures)], body, notes=list(notes))
 
 
-def _notes(rows: Sequence[Row], heads: Sequence[leaderboard.Column], several: bool) -> Iterator[str]:
+def _write_notes(rows: Sequence[Row], heads: Sequence[Measure], several: bool) -> Iterator[str]:
     if any(row["chance"] == "within" for row in rows):
         yield f"~ {NOTHING}."
     if any(row["status"] == "partial" for row in rows):
@@ -224,7 +224,7 @@ def _notes(rows: Sequence[Row], heads: Sequence[leaderboard.Column], several: bo
 # ---------------------------------------------------------------------------------------------------------------- strip
 
 
-def _strip(row: Row, rows: Sequence[Row], attacks: Sequence[Row], scale: Axis) -> Strip | None:
+def _draw_strip(row: Row, rows: Sequence[Row], attacks: Sequence[Row], scale: Axis) -> Strip | None:
     """The attacks on a system; None where there is no number."""
     if math.isnan(row["d_ece"]):
         return None
@@ -237,22 +237,22 @@ def _strip(row: Row, rows: Sequence[Row], attacks: Sequence[Row], scale: Axis) -
     unprotected = next(
         (one["d_ece_corrected"] for one in rows if not one["anonymised"] and one["run_id"] == row["run_id"]), math.nan
     )
-    dots = [Dot(scale.at(one["d_ece"]), _titled(one), False) for one in others]
+    dots = [Dot(scale.at(one["d_ece"]), _title_attack(one), False) for one in others]
     has_interval = not math.isnan(row["d_ece_low"])
-    value = number(row["d_ece_corrected"], "bit")
-    corrected = "" if value == number(row["d_ece"], "bit") else f", corrected {value}"
-    strongest = f"{_titled(row)}{corrected}" + (
-        f", 95 % interval {number(row['d_ece_low'], 'bit')} to {number(row['d_ece_high'], 'bit')}"
+    value = format_short(row["d_ece_corrected"], "bit")
+    corrected = "" if value == format_short(row["d_ece"], "bit") else f", corrected {value}"
+    strongest = f"{_title_attack(row)}{corrected}" + (
+        f", 95 % interval {format_short(row['d_ece_low'], 'bit')} to {format_short(row['d_ece_high'], 'bit')}"
         if has_interval
         else ""
     )
     said = [f"{row['label']}: strongest attack {strongest}"]
     if others:
-        said.append(f"other attacks: {'; '.join(map(_titled, others))}")
+        said.append(f"other attacks: {'; '.join(map(_title_attack, others))}")
     if not math.isnan(row["null_high"]):
-        said.append(f"chance up to {number(row['null_high'], 'bit')} bit")
+        said.append(f"chance up to {format_short(row['null_high'], 'bit')} bit")
     if not math.isnan(unprotected):
-        said.append(f"unprotected speech {number(unprotected, 'bit')} bit")
+        said.append(f"unprotected speech {format_short(unprotected, 'bit')} bit")
     return Strip(
         [*dots, Dot(scale.at(row["d_ece_corrected"]), strongest, True)],
         (scale.at(row["d_ece_low"]), scale.at(row["d_ece_high"])) if has_interval else None,
@@ -262,36 +262,85 @@ def _strip(row: Row, rows: Sequence[Row], attacks: Sequence[Row], scale: Axis) -
     )
 
 
-def _titled(row: Row) -> str:
-    return f"{verdict.attack(row)}: {number(row['d_ece'], 'bit')} bit"
+def _title_attack(row: Row) -> str:
+    return f"{verdict.describe_attack(row)}: {format_short(row['d_ece'], 'bit')} bit"
 
 
-def _attacks(rows: Sequence[Row]) -> Table:
+def _tabulate_attacks(rows: Sequence[Row]) -> Table:
     """All attacks, the strongest on each system first."""
-    heads = ["subset", "system", "attack", "D_ECE (bit) ↓", "95 % interval", "EER (%) ↑", "95 % interval", HELD_OUT, "as strong as can be told"]  # fmt: skip
+    names = [Column("subset"), Column("system"), Column("attack")]
+    numbers = ["D_ECE (bit) ↓", "95 % interval", "EER (%) ↑", "95 % interval", HELD_OUT]
+    held_out = any(not math.isnan(row.get("held_out", math.nan)) for row in rows)
+    numbers = numbers if held_out else numbers[:-1]
+    columns = [*names, *(Column(head, "number") for head in numbers), Column("as strong as can be told")]
     body = []
     for row in rows:
-        numbers = []
+        line = [str(row["subset"]), str(row["label"]), verdict.describe_attack(row)]
         for name, unit in (("d_ece", "bit"), ("eer", "fraction")):
-            ends = [row[f"{name}_{end}"] for end in ("low", "high")]
-            interval = (
-                "" if any(map(math.isnan, ends)) else f"[{', '.join(summaries.number(end, unit) for end in ends)}]"
-            )
-            numbers += [summaries.number(row[name], unit), interval]
-        body.append(
-            [
-                str(row["subset"]),
-                str(row["label"]),
-                verdict.attack(row),
-                *numbers,
-                summaries.number(row.get("held_out", math.nan), "fraction"),
-                "yes" if row["contends"] else "",
-            ]
-        )
-    columns = [Column(head, "number" if 2 < place < 8 else TEXT) for place, head in enumerate(heads)]
-    kept = [
-        place
-        for place, head in enumerate(heads)
-        if head != HELD_OUT or {line[place] for line in body} - {summaries.DASH}
-    ]
-    return Table([columns[place] for place in kept], [[line[place] for place in kept] for line in body], left=2)
+            line += [format_number(row[name], unit), format_interval(row[f"{name}_low"], row[f"{name}_high"], unit)]
+        line += [format_number(row.get("held_out", math.nan), "fraction")] if held_out else []
+        body.append([*line, "yes" if row["contends"] else ""])
+    return Table(columns, body, left=2)
+
+
+# ------------------------------------------------------------------------------------------------ interval dot plot
+
+FULL = 1 / (2 * math.log(2))
+"""D_ECE of scores that tell all speakers apart, in bit."""
+STEPS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2)
+MOST_TICKS = 5
+
+
+@dataclass(frozen=True)
+class Axis:
+    """From 0 to ``top`` bit."""
+
+    top: float
+    step: float
+
+    def at(self, value: float) -> float:
+        """Where a value stands, in percent; what is outside stands at the end."""
+        return round(100 * min(max(value / self.top, 0.0), 1.0), 2)
+
+    @property
+    def ticks(self) -> list[tuple[float, str]]:
+        """(Where, what is written there)."""
+        digits = max(0, -math.floor(math.log10(self.step) + 1e-9))
+        numbers = [place * self.step for place in range(int(self.top / self.step + 1e-9) + 1)]
+        return [(self.at(number), f"{number:.{digits}f}" if number else "0") for number in numbers]
+
+
+def make_axis(values: Iterable[float]) -> Axis:
+    """An axis that holds all values, NaN left out; no longer than the most that can be given away."""
+    most = max((value for value in values if math.isfinite(value)), default=FULL)
+    most = min(max(most, STEPS[0]), FULL)
+    step = next((one for one in STEPS if most / one <= MOST_TICKS), STEPS[-1])
+    return Axis(min(step * math.ceil(most / step - 1e-9), max(most, FULL)), step)
+
+
+@dataclass(frozen=True)
+class Dot:
+    """An attack on the axis, and what is said of it."""
+
+    x: float
+    title: str
+    strongest: bool
+
+
+@dataclass(frozen=True)
+class Strip:
+    """The attacks on one system.
+
+    Attributes:
+        dots: hollow ones first, so that the strongest lies on top of them.
+        interval: ends of the line through the strongest; none without an interval.
+        chance: upper end of the null band; none where it is not known.
+        unprotected: what unprotected speech gives away; none where that was not evaluated.
+        label: all of it in words.
+    """
+
+    dots: Sequence[Dot]
+    interval: tuple[float, float] | None
+    chance: float | None
+    unprotected: float | None
+    label: str

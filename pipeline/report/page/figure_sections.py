@@ -11,7 +11,7 @@ import pandas as pd
 from pipeline.contracts import Plot
 from pipeline.report import glossary, runs
 from pipeline.report.figure_cache import FigureCache
-from pipeline.report.page.parts import Download, csv_text
+from pipeline.report.page.downloads import Download, write_csv
 
 ANCHORS = (
     "answer",
@@ -131,7 +131,7 @@ def sections(evaluation: runs.Evaluation, rows: pd.DataFrame, drawn: FigureCache
 def _figure(evaluation: runs.Evaluation, plot: Plot, taken: set[str]) -> Figure:
     name = _free(_slug(f"{plot.kind} {plot.title.partition(':')[2]}"), taken)
     shown = plot.data if evaluation.several else plot.data.drop(columns="run_id", errors="ignore")
-    return Figure(name, plot, Download(f"{name}.csv", csv_text(shown)))
+    return Figure(name, plot, Download(f"{name}.csv", write_csv(shown)))
 
 
 def _slug(text: str) -> str:
