@@ -11,13 +11,13 @@ from typing import Any
 
 import pandas as pd
 import pytest
+from pipeline.report.page.strip import FULL, axis
+from pipeline.report.words import NOTHING
 
 from pipeline import cli
 from pipeline.report import verdict
 from pipeline.report.page.figure_sections import ANCHORS
-from pipeline.report.page.strip import FULL, axis
 from pipeline.report.render import MOST_SHOWN, render
-from pipeline.report.words import NOTHING
 from pipeline.tables import answers
 from pipeline.tables import checks as sentences
 from tests.report.test_attack import check

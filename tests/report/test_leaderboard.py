@@ -7,9 +7,9 @@ from typing import Any
 
 import pandas as pd
 import pytest
+from pipeline.report.words import NOTHING
 
 from pipeline.report import leaderboard, verdict
-from pipeline.report.words import NOTHING
 from pipeline.tables import answers
 from pipeline.tables import checks as sentences
 
@@ -320,7 +320,9 @@ def test_differences_as_sentences() -> None:
         "95 % interval +1.1 to +5.1 points); p = 0.4: they are not shown to be different."
     )
     untested = compared("b2r", "b2", 0.0, NAN, low=NAN, high=NAN, reason="5 speakers are too few")
-    assert verdict.describe_difference(untested).endswith("b2r discloses as much as b2; not tested: 5 speakers are too few.")
+    assert verdict.describe_difference(untested).endswith(
+        "b2r discloses as much as b2; not tested: 5 speakers are too few."
+    )
     absent = compared("b2r", "b2", NAN, NAN, reason="b2: incomplete")
     assert verdict.describe_difference(absent).endswith("b2r and b2 cannot be compared: b2: incomplete.")
 
