@@ -58,7 +58,7 @@ def tables() -> dict[str, str]:
     made = {f"settings {part}": settings_table(part, model) for part, model in models().items() if fields(part, model)}
     made |= {f"options {group}": options_table(group) for group in compose.GROUPS if group != "recipe"}
     compact = [name for _, names in glossary.compact() for name in names]
-    first = [one.metric for one in leaderboard.COLUMNS if one.metric in compact]
+    first = [one.metric for one in (*leaderboard.FIRST, *leaderboard.FURTHER) if one.metric in compact]
     return made | {
         "metrics of the leaderboard": metrics_table(first),
         "metrics": metrics_table(compact),

@@ -55,6 +55,6 @@ def scorecard(out: str, recipe: str) -> pd.DataFrame:
     made = pd.read_csv(Path(out.splitlines()[-1]).parent / "scorecard.csv", dtype=str, keep_default_na=False)
     given = settings.read(recipe)
     assert given is not None
-    assert len(made) == len(card.cells(given.tables)) > 1000
+    assert len(made) == len(card.read_cells(given.tables)) > 1000
     assert set(made["verdict"]) <= VERDICTS
     return made
