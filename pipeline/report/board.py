@@ -115,7 +115,7 @@ def _tabulate_first(rows: Sequence[Row]) -> Table:
         Column("rank", "number"),
         Column("system"),
         Column("run"),
-        Column("strongest attack (of so many)"),
+        Column("strongest attack", unit="of so many"),
         *(measure.paper_column for measure in FIRST),
     ]
     body: list[Line] = [
@@ -126,7 +126,7 @@ def _tabulate_first(rows: Sequence[Row]) -> Table:
 
 
 def _tabulate_further(rows: Sequence[Row]) -> Table:
-    measured = [Column(measure.head, "number") for measure in OF_STRONGEST]
+    measured = Column("D_ECE as measured", "number", "bit"), Column("EER of that attack", "number", "%")
     columns = [Column("system"), Column("run"), *measured, *(measure.paper_column for measure in FURTHER)]
     body: list[Line] = [
         [str(row["system"]), str(row["run"]), *_make_cells(row, (*OF_STRONGEST, *FURTHER))] for row in rows

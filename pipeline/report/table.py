@@ -184,7 +184,8 @@ def wrap(text: str, width: int, *, first: str = "", then: str = "", most: int = 
     """
     columns = width - cell_len(first)
     words = " ".join(make_printable(text).split())
-    lines = [line.plain.rstrip() for line in Text(words).wrap(_console(), columns)] if words else []
+    lines = [line.plain.rstrip() for line in Text(words).wrap(_console(), columns)]
+    lines = list(filter(None, lines))
     if len(lines) > most:
         lines = [*lines[: most - 1], f"{set_cell_size(lines[most - 1], columns - 2).rstrip()} {ELLIPSIS}"]
     return [f"{then if number else first}{line}" for number, line in enumerate(lines)]

@@ -161,7 +161,7 @@ def test_the_report_has_the_scorecard_that_was_sealed(tmp_path: Path) -> None:
     folder = run_of(tmp_path / "run", *ROWS)
     found = settings.read("vpc2024")
     assert found is not None
-    runs.written(folder, found)
+    runs.write_card_of_run(folder, found)
     run_files.seal_run(folder)
     page = render.render([folder], folder / "report.html").read_text(encoding="utf-8")
     assert '<h2 id="scorecard">Scorecard</h2>' in page and "ours: mine" in page and "7.483" in page

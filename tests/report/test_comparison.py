@@ -7,8 +7,8 @@ from typing import Any
 
 import yaml
 
-from pipeline.report import comparison, counterparts
-from pipeline.report.comparison import RunDifferences, SystemDifference
+from pipeline.report import comparison
+from pipeline.report.comparison import Difference, RunDifferences, SystemDifference
 from pipeline.tables import results
 
 
@@ -37,9 +37,8 @@ def pair(tmp_path: Path, first: list[dict[str, Any]], second: list[dict[str, Any
 
 
 def test_no_line_is_longer_than_a_terminal(tmp_path: Path) -> None:
-    widest = {"d_ece": (0.721, 0.001), "difference": -0.72, "interval": (-0.721, 0.721), "eer": (0.5, 0.0),
-              "eer_interval": (-0.5, 0.5), "p_value": 1e-4, "p_holm": 4e-4, "n_compared": 4, "tried": (12, 11),
-              "partial": True}  # fmt: skip
+    widest: dict[str, Any] = {"d_ece": Difference((0.721, 0.001), -0.72, (-0.721, 0.721)), "eer": Difference((0.5, 0.0), -0.5, (-0.5, 0.5)),
+              "p_value": 1e-4, "p_holm": 4e-4, "tried": (12, 11), "partial": True}  # fmt: skip
     long = "a_system_with_a_name_of_some_forty_letters"
     attack = f"semi_informed: {'an_extractor_with_a_long_name' * 3}, plda, adapted"
     rows = (
@@ -82,9 +81,11 @@ def test_rows_that_changed_are_shown_and_the_others_counted_by_why(tmp_path: Pat
 
 def test_a_value_that_is_there_in_one_run_alone_is_a_change() -> None:
     frames = [results.frame([row("r", value=value)]) for value in (0.2, float("nan"))]
-    found = counterparts.of(*frames)
-    assert len(found.changed) == 1 and counterparts.line(results.records(found.changed)[0]).endswith("% / –")
-    assert not len(counterparts.of(frames[1], frames[1]).changed), "no value is no other than no value"
+    found = comparison.pair_rows(*frames)
+    assert len(found.changed) == 1 and comparison._format_changed_row(results.records(found.changed)[0]).endswith(
+        "% / –"
+    )
+    assert not len(comparison.pair_rows(frames[1], frames[1]).changed), "no value is no other than no value"
 
 
 def test_nothing_in_common_is_said(tmp_path: Path) -> None:

@@ -11,11 +11,13 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from pipeline.report.page.strip import FULL, axis
+from pipeline.report.page.strip import FULL
 from pipeline.report.words import NOTHING
 
 from pipeline import cli
 from pipeline.report import verdict
+from pipeline.report.formats import NOTHING
+from pipeline.report.page.answer import FULL, make_axis
 from pipeline.report.page.figure_sections import ANCHORS
 from pipeline.report.render import MOST_SHOWN, render
 from pipeline.tables import answers
@@ -380,7 +382,7 @@ def test_the_command_writes_it(make_run: MakeRun, tmp_path: Path, capfd: pytest.
     "values", [[0.0], [1e-5], [0.004, NAN], [0.03, 0.021], [0.11], [0.35], [0.6], [FULL], [9.0], [NAN], []]
 )
 def test_an_axis_holds_its_values_and_few_ticks(values: list[float]) -> None:
-    found = axis(values)
+    found = make_axis(values)
     known = [min(value, FULL) for value in values if not math.isnan(value)]
     assert 0 < found.top <= FULL + 1e-9 and all(value <= found.top + 1e-9 for value in known)
     places = [place for place, _ in found.ticks]

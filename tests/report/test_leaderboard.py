@@ -7,9 +7,9 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from pipeline.report.words import NOTHING
 
 from pipeline.report import leaderboard, verdict
+from pipeline.report.formats import NOTHING
 from pipeline.tables import answers
 from pipeline.tables import checks as sentences
 
@@ -297,8 +297,10 @@ def test_doubts_are_those_about_the_attack_of_the_first_system() -> None:
 
 def test_nothing_is_said_where_no_system_is_attacked() -> None:
     board, differences = tables([ORIGINAL], [])
-    assert verdict.write_sentence(board, differences, SUBSET, NONE) == "" == leaderboard.text(board, differences, NONE)
-    assert leaderboard.text(*tables([], []), NONE) == ""
+    assert (
+        verdict.write_sentence(board, differences, SUBSET, NONE) == "" == leaderboard.to_text(board, differences, NONE)
+    )
+    assert leaderboard.to_text(*tables([], []), NONE) == ""
 
 
 def test_equal_values_are_neither_less_nor_more() -> None:
@@ -330,18 +332,18 @@ def test_differences_as_sentences() -> None:
 def test_the_first_table_is_the_answer_and_the_second_the_other_numbers() -> None:
     more: dict[str, Any] = {"alid": 1.2, "alid_low": 1.0, "alid_high": 1.4, "alid_ceiling": 3.0, "alid_chance": -7.2}
     board, differences = tables([row("b2r", 0.1, **more), row("b2", 0.2, 2, chance="within", **more), ORIGINAL], [])
-    first, second = leaderboard.lines(board, SUBSET), leaderboard.further(board, SUBSET)
+    first, second = leaderboard.format_board(board, SUBSET), leaderboard.format_further(board, SUBSET)
     assert first[0].split() == ["rank", "system", "EER", "(%)", "↑", "D_ECE", "(bit)", "↓", "tag"]
     assert first[2].split() == ["1", "b2r", "22.0", "[18.0,", "27.0]", "0.100", "[0.050,", "0.150]", "C"]
     stands_on = f"      highest of 6 attacks 0.120 bit: semi_informed: ecapa, plda, adapted; lowest EER: {LAZY}; 2 others cannot be told from it"
     assert first[3] == f"{stands_on[:99]}…"
-    assert "0.200 [0.150, 0.250]~" in first[4]
+    assert "0.200 [0.150, 0.250] ~" in first[4]
     assert "1.200 (0 to 3.000)" in second[2] and "2.3 (4.0)" in second[2] and "ALID ↓ (0 to log2 N)" in second[0]
     assert "7.2" not in "".join(second), "what a blind attacker is worth stands in the tables of all numbers"
-    whole = leaderboard.text(board, differences, NONE)
+    whole = leaderboard.to_text(board, differences, NONE)
     assert all(line in whole for line in second) and stands_on in whole
     assert max(map(len, [*first, *second])) <= leaderboard.WIDTH
-    assert max(map(len, leaderboard.legend(board))) <= leaderboard.WIDTH
+    assert max(map(len, leaderboard.write_legend(board))) <= leaderboard.WIDTH
 
 
 def test_means_and_test_sets_come_first() -> None:
@@ -350,4 +352,4 @@ def test_means_and_test_sets_come_first() -> None:
         for name, n in (("dev_f", 1), ("test_f", 1), ("dev mean", 2), ("test mean", 2))
     ]
     board = answers.frame("leaderboard", rows)
-    assert leaderboard.subsets(board) == ["test mean", "dev mean", "test_f", "dev_f"]
+    assert leaderboard.order_subsets(board) == ["test mean", "dev mean", "test_f", "dev_f"]

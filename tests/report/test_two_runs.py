@@ -20,7 +20,9 @@ from pipeline.families import cece, p0p1
 from pipeline.families.cece import profile
 from pipeline.figures import heading
 from pipeline.report import summaries
+from pipeline.report.formats import format_number
 from pipeline.report.render import render
+from pipeline.report.table import escape_latex
 from pipeline.tables import results
 from tests import browser
 from tests.families.runs import pair_runs, trial_runs
@@ -165,12 +167,12 @@ def test_compact_tables_of_two_runs(built: tuple[Path, str, list[dict]]) -> None
     value = {(r["metric"], r["variant"], r["system"], r["attacker"]): r["value"] for r in built[2]}
     line = next(one for one in text.splitlines() if "b2r" in one and "lazy_informed" in one)
     assert line.split()[-2:] == [
-        summaries.number(value["c_ece", method, "b2r", "lazy_informed"], "bit") for method in ("isotonic", "linear")
+        format_number(value["c_ece", method, "b2r", "lazy_informed"], "bit") for method in ("isotonic", "linear")
     ]
     assert any("D_diag P0P1 (%) ↓" in one and "P0P1/PP (%) ↓" in one for one in text.splitlines())
-    ratio = summaries.number(value["p0p1_ratio", "", "t25", ""], "fraction")
+    ratio = format_number(value["p0p1_ratio", "", "t25", ""], "fraction")
     assert any("t25" in one and one.endswith(f" {ratio}") for one in text.splitlines())
-    assert "$\\rightarrow$" in summaries.latex("f0→f1")
+    assert "$\\rightarrow$" in escape_latex("f0→f1")
 
 
 def test_minus_infinity_is_shown_as_such() -> None:
