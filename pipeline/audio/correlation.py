@@ -55,7 +55,7 @@ def peak_correlation(first: np.ndarray, first_rate: int, second: np.ndarray, sec
         spectrum = fft.rfft(wave, length)
         spectrum[:low], spectrum[high + 1 :] = 0, 0
         spectra.append(spectrum)
-    energies = [float(np.vdot(one, one).real) for one in spectra]
+    energies = [float(np.vdot(band, band).real) for band in spectra]
     if min(energies) <= 0:
         return 0.0
     correlation = fft.irfft(spectra[0] * spectra[1].conj(), length)
@@ -67,5 +67,5 @@ def peak_correlation(first: np.ndarray, first_rate: int, second: np.ndarray, sec
 
 def _reduce_wave(wave: np.ndarray, rate: int) -> np.ndarray:
     """The start of a recording at :data:`RATE`, at a peak of one, so that no energy is lost in rounding."""
-    made = resample(wave[: round(LONGEST_SECONDS * rate)], rate, RATE)
-    return made / max(float(np.abs(made).max(initial=0.0)), 1e-9)
+    reduced = resample(wave[: round(LONGEST_SECONDS * rate)], rate, RATE)
+    return reduced / max(float(np.abs(reduced).max(initial=0.0)), 1e-9)

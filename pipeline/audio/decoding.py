@@ -63,10 +63,10 @@ def open_regular(path: Path) -> Iterator[int]:
     except (OSError, ValueError) as error:
         raise explain_unreadable(path, error) from error
     try:
-        found = os.fstat(descriptor)
-        if not stat.S_ISREG(found.st_mode):
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode):
             raise DataError("an audio file is a folder, a pipe or a device", where=str(path))
-        if not found.st_size:
+        if not status.st_size:
             raise DataError("an audio file is empty", where=str(path))
         yield descriptor
     finally:
@@ -233,19 +233,19 @@ def load(path: Path, sha256: str = "") -> tuple[np.ndarray, int]:
         return _decode_file(path)
     for _ in range(_ATTEMPTS):
         begun = time.time_ns()
-        found, before = _hash_file(path)
-        if found != sha256:
+        digest_found, before = _hash_file(path)
+        if digest_found != sha256:
             break
         try:
-            made = _decode_file(path)
+            decoded = _decode_file(path)
         except DataError:
-            if _hash_file(path) == (found, before):
+            if _hash_file(path) == (digest_found, before):
                 raise
             continue
         # A second write within one tick of the clock leaves no other trace than the digest.
         recent = begun - max(before[-2:]) < _TICK_NS
-        if _hash_file(path) == (found, before) if recent else _read_state(path) == before:
-            return made
+        if _hash_file(path) == (digest_found, before) if recent else _read_state(path) == before:
+            return decoded
     raise Changed(
         "an audio file is not what it was when the data were read",
         where=str(path),
@@ -276,23 +276,23 @@ def _read_state(path: Path) -> tuple[int, ...]:
         return ()
 
 
-def _make_state(found: os.stat_result) -> tuple[int, ...]:
+def _make_state(status: os.stat_result) -> tuple[int, ...]:
     """By what a file is told to be as it was; the times in nanoseconds come last."""
-    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
+    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
 
 
 def _decode_file(path: Path) -> tuple[np.ndarray, int]:
     with open_stream(path) as sound:
         # A header may promise anything: what has been decoded says how much room is needed.
-        whole, place = np.empty(min(sound.frames, _FIRST_ROOM), np.float32), 0
+        samples, place = np.empty(min(sound.frames, _FIRST_ROOM), np.float32), 0
         for _, wave in read_blocks(sound, path):
             needed = place + len(wave)
-            if needed > len(whole):
-                _resize(whole, min(sound.frames, max(needed, len(whole) * 3 // 2)), path)
-            whole[place:needed] = wave
+            if needed > len(samples):
+                _resize(samples, min(sound.frames, max(needed, len(samples) * 3 // 2)), path)
+            samples[place:needed] = wave
             place = needed
-        _resize(whole, place, path)
-        return whole, int(sound.samplerate)
+        _resize(samples, place, path)
+        return samples, int(sound.samplerate)
 
 
 def _resize(wave: np.ndarray, length: int, path: Path) -> None:

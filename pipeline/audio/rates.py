@@ -53,10 +53,10 @@ def _resample_torchaudio(wave: np.ndarray, rate: int, target: int) -> np.ndarray
 def _resample_soxr(wave: np.ndarray, rate: int, target: int) -> np.ndarray:
     import soxr
 
-    made = np.asarray(soxr.resample(wave, rate, target, quality="HQ"), dtype=np.float32)
+    resampled = np.asarray(soxr.resample(wave, rate, target, quality="HQ"), dtype=np.float32)
     wanted = max(1, round(len(wave) * target / rate))
     # soxr itself may stop a sample short of a length that falls on one half.
-    return made[:wanted] if len(made) >= wanted else np.pad(made, (0, wanted - len(made)))
+    return resampled[:wanted] if len(resampled) >= wanted else np.pad(resampled, (0, wanted - len(resampled)))
 
 
 def cut_uniformly(files: Sequence[tuple[int, int]], count: int) -> list[list[tuple[int, int, int]]]:
@@ -69,7 +69,7 @@ def cut_uniformly(files: Sequence[tuple[int, int]], count: int) -> list[list[tup
     for samples, rate in files:
         total += samples * (unit // rate)
         ends.append(total)
-    made = []
+    segments = []
     for number in range(count):
         low, high = -(-total * number // count), -(-total * (number + 1) // count)
         segment, begin = [], 0
@@ -81,8 +81,8 @@ def cut_uniformly(files: Sequence[tuple[int, int]], count: int) -> list[list[tup
             if start < stop:
                 segment.append((place, start, stop))
             begin = end
-        made.append(segment)
-    return made
+        segments.append(segment)
+    return segments
 
 
 def uniform_segments(

@@ -200,8 +200,8 @@ class _Power:
 
     def variance(self) -> np.ndarray:
         """The power without what is constant. Where it is all rounding, it is none."""
-        left = self.power() - np.square(self.sums / self.samples)
-        return np.where(left > 1e-12 * self.power(), left, 0.0)
+        variance = self.power() - np.square(self.sums / self.samples)
+        return np.where(variance > 1e-12 * self.power(), variance, 0.0)
 
 
 def _to_decibels(power: float) -> float:

@@ -106,7 +106,7 @@ def w64(source: Source, start: int) -> int | None:
 def aiff(source: Source, start: int) -> int | None:
     """Check an AIFF or AIFF-C file, whose frames are counted in a chunk of their own, as :func:`riff`."""
     style = _Style(big=True)
-    held: int | None = None
+    size_held: int | None = None
     frames: int | None = None
     width = 0
     for chunk in _chunks(source, start + 12, style):
@@ -114,24 +114,24 @@ def aiff(source: Source, start: int) -> int | None:
             channels, frames, bits = struct.unpack(">hIh", source.at(chunk.start, 8).ljust(8, b"\0"))
             coding = source.at(chunk.start + 18, 4) if source.at(start + 8, 4) == b"AIFC" else b"NONE"
             width = channels * (_FIXED_AIFF[coding] or -(-bits // 8)) if coding in _FIXED_AIFF else 0
-        elif chunk.name == b"SSND" and held is None:
+        elif chunk.name == b"SSND" and size_held is None:
             offset = source.number(chunk.start, 4, big=True)
-            held = _sound(source, chunk.start, chunk.length, style) - 8 - offset
-    if held is None or frames is None:
+            size_held = _sound(source, chunk.start, chunk.length, style) - 8 - offset
+    if size_held is None or frames is None:
         raise source.bad(_NO_SOUND)
     if not width:
         return None
-    if held // width < frames:
-        raise source.cut(held // width, frames, "samples")
-    if held // width > frames:
-        raise source.odd(f"holds {held // width} samples, of which its header counts {frames}")
+    if size_held // width < frames:
+        raise source.cut(size_held // width, frames, "samples")
+    if size_held // width > frames:
+        raise source.odd(f"holds {size_held // width} samples, of which its header counts {frames}")
     return frames
 
 
 def caf(source: Source, start: int) -> int | None:
     """Check a Core Audio file, as :func:`riff`."""
     style = _Style(length=8, big=True, padded_to=1)
-    width, samples, held = 0, None, None
+    width, samples, size_held = 0, None, None
     for chunk in _chunks(source, start + 8, style):
         if chunk.name == b"desc":
             width = source.number(chunk.start + 16, 4, big=True)
@@ -139,16 +139,16 @@ def caf(source: Source, start: int) -> int | None:
             samples = source.number(chunk.start + 8, 8, big=True)
         elif chunk.name == b"data":
             length = None if chunk.length == (1 << 64) - 1 else chunk.length
-            held = _sound(source, chunk.start, length, style) - 4
+            size_held = _sound(source, chunk.start, length, style) - 4
             if length is None:
                 break
-    if held is None:
+    if size_held is None:
         raise source.bad(_NO_SOUND)
-    return samples or _samples(held, width)
+    return samples or _samples(size_held, width)
 
 
-def _samples(held: int, width: int) -> int | None:
-    return held // width if width else None
+def _samples(size_held: int, width: int) -> int | None:
+    return size_held // width if width else None
 
 
 def _wave_width(form: bytes, big: bool) -> int:
@@ -180,16 +180,16 @@ def _chunk(source: Source, place: int, style: _Style) -> _Chunk:
 
 def _sound(source: Source, start: int, length: int | None, style: _Style, options: str = "") -> int:
     """Check the chunk that holds the sound, and what follows it; the bytes of sound. No length: until the end of the file."""
-    held = source.size - start
+    size_held = source.size - start
     if length is None:
-        return held
-    if length > held:
-        raise source.cut(held, length, "bytes of sound")
+        return size_held
+    if length > size_held:
+        raise source.cut(size_held, length, "bytes of sound")
     ends = (start + length + -length % style.padded_to, start + length)  # some writers do not pad
     if not any(_only_chunks(source, end, style) for end in ends):
         if any(source.at(end, 4) in _WHOLE_FILES for end in ends):
             raise source.joined()
-        what = f"holds {held - length} more bytes behind the {length} bytes of sound that its header counts"
+        what = f"holds {size_held - length} more bytes behind the {length} bytes of sound that its header counts"
         raise source.odd(what, options) if options else source.bad(what)
     return length
 

@@ -23,11 +23,11 @@ def au(source: Source, start: int) -> int | None:
     """Check an AU file; the samples a channel that it holds."""
     big = source.at(start, 4) == b".snd"
     offset, length, coding, _, channels = (source.number(start + place, 4, big) for place in range(4, 24, 4))
-    held = source.size - start - offset
+    size_held = source.size - start - offset
     if length != _AU_UNKNOWN_LENGTH:
-        held = _counted(source, start + offset, length)
+        size_held = _counted(source, start + offset, length)
     width = _AU_WIDTHS.get(coding, 0) * channels
-    return held // width if width else None
+    return size_held // width if width else None
 
 
 def sphere(source: Source, start: int) -> int | None:
@@ -46,13 +46,13 @@ def sphere(source: Source, start: int) -> int | None:
 
 
 def _counted(source: Source, place: int, length: int) -> int:
-    held = source.size - place
-    if held < length:
-        raise source.cut(max(0, held), length, "bytes of sound")
+    size_held = source.size - place
+    if size_held < length:
+        raise source.cut(max(0, size_held), length, "bytes of sound")
     if not source.holds_no_sound(place + length):
         following = source.at(place + length, 12)
         if is_au(following) or is_sphere(following):
             raise source.joined()
-        more = held - length
+        more = size_held - length
         raise source.odd(f"holds {more} more bytes behind the {length} bytes of sound that its header counts")
     return length

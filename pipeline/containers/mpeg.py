@@ -72,13 +72,13 @@ def check(source: Source, start: int) -> int | None:
     kind = _Kind(source.at(start, 4))
     counted = _counted(source, start, kind)
     frames, place = _walk(source, start, kind)
-    whole = frames - (place > source.size) - (counted is not None)
-    if whole < frames - (counted is not None):
-        raise source.cut(whole, max(whole + 1, counted or 0), "frames: the last is cut")
+    frames_whole = frames - (place > source.size) - (counted is not None)
+    if frames_whole < frames - (counted is not None):
+        raise source.cut(frames_whole, max(frames_whole + 1, counted or 0), "frames: the last is cut")
     _check_tail(source, place, kind)
     if counted is None:
         return frames * kind.samples
-    frames = whole
+    frames = frames_whole
     if frames < counted:
         raise source.cut(frames, counted, "frames")
     if frames > counted:
@@ -127,21 +127,21 @@ def _check_tail(source: Source, place: int, kind: _Kind) -> None:
         place = behind_id3(source, place)
     if source.at(place, 3) == b"TAG":
         place += 128
-    left = source.size - place
-    if left <= 0:
+    remaining = source.size - place
+    if remaining <= 0:
         return
-    found = source.at(place, min(left, _SEARCHED))
-    if left > _SEARCHED and not source.holds_no_sound(place):
-        raise source.odd(f"holds {left} bytes that are no frames of its stream")
-    offset = found.find(b"\xff")
+    tail = source.at(place, min(remaining, _SEARCHED))
+    if remaining > _SEARCHED and not source.holds_no_sound(place):
+        raise source.odd(f"holds {remaining} bytes that are no frames of its stream")
+    offset = tail.find(b"\xff")
     while offset >= 0:
-        head = found[offset : offset + 4]
+        head = tail[offset : offset + 4]
         # Two in a row: one alone happens by chance.
         if is_mpeg(head):
             other = _Kind(head)
-            behind = found[offset + other.length(head) :]
+            behind = tail[offset + other.length(head) :]
             if other.length(behind[:4]):
                 raise source.odd(
                     f"holds more frames behind {offset} bytes that are none, or another stream (files joined to one?)"
                 )
-        offset = found.find(b"\xff", offset + 1)
+        offset = tail.find(b"\xff", offset + 1)

@@ -43,19 +43,19 @@ class Source:
 
     def number(self, place: int, length: int, big: bool = False) -> int:
         """An unsigned integer; 0 beyond the end of the file."""
-        found = self.at(place, length)
-        return int.from_bytes(found, "big" if big else "little") if len(found) == length else 0
+        content = self.at(place, length)
+        return int.from_bytes(content, "big" if big else "little") if len(content) == length else 0
 
     def holds_no_sound(self, place: int) -> bool:
         """Whether what follows a place is nothing, padding, a few stray bytes, or a tag of a music player."""
-        left = self.size - place
-        if left <= MOST_STRAY or self.at(place, 16).startswith(_TAGS):
+        remaining = self.size - place
+        if remaining <= MOST_STRAY or self.at(place, 16).startswith(_TAGS):
             return True
-        return left <= MOST_PADDING and not any(self.at(place, left))
+        return remaining <= MOST_PADDING and not any(self.at(place, remaining))
 
-    def cut(self, held: int, counted: int, what: str) -> DataError:
+    def cut(self, present: int, counted: int, what: str) -> DataError:
         """A file that holds less than its header counts."""
-        return self.bad(f"ends early: it holds {held} of {counted} {what}")
+        return self.bad(f"ends early: it holds {present} of {counted} {what}")
 
     def joined(self) -> DataError:
         """Files one behind another, of which a decoder reads the first."""

@@ -140,9 +140,9 @@ class AudioCache:
     def probes(self, paths: Iterable[Path], threads: int = 1) -> dict[Path, Probe]:
         """Each path once, as :func:`probing.probe` finds it: recalled, or looked at on so many cores."""
         unique = list(dict.fromkeys(paths))
-        found = self._recalled(unique)
-        self._look([path for path in unique if path not in found], threads, found)
-        return {path: probing.limit_length(found[path], path, self._longest) for path in unique}
+        probes = self._recalled(unique)
+        self._look([path for path in unique if path not in probes], threads, probes)
+        return {path: probing.limit_length(probes[path], path, self._longest) for path in unique}
 
     def doubt(self, paths: Iterable[Path]) -> None:
         """Look again at those files of which something is known: somebody found them to be otherwise."""
@@ -150,8 +150,8 @@ class AudioCache:
         if self._folder is None or not doubted:
             return
         try:
-            known = self._table(self._folder).read(["looked_ns"])["looked_ns"]
-            self._after = 1 + max(pc.max(known).as_py() or 0, 0)  # also where the clock was set back since
+            table = self._table(self._folder).read(["looked_ns"])["looked_ns"]
+            self._after = 1 + max(pc.max(table).as_py() or 0, 0)  # also where the clock was set back since
             self._look(doubted, 1, {})
             # Of two answers to one question a merge keeps the newer.
             self._table(self._folder).merge()
@@ -166,35 +166,35 @@ class AudioCache:
         self._known = self._known.combine_chunks()
         return _look_up(paths, self._known)
 
-    def _look(self, paths: Sequence[Path], workers: int, found: dict[Path, Probe]) -> None:
+    def _look(self, paths: Sequence[Path], workers: int, probes: dict[Path, Probe]) -> None:
         if not paths:
             return
-        left = WorkQueue(paths, CHUNK_FILES if parallel.needs_processes(len(paths), workers) else 1)
+        queue = WorkQueue(paths, CHUNK_FILES if parallel.needs_processes(len(paths), workers) else 1)
         others = _OtherStarts()
         begun = time.monotonic()
-        done, kept, said, asked, pause = 0, begun, begun, begun, KEEP_SECONDS
+        done, kept, logged, updated, pause = 0, begun, begun, begun, KEEP_SECONDS
         try:
             for looks in parallel.run_parallel(
-                left, len(paths), workers, functools.partial(parallel.look_at_files, self._longest)
+                queue, len(paths), workers, functools.partial(parallel.look_at_files, self._longest)
             ):
                 done += len(looks)
-                for one in looks:
-                    found[one.path] = one.probe
-                    if one.state is not None and self._keeps:
-                        self._new.append(replace(one, looked_ns=max(one.looked_ns, self._after)))
+                for look in looks:
+                    probes[look.path] = look.probe
+                    if look.state is not None and self._keeps:
+                        self._new.append(replace(look, looked_ns=max(look.looked_ns, self._after)))
                 now = time.monotonic()
-                if now - said > LOG_SECONDS:
-                    said = now
-                    log.info("looked at %d of %d audio files", len(found), len(found) + len(left.paths()))
+                if now - logged > LOG_SECONDS:
+                    logged = now
+                    log.info("looked at %d of %d audio files", len(probes), len(probes) + len(queue.paths()))
                 if now - kept > KEEP_SECONDS:
                     self._keep()
                     kept = time.monotonic()
-                if now - asked > pause:
-                    theirs = others.answers(left, self._news())
-                    found.update(theirs)
-                    left.drop(theirs)
-                    asked = time.monotonic()
-                    pause = max(KEEP_SECONDS, PATIENCE * (asked - now))
+                if now - updated > pause:
+                    taken = others.answers(queue, self._news())
+                    probes.update(taken)
+                    queue.drop(taken)
+                    updated = time.monotonic()
+                    pause = max(KEEP_SECONDS, PATIENCE * (updated - now))
         finally:
             self._keep()
         if others.taken:
@@ -264,28 +264,30 @@ class _OtherStarts:
         self.taken = 0
         self._identities: dict[bytes, Path] | None = None
 
-    def answers(self, left: WorkQueue[Path], news: pa.Table) -> dict[Path, Probe]:
+    def answers(self, queue: WorkQueue[Path], news: pa.Table) -> dict[Path, Probe]:
         """What the news say of files that are left; each is held against the file as it is now."""
         if not len(news):
             return {}
         if self._identities is None:
             # Asked of all files, which takes a while on a network file system: once, and only where there are others.
-            paths = left.paths()
-            self._identities = {one.identity: path for path, one in zip(paths, _read_states(paths)) if one}
-        wanted = [self._identities.pop(one, None) for one in news["identity"].to_pylist()]
-        found = _look_up([path for path in wanted if path is not None], news)
-        self.taken += len(found)
-        return found
+            paths = queue.paths()
+            self._identities = {
+                identity.identity: path for path, identity in zip(paths, _read_states(paths)) if identity
+            }
+        wanted = [self._identities.pop(identity, None) for identity in news["identity"].to_pylist()]
+        answers = _look_up([path for path in wanted if path is not None], news)
+        self.taken += len(answers)
+        return answers
 
 
-def _look_up(paths: Sequence[Path], known: pa.Table) -> dict[Path, Probe]:
+def _look_up(paths: Sequence[Path], table: pa.Table) -> dict[Path, Probe]:
     """What a table knows of files as they are now."""
-    if not len(known) or not paths:
+    if not len(table) or not paths:
         return {}
-    identities = pa.array([one.identity if one else None for one in _read_states(paths)], _IDENTITY)
-    rows = pc.index_in(identities, value_set=known["identity"])
+    identities = pa.array([state.identity if state else None for state in _read_states(paths)], _IDENTITY)
+    rows = pc.index_in(identities, value_set=table["identity"])
     places = [place for place, row in enumerate(rows.to_pylist()) if row is not None]
-    answers = known.take(rows.drop_null()).drop_columns("identity").to_pydict()
+    answers = table.take(rows.drop_null()).drop_columns("identity").to_pydict()
     return {
         paths[place]: Probe(
             rate,
@@ -311,7 +313,9 @@ def _read_states(paths: Sequence[Path]) -> list[parallel.FileState | None]:
         for start in range(0, len(paths), _STAT_BLOCK // _STAT_THREADS)
     ]
     with ThreadPoolExecutor(_STAT_THREADS) as pool:
-        return [one for block in pool.map(lambda block: [read_state(path) for path in block], blocks) for one in block]
+        return [
+            state for block in pool.map(lambda block: [read_state(path) for path in block], blocks) for state in block
+        ]
 
 
 def _decode_text(content: bytes) -> str:
@@ -327,19 +331,19 @@ def _make_rows(new: Sequence[Look]) -> pa.Table:
             "mtime_ns": of.mtime_ns,
             "ctime_ns": of.ctime_ns,
             "inode": of.inode,
-            "sample_rate": one.probe.sample_rate,
-            "samples": one.probe.samples,
-            "channels": one.probe.channels,
-            "clipped": one.probe.clipped,
-            "sha256": bytes.fromhex(one.probe.sha256),
-            "kind": one.probe.kind,
-            "problem": encode_text(one.probe.problem),
-            "sound": bytes.fromhex(one.probe.sound),
-            "silence_ms": one.probe.silence_ms,
-            "bandwidth": one.probe.bandwidth,
-            "looked_ns": one.looked_ns,
+            "sample_rate": look.probe.sample_rate,
+            "samples": look.probe.samples,
+            "channels": look.probe.channels,
+            "clipped": look.probe.clipped,
+            "sha256": bytes.fromhex(look.probe.sha256),
+            "kind": look.probe.kind,
+            "problem": encode_text(look.probe.problem),
+            "sound": bytes.fromhex(look.probe.sound),
+            "silence_ms": look.probe.silence_ms,
+            "bandwidth": look.probe.bandwidth,
+            "looked_ns": look.looked_ns,
         }
-        for one in new
-        if (of := one.state) is not None
+        for look in new
+        if (of := look.state) is not None
     ]
     return pa.Table.from_pylist(rows, SCHEMA)

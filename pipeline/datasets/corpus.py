@@ -48,7 +48,7 @@ class Corpus:
         trials: the trial sets by name.
         dropped: utterances left out under ``allow_partial``; trials with them are left out too.
         notes: what was noticed: ids that were changed, lists that were made up, the audio root, ...
-        limits: what a reader of the numbers must know first (:mod:`pipeline.tables.run_files`).
+        limits: what a reader of the numbers must know first (:mod:`pipeline.tables.limits`).
         transcripts: the table that should hold the words of an evaluated utterance, by (set, utterance).
         sounds: digest of what is heard in a file, whatever its format, by the digest of its bytes.
         attributes: by name, values by (set, utterance).
@@ -69,7 +69,7 @@ def assemble_corpus(
     root: str | Path,
     allow_partial: bool = False,
     threads: int = 1,
-    known: AudioCache = NO_CACHE,
+    cache: AudioCache = NO_CACHE,
 ) -> Corpus:
     """Check lists and audio, and make the corpus.
 
@@ -86,8 +86,8 @@ def assemble_corpus(
     """
     faults = listing.faults
     rows, listed = check_lists(listing)
-    found = known.probes((row.path for row in rows if row.path), threads)
-    dropped, sound = check_files(listing, rows, found, allow_partial)
+    probes = cache.probes((row.path for row in rows if row.path), threads)
+    dropped, sound = check_files(listing, rows, probes, allow_partial)
 
     sets = make_trial_sets(listing, listed, {(line.set, line.utterance) for line in dropped})
     if rows and not sound and not faults.found:
@@ -128,24 +128,24 @@ def check_lists(listing: Listing) -> tuple[list[Utterance], dict[tuple[str, str]
     for name, folder in listing.called:
         # After what lies below it: commands that rename things mend them in their order.
         check_set_name(folder, name, faults)
-    for made in listing.lists:
-        trial_checks.check_trial_list(made, listed, faults)
+    for trial_list in listing.lists:
+        trial_checks.check_trial_list(trial_list, listed, faults)
     return rows, listed
 
 
 def check_files(
-    listing: Listing, rows: Sequence[Utterance], found: Mapping[Path, Probe], allow_partial: bool = False
+    listing: Listing, rows: Sequence[Utterance], probes: Mapping[Path, Probe], allow_partial: bool = False
 ) -> tuple[list[Dropped], list[tuple[Utterance, Probe]]]:
     """Gather the faults of the files of :func:`check_lists`' utterances, and what is to be noted of them.
 
     Returns:
         What is left out under ``allow_partial``, and the utterances whose file is sound.
     """
-    dropped = _drop_faulty(rows, found, allow_partial, listing.faults)
-    sound = [(row, found[row.path]) for row in rows if row.path and not found[row.path].kind]
+    dropped = _drop_faulty(rows, probes, allow_partial, listing.faults)
+    sound = [(row, probes[row.path]) for row in rows if row.path and not probes[row.path].kind]
     _check_audio(sound, listing, listing.faults)
     _check_durations(sound, listing)
-    listing.limits += describe_probes(found)
+    listing.limits += describe_probes(probes)
     return dropped, sound
 
 
@@ -153,35 +153,37 @@ def make_trial_sets(
     listing: Listing, listed: dict[tuple[str, str], Utterance], gone: set[tuple[str, str]]
 ) -> dict[str, TrialSet]:
     """The trial sets by name, without what is gone. That one lacks a class is a fault, unless another fault is the reason."""
-    sets = {made.name: _make_trial_set(made, listed, gone) for made in listing.lists}
+    sets = {trial_list.name: _make_trial_set(trial_list, listed, gone) for trial_list in listing.lists}
     if not {fault.kind for fault in listing.faults.found} & _EMPTYING:
-        report_lacking_classes(sets.values(), {made.name: made.where for made in listing.lists}, listing.faults)
+        report_lacking_classes(
+            sets.values(), {trial_list.name: trial_list.where for trial_list in listing.lists}, listing.faults
+        )
     return sets
 
 
 def _list_limits(listing: Listing, sets: Mapping[str, TrialSet]) -> list[str]:
     """What a reader must know first of lists and sets, beside how they were made."""
-    across = [name for name, one in sets.items() if one.across_sexes]
-    found = [f"{SEXES_UNKNOWN} ({few(across)})"] if across else []
-    found += listing.limits
-    for made in listing.lists:
-        left = set(sets[made.name].enrolment["model"])
-        lost = sorted({line.model for line in made.enrolment} - left)
-        if lost:
-            found.append(
-                f"{len(lost)} speakers of {made.enrolment_set} have no utterance left and are not enrolled: {few(lost)}"
+    across = [name for name, trial_set in sets.items() if trial_set.across_sexes]
+    limits = [f"{SEXES_UNKNOWN} ({few(across)})"] if across else []
+    limits += listing.limits
+    for trial_list in listing.lists:
+        models = set(sets[trial_list.name].enrolment["model"])
+        absent = sorted({line.model for line in trial_list.enrolment} - models)
+        if absent:
+            limits.append(
+                f"{len(absent)} speakers of {trial_list.enrolment_set} have no utterance left and are not enrolled: {few(absent)}"
             )
-    return list(dict.fromkeys(found))
+    return list(dict.fromkeys(limits))
 
 
 def _drop_faulty(
-    rows: Sequence[Utterance], found: Mapping[Path, Probe], allow_partial: bool, faults: Faults
+    rows: Sequence[Utterance], probes: Mapping[Path, Probe], allow_partial: bool, faults: Faults
 ) -> list[Dropped]:
     """Rows whose file has a fault: left out under ``allow_partial``, else faults."""
     dropped = []
     for row in rows:
-        if row.path and found[row.path].kind:
-            probe = found[row.path]
+        if row.path and probes[row.path].kind:
+            probe = probes[row.path]
             if allow_partial:
                 dropped.append(Dropped(row.utterance, row.set, probe.problem))
             else:
@@ -300,13 +302,13 @@ def _separate_training(rows: Sequence[Utterance], faults: Faults) -> list[Uttera
             (trained if row.role == "train" else evaluated).setdefault(row.speaker, row)
     both = [speaker for speaker in trained if speaker in evaluated]
     if both:
-        one, other = trained[both[0]], evaluated[both[0]]
+        training_row, evaluated_row = trained[both[0]], evaluated[both[0]]
         s = "s" if len(trained) > 1 else ""
         faults.add(
             "train-speaker",
-            f"{len(both)} of the {len(trained)} speaker{s} of the training set {one.set} "
-            f"{'are' if len(both) > 1 else 'is'} evaluated: {few(both, MOST_NAMED)} ('{both[0]}' in {other.set}, {other.where})",
-            one.where,
+            f"{len(both)} of the {len(trained)} speaker{s} of the training set {training_row.set} "
+            f"{'are' if len(both) > 1 else 'is'} evaluated: {few(both, MOST_NAMED)} ('{both[0]}' in {evaluated_row.set}, {evaluated_row.where})",
+            training_row.where,
         )
     same = {row.set for row in rows if row.role == "train"} & {row.set for row in rows if row.role != "train"}
     for name in sorted(same) if not both else ():
@@ -350,9 +352,9 @@ def _check_audio(sound: Sequence[tuple[Utterance, Probe]], listing: Listing, fau
         )
     own = [
         f"{trial.model} {trial.utterance}"
-        for made in listing.lists
-        for enrolled in [{(line.model, line.utterance) for line in made.enrolment}]
-        for trial in made.trials
+        for trial_list in listing.lists
+        for enrolled in [{(line.model, line.utterance) for line in trial_list.enrolment}]
+        for trial in trial_list.trials
         if (trial.model, trial.utterance) in enrolled
     ]
     if own:
@@ -375,29 +377,33 @@ def _check_durations(sound: Sequence[tuple[Utterance, Probe]], listing: Listing)
         )
 
 
-def _make_trial_set(made: TrialList, known: dict[tuple[str, str], Utterance], gone: set[tuple[str, str]]) -> TrialSet:
-    owners = trial_checks.map_models(made, known)
+def _make_trial_set(
+    trial_list: TrialList, listed: dict[tuple[str, str], Utterance], gone: set[tuple[str, str]]
+) -> TrialSet:
+    owners = trial_checks.map_models(trial_list, listed)
     kept = []
-    for trial in made.trials:
-        row = known.get((made.name, trial.utterance))
+    for trial in trial_list.trials:
+        row = listed.get((trial_list.name, trial.utterance))
         if row:
             target = owners.get(trial.model) == row.speaker if trial.target is None else trial.target
             kept.append((trial.model, trial.utterance, target))
-    enrolment = [(line.model, line.utterance) for line in made.enrolment]
+    enrolment = [(line.model, line.utterance) for line in trial_list.enrolment]
     models = {model for model, _ in enrolment}
     tried = [trial for trial in kept if trial[0] in models]
-    whole = trials.make_trial_set(made.name, made.enrolment_set, enrolment, tried, len(made.trials), made.across_sexes)
-    return trials.drop_utterances(whole, gone)
+    trial_set = trials.make_trial_set(
+        trial_list.name, trial_list.enrolment_set, enrolment, tried, len(trial_list.trials), trial_list.across_sexes
+    )
+    return trials.drop_utterances(trial_set, gone)
 
 
 def report_lacking_classes(sets: Iterable[TrialSet], where: Mapping[str, str], faults: Faults) -> None:
     """Report trial sets that have no trials of a class; ``where`` is the place of each list."""
-    for made in sets:
-        counts = {"target": made.n_target, "nontarget": made.n_nontarget}
+    for trial_set in sets:
+        counts = {"target": trial_set.n_target, "nontarget": trial_set.n_nontarget}
         lacking = [label for label, count in counts.items() if not count]
         if lacking:
-            place = where.get(made.name, made.name)
-            faults.add("no-class", f"the trial set {made.name} has no {' and no '.join(lacking)} trials", place)
+            place = where.get(trial_set.name, trial_set.name)
+            faults.add("no-class", f"the trial set {trial_set.name} has no {' and no '.join(lacking)} trials", place)
 
 
 _BOOKS = re.compile(r"((?:sp[\d.]+-)?[1-9]\d{0,4})[-_]([1-9]\d{2,5})(?:[-_]\d{4,}(?:[-_].*)?)?")
@@ -456,4 +462,4 @@ def find_same_readers(trials: Iterable[tuple[str, str, bool]]) -> list[tuple[str
     """The non-target trials (model, utterance) whose two ids name one reader."""
     pairs = [(model, utterance) for model, utterance, target in trials if not target]
     places = [(find_reader(model), find_reader(utterance)) for model, utterance in pairs]
-    return [pair for pair, (left, right) in zip(pairs, places) if left and right and left[0] == right[0]]
+    return [pair for pair, (first, second) in zip(pairs, places) if first and second and first[0] == second[0]]

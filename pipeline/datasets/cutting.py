@@ -60,7 +60,7 @@ class Part(NamedTuple):
         return f"{self.start}-{self.stop}" + (f"-{self.channel}" if self.channel >= 0 else "")
 
 
-def write_parts(listing: Listing, folder: Path | None, threads: int, known: AudioCache) -> None:
+def write_parts(listing: Listing, folder: Path | None, threads: int, cache: AudioCache) -> None:
     """Have each row of a listing that is a place in an archive or a segment name a file of its own, and write what is missing.
 
     Args:
@@ -77,16 +77,16 @@ def write_parts(listing: Listing, folder: Path | None, threads: int, known: Audi
         return
     if folder is None:
         raise ValueError("segments and places in archives need a folder to be written to")
-    taken = _take_from_archives(listing, folder, known)
-    cut = _cut_recordings(listing, folder, threads, known)
-    made = {path for path in (*taken, *cut) if path.is_file()}
-    size = sum(path.stat().st_size for path in made)
-    if made:
+    taken = _take_from_archives(listing, folder, cache)
+    cut = _cut_recordings(listing, folder, threads, cache)
+    paths = {path for path in (*taken, *cut) if path.is_file()}
+    size = sum(path.stat().st_size for path in paths)
+    if paths:
         counted = Counter("cut out of recordings (segments)" if row.segment else "taken out of archives"
-                          for row in listing.utterances if row.path in made)  # fmt: skip
-        said = " and ".join(f"{count} are {how}" for how, count in sorted(counted.items()))
+                          for row in listing.utterances if row.path in paths)  # fmt: skip
+        counts = " and ".join(f"{count} are {origin}" for origin, count in sorted(counted.items()))
         listing.notes.append(
-            f"utterances that are no files of their own are written as such, without loss: {said}; they take "
+            f"utterances that are no files of their own are written as such, without loss: {counts}; they take "
             f"{size / 1e6:,.1f} MB in {folder}"
         )
 
@@ -94,7 +94,7 @@ def write_parts(listing: Listing, folder: Path | None, threads: int, known: Audi
 # Archives ------------------------------------------------------------------------------------------------------------
 
 
-def _take_from_archives(listing: Listing, folder: Path, known: AudioCache) -> list[Path]:
+def _take_from_archives(listing: Listing, folder: Path, cache: AudioCache) -> list[Path]:
     """Name the file of each place in an archive; what does not lie there is a fault."""
     places: dict[Path, set[int]] = defaultdict(set)
     for row in listing.utterances:
@@ -102,49 +102,51 @@ def _take_from_archives(listing: Listing, folder: Path, known: AudioCache) -> li
         offset = _offset(row)
         if row.path and offset is not None and row.path.is_file():
             places[row.path].add(offset)
-    found = {archive: _entries(archive, offsets, folder, known) for archive, offsets in places.items()}
+    entries = {archive: _entries(archive, offsets, folder, cache) for archive, offsets in places.items()}
     rows = []
     for row in listing.utterances:
         offset = _offset(row)
-        if row.path in found and offset is not None:
-            made = found[row.path][offset]
-            if isinstance(made, str):
-                listing.faults.add("archive", f"utterance '{row.utterance}': {row.path}:{offset} {made}", row.where)
-            row = replace(row, path=made if isinstance(made, Path) else None)
+        if row.path in entries and offset is not None:
+            entry = entries[row.path][offset]
+            if isinstance(entry, str):
+                listing.faults.add("archive", f"utterance '{row.utterance}': {row.path}:{offset} {entry}", row.where)
+            row = replace(row, path=entry if isinstance(entry, Path) else None)
         rows.append(row)
     listing.utterances = rows
-    return [made for several in found.values() for made in several.values() if isinstance(made, Path)]
+    return [entry for paths in entries.values() for entry in paths.values() if isinstance(entry, Path)]
 
 
 def _offset(row: Utterance) -> int | None:
     return row.entry.offset if row.entry else None
 
 
-def _entries(archive: Path, offsets: Iterable[int], folder: Path, known: AudioCache) -> dict[int, Path | str]:
+def _entries(archive: Path, offsets: Iterable[int], folder: Path, cache: AudioCache) -> dict[int, Path | str]:
     """The file of each place in an archive, or what is wrong with the place."""
-    made: dict[int, Path | str] = {}
+    entries: dict[int, Path | str] = {}
     try:
         home = _make_folder(folder, "archive", _digest(archive, folder))
-        there = _find_files(home, [str(offset) for offset in offsets], known)
+        present = _find_files(home, [str(offset) for offset in offsets], cache)
         with files.open_regular(archive) as stream:
             size = os.fstat(stream.fileno()).st_size
             for offset in sorted(offsets):
-                if str(offset) in there:
-                    made[offset] = there[str(offset)]
+                if str(offset) in present:
+                    entries[offset] = present[str(offset)]
                     continue
                 start, length, problem = _place(stream, offset, size)
                 if problem:
-                    made[offset] = problem
+                    entries[offset] = problem
                     continue
                 stream.seek(start)
                 content = stream.read(length)
                 ending = "flac" if content[:4] == b"fLaC" else "wav"
-                made[offset] = _keep_file(home, str(offset), ending, functools.partial(Path.write_bytes, data=content))
+                entries[offset] = _keep_file(
+                    home, str(offset), ending, functools.partial(Path.write_bytes, data=content)
+                )
     except OSError as error:
         if error.filename is None or Path(str(error.filename)) != archive:
             raise
         return dict.fromkeys(offsets, f"cannot be read ({error.strerror})")
-    return made
+    return entries
 
 
 def _place(stream: BinaryIO, offset: int, size: int) -> tuple[int, int, str]:
@@ -170,34 +172,34 @@ def _digest(archive: Path, folder: Path) -> str:
     state = _read_file_state(archive)
     memory = folder / "archives" / digest(str(archive), state)
     with suppress(OSError, ValueError):
-        said = memory.read_text("ascii")
-        if re.fullmatch(r"[0-9a-f]{64}", said):
-            return said
+        digest_kept = memory.read_text("ascii")
+        if re.fullmatch(r"[0-9a-f]{64}", digest_kept):
+            return digest_kept
     settled = time.time_ns() - max(state[-2:]) >= RACY_NS
-    made = files.file_digest(archive)
+    digest_now = files.file_digest(archive)
     if settled and _read_file_state(archive) == state:
         memory.parent.mkdir(parents=True, exist_ok=True)
-        files.write_atomically(memory, made)
-    return made
+        files.write_atomically(memory, digest_now)
+    return digest_now
 
 
 # Segments ------------------------------------------------------------------------------------------------------------
 
 
-def _cut_recordings(listing: Listing, folder: Path, threads: int, known: AudioCache) -> list[Path]:
+def _cut_recordings(listing: Listing, folder: Path, threads: int, cache: AudioCache) -> list[Path]:
     """Name the file of each segment; one that does not lie in its recording is a fault.
 
     A segment of a recording with a fault keeps the path of that: whoever reads the file says what is wrong with it.
     """
-    found = known.probes((row.path for row in listing.utterances if row.path and row.segment), threads)
+    probes = cache.probes((row.path for row in listing.utterances if row.path and row.segment), threads)
     rows: list[Utterance] = []
     parts: list[Part | None] = []
     wanted: dict[Path, set[Part]] = defaultdict(set)
     over = 0
     for row in listing.utterances:
         part = None
-        if row.path and row.segment and not found[row.path].kind:
-            probe = found[row.path]
+        if row.path and row.segment and not probes[row.path].kind:
+            probe = probes[row.path]
             try:
                 start, stop = row.segment.samples(probe.sample_rate, probe.samples)
                 channel = -1 if row.segment.channel is None else row.segment.channel
@@ -214,24 +216,24 @@ def _cut_recordings(listing: Listing, folder: Path, threads: int, known: AudioCa
     if over:
         listing.notes.append(f"{over} segments end up to 0.5 s behind their recordings, and are taken to end with them")
     _note_overlaps(listing, rows, parts)
-    made: dict[tuple[Path, Part], Path] = {}
+    cuts: dict[tuple[Path, Part], Path] = {}
     # Nothing is written for data that are refused.
     if not listing.faults.found:
         with ThreadPoolExecutor(max(1, threads)) as pool:
             jobs = {
-                path: pool.submit(_cut_recording, path, found[path].sha256, several, folder, known)
-                for path, several in wanted.items()
+                path: pool.submit(_cut_recording, path, probes[path].sha256, spans, folder, cache)
+                for path, spans in wanted.items()
             }
             try:
                 for path, job in jobs.items():
-                    made |= {(path, part): cut for part, cut in job.result().items()}
+                    cuts |= {(path, part): cut for part, cut in job.result().items()}
             except BaseException:
                 pool.shutdown(wait=False, cancel_futures=True)
                 raise
     listing.utterances = [
-        replace(row, path=made.get((row.path, part))) if row.path and part else row for row, part in zip(rows, parts)
+        replace(row, path=cuts.get((row.path, part))) if row.path and part else row for row, part in zip(rows, parts)
     ]
-    return list(made.values())
+    return list(cuts.values())
 
 
 def _note_overlaps(listing: Listing, rows: Sequence[Utterance], parts: Sequence[Part | None]) -> None:
@@ -241,9 +243,9 @@ def _note_overlaps(listing: Listing, rows: Sequence[Utterance], parts: Sequence[
         if part:
             by_recording[row.path, part.channel][row.utterance] = part
     pairs = []
-    for several in by_recording.values():
+    for spans in by_recording.values():
         reaches, last = 0, ""
-        for part, utterance in sorted((part, utterance) for utterance, part in several.items()):
+        for part, utterance in sorted((part, utterance) for utterance, part in spans.items()):
             if part.start < reaches:
                 pairs.append(f"{utterance} and {last}")
             if part.stop > reaches:
@@ -256,32 +258,32 @@ def _note_overlaps(listing: Listing, rows: Sequence[Utterance], parts: Sequence[
 
 
 def _cut_recording(
-    recording: Path, sha256: str, parts: Iterable[Part], folder: Path, known: AudioCache
+    recording: Path, sha256: str, parts: Iterable[Part], folder: Path, cache: AudioCache
 ) -> dict[Part, Path]:
     """The file of each part of a recording."""
     home = _make_folder(folder, "recording", sha256)
-    there = _find_files(home, [part.name for part in parts], known)
-    made = {part: there[part.name] for part in parts if part.name in there}
-    lacking = sorted(set(parts) - set(made))
+    present = _find_files(home, [part.name for part in parts], cache)
+    cuts = {part: present[part.name] for part in parts if part.name in present}
+    lacking = sorted(set(parts) - set(cuts))
     if lacking:
         before = _read_file_state(recording)
         is_same = files.file_digest(recording) == sha256
         if is_same:
-            made |= _decode_parts(recording, lacking, home)
+            cuts |= _decode_parts(recording, lacking, home)
         if not is_same or _read_file_state(recording) != before:
-            known.doubt([recording])
+            cache.doubt([recording])
             raise audio.Changed(
                 "a recording is not what it was when the data were read",
                 where=str(recording),
                 cause="it was changed or copied over meanwhile",
                 remedy="run the same command again; what was cut of other recordings is kept",
             )
-    return made
+    return cuts
 
 
 def _decode_parts(recording: Path, parts: Sequence[Part], home: Path) -> dict[Part, Path]:
     """Decode a recording to its end, and write its parts, in the order in which they begin."""
-    made: dict[Part, Path] = {}
+    paths: dict[Part, Path] = {}
     with open_stream(recording) as sound:
         subtype, rate, place = _WIDTHS.get(sound.subtype, "FLOAT"), int(sound.samplerate), 0
         pieces: dict[Part, list[np.ndarray]] = {part: [] for part in parts}
@@ -292,17 +294,17 @@ def _decode_parts(recording: Path, parts: Sequence[Part], home: Path) -> dict[Pa
                 pieces[part].append((piece if part.channel < 0 else piece[:, [part.channel]]).copy())
                 if part.stop <= end:
                     wave = np.concatenate(pieces.pop(part))
-                    made[part] = _keep_file(
+                    paths[part] = _keep_file(
                         home, part.name, "wav", functools.partial(audio.write, wave=wave, rate=rate, subtype=subtype)
                     )
             place = end
-    return made
+    return paths
 
 
 def _read_file_state(path: Path) -> tuple[int, ...]:
     """By what a file is told to be as it was; the times in nanoseconds come last."""
-    found = path.stat()
-    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
+    status = path.stat()
+    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
 
 
 # Files ---------------------------------------------------------------------------------------------------------------
@@ -313,21 +315,21 @@ def _make_folder(folder: Path, kind: str, sha256: str) -> Path:
     name = digest("taken out", VERSION, kind, sha256)
     home = folder / name[:2] / name
     home.mkdir(parents=True, exist_ok=True)
-    for left in home.glob(".*"):
+    for leftover in home.glob(".*"):
         with suppress(OSError):
-            if files.now(home) - left.stat().st_mtime > _STALE_SECONDS:
-                left.unlink()
+            if files.now(home) - leftover.stat().st_mtime > _STALE_SECONDS:
+                leftover.unlink()
     return home
 
 
-def _find_files(home: Path, names: Iterable[str], known: AudioCache) -> dict[str, Path]:
+def _find_files(home: Path, names: Iterable[str], cache: AudioCache) -> dict[str, Path]:
     """The files that are there, by what they are of; one that is not what its name says is removed."""
     wanted = set(names)
-    found = {match[1]: (path, match[2]) for path in home.iterdir()
+    candidates = {match[1]: (path, match[2]) for path in home.iterdir()
              if (match := _FILE_NAME.fullmatch(path.name)) and match[1] in wanted}  # fmt: skip
-    probes = known.probes(path for path, _ in found.values())
+    probes = cache.probes(path for path, _ in candidates.values())
     sound = {}
-    for name, (path, sha256) in found.items():
+    for name, (path, sha256) in candidates.items():
         # Of a file with a fault, such as silence, nothing says its digest.
         if (probes[path].sha256 or files.file_digest(path)) == sha256:
             sound[name] = path

@@ -55,7 +55,7 @@ def read_copy(
     manifest: pd.DataFrame,
     allow_partial: bool = False,
     threads: int = 1,
-    known: AudioCache = NO_CACHE,
+    cache: AudioCache = NO_CACHE,
     sounds: Mapping[str, str] = {},
     everyone: pd.DataFrame | None = None,
     recordings: Path | None = None,
@@ -81,32 +81,32 @@ def read_copy(
         DataError: with all faults.
     """
     faults = Faults(copy.kinds(), "the anonymised audio has")
-    lost = Gaps(allow_partial, faults)
-    files = list_files(copy, manifest, lost, Cutting(recordings, threads, known))
-    folder, probed = files.folder, known.probes((path for _, path in files.chosen), threads)
+    gaps = Gaps(allow_partial, faults)
+    files = list_files(copy, manifest, gaps, Cutting(recordings, threads, cache))
+    folder, probed = files.folder, cache.probes((path for _, path in files.chosen), threads)
     rows: list[Row] = []
     originals: list[Row] = []
     for row, path in files.chosen:
         probe = probed[path]
         if probe.kind:
-            lost.add(row, probe.problem, probe.kind, path)
+            gaps.add(row, probe.problem, probe.kind, path)
             continue
-        found = {"sample_rate": probe.sample_rate, "samples": probe.samples, "sha256": probe.sha256}
-        rows.append({**row, "path": str(path), **found})
+        measures = {"sample_rate": probe.sample_rate, "samples": probe.samples, "sha256": probe.sha256}
+        rows.append({**row, "path": str(path), **measures})
         originals.append(row)
     if not rows and not faults.found:
         faults.add("empty", "no utterance is left", folder)
     mine = {probe.sha256: probe.sound for probe in probed.values()}
-    beside = resemblance.compare_with_originals(originals, rows, sounds, mine, threads, known.folder)
+    beside = resemblance.compare_with_originals(originals, rows, sounds, mine, threads, cache.folder)
     for kind, what in beside.faults():
         faults.add(kind, what, folder)
     faults.stop(folder)
     same = resemblance.find_identical(originals, rows, sounds, mine)
     notes = (*files.notes, *_describe_unused(folder, files.unused))
     limits = (*files.limits, *beside.lengths(), *probing.describe_probes(probed))
-    made = CheckedCopy(manifests.frame(rows), tuple(sorted(lost.dropped)), notes, same, mine, limits)
+    checked = CheckedCopy(manifests.frame(rows), tuple(sorted(gaps.dropped)), notes, same, mine, limits)
     others = originals if everyone is None else everyone.to_dict("records")
-    return made.doubted(
+    return checked.doubted(
         (*beside.doubts(copy.training), *resemblance.doubt_taken(others, originals, rows, sounds, mine))
     )
 

@@ -133,10 +133,10 @@ class Gaps:
         if self.allow_partial:
             self.dropped += [Dropped(str(row["utterance"]), str(row["set"]), faults[0].what) for row in rows]
         else:
-            self.faults.found += faults
+            self.faults.found.extend(faults)
         settled = {(row["set"], row["utterance"]) for row in rows}
-        self.explained += [one for one in self.missing if (one[0]["set"], one[0]["utterance"]) in settled]
-        self.missing = [one for one in self.missing if (one[0]["set"], one[0]["utterance"]) not in settled]
+        self.explained += [gap for gap in self.missing if (gap[0]["set"], gap[0]["utterance"]) in settled]
+        self.missing = [gap for gap in self.missing if (gap[0]["set"], gap[0]["utterance"]) not in settled]
 
     def refuse(self, row: Row, kind: str, what: str, where: Path) -> None:
         """One whose file cannot be told, or may not be read: a fault under any setting."""
@@ -171,7 +171,7 @@ class AudioNames:
 
 
 def report_missing(
-    lost: Gaps,
+    gaps: Gaps,
     unused: Sequence[Path],
     chosen: Sequence[tuple[Row, Path]],
     copy: Copy,
@@ -183,50 +183,50 @@ def report_missing(
 
     The kinds of faults get the remedy for names. Under ``allow_partial``, names are a fault only where there is nothing else.
     """
-    if not lost.missing:
+    if not gaps.missing:
         return
-    kinds, nothing = lost.faults.kinds, not chosen
-    elsewhere = find_elsewhere(lost.missing, unused, copy.pattern)
-    settled = _report_exchanged(lost, elsewhere, {row["set"] for row, _ in chosen}, places)
-    missing = [one for one in lost.missing if one[0]["set"] not in settled]
+    kinds, nothing = gaps.faults.kinds, not chosen
+    elsewhere = find_elsewhere(gaps.missing, unused, copy.pattern)
+    settled = _report_exchanged(gaps, elsewhere, {row["set"] for row, _ in chosen}, places)
+    missing = [gap for gap in gaps.missing if gap[0]["set"] not in settled]
     unused = [path for path in unused if not any(places[name] in path.parents for name in settled)]
     if not missing:
         return
     guess = names.guess([row for row, _ in missing], [path.stem for path in unused])
     if guess is not None and guess.pattern in (Pattern(), copy.pattern):
-        said = "; ".join(describe_elsewhere(missing, elsewhere))
+        explanation = "; ".join(describe_elsewhere(missing, elsewhere))
         kinds["missing-audio"] = (
-            f"{said}: files that were copied into the folder of another set, or an incomplete copy",
+            f"{explanation}: files that were copied into the folder of another set, or an incomplete copy",
             f"move each file into the folder of its set, or restore it; {PARTIAL}",
         )
-    elif unused and (nothing or not lost.allow_partial) and (guess is not None or nothing):
+    elif unused and (nothing or not gaps.allow_partial) and (guess is not None or nothing):
         few = ", ".join(path.name for path in unused[:3])
-        said = guess.said if guess is not None else "they hold no id of an utterance"
+        explanation = guess.said if guess is not None else "they hold no id of an utterance"
         kinds["names"] = ("files that were named by a tool", _describe_renaming(copy, guess))
-        lost.faults.add(
+        gaps.faults.add(
             "names",
-            f"{len(unused)} files match no utterance, e.g. {few}; {said}; {len(missing)} utterances have no file, "
+            f"{len(unused)} files match no utterance, e.g. {few}; {explanation}; {len(missing)} utterances have no file, "
             f"e.g. {missing[0][0]['utterance']}",
             os.path.commonpath(list(places.values())),
         )
         if guess is not None and guess.files == len(missing):
             return
-    elif unused and not lost.allow_partial:
+    elif unused and not gaps.allow_partial:
         cause, remedy = kinds["missing-audio"]
         few = ", ".join(path.name for path in unused[:3])
         kinds["missing-audio"] = (f"{cause}; {len(unused)} files there match no utterance, e.g. {few}", remedy)
     for place in sorted({place for _, place in missing if not files[place].all}):
-        others = Counter(Path(name).suffix.lower() for _, _, several in os.walk(place) for name in several)
+        others = Counter(Path(name).suffix.lower() for _, _, filenames in os.walk(place) for name in filenames)
         rows = [row for row, where in missing if where == place and (row["set"], row["utterance"]) not in elsewhere]
         ids, sets = [str(row["utterance"]) for row in rows], sorted({str(row["set"]) for row in rows})
-        there = "".join(f", but {count} files '*{ending}'" for ending, count in sorted(others.items()))
-        what = f"no audio file{there}; {len(rows)} utterances of {names.few(sets)} have none: {names.few(ids)}"
-        lost.settle(rows, Fault(what, str(place), "missing-audio"))
-    for row, place in [one for one in lost.missing if one[0]["set"] not in settled]:
-        there = "".join(
+        instead = "".join(f", but {count} files '*{ending}'" for ending, count in sorted(others.items()))
+        what = f"no audio file{instead}; {len(rows)} utterances of {names.few(sets)} have none: {names.few(ids)}"
+        gaps.settle(rows, Fault(what, str(place), "missing-audio"))
+    for row, place in [gap for gap in gaps.missing if gap[0]["set"] not in settled]:
+        instead = "".join(
             f"; one lies in {folder}" for folder in elsewhere.get((str(row["set"]), str(row["utterance"])), [])[:1]
         )
-        lost.add(row, f"no file {copy.pattern.wanted(row)}.ext under {place}{there}", "missing-audio", place)
+        gaps.add(row, f"no file {copy.pattern.wanted(row)}.ext under {place}{instead}", "missing-audio", place)
 
 
 def find_elsewhere(
@@ -236,8 +236,8 @@ def find_elsewhere(
     folders: dict[str, list[Path]] = defaultdict(list)
     for path in unused:
         folders[pattern.found(path.stem) or ""].append(path.parent)
-    found = {(str(row["set"]), str(row["utterance"])): folders.get(pattern.wanted(row), []) for row, _ in missing}
-    return {key: several for key, several in found.items() if several}
+    elsewhere = {(str(row["set"]), str(row["utterance"])): folders.get(pattern.wanted(row), []) for row, _ in missing}
+    return {key: places for key, places in elsewhere.items() if places}
 
 
 def describe_elsewhere(
@@ -254,37 +254,37 @@ def describe_elsewhere(
 
 
 def _report_exchanged(
-    lost: Gaps,
+    gaps: Gaps,
     elsewhere: Mapping[tuple[str, str], Sequence[Path]],
     having: Collection[str],
     places: Mapping[str, Path],
 ) -> set[str]:
     """Report pairs of sets whose folders stand in each other's place, with the commands that put them back; their sets."""
     lies: dict[str, Counter[str]] = defaultdict(Counter)
-    lacking = Counter(str(row["set"]) for row, _ in lost.missing)
+    lacking = Counter(str(row["set"]) for row, _ in gaps.missing)
     owners = {place: name for name, place in places.items()}
     for (name, _), folders in elsewhere.items():
         lies[name].update({owners[up] for folder in folders for up in (folder, *folder.parents) if up in owners})
     wholly = {
-        name: other
+        name: second
         for name, count in lacking.items()
-        for other, there in lies[name].most_common(1)
-        if name not in having and 2 * there > count
+        for second, count_there in lies[name].most_common(1)
+        if name not in having and 2 * count_there > count
     }
     commands = []
-    for one, other in sorted(wholly.items()):
-        if wholly.get(other) != one or one > other:
+    for first, second in sorted(wholly.items()):
+        if wholly.get(second) != first or first > second:
             continue
-        commands.append(exchange(places[one], places[other]))
+        commands.append(exchange(places[first], places[second]))
         what = (
-            f"the folders of two sets are exchanged: {lies[one][other]} files that {one} lacks lie in {places[other].name}, and "
-            f"{lies[other][one]} that {other} lacks in {places[one].name}"
+            f"the folders of two sets are exchanged: {lies[first][second]} files that {first} lacks lie in {places[second].name}, and "
+            f"{lies[second][first]} that {second} lacks in {places[first].name}"
         )
-        lost.faults.add("swapped", what, places[one])
+        gaps.faults.add("swapped", what, places[first])
     if commands:
-        cause = lost.faults.kinds["swapped"][0]
-        lost.faults.kinds["swapped"] = (cause, f"put each in its own place: {' && '.join(commands)}")
-    return {name for name, other in wholly.items() if wholly.get(other) == name}
+        cause = gaps.faults.kinds["swapped"][0]
+        gaps.faults.kinds["swapped"] = (cause, f"put each in its own place: {' && '.join(commands)}")
+    return {name for name, second in wholly.items() if wholly.get(second) == name}
 
 
 def _describe_renaming(copy: Copy, guess: names.Guess | None) -> str:
@@ -294,6 +294,6 @@ def _describe_renaming(copy: Copy, guess: names.Guess | None) -> str:
             "name each file after its utterance (UTTERANCE.ext); what is the same in all names may stay: "
             f"{names.override(copy.key('pattern'), '{utterance}_anon')}"
         )
-    said = [names.override(copy.key("pattern"), guess.pattern.text)] if guess.pattern.text != names.PLAIN else []
-    said += [shlex.quote(f"{copy.key('ignore_case')}=true")] if guess.pattern.ignore_case else []
-    return f"say how they are called: {' '.join(said)}"
+    overrides = [names.override(copy.key("pattern"), guess.pattern.text)] if guess.pattern.text != names.PLAIN else []
+    overrides += [shlex.quote(f"{copy.key('ignore_case')}=true")] if guess.pattern.ignore_case else []
+    return f"say how they are called: {' '.join(overrides)}"

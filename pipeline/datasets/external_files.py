@@ -34,7 +34,7 @@ class Cutting:
 
     folder: Path | None = None
     threads: int = 1
-    known: AudioCache = NO_CACHE
+    cache: AudioCache = NO_CACHE
 
 
 @dataclass(frozen=True)
@@ -72,20 +72,20 @@ def list_copy(copy: Copy, manifest: pd.DataFrame, cut: Cutting = Cutting()) -> C
         manifest: what has to be there: columns set, utterance, speaker and path.
         cut: how segments become files.
     """
-    lost = Gaps(False, Faults(copy.kinds(), "the anonymised audio has"))
+    gaps = Gaps(False, Faults(copy.kinds(), "the anonymised audio has"))
     try:
-        return list_files(copy, manifest, lost, cut)
+        return list_files(copy, manifest, gaps, cut)
     except DataError:  # there is no such folder, as the faults say
-        return CopyFiles(Path(copy.root).expanduser().absolute(), {}, (), (), (), (), lost.faults)
+        return CopyFiles(Path(copy.root).expanduser().absolute(), {}, (), (), (), (), gaps.faults)
 
 
-def list_files(copy: Copy, manifest: pd.DataFrame, lost: Gaps, cut: Cutting) -> CopyFiles:
+def list_files(copy: Copy, manifest: pd.DataFrame, gaps: Gaps, cut: Cutting) -> CopyFiles:
     """The folder of each set, the file of each row that has one, and the files of none; all else becomes faults, or is left out.
 
     Raises:
         DataError: there is no such folder.
     """
-    folder, faults = Path(copy.root).expanduser().absolute(), lost.faults
+    folder, faults = Path(copy.root).expanduser().absolute(), gaps.faults
     rows: list[Row] = [{str(key): value for key, value in row.items()} for row in manifest.to_dict("records")]
     if not copy.root or not folder.is_dir():
         faults.add("root", f"there is no folder '{copy.root}' of anonymised audio", copy.key())
@@ -93,12 +93,12 @@ def list_files(copy: Copy, manifest: pd.DataFrame, lost: Gaps, cut: Cutting) -> 
     places = _find_set_folders(folder, sorted(manifest["set"].unique()), copy, faults)
     files = {place: AudioNames(place, copy.pattern) for place in set(places.values())}
     tables = _Table.read(places, rows, copy, cut)
-    chosen = list(_choose_files(rows, folder, places, files, tables, copy, lost))
-    unused = _list_unused(files, {path for _, path in chosen}.union(*(one.others for one in tables.values())))
-    notes, limits = _describe_tables(tables, lost)
-    report_missing(lost, unused, chosen, copy, places, files)
-    found = ((*lost.missing, *lost.explained), tuple(lost.refused), tuple(unused))
-    return CopyFiles(folder, places, tuple(chosen), *found, faults, tuple(notes), tuple(limits))
+    chosen = list(_choose_files(rows, folder, places, files, tables, copy, gaps))
+    unused = _list_unused(files, {path for _, path in chosen}.union(*(table.others for table in tables.values())))
+    notes, limits = _describe_tables(tables, gaps)
+    report_missing(gaps, unused, chosen, copy, places, files)
+    rowless = ((*gaps.missing, *gaps.explained), tuple(gaps.refused), tuple(unused))
+    return CopyFiles(folder, places, tuple(chosen), *rowless, faults, tuple(notes), tuple(limits))
 
 
 @dataclass
@@ -132,67 +132,84 @@ class _Table:
                 wanted[places[row["set"]]][str(row["utterance"])] = row["path"]
         faults = Faults(copy.kinds())
         having = [place for place in wanted if (place / "wav.scp").is_file()]
-        found = kaldi_set.list_audio(having, copy.follow_links, Listing(faults=faults))
-        made = {place: cls() for place in wanted}
-        for place, listed in found.items():
+        rows_by_place = kaldi_set.list_audio(having, copy.follow_links, Listing(faults=faults))
+        tables = {place: cls() for place in wanted}
+        for place, listed in rows_by_place.items():
             mine = [
-                one for one in listed if one.utterance in wanted[place] and one.path is not None and one.path.is_file()
+                listed_row
+                for listed_row in listed
+                if listed_row.utterance in wanted[place] and listed_row.path is not None and listed_row.path.is_file()
             ]
-            originals = {one.utterance for one in mine if _is_same_file(one.path, wanted[place][one.utterance])}
-            listing = Listing([one for one in mine if one.utterance not in originals], faults=Faults(copy.kinds()))
-            cutting.write_parts(listing, cut.folder, cut.threads, cut.known)
+            originals = {
+                listed_row.utterance
+                for listed_row in mine
+                if _is_same_file(listed_row.path, wanted[place][listed_row.utterance])
+            }
+            listing = Listing(
+                [listed_row for listed_row in mine if listed_row.utterance not in originals],
+                faults=Faults(copy.kinds()),
+            )
+            cutting.write_parts(listing, cut.folder, cut.threads, cut.cache)
             # Where a segment is at fault none is cut, and a row is left with the whole recording.
             refused = bool(listing.faults.found)
-            cuts = [one for one in listing.utterances if one.path is not None and not (refused and one.segment)]
-            said = [
-                one
-                for one in faults.found
-                if not any(f"{other}/" in f"{one.where}/" for other in having if other != place)
+            cuts = [
+                listed_row
+                for listed_row in listing.utterances
+                if listed_row.path is not None and not (refused and listed_row.segment)
             ]
-            made[place] = cls(
-                {one.utterance: one.path for one in cuts if one.path}, originals, [*said, *listing.faults.found]
+            table_faults = [
+                listed_row
+                for listed_row in faults.found
+                if not any(f"{other}/" in f"{listed_row.where}/" for other in having if other != place)
+            ]
+            tables[place] = cls(
+                {listed_row.utterance: listed_row.path for listed_row in cuts if listed_row.path},
+                originals,
+                [*table_faults, *listing.faults.found],
             )
-        return made
+        return tables
 
-    def choose(self, row: Row, found: Sequence[Path], place: Path) -> Path | None:
+    def choose(self, row: Row, paths: Sequence[Path], place: Path) -> Path | None:
         """The file of a row that the table names, beside those that lie in the folder; None if it names none."""
         path = self.paths.get(str(row["utterance"]))
-        self.is_alone = self.is_alone and not found and path is None
+        self.is_alone = self.is_alone and not paths and path is None
         if path is None:
             return None
         if not path.is_relative_to(place):
             self.elsewhere.append((row, path))
-        self.others.update(found)
-        self.differ += [(row, other) for other in found if not _is_same_file(other, path)][:1]
+        self.others.update(paths)
+        self.differ += [(row, other) for other in paths if not _is_same_file(other, path)][:1]
         return path
 
 
-def _describe_tables(tables: Mapping[Path, _Table], lost: Gaps) -> tuple[list[str], list[str]]:
+def _describe_tables(tables: Mapping[Path, _Table], gaps: Gaps) -> tuple[list[str], list[str]]:
     """Have rows without a file be faults of the tables, where nothing else of their folders is there. Notes, and what a reader of the
     numbers must know, of tables beside the files that lie in the folders."""
     alone = [place for place, table in tables.items() if table.is_alone and (table.originals or table.faults)]
-    missing = [row for row, place in lost.missing if place in alone]
+    missing = [row for row, place in gaps.missing if place in alone]
     originals = {name for place in alone for name in tables[place].originals}
     of_original = [row for row in missing if row["utterance"] in originals]
     if of_original:
         where = names.few([f"{place.name}/wav.scp" for place in alone if tables[place].originals])
         ids = [str(row["utterance"]) for row in of_original]
         what = f"wav.scp names the original recordings of {len(ids)} utterances, and no other file of them is there: {names.few(ids)}"
-        lost.settle(of_original, Fault(what, where, "own-table"))
+        gaps.settle(of_original, Fault(what, where, "own-table"))
     elif missing:
         faults = list(dict.fromkeys(fault for place in alone for fault in tables[place].faults))
-        said = f"no file of {len(missing)} utterances is in {names.few([place.name for place in alone])}, and wav.scp leads to none: "
+        opening = f"no file of {len(missing)} utterances is in {names.few([place.name for place in alone])}, and wav.scp leads to none: "
         kinds = ["leaves-root" if fault.kind == "leaves-root" else "own-table" for fault in faults]
-        lost.settle(missing, *(Fault(f"{said}{fault.what}", fault.where, kind) for fault, kind in zip(faults, kinds)))
-    lacking = {place for _, place in lost.missing}
+        gaps.settle(
+            missing, *(Fault(f"{opening}{fault.what}", fault.where, kind) for fault, kind in zip(faults, kinds))
+        )
+    lacking = {place for _, place in gaps.missing}
     why: dict[str, list[str]] = {}
     for place, table in tables.items():
         if (table.originals or table.faults) and place not in (*alone, *lacking):
             reason = table.faults[0].what if table.faults else "it names the original recordings"
             why.setdefault(_COMMAND.split(reason)[0], []).append(place.name)
     notes = [
-        f"wav.scp of {names.few(several)} is not used, but the files in the folder: {reason}"
-        for reason, several in why.items()
+        f"wav.scp of {names.few(sets)} is not used, but the files in the folder: {reason}"
+        for reason, sets in why.items()
     ]
     elsewhere = [path for table in tables.values() for _, path in table.elsewhere]
     if elsewhere:
@@ -211,10 +228,10 @@ _COMMAND = re.compile(r"; plain files: |: sed ")
 """What comes before a command that mends a table."""
 
 
-def _is_same_file(one: Path | None, other: Path | str | None) -> bool:
+def _is_same_file(path: Path | None, other: Path | str | None) -> bool:
     """Whether two paths are of one file that is there."""
     with suppress(OSError):
-        return one is not None and other is not None and one.samefile(other)
+        return path is not None and other is not None and path.samefile(other)
     return False
 
 
@@ -225,7 +242,7 @@ def _choose_files(
     files: Mapping[Path, AudioNames],
     tables: Mapping[Path, _Table],
     copy: Copy,
-    lost: Gaps,
+    gaps: Gaps,
 ) -> Iterator[tuple[Row, Path]]:
     """The file of each row; rows that have several, or one that lies elsewhere, are faults; those that have none are kept."""
     fence = listings.Fence(folder, copy.follow_links)
@@ -233,34 +250,34 @@ def _choose_files(
         if row["set"] not in places:
             continue
         place = places[row["set"]]
-        found = files[place].of(copy.pattern.wanted(row))
-        by_table = tables[place].choose(row, found, place)
+        paths = files[place].of(copy.pattern.wanted(row))
+        by_table = tables[place].choose(row, paths, place)
         if by_table is not None:
             yield row, by_table
-        elif len(found) > 1:
-            several = ", ".join(str(path.relative_to(folder)) for path in found)
-            text = f"utterance '{row['utterance']}' of {row['set']} has {len(found)} files: {several}"
-            lost.refuse(row, "ambiguous", text, place)
-        elif not found:
-            lost.missing.append((row, place))
-        elif not fence.holds(found[0]):
-            outside = f"a link leads out of {folder}, to {os.path.realpath(found[0])}"
-            lost.refuse(row, "leaves-root", outside, found[0])
+        elif len(paths) > 1:
+            choices = ", ".join(str(path.relative_to(folder)) for path in paths)
+            text = f"utterance '{row['utterance']}' of {row['set']} has {len(paths)} files: {choices}"
+            gaps.refuse(row, "ambiguous", text, place)
+        elif not paths:
+            gaps.missing.append((row, place))
+        elif not fence.holds(paths[0]):
+            outside = f"a link leads out of {folder}, to {os.path.realpath(paths[0])}"
+            gaps.refuse(row, "leaves-root", outside, paths[0])
         else:
-            yield row, found[0]
+            yield row, paths[0]
 
 
 def _list_unused(files: Mapping[Path, AudioNames], used: Collection[Path]) -> list[Path]:
-    return sorted(path for one in files.values() for path in one.all if path not in used)
+    return sorted(path for audio_names in files.values() for path in audio_names.all if path not in used)
 
 
 def _find_set_folders(root: Path, sets: list[str], copy: Copy, faults: Faults) -> dict[str, Path]:
     """The folder to search for each set; sets without one are faults."""
     if copy.folders:
-        for one in sets:
-            if not Path(copy.folders.get(one, "")).is_dir() or one not in copy.folders:
-                faults.add("missing-audio", f"there is no folder for the set {one}", root)
-        return {one: Path(copy.folders[one]) for one in sets if one in copy.folders}
+        for set_name in sets:
+            if not Path(copy.folders.get(set_name, "")).is_dir() or set_name not in copy.folders:
+                faults.add("missing-audio", f"there is no folder for the set {set_name}", root)
+        return {set_name: Path(copy.folders[set_name]) for set_name in sets if set_name in copy.folders}
     if copy.training and copy.suffix and root.name.endswith(copy.suffix):
         return dict.fromkeys(sets, root)  # it is the copy itself
     folders = {names.composed(folder.name): folder for folder in sorted(root.iterdir()) if folder.is_dir()}
@@ -268,11 +285,11 @@ def _find_set_folders(root: Path, sets: list[str], copy: Copy, faults: Faults) -
     if suffix is None:
         having: dict[str, int] = defaultdict(int)
         for name in folders:
-            for one in sets:
+            for set_name in sets:
                 # vctk_dev_trials_f_common is no copy of vctk_dev_trials_f.
-                longer = any(name.startswith(other) and other.startswith(f"{one}_") for other in sets)
-                if (name == one or name.startswith(f"{one}_")) and not longer:
-                    having[name.removeprefix(one)] += 1
+                longer = any(name.startswith(other) and other.startswith(f"{set_name}_") for other in sets)
+                if (name == set_name or name.startswith(f"{set_name}_")) and not longer:
+                    having[name.removeprefix(set_name)] += 1
         if not having:
             return dict.fromkeys(sets, root)
         most = max(having.values())
@@ -286,10 +303,10 @@ def _find_set_folders(root: Path, sets: list[str], copy: Copy, faults: Faults) -
             )
             return {}
         suffix = best[0]
-    lacking = [one for one in sets if f"{one}{suffix}" not in folders]
+    lacking = [set_name for set_name in sets if f"{set_name}{suffix}" not in folders]
     if len(lacking) == 1:
         faults.add("missing-audio", f"there is no folder {lacking[0]}{suffix} for the set {lacking[0]}", root)
     elif lacking:
         what = f"there is no folder SET{suffix} for {len(lacking)} of {len(sets)} sets: {names.few(lacking)}"
         faults.add("missing-audio", what, root)
-    return {one: folders[f"{one}{suffix}"] for one in sets if f"{one}{suffix}" in folders}
+    return {set_name: folders[f"{set_name}{suffix}"] for set_name in sets if f"{set_name}{suffix}" in folders}

@@ -19,7 +19,7 @@ def read_data_set(
     allow_partial: bool = False,
     threads: int = 1,
     training_alone: bool = False,
-    known: AudioCache = NO_CACHE,
+    cache: AudioCache = NO_CACHE,
     recordings: Path | None = None,
 ) -> Corpus:
     """Read and check a data set and its training set.
@@ -42,8 +42,8 @@ def read_data_set(
     root = list_data_set(settings, listing, folder, training_alone)
     _note_commands(listing)
     listing.attributes = kaldi_tables.read_attributes(listing, settings.attributes)
-    cutting.write_parts(listing, recordings, threads, known)
-    return corpus.assemble_corpus(listing, root, allow_partial, threads, known)
+    cutting.write_parts(listing, recordings, threads, cache)
+    return corpus.assemble_corpus(listing, root, allow_partial, threads, cache)
 
 
 def list_data_set(

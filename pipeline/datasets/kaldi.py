@@ -78,79 +78,80 @@ def add_sets(
         cuts: how other sets are cut.
         starts: where relative paths of ``wav.scp`` may start.
     """
-    links = settings.follow_links
-    enrolments = [read_set(folder, listing.faults) for folder, _ in pairs]
-    groups = [[read_set(folder, listing.faults) for folder in folders] for _, folders in pairs]
-    alone = [read_set(folder, listing.faults) for folder in singles]
-    whole = [read_set(cut.folder, listing.faults) for cut in cuts]
-
-    sets = [*enrolments, *(one for group in groups for one in group), *alone, *whole]
-    listing.notes += [note for one in sets for note in one.notes]
+    faults = listing.faults
+    enrolments = [read_set(folder, faults) for folder, _ in pairs]
+    groups = [[read_set(folder, faults) for folder in folders] for _, folders in pairs]
+    alone = [read_set(folder, faults) for folder in singles]
+    uncut = [read_set(cut.folder, faults) for cut in cuts]
+    sets = [*enrolments, *(kaldi_set for group in groups for kaldi_set in group), *alone, *uncut]
+    listing.notes += [note for kaldi_set in sets for note in kaldi_set.notes]
     start = find_audio_root(settings, sets, [*starts], root, listing)
+
+    def list_rows(kaldi_set: KaldiSet, role: str = "trial") -> list[Utterance]:
+        return list_utterances(kaldi_set, role, start, faults, settings.follow_links)
+
     for enrolment, group in zip(enrolments, groups):
-        listing.utterances += list_utterances(enrolment, "enrolment", start, listing.faults, links)
-        for one in group:
-            listing.utterances += list_utterances(one, "trial", start, listing.faults, links)
+        listing.utterances += list_rows(enrolment, "enrolment")
+        for kaldi_set in group:
+            listing.utterances += list_rows(kaldi_set)
     _fill_sexes(listing)
     for enrolment, group in zip(enrolments, groups):
-        enrolled = _list_enrolled(enrolment, listing.faults)
-        for one in group:
-            _add_list(listing, one.name, enrolment.name, enrolled, *_choose_list(one, listing.faults))
-    for one in alone:
-        _add_single(listing, one, list_utterances(one, "trial", start, listing.faults, links), settings.seed)
-    halved = [one.name for one in alone if not one.trials and one.enrolls is None]
+        enrolled = _list_enrolled(enrolment, faults)
+        for kaldi_set in group:
+            _add_list(listing, kaldi_set.name, enrolment.name, enrolled, *_choose_list(kaldi_set, faults))
+    for kaldi_set in alone:
+        _add_single(listing, kaldi_set, list_rows(kaldi_set), settings.seed)
+    halved = [kaldi_set.name for kaldi_set in alone if not kaldi_set.trials and kaldi_set.enrolls is None]
     if halved:
         listings.note_halves(listing, halved, settings.seed)
-    for one, cut in zip(whole, cuts):
+    for kaldi_set, cut in zip(uncut, cuts):
         table = cut.folder / cut.enrolment[0]
         if table.exists():
-            one.enrolls = list(read_records(table, listing.faults, range(1, 2)))
-            _add_cut(
-                listing, one, list_utterances(one, "trial", start, listing.faults, links), cut.enrolment[1], cut.trials
-            )
+            kaldi_set.enrolls = list(read_records(table, faults, range(1, 2)))
+            _add_cut(listing, kaldi_set, list_rows(kaldi_set), cut.enrolment[1], cut.trials)
         else:
-            listing.faults.add("missing-table", f"the set {one.name} has lists of trials and no {table.name}", table)
+            faults.add("missing-table", f"the set {kaldi_set.name} has lists of trials and no {table.name}", table)
 
 
 def add_training(settings: DatasetSettings, folder: Path, listing: Listing) -> None:
     """List the one Kaldi set that a folder is or holds as training set; its lists of trials do not matter."""
-    found = find_sets(folder)
-    if len(found) > 1:
-        names = ", ".join(one.name for one in found)
-        listing.faults.add("train", f"the folder holds {len(found)} sets ({names}), and one is trained on", folder)
+    folders = find_sets(folder)
+    if len(folders) > 1:
+        names = ", ".join(kaldi_set.name for kaldi_set in folders)
+        listing.faults.add("train", f"the folder holds {len(folders)} sets ({names}), and one is trained on", folder)
         return
-    listings.check_set_name(found[0], composed(found[0].name), listing.faults)
-    one = read_set(found[0], listing.faults)
-    candidates = [one.folder, one.folder.parent, one.folder.parent.parent, Path.cwd()]
+    listings.check_set_name(folders[0], composed(folders[0].name), listing.faults)
+    kaldi_set = read_set(folders[0], listing.faults)
+    candidates = [kaldi_set.folder, kaldi_set.folder.parent, kaldi_set.folder.parent.parent, Path.cwd()]
     if settings.audio_root is not None:
         candidates.insert(0, Path(settings.audio_root).expanduser().absolute())
-    start = find_start([one], candidates, one.folder, listing)
-    listing.utterances += list_utterances(one, "train", start, listing.faults, settings.follow_links)
+    start = find_start([kaldi_set], candidates, kaldi_set.folder, listing)
+    listing.utterances += list_utterances(kaldi_set, "train", start, listing.faults, settings.follow_links)
 
 
 def _fill_sexes(listing: Listing) -> None:
     """A set without spk2gender takes the sex of a speaker from the others."""
-    known = {row.speaker: row.sex for row in listing.utterances if row.sex != "u"}
+    sexes = {row.speaker: row.sex for row in listing.utterances if row.sex != "u"}
     listing.utterances = [
-        replace(row, sex=known.get(row.speaker, "u")) if row.sex == "u" else row for row in listing.utterances
+        replace(row, sex=sexes.get(row.speaker, "u")) if row.sex == "u" else row for row in listing.utterances
     ]
 
 
 # Lists ---------------------------------------------------------------------------------------------------------------
 
 
-def _list_enrolled(one: KaldiSet, faults: Faults) -> list[Enrolled]:
+def _list_enrolled(kaldi_set: KaldiSet, faults: Faults) -> list[Enrolled]:
     """The models of an enrolment set: its speakers, made of the utterances of ``enrolls`` or of all."""
     lines = []
     first: dict[str, Record] = {}
-    if one.enrolls is None:
-        _report_unread_enrolment(one, faults)
-    for record in one.enrolls if one.enrolls is not None else one.audio:
+    if kaldi_set.enrolls is None:
+        _report_unread_enrolment(kaldi_set, faults)
+    for record in kaldi_set.enrolls if kaldi_set.enrolls is not None else kaldi_set.audio:
         utterance = record.fields[0]
         before = first.setdefault(utterance, record)
         if before is record:
-            lines.append(Enrolled(one.speakers.get(utterance, ""), utterance, record.where))
-        elif one.enrolls is not None:
+            lines.append(Enrolled(kaldi_set.speakers.get(utterance, ""), utterance, record.where))
+        elif kaldi_set.enrolls is not None:
             faults.add("duplicate-id", f"'{utterance}' is enrolled twice, first {before.where}", record.where)
     return lines
 
@@ -164,9 +165,9 @@ def _add_list(
     where: str,
 ) -> None:
     if records is None:
-        made = listings.add_same_sex_pairs(listing, name, enrolment_set, enrolled, where)
+        trial_list = listings.add_same_sex_pairs(listing, name, enrolment_set, enrolled, where)
         listing.protocol.append(
-            f"the trials of {name} were made here: no list came with it, so {listings.describe_pairs(made.across_sexes)} of an enrolled "
+            f"the trials of {name} were made here: no list came with it, so {listings.describe_pairs(trial_list.across_sexes)} of an enrolled "
             "speaker and an utterance are tried"
         )
         return
@@ -174,58 +175,65 @@ def _add_list(
     listing.lists.append(TrialList(name, enrolment_set, enrolled, lines, where))
 
 
-def _choose_list(one: KaldiSet, faults: Faults) -> tuple[list[Record] | None, str]:
+def _choose_list(kaldi_set: KaldiSet, faults: Faults) -> tuple[list[Record] | None, str]:
     """The list of a trial set, and its place: ``trials``, or the only one that is there under another name."""
-    if "trials" in one.trials or not one.trials:
-        return one.trials.get("trials"), one.where("trials")
-    if len(one.trials) > 1:
-        what = f"{one.name} holds {few([*one.trials])} and no list called trials: which of them is meant cannot be told"
-        faults.add("unread-list", what, one.folder)
-    ((_, lines),) = [*one.trials.items()][:1]
-    return lines, lines[0].where.rpartition(":")[0] if lines else one.where("trials")
+    if "trials" in kaldi_set.trials or not kaldi_set.trials:
+        return kaldi_set.trials.get("trials"), kaldi_set.where("trials")
+    if len(kaldi_set.trials) > 1:
+        what = f"{kaldi_set.name} holds {few([*kaldi_set.trials])} and no list called trials: which of them is meant cannot be told"
+        faults.add("unread-list", what, kaldi_set.folder)
+    ((_, lines),) = [*kaldi_set.trials.items()][:1]
+    return lines, lines[0].where.rpartition(":")[0] if lines else kaldi_set.where("trials")
 
 
-def _add_single(listing: Listing, one: KaldiSet, rows: list[Utterance], seed: int) -> None:
+def _add_single(listing: Listing, kaldi_set: KaldiSet, rows: list[Utterance], seed: int) -> None:
     """A set with lists inside is cut into sets, one without is halved.
 
     Without ``enrolls`` a list compares utterances; without trials all utterances that are not enrolled are tried.
     """
     ids, speakers = {row.utterance for row in rows}, {row.speaker for row in rows}
-    models = {line.fields[0] for lines in one.trials.values() for line in lines}
-    if one.enrolls is not None:
-        rest = ids - {record.fields[0] for record in one.enrolls}
+    models = {line.fields[0] for lines in kaldi_set.trials.values() for line in lines}
+    if kaldi_set.enrolls is not None:
+        others = ids - {record.fields[0] for record in kaldi_set.enrolls}
         _add_cut(
             listing,
-            one,
+            kaldi_set,
             rows,
-            f"{one.name}_enrolls",
-            {table: f"{one.name}_{table}" for table in one.trials or ["trials"]},
-            rest,
+            f"{kaldi_set.name}_enrolls",
+            {table: f"{kaldi_set.name}_{table}" for table in kaldi_set.trials or ["trials"]},
+            others,
         )
     elif models & ids:
         trial_lists.cut_set_by_lists(
-            listing, one.name, rows, {f"{one.name}_{table}": lines for table, lines in one.trials.items()}
+            listing,
+            kaldi_set.name,
+            rows,
+            {f"{kaldi_set.name}_{table}": lines for table, lines in kaldi_set.trials.items()},
         )
-    elif one.trials:
+    elif kaldi_set.trials:
         who = "speakers" if models <= speakers else "ids that it lacks"
-        what = f"the set {one.name} has lists of trials ({few([*one.trials])}) of which the models are {who}, e.g. {min(models, default='none')}"
-        listing.faults.add("unread-list", f"{what}, and no list enrolls that says what they are made of", one.folder)
-    elif not _report_unread_enrolment(one, listing.faults):
-        listings.add_halves(listing, one.name, rows, seed, str(one.folder))
+        what = f"the set {kaldi_set.name} has lists of trials ({few([*kaldi_set.trials])}) of which the models are {who}, e.g. {min(models, default='none')}"
+        listing.faults.add(
+            "unread-list", f"{what}, and no list enrolls that says what they are made of", kaldi_set.folder
+        )
+    elif not _report_unread_enrolment(kaldi_set, listing.faults):
+        listings.add_halves(listing, kaldi_set.name, rows, seed, str(kaldi_set.folder))
 
 
-def _report_unread_enrolment(one: KaldiSet, faults: Faults) -> bool:
+def _report_unread_enrolment(kaldi_set: KaldiSet, faults: Faults) -> bool:
     """Whether a set without ``enrolls`` has a list of enrolment under another name, which is then reported."""
-    paths = trial_lists.find_lists(one.folder, trial_lists.ENROLMENT_FILE)
+    paths = trial_lists.find_lists(kaldi_set.folder, trial_lists.ENROLMENT_FILE)
     if paths:
-        what = f"{one.name} has a list of enrolment that is called {few([path.name for path in paths])}, not enrolls"
-        faults.add("unread-list", what, one.folder)
+        what = (
+            f"{kaldi_set.name} has a list of enrolment that is called {few([path.name for path in paths])}, not enrolls"
+        )
+        faults.add("unread-list", what, kaldi_set.folder)
     return bool(paths)
 
 
 def _add_cut(
     listing: Listing,
-    one: KaldiSet,
+    kaldi_set: KaldiSet,
     rows: list[Utterance],
     enrolment_set: str,
     names: Mapping[str, str],
@@ -233,13 +241,13 @@ def _add_cut(
 ) -> None:
     """Cut a set with its lists inside; ``names`` are the sets that its tables of trials become, and ``tried`` the utterances of one
     that has none."""
-    enrolled = _list_enrolled(one, listing.faults)
+    enrolled = _list_enrolled(kaldi_set, listing.faults)
     parts = {enrolment_set: ("enrolment", {line.utterance for line in enrolled})}
     for table, name in names.items():
-        lines = one.trials.get(table)
+        lines = kaldi_set.trials.get(table)
         parts[name] = ("trial", set(tried) if lines is None else {record.fields[1] for record in lines})
     for name, (role, ids) in parts.items():
         members = [row for row in rows if row.utterance in ids]
         listing.utterances += [replace(row, set=name, role=role, position=place) for place, row in enumerate(members)]
     for table, name in names.items():
-        _add_list(listing, name, enrolment_set, enrolled, one.trials.get(table), one.where(table))
+        _add_list(listing, name, enrolment_set, enrolled, kaldi_set.trials.get(table), kaldi_set.where(table))

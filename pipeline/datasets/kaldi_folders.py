@@ -29,7 +29,7 @@ def holds_sets(folder: Path) -> bool:
 
 
 def find_sets(folder: Path) -> list[Path]:
-    return [one for one in (folder, *sorted(folder.iterdir())) if (one / "wav.scp").exists()]
+    return [place for place in (folder, *sorted(folder.iterdir())) if (place / "wav.scp").exists()]
 
 
 # Which folders -------------------------------------------------------------------------------------------------------
@@ -71,7 +71,9 @@ def discover_sets(
     singles = [folder for folder in folders.values() if (folder / "wav.scp").exists()]
     if not singles and training:
         # The only set there is: it is evaluated as well, and its speakers are named as such.
-        singles = [one for one in sorted(root.iterdir()) if os.path.realpath(one) == training and holds_sets(one)]
+        singles = [
+            place for place in sorted(root.iterdir()) if os.path.realpath(place) == training and holds_sets(place)
+        ]
     if not singles:
         empty = not any(root.iterdir())
         faults.add("no-sets", "the folder is empty" if empty else "the folder holds no Kaldi set (no */wav.scp)", root)
@@ -88,7 +90,7 @@ def _pair_sets(
 ) -> list[tuple[Path, list[Path]]] | None:
     """Every X_enrolls with its X_trials_*; None if there is neither."""
     enrolments = [name for name in folders if name.endswith("_enrolls")]
-    tried = {name: found[1] for name in folders if (found := re.fullmatch(r"(.+?)_trials(_.*)?", name))}
+    tried = {name: match[1] for name in folders if (match := re.fullmatch(r"(.+?)_trials(_.*)?", name))}
     if not enrolments and not tried:
         return None
     copies, pairs, taken = [], [], set()
@@ -102,9 +104,9 @@ def _pair_sets(
         pairs.append((enrolment, [name for name in mine if name not in copies]))
     lonely = [name for name in tried if name not in taken]
     if wanted is not None:
-        known = [name for _, mine in pairs for name in mine]
-        listings.report_unknown_sets(listing.faults, wanted, [*known, *lonely], "dataset.sets")
-        listings.note_chosen_sets(listing, wanted, [*known, *lonely])
+        trial_sets = [name for _, mine in pairs for name in mine]
+        listings.report_unknown_sets(listing.faults, wanted, [*trial_sets, *lonely], "dataset.sets")
+        listings.note_chosen_sets(listing, wanted, [*trial_sets, *lonely])
         lonely = [name for name in lonely if name in wanted]
         pairs = [(enrolment, kept) for enrolment, mine in pairs if (kept := [name for name in mine if name in wanted])]
     spare = [name for name in folders if name not in {*taken, *tried} and (folders[name] / "wav.scp").exists()]
@@ -149,16 +151,16 @@ TRIALS_WORD = re.compile(r"trial|test|eval|probe|query|queries", re.IGNORECASE)
 _NAME_PARTS = re.compile(r"[_.\-]+")
 
 
-def refuse_paired_names(root: Path, found: Sequence[str], faults: Faults) -> None:
+def refuse_paired_names(root: Path, names: Sequence[str], faults: Faults) -> None:
     """Refuse sets without lists if some are enrolment and some trials by their names: halved by itself, each would be another
     protocol than was meant.
 
     Raises:
         DataError: they look like pairs; with the faults so far.
     """
-    enrolled = {name: _drop_word(name, ENROLMENT_WORD) for name in found if _has_word(name, ENROLMENT_WORD)}
+    enrolled = {name: _drop_word(name, ENROLMENT_WORD) for name in names if _has_word(name, ENROLMENT_WORD)}
     tried = {
-        name: _drop_word(name, TRIALS_WORD) for name in found if _has_word(name, TRIALS_WORD) and name not in enrolled
+        name: _drop_word(name, TRIALS_WORD) for name in names if _has_word(name, TRIALS_WORD) and name not in enrolled
     }
     if not enrolled or not tried:
         return
@@ -176,9 +178,9 @@ def refuse_paired_names(root: Path, found: Sequence[str], faults: Faults) -> Non
     faults.stop(root)
 
 
-def hint_rename(root: Path, wanted: str, found: Sequence[str], kind: re.Pattern[str]) -> str:
+def hint_rename(root: Path, wanted: str, names: Sequence[str], kind: re.Pattern[str]) -> str:
     """``; if NAME is it: mv …`` where one set has a name of the kind; '' otherwise."""
-    like = [name for name in found if _has_word(name, kind)]
+    like = [name for name in names if _has_word(name, kind)]
     return (
         f"; if {like[0]} is it: mv {_quote_path(root / like[0])} {_quote_path(root / wanted)}" if len(like) == 1 else ""
     )
@@ -187,20 +189,21 @@ def hint_rename(root: Path, wanted: str, found: Sequence[str], kind: re.Pattern[
 def _list_moves(enrolled: dict[str, str], tried: dict[str, str], base: str) -> list[tuple[str, str]]:
     """Old and new names; one enrolment set goes with all trials, several each with those of the same rest of the name."""
     if len(enrolled) == 1:
-        ((name, rest),) = enrolled.items()
-        stem = rest or base
-        tails = {trial: other.removeprefix(rest).strip("_") for trial, other in tried.items()}
+        ((name, remainder),) = enrolled.items()
+        stem = remainder or base
+        tails = {trial: other.removeprefix(remainder).strip("_") for trial, other in tried.items()}
         trials = [(trial, "_".join(filter(None, [stem, "trials", tail]))) for trial, tail in tails.items()]
         return [(name, f"{stem}_enrolls"), *trials]
     stems = {
-        name: "_".join(filter(None, [base if rest in ("f", "m", "") else "", rest])) for name, rest in enrolled.items()
+        name: "_".join(filter(None, [base if remainder in ("f", "m", "") else "", remainder]))
+        for name, remainder in enrolled.items()
     }
-    by_rest = {rest: stems[name] for name, rest in enrolled.items()}
+    by_rest = {remainder: stems[name] for name, remainder in enrolled.items()}
     if set(tried.values()) - by_rest.keys():
         return []
     return [
         *((name, f"{stem}_enrolls") for name, stem in stems.items()),
-        *((trial, f"{by_rest[rest]}_trials") for trial, rest in tried.items()),
+        *((trial, f"{by_rest[remainder]}_trials") for trial, remainder in tried.items()),
     ]
 
 

@@ -58,17 +58,17 @@ def find_trial_files(folder: Path) -> list[Path]:
 
 def _read_mapping(path: Path, faults: Faults) -> dict[str, Record]:
     """A table of two columns by its first; a second line for a key is a fault."""
-    found: dict[str, Record] = {}
+    mapping: dict[str, Record] = {}
     for record in read_records(path, faults, range(2, 3)):
-        before = found.setdefault(record.fields[0], record)
+        before = mapping.setdefault(record.fields[0], record)
         if before is not record:
             faults.add("duplicate-id", f"'{record.fields[0]}' has a second line, first {before.where}", record.where)
-    return found
+    return mapping
 
 
 def read_set(folder: Path, faults: Faults) -> KaldiSet:
-    made = _read_audio_tables(folder, faults)
-    known = len(faults.found)
+    kaldi_set = _read_audio_tables(folder, faults)
+    n_faults = len(faults.found)
     if (folder / "utt2spk").exists():
         owners = _read_mapping(folder / "utt2spk", faults)
     elif (folder / "spk2utt").exists():
@@ -85,45 +85,45 @@ def read_set(folder: Path, faults: Faults) -> KaldiSet:
     else:
         owners = {}
         faults.add("missing-table", "neither utt2spk nor spk2utt says who speaks", folder)
-    if not owners and len(faults.found) == known:
+    if not owners and len(faults.found) == n_faults:
         table = "utt2spk" if (folder / "utt2spk").exists() else "spk2utt"
         faults.add("empty", f"{table} names no speaker", folder / table)
-    made.speakers = {utterance: record.fields[1] for utterance, record in owners.items()}
-    listed = {record.fields[0] for record in made.audio}
+    kaldi_set.speakers = {utterance: record.fields[1] for utterance, record in owners.items()}
+    listed = {record.fields[0] for record in kaldi_set.audio}
     for utterance, record in owners.items() if listed else ():
         if utterance not in listed:
-            table = "wav.scp" if made.segments is None else "segments"
+            table = "wav.scp" if kaldi_set.segments is None else "segments"
             faults.add("no-audio-line", f"utterance '{utterance}' has a speaker but no line in {table}", record.where)
-    _read_sexes(made, faults)
+    _read_sexes(kaldi_set, faults)
     if (folder / "utt2dur").exists():
         for utterance, record in _read_mapping(folder / "utt2dur", faults).items():
             try:
-                made.seconds[utterance] = float(record.fields[1])
+                kaldi_set.seconds[utterance] = float(record.fields[1])
             except ValueError:
                 faults.add("malformed", f"'{record.fields[1]}' is no duration in seconds", record.where)
     if (folder / "enrolls").exists():
-        made.enrolls = list(read_records(folder / "enrolls", faults, range(1, 2)))
+        kaldi_set.enrolls = list(read_records(folder / "enrolls", faults, range(1, 2)))
     paths = find_trial_files(folder)
     for name, path in zip(trial_lists.name_sets(paths), paths):
-        made.trials[name] = trial_lists.read_trials(path, faults, made.notes)
-    return made
+        kaldi_set.trials[name] = trial_lists.read_trials(path, faults, kaldi_set.notes)
+    return kaldi_set
 
 
 def _read_audio_tables(folder: Path, faults: Faults) -> KaldiSet:
     """A set with what ``wav.scp`` and ``segments`` say of it, and nothing else."""
-    made = KaldiSet(composed(folder.name), folder)
+    kaldi_set = KaldiSet(composed(folder.name), folder)
     if not (folder / "wav.scp").exists():
         faults.add("missing-table", "the set has no wav.scp", folder)
-        return made
-    known = len(faults.found)
-    made.audio = list(read_records(folder / "wav.scp", faults, range(2, 3), split=2))
-    if not made.audio and len(faults.found) == known:
+        return kaldi_set
+    n_faults = len(faults.found)
+    kaldi_set.audio = list(read_records(folder / "wav.scp", faults, range(2, 3), split=2))
+    if not kaldi_set.audio and len(faults.found) == n_faults:
         faults.add("empty", "wav.scp lists no utterance", folder / "wav.scp")
-    for record in made.audio:
-        made.entries.setdefault(record.fields[0], (record, pipes.parse_entry(record.fields[1])))
+    for record in kaldi_set.audio:
+        kaldi_set.entries.setdefault(record.fields[0], (record, pipes.parse_entry(record.fields[1])))
     if (folder / "segments").exists():
-        _read_segments(made, faults)
-    return made
+        _read_segments(kaldi_set, faults)
+    return kaldi_set
 
 
 def list_audio(folders: Sequence[Path], follow_links: bool, listing: Listing) -> dict[Path, list[Utterance]]:
@@ -137,38 +137,40 @@ def list_audio(folders: Sequence[Path], follow_links: bool, listing: Listing) ->
     sets = [_read_audio_tables(folder, listing.faults) for folder in folders]
     starts = [place for up in (1, 0) for folder in folders for place in folder.parents[up : up + 1]]
     start = find_start(sets, [*starts, *folders, Path.cwd()], folders[0].parent, listing) if sets else None
-    return {one.folder: list_utterances(one, "copy", start, listing.faults, follow_links) for one in sets}
+    return {
+        kaldi_set.folder: list_utterances(kaldi_set, "copy", start, listing.faults, follow_links) for kaldi_set in sets
+    }
 
 
-def _read_segments(made: KaldiSet, faults: Faults) -> None:
+def _read_segments(kaldi_set: KaldiSet, faults: Faults) -> None:
     """Have the utterances of a set be those of its table ``segments``; a recording that stands twice is a fault."""
     first: dict[str, Record] = {}
-    for record in made.audio:
+    for record in kaldi_set.audio:
         before = first.setdefault(record.fields[0], record)
         if before is not record:
             what = f"recording '{record.fields[0]}' stands twice, first in {before.where}"
             faults.add("duplicate-id", what, record.where)
-    table, known = made.folder / "segments", len(faults.found)
+    table, n_faults = kaldi_set.folder / "segments", len(faults.found)
     lines = list(read_records(table, faults, range(4, 6)))
-    if not lines and len(faults.found) == known:
+    if not lines and len(faults.found) == n_faults:
         faults.add("empty", "the table segments has no line", table)
-    made.audio, made.segments = lines, kaldi_tables.read_segments(lines, made.entries, faults)
+    kaldi_set.audio, kaldi_set.segments = lines, kaldi_tables.read_segments(lines, kaldi_set.entries, faults)
 
 
-def _read_sexes(made: KaldiSet, faults: Faults) -> None:
+def _read_sexes(kaldi_set: KaldiSet, faults: Faults) -> None:
     """The sex of each speaker from ``spk2gender``, if the set has it; a speaker without a line is a fault."""
-    table = made.folder / "spk2gender"
+    table = kaldi_set.folder / "spk2gender"
     if not table.exists():
         return
-    known = len(faults.found)
+    n_faults = len(faults.found)
     for speaker, record in _read_mapping(table, faults).items():
         sex = SEXES.get(record.fields[1].lower())
         if sex is None:
             faults.add("malformed", f"'{record.fields[1]}' is no sex; f, m or u is", record.where)
-        made.sexes[speaker] = sex or "u"
-    if not made.sexes and len(faults.found) > known:
+        kaldi_set.sexes[speaker] = sex or "u"
+    if not kaldi_set.sexes and len(faults.found) > n_faults:
         return
-    for speaker in sorted(set(made.speakers.values()) - set(made.sexes)):
+    for speaker in sorted(set(kaldi_set.speakers.values()) - set(kaldi_set.sexes)):
         faults.add("no-sex", f"speaker '{speaker}' has no line in spk2gender", table)
 
 
@@ -191,7 +193,7 @@ def find_start(sets: list[KaldiSet], candidates: list[Path], where: Path, listin
     """The first candidate under which most relative paths exist; None if none does, which is a fault."""
     candidates = list(dict.fromkeys(candidates))
     _report_moved(sets, candidates, where, listing.faults)
-    read = [entry.file for one in sets for _, entry in one.entries.values() if not entry.why]
+    read = [entry.file for kaldi_set in sets for _, entry in kaldi_set.entries.values() if not entry.why]
     relative = [path for path in read if not _is_absolute(path)]
     if not relative:
         return candidates[0]
@@ -216,18 +218,18 @@ def find_start(sets: list[KaldiSet], candidates: list[Path], where: Path, listin
 def _report_moved(sets: Sequence[KaldiSet], candidates: Sequence[Path], where: Path, faults: Faults) -> None:
     """Report the sets of which no absolute path exists as one fault, and not one a file."""
     paths: list[str] = []
-    for one in sets:
-        absolute = [entry.file for _, entry in one.entries.values() if not entry.why and _is_absolute(entry.file)]
-        one.moved = bool(absolute) and not any(existing(Path(path)).exists() for path in absolute)
-        paths += absolute if one.moved else []
-    tables = [one.folder / "wav.scp" for one in sets if one.moved]
+    for kaldi_set in sets:
+        absolute = [entry.file for _, entry in kaldi_set.entries.values() if not entry.why and _is_absolute(entry.file)]
+        kaldi_set.moved = bool(absolute) and not any(existing(Path(path)).exists() for path in absolute)
+        paths += absolute if kaldi_set.moved else []
+    tables = [kaldi_set.folder / "wav.scp" for kaldi_set in sets if kaldi_set.moved]
     if tables:
         roots = [*candidates, *(folder for table in tables for folder in (table.parent, *table.parents[1:4]))]
-        said = (
+        sentence = (
             f"none of the {len(paths)} absolute paths of wav.scp exists, the first is '{paths[0]}': they are of another machine "
             f"or folder"
         )
-        faults.add("missing-audio", f"{said}{relocation_command(paths, roots, tables)}", where)
+        faults.add("missing-audio", f"{sentence}{relocation_command(paths, roots, tables)}", where)
 
 
 def _is_absolute(path: str) -> bool:
@@ -242,35 +244,35 @@ def _join_paths(folder: Path, paths: Iterable[str]) -> Iterator[str]:
 
 
 def list_utterances(
-    one: KaldiSet, role: str, start: Path | None, faults: Faults, follow_links: bool
+    kaldi_set: KaldiSet, role: str, start: Path | None, faults: Faults, follow_links: bool
 ) -> list[Utterance]:
     """The utterances of a set; a file that may not or cannot be read has no path."""
     rows = []
-    paths = _find_paths(one, start, faults, follow_links)
-    for position, record in enumerate(one.audio):
+    paths = _find_paths(kaldi_set, start, faults, follow_links)
+    for position, record in enumerate(kaldi_set.audio):
         utterance = record.fields[0]
-        speaker = one.speakers.get(utterance, "")
-        if not speaker and one.speakers:
+        speaker = kaldi_set.speakers.get(utterance, "")
+        if not speaker and kaldi_set.speakers:
             faults.add("no-speaker", f"utterance '{utterance}' has no speaker in utt2spk", record.where)
         if "/" in utterance:
             faults.add("malformed", f"an utterance id may not hold '/': '{utterance}'", record.where)
-        segment = one.segments.get(utterance) if one.segments is not None else None
+        segment = kaldi_set.segments.get(utterance) if kaldi_set.segments is not None else None
         path, entry = None, None
-        if one.segments is None or segment is not None:
+        if kaldi_set.segments is None or segment is not None:
             recording = segment.recording if segment else utterance
-            path, entry = paths[recording], one.entries[recording][1]
+            path, entry = paths[recording], kaldi_set.entries[recording][1]
         rows.append(
             Utterance(
-                one.name,
+                kaldi_set.name,
                 role,
                 utterance,
                 speaker,
-                one.sexes.get(speaker, "u"),
+                kaldi_set.sexes.get(speaker, "u"),
                 path,
                 record.where,
                 position,
-                one.seconds.get(utterance),
-                one.folder / "text",
+                kaldi_set.seconds.get(utterance),
+                kaldi_set.folder / "text",
                 entry,
                 segment,
             )
@@ -278,19 +280,19 @@ def list_utterances(
     return rows
 
 
-def _find_paths(one: KaldiSet, start: Path | None, faults: Faults, follow_links: bool) -> dict[str, Path | None]:
+def _find_paths(kaldi_set: KaldiSet, start: Path | None, faults: Faults, follow_links: bool) -> dict[str, Path | None]:
     """The file of each entry of wav.scp, by utterance or recording; None for one that may not or cannot be read."""
-    found: dict[str, Path | None] = {}
-    fence = listings.Fence(start or one.folder, follow_links)
+    path_of: dict[str, Path | None] = {}
+    fence = listings.Fence(start or kaldi_set.folder, follow_links)
     strange: dict[str, list[tuple[Record, str]]] = {"pipe": [], "archive": []}
     outside: dict[str, list[tuple[Record, Entry]]] = {}
-    for name, (record, entry) in one.entries.items():
+    for name, (record, entry) in kaldi_set.entries.items():
         path: Path | None = None
         why = entry.why
         if why:
             pass
         elif _is_absolute(entry.file):
-            path = existing(Path(entry.file)) if not one.moved else None
+            path = existing(Path(entry.file)) if not kaldi_set.moved else None
         elif start is not None:
             path = existing(start / entry.file)
             if not fence.holds(path):
@@ -300,15 +302,15 @@ def _find_paths(one: KaldiSet, start: Path | None, faults: Faults, follow_links:
             why = pipes.describe_change(entry, path)
         if why:
             strange["archive" if entry.is_archive else "pipe"].append((record, why))
-        found[name] = None if why else path
+        path_of[name] = None if why else path
     for way, paths in outside.items():
         (record, entry), more = paths[0], len(paths) - 1
         also = f", and so do {more} more paths" if more else ""
         faults.add("leaves-root", f"'{entry.file}' leads out of {start}{way}{also}", record.where)
-    for kind, several in strange.items():
-        if several:
-            _refuse_entries(one, kind, several, faults)
-    return found
+    for kind, entries in strange.items():
+        if entries:
+            _refuse_entries(kaldi_set, kind, entries, faults)
+    return path_of
 
 
 def _describe_way_out(start: Path, path: Path) -> str:
@@ -316,19 +318,22 @@ def _describe_way_out(start: Path, path: Path) -> str:
     below = path.relative_to(start).parents if path.is_relative_to(start) else ()
     links = [start / part for part in reversed(below) if (start / part).is_symlink()]
     links += [path] if path.is_symlink() else []
-    link = next((one for one in links if not os.path.realpath(one).startswith(f"{os.path.realpath(start)}/")), None)
+    link = next(
+        (link_path for link_path in links if not os.path.realpath(link_path).startswith(f"{os.path.realpath(start)}/")),
+        None,
+    )
     return f", to {os.path.realpath(path)}" if link is None else f" by the link {link} -> {os.path.realpath(link)}"
 
 
-def _refuse_entries(one: KaldiSet, kind: str, several: list[tuple[Record, str]], faults: Faults) -> None:
+def _refuse_entries(kaldi_set: KaldiSet, kind: str, refused: list[tuple[Record, str]], faults: Faults) -> None:
     """Report entries that are not read: how many, why each is not, and the command that makes plain files."""
-    first = several[0][0]
-    counted = Counter(why for _, why in several).most_common()
+    first = refused[0][0]
+    counted = Counter(why for _, why in refused).most_common()
     reasons = few([f"{why}: {count}" if len(counted) > 1 else why for why, count in counted])
     faults.add(
         "pipe",
-        f"{len(several)} entries are {'shell pipes' if kind == 'pipe' else 'places in archives'}, not files, the first is "
-        f"'{first.fields[1][:80]}' ({reasons}); plain files: {plain_files_command(one.folder)}",
+        f"{len(refused)} entries are {'shell pipes' if kind == 'pipe' else 'places in archives'}, not files, the first is "
+        f"'{first.fields[1][:80]}' ({reasons}); plain files: {plain_files_command(kaldi_set.folder)}",
         first.where,
     )
 
@@ -374,5 +379,5 @@ def _list_corrections(path: str, root: Path) -> Iterable[tuple[str, str]]:
 
 def _correct_paths(paths: Sequence[str], old: str, new: str) -> tuple[str, ...]:
     """The paths with another beginning; none unless all of them exist."""
-    made = tuple(new + path.removeprefix(old) for path in paths)
-    return made if all(path.startswith(old) for path in paths) and all(map(os.path.isfile, made)) else ()
+    corrected = tuple(new + path.removeprefix(old) for path in paths)
+    return corrected if all(path.startswith(old) for path in paths) and all(map(os.path.isfile, corrected)) else ()

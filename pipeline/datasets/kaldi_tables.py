@@ -33,16 +33,16 @@ def read_records(path: Path, faults: Faults, fields: range, split: int = 0) -> I
     ``split`` limits the fields, the last of which then keeps its blanks (file names in wav.scp).
     """
     for line, where in text.lines(path, faults):
-        found = _BLANK.split(line, maxsplit=split - 1 if split else 0)
-        if len(found) in fields:
+        cells = _BLANK.split(line, maxsplit=split - 1 if split else 0)
+        if len(cells) in fields:
             # The last field of a line that is split once is the path of a file, which has to stay as it is, or what is said.
-            ids = len(found) - (split == len(found))
-            yield Record(found if line.isascii() else [*map(composed, found[:ids]), *found[ids:]], where)
+            ids = len(cells) - (split == len(cells))
+            yield Record(cells if line.isascii() else [*map(composed, cells[:ids]), *cells[ids:]], where)
         else:
             least, most = fields[0], fields[-1]
             wanted = f"{least}" if least == most else f"{least} or {most}" if most == least + 1 else f"{least} or more"
             odd = "" if line.replace("\t", " ").isprintable() else "; some of its blanks are none that part fields"
-            faults.add("malformed", f"{len(found)} fields instead of {wanted}: '{line[:80]}'{odd}", where)
+            faults.add("malformed", f"{len(cells)} fields instead of {wanted}: '{line[:80]}'{odd}", where)
 
 
 def read_segments(lines: Iterable[Record], recordings: Collection[str], faults: Faults) -> dict[str, Segment]:
@@ -53,7 +53,7 @@ def read_segments(lines: Iterable[Record], recordings: Collection[str], faults: 
         recordings: the ids in ``wav.scp``.
         faults: of the data set.
     """
-    found: dict[str, Segment] = {}
+    segments: dict[str, Segment] = {}
     for line in lines:
         utterance, recording, *numbers = line.fields
         try:
@@ -63,8 +63,8 @@ def read_segments(lines: Iterable[Record], recordings: Collection[str], faults: 
         except ValueError as error:
             faults.add("segments", f"segment '{utterance}': {error}", line.where)
             continue
-        found.setdefault(utterance, segment)
-    return found
+        segments.setdefault(utterance, segment)
+    return segments
 
 
 def _parse_segment(recording: str, numbers: list[str]) -> Segment:
@@ -101,36 +101,36 @@ def _read_attribute(name: str, by_folder: Mapping[Path, Sequence[Utterance]], fa
         faults.add("no-attribute", f"no set has a table {' or '.join(tables)}", "dataset.attributes")
         return {}
     of_speakers = {folder: _read_values(folder / f"spk2{name}", faults) for folder in by_folder}
-    known = {speaker: value for table in of_speakers.values() for speaker, value in table.items()}
-    found: dict[tuple[str, str], str] = {}
+    by_speaker = {speaker: value for table in of_speakers.values() for speaker, value in table.items()}
+    values: dict[tuple[str, str], str] = {}
     for folder, rows in by_folder.items():
         of_utterances = _read_values(folder / f"utt2{name}", faults)
-        here = known if not (folder / f"spk2{name}").exists() and not of_utterances else of_speakers[folder]
+        here = by_speaker if not (folder / f"spk2{name}").exists() and not of_utterances else of_speakers[folder]
         lacking = set()
         for row in rows:
             value = of_utterances.get(row.utterance, here.get(row.speaker, ""))
             if value:
-                found[row.set, row.utterance] = value
+                values[row.set, row.utterance] = value
             else:
                 lacking.add(row.utterance if of_utterances else row.speaker)
         kind, table = ("utterance", f"utt2{name}") if of_utterances else ("speaker", f"spk2{name}")
-        for one in sorted(lacking)[:MOST_NAMED]:
-            faults.add("no-attribute", f"{kind} '{one}' has no line in {table}", folder / table)
+        for name_lacking in sorted(lacking)[:MOST_NAMED]:
+            faults.add("no-attribute", f"{kind} '{name_lacking}' has no line in {table}", folder / table)
         if len(lacking) > MOST_NAMED:
             faults.add("no-attribute", f"and so have {len(lacking) - MOST_NAMED} more", folder / table)
-    return found
+    return values
 
 
 def _read_values(path: Path, faults: Faults) -> dict[str, str]:
     """A table of two columns by its first; nothing where there is none."""
-    found: dict[str, str] = {}
+    values: dict[str, str] = {}
     if not path.exists():
-        return found
+        return values
     for record in read_records(path, faults, range(2, 3)):
         name, value = record.fields
-        if found.setdefault(name, value) != value:
+        if values.setdefault(name, value) != value:
             faults.add("duplicate-id", f"'{name}' has a second line with another value", record.where)
-    return found
+    return values
 
 
 TRANSCRIPTS_PLACE = "extractor text"
@@ -173,60 +173,60 @@ class TranscriptTables(contracts.Transcripts):
         self.files, self.root = dict(files), root
 
     def evaluated(self, *, allow_partial: bool) -> Mapping[Key, str]:
-        found, faults = self._read
+        transcripts, faults = self._read
         faults = [fault for fault in faults if not (allow_partial and fault[0] in ("missing-text", "missing-table"))]
         raised = Faults(TRANSCRIPT_FAULTS, "the transcripts have")
         for fault in faults:
             raised.add(*fault)
         raised.stop(self.root or TRANSCRIPTS_PLACE)
-        return found
+        return transcripts
 
     @functools.cached_property
     def _read(self) -> tuple[dict[Key, str], list[tuple[str, str, str]]]:
         """What the tables hold, and what is wrong with them: kind, what, where."""
         faults = Faults(TRANSCRIPT_FAULTS)
-        asked: dict[Path, list[Key]] = defaultdict(list)
+        wanted: dict[Path, list[Key]] = defaultdict(list)
         for key, file in self.files.items():
             if file is not None:
-                asked[file].append(key)
-        there = [file for file in asked if file.is_file()]
-        if not there:
+                wanted[file].append(key)
+        present = [file for file in wanted if file.is_file()]
+        if not present:
             return {}, [("no-text", "the data set has no transcripts", self.root)]
-        found: dict[Key, str] = {}
-        for file, keys in asked.items():
-            if file not in there:
+        transcripts: dict[Key, str] = {}
+        for file, keys in wanted.items():
+            if file not in present:
                 named = few([name for _, name in keys], 3)
                 faults.add(
                     "missing-table", f"there is no such table; it is to hold {len(keys)} utterances: {named}", file
                 )
                 continue
-            said = read_transcripts(file, faults)
+            table = read_transcripts(file, faults)
             for key in keys:
-                if key[1] in said:
-                    found[key] = said[key[1]]
+                if key[1] in table:
+                    transcripts[key] = table[key[1]]
                 else:
                     faults.add("missing-text", f"utterance '{key[1]}' of {key[0]} has no transcript", file)
-        if not found:
+        if not transcripts:
             faults.add("no-text", "no utterance of the data set has a transcript", self.root)
-        _check_words_agree(found, self.files, faults)
-        return found, [(fault.kind, fault.what, fault.where) for fault in faults.found]
+        _check_words_agree(transcripts, self.files, faults)
+        return transcripts, [(fault.kind, fault.what, fault.where) for fault in faults.found]
 
 
 def read_transcripts(file: Path, faults: Faults) -> dict[str, str]:
     """The transcripts in a table by utterance; a second line of one is a fault."""
-    found: dict[str, str] = {}
+    transcripts: dict[str, str] = {}
     for record in read_records(file, faults, range(1, 3), split=2):
-        utterance, said = record.fields[0], "".join(record.fields[1:])
-        if utterance in found:
+        utterance, words = record.fields[0], "".join(record.fields[1:])
+        if utterance in transcripts:
             faults.add("duplicate-id", f"utterance '{utterance}' has a second line", record.where)
-        found.setdefault(utterance, said)
-    return found
+        transcripts.setdefault(utterance, words)
+    return transcripts
 
 
-def _check_words_agree(found: Mapping[Key, str], files: Mapping[Key, Path | None], faults: Faults) -> None:
+def _check_words_agree(transcripts: Mapping[Key, str], files: Mapping[Key, Path | None], faults: Faults) -> None:
     """An utterance may stand in several sets if it says the same in all."""
     first: dict[str, Key] = {}
-    for key, said in found.items():
+    for key, words in transcripts.items():
         before = first.setdefault(key[1], key)
-        if found[before].upper().split() != said.upper().split():
+        if transcripts[before].upper().split() != words.upper().split():
             faults.add("disagrees", f"utterance '{key[1]}' says other words than in {before[0]}", str(files[key]))

@@ -161,7 +161,7 @@ class Fence:
         if folder not in self._linked:
             try:
                 with os.scandir(folder) as entries:
-                    self._linked[folder] = any(one.is_symlink() for one in entries)
+                    self._linked[folder] = any(entry.is_symlink() for entry in entries)
             except OSError:  # it cannot be listed
                 self._linked[folder] = True
         return self._linked[folder] and os.path.islink(f"{folder}/{name}")  # noqa: PTH114 (never raises)
@@ -183,9 +183,9 @@ def add_same_sex_pairs(
         listing.faults.add("unknown-sex", f"same-sex pairs need the sex of speakers {', '.join(unknown)}", where)
     pairs = trials.pair_same_sex(models, [(row.utterance, row.speaker, row.sex) for row in trial_rows])
     lines = [Trial(model, utterance, target, where) for model, utterance, target in pairs]
-    made = TrialList(name, enrolment_set, enrolment, lines, where, sexes == {"u"})
-    listing.lists.append(made)
-    return made
+    trial_list = TrialList(name, enrolment_set, enrolment, lines, where, sexes == {"u"})
+    listing.lists.append(trial_list)
+    return trial_list
 
 
 def check_set_name(folder: Path, name: str, faults: Faults) -> None:
@@ -210,7 +210,7 @@ def add_halves(listing: Listing, name: str, rows: Sequence[Utterance], seed: int
     of_speaker: dict[str, list[str]] = defaultdict(list)
     for row in rows:
         of_speaker[row.speaker].append(row.utterance)
-    enrolment = {one for ids in of_speaker.values() for one in halve_ids(set(ids), seed)[0]}
+    enrolment = {utterance for ids in of_speaker.values() for utterance in halve_ids(set(ids), seed)[0]}
     lone = sorted(speaker for speaker, ids in of_speaker.items() if len(set(ids)) < 2)
     if lone:
         listing.limits.append(
@@ -220,20 +220,20 @@ def add_halves(listing: Listing, name: str, rows: Sequence[Utterance], seed: int
     by_sex = len(some_unknown) < len(of_speaker)
     if by_sex and some_unknown and not listing.faults.has("no-sex"):
         listing.faults.add("unknown-sex", f"sets by sex need the sex of speakers {', '.join(some_unknown)}", where)
-    made: dict[str, list[Utterance]] = defaultdict(list)
+    sets: dict[str, list[Utterance]] = defaultdict(list)
     for row in sorted(rows, key=lambda row: row.utterance):
         if row.utterance in enrolment:
-            made[f"{name}_enrolls"].append(replace(row, role="enrolment"))
+            sets[f"{name}_enrolls"].append(replace(row, role="enrolment"))
         else:
-            made[f"{name}_trials_{row.sex}" if by_sex else f"{name}_trials"].append(replace(row, role="trial"))
-    for set_name, members in made.items():
+            sets[f"{name}_trials_{row.sex}" if by_sex else f"{name}_trials"].append(replace(row, role="trial"))
+    for set_name, members in sets.items():
         listing.utterances += [replace(row, set=set_name, position=place) for place, row in enumerate(members)]
-    for set_name in sorted(made):
+    for set_name in sorted(sets):
         # Mixed knowledge of sex has been reported; its files are checked all the same.
         if set_name == f"{name}_enrolls" or (by_sex and set_name == f"{name}_trials_u"):
             continue
-        sexes = {row.sex for row in made[set_name]}
-        lines = [Enrolled(row.speaker, row.utterance, row.where) for row in made[f"{name}_enrolls"] if row.sex in sexes]
+        sexes = {row.sex for row in sets[set_name]}
+        lines = [Enrolled(row.speaker, row.utterance, row.where) for row in sets[f"{name}_enrolls"] if row.sex in sexes]
         add_same_sex_pairs(listing, set_name, f"{name}_enrolls", lines, where)
 
 
@@ -241,28 +241,33 @@ def select_sets(listing: Listing, wanted: Sequence[str] | None, where: str) -> N
     """Keep the wanted trial sets and their enrolment sets; a name that is not there is a fault."""
     if wanted is None:
         return
-    names = [made.name for made in listing.lists]
+    names = [trial_list.name for trial_list in listing.lists]
     report_unknown_sets(listing.faults, wanted, names, where)
     note_chosen_sets(listing, wanted, names)
-    listing.lists = [made for made in listing.lists if made.name in wanted]
-    kept = {made.name for made in listing.lists} | {made.enrolment_set for made in listing.lists}
+    listing.lists = [trial_list for trial_list in listing.lists if trial_list.name in wanted]
+    kept = {trial_list.name for trial_list in listing.lists} | {
+        trial_list.enrolment_set for trial_list in listing.lists
+    }
     listing.utterances = [row for row in listing.utterances if row.set in kept or row.role == "train"]
 
 
-def note_chosen_sets(listing: Listing, wanted: Sequence[str], known: Sequence[str]) -> None:
+def note_chosen_sets(listing: Listing, wanted: Sequence[str], names: Sequence[str]) -> None:
     """Say which trial sets are evaluated, where that is not all."""
-    left = [name for name in known if name not in wanted]
-    if left:
-        kept = [name for name in known if name in wanted]
+    omitted = [name for name in names if name not in wanted]
+    if omitted:
+        kept = [name for name in names if name in wanted]
         listing.limits.append(
-            f"{len(kept)} of {len(known)} trial sets are evaluated (dataset.sets): {few(kept)}; not {few(left)}"
+            f"{len(kept)} of {len(names)} trial sets are evaluated (dataset.sets): {few(kept)}; not {few(omitted)}"
         )
 
 
 def note_halves(listing: Listing, names: Sequence[str], seed: int) -> None:
     """Say how the protocol of sets without lists was made, once :func:`halved` has made it."""
-    made = {name: [one for one in listing.lists if one.enrolment_set == f"{name}_enrolls"] for name in names}
-    across = [name for name, several in made.items() if any(one.across_sexes for one in several)]
+    lists = {
+        name: [trial_list for trial_list in listing.lists if trial_list.enrolment_set == f"{name}_enrolls"]
+        for name in names
+    }
+    across = [name for name, set_lists in lists.items() if any(trial_list.across_sexes for trial_list in set_lists)]
     tried = describe_pairs(len(across) == len(names))
     if 0 < len(across) < len(names):
         tried += f" (of {few(across)} {describe_pairs(True).rstrip(',')})"
@@ -279,12 +284,12 @@ def describe_folder_speakers(name: str, rows: Iterable[Utterance]) -> str:
     return f"{len(speakers)} speaker{'s' if len(speakers) != 1 else ''} of {name}, by the names of the folders: {few(speakers)}"
 
 
-def report_unknown_sets(faults: Faults, wanted: Iterable[str], known: Sequence[str], where: str) -> None:
+def report_unknown_sets(faults: Faults, wanted: Iterable[str], names: Sequence[str], where: str) -> None:
     """Report names of ``dataset.sets`` that are not there, with the nearest ones."""
     for name in wanted:
-        if name not in known:
-            near = difflib.get_close_matches(name, known, n=2)
-            hint = f"did you mean {' or '.join(near)}?" if near else f"there are: {', '.join(known) or 'none'}"
+        if name not in names:
+            near = difflib.get_close_matches(name, names, n=2)
+            hint = f"did you mean {' or '.join(near)}?" if near else f"there are: {', '.join(names) or 'none'}"
             faults.add("unknown-set", f"there is no trial set '{name}'; {hint}", where)
 
 

@@ -129,7 +129,7 @@ class WorkQueue(Generic[Item]):
 
 
 def run_parallel(
-    left: WorkQueue[Item], count: int, workers: int, look_at: Callable[[Sequence[Item]], Answer]
+    queue: WorkQueue[Item], count: int, workers: int, look_at: Callable[[Sequence[Item]], Answer]
 ) -> Iterator[Answer]:
     """Look at files until none is left, with so many workers; what was found, as it is found.
 
@@ -145,14 +145,14 @@ def run_parallel(
             with programs.starting_python():
                 started = ProcessPoolExecutor(most, get_context("spawn"), processes.end_with_parent)
             with started as pool:
-                yield from _run_in_pool(pool, workers, left, look_at)
+                yield from _run_in_pool(pool, workers, queue, look_at)
             return
         except (OSError, BrokenProcessPool) as error:
             log.warning(
                 "processes that look at audio files cannot go on (%s): threads do", error or type(error).__name__
             )
     with ThreadPoolExecutor(max(1, workers)) as pool:
-        yield from _run_in_pool(pool, workers, left, look_at)
+        yield from _run_in_pool(pool, workers, queue, look_at)
 
 
 def needs_processes(count: int, workers: int) -> bool:
@@ -161,27 +161,27 @@ def needs_processes(count: int, workers: int) -> bool:
 
 
 def _run_in_pool(
-    pool: Executor, workers: int, left: WorkQueue[Item], look_at: Callable[[Sequence[Item]], Answer]
+    pool: Executor, workers: int, queue: WorkQueue[Item], look_at: Callable[[Sequence[Item]], Answer]
 ) -> Iterator[Answer]:
     going: dict[Future[Answer], list[Item]] = {}
     try:
         while True:
-            while len(going) < max(1, workers) * _AHEAD and (paths := left.take()):
+            while len(going) < max(1, workers) * _AHEAD and (paths := queue.take()):
                 try:
                     with programs.starting_python():  # it may start a process
                         going[pool.submit(look_at, paths)] = paths
                 except BaseException:
-                    left.give_back(paths)
+                    queue.give_back(paths)
                     raise
             if not going:
                 return
             for done in wait(going, return_when=FIRST_COMPLETED).done:
-                found = done.result()
+                answer = done.result()
                 del going[done]
-                yield found
+                yield answer
     except BaseException:
         for paths in going.values():
-            left.give_back(paths)
+            queue.give_back(paths)
         pool.shutdown(wait=False, cancel_futures=True)
         raise
 
@@ -195,11 +195,11 @@ def look_at_file(path: Path, longest_seconds: float) -> Look:
     """Look at a file."""
     now = time.time_ns()
     before = read_state(path)
-    found = probing.probe_file(path, longest_seconds)
+    probe = probing.probe_file(path, longest_seconds)
     settled = before is not None and now - before.changed_ns >= RACY_NS
-    if not (found.lasting and settled and _read_opened_state(path) == before):
-        return Look(path, found, None, now)
-    return Look(path, found, before, now)
+    if not (probe.lasting and settled and _read_opened_state(path) == before):
+        return Look(path, probe, None, now)
+    return Look(path, probe, before, now)
 
 
 def read_state(path: Path) -> FileState | None:
@@ -219,11 +219,11 @@ def _read_opened_state(path: Path) -> FileState | None:
         return None
 
 
-def make_state(path: Path, found: os.stat_result) -> FileState | None:
+def make_state(path: Path, status: os.stat_result) -> FileState | None:
     """What the system says of a file as its state; None of anything that is no regular file."""
-    if not stat.S_ISREG(found.st_mode):
+    if not stat.S_ISREG(status.st_mode):
         return None
-    return FileState(str(path), found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino)
+    return FileState(str(path), status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino)
 
 
 def encode_text(text: str) -> bytes:

@@ -62,39 +62,39 @@ def parse_entry(text: str) -> Entry:
             return replace(_parse_command(text), is_command=True)
         except _Refused as error:
             return Entry(why=str(error), is_command=True)
-    found = _ARCHIVE.fullmatch(text)
-    if not found:
+    match = _ARCHIVE.fullmatch(text)
+    if not match:
         return Entry(text)
-    file, offset, part = found.groups()
+    file, offset, part = match.groups()
     return (
         Entry(why="a range of samples", is_archive=True) if part else Entry(file, is_archive=True, offset=int(offset))
     )
 
 
-def describe_change(one: Entry, path: Path) -> str:
+def describe_change(command: Entry, path: Path) -> str:
     """How a command would change its file beyond decoding it: '' if it would not, or if the file cannot be read (which others
     say)."""
-    if one.rate is None and one.channels is None:
+    if command.rate is None and command.channels is None:
         return ""
     try:
         with open_stream(path) as sound:
             rate, channels = int(sound.samplerate), int(sound.channels)
     except DataError:
         return ""
-    if one.rate not in (None, rate):
-        return f"it makes {one.rate} Hz of {rate} Hz"
-    if one.channels not in (None, channels):
-        return f"it makes {one.channels} of {channels} channels"
+    if command.rate not in (None, rate):
+        return f"it makes {command.rate} Hz of {rate} Hz"
+    if command.channels not in (None, channels):
+        return f"it makes {command.channels} of {channels} channels"
     return ""
 
 
-def rounds_samples(one: Entry, path: Path) -> bool:
+def rounds_samples(command: Entry, path: Path) -> bool:
     """Whether a command would round the samples of its file to fewer bits than they have."""
-    if not one.bits:
+    if not command.bits:
         return False
     try:
         with open_stream(path) as sound:
-            return _count_bits(sound.subtype) > one.bits
+            return _count_bits(sound.subtype) > command.bits
     except DataError:
         return False
 
@@ -131,47 +131,47 @@ def split_words(text: str) -> list[str]:
     """
     if _ORDINARY.fullmatch(text):
         return [word for word in re.split("[ \t]+", text) if word]
-    found: list[str] = []
+    parts: list[str] = []
     word: str | None = None  # None between two words: an empty word in quotes is one
     place = 0
     while place < len(text):
-        one = text[place]
-        if one in " \t":
+        letter = text[place]
+        if letter in " \t":
             if word is not None:
-                found.append(word)
+                parts.append(word)
             word = None
-        elif one in "'\"":
-            said, place = _read_quoted(text, place)
-            word = (word or "") + said
-        elif one == "\\":
+        elif letter in "'\"":
+            quoted, place = _read_quoted(text, place)
+            word = (word or "") + quoted
+        elif letter == "\\":
             place += 1
             if place == len(text):
                 raise _Refused("a backslash at its end")
             word = (word or "") + text[place]
-        elif one in _MEANING:
-            raise _Refused(_MEANING[one])
-        elif word is None and one in "#~":
-            raise _Refused("a comment" if one == "#" else "the home of somebody")
+        elif letter in _MEANING:
+            raise _Refused(_MEANING[letter])
+        elif word is None and letter in "#~":
+            raise _Refused("a comment" if letter == "#" else "the home of somebody")
         else:
-            word = (word or "") + one
+            word = (word or "") + letter
         place += 1
-    return found if word is None else [*found, word]
+    return parts if word is None else [*parts, word]
 
 
 def _read_quoted(text: str, place: int) -> tuple[str, int]:
     """What stands in quotes from a place on, and where they close."""
-    quote, said = text[place], ""
+    quote, quoted = text[place], ""
     place += 1
     while place < len(text) and text[place] != quote:
         if quote == '"' and text[place] in "$`":
             raise _Refused(_MEANING["$"])
         if quote == '"' and text[place] == "\\" and text[place + 1 : place + 2] in ("$", "`", '"', "\\"):
             place += 1
-        said += text[place]
+        quoted += text[place]
         place += 1
     if place >= len(text):
         raise _Refused("quotes that do not close")
-    return said, place
+    return quoted, place
 
 
 # Programs ------------------------------------------------------------------------------------------------------------
@@ -180,22 +180,22 @@ def _read_quoted(text: str, place: int) -> tuple[str, int]:
 def _parse_command(text: str) -> Entry:
     if text.startswith("|"):
         raise _Refused("a command that is written to")
-    given = split_words(_QUIET.sub("", text.rstrip("|")))
-    if not given:
+    arguments = split_words(_QUIET.sub("", text.rstrip("|")))
+    if not arguments:
         raise _Refused("no command")
-    program = PurePosixPath(given[0]).name
+    program = PurePosixPath(arguments[0]).name
     if program not in _PROGRAMS:
         raise _Refused(f"'{program}' is none of {', '.join(_PROGRAMS)}")
     try:
-        made = _PROGRAMS[program](given[1:])
+        entry = _PROGRAMS[program](arguments[1:])
     except _Refused as error:
         raise _Refused(f"{program}: {error}") from None
-    if made.file in ("", "-") or made.file.startswith("/dev/"):
+    if entry.file in ("", "-") or entry.file.startswith("/dev/"):
         raise _Refused(f"{program}: the standard input or a device")
-    return made
+    return entry
 
 
-def _take_options(given: list[str], flags: Mapping[str, str], valued: Mapping[str, str]) -> dict[str, str]:
+def _take_options(arguments: list[str], flags: Mapping[str, str], valued: Mapping[str, str]) -> dict[str, str]:
     """The options that the words begin with, which are taken away, by their short names.
 
     Args:
@@ -206,27 +206,27 @@ def _take_options(given: list[str], flags: Mapping[str, str], valued: Mapping[st
     Raises:
         _Refused: another option.
     """
-    found: dict[str, str] = {}
-    while given and given[0].startswith("-") and given[0] != "-":
-        word = given.pop(0)
+    options: dict[str, str] = {}
+    while arguments and arguments[0].startswith("-") and arguments[0] != "-":
+        word = arguments.pop(0)
         is_long = word.startswith("--")
         name, equals, value = word.partition("=") if is_long else (word[:2], "", word[2:])
         if word in flags:
-            found[flags[word]] = ""
+            options[flags[word]] = ""
         elif name in valued:
-            if not value and not given:
+            if not value and not arguments:
                 raise _Refused(f"no value of {name}")
-            found[valued[name]] = value or equals or given.pop(0)
+            options[valued[name]] = value or equals or arguments.pop(0)
         elif not is_long and all(f"-{letter}" in flags for letter in word[1:]):
-            found |= {flags[f"-{letter}"]: "" for letter in word[1:]}
+            options |= {flags[f"-{letter}"]: "" for letter in word[1:]}
         else:
             raise _Refused(f"the option {word}")
-    return found
+    return options
 
 
 def _map_spellings(*options: str) -> dict[str, str]:
     """Options in all their spellings (``-c --stdout``), with the first of each."""
-    return {spelling: several.split()[0] for several in options for spelling in several.split()}
+    return {spelling: spellings.split()[0] for spellings in options for spelling in spellings.split()}
 
 
 def _single_file(files: list[str]) -> str:
@@ -243,18 +243,18 @@ _FLAC = _map_spellings(
 _SPH2PIPE_FLAGS, _SPH2PIPE = _map_spellings("-p"), _map_spellings("-f", "-c")
 
 
-def _parse_flac(given: list[str]) -> Entry:
-    found: dict[str, str] = {}
+def _parse_flac(arguments: list[str]) -> Entry:
+    options: dict[str, str] = {}
     files: list[str] = []
-    ended = given.index("--") if "--" in given else len(given)
-    given, behind = given[:ended], given[ended + 1 :]
-    while given:
-        found |= _take_options(given, _FLAC, {})
-        files += given[:1]
-        del given[:1]
-    if "-d" not in found:
+    ended = arguments.index("--") if "--" in arguments else len(arguments)
+    arguments, behind = arguments[:ended], arguments[ended + 1 :]
+    while arguments:
+        options |= _take_options(arguments, _FLAC, {})
+        files += arguments[:1]
+        del arguments[:1]
+    if "-d" not in options:
         raise _Refused("it encodes (no -d)")
-    if "-c" not in found:
+    if "-c" not in options:
         raise _Refused("it writes into a file (no -c)")
     return Entry(_single_file(files + behind))
 
@@ -298,23 +298,23 @@ _SOX_TYPES = (
 """Kinds of files whose headers say what they hold."""
 
 
-def _parse_sox(given: list[str]) -> Entry:
-    before = _take_options(given, _SOX_FLAGS, _SOX_BEFORE)
+def _parse_sox(arguments: list[str]) -> Entry:
+    before = _take_options(arguments, _SOX_FLAGS, _SOX_BEFORE)
     if before.get("-t", "wav").lstrip(".") not in _SOX_TYPES:
         raise _Refused(f"a kind of file that may have no header (-t {before['-t']})")
-    file = given.pop(0) if given else ""
+    file = arguments.pop(0) if arguments else ""
     if file.startswith("|"):
         raise _Refused(_MEANING["|"])
-    behind = _take_options(given, _SOX_FLAGS, _SOX_BEHIND)
-    out = given.pop(0) if given else ""
+    behind = _take_options(arguments, _SOX_FLAGS, _SOX_BEHIND)
+    out = arguments.pop(0) if arguments else ""
     if out != "-":
         raise _Refused(f"it writes into a file or joins some ('{out}')" if out else "it writes nothing")
-    if given:
-        raise _Refused(f"the effect '{given[0]}'")
+    if arguments:
+        raise _Refused(f"the effect '{arguments[0]}'")
     if behind.get("-t") not in ("wav", "wavpcm", ".wav"):
         raise _Refused(f"it writes no wav file (-t {behind.get('-t', 'missing')})")
     coding = behind.get("-e", "signed-integer")
-    if len(coding) < 2 or not any(one.startswith(coding) for one in _SOX_CODINGS):
+    if len(coding) < 2 or not any(name.startswith(coding) for name in _SOX_CODINGS):
         raise _Refused(f"the coding {coding}")
     bits = _parse_number(behind, "-b")
     if bits not in (None, 16, 24, 32, 64):
@@ -325,38 +325,38 @@ def _parse_sox(given: list[str]) -> Entry:
     return Entry(file, rate=rate, channels=channels, bits=0 if is_float else bits)
 
 
-def _agree(one: int | None, other: int | None, what: str) -> int | None:
-    if one is not None and other is not None and one != other:
+def _agree(first: int | None, second: int | None, what: str) -> int | None:
+    if first is not None and second is not None and first != second:
         raise _Refused(f"two {what}")
-    return other if one is None else one
+    return second if first is None else first
 
 
-def _parse_number(given: Mapping[str, str], option: str) -> int | None:
+def _parse_number(options: Mapping[str, str], option: str) -> int | None:
     """The whole number that an option gives (``16k`` is 16000); None without the option."""
-    if option not in given:
+    if option not in options:
         return None
-    found = re.fullmatch(r"(\d+(?:\.\d+)?)(k?)", given[option])
-    number = float(found[1]) * (1000 if found[2] else 1) if found else 0.5
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)(k?)", options[option])
+    number = float(match[1]) * (1000 if match[2] else 1) if match else 0.5
     if number != int(number):
-        raise _Refused(f"the value of {option}, '{given[option]}'")
+        raise _Refused(f"the value of {option}, '{options[option]}'")
     return int(number)
 
 
-def _parse_sph2pipe(given: list[str]) -> Entry:
-    found = _take_options(given, _SPH2PIPE_FLAGS, _SPH2PIPE)
-    if found.get("-f") not in ("wav", "rif"):
+def _parse_sph2pipe(arguments: list[str]) -> Entry:
+    options = _take_options(arguments, _SPH2PIPE_FLAGS, _SPH2PIPE)
+    if options.get("-f") not in ("wav", "rif"):
         raise _Refused("it writes no wav file (no -f wav)")
-    channel = _parse_number(found, "-c")
+    channel = _parse_number(options, "-c")
     if channel not in (None, 1):
         raise _Refused(f"channel {channel} alone")
-    return Entry(_single_file(given), channels=channel)
+    return Entry(_single_file(arguments), channels=channel)
 
 
-def _parse_cat(given: list[str]) -> Entry:
-    if given[:1] == ["--"]:
-        return Entry(_single_file(given[1:]))
-    _take_options(given, {}, {})
-    return Entry(_single_file(given))
+def _parse_cat(arguments: list[str]) -> Entry:
+    if arguments[:1] == ["--"]:
+        return Entry(_single_file(arguments[1:]))
+    _take_options(arguments, {}, {})
+    return Entry(_single_file(arguments))
 
 
 _FFMPEG_QUIET = ("-loglevel", "-v", "-threads")
@@ -371,31 +371,31 @@ _FFMPEG_OUT = {"-f": "-f", "-ar": "-ar", "-ac": "-ac", "-acodec": "-c", "-c:a": 
 _FFMPEG_BITS = {"pcm_s16le": 16, "pcm_s24le": 24, "pcm_s32le": 32, "pcm_f32le": 0, "pcm_f64le": 0}
 
 
-def _parse_ffmpeg(given: list[str]) -> Entry:
+def _parse_ffmpeg(arguments: list[str]) -> Entry:
     files: list[str] = []
-    found: dict[str, str] = {}
-    while len(given) > 1:
-        option = given.pop(0)
+    options: dict[str, str] = {}
+    while len(arguments) > 1:
+        option = arguments.pop(0)
         if option == "-i":
-            files.append(given.pop(0))
+            files.append(arguments.pop(0))
         elif option in _FFMPEG_QUIET:
-            given.pop(0)
+            arguments.pop(0)
         elif option in _FFMPEG_OUT and files:
-            found[_FFMPEG_OUT[option]] = given.pop(0)
+            options[_FFMPEG_OUT[option]] = arguments.pop(0)
         elif option not in _FFMPEG_FLAGS:
             raise _Refused(f"the option {option}")
-    if given not in (["-"], ["pipe:"], ["pipe:1"]):
-        raise _Refused("it writes into a file" if given else "it writes nothing")
+    if arguments not in (["-"], ["pipe:"], ["pipe:1"]):
+        raise _Refused("it writes into a file" if arguments else "it writes nothing")
     file = _single_file(files)
     if _PROTOCOL.match(file):
         raise _Refused(f"'{file}' may be more than a file")
-    if found.get("-f") != "wav":
+    if options.get("-f") != "wav":
         raise _Refused("it writes no wav file (no -f wav)")
-    coding = found.get("-c", "pcm_s16le")
+    coding = options.get("-c", "pcm_s16le")
     if coding not in _FFMPEG_BITS:
         raise _Refused(f"the coding {coding}")
     return Entry(
-        file, rate=_parse_number(found, "-ar"), channels=_parse_number(found, "-ac"), bits=_FFMPEG_BITS[coding]
+        file, rate=_parse_number(options, "-ar"), channels=_parse_number(options, "-ac"), bits=_FFMPEG_BITS[coding]
     )
 
 

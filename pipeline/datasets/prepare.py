@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Hashable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -27,6 +27,19 @@ from pipeline.protocol.trials import TrialSet
 from pipeline.tables import manifest
 
 
+@dataclass(frozen=True)
+class TrainingGaps:
+    """What lacks of training speech.
+
+    Attributes:
+        untrainable: by label of system, why no attacker can train on its speech: nobody has anonymised the training set with it.
+        untrained: utterances of the training set that are dropped because the set itself lacks their sound.
+    """
+
+    untrainable: Mapping[str, str] = field(default_factory=dict)
+    untrained: tuple[str, ...] = ()
+
+
 @dataclass(frozen=True, eq=False)
 class Prepared:
     """A checked data set.
@@ -41,9 +54,8 @@ class Prepared:
         limits: what a reader of the numbers must know first.
         transcripts: what is said.
         same: the copies whose recordings hold one sound where the originals hold several, by what messages call them.
-        untrainable: by label of system, why no attacker can train on its speech: nobody has anonymised the training set with it.
-        untrained: utterances of the training set that are among ``dropped`` because the set itself lacks their sound.
-        given: scores that came instead of audio.
+        training_gaps: what lacks of training speech.
+        score_sets: scores that came instead of audio.
         attributes: what else is known of speakers and utterances (``dataset.attributes``): by name, values by (set, utterance).
     """
 
@@ -56,16 +68,15 @@ class Prepared:
     limits: tuple[str, ...] = ()
     transcripts: Transcripts = field(default_factory=lambda: kaldi_tables.TranscriptTables({}))
     same: Mapping[str, IdenticalAudio] = field(default_factory=dict)
-    untrained: tuple[str, ...] = ()
-    given: tuple[ScoreSet, ...] = ()
+    training_gaps: TrainingGaps = field(default_factory=TrainingGaps)
+    score_sets: tuple[ScoreSet, ...] = ()
     attributes: Mapping[str, Mapping[tuple[str, str], str]] = field(default_factory=dict)
-    untrainable: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def size(self) -> str:
         """How much it is, in words."""
-        if self.given:
-            return f"{sum(len(one.table) for one in self.given)} scores"
+        if self.score_sets:
+            return f"{sum(len(score_set.table) for score_set in self.score_sets)} scores"
         return f"{len(self.manifest)} utterances"
 
 
@@ -75,7 +86,7 @@ def prepare_data(
     copies: Mapping[Any, external_copy.Copy],
     allow_partial: bool,
     threads: int,
-    known: AudioCache,
+    cache: AudioCache,
     training_alone: bool = False,
     recordings: Path | None = None,
 ) -> Prepared:
@@ -87,7 +98,7 @@ def prepare_data(
         copies: where the audio of external systems is, by key.
         allow_partial: leave out single files with faults, named, instead of refusing.
         threads: files are hashed and decoded in so many threads.
-        known: what earlier looks at the files found.
+        cache: what is known of audio files.
         training_alone: of the data set, read the training set ``settings.train`` alone.
         recordings: where segments and what lies in archives are written as files, of copies too.
 
@@ -96,13 +107,62 @@ def prepare_data(
     """
     if settings.is_given:
         return _prepare_scores(settings)
-    corpus = importers.read_data_set(settings, rendered, allow_partial, threads, training_alone, known, recordings)
-    training = corpus.manifest["role"] == "train"
-    made: dict[Hashable, CheckedCopy] = {}
+    corpus = importers.read_data_set(settings, rendered, allow_partial, threads, training_alone, cache, recordings)
+    checked, untrainable = _read_copies(corpus, copies, allow_partial, threads, cache, recordings)
+    _compare_runs(copies, checked)
+    dropped = _merge_dropped(corpus, checked)
+    evaluated = [checked_copy for key, checked_copy in checked.items() if not copies[key].training]
+    gone = {(line.set, line.utterance) for checked_copy in evaluated for line in checked_copy.dropped}
+    sets = {name: trials.drop_utterances(trial_set, gone) for name, trial_set in corpus.trials.items()}
+    _check_classes(sets, settings)
+    notes = [*corpus.notes, *_label_lines(checked, lambda copy: copy.notes)]
+    if gone:
+        notes.append(f"{len(gone)} utterances are left out of all systems, because a system lacks them")
+    limits = (
+        *_label_lines(checked, lambda copy: copy.same.limits),
+        *corpus.limits,
+        *_describe_dropped(dropped, corpus, sets),
+        *_label_lines(checked, lambda copy: copy.limits),
+    )
+    files = {key: file for key, file in corpus.transcripts.items() if key not in gone}
+    trained_on = set(corpus.manifest.loc[corpus.manifest["role"] == "train", "set"])
+    return Prepared(
+        _name_data_set(settings),
+        _drop_rows(corpus.manifest, gone),
+        sets,
+        {key: _drop_rows(checked_copy.manifest, gone) for key, checked_copy in checked.items()},
+        dropped,
+        tuple(notes),
+        limits,
+        kaldi_tables.TranscriptTables(files, settings.root),
+        {str(key): checked_copy.same for key, checked_copy in checked.items() if checked_copy.same.is_doubtful},
+        TrainingGaps(untrainable, tuple(line.utterance for line in corpus.dropped if line.set in trained_on)),
+        attributes=corpus.attributes,
+    )
+
+
+def _label_lines(checked: Mapping[Hashable, CheckedCopy], read: Callable[[CheckedCopy], Iterable[str]]) -> list[str]:
+    return [f"system {key}: {line}" for key, copy in checked.items() for line in read(copy)]
+
+
+def _read_copies(
+    corpus: Corpus,
+    copies: Mapping[Any, external_copy.Copy],
+    allow_partial: bool,
+    threads: int,
+    cache: AudioCache,
+    recordings: Path | None,
+) -> tuple[dict[Hashable, CheckedCopy], dict[str, str]]:
+    """The copies by key, and by label of system why there is none of the training set.
+
+    Raises:
+        DataError: with the faults of all copies.
+    """
+    checked: dict[Hashable, CheckedCopy] = {}
     errors: dict[Hashable, DataError] = {}
     untrainable: dict[str, str] = {}
     for key, copy in copies.items():
-        wanted = corpus.manifest[training == copy.training]
+        wanted = corpus.manifest[(corpus.manifest["role"] == "train") == copy.training]
         if copy.training and not copy.is_named and not external_files.has_any_file(copy, wanted):
             untrainable[copy.label] = (
                 f"system {copy.label} has no anonymised copy of the training set ({few(sorted(wanted['set'].unique()))}): "
@@ -110,45 +170,14 @@ def prepare_data(
             )
             continue
         try:
-            sounds, everyone = corpus.sounds, corpus.manifest
-            made[key] = external.read_copy(copy, wanted, allow_partial, threads, known, sounds, everyone, recordings)
+            checked[key] = external.read_copy(
+                copy, wanted, allow_partial, threads, cache, corpus.sounds, corpus.manifest, recordings
+            )
         except DataError as error:
             errors[key] = error
     if errors:
         raise _merge_errors(errors)
-    _compare_runs(copies, made)
-    notes = [*corpus.notes, *(f"system {key}: {note}" for key, one in made.items() for note in one.notes)]
-    dropped = _merge_dropped(corpus, made)
-    evaluated = [one.dropped for key, one in made.items() if not copies[key].training]
-    gone = {(line.set, line.utterance) for lines in evaluated for line in lines}
-    if gone:
-        notes.append(f"{len(gone)} utterances are left out of all systems, because a system lacks them")
-    sets = {name: trials.drop_utterances(one, gone) for name, one in corpus.trials.items()}
-    _check_classes(sets, settings)
-    name = _name_data_set(settings)
-    transcripts = kaldi_tables.TranscriptTables(
-        {key: file for key, file in corpus.transcripts.items() if key not in gone}, settings.root
-    )
-    same = {str(key): one.same for key, one in made.items() if one.same.found}
-    first = (f"system {key}: {limit}" for key, one in made.items() for limit in one.same.limits)
-    last = (f"system {key}: {limit}" for key, one in made.items() for limit in one.limits)
-    limits = (*first, *corpus.limits, *_describe_dropped(dropped, corpus, sets), *last)
-    learnt_from = set(corpus.manifest.loc[training, "set"])
-    untrained = tuple(line.utterance for line in corpus.dropped if line.set in learnt_from)
-    return Prepared(
-        name,
-        _drop_rows(corpus.manifest, gone),
-        sets,
-        {key: _drop_rows(one.manifest, gone) for key, one in made.items()},
-        dropped,
-        tuple(notes),
-        limits,
-        transcripts,
-        same,
-        untrained,
-        attributes=corpus.attributes,
-        untrainable=untrainable,
-    )
+    return checked, untrainable
 
 
 def _name_data_set(settings: DatasetSettings) -> str:
@@ -157,20 +186,27 @@ def _name_data_set(settings: DatasetSettings) -> str:
 
 def _prepare_scores(settings: DatasetSettings) -> Prepared:
     """Score files as a data set: there is no audio, and nothing to list."""
-    found = score_files.read_score_sets(settings)
+    score_data = score_files.read_score_sets(settings)
     return Prepared(
-        _name_data_set(settings), manifest.frame([]), found.trials, {}, (), found.notes, found.limits, given=found.sets
+        _name_data_set(settings),
+        manifest.frame([]),
+        score_data.trials,
+        {},
+        (),
+        score_data.notes,
+        score_data.limits,
+        score_sets=score_data.sets,
     )
 
 
-def _compare_runs(copies: Mapping[Any, external_copy.Copy], made: dict[Hashable, CheckedCopy]) -> None:
+def _compare_runs(copies: Mapping[Any, external_copy.Copy], checked: dict[Hashable, CheckedCopy]) -> None:
     """Doubt second runs that hold the files of the first."""
-    first = {copy.label: made[key] for key, copy in copies.items() if copy.setting == "root"}
+    first = {copy.label: checked[key] for key, copy in copies.items() if copy.setting == "root"}
     for key, copy in copies.items():
         if copy.setting == "second_root" and copy.label in first:
-            one, again = first[copy.label], made[key]
-            rows = [frame.to_dict("records") for frame in (one.manifest, again.manifest)]
-            made[key] = again.doubted(resemblance.doubt_second_run(rows[0], rows[1], one.sounds, again.sounds))
+            run, again = first[copy.label], checked[key]
+            rows = [frame.to_dict("records") for frame in (run.manifest, again.manifest)]
+            checked[key] = again.doubted(resemblance.doubt_second_run(rows[0], rows[1], run.sounds, again.sounds))
 
 
 def _drop_rows(manifest: pd.DataFrame, gone: Collection[tuple[str, str]]) -> pd.DataFrame:
@@ -179,31 +215,31 @@ def _drop_rows(manifest: pd.DataFrame, gone: Collection[tuple[str, str]]) -> pd.
     return manifest if all(keep) else manifest[keep].reset_index(drop=True)
 
 
-def _merge_dropped(corpus: Corpus, made: Mapping[Hashable, CheckedCopy]) -> tuple[Dropped, ...]:
+def _merge_dropped(corpus: Corpus, checked: Mapping[Hashable, CheckedCopy]) -> tuple[Dropped, ...]:
     """Each utterance that is left out, once, with all the reasons."""
     reasons: dict[tuple[str, str], list[str]] = {}
     for line in corpus.dropped:
         reasons.setdefault((line.set, line.utterance), []).append(line.reason)
-    for key, one in made.items():
-        for line in one.dropped:
+    for key, copy_checked in checked.items():
+        for line in copy_checked.dropped:
             reasons.setdefault((line.set, line.utterance), []).append(f"system {key}: {line.reason}")
-    return tuple(sorted(Dropped(name, of, "; ".join(several)) for (of, name), several in reasons.items()))
+    return tuple(sorted(Dropped(name, of, "; ".join(texts)) for (of, name), texts in reasons.items()))
 
 
 def _describe_dropped(dropped: Sequence[Dropped], corpus: Corpus, sets: Mapping[str, TrialSet]) -> list[str]:
     """How much ``allow_partial`` left out of the data set and of external systems: utterances, and trials with them."""
     if not dropped:
         return []
-    lost = {(one.set, one.utterance) for one in dropped}
-    there = set(zip(corpus.manifest["set"], corpus.manifest["utterance"]))
-    by_set = Counter(in_set for in_set, _ in lost)
+    absent = {(trial_set.set, trial_set.utterance) for trial_set in dropped}
+    present = set(zip(corpus.manifest["set"], corpus.manifest["utterance"]))
+    by_set = Counter(in_set for in_set, _ in absent)
     counts = ", ".join(f"{count} of {name}" for name, count in sorted(by_set.items()))
-    found = [f"{len(lost)} of {len(there | lost)} utterances are left out (allow_partial): {counts}"]
-    gone = sum(one.expected - len(one.trials) for one in sets.values())
+    sentences = [f"{len(absent)} of {len(present | absent)} utterances are left out (allow_partial): {counts}"]
+    gone = sum(trial_set.expected - len(trial_set.trials) for trial_set in sets.values())
     if gone:
-        expected = sum(one.expected for one in sets.values())
-        found.append(f"{gone} of {expected} trials are left out with their utterances")
-    return found
+        expected = sum(trial_set.expected for trial_set in sets.values())
+        sentences.append(f"{gone} of {expected} trials are left out with their utterances")
+    return sentences
 
 
 def _check_classes(sets: Mapping[str, TrialSet], settings: DatasetSettings) -> None:
@@ -217,10 +253,10 @@ def _merge_errors(errors: Mapping[Hashable, DataError]) -> DataError:
     """The errors of several systems as one."""
 
     def said(part: str) -> str:
-        several = {f"system {key}": str(vars(error)[part]) for key, error in errors.items()}
-        if len(set(several.values())) == 1:
-            return next(iter(several.values()))
-        return "; ".join(f"{label}: {text}" for label, text in several.items())
+        by_system = {f"system {key}": str(vars(error)[part]) for key, error in errors.items()}
+        if len(set(by_system.values())) == 1:
+            return next(iter(by_system.values()))
+        return "; ".join(f"{label}: {text}" for label, text in by_system.items())
 
     faults = [
         Fault(fault.what, f"system {key}: {fault.where}", fault.kind)

@@ -95,8 +95,8 @@ def probe_file(
     except DataError as error:
         cause = f" ({error.cause})" if error.cause else ""
         # What the decoder refuses may be for want of memory or of descriptors; what is said here has been counted.
-        ours = error.__cause__ is None
-        return Probe(kind="bad-audio", problem=f"{path}: {error.what}{cause}", lasting=ours)
+        counted_here = error.__cause__ is None
+        return Probe(kind="bad-audio", problem=f"{path}: {error.what}{cause}", lasting=counted_here)
     except OSError as error:
         return Probe(kind="bad-audio", problem=f"{path} cannot be read ({error.strerror})", lasting=False)
     kind, problem = _find_problem(path, heard, contents.samples)
@@ -116,11 +116,11 @@ def probe_file(
     )
 
 
-def limit_length(found: Probe, path: Path, longest_seconds: float) -> Probe:
+def limit_length(probe: Probe, path: Path, longest_seconds: float) -> Probe:
     """What was found, perhaps under another limit, under this one."""
-    if found.kind or found.samples <= longest_seconds * found.sample_rate:
-        return found
-    problem = audio.explain_too_long(found.samples / found.sample_rate, longest_seconds, path).what
+    if probe.kind or probe.samples <= longest_seconds * probe.sample_rate:
+        return probe
+    problem = audio.explain_too_long(probe.samples / probe.sample_rate, longest_seconds, path).what
     return Probe(kind="too-long", problem=f"{path}: {problem}", lasting=False)
 
 
@@ -144,26 +144,26 @@ def _find_problem(path: Path, heard: audio.Survey, counted: int | None) -> tuple
     return "", ""
 
 
-def is_narrow(found: Probe) -> bool:
+def is_narrow(probe: Probe) -> bool:
     """Whether a file lacks the upper half of what its sampling rate could hold."""
-    return found.sample_rate >= USUAL_RATE and NARROW_HZ[0] <= found.bandwidth <= NARROW_HZ[1]
+    return probe.sample_rate >= USUAL_RATE and NARROW_HZ[0] <= probe.bandwidth <= NARROW_HZ[1]
 
 
-def describe_probes(found: Mapping[Path, Probe]) -> list[str]:
+def describe_probes(probes: Mapping[Path, Probe]) -> list[str]:
     """What a reader should know of the sound files among these: low sampling rates, narrow bands, mixed channels, clipping,
     digital silence, with counts."""
-    sound = {path: probe for path, probe in found.items() if not probe.kind}
-    made = []
+    sound = {path: probe for path, probe in probes.items() if not probe.kind}
+    sentences = []
     low = Counter(probe.sample_rate for probe in sound.values() if probe.sample_rate < USUAL_RATE)
     if low:
         rates = ", ".join(f"{rate} Hz: {count}" for rate, count in sorted(low.items()))
-        made.append(
+        sentences.append(
             f"{low.total()} of {len(sound)} files are sampled below {USUAL_RATE // 1000} kHz ({rates}): they are used, "
             f"but hold nothing above half their rate, where speaker extractors listen too"
         )
     narrow = sorted((probe.bandwidth, str(path)) for path, probe in sound.items() if is_narrow(probe))
     if narrow:
-        made.append(
+        sentences.append(
             f"{len(narrow)} of {len(sound)} files are written at {USUAL_RATE // 1000} kHz or more and hold nothing above "
             f"{narrow[-1][0] / 1000:.1f} kHz, as speech that was sampled at 8 kHz or sent over a telephone, e.g. "
             f"{few([Path(path).name for _, path in narrow], 3)}: extractors miss what they were trained to hear there"
@@ -171,18 +171,18 @@ def describe_probes(found: Mapping[Path, Probe]) -> list[str]:
     mixed = Counter(probe.channels for probe in sound.values() if probe.channels > 1)
     if mixed:
         counts = ", ".join(f"{channels} channels: {count}" for channels, count in sorted(mixed.items()))
-        made.append(f"{mixed.total()} of {len(sound)} files have several channels ({counts}): mixed to their mean")
+        sentences.append(f"{mixed.total()} of {len(sound)} files have several channels ({counts}): mixed to their mean")
     clipped = sorted(path for path, probe in sound.items() if probe.clipped)
     if clipped:
-        made.append(
+        sentences.append(
             f"{len(clipped)} of {len(sound)} files are clipped ({audio.CLIPPED_RUN} or more consecutive samples at full "
             f"scale): they are used as they are, e.g. {clipped[0]}"
         )
     padded = {path: probe.silence_ms for path, probe in sound.items() if probe.silence_ms}
     if padded:
         longest = max(sorted(padded), key=padded.__getitem__)
-        made.append(
+        sentences.append(
             f"{len(padded)} of {len(sound)} files begin or end with exact zeros ({audio.DIGITAL_SILENCE_MS:g} ms or more), e.g. "
             f"{longest} ({padded[longest]:.3g} ms): an extractor with trim_zeros=true drops them, any other hears them"
         )
-    return made
+    return sentences

@@ -129,9 +129,9 @@ class Resemblance:
             by_set = ", ".join(f"{count} of {total[name]} of {name}" for name, count in counts)
             weaker = "who trains on them is a weaker attacker than the tables name, and privacy is overestimated"
             means = weaker if training else "they are as private as unprotected speech"
-            said = self._said(places, f"are the original speech, not anonymised: {by_set}", f": {means}")
+            sentence = self._said(places, f"are the original speech, not anonymised: {by_set}", f": {means}")
             share = len(places) / len(self.rows)
-            yield Doubt("unprotected_training" if training else "not_anonymised", share, said)
+            yield Doubt("unprotected_training" if training else "not_anonymised", share, sentence)
         for rate, places in self.made_at().items():
             if odd := [place for place in places if self.originals[place]["sample_rate"] != rate]:
                 header = self.rows[odd[0]]["sample_rate"]
@@ -158,11 +158,11 @@ class Resemblance:
         groups: dict[tuple[int, int], list[int]] = defaultdict(list)
         for place, (original, row) in enumerate(zip(self.originals, self.rows, strict=True)):
             groups[original["sample_rate"], row["sample_rate"]].append(place)
-        found: dict[int, list[int]] = defaultdict(list)
+        by_rate: dict[int, list[int]] = defaultdict(list)
         for (was, header), places in groups.items():
             before = np.array([self.originals[place]["samples"] for place in places])
             after = np.array([self.rows[place]["samples"] for place in places])
-            for rate in (was, *(one for one in RATES if one != was)):
+            for rate in (was, *(candidate for candidate in RATES if candidate != was)):
                 # What a right header would be off by. A factor that is not one is met by chance more easily.
                 apart = before * abs(header - rate) / was / (3 if rate == was else 12)
                 off = after - before * rate / was
@@ -173,9 +173,9 @@ class Resemblance:
                 near = (off <= np.minimum(PADDING, apart)) & (-off <= np.minimum(FRAME, apart))
                 exact = rate == was and np.mean(near & (off == 0)) >= 0.5
                 if rate != header and (exact or (near.mean() >= 0.9 and (rate == was or len(places) >= FEWEST))):
-                    found[rate] += np.array(places)[near].tolist()
+                    by_rate[rate] += np.array(places)[near].tolist()
                     break
-        return dict(found)
+        return dict(by_rate)
 
     def _said(self, places: Sequence[int], text: str, means: str) -> str:
         names = few([str(self.rows[place]["utterance"]) for place in places])
@@ -195,22 +195,22 @@ def compare_with_originals(
         folder: where correlations are kept; None keeps nothing.
     """
     kept = SharedTable(folder / "correlations", _SCHEMA, "identity", "compared_ns") if folder is not None else None
-    found: dict[bytes, float] = {}
+    correlation_of: dict[bytes, float] = {}
     with contextlib.suppress(OSError):  # what cannot be kept is said of what is known of files, which lies beside it
         table = kept.read(["identity", "correlation"]) if kept is not None else _SCHEMA.empty_table()
-        found = dict(zip(table["identity"].to_pylist(), table["correlation"].to_pylist()))
+        correlation_of = dict(zip(table["identity"].to_pylist(), table["correlation"].to_pylist()))
     pairs = [_identify_pair(original, row) for original, row in zip(originals, rows, strict=True)]
     for (identity, *_), original, row in zip(pairs, originals, rows):
         if original["sha256"] == row["sha256"] or sounds.get(original["sha256"]) == mine[row["sha256"]]:
-            found[identity] = 1.0
-    todo = list(dict.fromkeys(pair for pair in pairs if pair[0] not in found))
+            correlation_of[identity] = 1.0
+    todo = list(dict.fromkeys(pair for pair in pairs if pair[0] not in correlation_of))
     for start in range(0, len(todo), PAIRS_KEPT_TOGETHER):
         some = todo[start : start + PAIRS_KEPT_TOGETHER]
         new: dict[bytes, float] = {}
         chunk = parallel.CHUNK_FILES if parallel.needs_processes(len(some), threads) else 1
         for correlations in parallel.run_parallel(parallel.WorkQueue(some, chunk), len(some), threads, correlate_pairs):
             new |= correlations
-        found |= new
+        correlation_of |= new
         if len(todo) > parallel.MANY_FILES:
             log.info("compared %d of %d anonymised files with their originals", start + len(some), len(todo))
         with contextlib.suppress(OSError):
@@ -218,10 +218,10 @@ def compare_with_originals(
                 columns = [list(new), list(new.values()), [time.time_ns()] * len(new)]
                 kept.add(
                     pa.Table.from_arrays(
-                        [pa.array(one, kind) for one, kind in zip(columns, _SCHEMA.types)], schema=_SCHEMA
+                        [pa.array(values, kind) for values, kind in zip(columns, _SCHEMA.types)], schema=_SCHEMA
                     )
                 )
-    return Resemblance(originals, rows, [found[identity] for identity, *_ in pairs])
+    return Resemblance(originals, rows, [correlation_of[identity] for identity, *_ in pairs])
 
 
 def _identify_pair(original: Mapping[Any, Any], row: Mapping[Any, Any]) -> _Pair:
@@ -231,7 +231,10 @@ def _identify_pair(original: Mapping[Any, Any], row: Mapping[Any, Any]) -> _Pair
 
 def correlate_pairs(pairs: Sequence[_Pair]) -> dict[bytes, float]:
     """The correlation of each pair of files."""
-    return {identity: peak_correlation(*audio.load(one), *audio.load(other)) for identity, one, other in pairs}
+    return {
+        identity: peak_correlation(*audio.load(original), *audio.load(anonymised))
+        for identity, original, anonymised in pairs
+    }
 
 
 Rows = Sequence[Mapping[Any, Any]]
@@ -248,12 +251,12 @@ class Doubt:
     Attributes:
         check: a name for it, as diagnostics have it.
         share: of the files.
-        said: the same in words.
+        sentence: the same in words.
     """
 
     check: str
     share: float
-    said: str
+    sentence: str
 
 
 @dataclass(frozen=True)
@@ -283,18 +286,18 @@ class IdenticalAudio:
     @classmethod
     def of_record(cls, record: Mapping[str, Any]) -> IdenticalAudio:
         """What a stored record holds, as ``dataclasses.asdict`` made it."""
-        doubts = tuple(Doubt(**one) for one in record["doubts"])
+        doubts = tuple(Doubt(**doubt) for doubt in record["doubts"])
         return cls(**{**record, "example": tuple(record["example"]), "doubts": doubts})
 
     @property
-    def found(self) -> bool:
+    def is_doubtful(self) -> bool:
         """Whether there is anything to say."""
         return bool(self.shared or self.doubts)
 
     @property
     def limits(self) -> Iterator[str]:
         """What a reader of any numbers on these recordings must know first."""
-        yield from (doubt.said for doubt in self.doubts)
+        yield from (doubt.sentence for doubt in self.doubts)
         yield from self.sentences()
 
     def sentences(self) -> Iterator[str]:
@@ -303,14 +306,16 @@ class IdenticalAudio:
             return
         same = f"hold the same audio as the file of another utterance, e.g. {self.example[0]} and {self.example[1]}"
         if self.shared == self.files and self.sounds == 1:
-            said = f"all {self.files} files hold one and the same recording"
+            sentence = f"all {self.files} files hold one and the same recording"
         elif self.speakers == self.of and not self.across and self.of:
-            said = f"the files of each of the {self.of} speakers hold one and the same recording: {self.shared} of {self.files} files {same}"
+            sentence = f"the files of each of the {self.of} speakers hold one and the same recording: {self.shared} of {self.files} files {same}"
         else:
-            said = f"{self.shared} of {self.files} files {same}"
-            said += f"; {self.across} of them that of another speaker" if self.across else ""
-            said += f"; all files of {self.speakers} of {self.of} speakers hold one recording" if self.speakers else ""
-        yield f"{said}. {_NO_NUMBER}"
+            sentence = f"{self.shared} of {self.files} files {same}"
+            sentence += f"; {self.across} of them that of another speaker" if self.across else ""
+            sentence += (
+                f"; all files of {self.speakers} of {self.of} speakers hold one recording" if self.speakers else ""
+            )
+        yield f"{sentence}. {_NO_NUMBER}"
 
 
 def group_by_sound(originals: Rows, rows: Rows, sounds: Mapping[str, str], mine: Mapping[str, str]) -> list[Rows]:
@@ -343,7 +348,7 @@ def find_identical(
         was = sounds.get(original["sha256"], original["sha256"])
         of_speaker[str(row["speaker"])][was] = mine.get(row["sha256"], row["sha256"])
     groups = [members for members in alike if len(members) > 1]
-    several = [made for made in of_speaker.values() if len(made) > 1]
+    repeated = [sounds_of for sounds_of in of_speaker.values() if len(sounds_of) > 1]
     mixed = [members for members in groups if len({str(row["speaker"]) for row in members}) > 1]
     first = min((sorted(str(row["utterance"]) for row in members) for members in groups), default=["", ""])
     return IdenticalAudio(
@@ -351,8 +356,8 @@ def find_identical(
         shared=sum(map(len, groups)),
         sounds=len(groups),
         across=sum(map(len, mixed)),
-        speakers=sum(len(set(made.values())) == 1 for made in several),
-        of=len(several),
+        speakers=sum(len(set(sounds_of.values())) == 1 for sounds_of in repeated),
+        of=len(repeated),
         example=(first[0], first[1]),
     )
 
@@ -386,7 +391,7 @@ def doubt_taken(
     taken = find_taken(everyone, originals, rows, sounds, mine)
     if not taken:
         return
-    strangers = [one for one in taken if all(owner["speaker"] != one[0]["speaker"] for owner in one[1])]
+    strangers = [pair for pair in taken if all(owner["speaker"] != pair[0]["speaker"] for owner in pair[1])]
     row, (owner, *_) = (strangers or taken)[0]
     whose = f", {len(strangers)} of them of another speaker" if strangers else ""
     yield Doubt(
@@ -408,12 +413,12 @@ def doubt_second_run(first: Rows, second: Rows, sounds: Mapping[str, str], again
         again: the same of the second.
     """
     before = {(row["set"], row["utterance"]): sounds[row["sha256"]] for row in first}
-    known = [row for row in second if (row["set"], row["utterance"]) in before]
-    same = [row for row in known if again[row["sha256"]] == before[row["set"], row["utterance"]]]
+    shared = [row for row in second if (row["set"], row["utterance"]) in before]
+    same = [row for row in shared if again[row["sha256"]] == before[row["set"], row["utterance"]]]
     if same:
         yield Doubt(
             "second_run",
-            len(same) / len(known),
-            f"the second run holds the very files of the first ({len(same)} of {len(known)} utterances, e.g. "
+            len(same) / len(shared),
+            f"the second run holds the very files of the first ({len(same)} of {len(shared)} utterances, e.g. "
             f"{same[0]['utterance']}): what compares two runs compares recordings with themselves, unless the system draws nothing",
         )

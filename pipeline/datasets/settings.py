@@ -102,15 +102,15 @@ class DatasetSettings(ComponentSettings):
 
     @field_validator("edition", "protocol", "originals")
     @classmethod
-    def _is_of_a_challenge(cls, value: str | None, given: ValidationInfo) -> str | None:
-        if value not in ("auto", "strict", None) and given.data.get("name") != "vpc":
+    def _is_of_a_challenge(cls, value: str | None, info: ValidationInfo) -> str | None:
+        if value not in ("auto", "strict", None) and info.data.get("name") != "vpc":
             raise ValueError("this is said of a challenge's folder, dataset=vpc")
         return value
 
     @field_validator("sexes")
     @classmethod
-    def _is_read(cls, table: str | None, given: ValidationInfo) -> str | None:
-        if table is not None and given.data.get("name") not in ("folders", "librispeech"):
+    def _is_read(cls, table: str | None, info: ValidationInfo) -> str | None:
+        if table is not None and info.data.get("name") not in ("folders", "librispeech"):
             raise ValueError(
                 "a table of sexes is read for dataset=folders and dataset=librispeech; Kaldi sets have spk2gender"
             )
@@ -118,15 +118,15 @@ class DatasetSettings(ComponentSettings):
 
     @field_validator("files")
     @classmethod
-    def _is_chosen(cls, files: str, given: ValidationInfo) -> str:
-        if files != "*" and given.data.get("name") != "folders":
+    def _is_chosen(cls, files: str, info: ValidationInfo) -> str:
+        if files != "*" and info.data.get("name") != "folders":
             raise ValueError("files are chosen by their names for dataset=folders")
         return files
 
     @field_validator("attributes")
     @classmethod
-    def _has_tables(cls, names: list[str], given: ValidationInfo) -> list[str]:
-        if names and given.data.get("name") not in ("kaldi", "vpc"):
+    def _has_tables(cls, names: list[str], info: ValidationInfo) -> list[str]:
+        if names and info.data.get("name") not in ("kaldi", "vpc"):
             raise ValueError("tables spk2NAME and utt2NAME are read of Kaldi sets: dataset=kaldi or dataset=vpc")
         wrong = [name for name in names if not re.fullmatch(r"\w+", name) or name in _NO_ATTRIBUTES]
         if wrong or len(set(names)) < len(names):
@@ -137,16 +137,16 @@ class DatasetSettings(ComponentSettings):
 
     @field_validator("trials", "utt2spk", "labels", "distances", "as_is", "results", "pool")
     @classmethod
-    def _is_of_scores(cls, value: Any, given: ValidationInfo) -> Any:
+    def _is_of_scores(cls, value: Any, info: ValidationInfo) -> Any:
         untouched = value in (None, False, "auto")
-        if not untouched and given.data.get("name") != "scores":
+        if not untouched and info.data.get("name") != "scores":
             raise ValueError("is read for dataset=scores")
         return value
 
     @field_validator("train")
     @classmethod
-    def _is_trained_on(cls, train: str, given: ValidationInfo) -> str:
-        if train and given.data.get("name") == "scores":
+    def _is_trained_on(cls, train: str, info: ValidationInfo) -> str:
+        if train and info.data.get("name") == "scores":
             raise ValueError("nothing is trained where score files are evaluated")
         return train
 

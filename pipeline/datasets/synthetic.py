@@ -104,30 +104,50 @@ class Speaker:
     Attributes:
         id: 'syn' and the index.
         sex: 'f' (even index) or 'm'.
+        rate: syllables a second.
+    """
+
+    id: str
+    sex: str
+    rate: float
+    glottis: Glottis
+    tract: Tract
+
+
+@dataclass(frozen=True)
+class Glottis:
+    """The source of a voice.
+
+    Attributes:
         f0: pitch base in Hz, 90 to 160 (m) or 165 to 320 (f).
         range: standard height of a pitch accent, in octaves.
-        tract: vocal-tract length relative to 17.5 cm.
         tilt: spectral tilt of the voice in dB an octave above 500 Hz, on top of the glottal pulse's own.
-        rate: syllables a second.
         breath: aspiration beside the voice, relative amplitude.
         jitter: standard deviation of a pulse's place, in periods (0.005: a local jitter of 1 %, as in healthy voices).
         shimmer: standard deviation of a pulse's amplitude, relative.
+    """
+
+    f0: float
+    range: float
+    tilt: float
+    breath: float
+    jitter: float
+    shimmer: float
+
+
+@dataclass(frozen=True)
+class Tract:
+    """The filter of a voice.
+
+    Attributes:
+        length: relative to 17.5 cm.
         damping: bandwidths relative to the usual ones.
         sibilance: place of frication peaks relative to the usual ones.
         formants: habitual shift of F1 to F5, as factors.
         vowels: habitual place of F1 to F3 of each vowel of VOWELS, as factors.
     """
 
-    id: str
-    sex: str
-    f0: float
-    range: float
-    tract: float
-    tilt: float
-    rate: float
-    breath: float
-    jitter: float
-    shimmer: float
+    length: float
     damping: float
     sibilance: float
     formants: tuple[float, ...]
@@ -156,22 +176,20 @@ def make_speaker(seed: int, index: int) -> Speaker:
     random = generator(seed, "synthetic speaker", index)
     female = index % 2 == 0
     low, high = (165.0, 320.0) if female else (90.0, 160.0)
-    return Speaker(
-        id=f"syn{index:02d}",
-        sex="f" if female else "m",
-        f0=float(np.exp(random.uniform(np.log(low), np.log(high)))),
-        range=float(random.uniform(0.12, 0.35)),
-        tract=float(random.uniform(0.80, 0.92) if female else random.uniform(0.92, 1.06)),
-        tilt=float(random.uniform(-5.0, 1.0)),
-        rate=float(random.uniform(3.3, 5.0)),
-        breath=float(np.exp(random.uniform(np.log(0.02), np.log(0.12)))),
-        jitter=float(random.uniform(0.0015, 0.0050)),
-        shimmer=float(random.uniform(0.02, 0.08)),
-        damping=float(random.uniform(0.8, 1.6)),
-        sibilance=float(random.uniform(0.88, 1.15)),
-        formants=tuple(np.exp(random.normal(0.0, 0.06, 5)).tolist()),
-        vowels=tuple(tuple(row) for row in np.exp(random.normal(0.0, 0.05, (len(VOWELS), 3))).tolist()),
-    )
+    # The order of the draws is a part of the data.
+    f0 = float(np.exp(random.uniform(np.log(low), np.log(high))))
+    accents = float(random.uniform(0.12, 0.35))
+    length = float(random.uniform(0.80, 0.92) if female else random.uniform(0.92, 1.06))
+    tilt = float(random.uniform(-5.0, 1.0))
+    rate = float(random.uniform(3.3, 5.0))
+    breath = float(np.exp(random.uniform(np.log(0.02), np.log(0.12))))
+    jitter, shimmer = float(random.uniform(0.0015, 0.0050)), float(random.uniform(0.02, 0.08))
+    damping, sibilance = float(random.uniform(0.8, 1.6)), float(random.uniform(0.88, 1.15))
+    formants = tuple(np.exp(random.normal(0.0, 0.06, 5)).tolist())
+    vowels = tuple(tuple(row) for row in np.exp(random.normal(0.0, 0.05, (len(VOWELS), 3))).tolist())
+    glottis = Glottis(f0, accents, tilt, breath, jitter, shimmer)
+    tract = Tract(length, damping, sibilance, formants, vowels)
+    return Speaker(f"syn{index:02d}", "f" if female else "m", rate, glottis, tract)
 
 
 def make_utterance(speaker: Speaker, seed: int, index: int, seconds: float, rate: int = RATE) -> Synthetic:
@@ -195,7 +213,7 @@ def make_utterance(speaker: Speaker, seed: int, index: int, seconds: float, rate
 
     frequencies = np.fft.rfftfreq(FFT, 1 / RATE)
     octaves = np.log2(np.maximum(frequencies, 500.0) / 500.0)
-    slope = speaker.tilt + random.normal(0.0, 0.7)
+    slope = speaker.glottis.tilt + random.normal(0.0, 0.7)
     channel = random.normal(0.0, 0.4)
     colour = 10 ** (channel * octaves / 20)
     voice = _glottal_spectrum(frequencies) * 10 ** (slope * octaves / 20) * colour
@@ -244,14 +262,14 @@ def _write_script(speaker: Speaker, random: np.random.Generator, seconds: float)
     odds = np.array([_OFTEN[name] for name in consonants], float)
     odds /= odds.sum()
     script = [("sil", 0.0, margin)]
-    now, left = margin, int(random.integers(5, 11))
+    now, syllables_left = margin, int(random.integers(5, 11))
     while now < seconds - margin:
-        if left == 0:
+        if syllables_left == 0:
             pause = float(random.uniform(0.12, 0.35))
             script.append(("sil", now, now + pause))
-            now, left = now + pause, int(random.integers(5, 11))
+            now, syllables_left = now + pause, int(random.integers(5, 11))
             continue
-        left -= 1
+        syllables_left -= 1
         length = syllable * float(np.exp(random.normal(0.0, 0.18)))
         names = [str(random.choice(consonants, p=odds)), str(random.choice(list(VOWELS)))]
         if random.random() < 0.3:
@@ -272,30 +290,30 @@ def _make_tracks(
     vowels = list(VOWELS)
     rows: list[tuple[float, ...]] = []
     starts: list[float] = []
-    own = np.array(speaker.formants)
+    own = np.array(speaker.tract.formants)
     for name, start, stop in script:
         loud = float(np.exp(random.normal(0.0, 0.15)))
         drift = np.exp(random.normal(0.0, 0.02, 3))
         base, voice, noise, peak, width = np.array([500.0, 1500.0, 2500.0]), 0.0, 0.0, 0.0, 0.0
         if name in VOWELS:
-            base = np.array(VOWELS[name]) * np.array(speaker.vowels[vowels.index(name)]) * drift
-            voice, noise = loud, speaker.breath * loud
+            base = np.array(VOWELS[name]) * np.array(speaker.tract.vowels[vowels.index(name)]) * drift
+            voice, noise = loud, speaker.glottis.breath * loud
         elif name in CONSONANTS:
             phone = CONSONANTS[name]
             base = np.array(phone.formants) * drift
             voice, noise, width = phone.voice * loud, phone.noise * loud, phone.width
-            peak = phone.peak * speaker.sibilance
+            peak = phone.peak * speaker.tract.sibilance
             if phone.burst:
-                formants = np.concatenate([base, HIGHER]) * own / speaker.tract
+                formants = np.concatenate([base, HIGHER]) * own / speaker.tract.length
                 rows.append((*formants, 0.0, 0.0, peak, width))
                 starts.append(start)
                 start += (stop - start) * 2 / 3
-        formants = np.concatenate([base, HIGHER]) * own / speaker.tract
+        formants = np.concatenate([base, HIGHER]) * own / speaker.tract.length
         rows.append((*formants, voice, noise, peak, width))
         starts.append(start)
     table = np.array(rows)[np.searchsorted(np.array(starts), grid, side="right") - 1]
     places = np.clip(_smooth_tracks(table[:, :5], 53), 150.0, 7600.0)
-    bandwidths = BANDWIDTHS * speaker.damping * (1 + np.maximum(places - 500.0, 0.0) / 12000.0)
+    bandwidths = BANDWIDTHS * speaker.tract.damping * (1 + np.maximum(places - 500.0, 0.0) / 12000.0)
     # losses in the walls of the tract double the bandwidth from 400 to 200 Hz (Fujimura and Lindqvist 1971)
     bandwidths *= 1 + np.maximum(400.0 - places, 0.0) / 200.0
     sources = _smooth_tracks(table[:, 5:7], 5)
@@ -323,11 +341,11 @@ def _make_intonation(
     octaves += 0.03 * np.sin(2 * np.pi * (grid * random.uniform(0.5, 1.2) + random.random()))
     middles = np.array([(start + stop) / 2 for name, start, stop in script if name in VOWELS])
     accented = middles[random.random(len(middles)) < 0.45]
-    heights = speaker.range * random.normal(1.0, 0.35, len(accented))
+    heights = speaker.glottis.range * random.normal(1.0, 0.35, len(accented))
     widths = random.uniform(0.08, 0.15, len(accented))
     for middle, height, width in zip(accented, heights, widths, strict=True):
         octaves += height * np.exp(-0.5 * ((grid - middle) / width) ** 2)
-    return np.asarray(np.clip(speaker.f0 * 2.0**octaves, F0_FLOOR, F0_CEILING))
+    return np.asarray(np.clip(speaker.glottis.f0 * 2.0**octaves, F0_FLOOR, F0_CEILING))
 
 
 def _glottal_spectrum(frequencies: np.ndarray) -> np.ndarray:
@@ -365,8 +383,8 @@ def _render_voice(
     phase = np.concatenate([[0.0], np.cumsum((pitch[1:] + pitch[:-1]) / 2 * np.diff(grid))]) + random.random()
     times = np.interp(np.arange(np.ceil(phase[0]), np.floor(phase[-1]) + 1), phase, grid)
     count = len(times)
-    times = times + speaker.jitter * random.standard_normal(count) / np.interp(times, grid, pitch)
-    amplitude = np.interp(times, grid, tracks.voice) * (1 + speaker.shimmer * random.standard_normal(count))
+    times = times + speaker.glottis.jitter * random.standard_normal(count) / np.interp(times, grid, pitch)
+    amplitude = np.interp(times, grid, tracks.voice) * (1 + speaker.glottis.shimmer * random.standard_normal(count))
     kept = (amplitude > 1e-3) & (times >= 0) & (times < samples / RATE)
     times, amplitude = times[kept], amplitude[kept]
     if not len(times):
@@ -441,8 +459,8 @@ def render_speech(settings: DatasetSettings, folder: Path) -> None:
     for _, speaker, number, row in list_rendered(settings, folder):
         assert row.path is not None
         row.path.parent.mkdir(parents=True, exist_ok=True)
-        made = make_utterance(speaker, settings.seed, number, settings.seconds, RENDERED_RATE)
-        audio.write(row.path, made.wave, RENDERED_RATE, "PCM_16")
+        rendered = make_utterance(speaker, settings.seed, number, settings.seconds, RENDERED_RATE)
+        audio.write(row.path, rendered.wave, RENDERED_RATE, "PCM_16")
 
 
 def list_rendered(settings: DatasetSettings, folder: Path) -> Iterator[tuple[int, Speaker, int, Utterance]]:

@@ -24,7 +24,7 @@ def find_audio_files(root: Path) -> list[Path]:
 
     Links are followed, each folder once; names that begin with '.' are no data (macOS leaves ``._X.flac`` beside X.flac).
     """
-    found, seen = [], set()
+    paths, seen = [], set()
     for folder, below, names in os.walk(root, followlinks=True):
         real = os.path.realpath(folder)
         if real in seen:
@@ -32,10 +32,10 @@ def find_audio_files(root: Path) -> list[Path]:
             continue
         seen.add(real)
         below[:] = sorted(name for name in below if not name.startswith("."))
-        found += [
+        paths += [
             Path(folder, name) for name in names if not name.startswith(".") and name.lower().endswith(audio.EXTENSIONS)
         ]
-    return sorted(found)
+    return sorted(paths)
 
 
 def add_librispeech(settings: DatasetSettings, root: Path, listing: Listing) -> None:
@@ -94,7 +94,7 @@ def _read_librispeech(
         kind = " (with dataset=folders)" if below and key == "dataset.root" else ""
         faults.add("level", f"{problem}{advise_roots(root, key, below)}{kind}", root)
         return []
-    known = read_sexes(table, root, {speaker for _, speaker in good}, listing)
+    sex_of = read_sexes(table, root, {speaker for _, speaker in good}, listing)
     rows, renamed = [], 0
     names: dict[str, list[Path]] = defaultdict(list)
     fence = listings.Fence(root, settings.follow_links)
@@ -107,9 +107,11 @@ def _read_librispeech(
             faults.add("link", f"a link leads out of the tree, to '{os.path.realpath(path)}'", path)
             place = None
         if len(names[utterance]) == 1:
-            said = path.parent / f"{path.parent.parent.name}-{path.parent.name}.trans.txt"
+            transcript = path.parent / f"{path.parent.parent.name}-{path.parent.name}.trans.txt"
             rows.append(
-                Utterance("", "", utterance, speaker, known.get(speaker, "u"), place, str(path), 0, transcripts=said)
+                Utterance(
+                    "", "", utterance, speaker, sex_of.get(speaker, "u"), place, str(path), 0, transcripts=transcript
+                )
             )
     for utterance, paths in names.items():
         for path in paths[1:]:
@@ -201,9 +203,9 @@ def _read_folders(
         what = f"none of {len(every)} files is called {chosen}" if every else "the folder holds no audio"
         faults.add("empty", f"{what} ({' '.join(audio.EXTENSIONS)})", root)
         return []
-    said, below = find_roots_below(list(parts.values()))
-    if said:
-        faults.add("level", f"{said}{advise_roots(root, key, below)}", root)
+    problem, below = find_roots_below(list(parts.values()))
+    if problem:
+        faults.add("level", f"{problem}{advise_roots(root, key, below)}", root)
         return []
     if loose:
         what = "all audio lies" if len(loose) == len(files) else f"{len(loose)} audio files lie"
@@ -213,7 +215,7 @@ def _read_folders(
     kept = [path for path in files if len(parts[path]) > 1]
     names = make_ids([parts[path] for path in kept])
     speakers = {legal_id(parts[path][0]) for path in kept}
-    known = read_sexes(table, root, speakers, listing) if kept else {}
+    sex_of = read_sexes(table, root, speakers, listing) if kept else {}
     rows, first = [], dict[str, Path]()
     fence = listings.Fence(root, settings.follow_links)
     for path, name in zip(kept, names):
@@ -226,7 +228,7 @@ def _read_folders(
             faults.add("link", f"a link leads out of the tree, to '{os.path.realpath(path)}'", path)
             place = None
         speaker = legal_id(parts[path][0])
-        rows.append(Utterance("", "", name, speaker, known.get(speaker, "u"), place, str(path), 0))
+        rows.append(Utterance("", "", name, speaker, sex_of.get(speaker, "u"), place, str(path), 0))
     return rows
 
 
@@ -234,15 +236,15 @@ def _note_microphones(rows: Sequence[Utterance], listing: Listing) -> None:
     """Say that several files are of one utterance, where their names tell (VCTK: ``…_mic1``, ``…_mic2``)."""
     alike: dict[str, list[str]] = defaultdict(list)
     for row in rows:
-        found = _MICROPHONE.search(row.utterance)
-        if found:
-            alike[row.utterance[: found.start()]].append(row.utterance)
-    several = [names for names in alike.values() if len(names) > 1]
-    if several:
-        last = several[0][-1]
+        match = _MICROPHONE.search(row.utterance)
+        if match:
+            alike[row.utterance[: match.start()]].append(row.utterance)
+    recorded_together = [names for names in alike.values() if len(names) > 1]
+    if recorded_together:
+        last = recorded_together[0][-1]
         ending = last[last.rindex("_mic") :]
         listing.notes.append(
-            f"{len(several)} utterances were recorded by several microphones, e.g. {' and '.join(several[0][:2])}: one recording may "
+            f"{len(recorded_together)} utterances were recorded by several microphones, e.g. {' and '.join(recorded_together[0][:2])}: one recording may "
             f"be enrolled and the other tried, which no attacker can hope for. "
             f"{override('dataset.files', f'*{ending}.*')} keeps one of them"
         )
@@ -301,8 +303,8 @@ def find_roots_below(places: Collection[PathParts], alone: bool = True) -> tuple
     if like and 2 * len(like) >= len(tops) and not _is_numbered(list(tops)):
         called = "are called like parts" if len(like) > 1 else "is called like a part"
         s = "s" if len(like) > 1 else ""
-        said = f"the folder{s} {few(like)} {called} of a corpus, not like {'speakers' if s else 'a speaker'}"
-        return said, [root for name in like for root in _list_lower(name, tops[name])]
+        problem = f"the folder{s} {few(like)} {called} of a corpus, not like {'speakers' if s else 'a speaker'}"
+        return problem, [root for name in like for root in _list_lower(name, tops[name])]
     if alone and len(tops) == 1 and nested:
         ((name, below),) = tops.items()
         if len(_group_by_top(below)) > 1:
@@ -312,9 +314,9 @@ def find_roots_below(places: Collection[PathParts], alone: bool = True) -> tuple
 
 def advise_roots(root: Path, key: str, below: Sequence[PathParts]) -> str:
     """``; key=FOLDER would be one`` for each of the folders that may be given as root."""
-    given = [shlex.quote(f"{key}={root.joinpath(*parts)}") for parts in below]
-    more = f", {len(given) - _MOST_ADVISED} more" if len(given) > _MOST_ADVISED else ""
-    return f"; {' or '.join(given[:_MOST_ADVISED])}{more} would be one" if given else ""
+    overrides = [shlex.quote(f"{key}={root.joinpath(*parts)}") for parts in below]
+    more = f", {len(overrides) - _MOST_ADVISED} more" if len(overrides) > _MOST_ADVISED else ""
+    return f"; {' or '.join(overrides[:_MOST_ADVISED])}{more} would be one" if overrides else ""
 
 
 def _group_by_top(places: Collection[PathParts]) -> dict[str, list[PathParts]]:
@@ -334,10 +336,10 @@ def _list_lower(name: str, below: Collection[PathParts]) -> list[PathParts]:
 
 def _is_numbered(names: Sequence[str]) -> bool:
     """Whether names are one word with numbers, as speakers are called."""
-    found = [_NUMBERED.fullmatch(name) for name in names]
-    words = {one[1].casefold() for one in found if one}
+    matches = [_NUMBERED.fullmatch(name) for name in names]
+    words = {match[1].casefold() for match in matches if match}
     one_kind = words <= _SEX_WORDS or (len(words) == 1 and not words & _GROUPS)
-    return len(names) >= _FEWEST_NUMBERED and all(found) and one_kind
+    return len(names) >= _FEWEST_NUMBERED and all(matches) and one_kind
 
 
 SEXES = {"f": "f", "female": "f", "m": "m", "male": "m", "u": "u", "unknown": "u"}
@@ -352,7 +354,7 @@ _SEX_TABLE_WORDS = re.compile(r"speaker|spk|gender|sex|meta", re.IGNORECASE)
 """What else may be such a table by its name."""
 
 
-def read_sexes(given: str | None, root: Path, speakers: Collection[str], listing: Listing) -> dict[str, str]:
+def read_sexes(table_path: str | None, root: Path, speakers: Collection[str], listing: Listing) -> dict[str, str]:
     """The sex of speakers, by id: from the table that is given, else from one that is called as corpora call it.
 
     A given table has to say something of each speaker. One that was found and names none of the speakers is another corpus's.
@@ -364,7 +366,7 @@ def read_sexes(given: str | None, root: Path, speakers: Collection[str], listing
         listing: gets faults and notes.
     """
     faults = listing.faults
-    table, others = (Path(given).expanduser().absolute(), []) if given is not None else _find_sex_table(root)
+    table, others = (Path(table_path).expanduser().absolute(), []) if table_path is not None else _find_sex_table(root)
     if table is None:
         looked = f"no {', '.join(SEX_TABLES)} in the root or its parent"
         hint = (
@@ -373,32 +375,32 @@ def read_sexes(given: str | None, root: Path, speakers: Collection[str], listing
         listing.notes.append(f"{looked}: the sex of speakers is unknown{hint}")
         return {}
     if not table.is_file():
-        faults.add("root", f"there is no table '{given}'", "dataset.sexes")
+        faults.add("root", f"there is no table '{table_path}'", "dataset.sexes")
         return {}
-    found = _parse_sex_table(table, listing)
-    known = speakers & found.keys()
-    if not known and given is None:
+    sex_of = _parse_sex_table(table, listing)
+    named_speakers = speakers & sex_of.keys()
+    if not named_speakers and table_path is None:
         listing.notes.append(f"{table} names none of the speakers: their sex is unknown")
         return {}
-    lacking = sorted(set(speakers) - found.keys())
-    if not known and found:
-        who = f"it names {few([*found], 3)}; the speakers are {few(lacking, 3)}"
+    lacking = sorted(set(speakers) - sex_of.keys())
+    if not named_speakers and sex_of:
+        who = f"it names {few([*sex_of], 3)}; the speakers are {few(lacking, 3)}"
         faults.add("no-sex", f"the table names none of the {len(lacking)} speakers: {who}", table)
         return {}
     for speaker in lacking[:MOST_NAMED]:
         faults.add("no-sex", f"speaker '{speaker}' has no line in {table.name}", table)
     if len(lacking) > MOST_NAMED:
         faults.add("no-sex", f"and so have {len(lacking) - MOST_NAMED} more", table)
-    return found
+    return sex_of
 
 
 def _find_sex_table(root: Path) -> tuple[Path | None, list[Path]]:
     """The table in a root or its parent, the first by :data:`FILES`, and what else may be one by its name."""
-    there = [path for folder in (root, root.parent) for path in sorted(folder.iterdir()) if path.is_file()]
-    called = [path for name in SEX_TABLES for path in there if path.name.casefold() == name.casefold()]
+    paths = [path for folder in (root, root.parent) for path in sorted(folder.iterdir()) if path.is_file()]
+    called = [path for name in SEX_TABLES for path in paths if path.name.casefold() == name.casefold()]
     others = [
         path
-        for path in there
+        for path in paths
         if _SEX_TABLE_WORDS.search(path.name) and path.suffix.lower() in ("", ".txt", ".csv", ".tsv")
     ]
     return next(iter(called), None), others
@@ -425,15 +427,15 @@ def _parse_sex_table(table: Path, listing: Listing) -> dict[str, str]:
         what = named
         who = next((place for place, cell in enumerate(header) if re.search(r"\bid\b|speaker|spk", cell)), 0)
         lines = lines[1:]
-    found: dict[str, str] = {}
+    sex_of: dict[str, str] = {}
     for line in lines:
         cells = _split_cells(line.text, parted)
         sex = SEXES.get(cells[what].lower()) if len(cells) > max(who, what) and cells[who] else None
         if sex is None or "\ufffd" in cells[who]:
             listing.faults.add("malformed", f"no speaker with sex f or m: '{line.text[:80]}'", line.where)
-        elif found.setdefault(legal_id(cells[who]), sex) != sex:
+        elif sex_of.setdefault(legal_id(cells[who]), sex) != sex:
             listing.faults.add("disagrees", f"speaker '{cells[who]}' is listed with both sexes", line.where)
-    return found
+    return sex_of
 
 
 def _split_cells(line: str, parted: str | None) -> list[str]:

@@ -34,8 +34,8 @@ _SUFFIXES = ("", ".txt", ".lst", ".list", ".kaldi", ".trials", ".trl", ".map", "
 def find_lists(folder: Path, called: re.Pattern[str]) -> list[Path]:
     """The lists in a folder, or in its folders ``trials`` and ``lists``."""
     places = [place for place in (folder, folder / "trials", folder / "lists") if place.is_dir()]
-    there = [path for place in places for path in sorted(place.iterdir()) if called.fullmatch(path.name)]
-    files = [path for path in there if path.suffix in _SUFFIXES and "md5" not in path.name and path.is_file()]
+    paths = [path for place in places for path in sorted(place.iterdir()) if called.fullmatch(path.name)]
+    files = [path for path in paths if path.suffix in _SUFFIXES and "md5" not in path.name and path.is_file()]
     # ESPnet's tables of pairs with the files of each side, which trial_label names already.
     return [path for path in files if path.suffix != ".scp"] or files[:1]
 
@@ -165,13 +165,13 @@ def _resolve_ids(lines: Sequence[Record], rows: Sequence[Utterance], root: Path)
     """
     names = {row.utterance: row.utterance for row in rows}
     names |= {composed(str(row.path.relative_to(root).with_suffix(""))): row.utterance for row in rows if row.path}
-    there, absent = [], set()
+    resolved, absent = [], set()
     for line in lines:
         ids = [_find_utterance(entry, names) for entry in line.fields[:2]]
         absent |= {entry for entry, utterance in zip(line.fields, ids) if not utterance}
         if all(ids):
-            there.append(Record([*ids, *line.fields[2:]], line.where))
-    return there, absent
+            resolved.append(Record([*ids, *line.fields[2:]], line.where))
+    return resolved, absent
 
 
 def _find_utterance(entry: str, names: Mapping[str, str]) -> str:

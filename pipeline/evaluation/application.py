@@ -235,7 +235,7 @@ def _gathered(
         [*graph.left_out, *audio, *data.limits, *graph.limits, *gathered.limits(run.asked.allow_partial)],
     )
     means = _means(gathered, data, run.asked)
-    unchecked = "" if run.asked.diagnostics or data.given else "diagnostics=false"
+    unchecked = "" if run.asked.diagnostics or data.score_sets else "diagnostics=false"
     tables = answered.formed(
         graph, gathered.measured, gathered.rows, run.outcome, run.asked.allow_partial, means, unchecked
     )

@@ -43,7 +43,7 @@ def assemble_graph(evaluation: Evaluation, data: Prepared, machine: Machine) -> 
         DataError: nobody to train on, or files of vectors that cannot be used.
         ConfigError: attackers that no chosen extractor can be trained for, or nothing that can be measured.
     """
-    if data.given:
+    if data.score_sets:
         return given.graph(evaluation, data, machine)
     sets = SpeechSets(evaluation, data, machine)
     trainings = extractors.trainings(evaluation, sets)
@@ -138,7 +138,7 @@ def _notes(plan: Plan) -> None:
     for name, attacker in plan.evaluation.adapting.items():
         for system in plan.evaluation.anonymised:
             able = {extractor.name for extractor, _ in plan.pairs_of(attacker, system, name, "trials")}
-            if not able and system in plan.data.untrainable:
+            if not able and system in plan.data.training_gaps.untrainable:
                 continue
             if not able and plan.families("trials"):
                 raise ConfigError(
@@ -177,7 +177,9 @@ def _untrainable(plan: Plan) -> None:
     """
     attacked = {cell.system.system for cell, _, _ in plan.tried}
     lonely = [
-        why for system, why in plan.data.untrainable.items() if system not in attacked and plan.families("trials")
+        why
+        for system, why in plan.data.training_gaps.untrainable.items()
+        if system not in attacked and plan.families("trials")
     ]
     if lonely:
         raise DataError(
@@ -194,9 +196,9 @@ def _untrainable(plan: Plan) -> None:
         for system in anonymised
     }
     for system, names in untried.items():
-        if names and system in plan.data.untrainable:
+        if names and system in plan.data.training_gaps.untrainable:
             plan.graph.limits.append(
-                f"not tried on {system}: {few(names)}, for {plan.data.untrainable[system]}; under the other attackers alone "
+                f"not tried on {system}: {few(names)}, for {plan.data.training_gaps.untrainable[system]}; under the other attackers alone "
                 f"{system} may look more private than it is"
             )
 

@@ -78,7 +78,9 @@ def used(
         if "trials" in one.component.compared_as or one.component.takes_found(one.settings)
     ]
     faults = [] if trains else _lacking(layout, kinds, wanting, changed, extractors, systems, suffixes, adapted, adapts)
-    lines = tuple(f"extractor {label}: trained by the challenge's own code, {one.said}" for label, one in taken.items())
+    lines = tuple(
+        f"extractor {label}: trained by the challenge's own code, {one.reason}" for label, one in taken.items()
+    )
     original = tuple(label for label in kinds if changed[label] is not extractors[label])
     return changed, FoundModels(original, adapted, said=lines, lacking=tuple(faults)), []
 
@@ -100,7 +102,7 @@ def said(asked: Evaluation) -> list[str]:
     if asked.models.said:
         return [*lines, *asked.models.said]
     there = [models.choose_original_model(layout), *(models.choose_copy_model(layout, suffix) for suffix in offered)]
-    trained = [one.said for one in there if one is not None]
+    trained = [one.reason for one in there if one is not None]
     return (
         [*lines, f"trained models that are not used: {'; '.join(trained)} (train=found takes them)"]
         if trained

@@ -39,7 +39,7 @@ def graph(evaluation: Evaluation, data: Prepared, machine: Machine) -> Graph:
     made = Graph()
     plan = Plan(evaluation, data, made, Trainings(None, {}, (), {}), [], Features(machine, made))
     _left_out(plan)
-    for one in data.given:
+    for one in data.score_sets:
         scores = made.add(_scores(one))
         cell = _cell(plan, one)
         context = measure.Context(data.trials[one.of.subset].expected, one.of.gives_llrs)
@@ -101,7 +101,9 @@ def _with_development(
     other = family.component.development(family.settings).get(one.of.subset)
     if other is None:
         return read, context
-    found = [each for each in plan.data.given if each.of.subset == other and each.of.attack[1:] == one.of.attack[1:]]
+    found = [
+        each for each in plan.data.score_sets if each.of.subset == other and each.of.attack[1:] == one.of.attack[1:]
+    ]
     shared = set(_speakers(one)) & set(_speakers(found[0])) if found else set()
     searches.require(plan, name, one.of.subset, other, sorted(shared))
     if not found:

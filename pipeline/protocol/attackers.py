@@ -45,12 +45,12 @@ class AttackerSettings(ComponentSettings):
         return self.training == "anonymised"
 
     @property
-    def asked(self) -> str:
+    def training_request(self) -> str:
         """How the training set is asked for, for signatures."""
         return f"{self.training_level} level, {self.training_draws or 'usual'} draws"
 
     @property
-    def asked_enrolment(self) -> str:
+    def enrolment_request(self) -> str:
         """How the anonymised enrolment is asked for, for signatures; '' for once, as the system does it."""
         once = self.enrolment == "original" or (self.enrolment_level, self.enrolment_draws) == ("same", 1)
         return "" if once else f"{self.enrolment_level} level, {self.enrolment_draws} draws"

@@ -50,7 +50,7 @@ class Cut(ABC):
     def features(self, extractor: Extractor, recordings: Sequence[Recording]) -> list[Feature]:
         """The features of recordings, in the order of :meth:`names`."""
         wanted = describe_want(extractor)
-        return extractor.extract([part for one in recordings for part in one.prepared[wanted]])
+        return extractor.extract([part for recording in recordings for part in recording.prepared[wanted]])
 
 
 @dataclass(frozen=True)
@@ -121,16 +121,16 @@ def name_recording(piece: str) -> str:
 def cut_rows(rows: pd.DataFrame, cut: Pieces) -> pd.DataFrame:
     """The rows of a manifest, one for each piece; audio and its digest stay those of the whole recording."""
     counts = cut.counts(rows)
-    made = rows.loc[rows.index.repeat(counts)].reset_index(drop=True)
+    pieces = rows.loc[rows.index.repeat(counts)].reset_index(drop=True)
     numbers = [number for count in counts for number in range(count)]
-    made["utterance"] = [name_piece(name, number) for name, number in zip(made["utterance"], numbers)]
-    made["samples"] = [
+    pieces["utterance"] = [name_piece(name, number) for name, number in zip(pieces["utterance"], numbers)]
+    pieces["samples"] = [
         len(part)
         for samples, count in zip(rows["samples"], counts)
         for part in np.array_split(np.empty(samples, np.int8), count)
     ]
-    made["position"] = [position_of_piece(name) for name in made["utterance"]]
-    return made
+    pieces["position"] = [position_of_piece(name) for name in pieces["utterance"]]
+    return pieces
 
 
 def position_of_piece(piece: str) -> int:
@@ -155,4 +155,6 @@ class Segments(Cut):
 
     def features(self, extractor: Extractor, recordings: Sequence[Recording]) -> list[Feature]:
         how, _ = describe_want(extractor)
-        return extractor.segments([(how.trimmed(one.wave), one.rate) for one in recordings], self.count)
+        return extractor.segments(
+            [(how.trimmed(recording.wave), recording.rate) for recording in recordings], self.count
+        )

@@ -92,7 +92,7 @@ def halve_chapters(ids: Iterable[str], seed: int) -> tuple[list[str], list[str]]
     sizes = list(accumulate(len(chapters[name]) for name in ordered))
     first = min(range(max(1, len(ordered) - 1)), key=lambda place: abs(2 * sizes[place] - total)) + 1
     parts = ordered[:first], ordered[first:]
-    return tuple([name for one in part for name in chapters[one]] for part in parts)  # type: ignore[return-value]
+    return tuple([name for part_name in part for name in chapters[part_name]] for part in parts)  # type: ignore[return-value]
 
 
 def make_halves(
@@ -117,8 +117,43 @@ def make_halves(
     Raises:
         DataError: speakers with fewer than two utterances, by name; fewer than two speakers with two chapters.
     """
-    rows = pool_sets(manifest)
-    speakers = _group_by_speaker(rows)
+    speakers, left_out = _choose_speakers(_group_by_speaker(pool_sets(manifest)), apart)
+    references, inputs, pieces = [], [], []
+    for speaker, group in speakers.items():
+        reference_ids, input_ids = (halve_chapters if apart == "chapter" else halve_ids)(group, seed)
+        references += [(speaker, group[name].set, name) for name in reference_ids]
+        if unit == "segment":
+            files = [(group[name].samples, group[name].rate) for name in input_ids]
+            cuts = audio.cut_uniformly(files, count_segments(files, seconds))
+        else:
+            cuts = [[(place, 0, group[name].samples)] for place, name in enumerate(input_ids[:INPUTS])]
+        for number, cut in enumerate(cuts):
+            inputs.append((speaker, number, 1.0 / (len(speakers) * len(cuts))))
+            pieces += [
+                (
+                    speaker,
+                    number,
+                    group[input_ids[place]].set,
+                    input_ids[place],
+                    group[input_ids[place]].row,
+                    start,
+                    stop,
+                )
+                for place, start, stop in cut
+            ]
+    return Halves(
+        unit,
+        pd.DataFrame(references, columns=["speaker", "set", "utterance"]),
+        pd.DataFrame(inputs, columns=["speaker", "input", "weight"]),
+        pd.DataFrame(pieces, columns=["speaker", "input", "set", "utterance", "row", "start", "stop"]),
+        left_out,
+    )
+
+
+def _choose_speakers(
+    speakers: dict[str, dict[str, _Recording]], apart: str
+) -> tuple[dict[str, dict[str, _Recording]], tuple[str, ...]]:
+    """The speakers who can be halved, and those who are left out for having a single chapter."""
     left_out: tuple[str, ...] = ()
     if apart == "chapter":
         left_out = tuple(name for name, group in speakers.items() if len(set(map(read_chapter, group))) < 2)
@@ -139,28 +174,7 @@ def make_halves(
             remedy="take these speakers out of the sets, or leave the metric srd out",
             faults=[Fault(f"speaker '{speaker}' has one utterance", kind="lone-speaker") for speaker in lone],
         )
-    references, inputs, pieces = [], [], []
-    for speaker, group in speakers.items():
-        known, ranked = (halve_chapters if apart == "chapter" else halve_ids)(group, seed)
-        references += [(speaker, group[name].set, name) for name in known]
-        if unit == "segment":
-            files = [(group[name].samples, group[name].rate) for name in ranked]
-            cuts = audio.cut_uniformly(files, count_segments(files, seconds))
-        else:
-            cuts = [[(place, 0, group[name].samples)] for place, name in enumerate(ranked[:INPUTS])]
-        for number, cut in enumerate(cuts):
-            inputs.append((speaker, number, 1.0 / (len(speakers) * len(cuts))))
-            pieces += [
-                (speaker, number, group[ranked[place]].set, ranked[place], group[ranked[place]].row, start, stop)
-                for place, start, stop in cut
-            ]
-    return Halves(
-        unit,
-        pd.DataFrame(references, columns=["speaker", "set", "utterance"]),
-        pd.DataFrame(inputs, columns=["speaker", "input", "weight"]),
-        pd.DataFrame(pieces, columns=["speaker", "input", "set", "utterance", "row", "start", "stop"]),
-        left_out,
-    )
+    return speakers, left_out
 
 
 class _Recording(NamedTuple):
@@ -174,11 +188,11 @@ class _Recording(NamedTuple):
 
 def _group_by_speaker(rows: pd.DataFrame) -> dict[str, dict[str, _Recording]]:
     """The utterances of each speaker, by name; speakers in order."""
-    found: dict[str, dict[str, _Recording]] = {speaker: {} for speaker in sorted(set(rows["speaker"].tolist()))}
+    recordings: dict[str, dict[str, _Recording]] = {speaker: {} for speaker in sorted(set(rows["speaker"].tolist()))}
     columns = [rows[name].tolist() for name in ("speaker", "utterance", "set", "samples", "sample_rate")]
     for speaker, utterance, of, samples, rate, row in zip(*columns, rows.index.tolist()):
-        found[speaker][utterance] = _Recording(of, samples, rate, row)
-    return found
+        recordings[speaker][utterance] = _Recording(of, samples, rate, row)
+    return recordings
 
 
 def count_segments(files: list[tuple[int, int]], seconds: float | None) -> int:

@@ -70,14 +70,14 @@ class HeldOutPairs:
     def n_nontarget(self) -> int:
         return len(self.target) - self.n_target
 
-    def choice(self, speakers: Sequence[str], held: Collection[str], *, alone: bool = False) -> Choice:
+    def choice(self, speakers: Sequence[str], held_speakers: Collection[str], *, alone: bool = False) -> Choice:
         """What a back end is told that is fitted to vectors of ``speakers`` [n], of which those compared come first."""
-        aside = np.array([name in held for name in speakers], dtype=bool)
+        aside = np.array([name in held_speakers for name in speakers], dtype=bool)
         return Choice(aside, self.rows, self.first, self.second, self.target, self.speakers, alone)
 
 
 def pair_held_out(
-    ids: Sequence[str], speakers: Sequence[str], held: Collection[str], sexes: Mapping[str, str] | None = None
+    ids: Sequence[str], speakers: Sequence[str], held_speakers: Collection[str], sexes: Mapping[str, str] | None = None
 ) -> HeldOutPairs:
     """All pairs of some vectors of held-out speakers, same sex only.
 
@@ -89,7 +89,7 @@ def pair_held_out(
         held: the speakers that are held out.
         sexes: ``f`` or ``m`` by speaker; somebody of unknown sex is compared with all.
     """
-    rows = sample_vectors(ids, speakers, held)
+    rows = sample_vectors(ids, speakers, held_speakers)
     names, speaker = np.unique(np.array([speakers[row] for row in rows], dtype=str), return_inverse=True)
     recording = np.unique(np.array([ids[row].partition("#")[0] for row in rows], dtype=str), return_inverse=True)[1]
     sex = np.array([(sexes or {}).get(str(name), "u") for name in names], dtype=str)[speaker]
@@ -141,14 +141,14 @@ def pair_vectors(speaker: np.ndarray, recording: np.ndarray, sex: np.ndarray) ->
     return VectorPairs(first, second, target, alike, apart, same_session)
 
 
-def sample_vectors(ids: Sequence[str], speakers: Sequence[str], held: Collection[str]) -> list[int]:
+def sample_vectors(ids: Sequence[str], speakers: Sequence[str], held_speakers: Collection[str]) -> list[int]:
     """Rows of at most :data:`MOST_VECTORS` vectors of each of at most :data:`MOST_SPEAKERS` held-out speakers.
 
     Vectors are evenly spaced over the sorted ids of a speaker; speakers come in an order that depends on their names alone.
     """
     own: dict[str, list[int]] = {}
     for row, name in enumerate(speakers):
-        if name in held:
+        if name in held_speakers:
             own.setdefault(name, []).append(row)
     chosen = sorted(own, key=lambda name: (digest("held out", name), name))[:MOST_SPEAKERS]
     rows: list[int] = []

@@ -53,13 +53,13 @@ def _order_rows(manifest: pd.DataFrame, bands: np.ndarray, digests: np.ndarray) 
 
 def group_runs(sizes: Iterable[float], limit: float) -> list[slice]:
     """Cuts a row of files in their order into runs of ``limit`` at most together, or of one larger file."""
-    made: list[slice] = []
-    held = 0.0
+    runs: list[slice] = []
+    total = 0.0
     for place, size in enumerate(sizes):
-        if made and held + size <= limit:
-            made[-1] = slice(made[-1].start, place + 1)
-            held += size
+        if runs and total + size <= limit:
+            runs[-1] = slice(runs[-1].start, place + 1)
+            total += size
         else:
-            made.append(slice(place, place + 1))
-            held = size
-    return made
+            runs.append(slice(place, place + 1))
+            total = size
+    return runs

@@ -66,19 +66,24 @@ def make_trial_set(
     return TrialSet(name, enrolment_set, enrolled, compared, expected, across_sexes=across_sexes)
 
 
-def drop_utterances(made: TrialSet, gone: Collection[tuple[str, str]]) -> TrialSet:
+def drop_utterances(trial_set: TrialSet, gone: Collection[tuple[str, str]]) -> TrialSet:
     """A trial set without the utterances of which somebody has no sound, given as (set, utterance).
 
     Trials with them are left out, and so are all trials of a model without an utterance.
     """
-    enrolled, tried = ([name for of, name in gone if of == one] for one in (made.enrolment_set, made.name))
+    enrolled, tried = (
+        [name for of, name in gone if of == name_of_set] for name_of_set in (trial_set.enrolment_set, trial_set.name)
+    )
     if not enrolled and not tried:
-        return made
-    lost_enrolment, lost_trials = made.enrolment["utterance"].isin(enrolled), made.trials["utterance"].isin(tried)
-    enrolment = made.enrolment[~lost_enrolment].reset_index(drop=True)
-    trials = made.trials[~lost_trials & made.trials["model"].isin(enrolment["model"])].reset_index(drop=True)
-    thinned = {*made.thinned, *made.enrolment.loc[lost_enrolment, "model"]} & set(trials["model"])
-    return replace(made, enrolment=enrolment, trials=trials, thinned=tuple(sorted(thinned)))
+        return trial_set
+    lost_enrolment, lost_trials = (
+        trial_set.enrolment["utterance"].isin(enrolled),
+        trial_set.trials["utterance"].isin(tried),
+    )
+    enrolment = trial_set.enrolment[~lost_enrolment].reset_index(drop=True)
+    trials = trial_set.trials[~lost_trials & trial_set.trials["model"].isin(enrolment["model"])].reset_index(drop=True)
+    thinned = {*trial_set.thinned, *trial_set.enrolment.loc[lost_enrolment, "model"]} & set(trials["model"])
+    return replace(trial_set, enrolment=enrolment, trials=trials, thinned=tuple(sorted(thinned)))
 
 
 def pair_same_sex(models: Mapping[str, str], utterances: Iterable[tuple[str, str, str]]) -> list[tuple[str, str, bool]]:
@@ -104,7 +109,7 @@ MOST_SEARCHED = 5_000_000
 
 
 def complete_trials(
-    made: TrialSet, models: Mapping[str, str], utterances: Mapping[str, str], sexes: Mapping[str, str]
+    trial_set: TrialSet, models: Mapping[str, str], utterances: Mapping[str, str], sexes: Mapping[str, str]
 ) -> TrialSet:
     """A list with the pairs that it lacks of an enrolled speaker and an utterance of an enrolled speaker: within the sexes where it
     stays within them.
@@ -117,22 +122,22 @@ def complete_trials(
         utterances: speaker of each trial utterance.
         sexes: of each speaker, ``u`` where it is not known.
     """
-    model_of = {models[model]: model for model in made.trials["model"].unique()}
-    own = [one for one in made.trials["utterance"].unique() if utterances[one] in model_of]
-    if len(model_of) < made.trials["model"].nunique() or len(model_of) * len(own) > MOST_SEARCHED:
-        return made
-    claimed = made.trials["model"].map(models).map(sexes)
-    spoken = made.trials["utterance"].map(utterances).map(sexes)
+    model_of = {models[model]: model for model in trial_set.trials["model"].unique()}
+    own = [utterance for utterance in trial_set.trials["utterance"].unique() if utterances[utterance] in model_of]
+    if len(model_of) < trial_set.trials["model"].nunique() or len(model_of) * len(own) > MOST_SEARCHED:
+        return trial_set
+    claimed = trial_set.trials["model"].map(models).map(sexes)
+    spoken = trial_set.trials["utterance"].map(utterances).map(sexes)
     within = bool(((claimed == spoken) & (claimed != "u")).all())
     pairs = pd.MultiIndex.from_product([sorted(model_of.values()), sorted(own)], names=["model", "utterance"])
-    lacking = pairs.difference(pd.MultiIndex.from_frame(made.trials[["model", "utterance"]])).to_frame(index=False)
+    lacking = pairs.difference(pd.MultiIndex.from_frame(trial_set.trials[["model", "utterance"]])).to_frame(index=False)
     claimed, spoken = lacking["model"].map(models), lacking["utterance"].map(utterances)
     if within:
         same = claimed.map(sexes) == spoken.map(sexes)
         lacking, claimed, spoken = lacking[same], claimed[same], spoken[same]
     if not len(lacking):
-        return made
+        return trial_set
     added = lacking.assign(target=(claimed == spoken).to_numpy(bool))
-    whole = pd.concat([made.trials, added]).astype(made.trials.dtypes.to_dict())
-    whole = whole.sort_values(["model", "utterance"], kind="stable").reset_index(drop=True)
-    return replace(made, trials=whole, expected=made.expected + len(added))
+    completed = pd.concat([trial_set.trials, added]).astype(trial_set.trials.dtypes.to_dict())
+    completed = completed.sort_values(["model", "utterance"], kind="stable").reset_index(drop=True)
+    return replace(trial_set, trials=completed, expected=trial_set.expected + len(added))

@@ -612,7 +612,7 @@ import sys
 from pipeline.cli import run
 for files in (["S", "T"], ["G", "P"]):
     assert run(["from-scores", "trials", "--scores", files[0], "--trials", files[1], "--json", "OUT"]) == 0
-heavy = "torch torchaudio speechbrain pandas pandera hydra omegaconf pydantic librosa numba sklearn matplotlib".split()
+heavy = "torch torchaudio speechbrain pandera hydra omegaconf pydantic librosa numba sklearn matplotlib".split()
 print([name for name in heavy if name in sys.modules])
 """
     done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True)

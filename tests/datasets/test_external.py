@@ -136,7 +136,7 @@ def test_originals_and_unused_files_are_noted(tmp_path: Path, original: pd.DataF
     found = external.read_copy(copy(root), original)
     (doubt,) = found.same.doubts
     assert (doubt.check, doubt.share) == ("not_anonymised", 0.1) and "1 audio files" in found.notes[0]
-    assert "1 of 10 files are the original speech, not anonymised: 1 of 6 of t_trials_f (e.g. a-t0)" in doubt.said
+    assert "1 of 10 files are the original speech, not anonymised: 1 of 6 of t_trials_f (e.g. a-t0)" in doubt.sentence
 
 
 def test_links_that_leave_and_no_folder(tmp_path: Path, original: pd.DataFrame, refused) -> None:

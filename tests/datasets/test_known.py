@@ -424,16 +424,16 @@ def test_a_second_start_decodes_nothing_and_reads_the_same_corpus(
     settles_soon()
     plain = importers.read_data_set(settings)
     plain_copy = external.read_copy(external_copy.Copy(str(copies)), plain.manifest)
-    importers.read_data_set(settings, known=AudioCache(folder))
-    external.read_copy(external_copy.Copy(str(copies)), plain.manifest, known=AudioCache(folder))
+    importers.read_data_set(settings, cache=AudioCache(folder))
+    external.read_copy(external_copy.Copy(str(copies)), plain.manifest, cache=AudioCache(folder))
 
     def survey(path: Path) -> None:
         raise AssertionError(f"{path} is decoded")
 
     monkeypatch.setattr(audio, "survey", survey)
-    again = importers.read_data_set(settings, threads=2, known=AudioCache(folder))
+    again = importers.read_data_set(settings, threads=2, cache=AudioCache(folder))
     assert again.manifest.equals(plain.manifest) and again.notes == plain.notes
-    copy = external.read_copy(external_copy.Copy(str(copies)), plain.manifest, known=AudioCache(folder))
+    copy = external.read_copy(external_copy.Copy(str(copies)), plain.manifest, cache=AudioCache(folder))
     assert copy.manifest.equals(plain_copy.manifest) and copy.notes == plain_copy.notes
 
 

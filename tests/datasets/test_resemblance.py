@@ -93,7 +93,8 @@ def with_librosa() -> dict[str, Callable[[np.ndarray], Sound]]:
 
 def made_up(number: int, semitones: float = 0.0) -> np.ndarray:
     speaker = synthetic.make_speaker(0, number)
-    speaker = dataclasses.replace(speaker, f0=speaker.f0 * 2 ** (semitones / 12))
+    glottis = dataclasses.replace(speaker.glottis, f0=speaker.glottis.f0 * 2 ** (semitones / 12))
+    speaker = dataclasses.replace(speaker, glottis=glottis)
     return synthetic.make_utterance(speaker, 0, number, 1.2, RATE).wave
 
 
@@ -215,7 +216,7 @@ def test_speech_of_24_khz_under_a_header_of_16_is_a_doubt_and_another_tempo_is_n
     found = beside(originals, [(1.5 * samples + 100, RATE) for samples, _ in originals])
     assert not [*found.faults()]
     (doubt,) = found.doubts()
-    assert doubt.check == "length" and "longer or shorter than their original as speech of 24000 Hz does under a header of 16000 Hz" in doubt.said  # fmt: skip
+    assert doubt.check == "length" and "longer or shorter than their original as speech of 24000 Hz does under a header of 16000 Hz" in doubt.sentence  # fmt: skip
     assert next(iter(found.lengths())).startswith(
         "40 of 40 anonymised files differ in length by more than 10 ms, from +1."
     )
@@ -249,7 +250,7 @@ def test_a_system_is_refused_where_all_of_it_is_original(correlations: list[floa
     rows = [row(n, 16_000, RATE) for n in range(9)]
     found = Resemblance(rows, rows, correlations)
     assert [kind for kind, _ in found.faults()] == (["original"] if refused else [])
-    said = [one.said for one in found.doubts()]
+    said = [one.sentence for one in found.doubts()]
     assert [one.startswith(f"{named} of 9 files are the original speech, not anonymised: ") for one in said] == [True] * bool(named)  # fmt: skip
     assert all(doubt.check == "unprotected_training" for doubt in found.doubts(training=True))
     assert NEARLY < ORIGINAL

@@ -70,11 +70,11 @@ def vpc2024(root: Path, suffix: str = "_mcadams", corpus: str = "libri_test") ->
     return root
 
 
-def read(root: Path, **more: object) -> score_files.Given:
+def read(root: Path, **more: object) -> score_files.ScoreData:
     return score_files.read_score_sets(DatasetSettings.model_validate({"name": "scores", "root": str(root), **more}))
 
 
-def attacks(found: score_files.Given) -> set[tuple[str, str, str, str, str]]:
+def attacks(found: score_files.ScoreData) -> set[tuple[str, str, str, str, str]]:
     return {(one.of.subset, one.of.condition, one.of.system, one.of.attacker, one.of.trained_on) for one in found.sets}
 
 
@@ -167,7 +167,7 @@ def kaldi(results: Path, gain: float, prefix: str = "ASV-") -> None:
             scores(place / "scores", sex, gain - len(other) / 5)
 
 
-def without_set(found: score_files.Given) -> set[tuple[str, ...]]:
+def without_set(found: score_files.ScoreData) -> set[tuple[str, ...]]:
     return {one[1:] for one in attacks(found)}
 
 
@@ -317,8 +317,8 @@ def test_of_a_raw_vctk_download_the_second_microphone_counts(tmp_path: Path) -> 
     raw.mkdir()
     for name in ("trials_f", "trials_f_mic2", "trials_f_common"):
         (raw / name).touch()
-    assert score_files._list_of("vctk_dev_trials_f", [tmp_path]) == raw / "trials_f_mic2"
-    assert score_files._list_of("vctk_dev_trials_f_common", [tmp_path]) == raw / "trials_f_common"
+    assert score_files._find_list("vctk_dev_trials_f", [tmp_path]) == raw / "trials_f_mic2"
+    assert score_files._find_list("vctk_dev_trials_f_common", [tmp_path]) == raw / "trials_f_common"
 
 
 @pytest.mark.parametrize(
@@ -416,7 +416,7 @@ def test_without_a_list_there_is_a_choice_to_make(tmp_path: Path, prepare: Comma
     assert any("dataset.labels=ids" in limit for limit in by_ids.limits)
 
 
-def by_ids(root: Path, models: Sequence[str], utterances: Sequence[str]) -> score_files.Given:
+def by_ids(root: Path, models: Sequence[str], utterances: Sequence[str]) -> score_files.ScoreData:
     """A file of all pairs, each scored by whether the utterance begins with the model."""
     folder = root / "exp" / "asv_orig" / "my_test_enrolls-my_test_trials_f"
     folder.mkdir(parents=True)

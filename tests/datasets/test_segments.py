@@ -272,9 +272,9 @@ def test_what_was_interrupted_goes_on(cut: Cut, monkeypatch: pytest.MonkeyPatch)
 
 def test_a_changed_recording_is_cut_again(cut: Cut) -> None:
     known = AudioCache(cut.root.parent / "known")
-    before = cut.read(known=known).manifest.set_index("utterance")
+    before = cut.read(cache=known).manifest.set_index("utterance")
     soundfile.write(cut.recording("a-t_trials_f"), noise("another", 0.5), RATE, subtype="PCM_16")
-    after = cut.read(known=AudioCache(cut.root.parent / "known")).manifest.set_index("utterance")
+    after = cut.read(cache=AudioCache(cut.root.parent / "known")).manifest.set_index("utterance")
     changed = before.index[before["sha256"] != after["sha256"]]
     assert sorted(changed) == ["a-t0", "a-t1"]
 

@@ -48,12 +48,15 @@ def test_resampled_signal_is_the_same_below_3_4_khz():
 
 def test_speakers_differ_as_people_do():
     people = [make_speaker(0, index) for index in range(60)]
-    women = np.array([person.f0 for person in people if person.sex == "f"])
-    men = np.array([person.f0 for person in people if person.sex == "m"])
+    women = np.array([person.glottis.f0 for person in people if person.sex == "f"])
+    men = np.array([person.glottis.f0 for person in people if person.sex == "m"])
     assert len(women) == len(men) == 30
     assert men.min() >= 90 and men.max() <= 160 and women.min() >= 165 and women.max() <= 320
     assert len({person.id for person in people}) == 60
-    assert np.mean([p.tract for p in people if p.sex == "f"]) < np.mean([p.tract for p in people if p.sex == "m"]) - 0.1
+    assert (
+        np.mean([p.tract.length for p in people if p.sex == "f"])
+        < np.mean([p.tract.length for p in people if p.sex == "m"]) - 0.1
+    )
 
 
 def test_cascade_equals_scipys_response_of_each_resonator():
@@ -79,17 +82,21 @@ def test_vowels_of_the_script_have_their_formants():
         if name not in synthetic.VOWELS or stop - start < 0.1:
             continue
         vowel = list(synthetic.VOWELS).index(name)
-        table = np.array(synthetic.VOWELS[name][:2]) * np.array(man.vowels[vowel][:2]) * np.array(man.formants[:2])
+        table = (
+            np.array(synthetic.VOWELS[name][:2])
+            * np.array(man.tract.vowels[vowel][:2])
+            * np.array(man.tract.formants[:2])
+        )
         middle = int((start + stop) / 2 * 16000)
         cut = made.wave[middle - 480 : middle + 480] * np.hanning(960)
         cut = np.append(cut[0], cut[1:] - 0.97 * cut[:-1])
         cepstrum = np.fft.irfft(np.log(np.abs(np.fft.rfft(cut, 4096)) + 1e-9))
         cepstrum[60:-60] = 0
         peaks = find_peaks(np.fft.rfft(cepstrum).real)[0] * 16000 / 4096
-        found.append([np.abs(peaks - want).min() for want in table / man.tract])
+        found.append([np.abs(peaks - want).min() for want in table / man.tract.length])
     errors = np.array(found)
     assert len(errors) > 20
-    assert (np.median(errors, axis=0) < [man.f0 * 0.6, man.f0]).all()
+    assert (np.median(errors, axis=0) < [man.glottis.f0 * 0.6, man.glottis.f0]).all()
 
 
 def _after(person: synthetic.Speaker, seed: int, index: int) -> np.random.Generator:

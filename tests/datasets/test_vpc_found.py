@@ -84,7 +84,7 @@ def test_the_highest_number_is_taken_as_a_number(tmp_path: Path) -> None:
     (tmp_path / "exp" / "asv_anon_x" / "CKPT+11").mkdir()
     found = checkpoint(tmp_path)
     assert found is not None and found.folder == tmp_path / "exp" / "asv_anon_x" / "CKPT+10"
-    assert found.said == (
+    assert found.reason == (
         "exp/asv_anon_x/CKPT+10 (the last of 3 checkpoints; without weights and passed over: CKPT+11)"
     )
 
@@ -92,7 +92,7 @@ def test_the_highest_number_is_taken_as_a_number(tmp_path: Path) -> None:
 def test_weights_without_checkpoint_folders(tmp_path: Path) -> None:
     model(tmp_path, "exp/asv_orig")
     found = checkpoint(tmp_path, suffix="")
-    assert found is not None and (found.folder, found.said) == (tmp_path / "exp" / "asv_orig", "exp/asv_orig")
+    assert found is not None and (found.folder, found.reason) == (tmp_path / "exp" / "asv_orig", "exp/asv_orig")
 
 
 def test_nothing_is_made_up(tmp_path: Path) -> None:
@@ -120,4 +120,4 @@ def test_2026_takes_the_lowest_valid_loss(tmp_path: Path, there: tuple[int, ...]
     (tmp_path / "exp" / "asv_anon_x" / "train_log.txt").write_text(LOG)
     found = checkpoint(tmp_path, "2026")
     assert found is not None and found.folder.name == f"CKPT+{best}"
-    assert found.said == f"exp/asv_anon_x/CKPT+{best} ({why})"
+    assert found.reason == f"exp/asv_anon_x/CKPT+{best} ({why})"

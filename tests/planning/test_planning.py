@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 
 from pipeline.cli.compose import compose
+from pipeline.datasets.prepare import TrainingGaps
 from pipeline.engine.task import Derived, Task, planned_digest
 from pipeline.errors import ConfigError, DataError
 from pipeline.evaluation.assemble import assemble_graph
@@ -46,7 +47,7 @@ def planned(*arguments: str, recordings: int = 3, untrained: tuple[str, ...] = (
         rows = data.manifest
         kept = (rows["role"] != "train") | rows["utterance"].str[-1].astype(int).lt(recordings)
         object.__setattr__(data, "manifest", rows[kept].reset_index(drop=True))
-    object.__setattr__(data, "untrained", untrained)
+    object.__setattr__(data, "training_gaps", TrainingGaps(untrained=untrained))
     theirs = SpeechKey("t8", "training")
     copies = {**data.external, theirs: data.external[theirs].iloc[lacking:].reset_index(drop=True)}
     object.__setattr__(data, "external", copies)

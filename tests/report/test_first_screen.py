@@ -11,8 +11,6 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from pipeline.report.page.strip import FULL
-from pipeline.report.words import NOTHING
 
 from pipeline import cli
 from pipeline.report import verdict

@@ -126,10 +126,10 @@ def match_header(names: Sequence[str], columns: tuple[str, ...]) -> tuple[str, .
     """Our names of columns with these names, or None where a column is missing or stands twice."""
     if len(names) == len(columns) == 3 and {"enroll_id", "trial_id"} <= set(names):
         return tuple(name if name in columns else columns[2] for name in names)
-    found = [next((role for role in columns if name.lower() in _ROLES[role]), "") for name in names]
-    if sorted(filter(None, found)) != sorted(columns):
+    roles = [next((role for role in columns if name.lower() in _ROLES[role]), "") for name in names]
+    if sorted(filter(None, roles)) != sorted(columns):
         return None
-    return tuple(role or f"{UNUSED}{k}" for k, role in enumerate(found))
+    return tuple(role or f"{UNUSED}{k}" for k, role in enumerate(roles))
 
 
 def is_number(field: str) -> bool:

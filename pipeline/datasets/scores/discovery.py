@@ -155,13 +155,15 @@ def find_score_files(root: Path, results: str = "") -> ScoreFolder:
     unknown: list[tuple[Path, str]] = []
     aside: dict[str, list[str]] = {}
     for path in chosen:
-        made = _identify_file(path, root)
-        if isinstance(made, ScoreFile):
-            files.append(made)
-        elif made.startswith("aside: "):
-            aside.setdefault(made.removeprefix("aside: "), []).append(f"{path.parent.parent.name}/{path.parent.name}")
+        identified = _identify_file(path, root)
+        if isinstance(identified, ScoreFile):
+            files.append(identified)
+        elif identified.startswith("aside: "):
+            aside.setdefault(identified.removeprefix("aside: "), []).append(
+                f"{path.parent.parent.name}/{path.parent.name}"
+            )
         else:
-            unknown.append((path, made))
+            unknown.append((path, identified))
     notes = [f"{len(names)} score files are left out, {why}: {few(names, 3)}" for why, names in aside.items()]
     return ScoreFolder(tuple(files), tuple(unknown), tuple(notes), (*limits, *_describe_doubts(files)))
 
@@ -174,10 +176,10 @@ def parse_folder_name(folder: str) -> SetNames | None:
     """
     plain = _OLD.sub("", folder, count=1)
     for cut in (place for place, letter in enumerate(plain) if letter == "-"):
-        left, right = _ENROLMENT.fullmatch(plain[:cut]), _TRIALS.fullmatch(plain[cut + 1 :])
-        if left is None or right is None or left["stem"] != right["stem"]:
+        enrolment, trials = _ENROLMENT.fullmatch(plain[:cut]), _TRIALS.fullmatch(plain[cut + 1 :])
+        if enrolment is None or trials is None or enrolment["stem"] != trials["stem"]:
             continue
-        enrolled, tried = left["suffix"] or "", right["suffix"] or ""
+        enrolled, tried = enrolment["suffix"] or "", trials["suffix"] or ""
         if enrolled and tried and enrolled != tried:
             continue
         return SetNames(plain[:cut].removesuffix(enrolled), enrolled, plain[cut + 1 :].removesuffix(tried), tried)
@@ -207,8 +209,8 @@ def _walk_score_files(root: Path) -> Iterator[Path]:
 
 
 def _identify_folder(folder: Path) -> tuple[int, int]:
-    found = folder.stat()
-    return found.st_dev, found.st_ino
+    status = folder.stat()
+    return status.st_dev, status.st_ino
 
 
 def is_of_result(path: Path, results: str) -> bool:
@@ -230,17 +232,24 @@ def _choose_results(paths: Sequence[Path], results: str) -> tuple[list[Path], li
         else:
             kept.append(path)
     notes = []
-    for place, several in by_place.items():
-        alone = [path for found in several.values() for path in found if path.parent.parent.name == results]
-        if results and results not in several and not alone:
-            raise Ambiguous(f"there is no {results} in {place}, which holds {few(sorted(several))}")
-        newest = results or max(several)
-        if len(several) > 1 and not results:
-            if not all(map(_DATE.fullmatch, several)):
-                raise Ambiguous(f"{place} holds {few(sorted(several))}, and their names do not say which is the newest")
-            others = sorted(set(several) - {newest})
-            notes.append(f"of {len(several)} folders of results the newest is taken, {newest} (not {few(others)})")
-        kept += several.get(newest, alone)
+    for place, results_here in by_place.items():
+        alone = [
+            path
+            for result_paths in results_here.values()
+            for path in result_paths
+            if path.parent.parent.name == results
+        ]
+        if results and results not in results_here and not alone:
+            raise Ambiguous(f"there is no {results} in {place}, which holds {few(sorted(results_here))}")
+        newest = results or max(results_here)
+        if len(results_here) > 1 and not results:
+            if not all(map(_DATE.fullmatch, results_here)):
+                raise Ambiguous(
+                    f"{place} holds {few(sorted(results_here))}, and their names do not say which is the newest"
+                )
+            others = sorted(set(results_here) - {newest})
+            notes.append(f"of {len(results_here)} folders of results the newest is taken, {newest} (not {few(others)})")
+        kept += results_here.get(newest, alone)
     return sorted(kept), notes
 
 
@@ -269,11 +278,13 @@ def _find_training(path: Path) -> _TrainedOn:
 def _describe_doubts(files: Sequence[ScoreFile]) -> list[str]:
     """What is to be said of anonymised enrolment of which no name says what the extractor was trained on."""
     doubted = [
-        one for one in files if one.condition == "PP" and _is_old_name(one.path) and not _find_training(one.path).speech
+        score_file
+        for score_file in files
+        if score_file.condition == "PP" and _is_old_name(score_file.path) and not _find_training(score_file.path).speech
     ]
     by_folder: dict[str, int] = {}
-    for one in doubted:
-        by_folder[one.path.parent.parent.name] = by_folder.get(one.path.parent.parent.name, 0) + 1
+    for score_file in doubted:
+        by_folder[score_file.path.parent.parent.name] = by_folder.get(score_file.path.parent.parent.name, 0) + 1
     return [
         f"nothing in the names below {folder} says whether the attacker's extractor was trained on original or on anonymised speech, "
         f"as that by which VoicePrivacy 2022 ranks: {count} score files of anonymised enrolment count as {LAZY}; if they are "
@@ -289,43 +300,43 @@ def _is_old_name(path: Path) -> bool:
 
 def _identify_file(path: Path, root: Path) -> ScoreFile | str:
     """What a score file is of, or why it is not taken: ``aside: …`` for what is recognised and not evaluated."""
-    found = parse_folder_name(path.parent.name)
-    if found is None:
+    set_names = parse_folder_name(path.parent.name)
+    if set_names is None:
         return f"the folder {path.parent.name} is not called ENROL[SUFFIX]-TRIAL[SUFFIX]"
     model, old = _MODEL.fullmatch(path.parent.parent.name), _is_old_name(path)
     if model is None and not old:
         return f"the folder {path.parent.parent.name} does not say which attacker this is (asv_orig or asv_anonSUFFIX)"
-    suffix = found.tried or found.enrolled
-    known = _find_training(path) if old else _TrainedOn("")
-    if known == _TrainedOn("orig", anew=True):
+    suffix = set_names.tried or set_names.enrolled
+    trained_on = _find_training(path) if old else _TrainedOn("")
+    if trained_on == _TrainedOn("orig", anew=True):
         return "aside: the extractor was trained anew on original speech"
-    adapted = known.speech == "anon" if old else model is not None and model[1].startswith("anon")
-    made = ScoreFile(
-        path, found.trials, found.enrolment, "OO", ORIGINAL, UNPROTECTED,
+    adapted = trained_on.speech == "anon" if old else model is not None and model[1].startswith("anon")
+    score_file = ScoreFile(
+        path, set_names.trials, set_names.enrolment, "OO", ORIGINAL, UNPROTECTED,
         *(("ecapa", "original", "cosine", False) if not old else ("xvector", "original", "plda", True)),
     )  # fmt: skip
     if model is not None and model[1] == "ssl":
-        made = replace(made, extractor=SSL)
+        score_file = replace(score_file, extractor=SSL)
     system = _name_system(suffix, path, root)
-    if adapted and not (found.tried and found.enrolled):
+    if adapted and not (set_names.tried and set_names.enrolled):
         return "aside: the attacker who knows anonymised speech is tried on anonymised enrolment and trials alone"
-    if found.enrolled and not found.tried:
+    if set_names.enrolled and not set_names.tried:
         return "aside: anonymised enrolment against original trials is no condition of these tables"
     if not suffix:
-        return made
-    if not found.enrolled:
-        return replace(made, condition="OP", system=system, attacker=IGNORANT)
+        return score_file
+    if not set_names.enrolled:
+        return replace(score_file, condition="OP", system=system, attacker=IGNORANT)
     if not adapted:
-        return replace(made, condition="PP", system=system, attacker=LAZY)
+        return replace(score_file, condition="PP", system=system, attacker=LAZY)
     if model is not None and model["suffix"] not in (None, suffix):
         return "aside: the attacker was trained on the speech of another system"
     if model is not None:
         orig, ssl = ((path.parent.parent.parent / name).is_dir() for name in ("asv_orig", "asv_ssl"))
         if orig and ssl:
             return f"asv_orig and asv_ssl are two extractors, and {path.parent.parent.name} does not say which it was made of"
-        if ssl or found.trials.endswith("_trials_mixed"):
-            made = replace(made, extractor=SSL)
-    return replace(made, condition="PP", system=system, attacker=SEMI, trained_on="anonymised")
+        if ssl or set_names.trials.endswith("_trials_mixed"):
+            score_file = replace(score_file, extractor=SSL)
+    return replace(score_file, condition="PP", system=system, attacker=SEMI, trained_on="anonymised")
 
 
 def _name_system(suffix: str, path: Path, root: Path) -> str:
@@ -388,32 +399,32 @@ def read_score_list(path: Path, faults: Faults, follow_links: bool = False) -> S
     head = content.partition("\n")[0]
     delimiter = max(",;\t", key=head.count)
     rows = csv.DictReader(content.splitlines(), delimiter=delimiter, skipinitialspace=True)
-    known = [name.strip() or (INDEX if place == 0 else "") for place, name in enumerate(rows.fieldnames or ())]
-    rows.fieldnames = known
-    wrong = [name for name in known if name not in (*LIST_COLUMNS, INDEX)]
-    lacking = [name for name in NEEDED_COLUMNS if name not in known]
-    if wrong or lacking or len(set(known)) < len(known):
-        said = [f"unknown {', '.join(wrong)}" if wrong else "", f"missing {', '.join(lacking)}" if lacking else ""]
-        what = "; ".join(filter(None, said)) or "a column stands twice"
+    header = [name.strip() or (INDEX if place == 0 else "") for place, name in enumerate(rows.fieldnames or ())]
+    rows.fieldnames = header
+    wrong = [name for name in header if name not in (*LIST_COLUMNS, INDEX)]
+    lacking = [name for name in NEEDED_COLUMNS if name not in header]
+    if wrong or lacking or len(set(header)) < len(header):
+        problems = [f"unknown {', '.join(wrong)}" if wrong else "", f"missing {', '.join(lacking)}" if lacking else ""]
+        what = "; ".join(filter(None, problems)) or "a column stands twice"
         faults.add("score-table", f"columns: {what}; known are {', '.join(LIST_COLUMNS)}", path)
         return ScoreFolder(())
-    made, fence = [], Fence(path.parent, follow_links)
+    score_files, fence = [], Fence(path.parent, follow_links)
     for row in rows:
         where = f"{path}:{rows.line_num}"
         if None in row or None in row.values():
-            faults.add("score-table", f"a line of another number of fields than the header's {len(known)}", where)
+            faults.add("score-table", f"a line of another number of fields than the header's {len(header)}", where)
             continue
-        one = _parse_row({name: value.strip() for name, value in row.items()}, path.parent, where, faults)
-        if one is not None and _check_fence(fence, one, where, faults):
-            made.append(one)
-    if not made and not faults.found:
+        score_file = _parse_row({name: value.strip() for name, value in row.items()}, path.parent, where, faults)
+        if score_file is not None and _check_fence(fence, score_file, where, faults):
+            score_files.append(score_file)
+    if not score_files and not faults.found:
         faults.add("score-table", "it names no file", path)
-    return ScoreFolder(tuple(made))
+    return ScoreFolder(tuple(score_files))
 
 
-def _check_fence(fence: Fence, one: ScoreFile, where: str, faults: Faults) -> bool:
+def _check_fence(fence: Fence, score_file: ScoreFile, where: str, faults: Faults) -> bool:
     """Whether what a line names lies below the table's folder."""
-    away = [path for path in (one.path, one.trials) if path is not None and not fence.holds(path)]
+    away = [path for path in (score_file.path, score_file.trials) if path is not None and not fence.holds(path)]
     for path in away:
         faults.add("leaves-table", f"'{path}' leads out of the table's folder, to {os.path.realpath(path)}", where)
     return not away

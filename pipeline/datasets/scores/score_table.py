@@ -115,10 +115,10 @@ def read_table(path: Path, columns: tuple[str, ...]) -> Table:
         if start == b"PAR1":
             with _open_bytes(source) as stream:
                 bounds.check_parquet(stream)
-            found, note = _read_parquet(source, columns)
+            columns_read, note = _read_parquet(source, columns)
         else:
-            found, note = _read_text(source, columns, str(path))
-        composed = {name: column if name == "score" else _compose_ids(column) for name, column in found.items()}
+            columns_read, note = _read_text(source, columns, str(path))
+        composed = {name: column if name == "score" else _compose_ids(column) for name, column in columns_read.items()}
         return Table(str(path), composed, note)
     except NotRegular as error:
         raise DataError(
@@ -157,10 +157,10 @@ def _open_source(path: Path) -> Path | io.BytesIO:
         if not (stat.S_ISFIFO(path.stat().st_mode) and str(path).startswith(("/dev/fd/", "/dev/stdin", "/proc/"))):
             raise
     with path.open("rb") as stream:
-        found = stream.read(_LARGEST_PIPE + 1)
-    if len(found) > _LARGEST_PIPE:
+        content = stream.read(_LARGEST_PIPE + 1)
+    if len(content) > _LARGEST_PIPE:
         raise OSError(errno.EFBIG, f"more than {_LARGEST_PIPE:,} bytes came through the pipe")
-    return io.BytesIO(found)
+    return io.BytesIO(content)
 
 
 def _compose_ids(column: pa.ChunkedArray) -> pa.ChunkedArray:
@@ -200,24 +200,24 @@ def _read_text(
     with _open_bytes(source) as stream:
         lines = [line for _, line in zip(range(_SAMPLE), _read_lines(stream, where))]
     try:
-        found = detect_layout(lines, columns, where)
+        layout = detect_layout(lines, columns, where)
     except Unclear as error:
         raise DataError(f"lines are not `{SHAPES[columns]}`: {error}", where=where, remedy=error.remedy) from None
-    if found is None:
+    if layout is None:
         return {name: pa.chunked_array([], type=pa.float64() if name == "score" else ID) for name in columns}, ""
     # Most files have single blanks, which pyarrow takes as they are; others are read again with their blanks mended.
-    for mended in (True,) if found.delimiter else (False, True):
+    for mended in (True,) if layout.delimiter else (False, True):
         try:
             with _open_bytes(source) as stream:
-                text = io.BufferedReader(_MendedText(stream, found.delimiter), _BLOCK) if mended else stream
-                table = _parse_csv(text, found, columns)
+                text = io.BufferedReader(_MendedText(stream, layout.delimiter), _BLOCK) if mended else stream
+                table = _parse_csv(text, layout, columns)
         except pa.ArrowInvalid as error:
             if mended:
-                raise _refuse_lines(source, columns, found, where, str(error)) from None
+                raise _refuse_lines(source, columns, layout, where, str(error)) from None
             continue
         if mended or not _has_blanks(table):
             break
-    return {name: table[name] for name in columns}, found.note
+    return {name: table[name] for name in columns}, layout.note
 
 
 def _read_lines(stream: BinaryIO, where: str) -> Iterator[bytes]:
@@ -243,11 +243,11 @@ def _read_lines(stream: BinaryIO, where: str) -> Iterator[bytes]:
         first = False
 
 
-def _parse_csv(stream: Any, found: Layout, columns: tuple[str, ...]) -> pa.Table:
+def _parse_csv(stream: Any, layout: Layout, columns: tuple[str, ...]) -> pa.Table:
     try:
         return csv.read_csv(
             stream,
-            csv.ReadOptions(column_names=found.names, skip_rows=found.skip, block_size=_BLOCK),
+            csv.ReadOptions(column_names=layout.names, skip_rows=layout.skip, block_size=_BLOCK),
             csv.ParseOptions(delimiter=" ", quote_char=False, double_quote=False, escape_char=False),
             csv.ConvertOptions(
                 column_types={name: pa.float64() if name == "score" else ID for name in columns},
@@ -299,11 +299,11 @@ class _MendedText(io.RawIOBase):
 
 def _mend_blocks(stream: BinaryIO, delimiter: bytes) -> Iterator[bytes]:
     blanks = bytes.maketrans(b"\t\v\f\r" + delimiter, b"    " + b" " * len(delimiter))
-    rest = b""
+    remainder = b""
     while block := stream.read(_BLOCK):
-        lines, end, rest = (rest + block).rpartition(b"\n")
+        lines, end, remainder = (remainder + block).rpartition(b"\n")
         yield _mend_lines(lines + end, blanks, b'"' if delimiter else b"")
-    yield _mend_lines(rest, blanks, b'"' if delimiter else b"")
+    yield _mend_lines(remainder, blanks, b'"' if delimiter else b"")
 
 
 def _mend_lines(lines: bytes, blanks: bytes, quotes: bytes) -> bytes:
@@ -315,20 +315,20 @@ def _mend_lines(lines: bytes, blanks: bytes, quotes: bytes) -> bytes:
 
 
 def _refuse_lines(
-    source: Path | io.BytesIO, columns: tuple[str, ...], found: Layout, where: str, parser_says: str, most: int = 10
+    source: Path | io.BytesIO, columns: tuple[str, ...], layout: Layout, where: str, parser_says: str, most: int = 10
 ) -> DataError:
     """The first lines that are at fault; only now are lines looked at one by one."""
     faults = []
-    score = found.names.index("score") if "score" in columns else None
+    score = layout.names.index("score") if "score" in columns else None
     with _open_bytes(source) as stream:
         for number, line in enumerate(_read_lines(stream, where), 1):
-            held = split_fields(line, found.delimiter)
-            if number <= found.skip or not held:
+            cells = split_fields(line, layout.delimiter)
+            if number <= layout.skip or not cells:
                 continue
-            if len(held) != len(found.names):
-                what = f"{len(held)} fields instead of {len(found.names)}"
-            elif score is not None and not is_number(held[score]):
-                what = f"'{held[score]}' is not a number"
+            if len(cells) != len(layout.names):
+                what = f"{len(cells)} fields instead of {len(layout.names)}"
+            elif score is not None and not is_number(cells[score]):
+                what = f"'{cells[score]}' is not a number"
             elif not _is_utf8(line):
                 what = "not UTF-8"
             else:
@@ -361,33 +361,33 @@ def _read_parquet(source: Path | io.BytesIO, columns: tuple[str, ...]) -> tuple[
     from pyarrow import parquet
 
     file = parquet.ParquetFile(source)
-    held = file.schema_arrow.names
-    if columns == SPEAKERS and set(held) >= _OUR_COLUMNS:
+    header = file.schema_arrow.names
+    if columns == SPEAKERS and set(header) >= _OUR_COLUMNS:
         return _read_both_sides(file.read(columns=sorted(_OUR_COLUMNS))), ""
-    named = match_header(held, columns)
+    named = match_header(header, columns)
     note = ""
-    if set(columns) <= set(held):
+    if set(columns) <= set(header):
         wanted = list(columns)
     elif named:
-        wanted = [held[named.index(name)] for name in columns]
-        note = "" if set(held) >= _OUR_COLUMNS else f"columns {', '.join(wanted)} taken for {', '.join(columns)}"
-    elif len(held) == len(columns):
-        wanted = held
+        wanted = [header[named.index(name)] for name in columns]
+        note = "" if set(header) >= _OUR_COLUMNS else f"columns {', '.join(wanted)} taken for {', '.join(columns)}"
+    elif len(header) == len(columns):
+        wanted = header
     else:
-        raise pa.ArrowInvalid(f"its columns are {', '.join(held)} instead of {', '.join(columns)}")
+        raise pa.ArrowInvalid(f"its columns are {', '.join(header)} instead of {', '.join(columns)}")
     table = file.read(columns=wanted)
-    found = {}
+    columns_read = {}
     for name, own in zip(columns, wanted):
         column = table[own]
         if name == "score":
             if not (pa.types.is_floating(column.type) or pa.types.is_integer(column.type)):
                 raise pa.ArrowInvalid(f"column {own} holds {column.type} instead of numbers")
-            found[name] = column.cast(pa.float64())
+            columns_read[name] = column.cast(pa.float64())
             continue
         if column.null_count:
             raise pa.ArrowInvalid(f"column {own} has {column.null_count} rows without a value")
-        found[name] = column.cast(pa.string()).dictionary_encode()
-    return found, note
+        columns_read[name] = column.cast(pa.string()).dictionary_encode()
+    return columns_read, note
 
 
 def _read_both_sides(table: pa.Table) -> dict[str, pa.ChunkedArray]:
@@ -430,10 +430,10 @@ def _read_matrix(path: Path, columns: tuple[str, ...]) -> dict[str, pa.ChunkedAr
             f"the matrix is of shape {scores.shape}, its ids are {len(ids[0])} and {len(ids[1])}", where=str(path)
         )
     places = np.indices(scores.shape, dtype=np.int32).reshape(2, -1)
-    found = {name: _encode_ids(place, names) for name, place, names in zip(SCORES, places, ids)}
+    encoded = {name: _encode_ids(place, names) for name, place, names in zip(SCORES, places, ids)}
     flat = np.ascontiguousarray(scores, np.float64).ravel()
     values = pa.Array.from_buffers(pa.float64(), flat.size, [None, pa.py_buffer(flat)])
-    return {**found, "score": pa.chunked_array([values])}
+    return {**encoded, "score": pa.chunked_array([values])}
 
 
 def _encode_ids(places: npt.NDArray[np.int32], names: pa.ChunkedArray) -> pa.ChunkedArray:

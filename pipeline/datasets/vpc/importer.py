@@ -50,26 +50,34 @@ def add_data_set(settings: DatasetSettings, root: Path, listing: Listing) -> Non
         DataError: it is no such folder, holds no original sets, or sets in the place of others; with the faults so far.
     """
     faults = listing.faults
-    found = _read_layout(settings, root, faults)
-    protocol = protocols.read_protocol(found.edition)
-    _note_layout(found, settings.edition, listing)
-    available = _list_available(found)
+    found_layout = _read_layout(settings, root, faults)
+    protocol = protocols.read_protocol(found_layout.edition)
+    _note_layout(found_layout, settings.edition, listing)
+    available = _list_available(found_layout)
     names = _choose_sets(settings, available, protocol, listing)
-    chosen = _choose_folders(found, available, names, faults)
-    protocols.check_structure(found, protocol, available, settings.sets, settings.protocol == "strict", listing)
+    chosen = _choose_folders(found_layout, available, names, faults)
+    protocols.check_structure(found_layout, protocol, available, settings.sets, settings.protocol == "strict", listing)
     if not available:
-        there = [name for name in found.sets if name in protocol]
-        faults.add("no-sets", f"no set of trials is there; there are {few(there or list(found.sets))}", root)
+        present = [name for name in found_layout.sets if name in protocol]
+        faults.add("no-sets", f"no set of trials is there; there are {few(present or list(found_layout.sets))}", root)
     if faults.has("swapped") or faults.has("edition") or not (chosen.trials or chosen.cuts):
         # Whatever else is wrong follows from that.
         faults.stop(root)
     pairs = [(chosen.enrolments[half], list(folders.values())) for half, folders in chosen.trials.items()]
     cuts = list(chosen.cuts.values())
     # The recipes write paths that start where data lies; the originals may be in another folder than the rest.
-    places = [folder.parent for folder in found.sets.values()]
-    starts = [found.root, found.data, *(one.parent for one in places), *places, root, root.parent, Path.cwd()]
+    places = [folder.parent for folder in found_layout.sets.values()]
+    starts = [
+        found_layout.root,
+        found_layout.data,
+        *(place.parent for place in places),
+        *places,
+        root,
+        root.parent,
+        Path.cwd(),
+    ]
     kaldi.add_sets(settings, root, listing, pairs, cuts=cuts, starts=[*starts, *(cut.folder for cut in cuts)])
-    protocols.check_counts(found, protocol, settings.protocol == "strict", listing)
+    protocols.check_counts(found_layout, protocol, settings.protocol == "strict", listing)
     if faults.has("swapped"):
         faults.stop(root)
 
@@ -80,13 +88,21 @@ def find_training_folder(settings: DatasetSettings) -> str:
     A folder of that name in the current directory is meant by ``./NAME``."""
     if settings.name != "vpc" or not settings.train:
         return settings.train
-    found = layout.read_layout(Path(settings.root).expanduser().absolute(), settings.edition, find_originals(settings))
-    return str(found.sets[settings.train]) if found is not None and settings.train in found.sets else settings.train
+    found_layout = layout.read_layout(
+        Path(settings.root).expanduser().absolute(), settings.edition, find_originals(settings)
+    )
+    return (
+        str(found_layout.sets[settings.train])
+        if found_layout is not None and settings.train in found_layout.sets
+        else settings.train
+    )
 
 
-def list_needed_sets(settings: DatasetSettings, found: Layout) -> list[str]:
+def list_needed_sets(settings: DatasetSettings, found_layout: Layout) -> list[str]:
     """The names of the sets that are enrolled and tried, which a copy has to hold."""
-    tried = _choose_sets(settings, _list_available(found), protocols.read_protocol(found.edition), Listing())
+    tried = _choose_sets(
+        settings, _list_available(found_layout), protocols.read_protocol(found_layout.edition), Listing()
+    )
     return [*dict.fromkeys(f"{name.rpartition('_trials_')[0]}_enrolls" for name in tried), *tried]
 
 
@@ -99,53 +115,53 @@ def find_originals(settings: DatasetSettings) -> Path | None:
 
 
 def _read_layout(settings: DatasetSettings, root: Path, faults: Faults) -> Layout:
-    given = find_originals(settings)
-    if given is not None and not given.is_dir():
+    originals = find_originals(settings)
+    if originals is not None and not originals.is_dir():
         faults.add("root", f"there is no folder '{settings.originals}'", "dataset.originals")
         faults.stop("dataset.originals")
-    found = layout.read_layout(root, settings.edition, given)
-    if found is None:
-        below = next((one for one in layout.list_folders(root) if layout.read_layout(one) is not None), None)
+    found_layout = layout.read_layout(root, settings.edition, originals)
+    if found_layout is None:
+        below = next((folder for folder in layout.list_folders(root) if layout.read_layout(folder) is not None), None)
         hint = f"; this one does: dataset.root={shlex.quote(str(below))}" if below is not None else ""
         faults.add("no-sets", f"the folder holds no set of a VoicePrivacy challenge{hint}", root)
         faults.stop(root)
-    assert found is not None
-    if not found.has_evaluation:
-        what = f"the folder holds {few([f'SET{suffix}' for suffix in found.copies])} and no original set"
-        if given is not None:
-            what += f", and neither does {given}"
-        faults.add("originals" if found.copies else "no-sets", what, root)
+    assert found_layout is not None
+    if not found_layout.has_evaluation:
+        what = f"the folder holds {few([f'SET{suffix}' for suffix in found_layout.copies])} and no original set"
+        if originals is not None:
+            what += f", and neither does {originals}"
+        faults.add("originals" if found_layout.copies else "no-sets", what, root)
         faults.stop(root)
-    return found
+    return found_layout
 
 
-def _note_layout(found: Layout, asked: str, listing: Listing) -> None:
+def _note_layout(found_layout: Layout, edition_wanted: str, listing: Listing) -> None:
     """Which edition it is, and what lies there beside the sets that are evaluated."""
-    title = protocols.TITLES[found.edition]
-    if found.edition != found.recognised or (asked != "auto" and not found.is_sure):
-        by = f", as dataset.edition={found.edition} says"
-    elif found.is_sure:
-        by = f", recognised by {found.marks}"
+    title = protocols.TITLES[found_layout.edition]
+    if found_layout.edition != found_layout.recognised or (edition_wanted != "auto" and not found_layout.is_sure):
+        by = f", as dataset.edition={found_layout.edition} says"
+    elif found_layout.is_sure:
+        by = f", recognised by {found_layout.marks}"
     else:
-        alike = ["2020"] if found.edition == "2022" else ["2020", "2022"]
-        choice = " or ".join(f"dataset.edition={one}" for one in alike)
+        alike = ["2020"] if found_layout.edition == "2022" else ["2020", "2022"]
+        choice = " or ".join(f"dataset.edition={edition}" for edition in alike)
         by = (
             f"; nothing here tells it from {' and '.join(alike)}, whose sets are called alike: {choice} if it is that "
             "(where a pseudo-voice is that of a speaker; in later editions it is that of an utterance)"
         )
     listing.notes.append(f"the data are those of {title}{by}")
-    listing.notes += found.notes
-    listing.limits += found.limits
-    if found.copies:
-        counts = [f"{suffix} ({len(sets)} sets)" for suffix, sets in found.copies.items()]
+    listing.notes += found_layout.notes
+    listing.limits += found_layout.limits
+    if found_layout.copies:
+        counts = [f"{suffix} ({len(sets)} sets)" for suffix, sets in found_layout.copies.items()]
         listing.notes.append(
             f"anonymised copies lie there (system=found evaluates those that hold all sets): {', '.join(counts)}"
         )
-    if layout.TRAINING in found.sets:
+    if layout.TRAINING in found_layout.sets:
         listing.notes.append(
-            f"training speech lies there: dataset.train={layout.TRAINING} ({found.sets[layout.TRAINING]})"
+            f"training speech lies there: dataset.train={layout.TRAINING} ({found_layout.sets[layout.TRAINING]})"
         )
-    others = [name for name in found.sets if re.search(r"_asr$|^IEMOCAP_", name)]
+    others = [name for name in found_layout.sets if re.search(r"_asr$|^IEMOCAP_", name)]
     if others:
         listing.notes.append(f"recognised and not evaluated, for they are for words and emotions: {', '.join(others)}")
 
@@ -153,23 +169,23 @@ def _note_layout(found: Layout, asked: str, listing: Listing) -> None:
 # What is evaluated ---------------------------------------------------------------------------------------------------
 
 
-def _list_available(found: Layout) -> Available:
+def _list_available(found_layout: Layout) -> Available:
     """The trial sets that are there, and those that can be cut out of raw downloads."""
-    there: Available = {name: folder for name, folder in found.sets.items() if _TRIAL_SET.fullmatch(name)}
-    halves = {name.partition("_trials_")[0] for name in there}
-    for half, folder in found.sets.items():
-        if layout.is_raw(half) and half not in halves and f"{half}_enrolls" not in found.sets:
-            there |= {f"{half}_{name}": (folder, table) for name, table in _find_raw_lists(folder).items()}
-    return there
+    available: Available = {name: folder for name, folder in found_layout.sets.items() if _TRIAL_SET.fullmatch(name)}
+    halves = {name.partition("_trials_")[0] for name in available}
+    for half, folder in found_layout.sets.items():
+        if layout.is_raw(half) and half not in halves and f"{half}_enrolls" not in found_layout.sets:
+            available |= {f"{half}_{name}": (folder, table) for name, table in _find_raw_lists(folder).items()}
+    return available
 
 
 def _find_raw_lists(folder: Path) -> dict[str, str]:
     """The tables of trials in a raw download by the set that each becomes; of VCTK those of the second microphone."""
     tables = {}
     for table in sorted(path.name for path in folder.iterdir()):
-        found = _RAW_TABLE.fullmatch(table)
-        if found:
-            tables[found[1]] = table  # trials_f_mic2 comes after trials_f
+        match = _RAW_TABLE.fullmatch(table)
+        if match:
+            tables[match[1]] = table  # trials_f_mic2 comes after trials_f
     return tables
 
 
@@ -202,7 +218,7 @@ def _is_covered(name: str, available: Available, protocol: Mapping[str, Expected
     return union != name and (union in available or f"{union}_f" in available)
 
 
-def _choose_folders(found: Layout, available: Available, names: list[str], faults: Faults) -> ChosenFolders:
+def _choose_folders(found_layout: Layout, available: Available, names: list[str], faults: Faults) -> ChosenFolders:
     """The folders that are read; a trial set without enrolment set or without its list is a fault."""
     chosen = ChosenFolders()
     for name in names:
@@ -214,7 +230,7 @@ def _choose_folders(found: Layout, available: Available, names: list[str], fault
             cut = chosen.cuts.get(half) or kaldi.Cut(folder, (enrolment, f"{half}_enrolls"), {})
             chosen.cuts[half] = kaldi.Cut(folder, cut.enrolment, {**cut.trials, table: name})
             continue
-        enrolls = found.sets.get(f"{half}_enrolls")
+        enrolls = found_layout.sets.get(f"{half}_enrolls")
         if enrolls is None:
             faults.add("missing-table", f"the trial set {name} has no enrolment set {half}_enrolls beside it", place)
             continue

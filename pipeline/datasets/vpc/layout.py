@@ -115,7 +115,7 @@ class _SuffixCopies:
 
     place: str
     suffix: str
-    found: Mapping[str, Path]
+    folders: Mapping[str, Path]
 
 
 @dataclass
@@ -134,40 +134,40 @@ def read_layout(root: Path, edition: str = "auto", originals: Path | None = None
         edition: ``auto``, or the edition that it is said to be.
         originals: where the original sets are, if they are not in ``root``: a folder of the same kinds.
     """
-    data, said = _find_data(root), _Remarks()
+    data, remarks = _find_data(root), _Remarks()
     beside = list_folders(data) if data is not None else []
-    nested = _find_nested(root, data, said)
+    nested = _find_nested(root, data, remarks)
     if data is None and not nested:
         return None
     start = root if data is None else data.parent if data.name == "data" else data
-    sets = {one.name: one for one in beside if split_name(one.name)[0] == one.name}
+    sets = {folder.name: folder for folder in beside if split_name(folder.name)[0] == folder.name}
     # A folder of copies alone is that of a system, whose names may be guessed at; beside originals nothing is.
-    systems = _group_copies(start.name, beside) if sets else _group_system(start.name, beside, said)
-    systems += [one for name, folders in nested.items() for one in _group_system(name, folders, said)]
+    systems = _group_copies(start.name, beside) if sets else _group_system(start.name, beside, remarks)
+    systems += [folder for name, folders in nested.items() for folder in _group_system(name, folders, remarks)]
     if nested and not _list_evaluated(beside):
         sets = {**_find_nested_originals(root), **sets}
-    copies, shared = _name_copies(systems, said)
+    copies, shared = _name_copies(systems, remarks)
     exp = _find_exp(root, data)
-    theirs = read_layout(originals) if originals is not None else None
+    originals_layout = read_layout(originals) if originals is not None else None
     if not _list_evaluated(beside) and (nested or f"_{start.name}" in copies):
         recognised, marks = "attacker", "systems in folders of their own, SYSTEM/data/SET_SYSTEM"
     else:
         recognised, marks = _recognise(root, start, exp, sets)
-        if not marks and theirs is not None and not _list_evaluated(beside):
-            recognised, marks = theirs.recognised, theirs.marks
-    if theirs is not None:
-        sets = {**theirs.sets, **sets}
+        if not marks and originals_layout is not None and not _list_evaluated(beside):
+            recognised, marks = originals_layout.recognised, originals_layout.marks
+    if originals_layout is not None:
+        sets = {**originals_layout.sets, **sets}
     return Layout(
         recognised if edition == "auto" else edition,
         start,
-        data or (theirs.data if theirs is not None else root),
+        data or (originals_layout.data if originals_layout is not None else root),
         exp,
         dict(sorted(sets.items())),
-        {name: dict(sorted(found.items())) for name, found in sorted(copies.items())},
+        {name: dict(sorted(folder_of.items())) for name, folder_of in sorted(copies.items())},
         recognised,
         marks,
-        tuple(said.notes),
-        tuple(said.limits),
+        tuple(remarks.notes),
+        tuple(remarks.limits),
         shared,
     )
 
@@ -187,7 +187,7 @@ def split_name(folder: str) -> tuple[str, str]:
 def _find_data(root: Path) -> Path | None:
     """The first folder that holds a challenge's sets side by side."""
     for folder in (root / "data", root / "baseline" / "data", root):
-        if any(split_name(one.name)[0] for one in list_folders(folder)):
+        if any(split_name(child.name)[0] for child in list_folders(folder)):
             return folder
     return None
 
@@ -200,50 +200,52 @@ def _find_exp(root: Path, data: Path | None) -> Path | None:
 def list_folders(folder: Path) -> list[Path]:
     """The folders in a folder, by name; none if it cannot be listed."""
     try:
-        return sorted(one for one in folder.iterdir() if one.is_dir() and not one.name.startswith("."))
+        return sorted(child for child in folder.iterdir() if child.is_dir() and not child.name.startswith("."))
     except OSError:
         return []
 
 
 def _list_evaluated(folders: Iterable[Path]) -> set[str]:
     """The folders that are called like original sets of enrolment or of trials, or like downloads that hold both."""
-    names = (one.name for one in folders if split_name(one.name)[0] == one.name)
+    names = (folder.name for folder in folders if split_name(folder.name)[0] == folder.name)
     return {name for name in names if _OF_TRIALS.search(name) or is_raw(name)}
 
 
-def _find_nested(root: Path, data: Path | None, said: _Remarks) -> dict[str, list[Path]]:
+def _find_nested(root: Path, data: Path | None, remarks: _Remarks) -> dict[str, list[Path]]:
     """The folders of ``ROOT/SYSTEM/data`` by system, where some are called like copies of a challenge's sets.
 
     Where the originals of all of them lie beside them it is a checkout of its own: nothing original may be taken for anonymised speech.
     """
-    found: dict[str, list[Path]] = {}
+    nested: dict[str, list[Path]] = {}
     checkouts = {}
     for system in list_folders(root):
         folders = list_folders(system / "data") if system / "data" != data else []
         copied = {
-            name for name, suffix in (split_name(one.name) for one in folders) if suffix and _OF_TRIALS.search(name)
+            name
+            for name, suffix in (split_name(folder.name) for folder in folders)
+            if suffix and _OF_TRIALS.search(name)
         }
         if copied and copied <= _list_evaluated(folders):
-            checkouts[system] = few([one.name for one in folders if split_name(one.name)[1]])
-        elif any(suffix for _, suffix in (split_name(one.name) for one in folders)):
-            found[system.name] = folders
-    if found or data is not None:
-        said.limits += [
+            checkouts[system] = few([folder.name for folder in folders if split_name(folder.name)[1]])
+        elif any(suffix for _, suffix in (split_name(folder.name) for folder in folders)):
+            nested[system.name] = folders
+    if nested or data is not None:
+        remarks.limits += [
             f"{system.name}: holds original sets beside its copies ({names}), is a checkout of its own and passed over: "
             f"dataset.root={shlex.quote(str(system))} evaluates it"
             for system, names in checkouts.items()
         ]
-    return found
+    return nested
 
 
 def _find_nested_originals(root: Path) -> dict[str, Path]:
     """The sets of folders ``ROOT/ANY/data`` that hold originals alone."""
-    found = {}
+    originals = {}
     for place in list_folders(root):
-        folders = {split_name(one.name): one for one in list_folders(place / "data")}
+        folders = {split_name(child.name): child for child in list_folders(place / "data")}
         if not any(suffix for _, suffix in folders):
-            found.update({name: folder for (name, _), folder in folders.items() if name})
-    return found
+            originals.update({name: folder for (name, _), folder in folders.items() if name})
+    return originals
 
 
 def _group_copies(place: str, folders: Iterable[Path]) -> list[_SuffixCopies]:
@@ -254,54 +256,64 @@ def _group_copies(place: str, folders: Iterable[Path]) -> list[_SuffixCopies]:
         if suffix:
             by_suffix.setdefault(suffix, {})[name] = folder
     return [
-        _SuffixCopies(place, suffix, found) for suffix, found in by_suffix.items() if any(map(_OF_TRIALS.search, found))
+        _SuffixCopies(place, suffix, folder_of)
+        for suffix, folder_of in by_suffix.items()
+        if any(map(_OF_TRIALS.search, folder_of))
     ]
 
 
-def _group_system(place: str, folders: list[Path], said: _Remarks) -> list[_SuffixCopies]:
+def _group_system(place: str, folders: list[Path], remarks: _Remarks) -> list[_SuffixCopies]:
     """The copies in the folder of an Attacker Challenge's system: one system, or one for each suffix that names a set exactly.
 
     Its training set may be called otherwise, and a name may be misspelt: such a folder goes with the suffix that it ends in.
     """
-    systems = _group_copies(place, [one for one in folders if not is_raw(split_name(one.name)[0])])
-    taken = {folder for one in systems for folder in one.found.values()}
+    systems = _group_copies(place, [system for system in folders if not is_raw(split_name(system.name)[0])])
+    taken = {folder for system in systems for folder in system.folders.values()}
     for folder in folders:
         if folder in taken:
             continue
-        of = [one for one in systems if folder.name.endswith(one.suffix)] or systems
-        name = _guess_set(folder.name, of[0].suffix, of[0].found) if len(of) == 1 else ""
+        of = [system for system in systems if folder.name.endswith(system.suffix)] or systems
+        name = _guess_set(folder.name, of[0].suffix, of[0].folders) if len(of) == 1 else ""
         if name:
-            of[0] = replace(of[0], found={**of[0].found, name: folder})
-            systems = [of[0] if one.suffix == of[0].suffix else one for one in systems]
+            of[0] = replace(of[0], folders={**of[0].folders, name: folder})
+            systems = [of[0] if system.suffix == of[0].suffix else system for system in systems]
             text = f"{place}: the folder {folder.name} is taken for {name}{of[0].suffix}"
-            (said.notes if _OWN_NAMES.get(folder.name.removesuffix(of[0].suffix)) else said.limits).append(text)
+            (remarks.notes if _OWN_NAMES.get(folder.name.removesuffix(of[0].suffix)) else remarks.limits).append(text)
         elif split_name(folder.name)[0] == folder.name:
-            said.limits.append(f"{place}: the folder {folder.name} is called like an original set, and is passed over")
+            remarks.limits.append(
+                f"{place}: the folder {folder.name} is called like an original set, and is passed over"
+            )
         else:
             text = f"{place}: the folder {folder.name} is called like no set of the challenge, and is passed over"
-            (said.limits if any(folder.name.endswith(one.suffix) for one in systems) else said.notes).append(text)
+            (
+                remarks.limits if any(folder.name.endswith(system.suffix) for system in systems) else remarks.notes
+            ).append(text)
     return systems
 
 
-def _name_copies(systems: list[_SuffixCopies], said: _Remarks) -> tuple[dict[str, Mapping[str, Path]], dict[str, str]]:
+def _name_copies(
+    systems: list[_SuffixCopies], remarks: _Remarks
+) -> tuple[dict[str, Mapping[str, Path]], dict[str, str]]:
     """The copies of each system by what it is called: its suffix, or its folder where several have that suffix; and theirs."""
-    count = Counter(one.suffix for one in systems)
-    copies: dict[str, Mapping[str, Path]] = {one.suffix: one.found for one in systems if count[one.suffix] == 1}
+    count = Counter(system.suffix for system in systems)
+    copies: dict[str, Mapping[str, Path]] = {
+        system.suffix: system.folders for system in systems if count[system.suffix] == 1
+    }
     shared: dict[str, str] = {}
-    for one in systems:
-        if count[one.suffix] > 1:
-            name = f"_{one.place}" if f"_{one.place}" not in copies else f"_{one.place}{one.suffix}"
-            copies[name], shared[name] = one.found, one.suffix
+    for system in systems:
+        if count[system.suffix] > 1:
+            name = f"_{system.place}" if f"_{system.place}" not in copies else f"_{system.place}{system.suffix}"
+            copies[name], shared[name] = system.folders, system.suffix
     for suffix in dict.fromkeys(shared.values()):
         names = ", ".join(name for name in shared if shared[name] == suffix)
-        said.limits.append(f"folders of several systems end in {suffix}, and each is evaluated by itself: {names}")
+        remarks.limits.append(f"folders of several systems end in {suffix}, and each is evaluated by itself: {names}")
     return copies, shared
 
 
-def _guess_set(folder: str, suffix: str, found: Mapping[str, Path]) -> str:
+def _guess_set(folder: str, suffix: str, folder_of: Mapping[str, Path]) -> str:
     """Which set a folder of another name is meant to be: one that has no folder yet; '' if that is not clear."""
     base = folder.removesuffix(suffix)
-    lacking = [name for name in SET_NAMES if name not in found and (name == TRAINING or name.startswith("libri_"))]
+    lacking = [name for name in SET_NAMES if name not in folder_of and (name == TRAINING or name.startswith("libri_"))]
     if base in _OWN_NAMES:
         return _OWN_NAMES[base] if _OWN_NAMES[base] in lacking else ""
     name = split_name(folder)[0]
@@ -344,9 +356,9 @@ def _tell_2020_from_2022(root: Path, start: Path, exp: Path | None, sets: Mappin
         vectors = models / "asv_eval" / "xvect_01709_1"
         if (vectors / "xvect_train_clean_360").is_dir():
             return "2020", f"{vectors.relative_to(exp.parent)}/xvect_train_clean_360"
-        for made in (vectors / "plda", models / "asv_eval_sidekit", models / "user_asv_eval_anon"):
-            if made.exists():
-                return "2022", str(made.relative_to(exp.parent))
+        for path in (vectors / "plda", models / "asv_eval_sidekit", models / "user_asv_eval_anon"):
+            if path.exists():
+                return "2022", str(path.relative_to(exp.parent))
     if f"{TRAINING}-asv" in sets:
         return "2022", f"the set {TRAINING}-asv"
     if (start / "local" / "main_anonymization_train_data.sh").is_file():
@@ -361,9 +373,9 @@ def _read_edition_name(root: Path) -> tuple[str, str] | None:
     """The edition that a checkout is called, here or up to two folders above."""
     path = root.absolute()
     for folder in (path, *path.parents[:2]):
-        found = _CHALLENGE.search(folder.name)
-        if found:
-            return found[1], folder.name
+        match = _CHALLENGE.search(folder.name)
+        if match:
+            return match[1], folder.name
     return None
 
 
@@ -408,7 +420,7 @@ def _is_empty(folder: Path) -> bool:
 
 def list_copies(layout: Layout) -> dict[str, FoundCopy]:
     """The copies of a layout by their labels, in the order of their suffixes."""
-    found: dict[str, FoundCopy] = {}
+    copies: dict[str, FoundCopy] = {}
     for name, places in sorted(layout.copies.items()):
         suffix, called = layout.shared.get(name, name), name if name in layout.shared else ""
         evaluated = {of: place for of, place in places.items() if not is_training_set(of)}
@@ -416,15 +428,15 @@ def list_copies(layout: Layout) -> dict[str, FoundCopy]:
         if not evaluated:
             continue
         bare = name.lstrip("_")
-        label = bare if bare not in ("", "original", *found) else name
+        label = bare if bare not in ("", "original", *copies) else name
         level = PSEUDO_VOICE_LEVELS.get(layout.edition, "utterance")
         root = Path(os.path.commonpath([place.parent for place in evaluated.values()]))
         plain = all(place == root / f"{of}{suffix}" for of, place in evaluated.items())
         folders = {} if plain else evaluated
-        found[label] = FoundCopy(
+        copies[label] = FoundCopy(
             label, suffix, level, root, folders, training[0] if training else None, called, evaluated
         )
-    return found
+    return copies
 
 
 def is_training_set(name: str) -> bool:

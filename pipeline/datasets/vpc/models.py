@@ -28,18 +28,18 @@ class Checkpoint:
 
     Attributes:
         folder: that holds its weights.
-        said: where it lies under the challenge's folder, and why it is the one.
+        reason: where it lies under the challenge's folder, and why it is the one.
     """
 
     folder: Path
-    said: str
+    reason: str
 
 
 def choose_original_model(layout: Layout) -> Checkpoint | None:
     """The model that knows original speech."""
     names = ("asv_ssl", "asv_orig") if layout.edition == "2026" else ("asv_orig", "asv_ssl")
     tried = [_choose_model(layout, name) for name in names]
-    return next((one for one in tried if one is not None), None)
+    return next((checkpoint for checkpoint in tried if checkpoint is not None), None)
 
 
 def choose_copy_model(layout: Layout, suffix: str) -> Checkpoint | None:
@@ -56,14 +56,14 @@ def _choose_model(layout: Layout, name: str) -> Checkpoint | None:
     folder = place(layout, name)
     if not folder.is_dir():
         return None
-    several = sorted((one for one in folder.glob("CKPT+*") if one.is_dir()), key=_number)
-    sound = [one for one in several if _holds(one)]
+    checkpoints = sorted((checkpoint for checkpoint in folder.glob("CKPT+*") if checkpoint.is_dir()), key=_number)
+    sound = [checkpoint for checkpoint in checkpoints if _holds(checkpoint)]
     if not sound:
         return Checkpoint(folder, f"exp/{name}") if _holds(folder) else None
     best, why = _lowest_loss(folder / LOG, sound) if layout.edition == "2026" else (None, "")
     taken = best or sound[-1]
     why = why or f"the last of {len(sound)} checkpoint{'s' if len(sound) > 1 else ''}"
-    passed = [one.name for one in several if one not in sound]
+    passed = [checkpoint.name for checkpoint in checkpoints if checkpoint not in sound]
     if passed:
         why += f"; without weights and passed over: {', '.join(passed)}"
     return Checkpoint(taken, f"exp/{name}/{taken.name} ({why})")
@@ -87,14 +87,14 @@ def _lowest_loss(log: Path, checkpoints: list[Path]) -> tuple[Path | None, str]:
         return None, ""
     losses = {int(epoch): _parse_loss(loss) for epoch, loss in _EPOCH.findall(text)}
     finite = {epoch: loss for epoch, loss in losses.items() if math.isfinite(loss)}
-    by_epoch = {_number(one)[0]: one for one in checkpoints}
-    there = [epoch for epoch in finite if epoch in by_epoch]
-    if not there:
+    by_epoch = {_number(checkpoint)[0]: checkpoint for checkpoint in checkpoints}
+    kept = [epoch for epoch in finite if epoch in by_epoch]
+    if not kept:
         return None, f"the last of {len(checkpoints)}: {LOG} tells no valid loss of them"
-    best = min(there, key=lambda epoch: (finite[epoch], epoch))
+    best = min(kept, key=lambda epoch: (finite[epoch], epoch))
     lowest = min(finite, key=lambda epoch: (finite[epoch], epoch))
-    lost = f"; epoch {lowest} was better and its checkpoint is gone" if lowest != best else ""
-    return by_epoch[best], f"the lowest valid loss, {finite[best]:g}, in {LOG}{lost}"
+    missing_note = f"; epoch {lowest} was better and its checkpoint is gone" if lowest != best else ""
+    return by_epoch[best], f"the lowest valid loss, {finite[best]:g}, in {LOG}{missing_note}"
 
 
 def _parse_loss(text: str) -> float:
@@ -140,12 +140,12 @@ def find_kaldi_folders(layout: Layout, model: str) -> list[Path]:
     """The folders of Kaldi's extractor and what it made."""
     if layout.exp is None:
         return []
-    several = [layout.exp / "models" / name for name in _name_kaldi_models(model)]
+    models = [layout.exp / "models" / name for name in _name_kaldi_models(model)]
     return [
         folder
-        for one in several
-        if one.is_dir()
-        for folder in (one, *sorted(one.glob("xvect_*")))
+        for model_folder in models
+        if model_folder.is_dir()
+        for folder in (model_folder, *sorted(model_folder.glob("xvect_*")))
         if _is_model_folder(folder)
     ]
 
@@ -155,7 +155,7 @@ def describe_search(layout: Layout, model: str) -> str:
     exp = layout.exp if layout.exp is not None else layout.data.parent / "exp"
     deeper = ("", "xvect_*/") if model else ("xvect_*/",)
     kaldi = " or ".join(
-        f"{exp}/models/{name}/{one}xvect_SET/xvector.scp" for name in _name_kaldi_models(model) for one in deeper
+        f"{exp}/models/{name}/{prefix}xvect_SET/xvector.scp" for name in _name_kaldi_models(model) for prefix in deeper
     )
     return (
         f"{kaldi} and {exp}/{_name_embedding_folder(layout, model).relative_to(exp)}/SET/utt-level/speaker_vectors.pt"
@@ -177,5 +177,5 @@ def _name_embedding_folder(layout: Layout, model: str) -> Path:
 
 
 def _list_set_files(folder: Path, form: str, suffix: str, name: str) -> list[Path]:
-    paths = [folder / form.format(f"{one}{suffix}") / name for one in VECTOR_SETS]
+    paths = [folder / form.format(f"{set_name}{suffix}") / name for set_name in VECTOR_SETS]
     return [path for path in paths if path.is_file()]

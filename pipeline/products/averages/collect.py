@@ -70,8 +70,8 @@ def _variant(row: Row) -> str:
 
 def speakers(data: Prepared, name: str) -> frozenset[str]:
     """The speakers of a trial set, on both sides."""
-    if data.given:
-        table = next(one.table for one in data.given if one.of.subset == name)
+    if data.score_sets:
+        table = next(one.table for one in data.score_sets if one.of.subset == name)
         return frozenset(map(str, (*table["model_speaker"].unique(), *table["speaker"].unique())))
     tried = data.trials[name]
     listed = data.manifest

@@ -410,7 +410,7 @@ def same_audio(system: str, same: IdenticalAudio) -> Iterator[Finding]:
     for said in same.sentences():
         yield Finding("same_audio", same.shared / same.files, "fraction", f"System {system}: {said}.", True)
     for doubt in same.doubts:
-        yield Finding(doubt.check, doubt.share, "fraction", f"System {system}: {doubt.said}.", True)
+        yield Finding(doubt.check, doubt.share, "fraction", f"System {system}: {doubt.sentence}.", True)
 
 
 def class_order(record: Mapping[str, Any]) -> Finding:

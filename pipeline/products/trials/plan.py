@@ -113,7 +113,7 @@ class Trial:
 
 
 def _cell(attack: Attack, trial_set: TrialSet, comparer: Comparer) -> Cell:
-    asked = attack.attacker.asked_enrolment if attack.attacker else ""
+    asked = attack.attacker.enrolment_request if attack.attacker else ""
     cell = Cell(trial_set.name, attack.condition, attack.system, attack.name, comparer, trial_set.digest)
     return replace(cell, across_sexes=trial_set.across_sexes, enrolment=asked)
 

@@ -379,9 +379,9 @@ class SpeechSets:
             key = SpeechKey(label, "training")
             there = self.data.external.get(key)
             speech = self._of(key, system, self._learnt) if there is None else self._theirs(key, system, rows, there)
-            level, asked = component.level(system.settings), attacker.asked if attacker is not None else ""
+            level, asked = component.level(system.settings), attacker.training_request if attacker is not None else ""
             left = set(speech.listed["utterance"])
-            lost = (*self.data.untrained, *(name for name in rows["utterance"] if name not in left))
+            lost = (*self.data.training_gaps.untrained, *(name for name in rows["utterance"] if name not in left))
             return TrainingSet((speech,), level, False, one_each, attacker is not None, asked, lost=lost)
         level, drawn = _drawn(system, attacker.training_level, attacker.training_draws or (DRAWS if one_each else 1))
         parts, cuts = self._pieces(rows) if one_each else (self._learnt.parts, ())
@@ -390,8 +390,8 @@ class SpeechSets:
             for number, one in enumerate(drawn, 1)
         ]
         tasks = (*cuts, *(task for one in draws for task in one.tasks))
-        lost = self.data.untrained
-        return TrainingSet(tuple(draws), level, bool(cuts), one_each, True, attacker.asked, tasks, lost=lost)
+        lost = self.data.training_gaps.untrained
+        return TrainingSet(tuple(draws), level, bool(cuts), one_each, True, attacker.training_request, tasks, lost=lost)
 
     @functools.cached_property
     def training_rows(self) -> pd.DataFrame:

@@ -275,7 +275,9 @@ class _Making:
 
     def adapt(self, makers: Mapping[str, Maker]) -> None:
         """Every system's speech as every attacker trains on it, then what is trained on it."""
-        able = [system for system in self.evaluation.anonymised if system not in self.sets.data.untrainable]
+        able = [
+            system for system in self.evaluation.anonymised if system not in self.sets.data.training_gaps.untrainable
+        ]
         for system in filter(self.evaluation.learns_from, able):
             for name, attacker in self.evaluation.adapting.items():
                 made = self.sets.training(system, attacker)
@@ -303,7 +305,11 @@ class _Making:
                 where="train.also",
                 remedy=f"add it to system=[…]; chosen are {', '.join(self.evaluation.anonymised)}",
             )
-        lacking = [self.sets.data.untrainable[label] for label in labels if label in self.sets.data.untrainable]
+        lacking = [
+            self.sets.data.training_gaps.untrainable[label]
+            for label in labels
+            if label in self.sets.data.training_gaps.untrainable
+        ]
         if lacking:
             raise DataError(
                 f"its speech is to help training: {'; '.join(lacking)}",
