@@ -11,7 +11,7 @@ from pipeline.evaluation.machine import threads
 from pipeline.stages.backends.plan import refuse_too_few
 from pipeline.stages.settings import Evaluation
 from pipeline.stages.training.plan import is_fitted
-from pipeline.submission import Given, Report, check
+from pipeline.submission import Folder, Report, check_submission
 
 
 def submission(asked: Evaluation, training: bool = False) -> Report | str:
@@ -32,7 +32,7 @@ def submission(asked: Evaluation, training: bool = False) -> Report | str:
     if not asked.dataset.root or not Path(asked.dataset.root).expanduser().is_dir():
         return f"there is no folder '{asked.dataset.root}' of the data set: set dataset.root=DIR"
     store = asked.paths.store
-    return check(asked.dataset, systems, threads(asked.runtime), store / "recordings", store / "files")
+    return check_submission(asked.dataset, systems, threads(asked.runtime), store / "recordings", store / "files")
 
 
 def check_training(asked: Evaluation) -> None:
@@ -52,7 +52,7 @@ def check_training(asked: Evaluation) -> None:
         refuse_too_few(asked.backends, {label: {"the training set": count} for label in fitted})
 
 
-def given(asked: Evaluation, training: bool) -> list[Given]:
+def given(asked: Evaluation, training: bool) -> list[Folder]:
     """The folders of anonymised audio that the configuration names."""
     found = []
     for label, system in asked.systems.items():
@@ -60,10 +60,10 @@ def given(asked: Evaluation, training: bool) -> list[Given]:
         if copies is None:
             continue
         copy = Copy.of(copies, label)
-        found.append(Given(label, copy))
+        found.append(Folder(label, copy))
         if copies.second_root:
-            found.append(Given(f"{label} (second run)", copy.at(copies.second_root, "second_root")))
+            found.append(Folder(f"{label} (second run)", copy.at(copies.second_root, "second_root")))
         if training and asked.dataset.train:
             there = copy.at(copies.train_root or copies.root, "train_root", training=True)
-            found.append(Given(f"{label} (training)", there))
+            found.append(Folder(f"{label} (training)", there))
     return found
